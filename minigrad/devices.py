@@ -1,0 +1,87 @@
+"""Array libraries, devices, dtypes and their promotion.
+
+A dtype is NumPy's own (`mg.float32 == np.dtype("float32") == "float32"`). What differs from NumPy is how
+two dtypes meet: as in PyTorch, an integer never turns a float into float64, and a Python number or a 0-d
+tensor never widens a tensor of the same kind.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+bool_ = np.dtype("bool")
+uint8 = np.dtype("uint8")
+int8 = np.dtype("int8")
+int16 = np.dtype("int16")
+int32 = np.dtype("int32")
+int64 = np.dtype("int64")
+float16 = np.dtype("float16")
+float32 = np.dtype("float32")
+float64 = np.dtype("float64")
+
+default_float = float32
+
+_KINDS = {"b": 0, "u": 1, "i": 1, "f": 2}  # bool < integer < floating
+
+
+def check_device(device: str | None) -> str:
+    """The device's name, or a ValueError that says which there are."""
+    if device in (None, "cpu"):
+        return "cpu"
+    raise ValueError(f"unknown device {device!r}: this version computes on 'cpu'.\nLeave device out, or pass device='cpu'.")
+
+
+def as_dtype(dtype: Any) -> np.dtype:
+    """`mg.float32`, `"float32"`, `np.float32` or a Python type as a NumPy dtype; `float` is float32."""
+    if dtype is float:
+        return default_float
+    try:
+        result = np.dtype(dtype)
+    except TypeError:
+        result = None
+    if result is None or result.kind not in _KINDS:
+        raise TypeError(f"unknown dtype {dtype!r}.\nUse one of bool, uint8, int8 to int64, float16, float32, float64.")
+    return result.newbyteorder("=")
+
+
+def is_floating(dtype: np.dtype) -> bool:
+    return dtype.kind == "f"
+
+
+def _meet(a: np.dtype | None, b: np.dtype | None) -> np.dtype | None:
+    """Two dtypes of equal standing."""
+    if a is None or b is None:
+        return a if b is None else b
+    if _KINDS[a.kind] != _KINDS[b.kind]:
+        return max(a, b, key=lambda dtype: _KINDS[dtype.kind])
+    return np.promote_types(a, b)
+
+
+def _override(high: np.dtype | None, low: np.dtype | None) -> np.dtype | None:
+    """`high` decides, unless `low` is of a higher kind (an integer tensor and a float scalar)."""
+    if high is None or low is None:
+        return low if high is None else high
+    return low if _KINDS[low.kind] > _KINDS[high.kind] else high
+
+
+def result_type(*operands: Any) -> np.dtype:
+    """PyTorch's promotion of arrays and Python numbers: arrays decide, then 0-d arrays, then numbers."""
+    arrays: np.dtype | None = None
+    scalars: np.dtype | None = None
+    numbers: np.dtype | None = None
+    for x in operands:
+        if isinstance(x, bool):
+            numbers = _meet(numbers, bool_)
+        elif isinstance(x, int):
+            numbers = _meet(numbers, int64)
+        elif isinstance(x, float):
+            numbers = _meet(numbers, default_float)
+        elif x.ndim == 0:
+            scalars = _meet(scalars, x.dtype)
+        else:
+            arrays = _meet(arrays, x.dtype)
+    result = _override(_override(arrays, scalars), numbers)
+    assert result is not None
+    return result

@@ -1,0 +1,300 @@
+"""An op is one record: its value and its derivative, in one place.
+
+    @differentiable
+    def multiply(x, y, /):
+        return x * y, (lambda g: g * y, lambda g: g * x)
+
+A *rule* takes arrays (its positional-only parameters) and settings (the others) and returns its value and how a
+gradient `g` of the value flows back to each array: a tuple of functions, None where there is no gradient, or, where
+gradients share work, one function `(g, needs) -> tuple`. A gradient function returns a fresh array, or `g` or a
+view of it; it changes nothing in place. The engine promotes dtypes before the rule runs and sums gradients over
+broadcast axes after it.
+
+A *composite* op is defined twice. Its readable definition, out of other ops, says what it is; a fused kernel of the
+same name (`minigrad.kernels`) computes it quickly. `fused(False)` runs the definitions.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .. import autograd
+from ..autograd import LIBRARY, Cell, Node, Output, clock, creation, grad_mode, share_cell
+from ..devices import default_float, result_type
+from ..errors import DtypeError, MinigradError, ShapeError
+from ..kernels import kernels
+from ..tensor import Tensor, as_tensor
+
+ALIASES = {"axis": "dim", "keepdims": "keepdim"}  # NumPy's names are accepted beside PyTorch's
+
+ops: dict[str, Op] = {}  # every op by name
+
+
+class Op:
+    """What is known of one op. `call` is the function that users call."""
+
+    def __init__(self, name: str, rule: Callable, definition: Callable | None, view: bool, promotes: Any, floating: bool) -> None:
+        self.name, self.rule, self.definition = name, rule, definition
+        self.view, self.promotes, self.floating = view, promotes, floating
+        kinds = inspect.signature(definition or rule).parameters.values()
+        self.settings = tuple(p.name for p in kinds if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+        variadic = any(p.kind is p.VAR_POSITIONAL for p in kinds)
+        self.arity = sys.maxsize if variadic else sum(p.kind is p.POSITIONAL_ONLY for p in kinds)
+        self.call: Callable = rule
+
+    def pull_tensors(self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any) -> Sequence[Any]:
+        """The inputs' gradients as Tensors that can be differentiated again."""
+        if self.definition is None:
+            _, gradients = self.rule(*inputs, **settings)
+            if type(gradients) is tuple:
+                return [f(g) if needed else None for f, needed in zip(gradients, needs, strict=True)]
+            return gradients(g, needs)
+        aliases = [ops["alias"].call(x) if needed else x for x, needed in zip(inputs, needs, strict=True)]
+        value = self.definition(*aliases, **settings)
+        wanted = [x for x, needed in zip(aliases, needs, strict=True) if needed]
+        found = iter(autograd.grad(value, wanted, g, create_graph=True, allow_unused=True))
+        return [next(found) if needed else None for needed in needs]
+
+    def rebuild(self, inputs: list[Any], settings: dict[str, Any], edge: Any) -> Tensor:
+        """Compute a tensor that was let go once more, in its old place in the graph."""
+        arrays = [x.data if isinstance(x, Tensor) else x for x in inputs]
+        value = self.rule(*arrays, **settings)[0]
+        node = edge.node if type(edge) is Output else edge
+        tensor = Tensor(value[edge.index] if type(edge) is Output else value)
+        tensor.requires_grad, tensor.node, tensor.cell = True, edge, edge.cell
+        if type(edge) is Output:
+            node.output[edge.index] = weakref.ref(tensor)
+        else:
+            node.output = weakref.ref(tensor)
+        return tensor
+
+
+def differentiable(
+    rule: Callable | None = None, *, view: bool = False, promotes: Any = True, floating: bool = False
+) -> Any:
+    """Make a rule an op.
+
+    `view`: the value may share memory with the first array. `promotes`: True where all arrays meet in one dtype, False
+    where they keep theirs, or the positions that meet. `floating`: integers are computed as float32.
+    """
+    if rule is None:
+        return lambda rule: differentiable(rule, view=view, promotes=promotes, floating=floating)
+    return _callable(Op(rule.__name__, rule, None, view, promotes, floating), rule)
+
+
+def composite(definition: Callable | None = None, *, promotes: Any = True) -> Any:
+    """Make a readable definition an op whose value comes from the fused kernel of the same name.
+
+    The kernel takes the same arrays and settings and returns what a rule returns.
+    """
+    if definition is None:
+        return lambda definition: composite(definition, promotes=promotes)
+    name = definition.__name__
+
+    def rule(*arrays: Any, **settings: Any) -> Any:
+        return getattr(kernels(arrays[0]), name)(*arrays, **settings)
+
+    return _callable(Op(name, rule, definition, False, promotes, True), definition)
+
+
+class _Fused(threading.local):
+    enabled = True
+
+
+_fusion = _Fused()
+
+
+class fused:
+    """`fused(False)` computes composite ops by their readable definitions, from now on or within a `with`."""
+
+    def __init__(self, enabled: bool = True) -> None:
+        self.before, _fusion.enabled = _fusion.enabled, enabled
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        _fusion.enabled = self.before
+
+
+def _callable(op: Op, face: Callable) -> Callable:
+    """The function that users call: unwrap, promote, run the rule, record a node."""
+    rule, definition, arity, names, view, floating = op.rule, op.definition, op.arity, op.settings, op.view, op.floating
+    promoting = op.promotes is not False
+    new_tensor, new_node, ndarray, new_ref = Tensor.__new__, Node.__new__, np.ndarray, weakref.ref
+    get_frame = sys._getframe
+
+    def call(*inputs: Any, **settings: Any) -> Any:
+        if len(inputs) > arity:  # settings given by position
+            settings = dict(zip(names, inputs[arity:], strict=False), **settings)
+            inputs = inputs[:arity]
+        if settings:
+            settings = {ALIASES.get(k, k) if k not in names else k: v for k, v in settings.items()}
+        if definition is not None and not _fusion.enabled:
+            return definition(*inputs, **settings)
+
+        arrays = []
+        tracked, uniform, dtype = False, True, None
+        for x in inputs:
+            if isinstance(x, Tensor):
+                array = x.data
+                arrays.append(array)
+                if x.requires_grad:
+                    tracked = True
+                if dtype is None:
+                    dtype = array.dtype
+                elif array.dtype is not dtype:
+                    uniform = False
+            else:
+                arrays.append(x)
+                if x is not None and (type(x) not in (float, int) or dtype is None or dtype.kind != "f"):
+                    uniform = False
+        if dtype is None or not uniform or (floating and dtype.kind != "f"):
+            again = _prepare(op, inputs, promoting, floating)
+            if again is not None:
+                return call(*again, **settings)
+            arrays = [x.data if isinstance(x, Tensor) else x for x in inputs]
+
+        try:
+            value, gradients = rule(*arrays, **settings)
+        except MinigradError:
+            raise
+        except (ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
+            _explain(op, arrays, settings, error)
+
+        if type(value) is tuple:
+            return _several(op, inputs, settings, value, gradients, tracked)
+        out = new_tensor(Tensor)
+        out.data = value if type(value) is ndarray else np.asarray(value)
+        out.grad = out.cell = out.hooks = None
+        if not (tracked and grad_mode.enabled and gradients is not None):
+            out.requires_grad, out.node = False, None
+            if view:
+                _share(inputs[0], out)
+            return out
+
+        out.requires_grad = True
+        node = out.node = new_node(Node)
+        node.op, node.settings, node.shape = op, settings, out.data.shape
+        node.number, node.clock, node.cell, node.hooks = next(creation), clock.time, None, None
+        node.output = new_ref(out)
+        frame = get_frame(1)
+        while frame.f_code.co_filename.startswith(LIBRARY) and frame.f_back is not None:
+            frame = frame.f_back
+        node.source = (frame.f_code, frame.f_lasti)
+        _connect(node, inputs, gradients)
+        if view:
+            _share(inputs[0], out)
+        return out
+
+    update_wrapper(call, face)
+    call.op = op  # type: ignore[attr-defined]
+    op.call = call
+    ops[op.name] = op
+    return call
+
+
+def _connect(node: Node, inputs: Sequence[Any], gradients: Any) -> None:
+    """Give the node its edges, and of the gradient functions those that are needed."""
+    edges: list[Any] = []
+    needs = []
+    for x in inputs:
+        if isinstance(x, Tensor) and x.requires_grad:
+            edges.append(x.node or x)
+            needs.append(True)
+        else:
+            edges.append(x)
+            needs.append(False)
+    if type(gradients) is tuple and False in needs:
+        gradients = tuple([f if needed else None for f, needed in zip(gradients, needs, strict=True)])
+    node.edges, node.needs, node.gradients = edges, needs, gradients
+
+
+def _share(base: Tensor, view: Tensor) -> None:
+    """A view and its base change together."""
+    view.cell = share_cell(base)
+    if view.node is not None:
+        view.node.cell = view.cell
+
+
+def _several(op: Op, inputs: Sequence[Any], settings: dict, values: tuple, gradients: Any, tracked: bool) -> tuple[Tensor, ...]:
+    """Several results of one node; integer ones carry no gradient."""
+    outs = tuple(Tensor(value) for value in values)
+    if tracked and grad_mode.enabled and gradients is not None:
+        node = Node.__new__(Node)
+        node.op, node.settings, node.shape = op, settings, [out.shape for out in outs]
+        node.number, node.clock, node.cell, node.hooks = next(creation), clock.time, None, None
+        node.source = autograd.caller()
+        node.output = [weakref.ref(out) for out in outs]
+        _connect(node, inputs, gradients)
+        for i, out in enumerate(outs):
+            if out.is_floating_point():
+                out.requires_grad, out.node = True, Output(node, i, out.shape, Cell())
+    if op.view:
+        for out in outs:
+            _share(inputs[0], out)
+    return outs
+
+
+def _prepare(op: Op, inputs: Sequence[Any], promoting: bool, floating: bool) -> Sequence[Any] | None:
+    """Make arrays Tensors and cast to one dtype; None where nothing needs to be changed."""
+    changed = list(inputs)
+    for i, x in enumerate(inputs):
+        if not isinstance(x, Tensor) and x is not None and type(x) not in (float, int, bool):
+            changed[i] = _convert(op, x)
+    if not any(isinstance(x, Tensor) for x in changed):
+        changed[0] = as_tensor(changed[0])
+    if promoting:
+        places = range(len(changed)) if op.promotes is True else op.promotes
+        meeting = [changed[i] for i in places if i < len(changed) and changed[i] is not None]
+        if meeting:
+            dtype = result_type(*meeting)
+            if floating and dtype.kind != "f":
+                dtype = default_float
+            for i in places:
+                x = changed[i] if i < len(changed) else None
+                if isinstance(x, Tensor) and x.dtype != dtype:
+                    changed[i] = ops["astype"].call(x, dtype)
+                elif type(x) in (float, int, bool) and dtype.kind != "f":
+                    changed[i] = as_tensor(x, dtype=dtype)
+    same = all(a is b for a, b in zip(changed, inputs, strict=True))
+    return None if same else changed
+
+
+def _convert(op: Op, x: Any) -> Tensor:
+    try:
+        return as_tensor(x)
+    except (TypeError, ValueError):
+        raise DtypeError(f"{op.name} takes tensors, arrays and numbers, got {type(x).__name__} {x!r}.\nConvert it with mg.tensor(...).") from None
+
+
+def _explain(op: Op, arrays: Sequence[Any], settings: dict[str, Any], error: Exception) -> NoReturn:
+    """Say a NumPy error in the user's terms."""
+    shapes = ", ".join(_describe(a) for a in arrays)
+    given = "".join(f", {k}={v!r}" for k, v in settings.items() if not hasattr(v, "shape"))
+    kind = DtypeError if isinstance(error, TypeError | AttributeError) else ShapeError
+    raise kind(f"{op.name}({shapes}{given}): {error}\n{_advice(arrays)}") from error
+
+
+def _describe(a: Any) -> str:
+    return f"{a.dtype}{list(a.shape)}" if hasattr(a, "shape") else repr(a)
+
+
+def _advice(arrays: Sequence[Any]) -> str:
+    """Which axes clash, where that is what is wrong."""
+    shapes = [a.shape for a in arrays if hasattr(a, "shape")]
+    if len(shapes) == 2:
+        for axis, (n, m) in enumerate(zip(reversed(shapes[0]), reversed(shapes[1]), strict=False), 1):
+            if n != m and 1 not in (n, m):
+                return f"Axis -{axis} has {n} elements in the first and {m} in the second; reshape or index one of them."
+    return "Check the shapes and settings above."
+
+

@@ -1,0 +1,96 @@
+"""Counter-based random numbers: every draw is a function of its key, and of nothing else.
+
+A key is (seed, stream, step, call): the run's seed, what the draw is for ("dropout", "init", ...), the training
+step, and how many draws the stream has made in that step. Philox (Salmon et al. 2011, "Parallel Random
+Numbers: As Easy as 1, 2, 3") turns key and counter into bits without any state, so evaluating between two
+steps cannot disturb the next draw, a resumed run draws what the unbroken one would have, and a slice of a
+batch can draw its own part of the whole batch's numbers (`rows`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Key(NamedTuple):
+    """Names one draw. `row` is the global position, along the first axis, of the first element drawn."""
+
+    seed: int
+    stream: int
+    step: int
+    call: int
+    row: int = 0
+
+
+class _State:
+    """The default generator: where the next key comes from."""
+
+    def __init__(self) -> None:
+        self.seed, self.step, self.row = 0, 0, 0
+        self.calls: dict[str, int] = {}
+
+
+_state = _State()
+
+
+def manual_seed(seed: int) -> None:
+    """Start every stream anew from `seed` (0 to 2**64 - 1), as `torch.manual_seed`."""
+    if not 0 <= seed < 2**64:
+        raise ValueError(f"a seed is a whole number from 0 to 2**64 - 1, got {seed}.\nPass another one.")
+    _state.seed, _state.step, _state.row, _state.calls = seed, 0, 0, {}
+
+
+def set_step(step: int) -> None:
+    """Say which training step the next draws belong to; the streams' call counts begin again."""
+    _state.step, _state.calls = step, {}
+
+
+@contextlib.contextmanager
+def rows(first: int) -> Iterator[None]:
+    """Within it, the first axis of what is drawn begins at row `first` of the whole batch."""
+    before, calls = _state.row, dict(_state.calls)
+    _state.row = first
+    try:
+        yield
+    finally:
+        _state.row, _state.calls = before, calls
+
+
+def next_key(stream: str) -> Key:
+    """The key of the next draw of `stream`."""
+    call = _state.calls.get(stream, 0)
+    _state.calls[stream] = call + 1
+    return Key(_state.seed, zlib.crc32(stream.encode()), _state.step, call, _state.row)
+
+
+def generator(key: Key) -> np.random.Generator:
+    """A NumPy generator at the key's place; two calls with one key give the same numbers."""
+    return np.random.Generator(_philox(key, 0))
+
+
+def _philox(key: Key, block: int) -> np.random.Philox:
+    return np.random.Philox(key=[key.seed, key.stream], counter=[block, key.call, key.step, 0])
+
+
+def keep_mask(key: Key, shape: tuple[int, ...], p: float) -> np.ndarray:
+    """Boolean array of `shape`: False with probability p (to a multiple of 2**-16).
+
+    Element i of the whole batch is decided by the i-th group of 16 bits of the key's sequence, so rows
+    [a, b) of a batch, drawn with `row=a`, agree with the whole batch drawn at once.
+    """
+    size = int(np.prod(shape))
+    first = key.row * (size // shape[0] if shape and shape[0] else 0)
+    block, skip = divmod(first, 16)  # a Philox block is 4 words of 64 bits, 16 groups
+    words = _philox(key, block).random_raw((skip + size + 3) // 4)
+    bits = words.view(np.uint16)[skip : skip + size]
+    return (bits >= drop_threshold(p)).reshape(shape)
+
+
+def drop_threshold(p: float) -> int:
+    """Of 65,536 equally likely groups of bits, how many mean "drop"."""
+    return round(p * 65536)
