@@ -253,6 +253,13 @@ def _unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
     return g.sum(axis=axes, keepdims=True).reshape(shape) if axes else g.reshape(shape)
 
 
+def _is_fresh(r: Any, upstream: Any) -> bool:
+    """Whether an array that a rule made from `upstream` is the engine's own, to add into."""
+    if r is upstream or not r.ndim:
+        return False
+    return r.base is None or (r.flags.writeable and _root(r) is not _root(upstream))
+
+
 class _Pending:
     """Gradients on their way: edge -> the sum of what has arrived so far."""
 
@@ -262,13 +269,13 @@ class _Pending:
         self.raw = raw
 
     def add(self, edge: Any, r: Any, upstream: Any) -> None:
-        """Add gradient `r`, made by a rule from `upstream`. A rule gives a fresh array, or `upstream` or a view of it."""
+        """Add gradient `r`, made by a rule from `upstream`: a fresh array, or `upstream` or a view of it."""
         if r.shape != edge.shape:
             r = _unbroadcast(r, edge.shape)
         sums = self.sums
         if edge not in sums:
             sums[edge] = r
-            if self.raw and r is not upstream and r.base is None and r.ndim:
+            if self.raw and _is_fresh(r, upstream):
                 self.owned.add(edge)
         elif edge in self.owned:
             total = sums[edge]
@@ -344,7 +351,7 @@ def propagate(
             _check_versions(node)
         if create_graph:
             for edge, r in replay(node, g, rebuilt):
-                pending.add(edge, r, g)
+                pending.add(edge, r, upstream=g)
         elif type(node.gradients) is tuple:
             for edge, gradient in zip(node.edges, node.gradients, strict=True):
                 if gradient is not None:
@@ -352,7 +359,7 @@ def propagate(
         else:
             for edge, r, needed in zip(node.edges, node.gradients(g, node.needs), node.needs, strict=True):
                 if needed and r is not None:
-                    pending.add(edge, r, g)
+                    pending.add(edge, r, r if type(g) is list else g)
         if not retain_graph:
             node.gradients = None
             node.edges = []

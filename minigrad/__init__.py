@@ -1,0 +1,34 @@
+"""minigrad: tensors and automatic differentiation on NumPy, to read to the bottom.
+
+    import minigrad as mg
+
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    (x * x).sum().backward()
+    x.grad                       # tensor([2., 4.])
+"""
+
+from . import autograd, nn, optim, random
+from .autograd import enable_grad, is_grad_enabled, no_grad
+from .devices import bool_, float16, float32, float64, int8, int16, int32, int64, uint8
+from .errors import DtypeError, GraphError, MinigradError, ShapeError
+from .gradcheck import GradcheckError, GradcheckReport, gradcheck
+from .io import load_file, save_file
+from .ops import *  # noqa: F403
+from .ops import fused
+from .random import manual_seed
+from .tensor import (
+    Tensor,
+    arange,
+    as_tensor,
+    empty,
+    eye,
+    full,
+    ones,
+    ones_like,
+    rand,
+    randint,
+    randn,
+    tensor,
+    zeros,
+    zeros_like,
+)

@@ -1,0 +1,50 @@
+"""Tensors in files: safetensors, which hold numbers and cannot hold code."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from .tensor import Tensor
+
+
+def write_atomically(path: str | Path, content: bytes) -> None:
+    """Write a file so that a reader, or a crash, finds the old content or the new one and nothing between."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def save_file(tensors: Mapping[str, Tensor | np.ndarray], path: str | Path, metadata: dict[str, str] | None = None) -> None:
+    """Write named tensors to a safetensors file, atomically."""
+    from safetensors.numpy import save
+
+    arrays = {name: np.ascontiguousarray(t.data if isinstance(t, Tensor) else t) for name, t in tensors.items()}
+    write_atomically(path, save(arrays, metadata))
+
+
+def load_file(path: str | Path) -> dict[str, Tensor]:
+    """Read the named tensors of a safetensors file."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {path}.\nCheck the path; save_file(tensors, path) writes one.")
+    try:
+        return {name: Tensor(array) for name, array in load_file(str(path)).items()}
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a safetensors file, or is cut short: {error}.\nUse another copy of it.") from None

@@ -1,0 +1,22 @@
+"""NumPy kernels. What is slow in NumPy is a pass over memory and a fresh temporary, so they have few of both."""
+
+from .activations import dropout, gelu, log_softmax, softmax
+from .attention import scaled_dot_product_attention
+from .indexing import embedding
+from .linalg import linear
+from .losses import cross_entropy
+from .normalization import layer_norm
+from .reductions import logsumexp
+
+__all__ = [
+    "cross_entropy",
+    "dropout",
+    "embedding",
+    "gelu",
+    "layer_norm",
+    "linear",
+    "log_softmax",
+    "logsumexp",
+    "scaled_dot_product_attention",
+    "softmax",
+]

@@ -1,0 +1,118 @@
+"""Softmax and its logarithm, GELU, dropout."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ... import random
+from .special import erf
+
+BLOCK = 1 << 14  # elements a block: the block and its temporaries stay in the second-level cache
+
+
+def softmax(x, dim):
+    """exp(x - m) / sum, with m the largest; dx = y (g - sum(g y))."""
+    y = x - x.max(axis=dim, keepdims=True, initial=-np.inf)
+    np.exp(y, out=y)
+    y /= y.sum(axis=dim, keepdims=True)
+
+    def gradient(g, needs):
+        r = g * y
+        r -= y * r.sum(axis=dim, keepdims=True)
+        return (r,)
+
+    return y, gradient
+
+
+def log_softmax(x, dim):
+    """x - m - log(sum(exp(x - m))); dx = g - softmax(x) sum(g)."""
+    y = x - x.max(axis=dim, keepdims=True, initial=-np.inf)
+    y -= np.log(np.exp(y).sum(axis=dim, keepdims=True))
+
+    def gradient(g, needs):
+        r = np.exp(y)
+        r *= -g.sum(axis=dim, keepdims=True)
+        r += g
+        return (r,)
+
+    return y, gradient
+
+
+def gelu(x, approximate="none"):
+    """x Phi(x), or with approximate="tanh" 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3)))."""
+    forward, backward = (_gelu_tanh, _gelu_tanh_backward) if approximate == "tanh" else (_gelu, _gelu_backward)
+    x = np.ascontiguousarray(x)
+    y = np.empty_like(x)
+    _in_blocks(forward, x, out=y)
+
+    def gradient(g, needs):
+        r = np.empty_like(x)
+        _in_blocks(backward, x, np.ascontiguousarray(g), out=r)
+        return (r,)
+
+    return y, gradient
+
+
+def _in_blocks(function, *arrays, out):
+    """function(*blocks, out=block) over all of the flattened arrays."""
+    flat = [a.reshape(-1) for a in (*arrays, out)]
+    for start in range(0, out.size, BLOCK):
+        *ins, block = (a[start : start + BLOCK] for a in flat)
+        function(*ins, out=block)
+
+
+_C, _A = math.sqrt(2 / math.pi), 0.044715
+
+
+def _gelu_tanh(x, out):
+    np.multiply(x, x, out=out)
+    out *= _C * _A
+    out += _C
+    out *= x  # sqrt(2/pi) (x + a x**3)
+    np.tanh(out, out=out)
+    out += 1
+    out *= x
+    out *= 0.5
+
+
+def _gelu_tanh_backward(x, g, out):
+    square = x * x
+    t = square * (_C * _A)
+    t += _C
+    t *= x
+    np.tanh(t, out=t)
+    square *= 3 * _C * _A
+    square += _C
+    square *= x  # x d(inner)/dx
+    np.multiply(t, t, out=out)
+    np.subtract(1, out, out=out)
+    out *= square
+    out += t
+    out += 1
+    out *= 0.5  # ((1 + t) + (1 - t**2) x inner') / 2
+    out *= g
+
+
+def _gelu(x, out):
+    np.multiply(x, 0.5 * (1 + erf(x / math.sqrt(2))), out=out)
+
+
+def _gelu_backward(x, g, out):
+    density = np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    np.multiply(g, 0.5 * (1 + erf(x / math.sqrt(2))) + x * density, out=out)
+
+
+def dropout(x, p, key):
+    """x * keep / (1 - p), with the elements to keep drawn from `key`; the gradient passes the same way."""
+    scaled = scaled_keep(key, x.shape, p, x.dtype)
+    return x * scaled, (lambda g: g * scaled,)
+
+
+def scaled_keep(key, shape, p, dtype):
+    """keep / (1 - p): 0 where an element is dropped. `p` is what is drawn, a multiple of 2**-16."""
+    kept = 1 - random.drop_threshold(p) / 65536
+    scaled = random.keep_mask(key, shape, p).astype(dtype)
+    scaled *= 1 / kept if kept else 0
+    return scaled

@@ -1,0 +1,26 @@
+"""Rows of a table."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def embedding(weight, ids):
+    """weight[ids]; each row's gradient is the sum over its uses, added up in the order of ids after a stable sort."""
+    shape = weight.shape
+    if ids.dtype.kind not in "iu":
+        raise TypeError(f"ids are whole numbers, got {ids.dtype}")
+    if ids.size and (ids.min() < 0 or ids.max() >= shape[0]):
+        raise IndexError(f"id {ids.max() if ids.max() >= shape[0] else ids.min()} in a table of {shape[0]} rows; ids count from 0")
+
+    def gradient(g, needs):
+        out = np.zeros(shape, g.dtype)
+        flat = ids.reshape(-1)
+        if flat.size:
+            order = np.argsort(flat, kind="stable")
+            ranked = flat[order]
+            starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+            out[ranked[starts]] = np.add.reduceat(g.reshape(-1, shape[1])[order], starts, axis=0)
+        return out, None
+
+    return weight[ids], gradient

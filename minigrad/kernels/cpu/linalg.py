@@ -1,0 +1,23 @@
+"""The affine map."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def linear(x, weight, bias):
+    """x Wᵀ + b: dx = g W, dW = gᵀ x, db = the sum of g over all rows, as one matrix-vector product."""
+    rows = x.reshape(-1, x.shape[-1])
+    y = rows @ weight.T
+    if bias is not None:
+        y += bias
+
+    def gradient(g, needs):
+        flat = g.reshape(-1, g.shape[-1])
+        return (
+            (flat @ weight).reshape(x.shape) if needs[0] else None,
+            flat.T @ rows if needs[1] else None,
+            np.ones(len(flat), flat.dtype) @ flat if needs[2] else None,
+        )
+
+    return y.reshape(*x.shape[:-1], len(weight)), gradient

@@ -1,0 +1,42 @@
+"""Cross-entropy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
+    """-sum of q log softmax(logits), q = (1 - e) onehot(target) + e / V; d logits = softmax - q, scaled."""
+    n, classes = logits.shape
+    valid = target != ignore_index
+    known = np.where(valid, target, 0)
+    if known.size and (known.min() < 0 or known.max() >= classes):
+        wrong = known.max() if known.max() >= classes else known.min()
+        raise IndexError(f"class {wrong} with {classes} classes; classes count from 0, and {ignore_index} is ignored")
+    row = np.arange(n)
+    p = logits - logits.max(axis=1, keepdims=True)
+    losses = -p[row, known]
+    if label_smoothing:
+        losses = (1 - label_smoothing) * losses - label_smoothing * (p @ np.full(classes, 1 / classes, p.dtype))
+    np.exp(p, out=p)
+    total = p @ np.ones(classes, p.dtype)
+    losses += np.log(total)
+    losses *= valid
+    losses = losses.astype(logits.dtype, copy=False)
+    inverse = 1 / total
+    number = valid.sum()
+
+    def gradient(g, needs):
+        scale = np.where(valid, g / number if reduction == "mean" and number else g, 0).astype(p.dtype)
+        r = p * (inverse * scale)[:, None]
+        if label_smoothing:
+            r -= (scale * (label_smoothing / classes))[:, None]
+        r[row, known] -= scale * (1 - label_smoothing)
+        return r, None
+
+    if reduction == "none":
+        return losses, gradient
+    value = losses.sum()
+    if reduction == "mean":
+        value = value / number.astype(value.dtype) if number else value * np.nan
+    return value, gradient

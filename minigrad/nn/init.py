@@ -1,0 +1,54 @@
+"""How parameters begin (torch.nn.init). Each draws from the stream "init" and fills the tensor in place."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .. import random
+from ..autograd import mutate, no_grad
+from ..tensor import Tensor
+
+
+def _fill(tensor: Tensor, values: np.ndarray) -> Tensor:
+    with no_grad():
+        mutate(tensor, "initialization")
+        tensor.data[...] = values
+    return tensor
+
+
+def _fans(tensor: Tensor) -> tuple[int, int]:
+    """(inputs, outputs) of a weight of shape (out, in, ...)."""
+    receptive = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * receptive, tensor.shape[0] * receptive
+
+
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
+    """Uniform on [a, b)."""
+    return _fill(tensor, random.generator(random.next_key("init")).uniform(a, b, tensor.shape))
+
+
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
+    """Normal."""
+    return _fill(tensor, random.generator(random.next_key("init")).normal(mean, std, tensor.shape))
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    return _fill(tensor, np.zeros(1))
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    return _fill(tensor, np.ones(1))
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+    """Uniform on ±gain sqrt(6 / (in + out)) (Glorot and Bengio 2010)."""
+    bound = gain * math.sqrt(6 / sum(_fans(tensor)))
+    return uniform_(tensor, -bound, bound)
+
+
+def kaiming_uniform_(tensor: Tensor, a: float = 0.0) -> Tensor:
+    """Uniform on ±sqrt(6 / ((1 + a**2) in)) (He et al. 2015)."""
+    bound = math.sqrt(6 / ((1 + a * a) * _fans(tensor)[0]))
+    return uniform_(tensor, -bound, bound)

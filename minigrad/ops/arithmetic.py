@@ -1,0 +1,318 @@
+"""Elementwise arithmetic, powers, exponentials, comparisons and choices.
+
+Where a function has no derivative (a tie, a kink, a pole) the choice is PyTorch's, named beside the rule.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .namespace import namespace
+from .record import differentiable
+
+# ---------------------------------------------------------------- arithmetic
+
+
+@differentiable
+def add(x, y, /):
+    """x + y."""
+    return x + y, (lambda g: g, lambda g: g)
+
+
+@differentiable
+def subtract(x, y, /):
+    """x - y."""
+    return x - y, (lambda g: g, lambda g: -g)
+
+
+@differentiable
+def multiply(x, y, /):
+    """x * y; d/dx = y, d/dy = x."""
+    return x * y, (lambda g: g * y, lambda g: g * x)
+
+
+@differentiable(floating=True)
+def divide(x, y, /):
+    """x / y; d/dx = 1 / y, d/dy = -x / y**2."""
+    return x / y, (lambda g: g / y, lambda g: -g * x / (y * y))
+
+
+@differentiable
+def negative(x, /):
+    """-x."""
+    return -x, (lambda g: -g,)
+
+
+@differentiable
+def power(x, y, /):
+    """x ** y; d/dx = y x**(y - 1), 0 where y = 0; d/dy = x**y log(x), 0 where x = 0 and y >= 0."""
+    xp = namespace(x)
+    if isinstance(y, int | float):
+        if y == 0:
+            return xp.ones_like(x), (lambda g: g * 0, None)
+        return x**y, (lambda g: g * (y * x ** (y - 1)), None)
+    value = xp.power(x, y)
+    return value, (
+        lambda g: g * xp.where(y == 0, 0.0, y * xp.power(x, xp.where(y == 0, 1.0, y - 1))),
+        lambda g: g * xp.where((x == 0) & (y >= 0), 0.0, value * xp.log(xp.where((x == 0) & (y >= 0), 1.0, x))),
+    )
+
+
+@differentiable
+def square(x, /):
+    """x * x."""
+    return x * x, (lambda g: g * (2 * x),)
+
+
+@differentiable
+def absolute(x, /):
+    """|x|; the derivative at 0 is 0."""
+    xp = namespace(x)
+    return xp.absolute(x), (lambda g: g * xp.sign(x),)
+
+
+@differentiable
+def sign(x, /):
+    """-1, 0 or 1; its derivative is 0."""
+    return namespace(x).sign(x), (lambda g: g * 0,)
+
+
+# ---------------------------------------------------------------- exponentials, roots, circles
+
+
+@differentiable(floating=True)
+def exp(x, /):
+    """e ** x, its own derivative."""
+    y = namespace(x).exp(x)
+    return y, (lambda g: g * y,)
+
+
+@differentiable(floating=True)
+def log(x, /):
+    """The natural logarithm; d/dx = 1 / x."""
+    return namespace(x).log(x), (lambda g: g / x,)
+
+
+@differentiable(floating=True)
+def log1p(x, /):
+    """log(1 + x), exact for small x; d/dx = 1 / (1 + x)."""
+    return namespace(x).log1p(x), (lambda g: g / (1 + x),)
+
+
+@differentiable(floating=True)
+def expm1(x, /):
+    """e ** x - 1, exact for small x; d/dx = e ** x."""
+    y = namespace(x).expm1(x)
+    return y, (lambda g: g * (y + 1),)
+
+
+@differentiable(floating=True)
+def sqrt(x, /):
+    """The square root; d/dx = 1 / (2 sqrt(x)), infinite at 0."""
+    y = namespace(x).sqrt(x)
+    return y, (lambda g: g / (2 * y),)
+
+
+@differentiable(floating=True)
+def rsqrt(x, /):
+    """1 / sqrt(x); d/dx = -1/2 x**(-3/2)."""
+    y = 1 / namespace(x).sqrt(x)
+    return y, (lambda g: g * (-0.5 * y * y * y),)
+
+
+@differentiable(floating=True)
+def sin(x, /):
+    """sin(x); d/dx = cos(x)."""
+    xp = namespace(x)
+    return xp.sin(x), (lambda g: g * xp.cos(x),)
+
+
+@differentiable(floating=True)
+def cos(x, /):
+    """cos(x); d/dx = -sin(x)."""
+    xp = namespace(x)
+    return xp.cos(x), (lambda g: g * -xp.sin(x),)
+
+
+@differentiable(floating=True)
+def tanh(x, /):
+    """tanh(x); d/dx = 1 - tanh(x)**2."""
+    y = namespace(x).tanh(x)
+    return y, (lambda g: g * (1 - y * y),)
+
+
+@differentiable(floating=True)
+def sigmoid(x, /):
+    """1 / (1 + e**-x), as (1 + tanh(x / 2)) / 2, which cannot overflow; d/dx = y (1 - y)."""
+    y = 0.5 * (1 + namespace(x).tanh(0.5 * x))
+    return y, (lambda g: g * (y * (1 - y)),)
+
+
+@differentiable(floating=True)
+def erf(x, /):
+    """2/sqrt(pi) times the integral of e**(-t**2) from 0 to x; d/dx = 2/sqrt(pi) e**(-x**2)."""
+    xp = namespace(x)
+    return xp.erf(x), (lambda g: g * (2 / math.sqrt(math.pi) * xp.exp(-x * x)),)
+
+
+# ---------------------------------------------------------------- choices
+
+
+@differentiable
+def maximum(x, y, /):
+    """The larger of each pair; where they are equal each gets half of the gradient."""
+    xp = namespace(x)
+    share = lambda own, other, g: g * xp.where(own > other, 1.0, xp.where(own == other, 0.5, 0.0)).astype(g.dtype)
+    return xp.maximum(x, y), (lambda g: share(x, y, g), lambda g: share(y, x, g))
+
+
+@differentiable
+def minimum(x, y, /):
+    """The smaller of each pair; where they are equal each gets half of the gradient."""
+    xp = namespace(x)
+    share = lambda own, other, g: g * xp.where(own < other, 1.0, xp.where(own == other, 0.5, 0.0)).astype(g.dtype)
+    return xp.minimum(x, y), (lambda g: share(x, y, g), lambda g: share(y, x, g))
+
+
+@differentiable
+def clamp(x, /, min=None, max=None):
+    """x, no less than `min` and no more than `max`; the derivative is 1 within, limits included, and 0 outside."""
+    xp = namespace(x)
+    y = x
+    if min is not None:
+        y = xp.maximum(y, min)
+    if max is not None:
+        y = xp.minimum(y, max)
+
+    def gradient(g):
+        inside = xp.stop_gradient(x == y)
+        return g * inside
+
+    return y, (gradient,)
+
+
+@differentiable(promotes=(1, 2))
+def where(condition, x, y, /):
+    """x where `condition` is True, y elsewhere."""
+    xp = namespace(condition)
+    return xp.where(condition, x, y), (
+        None,
+        lambda g: g * condition,
+        lambda g: g * xp.logical_not(condition),
+    )
+
+
+# ---------------------------------------------------------------- comparisons and logic, without derivatives
+
+
+@differentiable
+def equal(x, y, /):
+    """x == y."""
+    return x == y, None
+
+
+@differentiable
+def not_equal(x, y, /):
+    """x != y."""
+    return x != y, None
+
+
+@differentiable
+def less(x, y, /):
+    """x < y."""
+    return x < y, None
+
+
+@differentiable
+def less_equal(x, y, /):
+    """x <= y."""
+    return x <= y, None
+
+
+@differentiable
+def greater(x, y, /):
+    """x > y."""
+    return x > y, None
+
+
+@differentiable
+def greater_equal(x, y, /):
+    """x >= y."""
+    return x >= y, None
+
+
+@differentiable
+def logical_not(x, /):
+    """Whether x is 0 or False."""
+    return namespace(x).logical_not(x), None
+
+
+@differentiable
+def logical_and(x, y, /):
+    """Whether both are true; on booleans this is `&`."""
+    return namespace(x).logical_and(x, y), None
+
+
+@differentiable
+def logical_or(x, y, /):
+    """Whether either is true; on booleans this is `|`."""
+    return namespace(x).logical_or(x, y), None
+
+
+@differentiable(floating=True)
+def isnan(x, /):
+    """Whether x is not a number."""
+    return namespace(x).isnan(x), None
+
+
+@differentiable(floating=True)
+def isinf(x, /):
+    """Whether x is infinite."""
+    return namespace(x).isinf(x), None
+
+
+@differentiable(floating=True)
+def isfinite(x, /):
+    """Whether x is neither infinite nor NaN."""
+    return namespace(x).isfinite(x), None
+
+
+@differentiable
+def floor_divide(x, y, /):
+    """x // y, rounded down."""
+    return x // y, None
+
+
+@differentiable
+def remainder(x, y, /):
+    """x - y floor(x / y), of the sign of y."""
+    xp = namespace(x)
+    return xp.remainder(x, y), (lambda g: g, lambda g: g * -xp.floor(x / y))
+
+
+@differentiable
+def floor(x, /):
+    """The next whole number below; its derivative is 0."""
+    return namespace(x).floor(x), (lambda g: g * 0,)
+
+
+# ---------------------------------------------------------------- the same value
+
+
+@differentiable(view=True)
+def alias(x, /):
+    """x itself, as a node of its own."""
+    return x, (lambda g: g,)
+
+
+@differentiable
+def clone(x, /):
+    """A copy of x, within the graph."""
+    return namespace(x).asarray(x, copy=True), (lambda g: g,)
+
+
+@differentiable(promotes=False)
+def astype(x, /, dtype):
+    """x in another dtype; the gradient comes back in the first."""
+    source = x.dtype
+    return x.astype(dtype), (lambda g: g.astype(source),)

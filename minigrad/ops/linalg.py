@@ -1,0 +1,54 @@
+"""Products of matrices and vectors."""
+
+from __future__ import annotations
+
+from .record import composite, differentiable
+
+
+@differentiable
+def matmul(x, y, /):
+    """The matrix product over the last two axes, batches broadcast; a vector is a row on the left, a column on the right.
+
+    With C = A B: dA = G Bᵀ, dB = Aᵀ G.
+    """
+    if x.ndim == 0 or y.ndim == 0:
+        raise ValueError("a 0-d tensor is not a matrix or vector; use * for it")
+    row, column = x.ndim == 1, y.ndim == 1
+    a = x[None, :] if row else x
+    b = y[:, None] if column else y
+    value = a @ b
+    if row:
+        value = value[..., 0, :]
+    if column:
+        value = value[..., 0]
+
+    def as_matrix(g):
+        g = g[..., None] if column else g
+        return g[..., None, :] if row else g
+
+    def left(g):
+        r = as_matrix(g) @ b.swapaxes(-1, -2)
+        return r[..., 0, :] if row else r
+
+    def right(g):
+        r = a.swapaxes(-1, -2) @ as_matrix(g)
+        return r[..., 0] if column else r
+
+    return value, (left, right)
+
+
+@composite
+def linear(x, weight, bias, /):
+    """x Wᵀ + b: x (..., in), weight (out, in), bias (out,) or None."""
+    y = x @ weight.transpose(0, 1)
+    return y if bias is None else y + bias
+
+
+def outer(x, y):
+    """Every product x[i] * y[j] of two vectors."""
+    return x.reshape(-1, 1) * y.reshape(1, -1)
+
+
+def dot(x, y):
+    """The sum of x * y, of two vectors."""
+    return matmul(x, y)

@@ -1,0 +1,32 @@
+"""How far a prediction is from its target."""
+
+from __future__ import annotations
+
+from .activations import log_softmax
+from .indexing import gather
+from .record import composite
+
+
+@composite(promotes=False)
+def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
+    """-sum over classes of q log softmax(logits), with q = (1 - e) onehot(target) + e / V (Szegedy et al. 2015, section 7).
+
+    logits (N, V), target (N,) of whole numbers; rows whose target is `ignore_index` count nothing. "mean" divides by the
+    number of rows that count.
+    """
+    valid = target != ignore_index
+    log_p = log_softmax(logits, -1)
+    known = target.masked_fill(~valid, 0)
+    losses = -gather(log_p, 1, known.unsqueeze(1)).squeeze(1)
+    if label_smoothing:
+        losses = losses * (1 - label_smoothing) - log_p.mean(1) * label_smoothing
+    losses = losses.masked_fill(~valid, 0.0)
+    if reduction == "none":
+        return losses
+    return losses.sum() / valid.sum() if reduction == "mean" else losses.sum()
+
+
+def mse_loss(input, target, reduction="mean"):
+    """(input - target)**2, averaged ("mean"), added up ("sum") or neither ("none")."""
+    losses = (input - target).square()
+    return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.mean()

@@ -1,0 +1,90 @@
+"""What a rule computes with: `xp = namespace(x)` has the same names for arrays and for Tensors.
+
+For arrays it is NumPy plus the few functions that NumPy lacks; for Tensors it is minigrad's own ops under the array
+API's names, so that a rule run on Tensors records a graph of its own derivative.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..kernels.cpu.special import erf
+from ..tensor import Tensor
+from .record import ops
+
+
+class _Arrays:
+    """NumPy, with what it lacks."""
+
+    erf = staticmethod(erf)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(np, name)
+        setattr(self, name, value)  # found directly from now on
+        return value
+
+    @staticmethod
+    def stop_gradient(x: Any) -> Any:
+        return x
+
+    @staticmethod
+    def scatter_add(shape: tuple[int, ...], index: Any, values: Any) -> Any:
+        """zeros(shape) with `values` added at `index`; repeated indices add up."""
+        out = np.zeros(shape, values.dtype)
+        if _is_basic(index):
+            out[index] = values
+        else:
+            np.add.at(out, index, values)
+        return out
+
+    @staticmethod
+    def take(x: Any, index: Any) -> Any:
+        return x[index]
+
+
+def _is_basic(index: Any) -> bool:
+    """Whether an index names each element at most once (no index arrays)."""
+    items = index if isinstance(index, tuple) else (index,)
+    return all(isinstance(i, int | slice | type(None) | type(Ellipsis)) for i in items)
+
+
+_TENSOR_NAMES = {
+    "permute_dims": "permute",
+    "concat": "cat",
+    "expand_dims": "unsqueeze",
+    "swapaxes": "transpose",
+    "absolute": "abs",
+    "take": "getitem",
+    "astype": "astype",
+}
+
+
+class _Tensors:
+    """minigrad's ops under the array API's names."""
+
+    def __getattr__(self, name: str) -> Any:
+        value = ops[_TENSOR_NAMES.get(name, name)].call
+        setattr(self, name, value)
+        return value
+
+    @staticmethod
+    def stop_gradient(x: Tensor) -> Tensor:
+        return x.detach()
+
+    @staticmethod
+    def scatter_add(shape: tuple[int, ...], index: Any, values: Tensor) -> Tensor:
+        return ops["put"].call(values, shape, index)
+
+    @staticmethod
+    def concat(xs: Any, axis: int = 0) -> Tensor:
+        return ops["cat"].call(*xs, dim=axis)
+
+
+_arrays, _tensors = _Arrays(), _Tensors()
+
+
+def namespace(x: Any) -> Any:
+    """The functions for arrays such as `x`."""
+    return _tensors if isinstance(x, Tensor) else _arrays

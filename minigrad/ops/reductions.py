@@ -1,0 +1,128 @@
+"""Sums, means, extremes: what takes an axis away.
+
+`dim` is an axis, several, or None for all; `keepdim` leaves an axis of length 1 in its place.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .axes import axes_of, count, spread
+from .namespace import namespace
+from .record import composite, differentiable
+
+
+@differentiable
+def sum(x, /, dim=None, keepdim=False):
+    """The sum; each element's derivative is 1. Integers and booleans add up in int64."""
+    shape, axes = x.shape, axes_of(dim, x.ndim)
+    if x.dtype.kind in "bui":
+        x = x.astype("int64")
+    return x.sum(axis=axes, keepdims=keepdim), (lambda g: spread(g, shape, axes, keepdim),)
+
+
+@differentiable(floating=True)
+def mean(x, /, dim=None, keepdim=False):
+    """The mean; each element's derivative is 1 / n."""
+    shape, axes = x.shape, axes_of(dim, x.ndim)
+    n = count(shape, axes)
+    total = x.sum(axis=axes, keepdims=keepdim)
+    return total / n if n else total * math.nan, (lambda g: spread(g / n, shape, axes, keepdim),)
+
+
+@differentiable(floating=True)
+def var(x, /, dim=None, correction=1, keepdim=False):
+    """The variance, sum((x - mean)**2) / (n - correction); d/dx = 2 (x - mean) / (n - correction)."""
+    shape, axes = x.shape, axes_of(dim, x.ndim)
+    n = count(shape, axes) - correction
+    xp = namespace(x)
+    centred = x - xp.mean(x, axis=axes, keepdims=True)
+    total = (centred * centred).sum(axis=axes, keepdims=keepdim)
+    value = total / n if n > 0 else total * math.nan
+    return value, (lambda g: spread(g * (2 / n if n > 0 else math.nan), shape, axes, keepdim) * centred,)
+
+
+def std(x, dim=None, correction=1, keepdim=False):
+    """The standard deviation, sqrt(var)."""
+    return var(x, dim, correction=correction, keepdim=keepdim).sqrt()
+
+
+def _extreme(name):
+    def rule(x, /, dim=None, keepdim=False):
+        shape, axes = x.shape, axes_of(dim, x.ndim)
+        xp = namespace(x)
+        value = getattr(xp, name)(x, axis=axes, keepdims=True)
+
+        def gradient(g):
+            ties = xp.stop_gradient(x == value).astype(g.dtype)
+            return spread(g, shape, axes, keepdim) * (ties / ties.sum(axis=axes, keepdims=True))
+
+        result = value if keepdim else value.reshape(tuple(n for i, n in enumerate(shape) if i not in axes))
+        return result, (gradient,)
+
+    rule.__name__ = rule.__qualname__ = name
+    return rule
+
+
+_amax, _amin = _extreme("amax"), _extreme("amin")
+_amax.__doc__ = "The largest along `dim`; elements that tie share the gradient evenly."
+_amin.__doc__ = "The smallest along `dim`; elements that tie share the gradient evenly."
+amax, amin = differentiable(_amax), differentiable(_amin)
+
+
+@differentiable
+def argmax(x, /, dim=None, keepdim=False):
+    """The index of the largest (of ties the first), in the flattened tensor if `dim` is None."""
+    return namespace(x).argmax(x, axis=dim, keepdims=keepdim), None
+
+
+@differentiable
+def argmin(x, /, dim=None, keepdim=False):
+    """The index of the smallest (of ties the first), in the flattened tensor if `dim` is None."""
+    return namespace(x).argmin(x, axis=dim, keepdims=keepdim), None
+
+
+def max(x, dim=None, keepdim=False):
+    """The largest of all, or the pair (values, indices) along `dim`, where one of several that tie gets all the gradient."""
+    return _best(amax, argmax, x, dim, keepdim)
+
+
+def min(x, dim=None, keepdim=False):
+    """The smallest of all, or the pair (values, indices) along `dim`, where one of several that tie gets all the gradient."""
+    return _best(amin, argmin, x, dim, keepdim)
+
+
+def _best(value, index, x, dim, keepdim):
+    if dim is None:
+        return value(x)
+    places = index(x, dim, keepdim=True)
+    values = x.gather(dim, places)
+    return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))
+
+
+@differentiable
+def all(x, /, dim=None, keepdim=False):
+    """Whether every element is true."""
+    return namespace(x).all(x, axis=axes_of(dim, x.ndim), keepdims=keepdim), None
+
+
+@differentiable
+def any(x, /, dim=None, keepdim=False):
+    """Whether some element is true."""
+    return namespace(x).any(x, axis=axes_of(dim, x.ndim), keepdims=keepdim), None
+
+
+@composite
+def logsumexp(x, /, dim, keepdim=False):
+    """log(sum(exp(x))), without overflow: m + log(sum(exp(x - m))) with m the largest."""
+    m = x.detach().amax(dim, keepdim=True)
+    m = m.masked_fill(m.isinf(), 0.0)
+    y = (x - m).exp().sum(dim, keepdim=True).log() + m
+    return y if keepdim else y.squeeze(dim)
+
+
+@differentiable
+def cumsum(x, /, dim):
+    """The sum of all elements up to each; the gradient is the sum of all from each on."""
+    xp = namespace(x)
+    return xp.cumsum(x, axis=dim), (lambda g: xp.flip(xp.cumsum(xp.flip(g, axis=dim), axis=dim), axis=dim),)

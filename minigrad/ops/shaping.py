@@ -1,0 +1,153 @@
+"""Views and rearrangements: the same numbers in another shape. A gradient takes the way back."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .axes import axes_of
+from .namespace import namespace
+from .record import differentiable
+
+
+def _sizes(shape):
+    """`x.reshape(2, 3)` and `x.reshape((2, 3))` are the same."""
+    return tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list) else tuple(shape)
+
+
+@differentiable(view=True)
+def view_as_shape(x, /, shape):
+    """x in another shape of as many elements, in the order of its elements (row by row)."""
+    before = x.shape
+    return x.reshape(shape), (lambda g: g.reshape(before),)
+
+
+def reshape(x, *shape):
+    """x in another shape of as many elements; one of the sizes may be -1."""
+    return view_as_shape(x, _sizes(shape))
+
+
+view = reshape
+
+
+@differentiable(view=True)
+def permute_axes(x, /, dims):
+    """x with axis dims[i] in place i."""
+    back = tuple(np.argsort([d % x.ndim for d in dims]).tolist())
+    xp = namespace(x)
+    return xp.permute_dims(x, dims), (lambda g: xp.permute_dims(g, back),)
+
+
+def permute(x, *dims):
+    """x with axis dims[i] in place i."""
+    return permute_axes(x, _sizes(dims))
+
+
+@differentiable(view=True)
+def transpose(x, /, dim0, dim1):
+    """x with two axes exchanged."""
+    return x.swapaxes(dim0, dim1), (lambda g: g.swapaxes(dim0, dim1),)
+
+
+def squeeze(x, dim=None):
+    """x without its axes of length 1, or without those of them that `dim` names."""
+    axes = axes_of(dim, x.ndim)
+    return view_as_shape(x, tuple(n for i, n in enumerate(x.shape) if n != 1 or i not in axes))
+
+
+def unsqueeze(x, dim):
+    """x with an axis of length 1 put in place `dim`."""
+    (place,) = axes_of(dim, x.ndim + 1)
+    return view_as_shape(x, (*x.shape[:place], 1, *x.shape[place:]))
+
+
+def flatten(x, start_dim=0, end_dim=-1):
+    """The axes from `start_dim` to `end_dim` as one."""
+    first, last = start_dim % max(x.ndim, 1), end_dim % max(x.ndim, 1)
+    return view_as_shape(x, (*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
+
+
+@differentiable(view=True)
+def broadcast_to(x, /, shape):
+    """x repeated, without a copy, to a shape that it broadcasts to; the gradient adds the repetitions up."""
+    return namespace(x).broadcast_to(x, shape), (lambda g: g,)
+
+
+def expand(x, *shape):
+    """x repeated along its axes of length 1, without a copy; -1 keeps an axis as it is."""
+    sizes = _sizes(shape)
+    new = len(sizes) - x.ndim
+    return broadcast_to(x, tuple(x.shape[i - new] if n == -1 and i >= new else n for i, n in enumerate(sizes)))
+
+
+@differentiable
+def concatenate(*xs, dim=0):
+    """Tensors one behind another along an axis that they have."""
+    ends = np.cumsum([x.shape[dim] for x in xs]).tolist()
+    starts = [0, *ends[:-1]]
+    lead = (slice(None),) * (dim % xs[0].ndim)
+    take = lambda start, end: lambda g: g[(*lead, slice(start, end))]
+    return namespace(xs[0]).concat(xs, axis=dim), tuple(take(s, e) for s, e in zip(starts, ends, strict=True))
+
+
+def cat(tensors, dim=0):
+    """Tensors one behind another along an axis that they have."""
+    return concatenate(*tensors, dim=dim)
+
+
+def stack(tensors, dim=0):
+    """Tensors of one shape, one behind another along a new axis."""
+    return concatenate(*[unsqueeze(x, dim) for x in tensors], dim=dim)
+
+
+def split(x, split_size, dim=0):
+    """Pieces of length `split_size` along an axis (the last may be shorter), or of the lengths given."""
+    n = x.shape[dim]
+    sizes = [split_size] * (n // split_size) + [n % split_size] * (n % split_size > 0) if isinstance(split_size, int) else split_size
+    if sum(sizes) != n:
+        raise ValueError(f"split sizes {sizes} add up to {sum(sizes)}, the axis has {n}")
+    return pieces(x, tuple(sizes), dim)
+
+
+@differentiable(view=True)
+def pieces(x, /, sizes, dim):
+    """x cut along an axis into pieces of the given sizes: one node, several results."""
+    dim %= x.ndim
+    ends = np.cumsum(sizes).tolist()
+    lead = (slice(None),) * dim
+    shapes = [(*x.shape[:dim], n, *x.shape[dim + 1 :]) for n in sizes]
+    dtype = x.dtype
+
+    def gradient(gs, needs):
+        parts = [np.zeros(s, dtype) if g is None else g for g, s in zip(gs, shapes, strict=True)]
+        like = next(g for g in gs if g is not None)
+        return (namespace(like).concat(parts, axis=dim),)
+
+    return tuple(x[(*lead, slice(e - n, e))] for n, e in zip(sizes, ends, strict=True)), gradient
+
+
+def chunk(x, chunks, dim=0):
+    """At most `chunks` pieces of equal length (the last may be shorter)."""
+    return split(x, -(-x.shape[dim] // chunks), dim)
+
+
+@differentiable
+def flip(x, /, dim):
+    """x with the order along `dim` (one axis or several) reversed."""
+    xp = namespace(x)
+    return xp.flip(x, axis=dim), (lambda g: xp.flip(g, axis=dim),)
+
+
+@differentiable
+def tril(x, /, diagonal=0):
+    """The lower triangle of each matrix, zero above the diagonal."""
+    xp = namespace(x)
+    return xp.tril(x, diagonal), (lambda g: xp.tril(g, diagonal),)
+
+
+@differentiable
+def triu(x, /, diagonal=0):
+    """The upper triangle of each matrix, zero below the diagonal."""
+    xp = namespace(x)
+    return xp.triu(x, diagonal), (lambda g: xp.triu(g, diagonal),)

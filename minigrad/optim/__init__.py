@@ -1,0 +1,11 @@
+"""How parameters change: SGD, Adam, AdamW, gradient clipping, schedules, with PyTorch's names."""
+
+from . import lr_scheduler
+from .clipping import clip_grad_norm_
+from .lr_scheduler import cosine_schedule, inverse_sqrt_schedule, paper_schedule
+from .optimizer import SGD, Adam, AdamW, Optimizer
+
+__all__ = [
+    "SGD", "Adam", "AdamW", "Optimizer", "clip_grad_norm_", "cosine_schedule", "inverse_sqrt_schedule", "lr_scheduler",
+    "paper_schedule",
+]  # fmt: skip

@@ -1,0 +1,173 @@
+"""Optimizers: SGD, Adam and AdamW, with PyTorch's parameter groups, defaults and arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..autograd import mutate, no_grad
+from ..tensor import Tensor
+
+BLOCK = 1 << 14  # elements updated at a time, so that all temporaries stay in cache
+
+
+class Optimizer:
+    """Parameters in groups, each with its options, and a state of arrays for every parameter."""
+
+    def __init__(self, params: Iterable[Any], **defaults: Any) -> None:
+        groups = list(params)
+        if not groups:
+            raise ValueError("an optimizer needs parameters, got none.\nPass model.parameters().")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        self.param_groups: list[dict[str, Any]] = [{**defaults, **g, "params": list(g["params"])} for g in groups]
+        self.state: dict[Tensor, dict[str, np.ndarray]] = {}
+        self.steps = 0
+        parameters = self._parameters()
+        if len({id(p) for p in parameters}) != len(parameters):
+            raise ValueError("a parameter stands in two groups.\nName each once.")
+
+    def _parameters(self) -> list[Tensor]:
+        return [p for group in self.param_groups for p in group["params"]]
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for p in self._parameters():
+            if set_to_none or p.grad is None:
+                p.grad = None
+            else:
+                p.grad.zero_()
+
+    def step(self) -> None:
+        """Change each parameter that has a gradient, in place."""
+        self.steps += 1
+        with no_grad():
+            for group in self.param_groups:
+                for p in group["params"]:
+                    if p.grad is not None:
+                        mutate(p, f"{type(self).__name__}.step")
+                        self.update(p.data, p.grad.data, self.state.setdefault(p, {}), group)
+
+    def update(self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]) -> None:
+        """Change `p` by its gradient `g`."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """The state as arrays, `0.exp_avg` for the first parameter's `exp_avg`, and the number of `steps`."""
+        arrays = {
+            f"{i}.{name}": array
+            for i, p in enumerate(self._parameters())
+            for name, array in self.state.get(p, {}).items()
+        }
+        return {"steps": np.array(self.steps), **arrays}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` gave for the same parameters in the same order."""
+        parameters = self._parameters()
+        loaded: dict[Tensor, dict[str, np.ndarray]] = {}
+        for key, value in state_dict.items():
+            if key != "steps":
+                i, name = key.split(".", 1)
+                if int(i) >= len(parameters) or np.shape(value) not in (parameters[int(i)].shape, ()):
+                    raise ValueError(f"optimizer state {key} of shape {np.shape(value)} does not fit these parameters.\nLoad the state of the same model.")
+                loaded.setdefault(parameters[int(i)], {})[name] = np.array(value)
+        self.state, self.steps = loaded, int(np.asarray(state_dict["steps"]))
+
+
+class SGD(Optimizer):
+    """p -= lr * v, v = momentum * v + (1 - dampening) * (g + weight_decay * p); with nesterov p -= lr * (g + momentum * v)."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+    ) -> None:
+        super().__init__(
+            params, lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov
+        )
+
+    def update(self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]) -> None:
+        if group["weight_decay"]:
+            g = g + group["weight_decay"] * p
+        if group["momentum"]:
+            if "momentum_buffer" in state:
+                v = state["momentum_buffer"]
+                v *= group["momentum"]
+                v += (1 - group["dampening"]) * g
+            else:
+                v = state["momentum_buffer"] = g.copy()
+            g = g + group["momentum"] * v if group["nesterov"] else v
+        p -= group["lr"] * g
+
+
+class Adam(Optimizer):
+    """m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g**2, p -= lr m' / (sqrt(v') + eps), m' and v' without their bias to 0.
+
+    Kingma and Ba 2015, algorithm 1. `weight_decay` here is added to the gradient; AdamW's is not.
+    """
+
+    decoupled = False
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
+
+    def update(self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]) -> None:
+        if not state:
+            state.update(exp_avg=np.zeros(p.shape, p.dtype), exp_avg_sq=np.zeros(p.shape, p.dtype), step=np.array(0))
+        state["step"] += 1
+        lr, (b1, b2), eps, decay = group["lr"], group["betas"], group["eps"], group["weight_decay"]
+        step = int(state["step"])
+        rate = lr / (1 - b1**step)
+        root = 1 / (1 - b2**step) ** 0.5
+        flat = [a.reshape(-1) for a in (p, g, state["exp_avg"], state["exp_avg_sq"])]
+        scratch = np.empty(min(BLOCK, p.size), p.dtype)
+        for start in range(0, p.size, BLOCK):
+            x, d, m, v = (a[start : start + BLOCK] for a in flat)
+            t = scratch[: x.size]
+            if decay and self.decoupled:
+                x *= 1 - lr * decay
+            elif decay:
+                d = d + decay * x
+            np.subtract(d, m, out=t)
+            t *= 1 - b1
+            m += t
+            np.multiply(d, d, out=t)
+            t *= 1 - b2
+            v *= b2
+            v += t
+            np.sqrt(v, out=t)
+            t *= root
+            t += eps
+            np.divide(m, t, out=t)
+            t *= rate
+            x -= t
+        if not p.flags.c_contiguous:  # then reshape(-1) made a copy
+            p[...] = flat[0].reshape(p.shape)
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay: p *= 1 - lr * weight_decay (Loshchilov and Hutter 2019)."""
+
+    decoupled = True
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay)
