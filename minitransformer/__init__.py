@@ -1,0 +1,18 @@
+"""minitransformer: the Transformer family on minigrad, and a trainer for it."""
+
+from .attention import MultiHeadAttention
+from .config import GPTConfig, TransformerConfig
+from .generation import generate
+from .masks import causal_mask, padding_mask
+from .models import GPT, Transformer
+
+__all__ = [
+    "GPT",
+    "GPTConfig",
+    "MultiHeadAttention",
+    "Transformer",
+    "TransformerConfig",
+    "causal_mask",
+    "generate",
+    "padding_mask",
+]

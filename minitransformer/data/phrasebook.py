@@ -73,8 +73,8 @@ NOUN_TABLE = {  # English (/ irregular plural), gender, French (/ irregular plur
     "hero m héros",
     "family": "mother f mère, father m père, brother m frère, sister f sœur, child/children m enfant",
     "friends": "friend m ami, teacher m professeur, doctor m médecin, student m étudiant",
-    "animals": "cat m chat, dog m chien, bird m oiseau, horse m cheval, mouse/mice f souris, owl m hibou/hiboux, "
-    "rabbit m lapin, cow f vache",
+    "animals": "cat m chat, dog m chien, bird m oiseau, mouse/mice f souris, owl m hibou/hiboux, rabbit m lapin",
+    "cattle": "horse m cheval, cow f vache",
     "things": "book m livre, letter f lettre, key f clé, car f voiture, box f boîte, flower f fleur, bag m sac, "
     "phone m téléphone, computer m ordinateur",
     "clothes": "hat m chapeau, coat m manteau, dress f robe, shirt f chemise",
@@ -246,6 +246,7 @@ PRONOUNS = {
 }
 
 VOWEL = r"(?=[aeiouyéêîôœ]|h(?!ibou|éros))"  # a mute h counts as one: "l'homme", but "le hibou"
+CONTRACTIONS = {"à le ": "au ", "à les ": "aux ", "de le ": "du ", "de les ": "des "}
 EUPHONY = [  # in this order
     (re.compile(pattern, re.IGNORECASE), replacement)
     for pattern, replacement in (
@@ -254,10 +255,7 @@ EUPHONY = [  # in this order
         (rf"\b([mts])a {VOWEL}", r"\1on "),  # mon école
         (rf"\b([djlmnst]|qu)e {VOWEL}", r"\1'"),
         (rf"\bla {VOWEL}", "l'"),
-        (r"\bde le ", "du "),
-        (r"\bde les ", "des "),
-        (r"\bà le ", "au "),
-        (r"\bà les ", "aux "),
+        (r"\b(à|de) les? ", lambda match: CONTRACTIONS[match[0]]),
     )
 ]
 
@@ -324,9 +322,8 @@ def third_person(verb: str) -> str:
 def ing(verb: str) -> str:
     """look for -> looking for, chase -> chasing, sit -> sitting"""
     verb, *particle = verb.split()
-    verb = re.sub(r"(?<=[^e])e$", "", verb)
-    verb = re.sub(r"^([^aeiou]*[aeiou])([dgmnpt])$", r"\1\2\2", verb)
-    return words(verb + "ing", *particle)
+    stem = re.sub(r"^([^aeiou]*[aeiou])([dgmnpt])$", r"\1\2\2", verb).removesuffix("e")
+    return words(stem + "ing", *particle)
 
 
 def english_verb(verb: Verb, tense: str, person: int) -> tuple[str, str, str]:
@@ -438,7 +435,7 @@ class Deal:
 
 KINDS = {kind: " ".join(name for name, noun in NOUNS.items() if noun.kind == kind) for kind in NOUN_TABLE}
 PERSONS = "people family friends"
-BEINGS = "people family friends animals"
+BEINGS = "people family friends animals cattle"
 SINGULAR_ONLY = ("mother", "father")
 OWNERS = "my your his her our their"
 DETERMINERS_OF = {  # for one and for many
@@ -446,6 +443,7 @@ DETERMINERS_OF = {  # for one and for many
     "family": (OWNERS, OWNERS),
     "friends": (f"the a this {OWNERS}", "the two my our their"),
     "animals": ("the the a this my her their", "the the this two three my your"),
+    "cattle": ("the the a this my", "the the this two three our"),
     "things": ("the the a this my your his", "the the this two three my our their"),
     "clothes": ("the a this my your his her", "the this my your her their"),
     "openings": ("the the this", "the the this two three"),
@@ -463,17 +461,21 @@ ATTRIBUTES = {  # adjectives that suit each kind of noun
     "family": "",
     "friends": "young old new good",
     "animals": "young old small beautiful black white",
+    "cattle": "young old small beautiful black white",
     "things": f"new old small big beautiful {COLOURS}",
     "clothes": f"new old beautiful {COLOURS}",
     "openings": f"new old small big {COLOURS}",
-    "food": "good small big",
+    "food": "good small",
     "dishes": "good cold",
     "drinks": "good hot cold",
     "places": "old small big beautiful",
     "furniture": f"new old small big beautiful {COLOURS}",
     "subjects": "",
 }
-PREDICATES = ATTRIBUTES | {kind: f"{MOODS} young old small beautiful" for kind in BEINGS.split()}  # after "is"
+PREDICATES = {  # those that can follow "is"
+    kind: f"{MOODS} young old small beautiful" if kind in BEINGS else attributes.replace("new ", "")
+    for kind, attributes in ATTRIBUTES.items()
+}
 
 TENSES = "present present progressive past past modal"
 TENSES_OF = {  # of the verbs that do not have them all, or that mostly happen in the past
@@ -483,22 +485,25 @@ TENSES_OF = {  # of the verbs that do not have them all, or that mostly happen i
     "go": "present progressive past past modal", "stay": "present progressive past past modal",
     "leave": "present progressive past past modal",
 }  # fmt: skip
-WHO = dict.fromkeys(("see", "find", "chase", "watch", "look for", "eat", "drink", "sleep", "hide", "sit"), BEINGS)
+WHO = {  # who does it, where it is not only persons
+    **dict.fromkeys(("see", "find", "chase", "watch", "look for", "eat", "need"), BEINGS),
+    **dict.fromkeys(("sleep", "hide", "sit"), f"{PERSONS} animals"),
+}
 OBJECTS = {
-    "love": "people family friends animals things clothes places",
+    "love": "people family friends animals cattle things clothes places",
     "hate": "people animals things clothes places dishes",
-    "see": "people family friends animals things places",
-    "know": "people family friends places",
+    "see": "people family friends animals cattle things places",
+    "know": "people family friends museum park church hotel",
     "help": "people family friends",
-    "find": "animals things clothes",
+    "find": "animals cattle things clothes",
     "lose": "things clothes",
-    "chase": "people animals",
-    "watch": "people family friends animals",
+    "chase": "people animals cattle",
+    "watch": "people family friends animals cattle",
     "look for": "people family friends animals things clothes",
     "wait for": "people family friends",
     "eat": "food dishes",
     "drink": "drinks",
-    "buy": "things clothes food dishes drinks",
+    "buy": "cattle things clothes food dishes drinks",
     "open": "openings box book letter",
     "write": "book letter",
     "wear": "clothes",
@@ -508,6 +513,7 @@ WHERE = {
     "sleep": "in on", "work": "in at", "sing": "in at", "play": "in behind near", "arrive": "at", "go": "to",
     "stay": "in at near", "hide": "in under behind", "sit": "on in under near",
 }  # fmt: skip
+ENDINGS = {"go": "place", "sit": "place", "stay": "place", "leave": "time nothing"}
 PLACES = {
     "in": "house garden school museum park church hotel kitchen street",
     "on": "mat table chair bed",
@@ -524,8 +530,11 @@ WHEN = {
 }
 
 
-def some_mode(deal: Deal, *context: str) -> str:
-    return deal((STATEMENT, STATEMENT, NEGATION, QUESTION), *context)
+def some_mode(deal: Deal, subject: Phrase, *context: str) -> str:
+    modes = (STATEMENT, STATEMENT, NEGATION, QUESTION)
+    if subject.person == I:  # one seldom asks what oneself is doing
+        modes = (STATEMENT, STATEMENT, STATEMENT, NEGATION, NEGATION, QUESTION)
+    return deal(modes, *context)
 
 
 def some_tense(deal: Deal, verb: str) -> str:
@@ -534,9 +543,13 @@ def some_tense(deal: Deal, verb: str) -> str:
 
 
 def some_noun(
-    deal: Deal, options: str, determiners: tuple[str, str] | None = None, negated: bool = False
+    deal: Deal,
+    options: str,
+    determiners: tuple[str, str] | None = None,  # for one, for many
+    negated: bool = False,
+    plain: bool = False,
 ) -> Phrase:
-    """A noun of a kind or by its name, with a determiner (for one, for many) and now and then an adjective."""
+    """A noun of a kind or by its name, with a determiner and (unless it is plain) now and then an adjective."""
     option = deal(options)
     name = deal(KINDS.get(option, option))
     kind = NOUNS[name].kind
@@ -544,8 +557,10 @@ def some_noun(
     plural = not one or (many != "" and name not in SINGULAR_ONLY and deal.chance(3, kind))
     determiner = deal(many if plural else one, kind)
     adjective = ""
-    if ATTRIBUTES[kind] and not (plural and determiner == "some") and deal.chance(4, kind):
+    if ATTRIBUTES[kind] and not plain and not (plural and determiner == "some") and deal.chance(4, kind):
         adjective = deal(ATTRIBUTES[kind], kind)
+    if name in ("boy", "girl"):
+        adjective = adjective.replace("old", "young")  # "une vieille fille" is a spinster
     return noun_phrase(determiner, name, adjective, plural, negated)
 
 
@@ -581,21 +596,23 @@ def liking_in_general(deal: Deal) -> Pair:
     """I love cats, j'aime les chats. She studies AI, elle étudie l'IA."""
     verb = deal("love love hate hate study")
     tense = some_tense(deal, verb) if verb == "study" else "present"
-    kind = "subjects" if verb == "study" else deal("animals animals food dishes drinks subjects flower book")
+    subject = some_subject(deal, verb, tense)
+    kind = "subjects" if verb == "study" else deal("animals cattle food dishes drinks subjects flower book")
     singular = kind in ("dishes", "drinks", "subjects")
     topic = some_noun(deal, kind, ("general", "") if singular else ("", "general"))
-    return clause(some_mode(deal, verb, tense), tense, some_subject(deal, verb, tense), verb, topic)
+    return clause(some_mode(deal, subject, verb, tense), tense, subject, verb, topic)
 
 
 def acting_on_something(deal: Deal) -> Pair:
     """The dog chased the cat, le chien a poursuivi le chat."""
     verb = deal(tuple(OBJECTS))
     tense = some_tense(deal, verb)
-    mode = some_mode(deal, verb, tense)
+    subject = some_subject(deal, verb, tense)
+    mode = some_mode(deal, subject, verb, tense)
     rest = [some_noun(deal, OBJECTS[verb], negated=mode == NEGATION)]
     if verb not in TENSES_OF and deal.chance(6, tense):
         rest.append(some_time(deal, tense))
-    return clause(mode, tense, some_subject(deal, verb, tense), verb, *rest)
+    return clause(mode, tense, subject, verb, *rest)
 
 
 def acting_on_someone(deal: Deal) -> Pair:
@@ -610,49 +627,51 @@ def acting_on_someone(deal: Deal) -> Pair:
         pronouns = "me him her her us them"
     pronoun = PRONOUNS[deal(pronouns, verb, tense)]
     rest = [some_time(deal, tense)] if verb not in TENSES_OF and deal.chance(6, verb) else []
-    return clause(some_mode(deal, verb, tense), tense, subject, verb, *rest, pronoun=pronoun)
+    return clause(some_mode(deal, subject, verb, tense), tense, subject, verb, *rest, pronoun=pronoun)
 
 
 def taking_some(deal: Deal) -> Pair:
     """I want some bread, je veux du pain. I do not want any bread, je ne veux pas de pain."""
     verb = deal("eat drink buy want")
-    kind = deal({"eat": "dishes food", "drink": "drinks"}.get(verb, "dishes drinks food"), verb)
     tense = some_tense(deal, verb)
-    mode = some_mode(deal, verb, tense)
+    subject = some_subject(deal, verb, tense)
+    mode = some_mode(deal, subject, verb, tense)
+    kind = deal({"eat": "dishes food", "drink": "drinks"}.get(verb, "dishes drinks food"), verb)
     some = some_noun(deal, kind, ("", "some") if kind == "food" else ("some", ""), mode == NEGATION)
-    return clause(mode, tense, some_subject(deal, verb, tense), verb, some)
+    return clause(mode, tense, subject, verb, some)
 
 
 def having(deal: Deal) -> Pair:
     """I have a black cat, j'ai un chat noir. I do not have a cat, je n'ai pas de chat."""
-    mode = some_mode(deal, "have")
-    options = "animals things clothes friends house garden brother sister child"
+    subject = some_subject(deal, "have", "present")
+    mode = some_mode(deal, subject, "have")
+    options = "animals cattle things clothes friends house garden brother sister child"
     thing = some_noun(deal, options, ("a", "" if mode == NEGATION else "two three"), mode == NEGATION)
-    return clause(mode, "present", some_subject(deal, "have", "present"), "have", thing)
+    return clause(mode, "present", subject, "have", thing)
 
 
 def giving(deal: Deal) -> Pair:
     """She gave a book to the boy, elle a donné un livre au garçon."""
     verb = deal("give show")
     tense = some_tense(deal, verb)
-    mode = some_mode(deal, verb, tense)
+    subject = some_subject(deal, verb, tense)
+    mode = some_mode(deal, subject, verb, tense)
     gift = some_noun(deal, "things clothes food", negated=mode == NEGATION)
-    receiver = after("to", some_noun(deal, PERSONS))
-    return clause(mode, tense, some_subject(deal, verb, tense), verb, gift, receiver)
+    return clause(mode, tense, subject, verb, gift, after("to", some_noun(deal, PERSONS)))
 
 
 def acting_somewhere(deal: Deal, verbs: str = "sleep work sing play") -> Pair:
     """The girl is singing in the garden, la fille chante dans le jardin."""
     verb = deal(verbs)
     tense = some_tense(deal, verb)
-    endings = {"go": "place", "sit": "place", "leave": "time nothing"}.get(verb, "place place time nothing")
-    ending = deal(endings, verb)
+    subject = some_subject(deal, verb, tense)
     rest = []
-    if ending == "place":
-        rest.append(some_place(deal, WHERE[verb], verb))
-    elif ending == "time":
-        rest.append(some_time(deal, tense))
-    return clause(some_mode(deal, verb, tense), tense, some_subject(deal, verb, tense), verb, *rest)
+    match deal(ENDINGS.get(verb, "place place time nothing"), verb):
+        case "place":
+            rest.append(some_place(deal, WHERE[verb], verb))
+        case "time":
+            rest.append(some_time(deal, tense))
+    return clause(some_mode(deal, subject, verb, tense), tense, subject, verb, *rest)
 
 
 def moving(deal: Deal) -> Pair:
@@ -664,27 +683,31 @@ def describing(deal: Deal) -> Pair:
     """The soup is cold, la soupe est froide. The girls were happy, les filles étaient heureuses."""
     past = deal.chance(3)
     if deal.chance(2):
-        subject, adjective = some_subject(deal, "be", str(past)), deal(PREDICATES["people"])
+        subject, kind = SUBJECTS[deal("I I you you he she we we they they Paul Thomas Marie Alice", str(past))], "people"
     else:
-        kind = deal("animals things clothes openings food dishes drinks places furniture")
-        subject = some_noun(deal, kind, ("the the this my", "the the this my" if DETERMINERS_OF[kind][1] else ""))
-        adjective = deal(PREDICATES[kind], kind)
+        kind = deal("people people family friends animals cattle things clothes openings food dishes drinks places furniture")
+        one, many = DETERMINERS_OF[kind]
+        subject = some_noun(deal, kind, (one.replace("some", "the"), many.replace("some", "the")), plain=True)
+    adjective = deal(PREDICATES[kind], kind)
     rest = []
     if adjective in MOODS.split() and deal.chance(5):
         rest.append(some_time(deal, "past" if past else "progressive"))
-    return description(some_mode(deal, adjective), past, subject, adjective, *rest)
+    return description(some_mode(deal, subject, adjective), past, subject, adjective, *rest)
 
 
 def needing(deal: Deal) -> Pair:
     """She is hungry, elle a faim."""
     past = deal.chance(3)
-    return description(some_mode(deal), past, some_subject(deal, "need", str(past)), deal(tuple(NEEDS)))
+    subject = some_subject(deal, "need", str(past))
+    return description(some_mode(deal, subject), past, subject, deal(tuple(NEEDS)))
 
 
 def there_is(deal: Deal) -> Pair:
     """There is a cat on the mat, il y a un chat sur le tapis."""
     preposition = deal("in on under behind near")
-    options = "animals things food" if preposition in ("on", "under") else "animals things people friends"
+    options = "animals people friends cattle car flower"
+    if preposition in ("on", "under"):
+        options = "animals food hat book letter key bag phone"
     thing = some_noun(deal, options, ("a", "two three"))
     mode = deal((STATEMENT, STATEMENT, QUESTION))
     return presentation(mode, Phrase("there", "il"), ("y a",) * 5, thing, some_place(deal, preposition))
@@ -692,10 +715,10 @@ def there_is(deal: Deal) -> Pair:
 
 def this_is(deal: Deal) -> Pair:
     """This is a good book, c'est un bon livre. These are my friends, ce sont mes amis."""
-    kind = deal("animals things clothes family friends")
+    kind = deal("animals cattle things clothes family friends")
     thing = some_noun(deal, kind, (OWNERS if kind == "family" else f"a a a {OWNERS}", OWNERS))
     subject = Phrase("these" if thing.person == THEY else "this", "ce")
-    return presentation(some_mode(deal, kind), subject, ETRE, thing)
+    return presentation(some_mode(deal, subject, kind), subject, ETRE, thing)
 
 
 # --- The corpus ---------------------------------------------------------------------------------------------

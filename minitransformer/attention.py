@@ -1,0 +1,55 @@
+"""Multi-head attention ("Attention Is All You Need", section 3.2.2)."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+from minigrad import Tensor, nn
+from minigrad.nn import functional as F
+
+
+class MultiHeadAttention(nn.Module):
+    """Concat(head_1, ..., head_h) W_O, with head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i): 4 d² weights in all.
+
+    W_Q, W_K and W_V of all heads are stacked in `in_proj_weight` (3 d_model, d_model), as in PyTorch's module, so that
+    self-attention projects with one matrix product. A mask is boolean, True = may attend.
+    """
+
+    def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        if d_model % num_heads:
+            raise ValueError(f"d_model={d_model} does not split into {num_heads} heads.\nChoose a multiple of {num_heads}.")
+        self.d_model, self.num_heads, self.dropout = d_model, num_heads, dropout
+        self.in_proj_weight = nn.Parameter(np.empty((3 * d_model, d_model), np.float32))
+        self.in_proj_bias = nn.Parameter(np.zeros(3 * d_model, np.float32))
+        self.out_proj = nn.Linear(d_model, d_model)
+        for matrix in (*np.split(self.in_proj_weight.data, 3), self.out_proj.weight.data):
+            nn.init.xavier_uniform_(Tensor(matrix))
+        nn.init.zeros_(self.out_proj.bias)
+
+    def forward(
+        self,
+        query: Float[Tensor, "B T D"],
+        memory: Float[Tensor, "B S D"] | None = None,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Float[Tensor, "B T D"]:
+        """Attend from `query` to itself, or to `memory`; `mask` broadcasts to (B, H, T, S)."""
+        d = self.d_model
+        if memory is None:
+            q, k, v = self._project(query, self.in_proj_weight, self.in_proj_bias)
+        else:
+            (q,) = self._project(query, self.in_proj_weight[:d], self.in_proj_bias[:d])
+            k, v = self._project(memory, self.in_proj_weight[d:], self.in_proj_bias[d:])
+        dropout = self.dropout if self.training else 0.0
+        heads = F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal)  # (B, H, T, D / H)
+        joined = heads.transpose(1, 2).reshape(*query.shape)
+        return self.out_proj(joined)
+
+    def _project(self, x: Tensor, weight: Tensor, bias: Tensor) -> list[Tensor]:
+        """x Wᵀ + b for each of the stacked matrices, split into heads: each (B, H, T, D / H)."""
+        batch, length, d = x.shape
+        number = len(weight) // d
+        y = F.linear(x, weight, bias).reshape(batch, length, number, self.num_heads, d // self.num_heads)
+        y = y.permute(2, 0, 3, 1, 4)  # (number, B, H, T, D / H)
+        return [y[i] for i in range(number)]

@@ -1,0 +1,78 @@
+"""Tokens and their places as vectors ("Attention Is All You Need", sections 3.4 and 3.5)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from minigrad import Tensor, nn
+from minigrad.nn import functional as F
+
+
+def positional_encoding(length: int, d_model: int, dtype: Any = np.float32) -> Float[np.ndarray, "length d_model"]:
+    """PE(pos, 2i) = sin(pos / 10000**(2i / d)), PE(pos, 2i + 1) = cos(the same) (section 3.5).
+
+    Wavelengths run from 2 pi to 10000 * 2 pi.
+    """
+    i = np.arange(0, d_model, 2)
+    angle = np.arange(length)[:, None] / 10000 ** (i / d_model)  # (length, ceil(d / 2))
+    table = np.empty((length, d_model))
+    table[:, 0::2] = np.sin(angle)
+    table[:, 1::2] = np.cos(angle[:, : d_model // 2])
+    return table.astype(dtype)
+
+
+class SinusoidalPositions(nn.Module):
+    """Adds the sinusoids to x; there are as many positions as one asks for."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.d_model = d_model
+        self.table = positional_encoding(0, d_model)  # grows when a longer sequence comes
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        length = x.shape[1]
+        if len(self.table) < length or self.table.dtype != x.dtype:
+            self.table = positional_encoding(max(length, 2 * len(self.table)), self.d_model, x.dtype)
+        return x + Tensor(self.table[:length])
+
+
+class LearnedPositions(nn.Module):
+    """Adds to x a learned vector for each position; there are `max_positions` of them and no more."""
+
+    def __init__(self, max_positions: int, d_model: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(np.empty((max_positions, d_model), np.float32))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        length, limit = x.shape[1], len(self.weight)
+        if length > limit:
+            raise ValueError(
+                f"a sequence of {length} tokens, and this model has learned {limit} positions.\n"
+                f"Shorten the input, or train with more positions (or sinusoidal ones, which have no limit)."
+            )
+        return x + self.weight[:length]
+
+
+class TokenEmbedding(nn.Module):
+    """A learned vector for each token, times sqrt(d_model) where `scale` (section 3.4); read backward it is the output layer.
+
+    It begins normal with variance 1 / d_model, so that scaled vectors have unit variance, and so have the first logits.
+    """
+
+    def __init__(self, vocab_size: int, d_model: int, scale: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(np.empty((vocab_size, d_model), np.float32))
+        self.factor = math.sqrt(d_model) if scale else None
+        nn.init.normal_(self.weight, std=d_model**-0.5)
+
+    def forward(self, ids: Any) -> Float[Tensor, "B T D"]:
+        x = F.embedding(ids, self.weight)
+        return x if self.factor is None else x * self.factor
+
+    def logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        """How well each token's vector agrees with x: x Eᵀ."""
+        return F.linear(x, self.weight)

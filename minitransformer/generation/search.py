@@ -1,0 +1,98 @@
+"""Text from a model, a token at a time: greedy, or by sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from minigrad import no_grad, random
+
+from ..masks import padding_mask
+from ..models import GPT, Transformer
+
+
+@no_grad()
+def generate(
+    model: GPT | Transformer,
+    input_ids: Sequence[Sequence[int]],
+    max_new_tokens: int = 64,
+    eos_token_id: int | None = None,
+    do_sample: bool = False,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+) -> list[list[int]]:
+    """The new tokens for each sequence of `input_ids`, without the end token, in evaluation mode.
+
+    A Transformer translates its inputs (any lengths), up to its `eos_token_id`. A GPT continues them (one length), seeing
+    its last `n_positions` tokens. Greedy takes the best token; `do_sample` draws from softmax(logits / temperature),
+    of the `top_k` best only, from the stream "generate" of `minigrad.random`.
+    """
+    if temperature <= 0:
+        raise ValueError(f"temperature is above 0, got {temperature}.\nFor the most likely token leave do_sample out.")
+
+    def choose(logits: np.ndarray, row_ids: np.ndarray) -> np.ndarray:
+        if not do_sample:
+            return logits.argmax(-1)
+        return _sample(logits / temperature, top_k, row_ids)
+
+    training = model.training
+    model.eval()
+    try:
+        if isinstance(model, Transformer):
+            end = model.config.eos_token_id if eos_token_id is None else eos_token_id
+            return _translate(model, input_ids, max_new_tokens, end, choose)
+        return _continue(model, input_ids, max_new_tokens, eos_token_id, choose)
+    finally:
+        model.train(training)
+
+
+def _translate(model: Transformer, sources: Sequence[Sequence[int]], limit: int, end: int, choose) -> list[list[int]]:
+    """Encode once, then extend all targets together; a target that has ended leaves the batch."""
+    pad = model.config.pad_token_id
+    source = np.full((len(sources), max(map(len, sources), default=0)), pad)
+    for row, ids in zip(source, sources, strict=True):
+        row[: len(ids)] = ids
+    mask = padding_mask(source, pad)
+    memory = model.encode(source, mask)
+    results: list[list[int]] = [[] for _ in sources]
+    active = np.arange(len(sources))  # the row of `sources` that each row of the batch is
+    target = np.full((len(sources), 1), model.config.bos_token_id)
+    for _ in range(limit):
+        if not len(active):
+            break
+        states = model.decode(target, memory, mask)
+        chosen = choose(model.logits(states[:, -1:]).numpy()[:, 0], active)
+        alive = chosen != end
+        for row, token in zip(active[alive], chosen[alive], strict=True):
+            results[row].append(int(token))
+        active, target = active[alive], np.concatenate([target, chosen[:, None]], 1)[alive]
+        if not alive.all():
+            memory, mask = memory[alive], mask[alive]
+    return results
+
+
+def _continue(model: GPT, prompts: Sequence[Sequence[int]], limit: int, end: int | None, choose) -> list[list[int]]:
+    if len({len(p) for p in prompts}) > 1 or not all(len(p) for p in prompts):
+        raise ValueError("a GPT continues prompts of one length, at least one token long.\nPass them one at a time.")
+    ids = np.asarray(prompts)
+    ended = np.zeros(len(ids), bool)
+    results: list[list[int]] = [[] for _ in prompts]
+    for _ in range(limit):
+        states = model.states(ids[:, -model.config.n_positions :])
+        chosen = choose(model.logits(states[:, -1:]).numpy()[:, 0], np.arange(len(ids)))
+        ended |= chosen == end
+        if ended.all():
+            break
+        for row in np.flatnonzero(~ended):
+            results[row].append(int(chosen[row]))
+        ids = np.concatenate([ids, chosen[:, None]], 1)
+    return results
+
+
+def _sample(logits: np.ndarray, top_k: int | None, row_ids: np.ndarray) -> np.ndarray:
+    """One token a row by the Gumbel trick: argmax(logits + noise) is distributed as softmax(logits)."""
+    if top_k is not None:
+        kth = np.partition(logits, -min(top_k, logits.shape[-1]), axis=-1)[:, -min(top_k, logits.shape[-1])]
+        logits = np.where(logits < kth[:, None], -np.inf, logits)
+    noise = random.generator(random.next_key("generate")).gumbel(size=(row_ids.max() + 1, logits.shape[-1]))
+    return (logits + noise[row_ids]).argmax(-1)

@@ -1,0 +1,152 @@
+"""Encoder and decoder layers and their stacks: the boxes of the paper's figure 1.
+
+Each sub-layer f stands in a residual connection with layer norm, norm(x + dropout(f(x))) as in the paper (post-norm),
+or x + dropout(f(norm(x))) with `norm_first` (pre-norm, Xiong et al. 2020), where a stack ends with a norm of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from minigrad import Tensor, nn
+from minigrad.nn import functional as F
+
+from .attention import MultiHeadAttention
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_new": lambda x: F.gelu(x, approximate="tanh"),  # Hugging Face's name for the tanh form
+}
+
+
+@dataclass(frozen=True)
+class LayerConfig:
+    """What encoder and decoder layers of every model have in common."""
+
+    d_model: int
+    num_heads: int
+    d_ff: int
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+    activation: str = "relu"
+    norm_first: bool = False
+    layer_norm_eps: float = 1e-5
+
+    def attention(self) -> MultiHeadAttention:
+        return MultiHeadAttention(self.d_model, self.num_heads, self.attention_dropout)
+
+    def norm(self) -> nn.LayerNorm:
+        return nn.LayerNorm(self.d_model, self.layer_norm_eps)
+
+
+class FeedForward(nn.Module):
+    """FFN(x) = activation(x W_1 + b_1) W_2 + b_2, at each position alike (section 3.3)."""
+
+    def __init__(self, config: LayerConfig) -> None:
+        super().__init__()
+        if config.activation not in ACTIVATIONS:
+            raise ValueError(f"unknown activation {config.activation!r}.\nChoose one of {', '.join(ACTIVATIONS)}.")
+        self.linear1 = nn.Linear(config.d_model, config.d_ff)
+        self.linear2 = nn.Linear(config.d_ff, config.d_model)
+        self.dropout = nn.Dropout(config.activation_dropout)
+        self.activation = ACTIVATIONS[config.activation]
+        for linear in (self.linear1, self.linear2):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+
+
+class Residual(nn.Module):
+    """The connection around a sub-layer: norm(x + dropout(f(x))), or x + dropout(f(norm(x))) with `norm_first`."""
+
+    def __init__(self, config: LayerConfig) -> None:
+        super().__init__()
+        self.norm, self.dropout, self.norm_first = config.norm(), nn.Dropout(config.dropout), config.norm_first
+
+    def forward(self, x: Float[Tensor, "B T D"], f: Callable[[Tensor], Tensor]) -> Float[Tensor, "B T D"]:
+        if self.norm_first:
+            return x + self.dropout(f(self.norm(x)))
+        return self.norm(x + self.dropout(f(x)))
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward. With `is_causal` it is the layer of a decoder-only model."""
+
+    def __init__(self, config: LayerConfig) -> None:
+        super().__init__()
+        self.self_attention, self.feed_forward = config.attention(), FeedForward(config)
+        self.residual1, self.residual2 = Residual(config), Residual(config)
+
+    def forward(
+        self, x: Float[Tensor, "B T D"], mask: Tensor | None = None, is_causal: bool = False
+    ) -> Float[Tensor, "B T D"]:
+        x = self.residual1(x, lambda x: self.self_attention(x, mask=mask, is_causal=is_causal))
+        return self.residual2(x, self.feed_forward)
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, attention to the encoder's output (`memory`), feed-forward."""
+
+    def __init__(self, config: LayerConfig) -> None:
+        super().__init__()
+        self.self_attention, self.cross_attention = config.attention(), config.attention()
+        self.feed_forward = FeedForward(config)
+        self.residual1, self.residual2, self.residual3 = Residual(config), Residual(config), Residual(config)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        memory: Float[Tensor, "B S D"],
+        memory_mask: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        x = self.residual1(x, lambda x: self.self_attention(x, mask=mask, is_causal=True))
+        x = self.residual2(x, lambda x: self.cross_attention(x, memory, memory_mask))
+        return self.residual3(x, self.feed_forward)
+
+
+class _Stack(nn.Module):
+    """N layers of one kind, one after another."""
+
+    def __init__(self, layers: Sequence[nn.Module], config: LayerConfig) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.norm = config.norm() if config.norm_first else None
+
+
+class Encoder(_Stack):
+    """N encoder layers (section 3.1)."""
+
+    def __init__(self, num_layers: int, config: LayerConfig) -> None:
+        super().__init__([EncoderLayer(config) for _ in range(num_layers)], config)
+
+    def forward(
+        self, x: Float[Tensor, "B T D"], mask: Tensor | None = None, is_causal: bool = False
+    ) -> Float[Tensor, "B T D"]:
+        for layer in self.layers:
+            x = layer(x, mask, is_causal)
+        return x if self.norm is None else self.norm(x)
+
+
+class Decoder(_Stack):
+    """N decoder layers (section 3.1)."""
+
+    def __init__(self, num_layers: int, config: LayerConfig) -> None:
+        super().__init__([DecoderLayer(config) for _ in range(num_layers)], config)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        memory: Float[Tensor, "B S D"],
+        memory_mask: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        for layer in self.layers:
+            x = layer(x, memory, memory_mask, mask)
+        return x if self.norm is None else self.norm(x)

@@ -1,0 +1,36 @@
+"""Who may attend to whom. Every mask here is boolean and True means "may attend", as in
+`scaled_dot_product_attention`; its shape broadcasts to (batch, heads, queries, keys)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+from minigrad import Tensor
+
+
+def causal_mask(length: int) -> Bool[Tensor, "T T"]:
+    """Position t may attend to positions 0 to t: no target token sees a later one (section 3.2.3 of the paper)."""
+    return Tensor(np.tri(length, dtype=bool))
+
+
+def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
+    """Every query may attend to every token that is not padding: ids (B, S)."""
+    return Tensor((np.asarray(ids) != pad_token_id)[:, None, None, :])
+
+
+def combine(*masks: Tensor | None) -> Tensor | None:
+    """What all of the masks allow; None allows everything."""
+    given = [np.asarray(mask) for mask in masks if mask is not None]
+    if not given:
+        return None
+    result = given[0]
+    for mask in given[1:]:
+        result = result & mask
+    return Tensor(result)
+
+
+def from_blocked(mask: Any) -> Bool[Tensor, "..."]:
+    """A mask of the other kind, where True means "may not attend" (torch.nn.Transformer's), as one of ours."""
+    return Tensor(~np.asarray(mask, dtype=bool))

@@ -1,0 +1,55 @@
+"""GPT: the Transformer's decoder without an encoder (Radford et al. 2018, 2019)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from minigrad import Tensor, nn
+
+from ..config import GPTConfig
+from ..embeddings import LearnedPositions, TokenEmbedding
+from ..layers import Encoder, LayerConfig
+
+
+class GPT(nn.Module):
+    """Token and learned position embeddings, pre-norm causal layers, and the embedding matrix again as the output.
+
+    model(ids) takes (B, T) and gives logits (B, T, V); logit t is for the token after position t.
+    """
+
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__()
+        self.config = config
+        d = config.n_embd
+        layer = LayerConfig(
+            d, config.n_head, config.n_inner or 4 * d, config.resid_pdrop, config.attn_pdrop,
+            activation=config.activation_function, norm_first=True, layer_norm_eps=config.layer_norm_epsilon,
+        )  # fmt: skip
+        self.embedding = TokenEmbedding(config.vocab_size, d, scale=False)
+        self.positions = LearnedPositions(config.n_positions, d)
+        self.dropout = nn.Dropout(config.embd_pdrop)
+        self.layers = Encoder(config.n_layer, layer)
+        self._initialize()
+
+    def _initialize(self) -> None:
+        """Normal with `initializer_range`; what writes into the residual stream 1 / sqrt(2 layers) of it (GPT-2, section 2.3)."""
+        std = self.config.initializer_range
+        for name, p in self.named_parameters():
+            if p.ndim == 2:
+                last = name.endswith(("out_proj.weight", "linear2.weight"))
+                nn.init.normal_(p, std=std / math.sqrt(2 * self.config.n_layer) if last else std)
+
+    def states(self, ids: Any) -> Float[Tensor, "B T D"]:
+        """Each token's vector, in the context of those before it."""
+        x = self.dropout(self.positions(self.embedding(np.asarray(ids))))
+        return self.layers(x, is_causal=True)
+
+    def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        """Vectors as scores of every next token."""
+        return self.embedding.logits(states)
+
+    def forward(self, ids: Any) -> Float[Tensor, "B T V"]:
+        return self.logits(self.states(ids))

@@ -1,0 +1,73 @@
+"""The Transformer of "Attention Is All You Need" (Vaswani et al. 2017)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxtyping import Float
+from minigrad import Tensor, nn
+
+from ..config import TransformerConfig
+from ..embeddings import LearnedPositions, SinusoidalPositions, TokenEmbedding
+from ..layers import Decoder, Encoder, LayerConfig
+from ..masks import padding_mask
+
+
+class Transformer(nn.Module):
+    """Encoder, decoder, and one matrix for both embeddings and the output (figure 1).
+
+        model = Transformer(TransformerConfig(vocab_size=1000))
+        logits = model(source_ids, target_ids)      # (B, S), (B, T) -> (B, T, V)
+
+    Logit t is for the token after target position t. Source padding (`pad_token_id`) is not attended to. Target padding
+    needs no mask of its own: it stands on the right, where causal attention hides it from every real token.
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        layer = LayerConfig(
+            config.d_model, config.num_heads, config.d_ff, config.dropout, config.attention_dropout,
+            config.activation_dropout, config.activation, config.norm_first, config.layer_norm_eps,
+        )  # fmt: skip
+        self.embedding = TokenEmbedding(config.vocab_size, config.d_model, config.scale_embeddings)
+        self.encoder_positions, self.decoder_positions = self._positions(), self._positions()
+        self.dropout = nn.Dropout(config.dropout)
+        self.encoder = Encoder(config.num_encoder_layers, layer)
+        self.decoder = Decoder(config.num_decoder_layers, layer)
+
+    def _positions(self) -> nn.Module:
+        c = self.config
+        if c.positions not in ("sinusoidal", "learned"):
+            raise ValueError(f'positions is "sinusoidal" or "learned", got {c.positions!r}.\nChoose one of them.')
+        return SinusoidalPositions(c.d_model) if c.positions == "sinusoidal" else LearnedPositions(c.max_positions, c.d_model)
+
+    def encode(self, source: Any, source_mask: Tensor | None = None) -> Float[Tensor, "B S D"]:
+        """The source ids (B, S) as vectors in context. `source_mask` (True = may attend): without one, all but padding."""
+        if source_mask is None:
+            source_mask = padding_mask(source, self.config.pad_token_id)
+        x = self.dropout(self.encoder_positions(self.embedding(source)))
+        return self.encoder(x, source_mask)
+
+    def decode(
+        self,
+        target: Any,
+        memory: Float[Tensor, "B S D"],
+        source_mask: Tensor | None = None,
+        target_mask: Tensor | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """The target ids (B, T), in the context of what comes before each and of `memory`."""
+        x = self.dropout(self.decoder_positions(self.embedding(target)))
+        return self.decoder(x, memory, source_mask, target_mask)
+
+    def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        """The decoder's vectors as scores of every next token."""
+        return self.embedding.logits(states)
+
+    def forward(
+        self, source: Any, target: Any, source_mask: Tensor | None = None, target_mask: Tensor | None = None
+    ) -> Float[Tensor, "B T V"]:
+        if source_mask is None:
+            source_mask = padding_mask(source, self.config.pad_token_id)
+        memory = self.encode(source, source_mask)
+        return self.logits(self.decode(target, memory, source_mask, target_mask))
