@@ -1,21 +1,21 @@
-"""A built-in English-French corpus, written by a small grammar: thousands of correct sentence pairs to learn from.
+"""A built-in English-French corpus, written by a small grammar: thousands of correct pairs to learn from.
 
 Four layers: tables of words, functions that join words into phrases, functions that join phrases into
-sentences, and one function per kind of sentence that chooses what to say. `phrasebook()` draws every kind, and
-holds out 500 pairs that training never sees.
+sentences, and one function per kind of sentence that chooses what to say. `phrasebook()` draws sentences of
+every kind, and holds out 500 pairs that training never sees.
 
 English to French is a function here, so that a model can get every sentence right. Where French has to know
 more than English tells, one choice holds everywhere: "you" is `tu`; "I", "you", "we", "they" and "them" are
 masculine; the past is the passé composé, and only "was" and "were" are the imperfect; "big" is `grand`; a
-question begins with `est-ce que`. Words whose form hides their tense or number ("read", "sheep") are left out,
-and so is "it". Nothing is contracted ("do not", "cannot").
+question begins with `est-ce que`. Words that hide their tense or number ("read", "sheep") are left out, and
+so is "it". Nothing is contracted ("do not", "cannot").
 """
 
 import random
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 Pair = tuple[str, str]  # English, French
@@ -54,7 +54,7 @@ class Verb:
     infinitive: str
     present: tuple[str, ...]  # je, tu, il, nous, ils
     participle: str
-    auxiliary: str  # of the passé composé: avoir, être, or se (être with a reflexive pronoun: "il s'est assis")
+    auxiliary: str  # of the passé composé: avoir, être, or se (être and a reflexive: "il s'est assis")
 
 
 def english_plural(noun: str) -> str:
@@ -73,27 +73,29 @@ NOUN_TABLE = {  # English (/ irregular plural), gender, French (/ irregular plur
     "hero m héros",
     "family": "mother f mère, father m père, brother m frère, sister f sœur, child/children m enfant",
     "friends": "friend m ami, teacher m professeur, doctor m médecin, student m étudiant",
-    "animals": "cat m chat, dog m chien, bird m oiseau, mouse/mice f souris, owl m hibou/hiboux, rabbit m lapin",
+    "animals": "cat m chat, dog m chien, bird m oiseau, mouse/mice f souris, owl m hibou/hiboux, "
+    "rabbit m lapin",
     "cattle": "horse m cheval, cow f vache",
-    "things": "book m livre, letter f lettre, key f clé, car f voiture, box f boîte, flower f fleur, bag m sac, "
-    "phone m téléphone, computer m ordinateur",
+    "things": "book m livre, letter f lettre, key f clé, car f voiture, box f boîte, flower f fleur, "
+    "bag m sac, phone m téléphone, computer m ordinateur",
     "clothes": "hat m chapeau, coat m manteau, dress f robe, shirt f chemise",
     "openings": "door f porte, window f fenêtre",
     "food": "apple f pomme, egg m œuf, cake m gâteau, tomato f tomate",
     "dishes": "bread m pain, cheese m fromage, soup f soupe, meat f viande, fish m poisson",
     "drinks": "water f eau, milk m lait, coffee m café, tea m thé",
-    "places": "house f maison, garden m jardin, school f école, museum m musée, park m parc, church f église, "
-    "hotel m hôtel, market m marché, station f gare, kitchen f cuisine, street f rue, tree m arbre",
+    "places": "house f maison, garden m jardin, school f école, museum m musée, park m parc, "
+    "church f église, hotel m hôtel, market m marché, station f gare, kitchen f cuisine, street f rue, "
+    "tree m arbre",
     "furniture": "mat m tapis, table f table, chair f chaise, bed m lit",
     "subjects": "AI f IA, music f musique, history f histoire, French m français",
 }
 PREPOSED_TABLE = (  # masculine, feminine (if it is not the masculine with an e), masculine before a vowel
-    "small petit, big grand, young jeune, good bon bonne, old vieux vieille vieil, new nouveau nouvelle nouvel, "
-    "beautiful beau belle bel"
+    "small petit, big grand, young jeune, good bon bonne, old vieux vieille vieil, "
+    "new nouveau nouvelle nouvel, beautiful beau belle bel"
 )
 POSTPOSED_TABLE = (
-    "black noir, white blanc blanche, red rouge, blue bleu, happy heureux heureuse, sad triste, tired fatigué, "
-    "ill malade, hot chaud, cold froid"
+    "black noir, white blanc blanche, red rouge, blue bleu, happy heureux heureuse, sad triste, "
+    "tired fatigué, ill malade, hot chaud, cold froid"
 )
 # English base and past, infinitive; unless it is regular in -er: present, participle; auxiliary unless avoir
 VERB_TABLE = """
@@ -150,8 +152,9 @@ def read_adjectives() -> dict[str, Adjective]:
         for entry in table.split(", "):
             english, masculine, *others = entry.split()
             feminine = others[0] if others else masculine.removesuffix("e") + "e"
-            before_vowel = others[1] if len(others) > 1 else masculine
-            adjectives[english] = Adjective(masculine, feminine, before_vowel, precedes=table is PREPOSED_TABLE)
+            before_vowel = others[1] if others[1:] else masculine
+            precedes = table is PREPOSED_TABLE
+            adjectives[english] = Adjective(masculine, feminine, before_vowel, precedes)
     return adjectives
 
 
@@ -171,13 +174,13 @@ def read_verbs() -> dict[str, Verb]:
 
 
 def words(*parts: str) -> str:
-    return " ".join(part for part in parts if part)
+    return " ".join(filter(None, parts))
 
 
 NOUNS, ADJECTIVES, VERBS = read_nouns(), read_adjectives(), read_verbs()
 
 # One form for each person. French "can eat", "is going to eat": the modal verb takes the infinitive.
-I, YOU, HE, WE, THEY = range(5)
+JE, TU, IL, NOUS, ILS = range(5)
 BE = ("am", "are", "is", "are", "are")
 WAS = ("was", "were", "was", "were", "were")
 AVOIR, ALLER, VOULOIR = VERBS["have"].present, VERBS["go"].present, VERBS["want"].present
@@ -220,52 +223,47 @@ NEEDS = {"hungry": "faim", "thirsty": "soif", "afraid": "peur"}  # "I am hungry"
 class Phrase:
     english: str
     french: str
-    person: int = HE
+    person: int = IL
     feminine: bool = False
 
 
 SUBJECTS = {
-    "I": Phrase("I", "je", I),
-    "you": Phrase("you", "tu", YOU),
+    "I": Phrase("I", "je", JE),
+    "you": Phrase("you", "tu", TU),
     "he": Phrase("he", "il"),
     "she": Phrase("she", "elle", feminine=True),
-    "we": Phrase("we", "nous", WE),
-    "they": Phrase("they", "ils", THEY),
+    "we": Phrase("we", "nous", NOUS),
+    "they": Phrase("they", "ils", ILS),
     "Paul": Phrase("Paul", "Paul"),
     "Thomas": Phrase("Thomas", "Thomas"),
     "Marie": Phrase("Marie", "Marie", feminine=True),
     "Alice": Phrase("Alice", "Alice", feminine=True),
 }
 PRONOUNS = {
-    "me": Phrase("me", "me", I),
-    "you": Phrase("you", "te", YOU),
+    "me": Phrase("me", "me", JE),
+    "you": Phrase("you", "te", TU),
     "him": Phrase("him", "le"),
     "her": Phrase("her", "la", feminine=True),
-    "us": Phrase("us", "nous", WE),
-    "them": Phrase("them", "les", THEY),
+    "us": Phrase("us", "nous", NOUS),
+    "them": Phrase("them", "les", ILS),
 }
 
-VOWEL = r"(?=[aeiouyéêîôœ]|h(?!ibou|éros))"  # a mute h counts as one: "l'homme", but "le hibou"
-CONTRACTIONS = {"à le ": "au ", "à les ": "aux ", "de le ": "du ", "de les ": "des "}
-EUPHONY = [  # in this order
-    (re.compile(pattern, re.IGNORECASE), replacement)
-    for pattern, replacement in (
-        (r"\bce (?=est\b)", "c'"),
-        (rf"\bce {VOWEL}", "cet "),
-        (rf"\b([mts])a {VOWEL}", r"\1on "),  # mon école
-        (rf"\b([djlmnst]|qu)e {VOWEL}", r"\1'"),
-        (rf"\bla {VOWEL}", "l'"),
-        (r"\b(à|de) les? ", lambda match: CONTRACTIONS[match[0]]),
-    )
-]
+VOWEL = r"(?=[aeiouyéêîôœAI]|h(?!ibou|éros))"  # a mute h counts as one: "l'homme", but "le hibou"
+BEFORE_VOWEL = {
+    "je ": "j'", "me ": "m'", "te ": "t'", "se ": "s'", "le ": "l'", "la ": "l'", "ne ": "n'", "de ": "d'",
+    "que ": "qu'", "ce ": "cet ", "ma ": "mon ", "ta ": "ton ", "sa ": "son ",
+}  # fmt: skip
+CONTRACTED = {"à le ": "au ", "à les ": "aux ", "de le ": "du ", "de les ": "des "}
+ELISION = re.compile(rf"\b({'|'.join(BEFORE_VOWEL)}){VOWEL}")
+CONTRACTION = re.compile(rf"\b({'|'.join(CONTRACTED)})")
 
 
 def join_french(*parts: str) -> str:
-    """Words with elision and contraction: je + aime -> j'aime, ma + école -> mon école, à + le -> au."""
-    text = words(*parts)
-    for pattern, replacement in EUPHONY:
-        text = pattern.sub(replacement, text)
-    return text
+    """Words with elision and contraction: je + aime -> j'aime, ma + école -> mon école, à + le -> au. Elision
+    comes first: "de le pain" becomes "du pain", but "de la eau" becomes "de l'eau"."""
+    text = re.sub(r"\bce est\b", "c'est", words(*parts))
+    text = ELISION.sub(lambda match: BEFORE_VOWEL[match[0]], text)
+    return CONTRACTION.sub(lambda match: CONTRACTED[match[0]], text)
 
 
 def join_english(*parts: str) -> str:
@@ -275,30 +273,29 @@ def join_english(*parts: str) -> str:
 def agree(masculine: str, feminine: str, phrase: Phrase) -> str:
     """The form of an adjective or participle that describes the phrase: assis, assise, assis, assises."""
     form = feminine if phrase.feminine else masculine
-    return french_plural(form) if phrase.person in (WE, THEY) else form
+    return french_plural(form) if phrase.person in (NOUS, ILS) else form
 
 
 def noun_phrase(
     determiner: str, name: str, adjective: str = "", plural: bool = False, negated: bool = False
 ) -> Phrase:
     """the black cat, le chat noir. As the object of a negated verb, "a" and "some" become `de`."""
-    noun = NOUNS[name]
+    noun, number = NOUNS[name], ILS if plural else IL
+    english, french = noun.english[plural], noun.french[plural]
+    if adjective:
+        described = ADJECTIVES[adjective]
+        form = agree(described.masculine, described.feminine, Phrase("", "", number, noun.feminine))
+        if described.precedes and re.match(VOWEL, french) and not (plural or noun.feminine):
+            form = described.before_vowel
+        english = f"{adjective} {english}"
+        french = f"{form} {french}" if described.precedes else f"{french} {form}"
     article = DETERMINERS[determiner][2 if plural else noun.feminine]
     if negated and determiner in ("a", "some"):
         article, determiner = "de", determiner.replace("some", "any")
     if plural:
         determiner = determiner.replace("this", "these")
-    english, french = noun.english[plural], noun.french[plural]
-    phrase = Phrase("", "", THEY if plural else HE, noun.feminine)
-    if adjective:
-        described = ADJECTIVES[adjective]
-        form = agree(described.masculine, described.feminine, phrase)
-        if described.precedes and re.match(VOWEL, french) and not (plural or noun.feminine):
-            form = described.before_vowel
-        english, french = words(adjective, english), words(*(form, french) if described.precedes else (french, form))
-    return replace(
-        phrase, english=words(determiner.replace("general", ""), english), french=words(article, french)
-    )
+    determiner = determiner.replace("general", "")
+    return Phrase(words(determiner, english), words(article, french), number, noun.feminine)
 
 
 def after(preposition: str, phrase: Phrase) -> Phrase:
@@ -314,7 +311,7 @@ def third_person(verb: str) -> str:
     """look for -> looks for, watch -> watches, study -> studies, have -> has"""
     verb, *particle = verb.split()
     if verb == "have":
-        verb = "ha"
+        return "has"
     verb = re.sub(r"(?<=[^aeiou])y$", "ie", verb)
     return words(verb + ("es" if verb.endswith(("ch", "o")) else "s"), *particle)
 
@@ -322,13 +319,13 @@ def third_person(verb: str) -> str:
 def ing(verb: str) -> str:
     """look for -> looking for, chase -> chasing, sit -> sitting"""
     verb, *particle = verb.split()
-    stem = re.sub(r"^([^aeiou]*[aeiou])([dgmnpt])$", r"\1\2\2", verb).removesuffix("e")
-    return words(stem + "ing", *particle)
+    stem = re.sub(r"^([^aeiou]*[aeiou])([dgmnpt])$", r"\1\2\2", verb)
+    return words(re.sub(r"(?<!e)e$", "", stem) + "ing", *particle)
 
 
 def english_verb(verb: Verb, tense: str, person: int) -> tuple[str, str, str]:
-    """The auxiliary and the main verb of questions and negations (does, see), and the statement's verb (sees)."""
-    do, conjugate = ("does", third_person) if person == HE else ("do", str)
+    """Auxiliary and main verb of questions and negations (does, see), and the statement's verb (sees)."""
+    do, conjugate = ("does", third_person) if person == IL else ("do", str)
     be = BE[person]
     match tense:
         case "present":
@@ -415,8 +412,8 @@ def presentation(mode: str, subject: Phrase, verb: tuple[str, ...], thing: Phras
 
 
 class Deal:
-    """Deals options (a tuple, or the words of a string) like cards, shuffled anew when the deck is used up, so
-    that each comes up equally often. A context has a deck of its own: each verb, say, meets every subject."""
+    """Deals options (a tuple, or the words of a string) like cards, shuffled anew when the deck is used up,
+    so that each comes up equally often. A context has its own deck: each verb, say, meets every subject."""
 
     def __init__(self, seed: int):
         self.random = random.Random(seed).random  # the method whose numbers all Python versions agree on
@@ -429,8 +426,8 @@ class Deal:
             deck.extend(sorted(cards, key=lambda _: self.random()))
         return deck.pop()
 
-    def chance(self, one_in: int, *context: str) -> bool:
-        return self("yes" + " no" * (one_in - 1), *context) == "yes"
+    def chance(self, one_in: int) -> bool:
+        return self.random() * one_in < 1
 
 
 KINDS = {kind: " ".join(name for name, noun in NOUNS.items() if noun.kind == kind) for kind in NOUN_TABLE}
@@ -473,20 +470,20 @@ ATTRIBUTES = {  # adjectives that suit each kind of noun
     "subjects": "",
 }
 PREDICATES = {  # those that can follow "is"
-    kind: f"{MOODS} young old small beautiful" if kind in BEINGS else attributes.replace("new ", "")
+    kind: f"{MOODS} young old small beautiful" if kind in BEINGS.split() else attributes.replace("new ", "")
     for kind, attributes in ATTRIBUTES.items()
 }
 
 TENSES = "present present progressive past past modal"
-TENSES_OF = {  # of the verbs that do not have them all, or that mostly happen in the past
-    "know": "present", "have": "present", "want": "present", "love": "present past", "hate": "present past",
-    "see": "present past modal", "find": "present past modal", "lose": "present progressive past",
-    "arrive": "present progressive past past", "sit": "past past modal", "hide": "present progressive past past modal",
-    "go": "present progressive past past modal", "stay": "present progressive past past modal",
-    "leave": "present progressive past past modal",
-}  # fmt: skip
+TENSES_OF = {  # where not all of them sound right
+    **dict.fromkeys(("know", "have", "want"), "present"),
+    **dict.fromkeys(("love", "hate"), "present past"),
+    **dict.fromkeys(("see", "find"), "present past modal"),
+    **dict.fromkeys(("arrive", "lose"), "present progressive past past"),
+    "sit": "past past modal",
+}
 WHO = {  # who does it, where it is not only persons
-    **dict.fromkeys(("see", "find", "chase", "watch", "look for", "eat", "need"), BEINGS),
+    **dict.fromkeys(("see", "chase", "watch", "eat", "need"), BEINGS),
     **dict.fromkeys(("sleep", "hide", "sit"), f"{PERSONS} animals"),
 }
 OBJECTS = {
@@ -507,6 +504,7 @@ OBJECTS = {
     "open": "openings box book letter",
     "write": "book letter",
     "wear": "clothes",
+    "study": "subjects",
     "want": "things clothes food",
 }
 WHERE = {
@@ -531,10 +529,9 @@ WHEN = {
 
 
 def some_mode(deal: Deal, subject: Phrase, *context: str) -> str:
-    modes = (STATEMENT, STATEMENT, NEGATION, QUESTION)
-    if subject.person == I:  # one seldom asks what oneself is doing
-        modes = (STATEMENT, STATEMENT, STATEMENT, NEGATION, NEGATION, QUESTION)
-    return deal(modes, *context)
+    if subject.person == JE:  # one seldom asks what oneself is doing
+        return deal((STATEMENT, STATEMENT, STATEMENT, NEGATION, NEGATION, QUESTION), *context)
+    return deal((STATEMENT, STATEMENT, NEGATION, QUESTION), *context)
 
 
 def some_tense(deal: Deal, verb: str) -> str:
@@ -547,17 +544,20 @@ def some_noun(
     options: str,
     determiners: tuple[str, str] | None = None,  # for one, for many
     negated: bool = False,
+    definite: bool = False,
     plain: bool = False,
 ) -> Phrase:
-    """A noun of a kind or by its name, with a determiner and (unless it is plain) now and then an adjective."""
+    """A noun of a kind or by its name, with a determiner and, unless it is plain, at times an adjective."""
     option = deal(options)
     name = deal(KINDS.get(option, option))
     kind = NOUNS[name].kind
     one, many = determiners or DETERMINERS_OF[kind]
-    plural = not one or (many != "" and name not in SINGULAR_ONLY and deal.chance(3, kind))
+    plural = not one or (many != "" and name not in SINGULAR_ONLY and deal.chance(3))
     determiner = deal(many if plural else one, kind)
+    if definite and determiner in ("a", "some", "two", "three"):
+        determiner = "the"
     adjective = ""
-    if ATTRIBUTES[kind] and not plain and not (plural and determiner == "some") and deal.chance(4, kind):
+    if ATTRIBUTES[kind] and not plain and not (plural and determiner == "some") and deal.chance(4):
         adjective = deal(ATTRIBUTES[kind], kind)
     if name in ("boy", "girl"):
         adjective = adjective.replace("old", "young")  # "une vieille fille" is a spinster
@@ -570,16 +570,16 @@ def nouns_of(kinds: str, feminine: bool, plural: bool) -> str:
     return " ".join(name for name in nouns if not (plural and name in SINGULAR_ONLY))
 
 
-def some_subject(deal: Deal, verb: str, tense: str) -> Phrase:
+def some_subject(deal: Deal, verb: str, tense: str, plain: bool = False) -> Phrase:
     who = deal("I I you you we we they he she name man woman men women", verb, tense)
     if who == "name":
         who = deal("Paul Thomas Marie Alice")
     if who in SUBJECTS:
         return SUBJECTS[who]
-    one, many = (who in ("man", "woman")), (who in ("men", "women"))
-    name = deal(nouns_of(WHO.get(verb, PERSONS), who in ("woman", "women"), many))
-    determiners = DETERMINERS_OF[NOUNS[name].kind]
-    return some_noun(deal, name, (determiners[0], "") if one else ("", determiners[1]))
+    plural = who in ("men", "women")
+    name = deal(nouns_of(WHO.get(verb, PERSONS), who in ("woman", "women"), plural))
+    one, many = DETERMINERS_OF[NOUNS[name].kind]
+    return some_noun(deal, name, ("", many) if plural else (one, ""), definite=plain, plain=plain)
 
 
 def some_place(deal: Deal, prepositions: str, *context: str) -> Phrase:
@@ -593,14 +593,13 @@ def some_time(deal: Deal, tense: str) -> Phrase:
 
 
 def liking_in_general(deal: Deal) -> Pair:
-    """I love cats, j'aime les chats. She studies AI, elle étudie l'IA."""
-    verb = deal("love love hate hate study")
-    tense = some_tense(deal, verb) if verb == "study" else "present"
-    subject = some_subject(deal, verb, tense)
-    kind = "subjects" if verb == "study" else deal("animals cattle food dishes drinks subjects flower book")
+    """I love cats, j'aime les chats."""
+    verb = deal("love hate")
+    subject = some_subject(deal, verb, "general")
+    kind = deal("animals cattle food dishes drinks subjects flower book")
     singular = kind in ("dishes", "drinks", "subjects")
     topic = some_noun(deal, kind, ("general", "") if singular else ("", "general"))
-    return clause(some_mode(deal, subject, verb, tense), tense, subject, verb, topic)
+    return clause(some_mode(deal, subject, verb), "present", subject, verb, topic)
 
 
 def acting_on_something(deal: Deal) -> Pair:
@@ -609,8 +608,9 @@ def acting_on_something(deal: Deal) -> Pair:
     tense = some_tense(deal, verb)
     subject = some_subject(deal, verb, tense)
     mode = some_mode(deal, subject, verb, tense)
-    rest = [some_noun(deal, OBJECTS[verb], negated=mode == NEGATION)]
-    if verb not in TENSES_OF and deal.chance(6, tense):
+    definite = verb in ("love", "hate", "know")
+    rest = [some_noun(deal, OBJECTS[verb], negated=mode == NEGATION, definite=definite)]
+    if verb not in TENSES_OF and deal.chance(6):
         rest.append(some_time(deal, tense))
     return clause(mode, tense, subject, verb, *rest)
 
@@ -621,12 +621,12 @@ def acting_on_someone(deal: Deal) -> Pair:
     tense = some_tense(deal, verb)
     subject = some_subject(deal, verb, tense)
     pronouns = "me you him her her us them"
-    if subject.person in (I, WE):  # no "I see me"
+    if subject.person in (JE, NOUS):  # no "I see me"
         pronouns = "you him her her them"
-    elif subject.person == YOU:
+    elif subject.person == TU:
         pronouns = "me him her her us them"
     pronoun = PRONOUNS[deal(pronouns, verb, tense)]
-    rest = [some_time(deal, tense)] if verb not in TENSES_OF and deal.chance(6, verb) else []
+    rest = [some_time(deal, tense)] if verb not in TENSES_OF and deal.chance(6) else []
     return clause(some_mode(deal, subject, verb, tense), tense, subject, verb, *rest, pronoun=pronoun)
 
 
@@ -645,7 +645,7 @@ def having(deal: Deal) -> Pair:
     """I have a black cat, j'ai un chat noir. I do not have a cat, je n'ai pas de chat."""
     subject = some_subject(deal, "have", "present")
     mode = some_mode(deal, subject, "have")
-    options = "animals cattle things clothes friends house garden brother sister child"
+    options = "animals cattle things clothes friends house house garden garden brother sister child"
     thing = some_noun(deal, options, ("a", "" if mode == NEGATION else "two three"), mode == NEGATION)
     return clause(mode, "present", subject, "have", thing)
 
@@ -683,11 +683,10 @@ def describing(deal: Deal) -> Pair:
     """The soup is cold, la soupe est froide. The girls were happy, les filles étaient heureuses."""
     past = deal.chance(3)
     if deal.chance(2):
-        subject, kind = SUBJECTS[deal("I I you you he she we we they they Paul Thomas Marie Alice", str(past))], "people"
+        kind, subject = "people", some_subject(deal, "be", str(past), plain=True)
     else:
-        kind = deal("people people family friends animals cattle things clothes openings food dishes drinks places furniture")
-        one, many = DETERMINERS_OF[kind]
-        subject = some_noun(deal, kind, (one.replace("some", "the"), many.replace("some", "the")), plain=True)
+        kind = deal("animals cattle things clothes openings food dishes drinks places furniture")
+        subject = some_noun(deal, kind, definite=True, plain=True)
     adjective = deal(PREDICATES[kind], kind)
     rest = []
     if adjective in MOODS.split() and deal.chance(5):
@@ -697,7 +696,7 @@ def describing(deal: Deal) -> Pair:
 
 def needing(deal: Deal) -> Pair:
     """She is hungry, elle a faim."""
-    past = deal.chance(3)
+    past = deal.chance(2)
     subject = some_subject(deal, "need", str(past))
     return description(some_mode(deal, subject), past, subject, deal(tuple(NEEDS)))
 
@@ -705,9 +704,11 @@ def needing(deal: Deal) -> Pair:
 def there_is(deal: Deal) -> Pair:
     """There is a cat on the mat, il y a un chat sur le tapis."""
     preposition = deal("in on under behind near")
-    options = "animals people friends cattle car flower"
+    options = "animals people friends"
     if preposition in ("on", "under"):
         options = "animals food hat book letter key bag phone"
+    elif preposition != "in":
+        options += " cattle car flower"
     thing = some_noun(deal, options, ("a", "two three"))
     mode = deal((STATEMENT, STATEMENT, QUESTION))
     return presentation(mode, Phrase("there", "il"), ("y a",) * 5, thing, some_place(deal, preposition))
@@ -717,23 +718,23 @@ def this_is(deal: Deal) -> Pair:
     """This is a good book, c'est un bon livre. These are my friends, ce sont mes amis."""
     kind = deal("animals cattle things clothes family friends")
     thing = some_noun(deal, kind, (OWNERS if kind == "family" else f"a a a {OWNERS}", OWNERS))
-    subject = Phrase("these" if thing.person == THEY else "this", "ce")
+    subject = Phrase("these" if thing.person == ILS else "this", "ce")
     return presentation(some_mode(deal, subject, kind), subject, ETRE, thing)
 
 
 # --- The corpus ---------------------------------------------------------------------------------------------
 
 PATTERNS: dict[Callable[[Deal], Pair], int] = {  # how often each kind of sentence is drawn
-    liking_in_general: 700,
-    acting_on_something: 2800,
+    liking_in_general: 600,
+    acting_on_something: 2900,
     acting_on_someone: 1600,
     taking_some: 700,
-    having: 400,
-    giving: 700,
+    having: 500,
+    giving: 600,
     acting_somewhere: 800,
-    moving: 1500,
+    moving: 1600,
     describing: 1200,
-    needing: 300,
+    needing: 500,
     there_is: 500,
     this_is: 400,
 }
@@ -763,8 +764,8 @@ def forms_of(pair: Pair) -> list[tuple[int, str]]:
 
 
 def draw_pairs(deal: Deal) -> list[Pair]:
-    """The document's sentences and the patterns' draws, without repetition. A second round of draws keeps only
-    sentences with a rare word."""
+    """DOCUMENT_SENTENCES and the draws of all patterns, without repetition. A second round of draws keeps
+    only sentences with a rare word."""
     pairs = list(DOCUMENT_SENTENCES)
     seen = {bare(text) for pair in pairs for text in pair}
     counts = Counter(form for pair in pairs for form in forms_of(pair))
@@ -772,10 +773,12 @@ def draw_pairs(deal: Deal) -> list[Pair]:
     for number, pattern in enumerate(draws * 2):
         english, french = pattern(deal)
         keys = {bare(english), bare(french)}
-        forms = forms_of((english, french))
-        if keys & seen or (number >= len(draws) and all(counts[form] >= RARE for form in forms)):
+        if keys & seen:
             continue
-        stop = "." if not english.endswith("?") and not deal.chance(4, "stop") else ""
+        forms = forms_of((english, french))
+        if number >= len(draws) and all(counts[form] >= RARE for form in forms):
+            continue
+        stop = "." if not english.endswith("?") and not deal.chance(4) else ""
         pairs.append((english + stop, french + stop))
         seen |= keys
         counts.update(forms)
@@ -783,18 +786,19 @@ def draw_pairs(deal: Deal) -> list[Pair]:
 
 
 def phrasebook(seed: int = 0) -> Phrasebook:
-    """The whole corpus, always the same for the same seed. No sentence of either language occurs twice, and the
-    words of held-out pairs occur at least ten times in training."""
+    """The whole corpus, always the same for the same seed. No sentence of either language occurs twice, and
+    the words of held-out pairs occur at least ten times in training."""
     deal = Deal(seed)
     pairs = draw_pairs(deal)
     counts = Counter(form for pair in pairs for form in forms_of(pair))
-    train, test = [], []
+    train: list[Pair] = []
+    test: list[Pair] = []
     for pair in sorted(pairs, key=lambda _: deal.random()):
         used = Counter(forms_of(pair))
         familiar = all(counts[form] - used[form] >= 10 for form in used)
         if len(test) < HELD_OUT and familiar and pair not in DOCUMENT_SENTENCES:
             test.append(pair)
-            counts -= used
+            counts.subtract(used)
         else:
             train.append(pair)
     return Phrasebook(train, test)
