@@ -1,10 +1,10 @@
 """minigrad: tensors and automatic differentiation on NumPy, to read to the bottom.
 
-    import minigrad as mg
+import minigrad as mg
 
-    x = mg.tensor([1.0, 2.0], requires_grad=True)
-    (x * x).sum().backward()
-    x.grad                       # tensor([2., 4.])
+x = mg.tensor([1.0, 2.0], requires_grad=True)
+(x * x).sum().backward()
+x.grad                       # tensor([2., 4.])
 """
 
 from . import autograd, nn, optim, random

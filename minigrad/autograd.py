@@ -230,7 +230,9 @@ def _leading_to(order: list[Node], wanted: Iterable[Any]) -> list[Node]:
     reach: set[Any] = {edge.node if type(edge) is Output else edge for edge in wanted}
     needed = []
     for node in order:
-        if any((edge.node if type(edge) is Output else edge) in reach for edge in node.edges if _is_edge(edge)):
+        if any(
+            (edge.node if type(edge) is Output else edge) in reach for edge in node.edges if _is_edge(edge)
+        ):
             reach.add(node)
             needed.append(node)
         elif node in reach:
@@ -249,7 +251,9 @@ def _unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
         i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1
     )
     if extra < 0 or any(n not in (1, m) for n, m in zip(shape, g.shape[extra:], strict=True)):
-        raise ShapeError(f"a gradient of shape {tuple(g.shape)} was given for an input of shape {shape}.\nThis is a fault in the op's rule.")
+        raise ShapeError(
+            f"a gradient of shape {tuple(g.shape)} was given for an input of shape {shape}.\nThis is a fault in the op's rule."
+        )
     return g.sum(axis=axes, keepdims=True).reshape(shape) if axes else g.reshape(shape)
 
 
@@ -265,7 +269,9 @@ class _Pending:
 
     def __init__(self, raw: bool) -> None:
         self.sums: dict[Any, Any] = {}
-        self.owned: set[Any] = set()  # edges whose array was made here or by a rule, so that nobody else sees it
+        self.owned: set[Any] = (
+            set()
+        )  # edges whose array was made here or by a rule, so that nobody else sees it
         self.raw = raw
 
     def add(self, edge: Any, r: Any, upstream: Any) -> None:
@@ -405,7 +411,9 @@ def _tensor_of(edge: Any, rebuilt: dict[Any, Tensor]) -> Any:
             continue
         node = top.node if type(top) is Output else top
         if node.gradients is None:
-            raise GraphError(f"{node.op.name} (recorded at {where(node.source)}) was freed.\nPass retain_graph=True.")
+            raise GraphError(
+                f"{node.op.name} (recorded at {where(node.source)}) was freed.\nPass retain_graph=True."
+            )
         missing = [e for e in node.edges if _is_edge(e) and e not in rebuilt and _alive(e) is None]
         if missing:
             stack.extend(missing)
@@ -459,7 +467,9 @@ def _matching(tensor: Tensor, gradient: Any, create_graph: bool) -> Any:
     return edge, (Tensor(g) if create_graph and not isinstance(g, Tensor) else g)
 
 
-def backward(tensor: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False) -> None:
+def backward(
+    tensor: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
+) -> None:
     """Add d tensor / d leaf to `.grad` of every leaf that requires it (torch.Tensor.backward)."""
     retain = create_graph if retain_graph is None else retain_graph
     seed = _matching(tensor, gradient, create_graph)
@@ -491,13 +501,17 @@ def grad(
     seeds = [_matching(out, g, create_graph) for out, g in zip(outs, given, strict=True)]
     for x in ins:
         if not x.requires_grad:
-            raise GraphError(f"an input of shape {x.shape} does not require a gradient.\nSet requires_grad=True before use.")
+            raise GraphError(
+                f"an input of shape {x.shape} does not require a gradient.\nSet requires_grad=True before use."
+            )
     edges = [x.node if x.node is not None else x for x in ins]
     found, owned = propagate(seeds, edges, retain, create_graph)
     results: list[Tensor | None] = []
     for x, edge in zip(ins, edges, strict=True):
         g = found.get(edge)
         if g is None and not allow_unused:
-            raise GraphError(f"an input of shape {x.shape} was not used to compute the outputs.\nPass allow_unused=True to get None for it.")
+            raise GraphError(
+                f"an input of shape {x.shape} was not used to compute the outputs.\nPass allow_unused=True to get None for it."
+            )
         results.append(g if g is None or isinstance(g, Tensor) else Tensor(g if edge in owned else g.copy()))
     return tuple(results)

@@ -30,7 +30,9 @@ def check_device(device: str | None) -> str:
     """The device's name, or a ValueError that says which there are."""
     if device in (None, "cpu"):
         return "cpu"
-    raise ValueError(f"unknown device {device!r}: this version computes on 'cpu'.\nLeave device out, or pass device='cpu'.")
+    raise ValueError(
+        f"unknown device {device!r}: this version computes on 'cpu'.\nLeave device out, or pass device='cpu'."
+    )
 
 
 def as_dtype(dtype: Any) -> np.dtype:
@@ -42,7 +44,9 @@ def as_dtype(dtype: Any) -> np.dtype:
     except TypeError:
         result = None
     if result is None or result.kind not in _KINDS:
-        raise TypeError(f"unknown dtype {dtype!r}.\nUse one of bool, uint8, int8 to int64, float16, float32, float64.")
+        raise TypeError(
+            f"unknown dtype {dtype!r}.\nUse one of bool, uint8, int8 to int64, float16, float32, float64."
+        )
     return result.newbyteorder("=")
 
 

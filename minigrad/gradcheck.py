@@ -54,7 +54,9 @@ def gradcheck(
     inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     checked = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
     if not checked:
-        raise ValueError("gradcheck needs an input that requires a gradient.\nPass requires_grad=True for one.")
+        raise ValueError(
+            "gradcheck needs an input that requires a gradient.\nPass requires_grad=True for one."
+        )
     for i in checked:
         if inputs[i].dtype != np.float64:
             raise ValueError(
@@ -68,7 +70,9 @@ def gradcheck(
     leaves = [Tensor(x.data.copy(), requires_grad=True) if i in checked else x for i, x in enumerate(inputs)]
     wanted = [leaves[i] for i in checked]
     total = value(leaves)  # it requires no gradient where fn is linear and order is 2
-    analytic = autograd.grad(total, wanted, allow_unused=True) if total.requires_grad else [None] * len(wanted)
+    analytic = (
+        autograd.grad(total, wanted, allow_unused=True) if total.requires_grad else [None] * len(wanted)
+    )
 
     worst = (-np.inf, 0, (), 0.0, 0.0)
     elements = 0
@@ -80,14 +84,22 @@ def gradcheck(
             error = abs(given[index] - numeric) - rtol * abs(numeric)
             elements += 1
             if not error <= worst[0]:
-                worst = (float(error) if error == error else np.inf, i, index, float(given[index]), float(numeric))
+                worst = (
+                    float(error) if error == error else np.inf,
+                    i,
+                    index,
+                    float(given[index]),
+                    float(numeric),
+                )
     report = GradcheckReport(elements, *worst, passed=bool(worst[0] <= atol))
     if raise_exception and not report.passed:
         raise GradcheckError(f"{report}.\nLook at the rule of the op that this element passes through first.")
     return report
 
 
-def _central_difference(value: Callable, leaves: Sequence[Any], array: np.ndarray, index: tuple, eps: float) -> float:
+def _central_difference(
+    value: Callable, leaves: Sequence[Any], array: np.ndarray, index: tuple, eps: float
+) -> float:
     before = array[index]
     try:
         array[index] = before + eps
@@ -103,7 +115,9 @@ def _weighted(outputs: Tensor | Sequence[Tensor]) -> Tensor:
     """sum(output * fixed random numbers), which every output element moves by an amount of its own."""
     rng = np.random.default_rng(0)
     outs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    terms = [(out * Tensor(rng.uniform(0.5, 1.5, out.shape))).sum() for out in outs if out.is_floating_point()]  # type: ignore[operator]
+    terms = [
+        (out * Tensor(rng.uniform(0.5, 1.5, out.shape))).sum() for out in outs if out.is_floating_point()
+    ]  # type: ignore[operator]
     total = terms[0]
     for term in terms[1:]:
         total = total + term

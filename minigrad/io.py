@@ -29,11 +29,15 @@ def write_atomically(path: str | Path, content: bytes) -> None:
         raise
 
 
-def save_file(tensors: Mapping[str, Tensor | np.ndarray], path: str | Path, metadata: dict[str, str] | None = None) -> None:
+def save_file(
+    tensors: Mapping[str, Tensor | np.ndarray], path: str | Path, metadata: dict[str, str] | None = None
+) -> None:
     """Write named tensors to a safetensors file, atomically."""
     from safetensors.numpy import save
 
-    arrays = {name: np.ascontiguousarray(t.data if isinstance(t, Tensor) else t) for name, t in tensors.items()}
+    arrays = {
+        name: np.ascontiguousarray(t.data if isinstance(t, Tensor) else t) for name, t in tensors.items()
+    }
     write_atomically(path, save(arrays, metadata))
 
 
@@ -43,8 +47,12 @@ def load_file(path: str | Path) -> dict[str, Tensor]:
     from safetensors.numpy import load_file
 
     if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no file {path}.\nCheck the path; save_file(tensors, path) writes one.")
+        raise FileNotFoundError(
+            f"there is no file {path}.\nCheck the path; save_file(tensors, path) writes one."
+        )
     try:
         return {name: Tensor(array) for name, array in load_file(str(path)).items()}
     except SafetensorError as error:
-        raise ValueError(f"{path} is not a safetensors file, or is cut short: {error}.\nUse another copy of it.") from None
+        raise ValueError(
+            f"{path} is not a safetensors file, or is cut short: {error}.\nUse another copy of it."
+        ) from None

@@ -104,7 +104,9 @@ class Tensor:
 
     def __index__(self) -> int:
         if self.data.dtype.kind not in "iu":
-            raise TypeError(f"only an integer tensor is an index, this one is {self.dtype}.\nConvert it with .to('int64').")
+            raise TypeError(
+                f"only an integer tensor is an index, this one is {self.dtype}.\nConvert it with .to('int64')."
+            )
         return int(self.item())
 
     def __repr__(self) -> str:
@@ -123,7 +125,9 @@ class Tensor:
     def item(self) -> Any:
         """The number in a tensor of one element, as a Python number."""
         if self.data.size != 1:
-            raise ShapeError(f"item() takes a tensor of one element, this one has shape {self.shape}.\nUse .tolist(), or index it first.")
+            raise ShapeError(
+                f"item() takes a tensor of one element, this one has shape {self.shape}.\nUse .tolist(), or index it first."
+            )
         return self.data.item()
 
     def numpy(self) -> np.ndarray:
@@ -150,13 +154,17 @@ class Tensor:
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Say that a leaf's gradient is wanted; returns the tensor."""
         if requires_grad and not is_floating(self.data.dtype):
-            raise DtypeError(f"only floating tensors have gradients, this one is {self.dtype}.\nConvert it with .to('float32').")
+            raise DtypeError(
+                f"only floating tensors have gradients, this one is {self.dtype}.\nConvert it with .to('float32')."
+            )
         if self.node is not None and not requires_grad:
             raise DtypeError("only a leaf can stop requiring a gradient.\nUse .detach().")
         self.requires_grad = requires_grad
         return self
 
-    def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False) -> None:
+    def backward(
+        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
+    ) -> None:
         """Add the derivative of this tensor (times `gradient`) to `.grad` of every leaf it came from."""
         autograd.backward(self, gradient, retain_graph, create_graph)
 
@@ -197,7 +205,9 @@ class Tensor:
 
     def add_(self, other: Any, alpha: float = 1) -> Tensor:
         other = _array(other)
-        return self._write("add_", lambda: np.add(self.data, other if alpha == 1 else alpha * other, out=self.data))
+        return self._write(
+            "add_", lambda: np.add(self.data, other if alpha == 1 else alpha * other, out=self.data)
+        )
 
     def sub_(self, other: Any) -> Tensor:
         return self._write("sub_", lambda: np.subtract(self.data, _array(other), out=self.data))
@@ -221,7 +231,9 @@ class Tensor:
         try:
             change()
         except (ValueError, TypeError, IndexError) as error:
-            raise ShapeError(f"{name} on a tensor of shape {self.shape} and dtype {self.dtype}: {error}.\nGive a value that fits.") from None
+            raise ShapeError(
+                f"{name} on a tensor of shape {self.shape} and dtype {self.dtype}: {error}.\nGive a value that fits."
+            ) from None
         return self
 
 
@@ -292,14 +304,18 @@ def empty(*shape: Any, dtype: Any = None, device: str | None = None, requires_gr
     return Tensor(np.empty(_shape(shape), as_dtype(dtype or default_float)), requires_grad)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
+def full(
+    shape: Any, fill_value: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
     check_device(device)
     if dtype is None:
         dtype = default_float if isinstance(fill_value, float) else np.asarray(fill_value).dtype
     return Tensor(np.full(_shape((shape,)), fill_value, as_dtype(dtype)), requires_grad)
 
 
-def arange(start: float, end: float | None = None, step: float = 1, dtype: Any = None, device: str | None = None) -> Tensor:
+def arange(
+    start: float, end: float | None = None, step: float = 1, dtype: Any = None, device: str | None = None
+) -> Tensor:
     """Numbers from `start` (0 if only one is given) to before `end`: int64, or float32 where one of them is a float."""
     check_device(device)
     if end is None:

@@ -61,7 +61,9 @@ def layer_norm(
     """(input - mean) / sqrt(var + eps) * weight + bias over the last axes, which have `normalized_shape`."""
     shape = tuple(normalized_shape)
     if input.shape[-len(shape) :] != shape:
-        raise ShapeError(f"layer_norm over {shape} of a tensor of shape {input.shape}.\nIts last axes must have that shape.")
+        raise ShapeError(
+            f"layer_norm over {shape} of a tensor of shape {input.shape}.\nIts last axes must have that shape."
+        )
     return _normalization.layer_norm(input, weight, bias, shape, eps)
 
 
@@ -98,7 +100,11 @@ def scaled_dot_product_attention(
 
 
 def cross_entropy(
-    input: Tensor, target: Any, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0
+    input: Tensor,
+    target: Any,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
 ) -> Tensor:
     """The mean of -log softmax(input)[target]: input (N, V), (V,) or (N, V, d1, ...), target of classes without the V axis.
 

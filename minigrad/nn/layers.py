@@ -35,7 +35,9 @@ class Linear(Module):
         return F.linear(x, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        )
 
 
 class Embedding(Module):
@@ -59,7 +61,9 @@ class LayerNorm(Module):
 
     def __init__(self, normalized_shape: int | Sequence[int], eps: float = 1e-5, bias: bool = True) -> None:
         super().__init__()
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape = (
+            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        )
         self.eps = eps
         self.weight = _new(*self.normalized_shape)
         self.register_parameter("bias", _new(*self.normalized_shape) if bias else None)
@@ -121,9 +125,15 @@ class Tanh(Module):
 class CrossEntropyLoss(Module):
     """`functional.cross_entropy` with its settings."""
 
-    def __init__(self, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0) -> None:
+    def __init__(
+        self, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0
+    ) -> None:
         super().__init__()
-        self.settings = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
+        self.settings = {
+            "ignore_index": ignore_index,
+            "reduction": reduction,
+            "label_smoothing": label_smoothing,
+        }
 
     def forward(self, input: Tensor, target: Any) -> Tensor:
         return F.cross_entropy(input, target, **self.settings)  # type: ignore[arg-type]

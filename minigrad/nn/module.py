@@ -29,15 +29,35 @@ class Module:
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module]
     _transient: set[str]
+    _forward_hooks: dict[int, Callable]
 
     def __init__(self) -> None:
-        self.__dict__.update(training=True, _parameters={}, _buffers={}, _modules={}, _transient=set())
+        self.__dict__.update(
+            training=True, _parameters={}, _buffers={}, _modules={}, _transient=set(), _forward_hooks={}
+        )
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no forward().\nDefine one.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.forward(*args, **kwargs)
+        output = self.forward(*args, **kwargs)
+        for hook in tuple(self._forward_hooks.values()):
+            replaced = hook(self, args, output)
+            output = output if replaced is None else replaced
+        return output
+
+    def register_forward_hook(self, hook: Callable[[Module, tuple, Any], Any]) -> Callable[[], None]:
+        """Call hook(module, inputs, output) after each forward; what it returns replaces the output.
+
+        Returns a function that removes the hook.
+        """
+        key = max(self._forward_hooks, default=-1) + 1
+        self._forward_hooks[key] = hook
+
+        def remove() -> None:
+            self._forward_hooks.pop(key, None)
+
+        return remove
 
     # ------------------------------------------------------------ names
 
@@ -126,7 +146,9 @@ class Module:
         values = {name: np.asarray(state_dict[name]) for name in own if name in state_dict}
         for name, value in values.items():  # all are checked before one is changed
             if value.shape != own[name].shape:
-                raise ShapeError(f"{name} has shape {own[name].shape} in the model and {value.shape} in the state.\nLoad the state of the same model.")
+                raise ShapeError(
+                    f"{name} has shape {own[name].shape} in the model and {value.shape} in the state.\nLoad the state of the same model."
+                )
         from ..autograd import no_grad
 
         with no_grad():

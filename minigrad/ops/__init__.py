@@ -124,7 +124,14 @@ for _method in _METHODS:
 for _name, _function in _OPERATORS.items():
     setattr(Tensor, _name, _function)
 Tensor.to, Tensor.type = _to, _to  # type: ignore[attr-defined]
-for _short, _long in {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32", "bool": "bool"}.items():
+for _short, _long in {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "long": "int64",
+    "int": "int32",
+    "bool": "bool",
+}.items():
     setattr(Tensor, _short, _type_as(_long))
 Tensor.T = property(lambda x: permute(x, *reversed(range(x.ndim))), doc="The axes in reverse.")  # type: ignore[attr-defined]
 Tensor.mT = property(lambda x: transpose(x, -1, -2), doc="Each matrix transposed.")  # type: ignore[attr-defined]

@@ -54,7 +54,9 @@ def power(x, y, /):
     value = xp.power(x, y)
     return value, (
         lambda g: g * xp.where(y == 0, 0.0, y * xp.power(x, xp.where(y == 0, 1.0, y - 1))),
-        lambda g: g * xp.where((x == 0) & (y >= 0), 0.0, value * xp.log(xp.where((x == 0) & (y >= 0), 1.0, x))),
+        lambda g: (
+            g * xp.where((x == 0) & (y >= 0), 0.0, value * xp.log(xp.where((x == 0) & (y >= 0), 1.0, x)))
+        ),
     )
 
 
@@ -162,7 +164,9 @@ def erf(x, /):
 def maximum(x, y, /):
     """The larger of each pair; where they are equal each gets half of the gradient."""
     xp = namespace(x)
-    share = lambda own, other, g: g * xp.where(own > other, 1.0, xp.where(own == other, 0.5, 0.0)).astype(g.dtype)
+    share = lambda own, other, g: (
+        g * xp.where(own > other, 1.0, xp.where(own == other, 0.5, 0.0)).astype(g.dtype)
+    )
     return xp.maximum(x, y), (lambda g: share(x, y, g), lambda g: share(y, x, g))
 
 
@@ -170,7 +174,9 @@ def maximum(x, y, /):
 def minimum(x, y, /):
     """The smaller of each pair; where they are equal each gets half of the gradient."""
     xp = namespace(x)
-    share = lambda own, other, g: g * xp.where(own < other, 1.0, xp.where(own == other, 0.5, 0.0)).astype(g.dtype)
+    share = lambda own, other, g: (
+        g * xp.where(own < other, 1.0, xp.where(own == other, 0.5, 0.0)).astype(g.dtype)
+    )
     return xp.minimum(x, y), (lambda g: share(x, y, g), lambda g: share(y, x, g))
 
 

@@ -13,7 +13,9 @@ from .record import composite, differentiable
 def getitem(x, /, index):
     """x[index]: basic, advanced and boolean indexing as NumPy's; an element chosen twice gets both gradients."""
     shape, xp = x.shape, namespace(x)
-    return xp.take(x, index) if isinstance(x, Tensor) else x[index], (lambda g: namespace(g).scatter_add(shape, index, g),)
+    return xp.take(x, index) if isinstance(x, Tensor) else x[index], (
+        lambda g: namespace(g).scatter_add(shape, index, g),
+    )
 
 
 def index(x, index):
@@ -54,7 +56,9 @@ def one_hot(index, num_classes):
     """A row of zeros with a 1 at `index`, for each: int64 (..., num_classes)."""
     places = np.asarray(index)
     if places.size and not (places.min() >= 0 and places.max() < num_classes):
-        raise IndexError(f"one_hot: class {places.max()} with num_classes={num_classes}.\nClasses count from 0.")
+        raise IndexError(
+            f"one_hot: class {places.max()} with num_classes={num_classes}.\nClasses count from 0."
+        )
     return Tensor((places[..., None] == np.arange(num_classes)).astype(np.int64))
 
 

@@ -41,7 +41,15 @@ ops: dict[str, Op] = {}  # every op by name
 class Op:
     """What is known of one op. `call` is the function that users call."""
 
-    def __init__(self, name: str, rule: Callable, definition: Callable | None, view: bool, promotes: Any, floating: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        rule: Callable,
+        definition: Callable | None,
+        view: bool,
+        promotes: Any,
+        floating: bool,
+    ) -> None:
         self.name, self.rule, self.definition = name, rule, definition
         self.view, self.promotes, self.floating = view, promotes, floating
         kinds = inspect.signature(definition or rule).parameters.values()
@@ -50,7 +58,9 @@ class Op:
         self.arity = sys.maxsize if variadic else sum(p.kind is p.POSITIONAL_ONLY for p in kinds)
         self.call: Callable = rule
 
-    def pull_tensors(self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any) -> Sequence[Any]:
+    def pull_tensors(
+        self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
+    ) -> Sequence[Any]:
         """The inputs' gradients as Tensors that can be differentiated again."""
         if self.definition is None:
             _, gradients = self.rule(*inputs, **settings)
@@ -127,7 +137,14 @@ class fused:
 
 def _callable(op: Op, face: Callable) -> Callable:
     """The function that users call: unwrap, promote, run the rule, record a node."""
-    rule, definition, arity, names, view, floating = op.rule, op.definition, op.arity, op.settings, op.view, op.floating
+    rule, definition, arity, names, view, floating = (
+        op.rule,
+        op.definition,
+        op.arity,
+        op.settings,
+        op.view,
+        op.floating,
+    )
     promoting = op.promotes is not False
     new_tensor, new_node, ndarray, new_ref = Tensor.__new__, Node.__new__, np.ndarray, weakref.ref
     get_frame = sys._getframe
@@ -225,7 +242,9 @@ def _share(base: Tensor, view: Tensor) -> None:
         view.node.cell = view.cell
 
 
-def _several(op: Op, inputs: Sequence[Any], settings: dict, values: tuple, gradients: Any, tracked: bool) -> tuple[Tensor, ...]:
+def _several(
+    op: Op, inputs: Sequence[Any], settings: dict, values: tuple, gradients: Any, tracked: bool
+) -> tuple[Tensor, ...]:
     """Several results of one node; integer ones carry no gradient."""
     outs = tuple(Tensor(value) for value in values)
     if tracked and grad_mode.enabled and gradients is not None:
@@ -273,7 +292,9 @@ def _convert(op: Op, x: Any) -> Tensor:
     try:
         return as_tensor(x)
     except (TypeError, ValueError):
-        raise DtypeError(f"{op.name} takes tensors, arrays and numbers, got {type(x).__name__} {x!r}.\nConvert it with mg.tensor(...).") from None
+        raise DtypeError(
+            f"{op.name} takes tensors, arrays and numbers, got {type(x).__name__} {x!r}.\nConvert it with mg.tensor(...)."
+        ) from None
 
 
 def _explain(op: Op, arrays: Sequence[Any], settings: dict[str, Any], error: Exception) -> NoReturn:
@@ -296,5 +317,3 @@ def _advice(arrays: Sequence[Any]) -> str:
             if n != m and 1 not in (n, m):
                 return f"Axis -{axis} has {n} elements in the first and {m} in the second; reshape or index one of them."
     return "Check the shapes and settings above."
-
-

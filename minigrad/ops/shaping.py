@@ -78,7 +78,9 @@ def expand(x, *shape):
     """x repeated along its axes of length 1, without a copy; -1 keeps an axis as it is."""
     sizes = _sizes(shape)
     new = len(sizes) - x.ndim
-    return broadcast_to(x, tuple(x.shape[i - new] if n == -1 and i >= new else n for i, n in enumerate(sizes)))
+    return broadcast_to(
+        x, tuple(x.shape[i - new] if n == -1 and i >= new else n for i, n in enumerate(sizes))
+    )
 
 
 @differentiable
@@ -104,7 +106,11 @@ def stack(tensors, dim=0):
 def split(x, split_size, dim=0):
     """Pieces of length `split_size` along an axis (the last may be shorter), or of the lengths given."""
     n = x.shape[dim]
-    sizes = [split_size] * (n // split_size) + [n % split_size] * (n % split_size > 0) if isinstance(split_size, int) else split_size
+    sizes = (
+        [split_size] * (n // split_size) + [n % split_size] * (n % split_size > 0)
+        if isinstance(split_size, int)
+        else split_size
+    )
     if sum(sizes) != n:
         raise ValueError(f"split sizes {sizes} add up to {sum(sizes)}, the axis has {n}")
     return pieces(x, tuple(sizes), dim)

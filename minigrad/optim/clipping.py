@@ -18,7 +18,9 @@ def clip_grad_norm_(parameters: Iterable[Tensor], max_norm: float, error_if_nonf
     gradients = [p.grad.data for p in parameters if p.grad is not None]
     norm = math.sqrt(sum(float(np.vdot(g, g)) for g in gradients))
     if error_if_nonfinite and not math.isfinite(norm):
-        raise FloatingPointError(f"the gradients' norm is {norm}.\nLook for the first module with a NaN, or lower the learning rate.")
+        raise FloatingPointError(
+            f"the gradients' norm is {norm}.\nLook for the first module with a NaN, or lower the learning rate."
+        )
     factor = max_norm / (norm + 1e-6)
     if factor < 1:
         for g in gradients:

@@ -20,7 +20,9 @@ def inverse_sqrt_schedule(step: int, lr: float, warmup_steps: int) -> float:
     return lr * min(step / warmup_steps, math.sqrt(warmup_steps / step)) if warmup_steps else lr * step**-0.5
 
 
-def cosine_schedule(step: int, lr: float, total_steps: int, warmup_steps: int = 0, min_lr: float = 0.0) -> float:
+def cosine_schedule(
+    step: int, lr: float, total_steps: int, warmup_steps: int = 0, min_lr: float = 0.0
+) -> float:
     """Linear to `lr` over `warmup_steps`, then half a cosine down to `min_lr` at `total_steps` (Loshchilov and Hutter 2017)."""
     if step < warmup_steps:
         return lr * (step + 1) / (warmup_steps + 1)
@@ -59,4 +61,6 @@ class CosineAnnealingLR(LambdaLR):
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         first = optimizer.param_groups[0].get("initial_lr", optimizer.param_groups[0]["lr"])
         low = eta_min / first
-        super().__init__(optimizer, lambda t: low + (1 - low) * (1 + math.cos(math.pi * t / T_max)) / 2, last_epoch)
+        super().__init__(
+            optimizer, lambda t: low + (1 - low) * (1 + math.cos(math.pi * t / T_max)) / 2, last_epoch
+        )

@@ -22,7 +22,9 @@ class Optimizer:
             raise ValueError("an optimizer needs parameters, got none.\nPass model.parameters().")
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
-        self.param_groups: list[dict[str, Any]] = [{**defaults, **g, "params": list(g["params"])} for g in groups]
+        self.param_groups: list[dict[str, Any]] = [
+            {**defaults, **g, "params": list(g["params"])} for g in groups
+        ]
         self.state: dict[Tensor, dict[str, np.ndarray]] = {}
         self.steps = 0
         parameters = self._parameters()
@@ -49,7 +51,9 @@ class Optimizer:
                         mutate(p, f"{type(self).__name__}.step")
                         self.update(p.data, p.grad.data, self.state.setdefault(p, {}), group)
 
-    def update(self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]) -> None:
+    def update(
+        self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]
+    ) -> None:
         """Change `p` by its gradient `g`."""
         raise NotImplementedError
 
@@ -70,7 +74,9 @@ class Optimizer:
             if key != "steps":
                 i, name = key.split(".", 1)
                 if int(i) >= len(parameters) or np.shape(value) not in (parameters[int(i)].shape, ()):
-                    raise ValueError(f"optimizer state {key} of shape {np.shape(value)} does not fit these parameters.\nLoad the state of the same model.")
+                    raise ValueError(
+                        f"optimizer state {key} of shape {np.shape(value)} does not fit these parameters.\nLoad the state of the same model."
+                    )
                 loaded.setdefault(parameters[int(i)], {})[name] = np.array(value)
         self.state, self.steps = loaded, int(np.asarray(state_dict["steps"]))
 
@@ -88,10 +94,17 @@ class SGD(Optimizer):
         nesterov: bool = False,
     ) -> None:
         super().__init__(
-            params, lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov
+            params,
+            lr=lr,
+            momentum=momentum,
+            dampening=dampening,
+            weight_decay=weight_decay,
+            nesterov=nesterov,
         )
 
-    def update(self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]) -> None:
+    def update(
+        self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]
+    ) -> None:
         if group["weight_decay"]:
             g = g + group["weight_decay"] * p
         if group["momentum"]:
@@ -123,9 +136,13 @@ class Adam(Optimizer):
     ) -> None:
         super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
 
-    def update(self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]) -> None:
+    def update(
+        self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]
+    ) -> None:
         if not state:
-            state.update(exp_avg=np.zeros(p.shape, p.dtype), exp_avg_sq=np.zeros(p.shape, p.dtype), step=np.array(0))
+            state.update(
+                exp_avg=np.zeros(p.shape, p.dtype), exp_avg_sq=np.zeros(p.shape, p.dtype), step=np.array(0)
+            )
         state["step"] += 1
         lr, (b1, b2), eps, decay = group["lr"], group["betas"], group["eps"], group["weight_decay"]
         step = int(state["step"])

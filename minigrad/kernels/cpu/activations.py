@@ -42,7 +42,9 @@ def log_softmax(x, dim):
 
 def gelu(x, approximate="none"):
     """x Phi(x), or with approximate="tanh" 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3)))."""
-    forward, backward = (_gelu_tanh, _gelu_tanh_backward) if approximate == "tanh" else (_gelu, _gelu_backward)
+    forward, backward = (
+        (_gelu_tanh, _gelu_tanh_backward) if approximate == "tanh" else (_gelu, _gelu_backward)
+    )
     x = np.ascontiguousarray(x)
     y = np.empty_like(x)
     _in_blocks(forward, x, out=y)

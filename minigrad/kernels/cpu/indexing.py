@@ -11,7 +11,9 @@ def embedding(weight, ids):
     if ids.dtype.kind not in "iu":
         raise TypeError(f"ids are whole numbers, got {ids.dtype}")
     if ids.size and (ids.min() < 0 or ids.max() >= shape[0]):
-        raise IndexError(f"id {ids.max() if ids.max() >= shape[0] else ids.min()} in a table of {shape[0]} rows; ids count from 0")
+        raise IndexError(
+            f"id {ids.max() if ids.max() >= shape[0] else ids.min()} in a table of {shape[0]} rows; ids count from 0"
+        )
 
     def gradient(g, needs):
         out = np.zeros(shape, g.dtype)

@@ -12,12 +12,16 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     known = np.where(valid, target, 0)
     if known.size and (known.min() < 0 or known.max() >= classes):
         wrong = known.max() if known.max() >= classes else known.min()
-        raise IndexError(f"class {wrong} with {classes} classes; classes count from 0, and {ignore_index} is ignored")
+        raise IndexError(
+            f"class {wrong} with {classes} classes; classes count from 0, and {ignore_index} is ignored"
+        )
     row = np.arange(n)
     p = logits - logits.max(axis=1, keepdims=True)
     losses = -p[row, known]
     if label_smoothing:
-        losses = (1 - label_smoothing) * losses - label_smoothing * (p @ np.full(classes, 1 / classes, p.dtype))
+        losses = (1 - label_smoothing) * losses - label_smoothing * (
+            p @ np.full(classes, 1 / classes, p.dtype)
+        )
     np.exp(p, out=p)
     total = p @ np.ones(classes, p.dtype)
     losses += np.log(total)

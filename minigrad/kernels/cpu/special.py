@@ -9,7 +9,9 @@ import numpy as np
 
 def _series(terms: int) -> np.ndarray:
     """Coefficients of erf(x) / x in x**2: 2/sqrt(pi) * (-1)**n / (n! (2n + 1)) (Abramowitz and Stegun 7.1.5)."""
-    return np.array([2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(terms)])
+    return np.array(
+        [2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(terms)]
+    )
 
 
 def _tail() -> np.ndarray:
