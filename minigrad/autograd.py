@@ -11,23 +11,19 @@ and nowhere else.
 from __future__ import annotations
 
 import itertools
-import sys
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
-from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import GraphError, ShapeError
+from .errors import GraphError, OptionError, ShapeError
+from .versions import Cell, clock, holds, record_change, root, where
 
 if TYPE_CHECKING:
     from .tensor import Tensor
-
-LIBRARY = str(Path(__file__).parent)  # frames in here are ours, not the user's
 
 
 class _GradMode(threading.local):
@@ -83,8 +79,8 @@ creation = itertools.count()  # numbers nodes in the order in which they were ma
 class Node:
     """One recorded operation: `op` applied to `edges` with `settings`.
 
-    `gradients` is a tuple of functions g -> gradient, one an edge (None where none is needed), or one function
-    (g, needs) -> gradients; None once freed. `output` refers weakly to the tensor that it made.
+    `gradients` is a tuple of functions g -> gradient, one an edge (None where none is needed), or one
+    function (g, needs) -> gradients; None once freed. `output` refers weakly to the tensor that it made.
     """
 
     __slots__ = (
@@ -106,7 +102,7 @@ class Node:
     hooks: dict[int, Callable] | None
 
     def __repr__(self) -> str:
-        return f"<{self.op.name} recorded at {where(self.source)}>"
+        return f"{self.op.name} (recorded at {where(self.source)})"
 
 
 class Output:
@@ -119,92 +115,38 @@ class Output:
         self.hooks: dict[int, Callable] | None = None
 
 
-def caller() -> tuple[CodeType, int]:
-    """The nearest place outside minigrad, as (code, instruction): cheap to take, resolved by `where`."""
-    frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith(LIBRARY) and frame.f_back is not None:
-        frame = frame.f_back
-    return frame.f_code, frame.f_lasti
-
-
-def where(source: tuple[CodeType, int]) -> str:
-    """`file:line` of what `caller` took."""
-    code, instruction = source
-    line = next(itertools.islice(code.co_positions(), instruction // 2, None))[0]
-    return f"{code.co_filename}:{line}"
-
-
-# ---------------------------------------------------------------- versions
-
-
-class Cell:
-    """What a tensor and its views share: when their memory was last changed in place, and by what."""
-
-    __slots__ = ("by", "memory", "stamp")
-
-    def __init__(self) -> None:
-        self.stamp = 0
-        self.memory: Callable[[], Any] = lambda: None
-        self.by = ""
-
-
-class _Clock:
-    time = 0  # the number of in-place operations so far
-
-
-clock = _Clock()
-
-
-def _root(array: Any) -> Any:
-    """The array that owns the memory."""
-    while array.base is not None and hasattr(array.base, "base"):
-        array = array.base
-    return array
+# ---------------------------------------------------------------- changes in place
 
 
 def mutate(tensor: Tensor, name: str) -> None:
     """Announce that `name` is about to change `tensor` in place; refused where a graph is being recorded."""
     if tensor.requires_grad and grad_mode.enabled:
         raise GraphError(
-            f"{name} would change a tensor of shape {tensor.shape} that requires a gradient, while recording.\n"
+            f"{name} would change a tensor of shape {tensor.shape} that requires a gradient.\n"
             f"Write it out of place (x = x + y), or wrap the change in `with mg.no_grad():`."
         )
-    clock.time += 1
-    cell = share_cell(tensor)
-    cell.stamp, cell.memory = clock.time, weakref.ref(_root(tensor.data))
-    cell.by = f"{name} at {where(caller())}"
+    record_change(tensor, name)
 
 
-def share_cell(tensor: Tensor) -> Cell:
-    """The tensor's version cell, made on first need and shared with the edge that stands for the tensor."""
-    if tensor.cell is None:
-        tensor.cell = Cell()
-        if tensor.node is not None:
-            tensor.node.cell = tensor.cell
-    return tensor.cell
+def _check_versions(node: Node, replayed: bool) -> None:
+    """Refuse to walk through a node whose gradient needs an array that has been changed since.
 
-
-def _holds(thing: Any, memory: Any) -> bool:
-    """Whether a gradient function (its closure, to the bottom) refers to `memory`."""
-    if isinstance(thing, FunctionType):
-        return any(_holds(cell.cell_contents, memory) for cell in thing.__closure__ or ())
-    if isinstance(thing, tuple | list):
-        return any(_holds(item, memory) for item in thing)
-    if isinstance(thing, dict):
-        return any(_holds(item, memory) for item in thing.values())
-    return hasattr(thing, "base") and _root(thing) is memory
-
-
-def _check_versions(node: Node) -> None:
+    What is replayed starts from the inputs again, so that there every change of one counts, unless the
+    gradient needs no array at all.
+    """
     for edge in (*node.edges, node):
         cell = getattr(edge, "cell", None)
-        if cell is not None and cell.stamp > node.clock:
-            memory = cell.memory()
-            if memory is not None and _holds(node.gradients, memory):
+        if cell is None or cell.stamp <= node.clock:
+            continue
+        for change in cell.changes:
+            memory = change.memory()
+            if change.time <= node.clock or memory is None:
+                continue
+            if holds(node.gradients, memory) or (replayed and edge is not node and holds(node.gradients)):
                 what = "output" if edge is node else f"input of shape {tuple(edge.shape)}"
                 raise GraphError(
-                    f"the gradient of {node.op.name} (recorded at {where(node.source)}) needs its {what}, which was "
-                    f"changed since by {cell.by}.\nChange a copy (`x.clone()`), or change it after backward()."
+                    f"the gradient of {node} needs its {what}, which was changed since by {change}.\n"
+                    f"Change a copy (`x.clone()`), or change it after backward()."
                 )
 
 
@@ -225,23 +167,38 @@ def _order(nodes: Iterable[Node]) -> list[Node]:
     return sorted(seen, key=attrgetter("number"))
 
 
-def _leading_to(order: list[Node], wanted: Iterable[Any]) -> list[Node]:
-    """The nodes of `order` through which a wanted edge is reached."""
-    reach: set[Any] = {edge.node if type(edge) is Output else edge for edge in wanted}
-    needed = []
-    for node in order:
-        if any(
-            (edge.node if type(edge) is Output else edge) in reach for edge in node.edges if _is_edge(edge)
-        ):
-            reach.add(node)
-            needed.append(node)
-        elif node in reach:
-            needed.append(node)
-    return needed
+def maker(edge: Any) -> Any:
+    """The node behind an edge, or the leaf itself."""
+    return edge.node if type(edge) is Output else edge
 
 
 def _is_edge(thing: Any) -> bool:
     return type(thing) is Node or type(thing) is Output or getattr(thing, "requires_grad", False)
+
+
+class _Goal:
+    """Where a walk that is asked for certain edges has to go."""
+
+    def __init__(self, order: list[Node], wanted: Iterable[Any]) -> None:
+        self.wanted = set(wanted)
+        self.reach = {maker(edge) for edge in self.wanted}  # what is wanted, and the nodes that lead there
+        self.leading: set[Node] = set()
+        for node in order:
+            if any(maker(edge) in self.reach for edge in node.edges if _is_edge(edge)):
+                self.reach.add(node)
+                self.leading.add(node)
+
+    def captured(self, node: Node, g: Any) -> dict[Any, Any]:
+        """What of the gradient `g` of a node's results is wanted."""
+        if type(g) is not list:
+            return {node: g} if node in self.wanted else {}
+        return {e: g[e.index] for e in self.wanted if type(e) is Output and e.node is node}
+
+    def needs(self, node: Node) -> list[bool]:
+        """Which inputs' gradients lead on."""
+        return [
+            needed and maker(edge) in self.reach for edge, needed in zip(node.edges, node.needs, strict=True)
+        ]
 
 
 def _unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
@@ -252,7 +209,8 @@ def _unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
     )
     if extra < 0 or any(n not in (1, m) for n, m in zip(shape, g.shape[extra:], strict=True)):
         raise ShapeError(
-            f"a gradient of shape {tuple(g.shape)} was given for an input of shape {shape}.\nThis is a fault in the op's rule."
+            f"a gradient of shape {tuple(g.shape)} was given for an input of shape {shape}.\n"
+            f"This is a fault in the op's rule."
         )
     return g.sum(axis=axes, keepdims=True).reshape(shape) if axes else g.reshape(shape)
 
@@ -261,7 +219,7 @@ def _is_fresh(r: Any, upstream: Any) -> bool:
     """Whether an array that a rule made from `upstream` is the engine's own, to add into."""
     if r is upstream or not r.ndim:
         return False
-    return r.base is None or (r.flags.writeable and _root(r) is not _root(upstream))
+    return r.base is None or (r.flags.writeable and root(r) is not root(upstream))
 
 
 class _Pending:
@@ -301,17 +259,37 @@ class _Pending:
         return parts if any(part is not None for part in parts) else None
 
 
+class Handle:
+    """What registering a hook gives: `handle.remove()` (or calling it) takes the hook away."""
+
+    def __init__(self, hooks: dict[int, Callable], hook: Callable) -> None:
+        self.hooks, self.key = hooks, max(hooks, default=-1) + 1
+        hooks[self.key] = hook
+
+    def remove(self) -> None:
+        self.hooks.pop(self.key, None)
+
+    __call__ = remove
+
+
 def run_hooks(edge: Any, g: Any) -> Any:
     """Show `g` to the edge's hooks; one that returns something replaces it."""
-    if edge.hooks:
-        from .tensor import Tensor
+    if not edge.hooks:
+        return g
+    from .tensor import Tensor, as_tensor
 
-        for hook in list(edge.hooks.values()):
-            raw = not isinstance(g, Tensor)
-            with no_grad() if raw else enable_grad():
-                result = hook(Tensor(g) if raw else g)
-            if result is not None:
-                g = result.data if raw and isinstance(result, Tensor) else result
+    for hook in list(edge.hooks.values()):
+        raw = not isinstance(g, Tensor)
+        with no_grad() if raw else enable_grad():
+            result = hook(Tensor(g) if raw else g)
+        if result is not None:
+            result = as_tensor(result)
+            if result.shape != g.shape:
+                raise ShapeError(
+                    f"a hook returned shape {result.shape} for a gradient of shape {tuple(g.shape)}.\n"
+                    f"Return a gradient of the same shape, or None to leave it alone."
+                )
+            g = result.data if raw else result
     return g
 
 
@@ -329,48 +307,49 @@ def propagate(
     pending = _Pending(raw=not create_graph)
     for edge, g in seeds:
         pending.add(edge, g, upstream=g)
-    order = _order([e.node if type(e) is Output else e for e, _ in seeds if type(e) in (Node, Output)])
-    chosen: set[Any] = set()
+    order = _order([maker(edge) for edge, _ in seeds if type(edge) in (Node, Output)])
+    goal = None if wanted is None else _Goal(order, wanted)
     results: dict[Any, Any] = {}
-    if wanted is not None:
-        chosen = set(wanted)
-        order = _leading_to(order, chosen)
     rebuilt: dict[Any, Tensor] = {}
     while order:
         node = order.pop()
-        if chosen:
-            for edge in [e for e in pending.sums if type(e) is Output and e.node is node and e in chosen]:
-                results[edge] = pending.sums[edge]
         g = pending.take(node)
         if g is None:
             continue
         if node.hooks:
             g = run_hooks(node, g)
-        if node in chosen:
-            results[node] = g
-        if node.gradients is None:
+            pending.owned.discard(node)
+        needs, gradients = node.needs, node.gradients
+        if goal is not None:
+            results.update(goal.captured(node, g))
+            if node not in goal.leading:
+                continue
+            needs = goal.needs(node)
+            if type(gradients) is tuple:
+                gradients = tuple(f if needed else None for f, needed in zip(gradients, needs, strict=True))
+        if gradients is None:
             raise GraphError(
-                f"backward came a second time to {node.op.name} (recorded at {where(node.source)}), which was freed the "
-                f"first time.\nPass retain_graph=True to the first backward(), or compute the loss anew."
+                f"backward came a second time to {node}, which was freed the first time.\n"
+                f"Pass retain_graph=True to the first backward(), or compute the loss anew."
             )
         if node.clock != clock.time:
-            _check_versions(node)
+            _check_versions(node, create_graph)
         if create_graph:
-            for edge, r in replay(node, g, rebuilt):
+            for edge, r in replay(node, g, needs, rebuilt):
                 pending.add(edge, r, upstream=g)
-        elif type(node.gradients) is tuple:
-            for edge, gradient in zip(node.edges, node.gradients, strict=True):
+        elif type(gradients) is tuple:
+            for edge, gradient in zip(node.edges, gradients, strict=True):
                 if gradient is not None:
                     pending.add(edge, gradient(g), g)
         else:
-            for edge, r, needed in zip(node.edges, node.gradients(g, node.needs), node.needs, strict=True):
+            for edge, r, needed in zip(node.edges, gradients(g, needs), needs, strict=True):
                 if needed and r is not None:
                     pending.add(edge, r, r if type(g) is list else g)
         if not retain_graph:
             node.gradients = None
             node.edges = []
     for edge, g in pending.sums.items():
-        if type(edge) not in (Node, Output) and (wanted is None or edge in chosen):
+        if type(edge) not in (Node, Output) and (goal is None or edge in goal.wanted):
             results[edge] = run_hooks(edge, g)
             if results[edge] is not g:
                 pending.owned.discard(edge)
@@ -380,12 +359,12 @@ def propagate(
 # ---------------------------------------------------------------- higher order
 
 
-def replay(node: Node, g: Any, rebuilt: dict[Any, Tensor]) -> Iterator[tuple[Any, Tensor]]:
+def replay(node: Node, g: Any, needs: list[bool], rebuilt: dict[Any, Tensor]) -> Iterator[tuple[Any, Tensor]]:
     """The inputs' gradients as Tensors with graphs of their own: the rule, run again on Tensors."""
     inputs = [_tensor_of(edge, rebuilt) for edge in node.edges]
     with enable_grad():
-        gradients = node.op.pull_tensors(inputs, node.settings, node.needs, g)
-    for edge, r, needed in zip(node.edges, gradients, node.needs, strict=True):
+        gradients = node.op.pull_tensors(inputs, node.settings, needs, g)
+    for edge, r, needed in zip(node.edges, gradients, needs, strict=True):
         if needed and r is not None:
             yield edge, r
 
@@ -409,21 +388,20 @@ def _tensor_of(edge: Any, rebuilt: dict[Any, Tensor]) -> Any:
         if top in rebuilt or _alive(top) is not None:
             stack.pop()
             continue
-        node = top.node if type(top) is Output else top
+        node = maker(top)
         if node.gradients is None:
-            raise GraphError(
-                f"{node.op.name} (recorded at {where(node.source)}) was freed.\nPass retain_graph=True."
-            )
+            raise GraphError(f"{node} was freed.\nPass retain_graph=True to the backward() that came before.")
         missing = [e for e in node.edges if _is_edge(e) and e not in rebuilt and _alive(e) is None]
         if missing:
             stack.extend(missing)
             continue
-        for e in node.edges:
+        for e in (*node.edges, top):
             cell = getattr(e, "cell", None)
             if cell is not None and cell.stamp > node.clock:
+                what = "its result" if e is top else "its input"
                 raise GraphError(
-                    f"{node.op.name} (recorded at {where(node.source)}) must be computed again, but its input was changed "
-                    f"since by {cell.by}.\nKeep its result in a variable, or change the input after backward()."
+                    f"{node} must be computed again, but {what} was changed since by {cell.changes[-1]}.\n"
+                    f"Keep its result in a variable, or change the tensor after backward()."
                 )
         inputs = [rebuilt[e] if _is_edge(e) and e in rebuilt else _alive(e) for e in node.edges]
         rebuilt[top] = node.op.rebuild(inputs, node.settings, top)
@@ -438,13 +416,13 @@ def _seed(tensor: Tensor, gradient: Any) -> tuple[Any, Any]:
     """(edge, gradient) to begin from; a scalar's gradient is 1."""
     if not tensor.requires_grad:
         raise GraphError(
-            f"a tensor of shape {tensor.shape} has no gradient to begin from: nothing it came from requires one.\n"
+            f"a tensor of shape {tensor.shape} has no gradient: nothing that it came from requires one.\n"
             f"Set requires_grad=True on a leaf before computing, and do not compute under no_grad()."
         )
     if gradient is None:
         if tensor.data.size != 1:
             raise GraphError(
-                f"backward() of a tensor of shape {tensor.shape}: only one number has a gradient without being told.\n"
+                f"backward() of a tensor of shape {tensor.shape}, which is not one number.\n"
                 f"Reduce it (`.sum()`, `.mean()`), or pass gradient= of that shape."
             )
         gradient = np.ones_like(tensor.data)
@@ -456,10 +434,11 @@ def _matching(tensor: Tensor, gradient: Any, create_graph: bool) -> Any:
     from .tensor import Tensor, as_tensor
 
     if gradient is not None:
-        gradient = as_tensor(gradient, dtype=tensor.dtype)
+        gradient = as_tensor(gradient).to(tensor.dtype)
         if gradient.shape != tensor.shape:
             raise ShapeError(
-                f"gradient has shape {gradient.shape}, the tensor {tensor.shape}.\nPass one of the tensor's shape."
+                f"the gradient has shape {gradient.shape}, the tensor {tensor.shape}.\n"
+                f"Pass one of the tensor's shape."
             )
         if not create_graph:
             gradient = gradient.data
@@ -494,16 +473,19 @@ def grad(
 
     outs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     ins = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    given = [grad_outputs] if grad_outputs is None or isinstance(grad_outputs, Tensor) else list(grad_outputs)
-    if grad_outputs is None:
-        given = [None] * len(outs)
-    retain = create_graph if retain_graph is None else retain_graph
-    seeds = [_matching(out, g, create_graph) for out, g in zip(outs, given, strict=True)]
+    given = list(grad_outputs) if isinstance(grad_outputs, list | tuple) else [grad_outputs] * len(outs)
+    if len(given) != len(outs) or (grad_outputs is given[0] is not None and len(outs) > 1):
+        raise OptionError(
+            f"{len(outs)} outputs need as many grad_outputs.\nPass a list of {len(outs)}, or None."
+        )
     for x in ins:
         if not x.requires_grad:
             raise GraphError(
-                f"an input of shape {x.shape} does not require a gradient.\nSet requires_grad=True before use."
+                f"an input of shape {x.shape} does not require a gradient.\n"
+                f"Set requires_grad=True before it is used."
             )
+    retain = create_graph if retain_graph is None else retain_graph
+    seeds = [_matching(out, g, create_graph) for out, g in zip(outs, given, strict=True)]
     edges = [x.node if x.node is not None else x for x in ins]
     found, owned = propagate(seeds, edges, retain, create_graph)
     results: list[Tensor | None] = []
@@ -511,7 +493,11 @@ def grad(
         g = found.get(edge)
         if g is None and not allow_unused:
             raise GraphError(
-                f"an input of shape {x.shape} was not used to compute the outputs.\nPass allow_unused=True to get None for it."
+                f"an input of shape {x.shape} was not used to compute the outputs.\n"
+                f"Pass allow_unused=True to get None for it."
             )
-        results.append(g if g is None or isinstance(g, Tensor) else Tensor(g if edge in owned else g.copy()))
+        if not (g is None or isinstance(g, Tensor)):
+            g = Tensor(g if edge in owned else g.copy())
+            owned.discard(edge)
+        results.append(g)
     return tuple(results)

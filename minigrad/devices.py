@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from .errors import DtypeError, OptionError
+
 bool_ = np.dtype("bool")
 uint8 = np.dtype("uint8")
 int8 = np.dtype("int8")
@@ -27,10 +29,10 @@ _KINDS = {"b": 0, "u": 1, "i": 1, "f": 2}  # bool < integer < floating
 
 
 def check_device(device: str | None) -> str:
-    """The device's name, or a ValueError that says which there are."""
+    """The device's name, or an OptionError that says which there are."""
     if device in (None, "cpu"):
         return "cpu"
-    raise ValueError(
+    raise OptionError(
         f"unknown device {device!r}: this version computes on 'cpu'.\nLeave device out, or pass device='cpu'."
     )
 
@@ -44,10 +46,10 @@ def as_dtype(dtype: Any) -> np.dtype:
     except TypeError:
         result = None
     if result is None or result.kind not in _KINDS:
-        raise TypeError(
+        raise DtypeError(
             f"unknown dtype {dtype!r}.\nUse one of bool, uint8, int8 to int64, float16, float32, float64."
         )
-    return result.newbyteorder("=")
+    return np.dtype(result.type)  # NumPy's one object for it, in this machine's byte order
 
 
 def is_floating(dtype: np.dtype) -> bool:

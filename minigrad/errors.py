@@ -1,4 +1,7 @@
-"""What can go wrong, by name. The first line of a message says what is wrong, the second what to do."""
+"""What can go wrong, by name. The first line of a message says what is wrong, the second what to do.
+
+Each is also the builtin error that a Python programmer would catch for it.
+"""
 
 
 class MinigradError(Exception):
@@ -10,8 +13,28 @@ class ShapeError(MinigradError, ValueError):
 
 
 class DtypeError(MinigradError, TypeError):
-    """A dtype that an operation does not take."""
+    """A dtype, or a thing that is no tensor, that an operation does not take."""
+
+
+class RangeError(MinigradError, IndexError):
+    """An index, an axis, an id or a class that is not there."""
+
+
+class OptionError(MinigradError, ValueError):
+    """A setting outside the values that it may have."""
 
 
 class GraphError(MinigradError, RuntimeError):
     """A graph that cannot be walked: freed, changed in place, or without a gradient to begin with."""
+
+
+class StateError(MinigradError, RuntimeError):
+    """A saved state that does not fit what it is loaded into."""
+
+
+class FileError(MinigradError, ValueError):
+    """A file that does not hold what it should."""
+
+
+class MissingFileError(FileError, FileNotFoundError):
+    """A file that is not there."""

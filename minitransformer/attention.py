@@ -7,6 +7,8 @@ from jaxtyping import Float
 from minigrad import Tensor, nn
 from minigrad.nn import functional as F
 
+from .errors import UserError
+
 
 class MultiHeadAttention(nn.Module):
     """Concat(head_1, ..., head_h) W_O, with head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i): 4 d² weights in all.
@@ -18,7 +20,7 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0) -> None:
         super().__init__()
         if d_model % num_heads:
-            raise ValueError(f"d_model={d_model} does not split into {num_heads} heads.\nChoose a multiple of {num_heads}.")
+            raise UserError(f"d_model={d_model} does not split into {num_heads} heads.\nChoose a multiple of {num_heads}.")
         self.d_model, self.num_heads, self.dropout = d_model, num_heads, dropout
         self.in_proj_weight = nn.Parameter(np.empty((3 * d_model, d_model), np.float32))
         self.in_proj_bias = nn.Parameter(np.zeros(3 * d_model, np.float32))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .errors import UserError
+
 
 def _check(config: object, width: str, heads: str) -> None:
     d, h = getattr(config, width), getattr(config, heads)
     if d % h:
-        raise ValueError(f"{width}={d} does not split into {heads}={h} heads of whole size.\nChoose a multiple of {h}, or other heads.")
+        raise UserError(f"{width}={d} does not split into {heads}={h} heads of whole size.\nChoose a multiple of {h}, or other heads.")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from jaxtyping import Float
 from minigrad import Tensor, nn
 from minigrad.nn import functional as F
 
+from .errors import UserError
+
 
 def positional_encoding(length: int, d_model: int, dtype: Any = np.float32) -> Float[np.ndarray, "length d_model"]:
     """PE(pos, 2i) = sin(pos / 10000**(2i / d)), PE(pos, 2i + 1) = cos(the same) (section 3.5).
@@ -50,7 +52,7 @@ class LearnedPositions(nn.Module):
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         length, limit = x.shape[1], len(self.weight)
         if length > limit:
-            raise ValueError(
+            raise UserError(
                 f"a sequence of {length} tokens, and this model has learned {limit} positions.\n"
                 f"Shorten the input, or train with more positions (or sinusoidal ones, which have no limit)."
             )

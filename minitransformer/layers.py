@@ -14,6 +14,7 @@ from minigrad import Tensor, nn
 from minigrad.nn import functional as F
 
 from .attention import MultiHeadAttention
+from .errors import UserError
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -49,7 +50,7 @@ class FeedForward(nn.Module):
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
         if config.activation not in ACTIVATIONS:
-            raise ValueError(f"unknown activation {config.activation!r}.\nChoose one of {', '.join(ACTIVATIONS)}.")
+            raise UserError(f"unknown activation {config.activation!r}.\nChoose one of {', '.join(ACTIVATIONS)}.")
         self.linear1 = nn.Linear(config.d_model, config.d_ff)
         self.linear2 = nn.Linear(config.d_ff, config.d_model)
         self.dropout = nn.Dropout(config.activation_dropout)

@@ -4,14 +4,14 @@
     def multiply(x, y, /):
         return x * y, (lambda g: g * y, lambda g: g * x)
 
-A *rule* takes arrays (its positional-only parameters) and settings (the others) and returns its value and how a
-gradient `g` of the value flows back to each array: a tuple of functions, None where there is no gradient, or, where
-gradients share work, one function `(g, needs) -> tuple`. A gradient function returns a fresh array, or `g` or a
-view of it; it changes nothing in place. The engine promotes dtypes before the rule runs and sums gradients over
-broadcast axes after it.
+A *rule* takes arrays (its positional-only parameters) and settings (the others) and returns its value and how
+a gradient `g` of the value flows back to each array: a tuple of functions, None where there is no gradient, or,
+where gradients share work, one function `(g, needs) -> tuple`. A gradient function returns a fresh array, or
+`g` or a view of it; it changes nothing in place. The engine promotes dtypes before the rule runs and sums
+gradients over broadcast axes after it.
 
-A *composite* op is defined twice. Its readable definition, out of other ops, says what it is; a fused kernel of the
-same name (`minigrad.kernels`) computes it quickly. `fused(False)` runs the definitions.
+A *composite* op is defined twice. Its readable definition, out of other ops, says what it is; a fused kernel of
+the same name (`minigrad.kernels`) computes it quickly. `fused(False)` runs the definitions.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
+from functools import update_wrapper, wraps
 from typing import Any, NoReturn
 
 import numpy as np
 
 from .. import autograd
-from ..autograd import LIBRARY, Cell, Node, Output, clock, creation, grad_mode, share_cell
+from ..autograd import Node, Output, creation, grad_mode
 from ..devices import default_float, result_type
-from ..errors import DtypeError, MinigradError, ShapeError
+from ..errors import DtypeError, MinigradError, RangeError, ShapeError
 from ..kernels import kernels
 from ..tensor import Tensor, as_tensor
+from ..versions import LIBRARY, Cell, caller, clock, share_cell
 
-ALIASES = {"axis": "dim", "keepdims": "keepdim"}  # NumPy's names are accepted beside PyTorch's
+ALIASES = {"axis": "dim", "dims": "dim", "keepdims": "keepdim"}  # NumPy's names are accepted beside PyTorch's
 
 ops: dict[str, Op] = {}  # every op by name
 
@@ -151,12 +152,14 @@ def _callable(op: Op, face: Callable) -> Callable:
 
     def call(*inputs: Any, **settings: Any) -> Any:
         if len(inputs) > arity:  # settings given by position
+            if len(inputs) > arity + len(names):
+                _refuse_extra(op, inputs)
             settings = dict(zip(names, inputs[arity:], strict=False), **settings)
             inputs = inputs[:arity]
         if settings:
             settings = {ALIASES.get(k, k) if k not in names else k: v for k, v in settings.items()}
         if definition is not None and not _fusion.enabled:
-            return definition(*inputs, **settings)
+            return definition(*(_prepare(op, inputs, False, False) or inputs), **settings)
 
         arrays = []
         tracked, uniform, dtype = False, True, None
@@ -168,7 +171,7 @@ def _callable(op: Op, face: Callable) -> Callable:
                     tracked = True
                 if dtype is None:
                     dtype = array.dtype
-                elif array.dtype is not dtype:
+                elif array.dtype is not dtype and array.dtype != dtype:
                     uniform = False
             else:
                 arrays.append(x)
@@ -184,8 +187,8 @@ def _callable(op: Op, face: Callable) -> Callable:
             value, gradients = rule(*arrays, **settings)
         except MinigradError:
             raise
-        except (ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
-            _explain(op, arrays, settings, error)
+        except (ValueError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
+            _explain(op, inputs, settings, error)
 
         if type(value) is tuple:
             return _several(op, inputs, settings, value, gradients, tracked)
@@ -251,7 +254,7 @@ def _several(
         node = Node.__new__(Node)
         node.op, node.settings, node.shape = op, settings, [out.shape for out in outs]
         node.number, node.clock, node.cell, node.hooks = next(creation), clock.time, None, None
-        node.source = autograd.caller()
+        node.source = caller()
         node.output = [weakref.ref(out) for out in outs]
         _connect(node, inputs, gradients)
         for i, out in enumerate(outs):
@@ -265,10 +268,9 @@ def _several(
 
 def _prepare(op: Op, inputs: Sequence[Any], promoting: bool, floating: bool) -> Sequence[Any] | None:
     """Make arrays Tensors and cast to one dtype; None where nothing needs to be changed."""
-    changed = list(inputs)
-    for i, x in enumerate(inputs):
-        if not isinstance(x, Tensor) and x is not None and type(x) not in (float, int, bool):
-            changed[i] = _convert(op, x)
+    if not inputs:
+        raise ShapeError(f"{op.name} of no tensors at all.\nGive it at least one.")
+    changed = [x if isinstance(x, Tensor) or x is None else _convert(op, x) for x in inputs]
     if not any(isinstance(x, Tensor) for x in changed):
         changed[0] = as_tensor(changed[0])
     if promoting:
@@ -288,32 +290,68 @@ def _prepare(op: Op, inputs: Sequence[Any], promoting: bool, floating: bool) -> 
     return None if same else changed
 
 
-def _convert(op: Op, x: Any) -> Tensor:
+def _convert(op: Op, x: Any) -> Any:
+    """A Python number as it is, a NumPy number as a Python number, anything else as a Tensor."""
+    if type(x) in (float, int, bool):
+        return x
     try:
-        return as_tensor(x)
+        return x.item() if isinstance(x, np.generic) else as_tensor(x)
     except (TypeError, ValueError):
         raise DtypeError(
-            f"{op.name} takes tensors, arrays and numbers, got {type(x).__name__} {x!r}.\nConvert it with mg.tensor(...)."
+            f"{op.name} takes tensors, arrays and numbers, got {type(x).__name__} {x!r}.\n"
+            f"Convert it with mg.tensor(...)."
         ) from None
 
 
-def _explain(op: Op, arrays: Sequence[Any], settings: dict[str, Any], error: Exception) -> NoReturn:
+def accepts_axis(function: Callable) -> Callable:
+    """Let a function that is made of ops, and so is no op itself, take `axis` and `keepdims` as ops do."""
+
+    @wraps(function)
+    def face(*args: Any, **settings: Any) -> Any:
+        return function(*args, **{ALIASES.get(k, k): v for k, v in settings.items()})
+
+    return face
+
+
+# ---------------------------------------------------------------- what went wrong
+
+
+def _refuse_extra(op: Op, inputs: Sequence[Any]) -> NoReturn:
+    names = ", ".join(op.settings) or "none"
+    raise DtypeError(
+        f"{op.name} takes {op.arity} tensors and the settings ({names}), got {len(inputs)} arguments.\n"
+        f"Leave out the last."
+    )
+
+
+def _explain(op: Op, inputs: Sequence[Any], settings: dict[str, Any], error: Exception) -> NoReturn:
     """Say a NumPy error in the user's terms."""
-    shapes = ", ".join(_describe(a) for a in arrays)
+    operands = ", ".join(_describe(x) for x in inputs)
     given = "".join(f", {k}={v!r}" for k, v in settings.items() if not hasattr(v, "shape"))
-    kind = DtypeError if isinstance(error, TypeError | AttributeError) else ShapeError
-    raise kind(f"{op.name}({shapes}{given}): {error}\n{_advice(arrays)}") from error
+    kind: type[MinigradError] = ShapeError
+    if isinstance(error, TypeError | AttributeError):
+        kind = DtypeError
+    elif isinstance(error, IndexError):
+        kind = RangeError
+    origins = "".join(
+        f" Operand {i} came from {autograd.maker(x.node)}."
+        for i, x in enumerate(inputs)
+        if isinstance(x, Tensor) and x.node is not None
+    )
+    raise kind(f"{op.name}({operands}{given}): {error}.\n{_advice(inputs)}{origins}") from error
 
 
-def _describe(a: Any) -> str:
-    return f"{a.dtype}{list(a.shape)}" if hasattr(a, "shape") else repr(a)
+def _describe(x: Any) -> str:
+    return f"{x.dtype}{list(x.shape)}" if hasattr(x, "shape") else repr(x)
 
 
-def _advice(arrays: Sequence[Any]) -> str:
+def _advice(inputs: Sequence[Any]) -> str:
     """Which axes clash, where that is what is wrong."""
-    shapes = [a.shape for a in arrays if hasattr(a, "shape")]
+    shapes = [x.shape for x in inputs if hasattr(x, "shape")]
     if len(shapes) == 2:
         for axis, (n, m) in enumerate(zip(reversed(shapes[0]), reversed(shapes[1]), strict=False), 1):
             if n != m and 1 not in (n, m):
-                return f"Axis -{axis} has {n} elements in the first and {m} in the second; reshape or index one of them."
-    return "Check the shapes and settings above."
+                return (
+                    f"Axis -{axis} has {n} elements in the first and {m} in the second; reshape or index one."
+                )
+    return "Check the shapes and settings."

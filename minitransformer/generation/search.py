@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from minigrad import no_grad, random
 
+from ..errors import UserError
 from ..masks import padding_mask
 from ..models import GPT, Transformer
 
@@ -28,7 +29,7 @@ def generate(
     of the `top_k` best only, from the stream "generate" of `minigrad.random`.
     """
     if temperature <= 0:
-        raise ValueError(f"temperature is above 0, got {temperature}.\nFor the most likely token leave do_sample out.")
+        raise UserError(f"temperature is above 0, got {temperature}.\nFor the most likely token leave do_sample out.")
 
     def choose(logits: np.ndarray, row_ids: np.ndarray) -> np.ndarray:
         if not do_sample:
@@ -73,7 +74,7 @@ def _translate(model: Transformer, sources: Sequence[Sequence[int]], limit: int,
 
 def _continue(model: GPT, prompts: Sequence[Sequence[int]], limit: int, end: int | None, choose) -> list[list[int]]:
     if len({len(p) for p in prompts}) > 1 or not all(len(p) for p in prompts):
-        raise ValueError("a GPT continues prompts of one length, at least one token long.\nPass them one at a time.")
+        raise UserError("a GPT continues prompts of one length, at least one token long.\nPass them one at a time.")
     ids = np.asarray(prompts)
     ended = np.zeros(len(ids), bool)
     results: list[list[int]] = [[] for _ in prompts]

@@ -9,6 +9,7 @@ from minigrad import Tensor, nn
 
 from ..config import TransformerConfig
 from ..embeddings import LearnedPositions, SinusoidalPositions, TokenEmbedding
+from ..errors import UserError
 from ..layers import Decoder, Encoder, LayerConfig
 from ..masks import padding_mask
 
@@ -39,7 +40,7 @@ class Transformer(nn.Module):
     def _positions(self) -> nn.Module:
         c = self.config
         if c.positions not in ("sinusoidal", "learned"):
-            raise ValueError(f'positions is "sinusoidal" or "learned", got {c.positions!r}.\nChoose one of them.')
+            raise UserError(f'positions is "sinusoidal" or "learned", got {c.positions!r}.\nChoose one of them.')
         return SinusoidalPositions(c.d_model) if c.positions == "sinusoidal" else LearnedPositions(c.max_positions, c.d_model)
 
     def encode(self, source: Any, source_mask: Tensor | None = None) -> Float[Tensor, "B S D"]:

@@ -1,0 +1,104 @@
+"""Versions: which memory was changed in place, when, by what and from where.
+
+A clock counts all changes. A tensor and its views share a Cell that says when their memory was last changed;
+a node remembers the time at which it was recorded, so that backward can tell whether an array that it needs
+is as it was.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+LIBRARY = str(Path(__file__).parent) + os.sep  # frames in here are ours, not the user's
+
+
+def caller() -> tuple[CodeType, int]:
+    """The nearest place outside minigrad, as (code, instruction): cheap to take, resolved by `where`."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(LIBRARY) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
+def where(source: tuple[CodeType, int]) -> str:
+    """`file:line` of what `caller` took."""
+    code, instruction = source
+    line = next(itertools.islice(code.co_positions(), instruction // 2, None))[0]
+    return f"{code.co_filename}:{line}"
+
+
+class Change(NamedTuple):
+    """One change in place: when, of which memory (a weak reference), by what and from where."""
+
+    time: int
+    memory: Callable[[], Any]
+    name: str
+    source: tuple[CodeType, int]
+
+    def __str__(self) -> str:
+        return f"{self.name} at {where(self.source)}"
+
+
+class Cell:
+    """What a tensor and its views share: when their memory was last changed in place, and how."""
+
+    __slots__ = ("changes", "stamp")
+
+    def __init__(self) -> None:
+        self.stamp = 0
+        self.changes: list[Change] = []  # of each memory the last (a reshape may have copied)
+
+
+class _Clock:
+    time = 0  # the number of in-place operations so far
+
+
+clock = _Clock()
+
+
+def root(array: Any) -> Any:
+    """The array that owns the memory of `array`."""
+    while array.base is not None and hasattr(array.base, "base"):
+        array = array.base
+    return array
+
+
+def share_cell(tensor: Tensor) -> Cell:
+    """The tensor's version cell, made on first need and shared with the edge that stands for the tensor."""
+    if tensor.cell is None:
+        tensor.cell = Cell()
+        if tensor.node is not None:
+            tensor.node.cell = tensor.cell
+    return tensor.cell
+
+
+def record_change(tensor: Tensor, name: str) -> None:
+    """Note that `name` is about to change `tensor` in place."""
+    clock.time += 1
+    cell, memory = share_cell(tensor), root(tensor.data)
+    others = [
+        change for change in cell.changes if (other := change.memory()) is not None and other is not memory
+    ]
+    cell.stamp = clock.time
+    cell.changes = [*others, Change(clock.time, weakref.ref(memory), name, caller())]
+
+
+def holds(thing: Any, memory: Any = None) -> bool:
+    """Whether a gradient function (its closure, to the bottom) refers to `memory`, or to any array."""
+    if isinstance(thing, FunctionType):
+        return any(holds(cell.cell_contents, memory) for cell in thing.__closure__ or ())
+    if isinstance(thing, tuple | list):
+        return any(holds(item, memory) for item in thing)
+    if isinstance(thing, dict):
+        return any(holds(item, memory) for item in thing.values())
+    return hasattr(thing, "strides") and (memory is None or root(thing) is memory)

@@ -1,0 +1,56 @@
+"""The command line: `minitransformer VERB ...`, one verb a file.
+
+Exit code 0: done; 2: a mistake that the message explains; 1: anything else.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from importlib import import_module
+
+from minigrad import MinigradError
+
+from ..errors import UserError
+from ..recipes import nearest
+
+VERBS = {
+    "train": "train a recipe from scratch: minitransformer train phrasebook",
+    "translate": 'translate sentences with a run: minitransformer translate runs/phrasebook "I love you"',
+    "generate": 'continue a text with a run: minitransformer generate runs/shakespeare-char-cpu --prompt "ROMEO:"',
+    "evaluate": "score a run on its held-out data: minitransformer evaluate runs/phrasebook [--json]",
+    "recipes": "list the recipes",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one verb; gives the exit code."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in args
+    args = [a for a in args if a != "--debug"]
+    if not args or args[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0 if args else 2
+    try:
+        if args[0] not in VERBS:
+            raise UserError(f"there is no verb {args[0]!r}.{nearest(args[0], VERBS)}\n{usage()}")
+        import_module(f".{args[0]}", __name__).run(args[1:])
+    except (UserError, MinigradError, PermissionError) as error:
+        if debug:
+            traceback.print_exc()
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        return 1
+    except SystemExit as done:  # tyro's: 0 after --help, 2 for options that it refuses
+        return int(done.code or 0)
+    return 0
+
+
+def usage() -> str:
+    """The verbs, a line each."""
+    lines = [f"  {verb:<10} {what}" for verb, what in VERBS.items()]
+    return "\n".join(["usage: minitransformer VERB ...  (VERB --help says more; --debug shows tracebacks)", *lines])

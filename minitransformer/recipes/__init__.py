@@ -1,0 +1,157 @@
+"""Recipes: a model, its data and its training in one commented TOML file; each key is also a flag of `train`."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+import types
+import typing
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ..config import GPTConfig, TransformerConfig
+from ..errors import UserError
+from ..training.trainer import TrainConfig
+
+
+class RecipeError(UserError):
+    """A recipe that is not there, or that says something it cannot."""
+
+
+@dataclass(frozen=True)
+class PairData:
+    """Sentence pairs: where they come from and how they are batched."""
+
+    dataset: str = "phrasebook"  # "phrasebook", "multi30k", or "file" (--data FILE)
+    source_language: str = "en"
+    target_language: str = "fr"
+    tokenizer: str = "word"  # or "bpe"
+    max_tokens: int = 2048  # a batch's target tokens, padding included
+    max_length: int = 128  # pairs with a longer side are left out, and longer input is refused
+
+
+@dataclass(frozen=True)
+class TextData:
+    """One long text: where it comes from and how it is cut."""
+
+    dataset: str = "tinyshakespeare"  # or "file" (--data FILE)
+    tokenizer: str = "char"
+    batch_size: int = 12  # blocks a batch
+    block_size: int = 64  # tokens a block
+
+
+@dataclass(frozen=True)
+class TranslationRecipe:
+    """An encoder-decoder that translates. `vocab_size` 0 means every token of the training data."""
+
+    task: ClassVar[str] = "translation"
+    name: str = ""
+    description: str = ""
+    data: PairData = field(default_factory=PairData)
+    model: TransformerConfig = field(default_factory=lambda: TransformerConfig(vocab_size=0))
+    training: TrainConfig = field(default_factory=TrainConfig)
+
+
+@dataclass(frozen=True)
+class LanguageRecipe:
+    """A decoder-only model that continues a text. `vocab_size` 0 means every token of the training data."""
+
+    task: ClassVar[str] = "language-modelling"
+    name: str = ""
+    description: str = ""
+    data: TextData = field(default_factory=TextData)
+    model: GPTConfig = field(default_factory=lambda: GPTConfig(vocab_size=0))
+    training: TrainConfig = field(default_factory=TrainConfig)
+
+
+Recipe = TranslationRecipe | LanguageRecipe
+KINDS: dict[str, type[TranslationRecipe] | type[LanguageRecipe]] = {
+    kind.task: kind for kind in (TranslationRecipe, LanguageRecipe)
+}
+
+
+def names() -> list[str]:
+    """The recipes that come with the package."""
+    return sorted(path.name.removesuffix(".toml") for path in resources.files(__name__).iterdir() if path.name.endswith(".toml"))
+
+
+def load_recipe(name: str) -> Recipe:
+    """A recipe of the package by name, or one's own by path (`mine.toml`)."""
+    if name.endswith(".toml"):
+        path = Path(name)
+        if not path.is_file():
+            raise RecipeError(f"there is no recipe file {name}.\nCheck the path, or name one of: {', '.join(names())}.")
+        return parse_recipe(path.read_text(encoding="utf-8"), path.stem, str(path))
+    if name not in names():
+        raise RecipeError(f"there is no recipe {name!r}.{nearest(name, names())}\nThe recipes: {', '.join(names())}; or pass a file.toml.")
+    return parse_recipe(resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"), name, name)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """` Did you mean ...?`, or nothing if no name is near."""
+    close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.5)
+    return f" Did you mean {' or '.join(close)}?" if close else ""
+
+
+def parse_recipe(text: str, name: str, where: str) -> Recipe:
+    """A recipe from TOML; an unknown key or a value of the wrong kind is named."""
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{where} is not valid TOML: {error}.\nMend that line.") from None
+    task = content.pop("task", None)
+    if task not in KINDS:
+        raise RecipeError(f"{where}: task = {task!r}.\nWrite one of: {', '.join(KINDS)}.")
+    return _build(KINDS[task], {"name": name, **content}, where)
+
+
+def _build(cls: type, content: dict[str, Any], where: str) -> Any:
+    """A dataclass from a table, with every key and kind checked."""
+    hints = typing.get_type_hints(cls)
+    fields = {f.name: hints[f.name] for f in dataclasses.fields(cls)}
+    values = {}
+    for key, value in content.items():
+        if key not in fields:
+            raise RecipeError(f"{where}: unknown key {key!r}.{nearest(key, fields)}\nThe keys here: {', '.join(fields)}.")
+        kind = fields[key]
+        if dataclasses.is_dataclass(kind):
+            value = _build(typing.cast(type, kind), {"vocab_size": 0, **value} if key == "model" else value, f"{where} [{key}]")
+        elif not _fits(value, kind):
+            raise RecipeError(f"{where}: {key} = {value!r} is not {getattr(kind, '__name__', kind)}.\nWrite a value of that kind.")
+        elif kind is float:
+            value = float(value)
+        elif typing.get_origin(kind) is tuple:
+            value = tuple(float(v) for v in value)
+        values[key] = value
+    try:
+        return cls(**values)
+    except UserError as error:
+        raise RecipeError(f"{where}: {error}") from None
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if isinstance(kind, types.UnionType):
+        return any(_fits(value, option) for option in typing.get_args(kind))
+    if typing.get_origin(kind) is tuple:
+        return isinstance(value, list) and all(isinstance(v, int | float) for v in value)
+    if kind is type(None):
+        return value is None
+    if kind in (int, float) and isinstance(value, bool):
+        return False
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def to_toml(recipe: Recipe) -> str:
+    """The recipe as a TOML file that `load_recipe` reads back."""
+    import tomli_w
+
+    content = {"task": recipe.task, **_without_none(dataclasses.asdict(recipe))}
+    return tomli_w.dumps({k: v for k, v in content.items() if k != "name"})
+
+
+def _without_none(table: dict[str, Any]) -> dict[str, Any]:
+    return {k: _without_none(v) if isinstance(v, dict) else v for k, v in table.items() if v is not None}

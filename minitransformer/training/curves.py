@@ -1,0 +1,47 @@
+"""The loss curve of a run, as a picture."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+from minigrad.io import write_atomically
+
+
+def read_log(path: Path) -> list[dict[str, float]]:
+    """The log's lines; a last one that was cut short is left out."""
+    records = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            records.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return records
+
+
+def draw_curves(folder: Path) -> Path:
+    """Write `curves.png`: training and validation loss, and the learning rate below, against the step."""
+    from matplotlib.figure import Figure
+
+    records = read_log(folder / "log.jsonl")
+    train = {r["step"]: r for r in records if "loss" in r}
+    validation = {r["step"]: r for r in records if "val_loss" in r}
+    figure = Figure(figsize=(7, 5), layout="constrained")
+    losses, rates = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+    losses.plot(list(train), [r["loss"] for r in train.values()], color="#9ecae1", linewidth=1, label="training")
+    losses.plot(
+        list(validation), [r["val_loss"] for r in validation.values()], color="#08519c", marker="o", markersize=4, label="validation"
+    )
+    losses.set_ylabel("loss, nats per token")
+    losses.grid(alpha=0.3)
+    losses.legend(frameon=False)
+    losses.set_title(folder.name)
+    rates.plot(list(train), [r["lr"] for r in train.values()], color="#636363", linewidth=1)
+    rates.set_ylabel("learning rate")
+    rates.set_xlabel("step")
+    rates.grid(alpha=0.3)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=120)
+    write_atomically(folder / "curves.png", picture.getvalue())
+    return folder / "curves.png"

@@ -1,0 +1,222 @@
+"""A run folder: everything that one training leaves behind, always laid out alike.
+
+    config.toml  run.json  tokenizer.json  log.jsonl  checkpoints/  curves.png  predictions.txt  metrics.json
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from minigrad import random
+from minigrad.io import write_atomically
+
+from .. import recipes
+from ..data.datasets import DataError, multi30k, read_pairs, sha256_of, tinyshakespeare
+from ..data.phrasebook import phrasebook
+from ..errors import UserError
+from ..models import GPT, Transformer
+from ..recipes import LanguageRecipe, Recipe, TranslationRecipe
+from ..tokenizers import Tokenizer
+from .checkpoint import Checkpoints
+from .tasks import LanguageModelling, Task, Translation
+
+HELD_OUT = 500  # pairs at most, of a user's file, for each of validation and test
+
+
+class RunError(UserError):
+    """A run folder that is missing, taken, or not a run folder."""
+
+
+# ---------------------------------------------------------------- data
+
+
+def load_splits(recipe: Recipe, data: Path | None, data_dir: Path | None) -> dict[str, Any]:
+    """`train`, `validation` and `test` of the recipe's data: lists of pairs, or texts."""
+    dataset = "file" if data is not None else recipe.data.dataset
+    if isinstance(recipe, LanguageRecipe):
+        if dataset == "file":
+            return _split_text(_read_text(data))
+        if dataset == "tinyshakespeare":
+            return dict(tinyshakespeare(data_dir))
+    elif dataset == "file":
+        return _split_pairs(_required(data, read_pairs))
+    elif dataset == "phrasebook":
+        book = phrasebook()
+        held = _hold_out(len(book.train), 300)
+        return {**_by_place(book.train, held, "validation"), "test": book.test}
+    elif dataset == "multi30k":
+        return dict(multi30k(recipe.data.source_language, recipe.data.target_language, data_dir))
+    raise DataError(f"{recipe.task} has no dataset {dataset!r}.\nName one that `minitransformer recipes` lists, or pass --data FILE.")
+
+
+def _required(data: Path | None, read: Any) -> Any:
+    if data is None:
+        raise DataError("this run was trained on a file of your own.\nPass it again with --data FILE.")
+    return read(data)
+
+
+def _read_text(data: Path | None) -> str:
+    text = _required(data, lambda path: Path(path).read_text(encoding="utf-8"))
+    if len(text) < 100:
+        raise DataError(f"{data} holds {len(text)} characters; a model needs more to learn from.\nPass a longer text.")
+    return text
+
+
+def _hold_out(n: int, number: int) -> np.ndarray:
+    """A fixed random choice of `number` places of n."""
+    return np.random.Generator(np.random.Philox(key=[0, n])).permutation(n)[:number]
+
+
+def _by_place(pairs: Sequence[Any], held: np.ndarray, name: str) -> dict[str, list]:
+    places = set(held.tolist())
+    return {"train": [p for i, p in enumerate(pairs) if i not in places], name: [pairs[i] for i in sorted(places)]}
+
+
+def _split_pairs(pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    """A tenth of a user's pairs, or HELD_OUT, for validation and as many for the test; the rest to train on."""
+    unique = list(dict.fromkeys(pairs))
+    number = min(HELD_OUT, len(unique) // 10)
+    rest = _by_place(unique, _hold_out(len(unique), 2 * number), "held")
+    held = rest["held"]
+    train = rest["train"] or unique
+    return {"train": train, "validation": held[::2] or train, "test": held[1::2] or train}
+
+
+def _split_text(text: str) -> dict[str, Any]:
+    cut = len(text) * 9 // 10
+    return {"train": text[:cut], "validation": text[cut:]}
+
+
+# ---------------------------------------------------------------- building
+
+
+def train_tokenizer(recipe: Recipe, splits: Mapping[str, Any]) -> Tokenizer:
+    """The recipe's tokenizer, learned from the training split alone."""
+    texts = [splits["train"]] if isinstance(recipe, LanguageRecipe) else [side for pair in splits["train"] for side in pair]
+    kind, size = recipe.data.tokenizer, recipe.model.vocab_size
+    if kind == "word":
+        return Tokenizer.train_word(texts)
+    if kind == "bpe":
+        return Tokenizer.train_bpe(texts, size or 8000)
+    if kind == "char":
+        return Tokenizer.train_char(texts, special_tokens=isinstance(recipe, TranslationRecipe))
+    raise DataError(f"unknown tokenizer {kind!r}.\nChoose word, bpe or char.")
+
+
+def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Transformer | GPT:
+    """The recipe's model, untrained, for the tokenizer's vocabulary."""
+    if isinstance(recipe, LanguageRecipe):
+        return GPT(replace(recipe.model, vocab_size=tokenizer.vocab_size))
+    ids = {"pad_token_id": tokenizer.pad_id, "bos_token_id": tokenizer.start_id, "eos_token_id": tokenizer.end_id}
+    return Transformer(replace(recipe.model, vocab_size=tokenizer.vocab_size, **ids))  # type: ignore[arg-type]
+
+
+def build_task(recipe: Recipe, tokenizer: Tokenizer, splits: Mapping[str, Any]) -> tuple[Task, int]:
+    """The recipe's task, and how many training pairs were longer than its `max_length`."""
+    seed = recipe.training.seed
+    if isinstance(recipe, LanguageRecipe):
+        data = recipe.data
+        return LanguageModelling(tokenizer, splits["train"], splits["validation"], data.block_size, data.batch_size, seed), 0
+    limit = recipe.data.max_length
+
+    def short(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        return [p for p in pairs if all(len(tokenizer.encode(side)) < limit for side in p)]
+
+    train = short(splits["train"])
+    task = Translation(tokenizer, train, short(splits["validation"]), recipe.data.max_tokens, seed)
+    return task, len(splits["train"]) - len(train)
+
+
+# ---------------------------------------------------------------- folders
+
+
+def prepare(folder: Path, resume: bool, overwrite: bool) -> None:
+    """Make sure that a training may write to `folder`."""
+    if resume and overwrite:
+        raise RunError("--resume and --overwrite contradict each other.\nPass one of them.")
+    if not folder.exists() or not any(folder.iterdir() if folder.is_dir() else [folder]):
+        return
+    if not (folder / "config.toml").is_file():
+        raise RunError(f"{folder} exists and is not a run folder; nothing there was touched.\nName another with --run-dir DIR.")
+    if overwrite:
+        shutil.rmtree(folder)
+    elif not resume:
+        raise RunError(
+            f"{folder} holds a run already.\nContinue it with --resume, replace it with --overwrite, or name another with --run-dir DIR."
+        )
+
+
+def describe(recipe: Recipe, splits: Mapping[str, Any]) -> dict[str, Any]:
+    """What run.json says: versions, machine, seed, data checksums."""
+
+    def installed(package: str) -> str:
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            return "not installed"
+
+    return {
+        "recipe": recipe.name,
+        "seed": recipe.training.seed,
+        "versions": {"python": platform.python_version(), **{p: installed(p) for p in ("minitransformer", "numpy", "tokenizers")}},
+        "machine": {"platform": platform.platform(), "processor": platform.machine(), "byteorder": sys.byteorder},
+        "data_sha256": {name: sha256_of([split] if isinstance(split, str) else ["\t".join(p) for p in split]) for name, split in splits.items()},
+    }
+
+
+class Run:
+    """A finished or unfinished run, opened to be used: recipe, tokenizer and model."""
+
+    def __init__(self, folder: Path, which: str = "best") -> None:
+        self.folder = Path(folder)
+        if not self.folder.is_dir():
+            raise RunError(f"there is no run folder {folder}.\nTrain one with `minitransformer train RECIPE --run-dir {folder}`.")
+        for name in ("config.toml", "tokenizer.json", "checkpoints"):
+            if not (self.folder / name).exists():
+                raise RunError(f"{folder} is not a run folder: it has no {name}.\nName a folder that `minitransformer train` made.")
+        self.recipe = read_config(self.folder)
+        self.tokenizer = Tokenizer.load(self.folder / "tokenizer.json")
+        self.model = build_model(self.recipe, self.tokenizer)
+        self.checkpoint = Checkpoints(self.folder / "checkpoints").load_model(self.model, which)
+        self.model.eval()
+
+
+def read_config(folder: Path) -> Recipe:
+    """The recipe that a run was trained with."""
+    path = folder / "config.toml"
+    return recipes.parse_recipe(path.read_text(encoding="utf-8"), folder.name, str(path))
+
+
+def write_run(folder: Path, recipe: Recipe, tokenizer: Tokenizer, splits: Mapping[str, Any]) -> None:
+    """Begin a run folder: what the training was asked to do, and with what."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "config.toml", recipes.to_toml(recipe).encode())
+    write_json(folder / "run.json", describe(recipe, splits))
+    tokenizer.save(folder / "tokenizer.json")
+
+
+def write_json(path: Path, content: Any) -> None:
+    write_atomically(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+
+
+def seed(recipe: Recipe) -> None:
+    """Begin the random streams, so that the model's first weights follow from the recipe's seed."""
+    random.manual_seed(recipe.training.seed)
+
+
+def check_same_data(folder: Path, recipe: Recipe, splits: Mapping[str, Any]) -> None:
+    """A run goes on with the data that it began with."""
+    path = folder / "run.json"
+    if path.is_file() and json.loads(path.read_text(encoding="utf-8"))["data_sha256"] != describe(recipe, splits)["data_sha256"]:
+        raise RunError(f"{folder} was trained on other data.\nPass the same --data or --data-dir, or begin anew with --overwrite.")

@@ -1,0 +1,157 @@
+"""What there is to learn: a task gives batches, a loss, and a validation, to a trainer that knows no more of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from minigrad import Tensor, no_grad
+from minigrad.nn import functional as F
+
+from ..data.batching import BatchStream, BlockBatches, PairBatch, TokenBatches, all_blocks, collate
+from ..models import GPT, Transformer
+from ..tokenizers import Tokenizer
+
+IGNORE = -100  # the target id that counts nothing
+
+
+class Task(Protocol):
+    """The trainer's view of a task. A batch has `n_tokens`, and its rows can be sliced."""
+
+    def next_batch(self) -> Any: ...
+
+    def split(self, batch: Any, parts: int) -> Iterator[tuple[int, Any]]: ...
+
+    def loss(self, model: Any, batch: Any, label_smoothing: float) -> Tensor: ...
+
+    def validate(self, model: Any) -> dict[str, float]: ...
+
+    def state(self) -> dict[str, Any]: ...
+
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+
+class Translation:
+    """Pairs of sentences, batched by length; teacher forcing: the decoder sees the target's own tokens, shifted right."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        train: Sequence[tuple[str, str]],
+        validation: Sequence[tuple[str, str]],
+        max_tokens: int,
+        seed: int,
+    ) -> None:
+        self.tokenizer, self.max_tokens, self.seed = tokenizer, max_tokens, seed
+        self.train, self.validation = self._ids(train), self._ids(validation)
+        self.stream = BatchStream(TokenBatches(_lengths(self.train), max_tokens, seed))
+
+    def _ids(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
+        encode = self.tokenizer.encode
+        return [(encode(source), encode(target)) for source, target in pairs]
+
+    def batch(self, pairs: Sequence[tuple[list[int], list[int]]]) -> PairBatch:
+        return collate(pairs, self.tokenizer)
+
+    def next_batch(self) -> PairBatch:
+        return self.batch([self.train[i] for i in next(self.stream)])
+
+    def split(self, batch: PairBatch, parts: int) -> Iterator[tuple[int, PairBatch]]:
+        for rows in np.array_split(np.arange(len(batch.source)), parts):
+            if len(rows):
+                yield int(rows[0]), batch[rows[0] : rows[-1] + 1]
+
+    def loss(self, model: Transformer, batch: PairBatch, label_smoothing: float) -> Tensor:
+        """The sum of the losses of all target tokens."""
+        logits = model(batch.source, batch.target_in)
+        return _summed(logits, batch.target_out, label_smoothing)
+
+    @no_grad()
+    def validate(self, model: Transformer) -> dict[str, float]:
+        """Mean loss and token accuracy (teacher forced) over the validation split."""
+        return self.score(model, self.validation)
+
+    @no_grad()
+    def score(self, model: Transformer, pairs: Sequence[tuple[list[int], list[int]]]) -> dict[str, float]:
+        total, right, tokens = 0.0, 0, 0
+        for rows in TokenBatches(_lengths(pairs), self.max_tokens, self.seed).epoch(0):
+            batch = self.batch([pairs[i] for i in rows])
+            logits = model(batch.source, batch.target_in)
+            total += _summed(logits, batch.target_out, 0.0).item()
+            right += int((logits.numpy().argmax(-1) == batch.target_out).sum())
+            tokens += batch.n_tokens
+        return {"loss": total / max(tokens, 1), "token_accuracy": right / max(tokens, 1)}
+
+    def state(self) -> dict[str, Any]:
+        return self.stream.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.stream.restore(state)
+
+
+class LanguageModelling:
+    """Blocks of a long text; each position's target is the token after it."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, train: str, validation: str, block_size: int, batch_size: int, seed: int
+    ) -> None:
+        self.tokenizer, self.block_size, self.batch_size = tokenizer, block_size, batch_size
+        self.blocks = BlockBatches(tokenizer.encode_array(train), block_size, batch_size, seed)
+        self.validation = tokenizer.encode_array(validation)
+        self.step = 0
+
+    def next_batch(self) -> TokenBlocks:
+        x, y = self.blocks.batch(self.step)
+        self.step += 1
+        return TokenBlocks(x, y)
+
+    def split(self, batch: TokenBlocks, parts: int) -> Iterator[tuple[int, TokenBlocks]]:
+        for rows in np.array_split(np.arange(len(batch.x)), parts):
+            if len(rows):
+                yield int(rows[0]), TokenBlocks(batch.x[rows], batch.y[rows])
+
+    def loss(self, model: GPT, batch: TokenBlocks, label_smoothing: float) -> Tensor:
+        """The sum of the losses of all tokens."""
+        return _summed(model(batch.x), batch.y, label_smoothing)
+
+    @no_grad()
+    def validate(self, model: GPT) -> dict[str, float]:
+        """Mean loss, perplexity and bits a token over the whole validation split, block after block."""
+        total, right, tokens = 0.0, 0, 0
+        for x, y in all_blocks(self.validation, self.block_size, self.batch_size):
+            logits = model(x)
+            total += _summed(logits, y, 0.0).item()
+            right += int((logits.numpy().argmax(-1) == y).sum())
+            tokens += int((y != IGNORE).sum())
+        loss = total / max(tokens, 1)
+        return {"loss": loss, "token_accuracy": right / max(tokens, 1), "bits_per_char": loss / math.log(2)}
+
+    def state(self) -> dict[str, Any]:
+        return {"step": self.step}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.step = state["step"]
+
+
+class TokenBlocks:
+    """x and y, both (B, T): y is x shifted by one."""
+
+    def __init__(self, x: np.ndarray, y: np.ndarray) -> None:
+        self.x, self.y = x, y
+
+    @property
+    def n_tokens(self) -> int:
+        return int((self.y != IGNORE).sum())
+
+
+def _summed(logits: Tensor, target: np.ndarray, label_smoothing: float) -> Tensor:
+    """The sum of cross-entropies: logits (B, T, V), target (B, T)."""
+    rows = logits.reshape(-1, logits.shape[-1])
+    return F.cross_entropy(rows, target.reshape(-1), IGNORE, "sum", label_smoothing)
+
+
+def _lengths(pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:
+    """(N, 2): tokens of source and target, each with its end or start token."""
+    return np.array([(len(s) + 1, len(t) + 1) for s, t in pairs], dtype=np.int64).reshape(-1, 2)

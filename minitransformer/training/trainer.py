@@ -1,0 +1,252 @@
+"""The trainer: a loop that can be read in one sitting."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minigrad import nn, no_grad, optim, random
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ..errors import UserError
+from .checkpoint import Checkpoints
+from .tasks import Task
+
+SCHEDULES = ("inverse_sqrt", "cosine", "constant")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How a model is trained. Batch sizes are the task's; `micro_batches` splits each into parts to save memory."""
+
+    steps: int = 1000
+    lr: float = 1e-3  # the schedule's peak
+    schedule: str = "inverse_sqrt"  # the paper's (section 5.3), or "cosine", "constant"
+    warmup_steps: int = 100
+    min_lr: float = 0.0  # where "cosine" ends
+    betas: tuple[float, float] = (0.9, 0.98)
+    adam_eps: float = 1e-9
+    weight_decay: float = 0.0  # of matrices only
+    clip_norm: float = 1.0  # 0: no clipping
+    label_smoothing: float = 0.1
+    micro_batches: int = 1
+    seed: int = 0
+    log_every: int = 20
+    validate_every: int = 200
+    checkpoint_every: int = 200
+
+    def __post_init__(self) -> None:
+        if self.schedule not in SCHEDULES:
+            raise UserError(f"unknown schedule {self.schedule!r}.\nChoose one of {', '.join(SCHEDULES)}.")
+        for name in ("micro_batches", "log_every", "validate_every", "checkpoint_every"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} is at least 1, got {getattr(self, name)}.\nPass a whole number from 1 on.")
+
+    def learning_rate(self, step: int) -> float:
+        """The rate of `step`, counted from 1."""
+        if self.schedule == "inverse_sqrt":
+            return optim.inverse_sqrt_schedule(step, self.lr, self.warmup_steps)
+        if self.schedule == "cosine":
+            return optim.cosine_schedule(step - 1, self.lr, self.steps, self.warmup_steps, self.min_lr)
+        return self.lr * min(1.0, step / max(self.warmup_steps, 1))
+
+
+class NotFiniteError(UserError, FloatingPointError):
+    """A loss or gradient that is NaN or infinite."""
+
+
+class Trainer:
+    """Trains `model` on `task`, keeping a log and checkpoints in `folder`.
+
+        Trainer(model, task, TrainConfig(steps=500), Path("runs/mine")).train()
+
+    The same seed gives the same weights, bit for bit, also through `resume`.
+    """
+
+    def __init__(self, model: nn.Module, task: Task, config: TrainConfig, folder: Path, console: Console | None = None) -> None:
+        self.model, self.task, self.config, self.folder = model, task, config, Path(folder)
+        self.console = console or Console(stderr=True)
+        self.checkpoints = Checkpoints(self.folder / "checkpoints")
+        self.optimizer = optim.AdamW(
+            _decay_groups(model, config.weight_decay), config.lr, config.betas, config.adam_eps, config.weight_decay
+        )
+        self.step, self.seconds, self.best_loss = 0, 0.0, math.inf
+        random.manual_seed(config.seed)
+
+    # ------------------------------------------------------------ one step
+
+    def train_step(self) -> dict[str, float]:
+        """One batch: forward, backward, clip, update. Gives what the log says of it."""
+        config, start = self.config, time.perf_counter()
+        step = self.step + 1
+        batch = self.task.next_batch()
+        random.set_step(step)
+        self.model.train()
+        self.optimizer.zero_grad()
+        loss = 0.0
+        for first, part in self.task.split(batch, config.micro_batches):
+            with random.rows(first):  # a part draws its rows of what the whole batch would
+                part_loss = self.task.loss(self.model, part, config.label_smoothing) / batch.n_tokens
+            part_loss.backward()
+            loss += part_loss.item()
+        norm = optim.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise NotFiniteError(self._explain(step, batch, loss, norm))
+        lr = config.learning_rate(step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.optimizer.step()
+        self.step = step
+        seconds = time.perf_counter() - start
+        self.seconds += seconds
+        return {"step": step, "loss": loss, "lr": lr, "grad_norm": norm, "tokens_per_second": batch.n_tokens / seconds}
+
+    def _explain(self, step: int, batch: Any, loss: float, norm: float) -> str:
+        """Run the forward pass of a failed step again and name the first module that gave a number that is none."""
+        random.set_step(step)
+        culprit = first_not_finite(self.model, lambda: self.task.loss(self.model, batch, self.config.label_smoothing))
+        what = f"the loss is {loss}" if not math.isfinite(loss) else f"the loss is {loss:.4g} but the gradients' norm is {norm}"
+        where = f"first in module {culprit}" if culprit else "in the backward pass only"
+        kept = self.checkpoints.index.get("last")
+        saved = f"the last good checkpoint stands: {self.checkpoints.folder / kept}" if kept else "no checkpoint was due yet"
+        return f"step {step}: {what}, {where}; {saved}.\nLower the learning rate (--lr) or lengthen the warm-up (--warmup-steps)."
+
+    # ------------------------------------------------------------ the run
+
+    def train(self) -> bool:
+        """Go on to `config.steps`, with progress, validations and checkpoints. False if Ctrl-C ended it early."""
+        config = self.config
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with _interrupts() as interrupted, self._progress() as show, (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
+            while self.step < config.steps and not interrupted.is_set():
+                record = self.train_step()
+                last = self.step == config.steps
+                if self.step % config.log_every == 0 or last:
+                    _write(log, record)
+                show(record)
+                if self.step % config.validate_every == 0 or last:
+                    self.validate(log)
+                if self.step % config.checkpoint_every == 0 or last:
+                    self.save()
+            if interrupted.is_set():
+                self.save()
+        return self.step >= config.steps
+
+    def validate(self, log: Any) -> None:
+        """Score the validation split, and remember whether it is the best so far."""
+        self.model.eval()
+        with no_grad():
+            scores = self.task.validate(self.model)
+        self.model.train()
+        _write(log, {"step": self.step, **{f"val_{name}": value for name, value in scores.items()}})
+        figures = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+        self.console.print(f"step {self.step:>6}  validation: {figures}  ({self.seconds:.0f} s)", highlight=False)
+        if scores["loss"] < self.best_loss:
+            self.best_loss = scores["loss"]
+            self.save(best=True)
+
+    def save(self, best: bool = False) -> None:
+        """Write a checkpoint of this step, unless it stands already."""
+        if not best and self.checkpoints.index.get("last") == f"step-{self.step:08d}":
+            return
+        state = {"step": self.step, "seconds": self.seconds, "best_loss": self.best_loss, "task": self.task.state()}
+        self.checkpoints.save(self.step, self.model, self.optimizer, _finite(state), best)
+
+    def resume(self) -> bool:
+        """Go to where the last checkpoint was; False if there is none yet."""
+        if "last" not in self.checkpoints.index:
+            return False
+        state = self.checkpoints.restore(self.model, self.optimizer)
+        self.step, self.seconds = state["step"], state["seconds"]
+        self.best_loss = math.inf if state["best_loss"] is None else state["best_loss"]
+        self.task.restore(state["task"])
+        return True
+
+    @contextmanager
+    def _progress(self) -> Iterator[Any]:
+        """A bar with loss, tokens a second and the time left, on a terminal."""
+        columns = (
+            TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("loss {task.fields[loss]:.4f}"),
+            TextColumn("{task.fields[speed]:,.0f} tokens/s"), TimeRemainingColumn(),
+        )  # fmt: skip
+        speed = 0.0
+        with Progress(*columns, console=self.console, disable=not self.console.is_terminal) as progress:
+            bar = progress.add_task("", total=self.config.steps, completed=self.step, loss=math.nan, speed=0.0)
+
+            def show(record: dict[str, float]) -> None:
+                nonlocal speed
+                speed += (record["tokens_per_second"] - speed) * (0.1 if speed else 1.0)
+                progress.update(bar, completed=self.step, loss=record["loss"], speed=speed)
+
+            yield show
+
+
+def first_not_finite(model: nn.Module, forward: Any) -> str:
+    """The path of the first module, in the order of computing, whose output or own parameter is not finite; or ""."""
+    found: list[str] = []
+
+    def watch(path: str) -> Any:
+        def hook(module: nn.Module, inputs: Any, output: Any) -> None:
+            tensors = [output, *module._parameters.values()] if hasattr(output, "isfinite") else []
+            if any(t is not None and not t.isfinite().all() for t in tensors):
+                found.append(path)
+
+        return hook
+
+    handles = [module.register_forward_hook(watch(path)) for path, module in model.named_modules() if path]
+    try:
+        with no_grad():
+            forward()
+    finally:
+        for remove in handles:
+            remove()
+    return found[0] if found else ""
+
+
+def _decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Matrices decay; biases and the parameters of norms do not."""
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
+
+
+def _write(log: Any, record: dict[str, float]) -> None:
+    log.write(json.dumps(record) + "\n")
+    log.flush()
+
+
+def _finite(state: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in state.items()}
+
+
+@contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """Set the event on Ctrl-C, so that the step in hand is finished; a second Ctrl-C stops at once."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        if event.is_set():
+            raise KeyboardInterrupt
+        event.set()
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, before)
