@@ -5,11 +5,13 @@ from .config import GPTConfig, TransformerConfig
 from .generation import generate
 from .masks import causal_mask, padding_mask
 from .models import GPT, Transformer
+from .tokenizers import Tokenizer
 
 __all__ = [
     "GPT",
     "GPTConfig",
     "MultiHeadAttention",
+    "Tokenizer",
     "Transformer",
     "TransformerConfig",
     "causal_mask",

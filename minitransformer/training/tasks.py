@@ -10,12 +10,9 @@ import numpy as np
 from minigrad import Tensor, no_grad
 from minigrad.nn import functional as F
 
-from ..data.batching import BatchStream, BlockBatches, PairBatch, TokenBatches, all_blocks, collate
+from ..data.batching import IGNORE, BatchStream, BlockBatches, PairBatch, TokenBatches, all_blocks, collate
 from ..models import GPT, Transformer
 from ..tokenizers import Tokenizer
-
-IGNORE = -100  # the target id that counts nothing
-
 
 class Task(Protocol):
     """The trainer's view of a task. A batch has `n_tokens`, and its rows can be sliced."""

@@ -1,0 +1,148 @@
+"""Where sentences come from: a file of the user's, Multi30k, tiny Shakespeare.
+
+Public data sets are fetched from their homes into a cache folder, or read from `--data-dir`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from pathlib import Path
+
+from filelock import FileLock
+from minigrad.io import write_atomically
+
+from ..errors import UserError
+
+MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
+SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare"
+SPLITS = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
+
+# of each file's text, not of its compressed form
+SHA256 = {
+    "test_2016_flickr.de": "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
+    "test_2016_flickr.en": "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
+    "test_2016_flickr.fr": "cb3160d69b002bb638e66cc7612fcd56cb0af82eadc9c142dedc438afb885ef6",
+    "train.de": "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72",
+    "train.en": "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",
+    "train.fr": "5925a3c18f1587b6b54b87743106e6e8ab93618edb6f65d19eac0621f853a10d",
+    "val.de": "660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660",
+    "val.en": "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227",
+    "val.fr": "5304e444d842e962b2dda4d816b70b22a1765b15401642b7ca37a67477e708dc",
+    "input.txt": "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+}
+
+
+class DataError(UserError):
+    """Data that is missing, or not what it should be."""
+
+
+# ---------------------------------------------------------------- a user's file
+
+
+def read_pairs(path: str | Path) -> list[tuple[str, str]]:
+    """The pairs of a UTF-8 file with `source<TAB>target` on each line; blank lines are skipped."""
+    path = Path(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}.\nCheck the path.") from None
+    pairs = []
+    for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").splitlines(), 1):
+        try:
+            line = raw.decode("utf-8")
+        except UnicodeDecodeError:
+            raise DataError(f"{path}, line {number}: not UTF-8.\nSave the file as UTF-8.") from None
+        if not line.strip():
+            continue
+        sides = [side.strip() for side in line.split("\t")]
+        if len(sides) != 2 or not all(sides):
+            what = f"{len(sides) - 1} tabs" if len(sides) != 2 else "an empty side"
+            raise DataError(
+                f"{path}, line {number}: expected source<TAB>target, found {what}: {line[:60]!r}.\nMend that line, or take it out."
+            )
+        pairs.append((sides[0], sides[1]))
+    if not pairs:
+        raise DataError(f"{path} has no sentence pairs.\nWrite source<TAB>target on each line.")
+    return pairs
+
+
+# ---------------------------------------------------------------- public data sets
+
+
+def multi30k(source: str, target: str, data_dir: Path | None = None) -> dict[str, list[tuple[str, str]]]:
+    """Image captions in English, German and French (Elliott et al. 2016): 29,000 / 1,014 / 1,000 pairs."""
+    pairs = {}
+    for split, stem in SPLITS.items():
+        sides = [_text(f"{stem}.{language}", MULTI30K, data_dir).splitlines() for language in (source, target)]
+        if len(sides[0]) != len(sides[1]):
+            raise DataError(f"{stem}: {len(sides[0])} lines of {source}, {len(sides[1])} of {target}.\nGet both files from one place.")
+        pairs[split] = [(a.strip(), b.strip()) for a, b in zip(*sides, strict=True)]
+    return pairs
+
+
+def tinyshakespeare(data_dir: Path | None = None) -> dict[str, str]:
+    """1.1 million characters of Shakespeare; the first nine tenths to train on."""
+    text = _text("input.txt", SHAKESPEARE, data_dir)
+    cut = int(len(text) * 0.9)
+    return {"train": text[:cut], "validation": text[cut:]}
+
+
+def sha256_of(texts: Iterable[str]) -> str:
+    """The checksum of texts, a line end after each."""
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(text.encode("utf-8") + b"\n")
+    return digest.hexdigest()
+
+
+def cache_folder() -> Path:
+    """Where fetched data is kept: MINITRANSFORMER_CACHE, or ~/.cache/minitransformer."""
+    return Path(os.environ.get("MINITRANSFORMER_CACHE") or Path.home() / ".cache" / "minitransformer")
+
+
+def _text(name: str, home: str, data_dir: Path | None) -> str:
+    """The text of a public file, from `data_dir`, the cache, or its home."""
+    if data_dir is not None:
+        return _from_folder(Path(data_dir), name)
+    cached = cache_folder() / name
+    if not cached.is_file():
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{cached}.lock"):
+            if not cached.is_file():  # another process may have fetched it meanwhile
+                write_atomically(cached, _fetch(name, home))
+    return cached.read_text(encoding="utf-8")
+
+
+def _from_folder(folder: Path, name: str) -> str:
+    for path in (folder / f"{name}.gz", folder / name):
+        if path.is_file():
+            content = path.read_bytes()
+            return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
+    raise DataError(f"there is no {name} or {name}.gz in {folder}.\nPass the folder that holds it with --data-dir DIR.")
+
+
+def _fetch(name: str, home: str) -> bytes:
+    """A file from its home, its checksum checked."""
+    from rich.progress import wrap_file
+
+    compressed = home == MULTI30K
+    url = f"{home}/{name}.gz" if compressed else f"{home}/{name}"
+    if name not in SHA256:
+        raise DataError(f"no public file {name} is known.\nPass a folder that holds it with --data-dir DIR.")
+    try:
+        with urllib.request.urlopen(url, timeout=30) as response:
+            size = int(response.headers.get("Content-Length") or 0)
+            with wrap_file(response, total=size, description=f"fetching {name}") as file:
+                content = file.read()
+        content = gzip.decompress(content) if compressed else content
+    except (urllib.error.URLError, OSError, EOFError) as error:
+        raise DataError(f"could not fetch {url}: {error}.\nConnect to a network, or pass a folder that holds {name} with --data-dir DIR.") from None
+    found = hashlib.sha256(content).hexdigest()
+    if found != SHA256[name]:
+        raise DataError(f"{url} is not what it was: sha256 {found}, expected {SHA256[name]}.\nPass a good copy's folder with --data-dir DIR.")
+    return content

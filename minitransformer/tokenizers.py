@@ -1,0 +1,155 @@
+"""Text to token ids and back: whole words, byte-pair pieces or single characters.
+
+Learning and splitting are Hugging Face's `tokenizers`, and so is the file. One tokenizer serves both languages of a
+translator, as the paper's joint vocabulary does (section 5.1).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import tokenizers as hf
+from jaxtyping import Int
+from minigrad.io import write_atomically
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+from .errors import UserError
+
+PAD, UNK, START, END = SPECIAL_TOKENS = ("<PAD>", "<UNK>", "<START>", "<END>")
+
+# A word, with the apostrophe of an elision (t'aime is t' aime), hyphens within; a French mark after a no-break space; or
+# any other mark.
+_WORD = r"[\p{L}\p{N}_]+(?:-[\p{L}\p{N}_]+)*'?|\u00A0[?!:;]|[^\s\p{L}\p{N}_]"
+_CHARACTER = r"[\s\S]"
+
+
+class TokenizerError(UserError):
+    """A text that a tokenizer cannot take, or a file that is none."""
+
+
+class Tokenizer:
+    """Ids for tokens. `<PAD>` 0, `<UNK>` 1, `<START>` 2, `<END>` 3 come first, except in a plain character vocabulary.
+
+    `encode` adds no special tokens and `decode` drops them. Text of words comes back as it was if it is spaced as usual:
+    one space between words, none before a mark or after an elision's apostrophe, one before a French ? ! : or ;.
+    """
+
+    def __init__(self, backend: hf.Tokenizer) -> None:
+        self._backend = backend
+        self.token_to_id: dict[str, int] = backend.get_vocab()
+        self.id_to_token: dict[int, str] = {i: token for token, i in self.token_to_id.items()}
+        self.kind = _kind(backend)
+        self.pad_id, self.unk_id, self.start_id, self.end_id = (self.token_to_id.get(t) for t in SPECIAL_TOKENS)
+        self._special = {self.token_to_id[t] for t in SPECIAL_TOKENS if t in self.token_to_id}
+
+    # ------------------------------------------------------------ learning
+
+    @classmethod
+    def train_word(cls, texts: Iterable[str], min_frequency: int = 1) -> Tokenizer:
+        """Every word that occurs `min_frequency` times, the frequent first."""
+        backend = hf.Tokenizer(models.WordLevel(unk_token=UNK))
+        french = [normalizers.Replace(f" {mark}", f"\u00a0{mark}") for mark in "?!:;"]
+        backend.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace("\u2019", "'"), *french])
+        backend.pre_tokenizer = pre_tokenizers.Split(hf.Regex(_WORD), "removed", invert=True)
+        trainer = trainers.WordLevelTrainer(
+            vocab_size=10**9, min_frequency=min_frequency, special_tokens=list(SPECIAL_TOKENS), show_progress=False
+        )
+        backend.train_from_iterator(texts, trainer)
+        return cls(backend)
+
+    @classmethod
+    def train_bpe(cls, texts: Iterable[str], vocab_size: int) -> Tokenizer:
+        """`vocab_size` pieces of words (Sennrich, Haddow and Birch 2016); "▁" begins a word, marks stand alone."""
+        backend = hf.Tokenizer(models.BPE(unk_token=UNK))
+        backend.normalizer = normalizers.NFC()
+        backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation("isolated")])
+        backend.decoder = decoders.Metaspace()
+        trainer = trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=list(SPECIAL_TOKENS), show_progress=False)
+        backend.train_from_iterator(texts, trainer)
+        return cls(backend)
+
+    @classmethod
+    def train_char(cls, texts: Iterable[str], special_tokens: bool = False) -> Tokenizer:
+        """Every character, in the order of its code point; without special tokens unless asked for."""
+        tokens = [*(SPECIAL_TOKENS if special_tokens else ()), *sorted(set().union(*texts))]
+        backend = hf.Tokenizer(models.WordLevel({t: i for i, t in enumerate(tokens)}, unk_token=UNK))
+        backend.pre_tokenizer = pre_tokenizers.Split(hf.Regex(_CHARACTER), "isolated")
+        return cls(backend)
+
+    # ------------------------------------------------------------ both ways
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.token_to_id)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text's tokens; what is not in the vocabulary is `<UNK>`."""
+        if self.kind == "char":
+            return self._encode_characters(text)
+        return self._backend.encode(text, add_special_tokens=False).ids
+
+    def encode_array(self, text: str) -> Int[np.ndarray, " n"]:
+        """`encode` as an array."""
+        return np.array(self.encode(text), dtype=np.int64)
+
+    def _encode_characters(self, text: str) -> list[int]:
+        if self.unk_id is not None:
+            return [self.token_to_id.get(c, self.unk_id) for c in text]
+        try:
+            return [self.token_to_id[c] for c in text]
+        except KeyError as error:
+            known = "".join(sorted(self.token_to_id)).strip()
+            raise TokenizerError(f"the character {error.args[0]!r} is not in the vocabulary.\nUse only: {known}") from None
+
+    def tokens(self, text: str) -> list[str]:
+        """A text's tokens as the vocabulary writes them."""
+        return [self.id_to_token[i] for i in self.encode(text)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids; special tokens are left out."""
+        kept = [int(i) for i in ids if int(i) not in self._special]
+        tokens = [self.id_to_token[i] for i in kept]
+        if self.kind == "char":
+            return "".join(tokens)
+        if self.kind == "bpe":
+            return self._backend.decode(kept)
+        text = re.sub(r" ([.,?!:;)…])", r"\1", " ".join(tokens))
+        return re.sub(r"(['(]) ", r"\1", text).replace(" \u00a0", " ").replace("\u00a0", " ")
+
+    def unknown_words(self, text: str) -> list[str]:
+        """What of a text is not in the vocabulary, in order, each once."""
+        if self.unk_id is None:
+            return [c for c in dict.fromkeys(text) if c not in self.token_to_id]
+        encoding = self._backend.encode(text, add_special_tokens=False)
+        unknown = [text[a:b].strip() for i, (a, b) in zip(encoding.ids, encoding.offsets, strict=True) if i == self.unk_id]
+        return list(dict.fromkeys(unknown))
+
+    # ------------------------------------------------------------ files
+
+    def save(self, path: str | Path) -> None:
+        """Write the library's tokenizer.json, atomically."""
+        write_atomically(path, self._backend.to_str(pretty=True).encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Tokenizer:
+        """Read what `save` wrote."""
+        try:
+            return cls(hf.Tokenizer.from_str(Path(path).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise TokenizerError(f"there is no tokenizer file {path}.\nCheck the path.") from None
+        except Exception as error:  # the library raises nothing narrower
+            raise TokenizerError(f"{path} is not a tokenizer file: {error}.\nUse one that a training wrote.") from None
+
+
+def _kind(backend: hf.Tokenizer) -> str:
+    """word, bpe or char, from how the tokenizer splits."""
+    content = json.loads(backend.to_str())
+    if content["model"]["type"] == "BPE":
+        return "bpe"
+    return "char" if content["pre_tokenizer"]["pattern"] == {"Regex": _CHARACTER} else "word"
+
+

@@ -1,0 +1,92 @@
+"""Generation: it is the model's own argmax, it ends, and it disturbs nothing."""
+
+import minigrad as mg
+import numpy as np
+import pytest
+
+from minitransformer import GPT, GPTConfig, Transformer, TransformerConfig, generate
+from minitransformer.errors import UserError
+
+END = 3
+
+
+@pytest.fixture
+def translator():
+    mg.manual_seed(5)
+    model = Transformer(TransformerConfig(9, 8, 2, 12, 1, 1, dropout=0.1))
+    for p in model.parameters():
+        p.data *= 3  # far from uniform, so that sentences differ and some end
+    return model
+
+
+@pytest.fixture
+def gpt():
+    return GPT(GPTConfig(7, 4, 8, 1, 2))
+
+
+def alone(model, source, limit):
+    """Greedy decoding of one sentence, by the definition."""
+    model.eval()
+    target = [model.config.bos_token_id]
+    while len(target) <= limit:
+        best = int(model(np.array([source]), np.array([target])).numpy()[0, -1].argmax())
+        if best == END:
+            break
+        target.append(best)
+    return target[1:]
+
+
+def test_a_batch_gives_what_each_sentence_gives_alone(translator):
+    sources = [[4, 5, 6, END], [7, END], [8, 8, 4, 5, 6, 7, END], [5, END], [6, 4, END]]
+    together = generate(translator, sources, max_new_tokens=6)
+    assert together == [alone(translator, s, 6) for s in sources]
+    assert len({tuple(t) for t in together}) > 1
+
+
+def test_the_end_token_ends_and_the_limit_holds(translator):
+    lengths = {len(t) for t in generate(translator, [[4, END], [5, END], [6, END], [7, END], [8, END]], max_new_tokens=5)}
+    assert max(lengths) <= 5
+    translator.embedding.weight.data[END] *= 100
+    states = [generate(translator, [[4, END]], max_new_tokens=5, eos_token_id=e)[0] for e in range(9)]
+    assert any(len(s) < 5 for s in states)
+
+
+def test_generation_leaves_the_mode_and_the_random_streams_alone(translator):
+    translator.train()
+    mg.random.set_step(1)
+    before = translator(np.array([[4]]), np.array([[2]])).numpy()
+    generate(translator, [[4, END]], max_new_tokens=3)
+    mg.random.set_step(1)
+    assert translator.training
+    np.testing.assert_array_equal(translator(np.array([[4]]), np.array([[2]])).numpy(), before)
+
+
+def test_a_gpt_goes_on_past_its_positions(gpt):
+    (new,) = generate(gpt, [[1, 2]], max_new_tokens=9)
+    assert len(new) == 9
+    ids = [1, 2, *new]
+    for i in range(2, len(ids)):
+        assert ids[i] == int(gpt(np.array([ids[max(0, i - 4) : i]])).numpy()[0, -1].argmax())
+
+
+def test_sampling_follows_the_seed_and_the_distribution(gpt):
+    def sample(seed):
+        mg.manual_seed(seed)
+        return generate(gpt, [[1]] * 4000, 1, do_sample=True, temperature=0.7)
+
+    assert sample(1) == sample(1) != sample(2)
+    logits = gpt.eval()(np.array([[1]])).numpy()[0, -1] / 0.7
+    expected = np.exp(logits) / np.exp(logits).sum()
+    drawn = np.bincount([t[0] for t in sample(3)], minlength=7) / 4000
+    np.testing.assert_allclose(drawn, expected, atol=4 * np.sqrt(0.25 / 4000))
+
+
+def test_top_1_is_greedy(gpt):
+    assert generate(gpt, [[1, 2]], 5, do_sample=True, top_k=1) == generate(gpt, [[1, 2]], 5)
+
+
+def test_bad_prompts_are_named(gpt):
+    with pytest.raises(UserError, match="prompts of one length"):
+        generate(gpt, [[1], [1, 2]])
+    with pytest.raises(UserError, match="temperature is above 0"):
+        generate(gpt, [[1]], do_sample=True, temperature=0)

@@ -1,0 +1,178 @@
+"""The models: who sees whom, what is learned, and that every parameter's gradient is right."""
+
+import dataclasses
+
+import minigrad as mg
+import numpy as np
+import pytest
+from minigrad.nn import functional as F
+
+from minitransformer import GPT, GPTConfig, MultiHeadAttention, Transformer, TransformerConfig
+from minitransformer.embeddings import LearnedPositions, SinusoidalPositions, positional_encoding
+from minitransformer.errors import UserError
+from minitransformer.masks import causal_mask, combine, from_blocked, padding_mask
+
+TINY = TransformerConfig(11, 8, 2, 12, 1, 1, dropout=0.0)
+TINY_GPT = GPTConfig(11, 6, 8, 2, 2, embd_pdrop=0.0, resid_pdrop=0.0, attn_pdrop=0.0)
+SOURCE = np.array([[4, 5, 6, 3], [7, 3, 0, 0]])
+TARGET = np.array([[2, 8, 9], [2, 4, 0]])
+
+
+def jitter(model):
+    """Move parameters off their first values, so that biases and norms count too."""
+    rng = np.random.default_rng(0)
+    for p in model.parameters():
+        p.data += 0.3 * rng.normal(size=p.shape)
+    return model
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_the_gradient_of_every_parameter_of_a_tiny_transformer(norm_first, fused):
+    config = dataclasses.replace(TINY, norm_first=norm_first, activation="gelu_new")  # relu's kink would mislead
+    model = jitter(Transformer(config).double())
+    names = [name for name, _ in model.named_parameters()]
+
+    def loss(*values):
+        for p, value in zip(model.parameters(), values, strict=True):
+            owner[id(p)].__dict__[attribute[id(p)]] = value
+        logits = model(SOURCE, TARGET)
+        return F.cross_entropy(logits.reshape(-1, 11), np.array([8, 9, 3, 4, 3, -100]), label_smoothing=0.1)
+
+    owner = {id(p): m for m in model.modules() for p in m._parameters.values()}
+    attribute = {id(p): n for m in model.modules() for n, p in m._parameters.items()}
+    assert len(names) == 2 * 4 + 4 + 4 + 3 * 2 + 4 + 2 * 2 + 1 + (4 if norm_first else 0)
+    with mg.fused(fused):
+        report = mg.gradcheck(loss, [mg.tensor(p.numpy(), requires_grad=True) for p in model.parameters()], atol=1e-7, rtol=1e-5)
+    assert report.elements == model.num_parameters()
+
+
+def test_gpt_gradients_agree_between_kernels_and_definitions():
+    model = jitter(GPT(TINY_GPT).double())
+    ids = np.array([[1, 2, 3, 4, 5, 6]])
+    gradients = []
+    for fused in (True, False):
+        model.zero_grad()
+        with mg.fused(fused):
+            F.cross_entropy(model(ids)[0], ids[0]).backward()
+        gradients.append({name: p.grad.numpy() for name, p in model.named_parameters()})
+    for name, g in gradients[0].items():
+        np.testing.assert_allclose(g, gradients[1][name], rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("position", range(1, 6))
+def test_future_tokens_do_not_change_past_logits(position):
+    model = GPT(TINY_GPT).eval()
+    ids = np.array([[1, 2, 3, 4, 5, 6]])
+    changed = ids.copy()
+    changed[0, position:] = 9
+    before, after = model(ids).numpy(), model(changed).numpy()
+    np.testing.assert_array_equal(before[0, :position], after[0, :position])
+    assert not np.allclose(before[0, position:], after[0, position:])
+
+
+def test_the_decoder_sees_the_whole_source_and_the_targets_past():
+    model = jitter(Transformer(TINY)).eval()
+    logits = model(SOURCE, TARGET).numpy()
+    other_source, other_target = SOURCE.copy(), TARGET.copy()
+    other_source[0, 3], other_target[0, 2] = 9, 5
+    assert not np.allclose(model(other_source, TARGET).numpy()[0, 0], logits[0, 0])
+    np.testing.assert_allclose(model(SOURCE, other_target).numpy()[0, :2], logits[0, :2], atol=1e-6)
+
+
+def test_source_padding_changes_nothing():
+    model = Transformer(TINY).double().eval()
+    alone = model(SOURCE[1:, :2], TARGET[1:]).numpy()
+    padded = model(SOURCE, TARGET).numpy()[1:]
+    np.testing.assert_allclose(padded, alone, rtol=1e-12, atol=1e-12)
+
+
+def test_target_padding_changes_no_real_position():
+    model = Transformer(TINY).double().eval()
+    alone = model(SOURCE[1:], TARGET[1:, :2]).numpy()
+    np.testing.assert_allclose(model(SOURCE, TARGET).numpy()[1:, :2], alone, rtol=1e-12, atol=1e-12)
+
+
+def test_a_fully_padded_source_gives_numbers_and_gradients():
+    model = Transformer(TINY)
+    loss = model(np.zeros((1, 3), int), TARGET[:1]).sum()
+    loss.backward()
+    assert all(np.isfinite(p.grad.numpy()).all() for p in model.parameters())
+
+
+def test_without_positions_attention_is_permutation_equivariant():
+    attention = MultiHeadAttention(8, 2).double()
+    x = mg.tensor(np.random.default_rng(0).normal(size=(1, 3, 8)))
+    order = [2, 0, 1]
+    np.testing.assert_allclose(attention(x[:, order]).numpy(), attention(x).numpy()[:, order], rtol=1e-12)
+
+
+def test_a_later_position_is_a_rotation_of_an_earlier_one():
+    d, k = 6, 3
+    pe = positional_encoding(20, d, np.float64)
+    for i in range(d // 2):
+        w = 10000 ** (-2 * i / d)
+        turn = np.array([[np.cos(k * w), np.sin(k * w)], [-np.sin(k * w), np.cos(k * w)]])
+        np.testing.assert_allclose(pe[k:, 2 * i : 2 * i + 2], pe[:-k, 2 * i : 2 * i + 2] @ turn.T, atol=1e-12)
+
+
+def test_sinusoids_have_no_limit_and_learned_positions_name_theirs():
+    long = SinusoidalPositions(8)(mg.zeros(1, 5000, 8))
+    np.testing.assert_allclose(long.numpy()[0], positional_encoding(5000, 8))
+    learned = LearnedPositions(4, 8)
+    assert learned(mg.zeros(1, 4, 8)).shape == (1, 4, 8)
+    with pytest.raises(UserError, match=r"a sequence of 5 tokens, and this model has learned 4 positions"):
+        learned(mg.zeros(1, 5, 8))
+
+
+def test_odd_widths_have_positions_too():
+    assert positional_encoding(3, 5).shape == (3, 5)
+
+
+def test_embeddings_are_scaled_by_the_root_of_the_width_unless_switched_off():
+    scaled, plain = (Transformer(dataclasses.replace(TINY, scale_embeddings=s)).embedding for s in (True, False))
+    plain.load_state_dict(scaled.state_dict())
+    np.testing.assert_allclose(scaled(SOURCE).numpy(), plain(SOURCE).numpy() * np.sqrt(8), rtol=1e-6)
+
+
+def test_one_matrix_embeds_source_and_target_and_makes_the_logits():
+    model = Transformer(TINY)
+    (matrix,) = [p for p in model.parameters() if p.shape == (11, 8)]
+    assert matrix is model.embedding.weight
+    model.embedding.weight.data[:] = 0
+    assert not model(SOURCE, TARGET).numpy().any()
+
+
+def test_post_norm_has_no_last_norm_and_pre_norm_has():
+    post, pre = Transformer(TINY), Transformer(dataclasses.replace(TINY, norm_first=True))
+    assert post.encoder.norm is None
+    assert pre.num_parameters() == post.num_parameters() + 2 * 2 * 8
+
+
+def test_dropout_acts_in_training_only_and_as_its_key_says():
+    model = Transformer(dataclasses.replace(TINY, dropout=0.5, attention_dropout=0.5, activation_dropout=0.5))
+    mg.random.set_step(1)
+    first = model(SOURCE, TARGET).numpy()
+    mg.random.set_step(1)
+    again = model(SOURCE, TARGET).numpy()
+    mg.random.set_step(2)
+    other = model(SOURCE, TARGET).numpy()
+    np.testing.assert_array_equal(first, again)
+    assert not np.allclose(first, other)
+    np.testing.assert_array_equal(model.eval()(SOURCE, TARGET).numpy(), model(SOURCE, TARGET).numpy())
+
+
+def test_heads_must_split_the_width():
+    with pytest.raises(UserError, match="d_model=10 does not split into num_heads=4"):
+        TransformerConfig(5, d_model=10, num_heads=4)
+    with pytest.raises(UserError, match="unknown activation 'swish'"):
+        Transformer(dataclasses.replace(TINY, activation="swish"))
+
+
+def test_masks_say_who_may_attend():
+    np.testing.assert_array_equal(causal_mask(3).numpy(), [[1, 0, 0], [1, 1, 0], [1, 1, 1]])
+    np.testing.assert_array_equal(padding_mask(SOURCE, 0).numpy()[:, 0, 0], SOURCE != 0)
+    both = combine(causal_mask(4), padding_mask(SOURCE, 0)).numpy()
+    np.testing.assert_array_equal(both[1, 0], [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 0, 0]])
+    assert combine(None, None) is None
+    np.testing.assert_array_equal(from_blocked([[True, False]]).numpy(), [[False, True]])
