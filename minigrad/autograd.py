@@ -84,8 +84,8 @@ class Node:
     """
 
     __slots__ = (
-        "cell", "clock", "edges", "gradients", "hooks", "needs", "number", "op", "output", "settings", "shape",
-        "source", "__weakref__",
+        "__weakref__", "cell", "clock", "edges", "gradients", "hooks", "needs", "number", "op", "output",
+        "settings", "shape", "source",
     )  # fmt: skip
 
     op: Any
@@ -467,7 +467,7 @@ def grad(
 ) -> tuple[Tensor | None, ...]:
     """d sum(outputs * grad_outputs) / d inputs, leaving every `.grad` alone (torch.autograd.grad).
 
-    `inputs` may be intermediate tensors. Raises GraphError where an input was not used, unless `allow_unused`.
+    `inputs` may be intermediate tensors. One that was not used is a GraphError, or None with `allow_unused`.
     """
     from .tensor import Tensor
 
@@ -475,9 +475,7 @@ def grad(
     ins = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     given = list(grad_outputs) if isinstance(grad_outputs, list | tuple) else [grad_outputs] * len(outs)
     if len(given) != len(outs) or (grad_outputs is given[0] is not None and len(outs) > 1):
-        raise OptionError(
-            f"{len(outs)} outputs need as many grad_outputs.\nPass a list of {len(outs)}, or None."
-        )
+        raise OptionError(f"{len(outs)} outputs need as many grad_outputs.\nPass a list, or None.")
     for x in ins:
         if not x.requires_grad:
             raise GraphError(

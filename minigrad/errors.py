@@ -28,6 +28,10 @@ class GraphError(MinigradError, RuntimeError):
     """A graph that cannot be walked: freed, changed in place, or without a gradient to begin with."""
 
 
+class NonFiniteError(MinigradError, FloatingPointError, RuntimeError):
+    """A NaN or an infinity where a number is needed."""
+
+
 class StateError(MinigradError, RuntimeError):
     """A saved state that does not fit what it is loaded into."""
 

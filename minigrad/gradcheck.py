@@ -1,4 +1,4 @@
-"""Check a derivative against finite differences: (f(x + eps) - f(x - eps)) / (2 eps), an element at a time."""
+"""Check a derivative against finite differences, (f(x + eps) - f(x - eps)) / (2 eps), an element at a time."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .errors import FileError, MissingFileError
 from .tensor import Tensor
 
 
@@ -36,7 +37,7 @@ def save_file(
     from safetensors.numpy import save
 
     arrays = {
-        name: np.ascontiguousarray(t.data if isinstance(t, Tensor) else t) for name, t in tensors.items()
+        name: np.asarray(t.data if isinstance(t, Tensor) else t, order="C") for name, t in tensors.items()
     }
     write_atomically(path, save(arrays, metadata))
 
@@ -47,12 +48,11 @@ def load_file(path: str | Path) -> dict[str, Tensor]:
     from safetensors.numpy import load_file
 
     if not Path(path).is_file():
-        raise FileNotFoundError(
+        raise MissingFileError(
             f"there is no file {path}.\nCheck the path; save_file(tensors, path) writes one."
         )
     try:
         return {name: Tensor(array) for name, array in load_file(str(path)).items()}
     except SafetensorError as error:
-        raise ValueError(
-            f"{path} is not a safetensors file, or is cut short: {error}.\nUse another copy of it."
-        ) from None
+        message = f"{path} is no safetensors file, or is cut short: {error}.\nUse another copy of it."
+        raise FileError(message) from None

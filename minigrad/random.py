@@ -1,9 +1,9 @@
 """Counter-based random numbers: every draw is a function of its key, and of nothing else.
 
-A key is (seed, stream, step, call): the run's seed, what the draw is for ("dropout", "init", ...), the training
-step, and how many draws the stream has made in that step. Philox (Salmon et al. 2011, "Parallel Random
-Numbers: As Easy as 1, 2, 3") turns key and counter into bits without any state, so evaluating between two
-steps cannot disturb the next draw, a resumed run draws what the unbroken one would have, and a slice of a
+A key is (seed, stream, step, call): the run's seed, what the draw is for ("dropout", "init", ...), the
+training step, and how many draws the stream has made in that step. Philox (Salmon et al. 2011, "Parallel
+Random Numbers: As Easy as 1, 2, 3") turns key and counter into bits without any state, so evaluating between
+two steps cannot disturb the next draw, a resumed run draws what the unbroken one would have, and a slice of a
 batch can draw its own part of the whole batch's numbers (`rows`).
 """
 
@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+
+from .errors import OptionError
 
 
 class Key(NamedTuple):
@@ -41,7 +43,7 @@ _state = _State()
 def manual_seed(seed: int) -> None:
     """Start every stream anew from `seed` (0 to 2**64 - 1), as `torch.manual_seed`."""
     if not 0 <= seed < 2**64:
-        raise ValueError(f"a seed is a whole number from 0 to 2**64 - 1, got {seed}.\nPass another one.")
+        raise OptionError(f"a seed is a whole number from 0 to 2**64 - 1, got {seed}.\nPass another one.")
     _state.seed, _state.step, _state.row, _state.calls = seed, 0, 0, {}
 
 
@@ -59,6 +61,11 @@ def rows(first: int) -> Iterator[None]:
         yield
     finally:
         _state.row, _state.calls = before, calls
+
+
+def first_row() -> int:
+    """The row of the whole batch at which draws begin now."""
+    return _state.row
 
 
 def next_key(stream: str) -> Key:

@@ -1,12 +1,13 @@
 """Tensor: an array, its gradient, and the operation that made it.
 
-The class holds state and nothing else. Every operation is an op record in `minigrad.ops`, bound to Tensor as a
-method in one place (`minigrad/ops/__init__.py`).
+The class holds state and nothing else. Every operation is an op record in `minigrad.ops`, bound to Tensor as
+a method in one place (`minigrad/ops/__init__.py`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,14 +16,15 @@ import numpy as np
 from . import autograd, random
 from .autograd import mutate
 from .devices import as_dtype, check_device, default_float, is_floating
-from .errors import DtypeError, ShapeError
+from .errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
+from .versions import Cell, record_change, share_cell
 
 
 class Tensor:
     """An n-dimensional array that knows how it was computed.
 
-    `data` is the NumPy array, `grad` the gradient that backward() left (a Tensor or None), `node` what made the
-    tensor (None for a leaf).
+    `data` is the NumPy array, `grad` the gradient that backward() left (a Tensor or None), `node` what made
+    the tensor (None for a leaf).
     """
 
     __slots__ = ("__weakref__", "cell", "data", "grad", "hooks", "node", "requires_grad")
@@ -32,11 +34,11 @@ class Tensor:
     grad: Tensor | None
     requires_grad: bool
     node: Any
-    cell: autograd.Cell | None
+    cell: Cell | None
     hooks: dict[int, Callable] | None
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
-        self.data = data if type(data) is np.ndarray else np.asarray(data)
+        self.data = data if type(data) is np.ndarray else _new_array(data, None, copy=False)
         self.grad = self.node = self.cell = self.hooks = None
         self.requires_grad = False
         if requires_grad:
@@ -70,7 +72,13 @@ class Tensor:
         return self.node
 
     def size(self, dim: int | None = None) -> Any:
-        return self.data.shape if dim is None else self.data.shape[dim]
+        if dim is None:
+            return self.data.shape
+        if not -self.data.ndim <= dim < self.data.ndim:
+            raise RangeError(
+                f"axis {dim} of a tensor of shape {self.shape}.\nAxes count from 0, or from the end from -1."
+            )
+        return self.data.shape[dim]
 
     def dim(self) -> int:
         return self.data.ndim
@@ -83,12 +91,12 @@ class Tensor:
 
     def __len__(self) -> int:
         if not self.data.ndim:
-            raise TypeError("a 0-d tensor has no length.\nUse .item() for its number.")
+            raise DtypeError("a 0-d tensor has no length.\nUse .item() for its number.")
         return len(self.data)
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.data.ndim:
-            raise TypeError("a 0-d tensor cannot be walked over.\nUse .item() for its number.")
+            raise DtypeError("a 0-d tensor cannot be walked over.\nUse .item() for its number.")
         return (self[i] for i in range(len(self.data)))  # type: ignore[index]
 
     __hash__ = object.__hash__
@@ -104,10 +112,24 @@ class Tensor:
 
     def __index__(self) -> int:
         if self.data.dtype.kind not in "iu":
-            raise TypeError(
-                f"only an integer tensor is an index, this one is {self.dtype}.\nConvert it with .to('int64')."
+            raise DtypeError(
+                f"only an integer tensor is an index, this one is {self.dtype}.\nUse .to('int64')."
             )
         return int(self.item())
+
+    def __format__(self, spec: str) -> str:
+        """A tensor of one element formats as its number: f"{loss:.3f}"."""
+        return format(self.item(), spec) if spec else repr(self)
+
+    def __deepcopy__(self, memo: dict) -> Tensor:
+        if self.node is not None:
+            raise GraphError(
+                "only a leaf can be deep-copied, this tensor was computed.\nUse .detach() or .clone()."
+            )
+        copy = memo[id(self)] = type(self).__new__(type(self))
+        Tensor.__init__(copy, self.data.copy(), self.requires_grad)
+        copy.grad = None if self.grad is None else Tensor(self.grad.data.copy())
+        return copy
 
     def __repr__(self) -> str:
         body = np.array2string(self.data, separator=", ", precision=4, prefix="tensor(", threshold=1000)
@@ -126,7 +148,8 @@ class Tensor:
         """The number in a tensor of one element, as a Python number."""
         if self.data.size != 1:
             raise ShapeError(
-                f"item() takes a tensor of one element, this one has shape {self.shape}.\nUse .tolist(), or index it first."
+                f"one number was asked of a tensor of shape {self.shape}.\n"
+                f"Use .tolist(), or index it, or reduce it (.sum(), .all(), .any())."
             )
         return self.data.item()
 
@@ -143,7 +166,7 @@ class Tensor:
     def detach(self) -> Tensor:
         """The same memory, outside the graph."""
         alias = Tensor(self.data)
-        alias.cell = autograd.share_cell(self)
+        alias.cell = share_cell(self)
         return alias
 
     def cpu(self) -> Tensor:
@@ -155,10 +178,10 @@ class Tensor:
         """Say that a leaf's gradient is wanted; returns the tensor."""
         if requires_grad and not is_floating(self.data.dtype):
             raise DtypeError(
-                f"only floating tensors have gradients, this one is {self.dtype}.\nConvert it with .to('float32')."
+                f"only floating tensors have gradients, this one is {self.dtype}.\nUse .to('float32')."
             )
         if self.node is not None and not requires_grad:
-            raise DtypeError("only a leaf can stop requiring a gradient.\nUse .detach().")
+            raise GraphError("only a leaf can stop requiring a gradient.\nUse .detach().")
         self.requires_grad = requires_grad
         return self
 
@@ -174,67 +197,88 @@ class Tensor:
             self.grad = g if self.grad is None else self.grad + g  # type: ignore[operator]
         elif self.grad is None:
             self.grad = Tensor(g if owned else np.array(g))
-        elif self.grad.node is None:
+        elif not self.grad.requires_grad:
+            record_change(self.grad, "backward")
             self.grad.data += g
         else:
             self.grad = Tensor(self.grad.data + g)
 
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None]:
-        """Call `hook(gradient)` when this tensor's gradient is complete; what it returns replaces the gradient.
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> autograd.Handle:
+        """Call `hook(gradient)` when this tensor's gradient is complete; what it returns replaces it.
 
-        Returns a function that removes the hook.
+        `remove()` of what it gives takes the hook away.
         """
         owner = self if self.node is None else self.node
         if owner.hooks is None:
             owner.hooks = {}
-        key = max(owner.hooks, default=-1) + 1
-        owner.hooks[key] = hook
-        hooks = owner.hooks
-        return lambda: hooks.pop(key, None)  # type: ignore[arg-type, return-value]
+        return autograd.Handle(owner.hooks, hook)
+
+    def retain_grad(self) -> None:
+        """Let backward() leave `.grad` on this tensor also where it is not a leaf."""
+        if self.node is not None:
+            myself = weakref.ref(self)
+
+            def keep(g: Tensor) -> None:
+                tensor = myself()
+                if tensor is not None:
+                    tensor.accumulate_grad(g if g.requires_grad else g.data, owned=False)
+
+            self.register_hook(keep)
 
     # ------------------------------------------------------------ in place, outside graphs
 
     def copy_(self, source: Any) -> Tensor:
-        return self._write("copy_", lambda: np.copyto(self.data, _array(source), casting="same_kind"))
+        return self._write("copy_", lambda x: np.copyto(self.data, x, casting="same_kind"), source)
 
-    def fill_(self, value: float) -> Tensor:
-        return self._write("fill_", lambda: self.data.fill(value))
+    def fill_(self, value: Any) -> Tensor:
+        return self._write("fill_", self.data.fill, value)
 
     def zero_(self) -> Tensor:
         return self.fill_(0)
 
     def add_(self, other: Any, alpha: float = 1) -> Tensor:
-        other = _array(other)
         return self._write(
-            "add_", lambda: np.add(self.data, other if alpha == 1 else alpha * other, out=self.data)
+            "add_", lambda x: np.add(self.data, x if alpha == 1 else alpha * x, out=self.data), other
         )
 
-    def sub_(self, other: Any) -> Tensor:
-        return self._write("sub_", lambda: np.subtract(self.data, _array(other), out=self.data))
+    def sub_(self, other: Any, alpha: float = 1) -> Tensor:
+        change = lambda x: np.subtract(self.data, x if alpha == 1 else alpha * x, out=self.data)
+        return self._write("sub_", change, other)
 
     def mul_(self, other: Any) -> Tensor:
-        return self._write("mul_", lambda: np.multiply(self.data, _array(other), out=self.data))
+        return self._write("mul_", lambda x: np.multiply(self.data, x, out=self.data), other)
 
     def div_(self, other: Any) -> Tensor:
-        return self._write("div_", lambda: np.divide(self.data, _array(other), out=self.data))
+        return self._write("div_", lambda x: np.divide(self.data, x, out=self.data), other)
 
     __iadd__, __isub__, __imul__, __itruediv__ = add_, sub_, mul_, div_
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        def write() -> None:
-            self.data[_array_index(index)] = _array(value)
+        self._write("item assignment", lambda x: self.data.__setitem__(_array_index(index), x), value)
 
-        self._write("item assignment", write)
-
-    def _write(self, name: str, change: Callable[[], Any]) -> Tensor:
+    def _write(self, name: str, change: Callable[[Any], Any], value: Any) -> Tensor:
+        """Change this tensor's memory by `value`, unless a graph would miss it."""
+        if isinstance(value, Tensor) and value.requires_grad and autograd.is_grad_enabled():
+            raise GraphError(
+                f"{name} would write a tensor that requires a gradient, and the gradient would be lost.\n"
+                f"Write it out of place (x = x + y), or wrap the change in `with mg.no_grad():`."
+            )
         mutate(self, name)
         try:
-            change()
-        except (ValueError, TypeError, IndexError) as error:
-            raise ShapeError(
-                f"{name} on a tensor of shape {self.shape} and dtype {self.dtype}: {error}.\nGive a value that fits."
+            change(_array(value))
+        except (ValueError, TypeError, IndexError, OverflowError) as error:
+            raise _kind(error)(
+                f"{name} on a tensor of shape {self.shape} and dtype {self.dtype}: {error}.\n"
+                f"Give a value that fits."
             ) from None
         return self
+
+
+def _kind(error: Exception) -> type[MinigradError]:
+    """Our name of a NumPy error."""
+    if isinstance(error, IndexError):
+        return RangeError
+    return DtypeError if isinstance(error, TypeError) else ShapeError
 
 
 def _op_name(edge: Any) -> str:
@@ -246,17 +290,19 @@ def _array(value: Any) -> Any:
 
 
 def _array_index(index: Any) -> Any:
-    """An index with arrays where the user wrote tensors."""
+    """An index with arrays where the user wrote tensors and lists."""
     if isinstance(index, tuple):
         return tuple(_array_index(i) for i in index)
-    return np.asarray(index) if isinstance(index, list) else _array(index)
+    if isinstance(index, list):
+        return np.asarray(index, dtype=None if index else np.int64)
+    return _array(index)
 
 
 # ---------------------------------------------------------------- making tensors
 
 
 def tensor(data: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
-    """A tensor with a copy of `data`: an array keeps its dtype; Python floats and lists of them become float32."""
+    """A tensor with a copy of `data`: an array keeps its dtype, Python floats become float32."""
     check_device(device)
     array = _new_array(data, dtype, copy=True)
     return Tensor(array, requires_grad)
@@ -279,7 +325,7 @@ def _new_array(data: Any, dtype: Any, copy: bool) -> np.ndarray:
     try:
         array = np.array(data) if copy else np.asarray(data)
     except ValueError as error:
-        raise ShapeError(f"cannot make a tensor: {error}.\nGive nested lists of one shape.") from None
+        raise ShapeError(f"this makes no tensor: {error}.\nGive nested lists of one shape.") from None
     if dtype is None:
         dtype = default_float if array.dtype.kind == "f" and not known else array.dtype
     return array.astype(as_dtype(dtype), copy=False)
@@ -316,7 +362,7 @@ def full(
 def arange(
     start: float, end: float | None = None, step: float = 1, dtype: Any = None, device: str | None = None
 ) -> Tensor:
-    """Numbers from `start` (0 if only one is given) to before `end`: int64, or float32 where one of them is a float."""
+    """Numbers from `start` (0 if only one is given) to before `end`: int64, or float32 if one is a float."""
     check_device(device)
     if end is None:
         start, end = 0, start
@@ -330,12 +376,22 @@ def eye(n: int, m: int | None = None, dtype: Any = None, device: str | None = No
     return Tensor(np.eye(n, m, dtype=as_dtype(dtype or default_float)))
 
 
-def zeros_like(input: Tensor, dtype: Any = None) -> Tensor:
-    return zeros(input.shape, dtype=dtype or input.dtype)
+def linspace(start: float, end: float, steps: int, dtype: Any = None, device: str | None = None) -> Tensor:
+    """`steps` numbers at equal distances from `start` to `end`, both included."""
+    check_device(device)
+    return Tensor(np.linspace(start, end, steps).astype(as_dtype(dtype or default_float)))
 
 
-def ones_like(input: Tensor, dtype: Any = None) -> Tensor:
-    return ones(input.shape, dtype=dtype or input.dtype)
+def zeros_like(input: Tensor, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    return zeros(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
+
+
+def ones_like(input: Tensor, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    return ones(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
+
+
+def full_like(input: Tensor, fill_value: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    return full(input.shape, fill_value, dtype=dtype or input.dtype, requires_grad=requires_grad)
 
 
 def rand(*shape: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
@@ -350,13 +406,23 @@ def randn(*shape: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor
 
 def randint(low: int, high: int, size: Any, dtype: Any = None) -> Tensor:
     """Integers from `low` to before `high`."""
-    drawn = random.generator(random.next_key("randint")).integers(low, high, _shape((size,)))
-    return Tensor(drawn.astype(as_dtype(dtype or np.int64)))
+    draw = lambda shape: _generator("randint").integers(low, high, shape)
+    return Tensor(_rows(draw, _shape((size,))).astype(as_dtype(dtype or np.int64)))
 
 
 def _drawn(distribution: str, shape: Any, dtype: Any, requires_grad: bool) -> Tensor:
-    draw = getattr(random.generator(random.next_key(distribution)), distribution)
-    return Tensor(draw(_shape(shape)).astype(as_dtype(dtype or default_float)), requires_grad)
+    draw = getattr(_generator(distribution), distribution)
+    return Tensor(_rows(draw, _shape(shape)).astype(as_dtype(dtype or default_float)), requires_grad)
+
+
+def _generator(stream: str) -> np.random.Generator:
+    return random.generator(random.next_key(stream))
+
+
+def _rows(draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> np.ndarray:
+    """What `draw` gives for the rows of the whole batch that `random.rows` names (it draws row after row)."""
+    first = random.first_row() if shape else 0
+    return np.asarray(draw((shape[0] + first, *shape[1:]))[first:] if first else draw(shape))
 
 
 def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:

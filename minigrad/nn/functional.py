@@ -7,25 +7,31 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import random
-from ..errors import ShapeError
+from ..errors import DtypeError, OptionError, ShapeError
 from ..ops import activations as _activations
 from ..ops import attention as _attention
 from ..ops import indexing as _indexing
 from ..ops import linalg as _linalg
 from ..ops import losses as _losses
 from ..ops import normalization as _normalization
-from ..ops import one_hot, permute, relu, reshape, sigmoid, tanh
+from ..ops import one_hot, permute, relu, reshape, sigmoid, silu, tanh
 from ..ops.losses import mse_loss
 from ..tensor import Tensor, as_tensor
 
 __all__ = [
-    "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear", "log_softmax", "mse_loss", "one_hot", "relu",
-    "scaled_dot_product_attention", "sigmoid", "softmax", "tanh",
+    "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear", "log_softmax", "mse_loss", "one_hot",
+    "relu", "scaled_dot_product_attention", "sigmoid", "silu", "softmax", "tanh",
 ]  # fmt: skip
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input Weightᵀ + bias: (..., in), (out, in), (out,) -> (..., out)."""
+    if input.shape[-1:] != weight.shape[1:] or (bias is not None and bias.shape != weight.shape[:1]):
+        given = "" if bias is None else f" and a bias of shape {bias.shape}"
+        raise ShapeError(
+            f"linear of an input of shape {input.shape} with a weight of shape {weight.shape}{given}.\n"
+            f"A weight is (out, in): the input's last axis must be `in`, and a bias (out,)."
+        )
     return _linalg.linear(input, weight, bias)
 
 
@@ -47,22 +53,27 @@ def log_softmax(input: Tensor, dim: int = -1) -> Tensor:
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """Gaussian error linear unit; `approximate` is "none" (with erf) or "tanh"."""
     if approximate not in ("none", "tanh"):
-        raise ValueError(f'approximate is "none" or "tanh", got {approximate!r}.\nChoose one of them.')
+        raise OptionError(f'approximate is "none" or "tanh", got {approximate!r}.\nChoose one of them.')
     return _activations.gelu(input, approximate)
 
 
 def layer_norm(
     input: Tensor,
-    normalized_shape: Sequence[int],
+    normalized_shape: int | Sequence[int],
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
     """(input - mean) / sqrt(var + eps) * weight + bias over the last axes, which have `normalized_shape`."""
-    shape = tuple(normalized_shape)
-    if input.shape[-len(shape) :] != shape:
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if (
+        any(p is not None and tuple(p.shape) != shape for p in (weight, bias))
+        or input.shape[-len(shape) :] != shape
+    ):
+        given = [None if p is None else tuple(p.shape) for p in (weight, bias)]
         raise ShapeError(
-            f"layer_norm over {shape} of a tensor of shape {input.shape}.\nIts last axes must have that shape."
+            f"layer_norm over {shape} of an input of shape {input.shape}, with weight and bias of shapes {given}.\n"
+            f"The input's last axes, the weight and the bias must have that shape."
         )
     return _normalization.layer_norm(input, weight, bias, shape, eps)
 
@@ -70,7 +81,7 @@ def layer_norm(
 def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """Zero each element with probability p and divide the others by 1 - p; nothing unless `training`."""
     if not 0 <= p <= 1:
-        raise ValueError(f"p is a probability from 0 to 1, got {p}.\nPass one in that range.")
+        raise OptionError(f"p is a probability from 0 to 1, got {p}.\nPass one in that range.")
     return _activations.dropout(input, p, random.next_key("dropout")) if training and p else input
 
 
@@ -85,15 +96,22 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query keyᵀ / sqrt(d_k)) value: (..., T, D), (..., S, D), (..., S, Dv) -> (..., T, Dv).
 
-    A boolean `attn_mask` (broadcast to (..., T, S)) is True where a query may attend; one of numbers is added to the
-    scores. A query that may attend to nothing gives zeros. ("Attention Is All You Need", equation 1.)
+    A boolean `attn_mask` (broadcast to (..., T, S)) is True where a query may attend; one of floats is added to
+    the scores. A query that may attend to nothing gives zeros. ("Attention Is All You Need", equation 1.)
     """
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
         raise ShapeError(
-            f"attention of query {query.shape}, key {key.shape}, value {value.shape}: query and key must agree in their last "
-            f"axis, key and value in the one before.\nCheck the heads' split and the order of the arguments."
+            f"attention of query {query.shape}, key {key.shape}, value {value.shape}: query and key must agree in "
+            f"their last axis, key and value in the one before.\nCheck the heads' split and the arguments' order."
         )
     mask = None if attn_mask is None else as_tensor(attn_mask)
+    if mask is not None and mask.is_floating_point():
+        mask = mask.to(query.dtype)
+    elif mask is not None and mask.dtype != bool:
+        raise DtypeError(
+            f"attn_mask is {mask.dtype}, which could mean either.\n"
+            f"Pass booleans (True = may attend; mask != 0), or floats to add to the scores."
+        )
     draw = random.next_key("dropout") if dropout_p else None
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     return _attention.scaled_dot_product_attention(query, key, value, mask, is_causal, scale, dropout_p, draw)
@@ -106,18 +124,18 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """The mean of -log softmax(input)[target]: input (N, V), (V,) or (N, V, d1, ...), target of classes without the V axis.
+    """The mean of -log softmax(input)[target]: input (N, V), (V,) or (N, V, d1, ...), target without the V axis.
 
     Targets equal to `ignore_index` count nothing. `label_smoothing` e: the target is (1 - e) one-hot + e / V.
     """
     if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f'reduction is "mean", "sum" or "none", got {reduction!r}.\nChoose one of them.')
+        raise OptionError(f'reduction is "mean", "sum" or "none", got {reduction!r}.\nChoose one of them.')
     target = as_tensor(target)
     expected = input.shape[:1] + input.shape[2:] if input.ndim > 1 else ()
     if target.shape != expected or target.is_floating_point():
-        raise ShapeError(
-            f"cross_entropy of input {input.shape} takes whole numbers of shape {expected}, got {target.dtype} {target.shape}.\n"
-            f"The classes are axis 1 of the input."
+        raise (DtypeError if target.is_floating_point() else ShapeError)(
+            f"cross_entropy of input {input.shape} takes whole numbers of shape {expected}, got {target.dtype} "
+            f"{target.shape}.\nThe classes are axis 1 of the input; a target is the number of one."
         )
     if input.ndim > 2:  # (N, V, d1, ...) -> (N, d1, ..., V)
         input = permute(input, 0, *range(2, input.ndim), 1)

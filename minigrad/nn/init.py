@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import random
 from ..autograd import mutate, no_grad
+from ..errors import ShapeError
 from ..tensor import Tensor
 
 
@@ -20,6 +21,10 @@ def _fill(tensor: Tensor, values: np.ndarray) -> Tensor:
 
 def _fans(tensor: Tensor) -> tuple[int, int]:
     """(inputs, outputs) of a weight of shape (out, in, ...)."""
+    if tensor.ndim < 2:
+        raise ShapeError(
+            f"a tensor of shape {tensor.shape} has no inputs and outputs.\nGive a weight (out, in)."
+        )
     receptive = math.prod(tensor.shape[2:])
     return tensor.shape[1] * receptive, tensor.shape[0] * receptive
 
@@ -34,6 +39,10 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
     return _fill(tensor, random.generator(random.next_key("init")).normal(mean, std, tensor.shape))
 
 
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    return _fill(tensor, np.full(1, val))
+
+
 def zeros_(tensor: Tensor) -> Tensor:
     return _fill(tensor, np.zeros(1))
 
@@ -46,6 +55,11 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
     """Uniform on ±gain sqrt(6 / (in + out)) (Glorot and Bengio 2010)."""
     bound = gain * math.sqrt(6 / sum(_fans(tensor)))
     return uniform_(tensor, -bound, bound)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+    """Normal with deviation gain sqrt(2 / (in + out)) (Glorot and Bengio 2010)."""
+    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_fans(tensor))))
 
 
 def kaiming_uniform_(tensor: Tensor, a: float = 0.0) -> Tensor:

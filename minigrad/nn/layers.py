@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import OptionError
 from ..tensor import Tensor
 from . import functional as F
 from . import init
@@ -19,7 +20,9 @@ def _new(*shape: int) -> Parameter:
 
 
 class Linear(Module):
-    """x Wᵀ + b, W of shape (out_features, in_features); both begin uniform on ±1/sqrt(in_features), as PyTorch's."""
+    """x Wᵀ + b, W of shape (out_features, in_features); both begin uniform on ±1/sqrt(in_features)."""
+
+    bias: Parameter | None
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
         super().__init__()
@@ -27,9 +30,8 @@ class Linear(Module):
         self.weight = _new(out_features, in_features)
         self.register_parameter("bias", _new(out_features) if bias else None)
         bound = 1 / math.sqrt(in_features) if in_features else 0.0
-        init.uniform_(self.weight, -bound, bound)
-        if bias:
-            init.uniform_(self.bias, -bound, bound)  # type: ignore[has-type]
+        for parameter in self.parameters():
+            init.uniform_(parameter, -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(x, self.weight, self.bias)
@@ -41,7 +43,7 @@ class Linear(Module):
 
 
 class Embedding(Module):
-    """A table of `num_embeddings` vectors of `embedding_dim` numbers, standard normal at first; looked up by id."""
+    """A table of `num_embeddings` vectors of `embedding_dim` numbers, standard normal at first."""
 
     def __init__(self, num_embeddings: int, embedding_dim: int) -> None:
         super().__init__()
@@ -59,17 +61,25 @@ class Embedding(Module):
 class LayerNorm(Module):
     """Layer normalization over the last axes, with a learned scale and shift (Ba, Kiros and Hinton 2016)."""
 
-    def __init__(self, normalized_shape: int | Sequence[int], eps: float = 1e-5, bias: bool = True) -> None:
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+    ) -> None:
         super().__init__()
         self.normalized_shape = (
             (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         )
         self.eps = eps
-        self.weight = _new(*self.normalized_shape)
-        self.register_parameter("bias", _new(*self.normalized_shape) if bias else None)
-        init.ones_(self.weight)
-        if bias:
-            init.zeros_(self.bias)  # type: ignore[has-type]
+        new = Parameter(np.ones(self.normalized_shape, np.float32)) if elementwise_affine else None
+        self.register_parameter("weight", new)
+        new = Parameter(np.zeros(self.normalized_shape, np.float32)) if elementwise_affine and bias else None
+        self.register_parameter("bias", new)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -84,7 +94,7 @@ class Dropout(Module):
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
         if not 0 <= p <= 1:
-            raise ValueError(f"p is a probability from 0 to 1, got {p}.\nPass one in that range.")
+            raise OptionError(f"p is a probability from 0 to 1, got {p}.\nPass one in that range.")
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
@@ -129,11 +139,7 @@ class CrossEntropyLoss(Module):
         self, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0
     ) -> None:
         super().__init__()
-        self.settings = {
-            "ignore_index": ignore_index,
-            "reduction": reduction,
-            "label_smoothing": label_smoothing,
-        }
+        self.ignore_index, self.reduction, self.label_smoothing = ignore_index, reduction, label_smoothing
 
     def forward(self, input: Tensor, target: Any) -> Tensor:
-        return F.cross_entropy(input, target, **self.settings)  # type: ignore[arg-type]
+        return F.cross_entropy(input, target, self.ignore_index, self.reduction, self.label_smoothing)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..devices import as_dtype
-from ..errors import ShapeError
-from ..tensor import Tensor
+from ..autograd import Handle, no_grad
+from ..errors import DtypeError, ShapeError, StateError
+from ..tensor import Tensor, zeros_like
 
 
 class Parameter(Tensor):
@@ -22,7 +23,7 @@ class Parameter(Tensor):
 
 
 class Module:
-    """A piece of a network. Assigning a Parameter, a Module or (with `register_buffer`) a buffer gives it a name."""
+    """A piece of a network: assigning a Parameter or a Module, or registering a buffer, gives it a name."""
 
     training: bool
     _parameters: dict[str, Parameter | None]
@@ -46,32 +47,40 @@ class Module:
             output = output if replaced is None else replaced
         return output
 
-    def register_forward_hook(self, hook: Callable[[Module, tuple, Any], Any]) -> Callable[[], None]:
+    def register_forward_hook(self, hook: Callable[[Module, tuple, Any], Any]) -> Handle:
         """Call hook(module, inputs, output) after each forward; what it returns replaces the output.
 
-        Returns a function that removes the hook.
+        `remove()` of what it gives takes the hook away.
         """
-        key = max(self._forward_hooks, default=-1) + 1
-        self._forward_hooks[key] = hook
-
-        def remove() -> None:
-            self._forward_hooks.pop(key, None)
-
-        return remove
+        return Handle(self._forward_hooks, hook)
 
     # ------------------------------------------------------------ names
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "_modules" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__}: call super().__init__() before assigning {name!r}.")
+        home: dict[str, Any] | None = None
+        if isinstance(value, Parameter):
+            home = self._parameters
+        elif isinstance(value, Module):
+            home = self._modules
+        elif name in self._parameters and isinstance(value, Tensor):
+            raise DtypeError(
+                f"{name!r} is a parameter, and was given a plain tensor.\nAssign nn.Parameter(tensor)."
+            )
+        elif value is None or isinstance(value, Tensor):  # a parameter or buffer keeps its place
+            home = next((kind for kind in (self._parameters, self._buffers) if name in kind), None)
+        for kind in (self._parameters, self._buffers, self._modules):
+            if kind is not home:
+                kind.pop(name, None)
+        if home is not None:
+            home[name] = value
+        self.__dict__[name] = value
+
+    def __delattr__(self, name: str) -> None:
         for kind in (self._parameters, self._buffers, self._modules):
             kind.pop(name, None)
-        self.__dict__.pop(name, None)
-        if isinstance(value, Parameter):
-            self._parameters[name] = value
-        elif isinstance(value, Module):
-            self._modules[name] = value
-        self.__dict__[name] = value
+        super().__delattr__(name)
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
         setattr(self, name, parameter)
@@ -81,41 +90,42 @@ class Module:
         """A tensor that is part of the state but not learned; not in `state_dict` unless persistent."""
         setattr(self, name, tensor)
         self._buffers[name] = tensor
-        if not persistent:
-            self._transient.add(name)
+        (self._transient.discard if persistent else self._transient.add)(name)
 
     def add_module(self, name: str, module: Module) -> None:
         setattr(self, name, module)
 
-    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """This module and all below it, by path."""
+    def _paths(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """This module and all below it, one that stands in two places twice."""
         yield prefix, self
         for name, module in self._modules.items():
-            yield from module.named_modules(f"{prefix}.{name}" if prefix else name)
+            yield from module._paths(f"{prefix}.{name}" if prefix else name)
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """This module and all below it by path; one that stands in two places comes once, under its first."""
+        return _once(self._paths(prefix))
 
     def modules(self) -> Iterator[Module]:
         return (module for _, module in self.named_modules())
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        return iter(self._modules.items())
 
     def children(self) -> Iterator[Module]:
         return iter(self._modules.values())
 
     def named_parameters(self, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
         """All parameters by path; one that two modules share comes once, under its first name."""
-        seen: set[int] = set()
-        for path, module in self.named_modules(prefix):
-            for name, parameter in module._parameters.items():
-                if parameter is not None and id(parameter) not in seen:
-                    seen.add(id(parameter))
-                    yield (f"{path}.{name}" if path else name), parameter
+        return _once(_members(self.named_modules(prefix), "_parameters"))
 
     def parameters(self) -> Iterator[Parameter]:
         return (parameter for _, parameter in self.named_parameters())
 
-    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        for path, module in self.named_modules():
-            for name, buffer in module._buffers.items():
-                if buffer is not None:
-                    yield (f"{path}.{name}" if path else name), buffer
+    def named_buffers(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+        return _once(_members(self.named_modules(prefix), "_buffers"))
+
+    def buffers(self) -> Iterator[Tensor]:
+        return (buffer for _, buffer in self.named_buffers())
 
     def num_parameters(self) -> int:
         """How many numbers are learned."""
@@ -124,7 +134,7 @@ class Module:
     # ------------------------------------------------------------ state
 
     def _state(self) -> Iterator[tuple[str, Tensor]]:
-        for path, module in self.named_modules():
+        for path, module in self._paths():
             kept = {n: b for n, b in module._buffers.items() if n not in module._transient}
             for name, tensor in {**module._parameters, **kept}.items():
                 if tensor is not None:
@@ -134,26 +144,31 @@ class Module:
         """Parameters and buffers by path, sharing memory with the module."""
         return {name: tensor.detach() for name, tensor in self._state()}
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
-        """Copy values into parameters and buffers of the same paths; `strict` refuses missing and unknown ones."""
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True
+    ) -> tuple[list[str], list[str]]:
+        """Copy values into parameters and buffers of the same paths; gives the (missing, unknown) paths.
+
+        `strict` refuses those. All is checked before anything is changed.
+        """
         own = dict(self._state())
         missing, unknown = sorted(own.keys() - state_dict.keys()), sorted(state_dict.keys() - own.keys())
         if strict and (missing or unknown):
-            raise KeyError(
-                f"the state does not fit {type(self).__name__}: missing {missing or 'none'}, unknown {unknown or 'none'}. "
+            raise StateError(
+                f"the state does not fit {type(self).__name__}: missing {missing or 'none'}, unknown {unknown or 'none'}.\n"
                 f"Load the state of the same model, or pass strict=False."
             )
         values = {name: np.asarray(state_dict[name]) for name in own if name in state_dict}
-        for name, value in values.items():  # all are checked before one is changed
-            if value.shape != own[name].shape:
+        for name, value in values.items():
+            if value.shape != own[name].shape or not np.can_cast(value.dtype, own[name].dtype, "same_kind"):
                 raise ShapeError(
-                    f"{name} has shape {own[name].shape} in the model and {value.shape} in the state.\nLoad the state of the same model."
+                    f"{name} is {own[name].dtype}{list(own[name].shape)} in the model, {value.dtype}{list(value.shape)} "
+                    f"in the state.\nLoad the state of the same model."
                 )
-        from ..autograd import no_grad
-
         with no_grad():
             for name, value in values.items():
                 own[name].copy_(value)
+        return missing, unknown
 
     # ------------------------------------------------------------ modes
 
@@ -175,13 +190,15 @@ class Module:
             if set_to_none or parameter.grad is None:
                 parameter.grad = None
             else:
-                parameter.grad.zero_()
+                parameter.grad = zeros_like(parameter)
 
-    def to(self, dtype: Any) -> Module:
-        """Convert floating parameters and buffers, in place."""
-        for _, tensor in (*self.named_parameters(), *self.named_buffers()):
+    def to(self, target: Any) -> Module:
+        """Convert floating parameters and buffers to a dtype, in place; or move all to a device ("cpu")."""
+        if target == "cpu":
+            return self
+        for tensor in (*self.parameters(), *self.buffers()):
             if tensor.is_floating_point():
-                tensor.data = tensor.data.astype(as_dtype(dtype))
+                tensor.data = tensor.data.astype(as_dtype(target))
                 tensor.grad = None
         return self
 
@@ -207,38 +224,32 @@ class Module:
         return f"{type(self).__name__}({body})"
 
 
-class Sequential(Module):
-    """Modules one after another."""
-
-    def __init__(self, *modules: Module) -> None:
-        super().__init__()
-        for i, module in enumerate(modules):
-            self.add_module(str(i), module)
-
-    def forward(self, x: Any) -> Any:
-        for module in self.children():
-            x = module(x)
-        return x
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Module]:
-        return self.children()
-
-    def __getitem__(self, index: int) -> Module:
-        return list(self._modules.values())[index]
+def _members(modules: Iterable[tuple[str, Module]], kind: str) -> Iterator[tuple[str, Any]]:
+    """What the modules have of one kind, by path."""
+    for path, module in modules:
+        for name, member in getattr(module, kind).items():
+            if member is not None:
+                yield (f"{path}.{name}" if path else name), member
 
 
-class ModuleList(Module):
-    """A list of modules, each under its number."""
+def _once(named: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Each thing under the first of its names."""
+    seen: set[int] = set()
+    for name, thing in named:
+        if id(thing) not in seen:
+            seen.add(id(thing))
+            yield name, thing
+
+
+class _Numbered(Module):
+    """Modules under their numbers."""
 
     def __init__(self, modules: Iterable[Module] = ()) -> None:
         super().__init__()
         for module in modules:
             self.append(module)
 
-    def append(self, module: Module) -> ModuleList:
+    def append(self, module: Module) -> Module:
         self.add_module(str(len(self)), module)
         return self
 
@@ -248,5 +259,26 @@ class ModuleList(Module):
     def __iter__(self) -> Iterator[Any]:
         return self.children()
 
-    def __getitem__(self, index: int) -> Any:
-        return list(self._modules.values())[index]
+    def __getitem__(self, index: int | slice) -> Any:
+        chosen = list(self._modules.values())[index]
+        return chosen if isinstance(chosen, Module) else _of(type(self), chosen)
+
+
+def _of(kind: type[_Numbered], modules: list[Module]) -> _Numbered:
+    return kind(*modules) if issubclass(kind, Sequential) else kind(modules)
+
+
+class ModuleList(_Numbered):
+    """A list of modules."""
+
+
+class Sequential(_Numbered):
+    """Modules one after another."""
+
+    def __init__(self, *modules: Module) -> None:
+        super().__init__(modules)
+
+    def forward(self, x: Any) -> Any:
+        for module in self.children():
+            x = module(x)
+        return x

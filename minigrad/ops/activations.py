@@ -6,6 +6,7 @@ import math
 
 from .. import random
 from ..tensor import Tensor
+from .arithmetic import sigmoid
 from .namespace import namespace
 from .record import composite, differentiable
 
@@ -15,12 +16,17 @@ def relu(x, /):
     """max(x, 0); the derivative at 0 is 0."""
     xp = namespace(x)
     y = xp.maximum(x, 0)
-    return y, (lambda g: g * xp.stop_gradient(y > 0),)
+    return y, (lambda g: xp.where(y > 0, g, 0.0),)
+
+
+def silu(x):
+    """x sigmoid(x) (Hendrycks and Gimpel 2016), also called swish."""
+    return x * sigmoid(x)
 
 
 @composite
 def softmax(x, /, dim):
-    """exp(x - m) / sum(exp(x - m)) along `dim`, with m the largest, which changes nothing but prevents overflow."""
+    """exp(x - m) / sum(exp(x - m)) along `dim`; m, the largest, changes nothing but prevents overflow."""
     e = (x - x.detach().amax(dim, keepdim=True)).exp()
     return e / e.sum(dim, keepdim=True)
 
@@ -47,7 +53,8 @@ def gelu(x, /, approximate="none"):
 def dropout(x, /, p, key):
     """x with each element zeroed with probability p and the others divided by 1 - p (Srivastava et al. 2014).
 
-    p is drawn as the nearest multiple of 2**-16, and the division is by what was drawn, so that the expectation is x.
+    p is drawn as the nearest multiple of 2**-16, and the division is by what was drawn, so that the expectation
+    is x.
     """
     kept = 1 - random.drop_threshold(p) / 65536
     return x * Tensor(random.keep_mask(key, x.shape, p)) * (1 / kept if kept else 0.0)

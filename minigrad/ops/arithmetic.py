@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from ..devices import as_dtype, is_floating
 from .namespace import namespace
 from .record import differentiable
 
@@ -33,8 +34,9 @@ def multiply(x, y, /):
 
 @differentiable(floating=True)
 def divide(x, y, /):
-    """x / y; d/dx = 1 / y, d/dy = -x / y**2."""
-    return x / y, (lambda g: g / y, lambda g: -g * x / (y * y))
+    """q = x / y; d/dx = 1 / y, d/dy = -q / y."""
+    q = x / y
+    return q, (lambda g: g / y, lambda g: -g * (q / y))
 
 
 @differentiable
@@ -46,17 +48,18 @@ def negative(x, /):
 @differentiable
 def power(x, y, /):
     """x ** y; d/dx = y x**(y - 1), 0 where y = 0; d/dy = x**y log(x), 0 where x = 0 and y >= 0."""
-    xp = namespace(x)
+    xp = namespace(x, y)
     if isinstance(y, int | float):
         if y == 0:
-            return xp.ones_like(x), (lambda g: g * 0, None)
+            return xp.ones_like(x), (lambda g: xp.zeros_like(g), None)
         return x**y, (lambda g: g * (y * x ** (y - 1)), None)
+    if isinstance(x, int | float):
+        x = x * xp.ones_like(y)
     value = xp.power(x, y)
+    flat = lambda x, y: (x == 0) & (y >= 0)
     return value, (
         lambda g: g * xp.where(y == 0, 0.0, y * xp.power(x, xp.where(y == 0, 1.0, y - 1))),
-        lambda g: (
-            g * xp.where((x == 0) & (y >= 0), 0.0, value * xp.log(xp.where((x == 0) & (y >= 0), 1.0, x)))
-        ),
+        lambda g: g * xp.where(flat(x, y), 0.0, value * xp.log(xp.where(flat(x, y), 1.0, x))),
     )
 
 
@@ -76,7 +79,8 @@ def absolute(x, /):
 @differentiable
 def sign(x, /):
     """-1, 0 or 1; its derivative is 0."""
-    return namespace(x).sign(x), (lambda g: g * 0,)
+    xp = namespace(x)
+    return xp.sign(x), (lambda g: xp.zeros_like(g),)
 
 
 # ---------------------------------------------------------------- exponentials, roots, circles
@@ -145,8 +149,8 @@ def tanh(x, /):
 
 @differentiable(floating=True)
 def sigmoid(x, /):
-    """1 / (1 + e**-x), as (1 + tanh(x / 2)) / 2, which cannot overflow; d/dx = y (1 - y)."""
-    y = 0.5 * (1 + namespace(x).tanh(0.5 * x))
+    """y = 1 / (1 + e**-x); d/dx = y (1 - y)."""
+    y = namespace(x).sigmoid(x)
     return y, (lambda g: g * (y * (1 - y)),)
 
 
@@ -163,26 +167,25 @@ def erf(x, /):
 @differentiable
 def maximum(x, y, /):
     """The larger of each pair; where they are equal each gets half of the gradient."""
-    xp = namespace(x)
-    share = lambda own, other, g: (
-        g * xp.where(own > other, 1.0, xp.where(own == other, 0.5, 0.0)).astype(g.dtype)
-    )
-    return xp.maximum(x, y), (lambda g: share(x, y, g), lambda g: share(y, x, g))
+    xp = namespace(x, y)
+    return xp.maximum(x, y), (lambda g: _won(xp, x, y, x > y, g), lambda g: _won(xp, y, x, y > x, g))
 
 
 @differentiable
 def minimum(x, y, /):
     """The smaller of each pair; where they are equal each gets half of the gradient."""
-    xp = namespace(x)
-    share = lambda own, other, g: (
-        g * xp.where(own < other, 1.0, xp.where(own == other, 0.5, 0.0)).astype(g.dtype)
-    )
-    return xp.minimum(x, y), (lambda g: share(x, y, g), lambda g: share(y, x, g))
+    xp = namespace(x, y)
+    return xp.minimum(x, y), (lambda g: _won(xp, x, y, x < y, g), lambda g: _won(xp, y, x, y < x, g))
+
+
+def _won(xp, own, other, chosen, g):
+    """g where `own` was chosen, half of it at a tie, 0 elsewhere."""
+    return xp.where(chosen, g, xp.where(own == other, g * 0.5, 0.0))
 
 
 @differentiable
 def clamp(x, /, min=None, max=None):
-    """x, no less than `min` and no more than `max`; the derivative is 1 within, limits included, and 0 outside."""
+    """x, no less than `min`, no more than `max`; the derivative is 1 within (limits included), 0 outside."""
     xp = namespace(x)
     y = x
     if min is not None:
@@ -190,21 +193,17 @@ def clamp(x, /, min=None, max=None):
     if max is not None:
         y = xp.minimum(y, max)
 
-    def gradient(g):
-        inside = xp.stop_gradient(x == y)
-        return g * inside
-
-    return y, (gradient,)
+    return y, (lambda g: xp.where(x == y, g, 0.0),)
 
 
 @differentiable(promotes=(1, 2))
 def where(condition, x, y, /):
     """x where `condition` is True, y elsewhere."""
-    xp = namespace(condition)
+    xp = namespace(condition, x, y)
     return xp.where(condition, x, y), (
         None,
-        lambda g: g * condition,
-        lambda g: g * xp.logical_not(condition),
+        lambda g: xp.where(condition, g, 0.0),
+        lambda g: xp.where(condition, 0.0, g),
     )
 
 
@@ -256,13 +255,13 @@ def logical_not(x, /):
 @differentiable
 def logical_and(x, y, /):
     """Whether both are true; on booleans this is `&`."""
-    return namespace(x).logical_and(x, y), None
+    return namespace(x, y).logical_and(x, y), None
 
 
 @differentiable
 def logical_or(x, y, /):
     """Whether either is true; on booleans this is `|`."""
-    return namespace(x).logical_or(x, y), None
+    return namespace(x, y).logical_or(x, y), None
 
 
 @differentiable(floating=True)
@@ -292,14 +291,15 @@ def floor_divide(x, y, /):
 @differentiable
 def remainder(x, y, /):
     """x - y floor(x / y), of the sign of y."""
-    xp = namespace(x)
+    xp = namespace(x, y)
     return xp.remainder(x, y), (lambda g: g, lambda g: g * -xp.floor(x / y))
 
 
 @differentiable
 def floor(x, /):
     """The next whole number below; its derivative is 0."""
-    return namespace(x).floor(x), (lambda g: g * 0,)
+    xp = namespace(x)
+    return xp.floor(x), (lambda g: xp.zeros_like(g),)
 
 
 # ---------------------------------------------------------------- the same value
@@ -314,11 +314,11 @@ def alias(x, /):
 @differentiable
 def clone(x, /):
     """A copy of x, within the graph."""
-    return namespace(x).asarray(x, copy=True), (lambda g: g,)
+    return namespace(x).copy(x), (lambda g: g,)
 
 
 @differentiable(promotes=False)
 def astype(x, /, dtype):
-    """x in another dtype; the gradient comes back in the first."""
-    source = x.dtype
-    return x.astype(dtype), (lambda g: g.astype(source),)
+    """x in another dtype; the gradient comes back in the first, and there is none from whole numbers."""
+    source, dtype = x.dtype, as_dtype(dtype)
+    return x.astype(dtype), (lambda g: g.astype(source),) if is_floating(dtype) else None

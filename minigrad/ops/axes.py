@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from ..errors import DtypeError, RangeError, ShapeError
 from .namespace import namespace
 
 
@@ -13,12 +16,20 @@ def axes_of(dim, ndim):
         return tuple(range(ndim))
     dims = dim if isinstance(dim, tuple | list) else (dim,)
     for d in dims:
-        if not -max(ndim, 1) <= d < max(ndim, 1):
-            raise IndexError(f"axis {d} is out of range for a tensor with {ndim} axes")
-    axes = tuple(sorted(d % max(ndim, 1) for d in dims)) if ndim else ()
+        axis_of(d, ndim)
+    axes = tuple(sorted(d % ndim for d in dims)) if ndim else ()
     if len(set(axes)) != len(axes):
-        raise ValueError(f"axis repeated in dim={dim}")
+        raise ShapeError(f"an axis is repeated in dim={dim}.\nName each axis once.")
     return axes
+
+
+def axis_of(dim, ndim):
+    """`dim` counted from the front; a number without axes is treated as if it had one."""
+    if not isinstance(dim, int | np.integer):
+        raise DtypeError(f"an axis is a whole number, got {dim!r}.\nThe first is 0, the last -1.")
+    if not -max(ndim, 1) <= dim < max(ndim, 1):
+        raise RangeError(f"axis {dim} of a tensor with {ndim} axes.\nThe first is 0, the last -1.")
+    return int(dim) % max(ndim, 1)
 
 
 def spread(g, shape, axes, keepdim):

@@ -1,26 +1,36 @@
-"""Choosing elements: indexing, gather, masks, one-hot vectors, embeddings. Gradients go back where values came from."""
+"""Choosing elements: indexing, gather, masks, one-hot vectors, embeddings.
+
+A gradient goes back to where the value came from.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ..errors import DtypeError, RangeError, ShapeError
 from ..tensor import Tensor, _array_index
+from .axes import axis_of
 from .namespace import namespace
-from .record import composite, differentiable
+from .record import accepts_axis, composite, differentiable
 
 
 @differentiable(view=True)
 def getitem(x, /, index):
-    """x[index]: basic, advanced and boolean indexing as NumPy's; an element chosen twice gets both gradients."""
+    """x[index], as NumPy's basic, advanced and boolean indexing; what is chosen twice gets both gradients."""
     shape, xp = x.shape, namespace(x)
-    return xp.take(x, index) if isinstance(x, Tensor) else x[index], (
-        lambda g: namespace(g).scatter_add(shape, index, g),
-    )
+    return xp.take(x, index), (lambda g: namespace(g).scatter_add(shape, index, g),)
 
 
 def index(x, index):
     """x[index], where indices may be tensors, arrays and lists."""
-    return getitem(x, _array_index(index))
+    return getitem(x, _own(_array_index(index)))
+
+
+def _own(index):
+    """The index with its arrays copied, so that what changes one after this does not change the gradient."""
+    if isinstance(index, tuple):
+        return tuple(_own(i) for i in index)
+    return index.copy() if isinstance(index, np.ndarray) else index
 
 
 @differentiable
@@ -32,37 +42,63 @@ def put(x, /, shape, index):
 def _along(shape, dim, places):
     """The index that picks element `places` along `dim` and its own place along every other axis."""
     grid = np.ogrid[tuple(slice(n) for n in places.shape)]
-    return tuple(places if i == dim % len(shape) else grid[i] for i in range(len(shape)))
+    return tuple(places if i == dim else grid[i] for i in range(len(shape)))
 
 
+@accepts_axis
 def gather(x, dim, index):
     """y[i, j] = x[i, index[i, j]] for dim=1, and so for each axis (torch.gather)."""
-    return getitem(x, _along(x.shape, dim, np.asarray(index)))
+    dim, places = axis_of(dim, x.ndim), whole_numbers("gather", index, x.shape[dim] if x.ndim else 1)
+    if places.ndim != x.ndim:
+        raise ShapeError(
+            f"gather from shape {x.shape} by an index of shape {places.shape}.\nGive them as many axes."
+        )
+    return getitem(x, _along(x.shape, dim, places)) if x.ndim else x
 
 
+@accepts_axis
 def index_select(x, dim, index):
     """The elements of `index`, a list of places along `dim`."""
-    return getitem(x, (slice(None),) * (dim % x.ndim) + (np.asarray(index),))
+    dim = axis_of(dim, x.ndim)
+    return getitem(x, (slice(None),) * dim + (whole_numbers("index_select", index, x.shape[dim]),))
+
+
+def whole_numbers(name, ids, count, ignored=None):
+    """`ids` as an array of our own, each from 0 to before `count`, or equal to `ignored`."""
+    array = np.array(_array_index(ids))
+    if array.dtype.kind not in "iu":
+        raise DtypeError(f"{name} takes whole numbers, got {array.dtype}.\nConvert them with .to('int64').")
+    wrong = (array < 0) | (array >= count)
+    if ignored is not None:
+        wrong &= array != ignored
+    if wrong.any():
+        raise RangeError(
+            f"{name}: {array[wrong].flat[0]} is none of the {count} there are.\nThey count from 0 to {count - 1}."
+        )
+    return array
 
 
 @differentiable(promotes=False)
 def masked_fill(x, mask, /, value):
     """x with the number `value` where `mask` is True."""
-    xp = namespace(x)
-    return xp.where(mask, np.asarray(value, x.dtype), x), (lambda g: g * xp.logical_not(mask), None)
-
-
-def one_hot(index, num_classes):
-    """A row of zeros with a 1 at `index`, for each: int64 (..., num_classes)."""
-    places = np.asarray(index)
-    if places.size and not (places.min() >= 0 and places.max() < num_classes):
-        raise IndexError(
-            f"one_hot: class {places.max()} with num_classes={num_classes}.\nClasses count from 0."
+    if mask.dtype != bool:
+        raise DtypeError(
+            f"masked_fill takes a boolean mask, got {mask.dtype}.\nCompare to get one: mask != 0."
         )
+    xp = namespace(x)
+    return xp.where(mask, np.asarray(value, x.dtype), x), (lambda g: xp.where(mask, 0.0, g), None)
+
+
+def one_hot(index, num_classes=-1):
+    """A row of zeros with a 1 at `index`, for each: int64 (..., num_classes), by default the largest + 1."""
+    places = np.asarray(_array_index(index))
+    if num_classes == -1:
+        num_classes = int(places.max()) + 1
+    places = whole_numbers("one_hot", places, num_classes)
     return Tensor((places[..., None] == np.arange(num_classes)).astype(np.int64))
 
 
 @composite(promotes=False)
 def embedding(weight, ids, /):
     """Row `ids` of `weight` (V, D) for each id: (..., D). Equal to one_hot(ids) @ weight."""
-    return getitem(weight, np.asarray(ids))
+    return getitem(weight, whole_numbers("embedding", ids, weight.shape[0]))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from ..errors import ShapeError
 from .record import composite, differentiable
 
 
 @differentiable
 def matmul(x, y, /):
-    """The matrix product over the last two axes, batches broadcast; a vector is a row on the left, a column on the right.
+    """The matrix product over the last two axes, batches broadcast; a vector is a row (left) or a column (right).
 
     With C = A B: dA = G Bᵀ, dB = Aᵀ G.
     """
-    if x.ndim == 0 or y.ndim == 0:
-        raise ValueError("a 0-d tensor is not a matrix or vector; use * for it")
+    _check(x.shape, y.shape)
     row, column = x.ndim == 1, y.ndim == 1
     a = x[None, :] if row else x
     b = y[:, None] if column else y
@@ -37,6 +37,16 @@ def matmul(x, y, /):
     return value, (left, right)
 
 
+def _check(x, y):
+    if not x or not y:
+        raise ShapeError(f"matmul of shapes {x} and {y}: a number is no matrix.\nUse * for it.")
+    if x[-1] != y[-min(2, len(y))]:
+        raise ShapeError(
+            f"matmul of shapes {x} and {y}: rows of {x[-1]} by columns of {y[-min(2, len(y))]}.\n"
+            f"The last axis of the first must be as long as the second last of the second; transpose one (.mT)."
+        )
+
+
 @composite
 def linear(x, weight, bias, /):
     """x Wᵀ + b: x (..., in), weight (out, in), bias (out,) or None."""
@@ -51,4 +61,9 @@ def outer(x, y):
 
 def dot(x, y):
     """The sum of x * y, of two vectors."""
+    return matmul(x, y)
+
+
+def bmm(x, y):
+    """The matrix products of two batches, (B, n, m) and (B, m, p) -> (B, n, p)."""
     return matmul(x, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..errors import OptionError
 from .activations import log_softmax
 from .indexing import gather
 from .record import composite
@@ -9,10 +10,10 @@ from .record import composite
 
 @composite(promotes=False)
 def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
-    """-sum over classes of q log softmax(logits), with q = (1 - e) onehot(target) + e / V (Szegedy et al. 2015, section 7).
+    """-sum over classes of q log softmax(logits), q = (1 - e) onehot(target) + e / V (Szegedy et al. 2015, 7).
 
-    logits (N, V), target (N,) of whole numbers; rows whose target is `ignore_index` count nothing. "mean" divides by the
-    number of rows that count.
+    logits (N, V), target (N,) of whole numbers; rows whose target is `ignore_index` count nothing. "mean" divides
+    by the number of rows that count.
     """
     valid = target != ignore_index
     log_p = log_softmax(logits, -1)
@@ -28,5 +29,7 @@ def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
 
 def mse_loss(input, target, reduction="mean"):
     """(input - target)**2, averaged ("mean"), added up ("sum") or neither ("none")."""
+    if reduction not in ("mean", "sum", "none"):
+        raise OptionError(f'reduction is "mean", "sum" or "none", got {reduction!r}.\nChoose one of them.')
     losses = (input - target).square()
     return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.mean()

@@ -1,7 +1,7 @@
 """What a rule computes with: `xp = namespace(x)` has the same names for arrays and for Tensors.
 
-For arrays it is NumPy plus the few functions that NumPy lacks; for Tensors it is minigrad's own ops under the array
-API's names, so that a rule run on Tensors records a graph of its own derivative.
+For arrays it is NumPy plus the few functions that NumPy lacks; for Tensors it is minigrad's own ops under the
+array API's names, so that a rule run on Tensors records a graph of its own derivative.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.cpu.special import erf
-from ..tensor import Tensor
+from ..kernels.cpu.special import erf, sigmoid
+from ..tensor import Tensor, ones_like, zeros_like
 from .record import ops
 
 
 class _Arrays:
     """NumPy, with what it lacks."""
 
-    erf = staticmethod(erf)
+    erf, sigmoid = staticmethod(erf), staticmethod(sigmoid)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(np, name)
@@ -47,12 +47,12 @@ class _Arrays:
 def _is_basic(index: Any) -> bool:
     """Whether an index names each element at most once (no index arrays)."""
     items = index if isinstance(index, tuple) else (index,)
-    return all(isinstance(i, int | slice | type(None) | type(Ellipsis)) for i in items)
+    return all(isinstance(i, int | np.integer | slice | type(None) | type(Ellipsis)) for i in items)
 
 
 _TENSOR_NAMES = {
     "permute_dims": "permute",
-    "concat": "cat",
+    "copy": "clone",
     "expand_dims": "unsqueeze",
     "swapaxes": "transpose",
     "absolute": "abs",
@@ -69,6 +69,8 @@ class _Tensors:
         setattr(self, name, value)
         return value
 
+    ones_like, zeros_like = staticmethod(ones_like), staticmethod(zeros_like)
+
     @staticmethod
     def stop_gradient(x: Tensor) -> Tensor:
         return x.detach()
@@ -79,12 +81,13 @@ class _Tensors:
 
     @staticmethod
     def concat(xs: Any, axis: int = 0) -> Tensor:
-        return ops["cat"].call(*xs, dim=axis)
+        return ops["concatenate"].call(*xs, dim=axis)
 
 
 _arrays, _tensors = _Arrays(), _Tensors()
 
 
-def namespace(x: Any) -> Any:
-    """The functions for arrays such as `x`."""
-    return _tensors if isinstance(x, Tensor) else _arrays
+def namespace(x: Any, y: Any = None, z: Any = None) -> Any:
+    """The functions for such operands: Tensors if one of them is a Tensor (numbers go with either)."""
+    tensors = isinstance(x, Tensor) or isinstance(y, Tensor) or isinstance(z, Tensor)
+    return _tensors if tensors else _arrays

@@ -7,7 +7,7 @@ from .record import composite
 
 @composite
 def layer_norm(x, weight, bias, /, normalized_shape, eps):
-    """(x - mean) / sqrt(var + eps) * weight + bias, over the last axes (Ba, Kiros and Hinton 2016, equation 4).
+    """(x - mean) / sqrt(var + eps) * weight + bias, over the last axes (Ba, Kiros and Hinton 2016, eq. 4).
 
     The variance divides by n, not n - 1. `weight` and `bias` have shape `normalized_shape`, or are None.
     """

@@ -5,13 +5,13 @@
         return x * y, (lambda g: g * y, lambda g: g * x)
 
 A *rule* takes arrays (its positional-only parameters) and settings (the others) and returns its value and how
-a gradient `g` of the value flows back to each array: a tuple of functions, None where there is no gradient, or,
-where gradients share work, one function `(g, needs) -> tuple`. A gradient function returns a fresh array, or
-`g` or a view of it; it changes nothing in place. The engine promotes dtypes before the rule runs and sums
+a gradient `g` of the value flows back to each array: a tuple of functions, None where there is no gradient,
+or, where gradients share work, one function `(g, needs) -> tuple`. A gradient function returns a fresh array,
+or `g` or a view of it; it changes nothing in place. The engine promotes dtypes before the rule runs and sums
 gradients over broadcast axes after it.
 
-A *composite* op is defined twice. Its readable definition, out of other ops, says what it is; a fused kernel of
-the same name (`minigrad.kernels`) computes it quickly. `fused(False)` runs the definitions.
+A *composite* op is defined twice. Its readable definition, out of other ops, says what it is; a fused kernel
+of the same name (`minigrad.kernels`) computes it quickly. `fused(False)` runs the definitions.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def differentiable(
 ) -> Any:
     """Make a rule an op.
 
-    `view`: the value may share memory with the first array. `promotes`: True where all arrays meet in one dtype, False
-    where they keep theirs, or the positions that meet. `floating`: integers are computed as float32.
+    `view`: the value may share memory with the first array. `promotes`: True where all arrays meet in one
+    dtype, False where they keep theirs, or the positions that meet. `floating`: integers are computed as float32.
     """
     if rule is None:
         return lambda rule: differentiable(rule, view=view, promotes=promotes, floating=floating)
@@ -338,7 +338,8 @@ def _explain(op: Op, inputs: Sequence[Any], settings: dict[str, Any], error: Exc
         for i, x in enumerate(inputs)
         if isinstance(x, Tensor) and x.node is not None
     )
-    raise kind(f"{op.name}({operands}{given}): {error}.\n{_advice(inputs)}{origins}") from error
+    message = f"{op.name}({operands}{given}): {str(error).rstrip('.')}.\n{_advice(inputs)}{origins}"
+    raise kind(message) from error
 
 
 def _describe(x: Any) -> str:

@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-from .axes import axes_of, count, spread
+from ..errors import OptionError
+from ..tensor import Tensor, as_tensor
+from .arithmetic import maximum, minimum
+from .axes import axes_of, axis_of, count, spread
 from .namespace import namespace
-from .record import composite, differentiable
+from .record import accepts_axis, composite, differentiable
 
 
 @differentiable
@@ -27,12 +31,12 @@ def mean(x, /, dim=None, keepdim=False):
     shape, axes = x.shape, axes_of(dim, x.ndim)
     n = count(shape, axes)
     total = x.sum(axis=axes, keepdims=keepdim)
-    return total / n if n else total * math.nan, (lambda g: spread(g / n, shape, axes, keepdim),)
+    return total / n if n else total * math.nan, (lambda g: spread(g / n if n else g, shape, axes, keepdim),)
 
 
 @differentiable(floating=True)
-def var(x, /, dim=None, correction=1, keepdim=False):
-    """The variance, sum((x - mean)**2) / (n - correction); d/dx = 2 (x - mean) / (n - correction)."""
+def variance(x, /, dim, correction, keepdim):
+    """sum((x - mean)**2) / (n - correction); d/dx = 2 (x - mean) / (n - correction)."""
     shape, axes = x.shape, axes_of(dim, x.ndim)
     n = count(shape, axes) - correction
     xp = namespace(x)
@@ -42,9 +46,33 @@ def var(x, /, dim=None, correction=1, keepdim=False):
     return value, (lambda g: spread(g * (2 / n if n > 0 else math.nan), shape, axes, keepdim) * centred,)
 
 
-def std(x, dim=None, correction=1, keepdim=False):
-    """The standard deviation, sqrt(var)."""
-    return var(x, dim, correction=correction, keepdim=keepdim).sqrt()
+@accepts_axis
+def var(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
+    """The variance, divided by n - correction, which is 1 unless given (or 0 with unbiased=False)."""
+    return variance(x, dim, int(unbiased) if correction is None else correction, keepdim)
+
+
+@accepts_axis
+def std(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
+    """The standard deviation, sqrt(var); where it is 0 its derivative is taken to be 0."""
+    return _root(var(x, dim, unbiased, keepdim, correction=correction))
+
+
+def _root(x):
+    """sqrt(x), with 0 for its infinite derivative at 0."""
+    zero = x == 0
+    return x.masked_fill(zero, 1.0).sqrt().masked_fill(zero, 0.0)
+
+
+@accepts_axis
+def norm(x, p=2, dim=None, keepdim=False):
+    """The length of vectors, sum(|x|**p)**(1/p), with p 1, 2 or inf; where it is 0 its derivative is 0."""
+    x = as_tensor(x)
+    if p == math.inf:
+        return x.abs().amax(dim, keepdim)
+    if p not in (1, 2):
+        raise OptionError(f"norm has p = 1, 2 or inf, got {p!r}.\nChoose one of them.")
+    return x.abs().sum(dim, keepdim) if p == 1 else _root(x.square().sum(dim, keepdim))
 
 
 def _extreme(name):
@@ -73,31 +101,49 @@ amax, amin = differentiable(_amax), differentiable(_amin)
 @differentiable
 def argmax(x, /, dim=None, keepdim=False):
     """The index of the largest (of ties the first), in the flattened tensor if `dim` is None."""
-    return namespace(x).argmax(x, axis=dim, keepdims=keepdim), None
+    return namespace(x).argmax(x, axis=dim if x.ndim else None, keepdims=keepdim), None
 
 
 @differentiable
 def argmin(x, /, dim=None, keepdim=False):
     """The index of the smallest (of ties the first), in the flattened tensor if `dim` is None."""
-    return namespace(x).argmin(x, axis=dim, keepdims=keepdim), None
+    return namespace(x).argmin(x, axis=dim if x.ndim else None, keepdims=keepdim), None
 
 
+class Extremes(NamedTuple):
+    """The extreme along an axis, and where it stands."""
+
+    values: Tensor
+    indices: Tensor
+
+
+@accepts_axis
 def max(x, dim=None, keepdim=False):
-    """The largest of all, or the pair (values, indices) along `dim`, where one of several that tie gets all the gradient."""
-    return _best(amax, argmax, x, dim, keepdim)
+    """The largest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient.
+
+    With a tensor in place of `dim`, the larger of each pair.
+    """
+    if isinstance(dim, Tensor):
+        return maximum(x, dim)
+    return amax(x) if dim is None else _best(argmax, x, dim, keepdim)
 
 
+@accepts_axis
 def min(x, dim=None, keepdim=False):
-    """The smallest of all, or the pair (values, indices) along `dim`, where one of several that tie gets all the gradient."""
-    return _best(amin, argmin, x, dim, keepdim)
+    """The smallest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient.
+
+    With a tensor in place of `dim`, the smaller of each pair.
+    """
+    if isinstance(dim, Tensor):
+        return minimum(x, dim)
+    return amin(x) if dim is None else _best(argmin, x, dim, keepdim)
 
 
-def _best(value, index, x, dim, keepdim):
-    if dim is None:
-        return value(x)
+def _best(index, x, dim, keepdim):
+    x = as_tensor(x)
     places = index(x, dim, keepdim=True)
     values = x.gather(dim, places)
-    return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))
+    return Extremes(values, places) if keepdim else Extremes(values.squeeze(dim), places.squeeze(dim))
 
 
 @differentiable
@@ -124,5 +170,5 @@ def logsumexp(x, /, dim, keepdim=False):
 @differentiable
 def cumsum(x, /, dim):
     """The sum of all elements up to each; the gradient is the sum of all from each on."""
-    xp = namespace(x)
+    xp, dim = namespace(x), axis_of(dim, x.ndim)
     return xp.cumsum(x, axis=dim), (lambda g: xp.flip(xp.cumsum(xp.flip(g, axis=dim), axis=dim), axis=dim),)

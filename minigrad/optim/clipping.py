@@ -7,22 +7,37 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ..autograd import mutate, no_grad
+from ..errors import NonFiniteError, OptionError
 from ..tensor import Tensor
 
 
-def clip_grad_norm_(parameters: Iterable[Tensor], max_norm: float, error_if_nonfinite: bool = False) -> float:
-    """Scale all gradients, in place, so that the norm of all of them together is at most `max_norm`; give the norm before.
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+) -> float:
+    """Scale all gradients, in place, so that their norm taken together is at most `max_norm`; give the norm before.
 
-    As PyTorch's, the factor is max_norm / (norm + 1e-6), where that is below 1.
+    As PyTorch's, the factor is max_norm / (norm + 1e-6), where that is below 1. `norm_type` is 2 or inf.
     """
-    gradients = [p.grad.data for p in parameters if p.grad is not None]
-    norm = math.sqrt(sum(float(np.vdot(g, g)) for g in gradients))
+    given = [parameters] if isinstance(parameters, Tensor) else parameters
+    gradients = [p.grad for p in given if p.grad is not None]
+    if norm_type == math.inf:
+        norm = max((float(np.abs(g.data).max(initial=0)) for g in gradients), default=0.0)
+    elif norm_type == 2:
+        norm = math.sqrt(sum(float(np.vdot(g.data, g.data)) for g in gradients))
+    else:
+        raise OptionError(f"norm_type is 2 or inf, got {norm_type}.\nChoose one of them.")
     if error_if_nonfinite and not math.isfinite(norm):
-        raise FloatingPointError(
+        raise NonFiniteError(
             f"the gradients' norm is {norm}.\nLook for the first module with a NaN, or lower the learning rate."
         )
     factor = max_norm / (norm + 1e-6)
     if factor < 1:
-        for g in gradients:
-            g *= factor
+        with no_grad():
+            for g in gradients:
+                mutate(g, "clip_grad_norm_")
+                g.data *= factor
     return norm

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..autograd import mutate, no_grad
-from ..tensor import Tensor
+from ..errors import OptionError, StateError
+from ..tensor import Tensor, zeros_like
 
 BLOCK = 1 << 14  # elements updated at a time, so that all temporaries stay in cache
 
@@ -19,17 +20,31 @@ class Optimizer:
     def __init__(self, params: Iterable[Any], **defaults: Any) -> None:
         groups = list(params)
         if not groups:
-            raise ValueError("an optimizer needs parameters, got none.\nPass model.parameters().")
+            raise OptionError("an optimizer needs parameters, got none.\nPass model.parameters().")
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
-        self.param_groups: list[dict[str, Any]] = [
-            {**defaults, **g, "params": list(g["params"])} for g in groups
-        ]
+        self.defaults = defaults
+        self.param_groups: list[dict[str, Any]] = []
         self.state: dict[Tensor, dict[str, np.ndarray]] = {}
         self.steps = 0
-        parameters = self._parameters()
-        if len({id(p) for p in parameters}) != len(parameters):
-            raise ValueError("a parameter stands in two groups.\nName each once.")
+        for group in groups:
+            self.add_param_group(group)
+
+    def add_param_group(self, group: Mapping[str, Any]) -> None:
+        """Take in more parameters, {"params": ...}, with options of their own beside the defaults."""
+        given = group["params"]
+        params = [given] if isinstance(given, Tensor) else list(given)
+        if any(not isinstance(p, Tensor) or not p.is_leaf for p in params):
+            raise OptionError("an optimizer changes leaf tensors.\nPass model.parameters().")
+        ids = [id(p) for p in (*self._parameters(), *params)]
+        if len(set(ids)) != len(ids):
+            raise OptionError("a parameter is given twice.\nName each once.")
+        unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"}
+        if unknown:
+            raise OptionError(
+                f"{type(self).__name__} has no option {sorted(unknown)}.\nIts options: {list(self.defaults)}."
+            )
+        self.param_groups.append({**self.defaults, **group, "params": params})
 
     def _parameters(self) -> list[Tensor]:
         return [p for group in self.param_groups for p in group["params"]]
@@ -39,7 +54,7 @@ class Optimizer:
             if set_to_none or p.grad is None:
                 p.grad = None
             else:
-                p.grad.zero_()
+                p.grad = zeros_like(p)
 
     def step(self) -> None:
         """Change each parameter that has a gradient, in place."""
@@ -71,18 +86,26 @@ class Optimizer:
         parameters = self._parameters()
         loaded: dict[Tensor, dict[str, np.ndarray]] = {}
         for key, value in state_dict.items():
-            if key != "steps":
-                i, name = key.split(".", 1)
-                if int(i) >= len(parameters) or np.shape(value) not in (parameters[int(i)].shape, ()):
-                    raise ValueError(
-                        f"optimizer state {key} of shape {np.shape(value)} does not fit these parameters.\nLoad the state of the same model."
-                    )
-                loaded.setdefault(parameters[int(i)], {})[name] = np.array(value)
+            i, _, name = key.partition(".")
+            if not name:
+                continue
+            p = parameters[int(i)] if int(i) < len(parameters) else None
+            if p is None or np.shape(value) not in (p.shape, ()):
+                raise StateError(
+                    f"optimizer state {key} of shape {np.shape(value)} does not fit these {len(parameters)} parameters.\n"
+                    f"Load the state of the same model."
+                )
+            loaded.setdefault(p, {})[name] = np.array(value, order="C")
+        if "steps" not in state_dict:
+            raise StateError("this is no optimizer state: it has no `steps`.\nLoad what state_dict() gave.")
         self.state, self.steps = loaded, int(np.asarray(state_dict["steps"]))
 
 
 class SGD(Optimizer):
-    """p -= lr * v, v = momentum * v + (1 - dampening) * (g + weight_decay * p); with nesterov p -= lr * (g + momentum * v)."""
+    """p -= lr * v with v = momentum * v + (1 - dampening) * (g + weight_decay * p), in the first step v = g.
+
+    With `nesterov` p -= lr * (g + momentum * v) (Sutskever et al. 2013).
+    """
 
     def __init__(
         self,
@@ -93,6 +116,8 @@ class SGD(Optimizer):
         weight_decay: float = 0.0,
         nesterov: bool = False,
     ) -> None:
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise OptionError("nesterov needs a momentum and no dampening.\nPass momentum=0.9, dampening=0.")
         super().__init__(
             params,
             lr=lr,

@@ -25,8 +25,7 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     np.exp(p, out=p)
     total = p @ np.ones(classes, p.dtype)
     losses += np.log(total)
-    losses *= valid
-    losses = losses.astype(logits.dtype, copy=False)
+    losses = np.where(valid, losses, 0).astype(logits.dtype, copy=False)
     inverse = 1 / total
     number = valid.sum()
 

@@ -1,4 +1,4 @@
-"""The error function, which NumPy lacks."""
+"""The error function, which NumPy lacks, and the logistic function, which must not overflow."""
 
 from __future__ import annotations
 
@@ -45,3 +45,9 @@ def erf(x: np.ndarray) -> np.ndarray:
     near = z < 1
     head = z * np.polynomial.polynomial.polyval(np.where(near, z * z, 0), _SERIES)
     return np.copysign(np.where(near, head, tail), x).astype(np.asarray(x).dtype)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + e**-x), elementwise; where x is negative as e**x / (1 + e**x), which cannot overflow."""
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, 1) / (1 + e)
