@@ -10,10 +10,21 @@ x.grad                       # tensor([2., 4.])
 from . import autograd, nn, optim, random
 from .autograd import enable_grad, is_grad_enabled, no_grad
 from .devices import bool_, float16, float32, float64, int8, int16, int32, int64, uint8
-from .errors import DtypeError, GraphError, MinigradError, ShapeError
+from .errors import (
+    DtypeError,
+    FileError,
+    GraphError,
+    MinigradError,
+    MissingFileError,
+    NonFiniteError,
+    OptionError,
+    RangeError,
+    ShapeError,
+    StateError,
+)
 from .gradcheck import GradcheckError, GradcheckReport, gradcheck
 from .io import load_file, save_file
-from .ops import *  # noqa: F403
+from .ops import *
 from .ops import fused
 from .random import manual_seed
 from .tensor import (
@@ -23,6 +34,8 @@ from .tensor import (
     empty,
     eye,
     full,
+    full_like,
+    linspace,
     ones,
     ones_like,
     rand,

@@ -227,9 +227,7 @@ class _Pending:
 
     def __init__(self, raw: bool) -> None:
         self.sums: dict[Any, Any] = {}
-        self.owned: set[Any] = (
-            set()
-        )  # edges whose array was made here or by a rule, so that nobody else sees it
+        self.owned: set[Any] = set()  # edges whose array nobody else sees, so that one may add into it
         self.raw = raw
 
     def add(self, edge: Any, r: Any, upstream: Any) -> None:
@@ -237,17 +235,19 @@ class _Pending:
         if r.shape != edge.shape:
             r = _unbroadcast(r, edge.shape)
         sums = self.sums
-        if edge not in sums:
+        before = sums.get(edge)
+        if before is None:
             sums[edge] = r
-            if self.raw and _is_fresh(r, upstream):
+            if type(edge) is not Node and self.raw and _is_fresh(r, upstream):
                 self.owned.add(edge)
         elif edge in self.owned:
-            total = sums[edge]
-            total += r
+            before += r
+        elif self.raw and _is_fresh(r, upstream):
+            r += before
+            sums[edge] = r
+            self.owned.add(edge)
         else:
-            sums[edge] = sums[edge] + r
-            if self.raw and r.ndim:
-                self.owned.add(edge)
+            sums[edge] = before + r
 
     def take(self, node: Node) -> Any:
         """The gradient of the node's output (a list where it has several), removed; None if none arrived."""
@@ -338,7 +338,7 @@ def propagate(
             for edge, r in replay(node, g, needs, rebuilt):
                 pending.add(edge, r, upstream=g)
         elif type(gradients) is tuple:
-            for edge, gradient in zip(node.edges, gradients, strict=True):
+            for edge, gradient in zip(node.edges, gradients):  # noqa: B905 (of one length, see Op)
                 if gradient is not None:
                     pending.add(edge, gradient(g), g)
         else:

@@ -50,15 +50,7 @@ def _is_basic(index: Any) -> bool:
     return all(isinstance(i, int | np.integer | slice | type(None) | type(Ellipsis)) for i in items)
 
 
-_TENSOR_NAMES = {
-    "permute_dims": "permute",
-    "copy": "clone",
-    "expand_dims": "unsqueeze",
-    "swapaxes": "transpose",
-    "absolute": "abs",
-    "take": "getitem",
-    "astype": "astype",
-}
+_TENSOR_NAMES = {"copy": "clone", "permute_dims": "permute_axes", "swapaxes": "transpose", "take": "getitem"}
 
 
 class _Tensors:

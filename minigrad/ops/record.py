@@ -161,27 +161,32 @@ def _callable(op: Op, face: Callable) -> Callable:
         if definition is not None and not _fusion.enabled:
             return definition(*(_prepare(op, inputs, False, False) or inputs), **settings)
 
-        arrays = []
-        tracked, uniform, dtype = False, True, None
+        arrays, edges, needs = [], [], []
+        uniform, dtype = True, None
         for x in inputs:
             if isinstance(x, Tensor):
                 array = x.data
                 arrays.append(array)
                 if x.requires_grad:
-                    tracked = True
+                    edges.append(x.node or x)
+                    needs.append(True)
+                else:
+                    edges.append(x)
+                    needs.append(False)
                 if dtype is None:
                     dtype = array.dtype
                 elif array.dtype is not dtype and array.dtype != dtype:
                     uniform = False
             else:
                 arrays.append(x)
+                edges.append(x)
+                needs.append(False)
                 if x is not None and (type(x) not in (float, int) or dtype is None or dtype.kind != "f"):
                     uniform = False
         if dtype is None or not uniform or (floating and dtype.kind != "f"):
             again = _prepare(op, inputs, promoting, floating)
             if again is not None:
                 return call(*again, **settings)
-            arrays = [x.data if isinstance(x, Tensor) else x for x in inputs]
 
         try:
             value, gradients = rule(*arrays, **settings)
@@ -191,11 +196,11 @@ def _callable(op: Op, face: Callable) -> Callable:
             _explain(op, inputs, settings, error)
 
         if type(value) is tuple:
-            return _several(op, inputs, settings, value, gradients, tracked)
+            return _several(op, inputs, settings, value, gradients, edges, needs)
         out = new_tensor(Tensor)
         out.data = value if type(value) is ndarray else np.asarray(value)
         out.grad = out.cell = out.hooks = None
-        if not (tracked and grad_mode.enabled and gradients is not None):
+        if gradients is None or True not in needs or not grad_mode.enabled:
             out.requires_grad, out.node = False, None
             if view:
                 _share(inputs[0], out)
@@ -210,7 +215,8 @@ def _callable(op: Op, face: Callable) -> Callable:
         while frame.f_code.co_filename.startswith(LIBRARY) and frame.f_back is not None:
             frame = frame.f_back
         node.source = (frame.f_code, frame.f_lasti)
-        _connect(node, inputs, gradients)
+        node.edges, node.needs = edges, needs
+        node.gradients = _needed(op, gradients, needs)
         if view:
             _share(inputs[0], out)
         return out
@@ -222,20 +228,17 @@ def _callable(op: Op, face: Callable) -> Callable:
     return call
 
 
-def _connect(node: Node, inputs: Sequence[Any], gradients: Any) -> None:
-    """Give the node its edges, and of the gradient functions those that are needed."""
-    edges: list[Any] = []
-    needs = []
-    for x in inputs:
-        if isinstance(x, Tensor) and x.requires_grad:
-            edges.append(x.node or x)
-            needs.append(True)
-        else:
-            edges.append(x)
-            needs.append(False)
-    if type(gradients) is tuple and False in needs:
-        gradients = tuple([f if needed else None for f, needed in zip(gradients, needs, strict=True)])
-    node.edges, node.needs, node.gradients = edges, needs, gradients
+def _needed(op: Op, gradients: Any, needs: list[bool]) -> Any:
+    """Of a rule's gradient functions those that are needed; nothing else keeps what the others hold."""
+    if type(gradients) is not tuple:
+        return gradients
+    if len(gradients) != len(needs):
+        raise ValueError(
+            f"the rule of {op.name} has {len(needs)} arrays and gives {len(gradients)} gradients.\nGive one for each."
+        )
+    if False in needs:
+        return tuple([f if needed else None for f, needed in zip(gradients, needs, strict=True)])
+    return gradients
 
 
 def _share(base: Tensor, view: Tensor) -> None:
@@ -246,17 +249,23 @@ def _share(base: Tensor, view: Tensor) -> None:
 
 
 def _several(
-    op: Op, inputs: Sequence[Any], settings: dict, values: tuple, gradients: Any, tracked: bool
+    op: Op,
+    inputs: Sequence[Any],
+    settings: dict,
+    values: tuple,
+    gradients: Any,
+    edges: list[Any],
+    needs: list[bool],
 ) -> tuple[Tensor, ...]:
     """Several results of one node; integer ones carry no gradient."""
     outs = tuple(Tensor(value) for value in values)
-    if tracked and grad_mode.enabled and gradients is not None:
+    if gradients is not None and True in needs and grad_mode.enabled:
         node = Node.__new__(Node)
         node.op, node.settings, node.shape = op, settings, [out.shape for out in outs]
         node.number, node.clock, node.cell, node.hooks = next(creation), clock.time, None, None
         node.source = caller()
         node.output = [weakref.ref(out) for out in outs]
-        _connect(node, inputs, gradients)
+        node.edges, node.needs, node.gradients = edges, needs, _needed(op, gradients, needs)
         for i, out in enumerate(outs):
             if out.is_floating_point():
                 out.requires_grad, out.node = True, Output(node, i, out.shape, Cell())

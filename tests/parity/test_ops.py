@@ -1,0 +1,412 @@
+"""Every public function and method against PyTorch: values, dtypes, shapes, first and second gradients."""
+
+import math
+import operator
+
+import minigrad as mg
+import numpy as np
+import pytest
+from minigrad.nn import functional as F
+from minigrad.ops import METHODS
+
+torch = pytest.importorskip("torch")
+TF = torch.nn.functional
+pytestmark = pytest.mark.parity
+
+rng = np.random.default_rng(0)
+
+
+def reals(*shape):
+    return rng.normal(size=shape)
+
+
+def positive(*shape):
+    return rng.uniform(0.5, 2.0, shape)
+
+
+A, B, ROW, CUBE, SQUARE = reals(2, 3), reals(2, 3), reals(3), reals(2, 3, 4), reals(3, 3)
+POSITIVE, EDGES = positive(2, 3), np.array([-1.5, -1.0, -0.0, 0.0, 0.5, 1.0, 2.5])
+TIES = np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]])
+MASK = np.array([[True, False, True], [False, False, True]])
+INDEX = np.array([[0, 2, 2], [1, 1, 0]])
+INTS = np.array([[3, -1, 2], [0, 7, -5]])
+
+
+def method(name, *args, **settings):
+    return lambda x, *others: getattr(x, name)(*others, *args, **settings)
+
+
+def name_of(function):
+    return function if isinstance(function, str) else getattr(function, "__name__", "?")
+
+
+def case(name, *arrays, args=(), id=None, **settings):
+    """x.name(*others, *args, **settings) with the same spelling in both libraries."""
+    return pytest.param(
+        method(name, *args, **settings), arrays, id=id or f"{name}{[*args, *settings.values()] or ''}"
+    )
+
+
+METHOD_CASES = [
+    *[case(n, A) for n in ["abs", "absolute", "exp", "expm1", "erf", "sin", "cos", "tanh", "sigmoid", "relu", "square"]],
+    *[case(n, POSITIVE) for n in ["log", "log1p", "sqrt", "rsqrt"]],
+    *[case(n, EDGES, id=f"{n}-edges") for n in ["abs", "sign", "floor", "relu", "square", "sigmoid", "tanh", "exp"]],
+    *[case(n, A, B) for n in ["add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"]],
+    *[case(n, TIES, TIES[:, ::-1].copy(), id=f"{n}-ties") for n in ["maximum", "minimum", "eq", "le", "gt"]],
+    case("pow", POSITIVE, B), case("pow", A, args=(3,)), case("pow", A, args=(0,)), case("pow", POSITIVE, args=(0.5,)),
+    case("neg", A), case("sigmoid", np.array([-700.0, -40.0, 0.0, 40.0]), id="sigmoid-far"), case("remainder", EDGES, args=(0.7,)),
+    case("remainder", A, POSITIVE), case("clamp", EDGES, min=-1.0, max=0.5), case("clamp", EDGES, args=(0.0,)),
+    case("clamp", EDGES, max=1.0), case("isnan", EDGES), case("isinf", EDGES), case("isfinite", EDGES),
+    case("logical_not", EDGES), case("logical_and", A, EDGES[1:4]), case("logical_or", A, EDGES[1:4]),
+    # reductions
+    *[case(n, CUBE, **s) for n in ["sum", "mean", "amax", "amin"] for s in ({"dim": 1}, {"dim": (0, 2), "keepdim": True})],
+    *[case(n, CUBE) for n in ["sum", "mean", "max", "min", "var", "std", "argmax", "argmin", "all", "any", "norm"]],
+    *[case(n, TIES, args=(1,), id=f"{n}-ties") for n in ["max", "min", "amax", "amin", "argmax", "argmin"]],
+    *[case(n, TIES, id=f"{n}-all-ties") for n in ["max", "min"]], case("amax", TIES, dim=(0, 1), id="amax-two-axes"),
+    case("max", CUBE, args=(1, True)), case("min", CUBE, dim=-1, keepdim=True), case("max", A, B, id="max-of-two"),
+    case("argmax", CUBE, dim=1, keepdim=True), case("argmin", CUBE, args=(-1,)), case("all", INTS, dim=1), case("any", INTS, dim=0),
+    case("var", CUBE, args=(1,)), case("var", CUBE, dim=(0, 2), correction=0, keepdim=True), case("var", CUBE, dim=-1, unbiased=False),
+    case("std", CUBE, dim=1, keepdim=True), case("std", CUBE, args=(-1,), unbiased=False), case("std", np.ones((2, 3)), dim=1, id="std-0"),
+    case("logsumexp", CUBE, args=(1,)), case("logsumexp", CUBE, dim=(0, 2), keepdim=True), case("cumsum", CUBE, args=(1,)),
+    case("logsumexp", np.array([[-math.inf, -math.inf], [0.0, -math.inf]]), dim=1, id="logsumexp-nothing"),
+    case("norm", A, dim=1), case("norm", A, p=1, dim=0, keepdim=True), case("norm", A, p=math.inf), case("norm", np.zeros((2, 2)), id="norm-0"),
+    case("cumsum", INTS, dim=0, id="cumsum-ints"), case("sum", INTS, dim=0, id="sum-ints"), case("sum", MASK, id="sum-bools"),
+    case("softmax", CUBE, args=(1,)), case("softmax", CUBE, dim=-1), case("log_softmax", CUBE, dim=0),
+    case("softmax", np.array([[0.0, -math.inf, 1.0]]), dim=1, id="softmax-inf"), case("log_softmax", reals(3, 1), dim=1, id="one-class"),
+    # shapes
+    case("reshape", CUBE, args=(4, -1)), case("reshape", CUBE, args=((6, 4),)), case("view", CUBE, args=(24,)), case("permute", CUBE, args=(2, 0, 1)),
+    case("permute", CUBE, args=((0, -1, 1),)), case("transpose", CUBE, args=(1, 2)), case("swapaxes", CUBE, args=(0, -1)),
+    case("squeeze", reals(1, 2, 1)), case("squeeze", reals(1, 2, 1), args=(0,)), case("squeeze", reals(1, 2, 1), dim=1, id="squeeze-none"),
+    case("unsqueeze", A, args=(1,)), case("unsqueeze", A, dim=-1), case("flatten", CUBE), case("flatten", CUBE, args=(1, -1)),
+    case("flatten", reals(), id="flatten-0d"), case("unflatten", CUBE, args=(2, (2, -1))), case("expand", reals(2, 1, 3), args=(4, -1, 5, 3)[1:]),
+    case("expand", ROW, args=(2, -1)), case("expand_as", ROW, A), case("broadcast_to", ROW, args=((2, 3),)), case("repeat", A, args=(2, 1, 3)),
+    case("repeat_interleave", CUBE, args=(2,), dim=1), case("flip", CUBE, args=(1,)), case("flip", CUBE, dims=(0, -1)), case("contiguous", A),
+    case("split", CUBE, args=(2,), dim=1), case("split", CUBE, args=([1, 3], -1)), case("chunk", CUBE, args=(3,), dim=-1), case("unbind", CUBE, dim=1),
+    case("tril", SQUARE), case("triu", CUBE, diagonal=1), case("tril", CUBE, args=(-1,)), case("clone", A),
+    # choosing
+    case("gather", A, args=()), case("masked_fill", A),
+    *[pytest.param(lambda x, i=i: x[i], (CUBE,), id=f"getitem-{n}") for n, i in enumerate([
+        0, -1, slice(None), (slice(None), 1), (..., None), (slice(0, 2), slice(1, None, 2)), (0, ..., -1), None, [1, 0, 1],
+        ([0, 1], slice(None), [2, 0]), (slice(None), [[0, 2], [1, 1]]),
+    ])],
+    # products
+    case("matmul", A, SQUARE), case("mm", A, SQUARE), case("bmm", reals(2, 2, 3), reals(2, 3, 2)), case("matmul", ROW, ROW, id="dot"),
+    case("dot", ROW, reals(3)), case("outer", ROW, reals(2)), case("matmul", ROW, CUBE, id="vector-batch"), case("matmul", reals(2, 2, 3), ROW, id="batch-vector"),
+    case("matmul", reals(4, 1, 2, 3), reals(2, 3, 2), id="batches-broadcast"), case("matmul", A.T, B, id="transposed"),
+]  # fmt: skip
+METHOD_CASES = [c for c in METHOD_CASES if c.id not in ("gather", "masked_fill")]
+
+OPERATOR_CASES = [
+    pytest.param(f, arrays, id=f"{i}")
+    for i, (f, arrays) in enumerate([
+        (operator.add, (A, ROW)), (operator.sub, (A, ROW)), (operator.mul, (A, ROW)), (operator.truediv, (A, POSITIVE)),
+        (operator.pow, (POSITIVE, ROW)), (operator.matmul, (A, SQUARE)), (operator.neg, (A,)), (operator.abs, (A,)),
+        (operator.floordiv, (A, POSITIVE)), (operator.mod, (A, POSITIVE)), (operator.eq, (A, TIES)), (operator.lt, (A, B)),
+        (operator.ge, (A, B)), (operator.and_, (MASK, MASK[::-1].copy())), (operator.or_, (MASK, MASK[:1])), (operator.invert, (MASK,)),
+        (lambda x: 2 - x, (A,)), (lambda x: 2 / x, (POSITIVE,)), (lambda x: 2**x, (A,)), (lambda x: 0**x, (EDGES[2:],)), (lambda x: x**-1, (POSITIVE,)),
+        (lambda x: 2 + x * 3 - 1, (A,)), (lambda x: x.T, (A,)), (lambda x: x.mT, (CUBE,)),
+        (lambda x: x**0, (EDGES,)), (lambda x: x**2, (EDGES,)), (lambda x: x**1, (EDGES,)), (lambda x, y: x**y, (EDGES[2:], np.array([0.0, 0.0, 1.0, 2.0, 0.0]))),
+    ])
+]  # fmt: skip
+
+both = lambda name, *args, **settings: lambda lib, *xs: getattr(lib, name)(*xs, *args, **settings)
+FUNCTION_CASES = [
+    pytest.param(f, arrays, id=id)
+    for id, f, arrays in [
+        ("where", lambda lib, c, x, y: lib.where(c, x, y), (MASK, A, ROW)),
+        ("where-number", lambda lib, c, x: lib.where(c, x, 0.0), (MASK, A)),
+        ("where-method", lambda lib, x, c, y: x.where(c, y), (A, MASK, B)),
+        ("masked_fill", lambda lib, x, m: x.masked_fill(m, -math.inf), (A, MASK)),
+        ("masked_fill-broadcast", lambda lib, x, m: x.masked_fill(m, 2), (A, MASK[:1])),
+        ("gather", lambda lib, x, i: lib.gather(x, 1, i), (A, INDEX)),
+        ("gather-short", lambda lib, x, i: x.gather(0, i), (A, INDEX[:1] % 2)),
+        ("index_select", lambda lib, x, i: lib.index_select(x, 1, i), (A, INDEX[0])),
+        ("index-tensor", lambda lib, x, i: x[:, i], (A, INDEX)),
+        ("index-mask", lambda lib, x, m: x[m], (A, MASK)),
+        ("index-row-mask", lambda lib, x, m: x[m[:, 0]], (A, MASK)),
+        ("index-0d", lambda lib, x, i: x[i[0, 1]], (SQUARE, INDEX)),
+        ("cat", lambda lib, x, y: lib.cat([x, y], dim=1), (A, reals(2, 2))),
+        ("concat", lambda lib, x, y: lib.concat((x, y)), (A, B)),
+        ("stack", lambda lib, x, y: lib.stack([x, y], dim=-1), (A, B)),
+        ("one_hot", lambda lib, i: (TF if lib is torch else F).one_hot(i), (INDEX,)),
+        ("one_hot-wide", lambda lib, i: (TF if lib is torch else F).one_hot(i, 5), (INDEX,)),
+        *[(name, both(name), (A,)) for name in ["relu", "sigmoid", "tanh", "exp", "abs", "neg", "square", "sum"]],
+        *[(name, both(name), (A, B)) for name in ["add", "sub", "mul", "div", "maximum", "minimum"]],
+        ("pow", both("pow", 2), (A,)), ("max", both("max", 1), (A,)), ("transpose", both("transpose", 0, 1), (A,)),
+        ("logsumexp", both("logsumexp", 1), (A,)), ("var", both("var", dim=1), (A,)), ("std", both("std", dim=1), (A,)),
+        ("dot", both("dot"), (ROW, reals(3))), ("matmul", both("matmul"), (A, SQUARE)), ("outer", both("outer"), (ROW, ROW)),
+        ("split", both("split", 2, dim=-1), (A,)), ("chunk", both("chunk", 2), (A,)), ("flip", both("flip", (0,)), (A,)),
+        ("zeros", lambda lib: lib.zeros(2, 3), ()), ("ones", lambda lib: lib.ones((2,)), ()), ("eye", lambda lib: lib.eye(2, 3), ()),
+        ("full", lambda lib: lib.full((2,), 1.5), ()), ("full-int", lambda lib: lib.full((2,), 7), ()), ("arange", lambda lib: lib.arange(5), ()),
+        ("arange-float", lambda lib: lib.arange(1, 2, 0.25), ()), ("arange-step", lambda lib: lib.arange(7, 1, -2), ()),
+        ("full-bool", lambda lib: lib.full((2,), True), ()), ("linspace", lambda lib: lib.linspace(0, 1, 5), ()),
+        ("like", lambda lib, x: lib.zeros_like(x) + lib.ones_like(x) + lib.full_like(x, 2), (A,)),
+    ]
+]  # fmt: skip
+
+
+def _flat(out):
+    return list(out) if isinstance(out, tuple) else [out]
+
+
+def _ours(array):
+    x = mg.tensor(array)
+    return x.requires_grad_() if x.is_floating_point() else x
+
+
+def _theirs(array):
+    x = torch.tensor(np.ascontiguousarray(array).reshape(np.shape(array)))
+    return x.requires_grad_() if x.is_floating_point() else x
+
+
+def _score(outs, like):
+    """A number that every floating output moves, each element by an amount of its own."""
+    draw, total = np.random.default_rng(2), 0.0
+    for out in outs:
+        weights = draw.uniform(0.5, 1.5, tuple(out.shape))
+        if out.requires_grad:
+            total = total + (out * like(weights)).sum()
+    return total
+
+
+def _gradient_of_gradient(lib_grad, score, leaves, like):
+    found = [
+        g
+        for g in lib_grad(score, leaves, create_graph=True, allow_unused=True)
+        if g is not None and g.requires_grad
+    ]
+    if not found:
+        return [None] * len(leaves)
+    return lib_grad(_score(found, like), leaves, allow_unused=True)
+
+
+def _agree(ours, theirs, rtol=1e-12, atol=1e-13, better_than_nan=False):
+    ours = None if ours is None else np.asarray(ours)
+    theirs = None if theirs is None else theirs.detach().numpy(force=True)
+    if ours is None or theirs is None:  # PyTorch leaves None where some of our rules give 0
+        assert not np.any(ours if theirs is None else theirs)
+        return
+    assert ours.dtype == theirs.dtype
+    assert ours.shape == theirs.shape
+    if better_than_nan:
+        ours = np.where(np.isnan(theirs), theirs, ours)
+    np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol)
+
+
+def compare(ours, theirs, arrays, second=True, **tolerance):
+    """Values, gradients and gradients of gradients of one computation in both libraries."""
+    xs, ts = [_ours(a) for a in arrays], [_theirs(a) for a in arrays]
+    with np.errstate(all="ignore"):
+        outs, refs = _flat(ours(*xs)), _flat(theirs(*ts))
+        assert len(outs) == len(refs)
+        for out, ref in zip(outs, refs, strict=True):
+            _agree(out, ref, **tolerance)
+            assert out.requires_grad == ref.requires_grad or "NotImplemented" in repr(ref.grad_fn)
+        if not any(out.requires_grad for out in outs):
+            return
+        leaves, references = [x for x in xs if x.requires_grad], [t for t in ts if t.requires_grad]
+        ours_first = mg.autograd.grad(_score(outs, mg.tensor), leaves, retain_graph=True, allow_unused=True)
+        theirs_first = torch.autograd.grad(
+            _score(refs, torch.tensor), references, retain_graph=True, allow_unused=True
+        )
+        for a, b in zip(ours_first, theirs_first, strict=True):
+            _agree(a, b, **tolerance)
+        if second:
+            ours_second = _gradient_of_gradient(mg.autograd.grad, _score(outs, mg.tensor), leaves, mg.tensor)
+            theirs_second = _gradient_of_gradient(
+                torch.autograd.grad, _score(refs, torch.tensor), references, torch.tensor
+            )
+            for a, b in zip(ours_second, theirs_second, strict=True):
+                _agree(a, b, **{"rtol": 1e-10, "atol": 1e-11} | tolerance, better_than_nan=True)
+
+
+@pytest.mark.parametrize(("function", "arrays"), METHOD_CASES + OPERATOR_CASES)
+def test_methods_and_operators(function, arrays):
+    compare(function, function, arrays)
+
+
+@pytest.mark.parametrize(("function", "arrays"), FUNCTION_CASES)
+def test_functions(function, arrays):
+    compare(lambda *xs: function(mg, *xs), lambda *xs: function(torch, *xs), arrays)
+
+
+def test_every_method_of_ours_is_compared_or_is_not_pytorchs():
+    operators = {name for name in METHODS if name.startswith("__")}
+    compared = {c.id.split("[")[0].split("-")[0] for c in METHOD_CASES + FUNCTION_CASES}
+    conversions = {"to", "type", "float", "double", "half", "long", "int", "bool"}  # test_conversions
+    assert METHODS.keys() - operators - compared - conversions == {"astype"}
+
+
+def test_conversions():
+    for name in ("float", "double", "half", "long", "int", "bool"):
+        compare(
+            lambda x, name=name: getattr(x, name)(),
+            lambda t, name=name: getattr(t, name)(),
+            (EDGES,),
+            second=False,
+        )
+    compare(lambda x: x.to("float32"), lambda t: t.to(torch.float32), (A,), second=False)
+    compare(lambda x, y: x.to(y), lambda t, u: t.to(u), (INTS, A), second=False)
+    compare(lambda x: x.type("int64"), lambda t: t.type(torch.int64), (A,), second=False)
+
+
+DTYPES = ["bool", "uint8", "int8", "int32", "int64", "float16", "float32", "float64"]
+OPERANDS = [(lambda lib, d=d, s=s: lib.ones(s, dtype=getattr(lib, "bool_" if lib is mg and d == "bool" else d))) for d in DTYPES for s in ((2,), ())]  # fmt: skip
+OPERANDS += [lambda lib, v=v: v for v in (True, 2, 2.5)]
+
+
+@pytest.mark.parametrize("operation", [operator.mul, operator.truediv, operator.lt], ids=["mul", "div", "lt"])
+def test_promotion_of_every_pair_of_dtypes(operation):
+    for left in OPERANDS:
+        for right in OPERANDS:
+            if isinstance(left(mg), mg.Tensor) or isinstance(right(mg), mg.Tensor):
+                ours, theirs = operation(left(mg), right(mg)), operation(left(torch), right(torch))
+                assert str(theirs.dtype) == f"torch.{ours.dtype}", (left(mg), right(mg))
+
+
+@pytest.mark.parametrize(
+    "name", ["exp", "sqrt", "sigmoid", "sum", "relu", "floor", "abs", "cumsum", "argmax", "isnan"]
+)
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64", "float16", "float32"])
+def test_dtypes_of_results(name, dtype):
+    args = (0,) if name == "cumsum" else ()
+    ours = getattr(mg.ones(3, dtype=dtype), name)(*args)
+    theirs = getattr(torch.ones(3, dtype=getattr(torch, dtype)), name)(*args)
+    assert str(theirs.dtype) == f"torch.{ours.dtype}"
+
+
+# ---------------------------------------------------------------- nn.functional
+
+
+def pair(name, *args, **settings):
+    return (
+        lambda *xs: getattr(F, name)(*xs, *args, **settings),
+        lambda *xs: getattr(TF, name)(*xs, *args, **settings),
+    )
+
+
+ACTIVATIONS = ["relu", "sigmoid", "tanh", "silu", "gelu"]
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations(name):
+    compare(*pair(name), (np.array([-30.0, -3.0, -0.7, -1e-9, 0.0, 1e-9, 0.3, 2.0, 30.0]),))
+
+
+def test_gelu_tanh():
+    compare(*pair("gelu", approximate="tanh"), (CUBE,))
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_softmaxes(name):
+    for dim in (0, 1, -1):
+        compare(*pair(name, dim=dim), (CUBE,))
+    compare(*pair(name, dim=-1), (CUBE * 300,))
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 4, 3), (0, 3)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_linear(shape, bias):
+    compare(
+        *pair("linear"), (reals(*shape), reals(5, 3), *([reals(5)] if bias else [])), second=shape != (0, 3)
+    )
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+@pytest.mark.parametrize("affine", ["both", "weight", "none"])
+def test_layer_norm(axes, affine):
+    shape = CUBE.shape[-axes:]
+    extra = {"both": (positive(*shape), reals(*shape)), "weight": (positive(*shape),), "none": ()}[affine]
+    compare(*pair("layer_norm", shape), (CUBE,)) if not extra else compare(
+        lambda x, *p: F.layer_norm(x, shape, *p, eps=1e-3), lambda x, *p: TF.layer_norm(x, shape, *p, eps=1e-3), (CUBE, *extra)
+    )  # fmt: skip
+
+
+def test_layer_norm_far_from_zero():
+    compare(*pair("layer_norm", (4,)), (CUBE + 1e4,), second=False, rtol=1e-9, atol=1e-9)
+
+
+def test_embedding():
+    compare(lambda w, i: F.embedding(i, w), lambda w, i: TF.embedding(i, w), (reals(4, 2), INDEX))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize(
+    ("shape", "target"),
+    [((3, 5), [1, -100, 4]), ((5,), 2), ((2, 4, 3), [[0, 3, -100], [1, 1, 2]]), ((2, 3, 1, 2), [[[0, 1]], [[2, -100]]]), ((2, 1), [0, 0])],
+    ids=["rows", "one", "sequences", "images", "one-class"],
+)  # fmt: skip
+def test_cross_entropy(shape, target, reduction, smoothing):
+    logits, target = reals(*shape), np.array(target)
+    compare(*pair("cross_entropy", reduction=reduction, label_smoothing=smoothing), (logits, target))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_cross_entropy_of_what_is_all_ignored(reduction, smoothing):
+    settings = {"reduction": reduction, "label_smoothing": smoothing, "ignore_index": 2}
+    compare(*pair("cross_entropy", **settings), (reals(3, 5), np.array([2, 2, 2])), second=False)
+    compare(*pair("cross_entropy", **settings), (reals(3, 5), np.array([2, 0, 2])))
+
+
+def test_cross_entropy_of_impossible_classes():
+    logits = np.where(MASK, -math.inf, A)
+    compare(*pair("cross_entropy", reduction="none"), (logits, np.array([1, -100])), second=False)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_mse_loss(reduction):
+    compare(*pair("mse_loss", reduction=reduction), (A, B))
+
+
+MASKS = {
+    "none": None,
+    "boolean": rng.random((3, 4)) < 0.6,
+    "boolean-batch": rng.random((2, 1, 3, 4)) < 0.6,
+    "nothing-allowed": np.array([[True] * 4, [False] * 4, [True, False] * 2]),
+    "float": reals(3, 4),
+    "float-inf": np.where(rng.random((3, 4)) < 0.6, 0.0, -math.inf),
+    "causal": "causal",
+}
+
+
+@pytest.mark.parametrize("mask", MASKS, ids=list(MASKS))
+@pytest.mark.parametrize("batch", [(), (2,), (2, 2)], ids=["2d", "3d", "4d"])
+@pytest.mark.parametrize("scale", [None, 0.3])
+def test_attention(mask, batch, scale):
+    given = MASKS[mask]
+    if mask == "boolean-batch" and len(batch) < 2:
+        batch = (2, 2)
+    settings = {"scale": scale, "is_causal": mask == "causal"}
+    q, k, v = reals(*batch, 3, 5), reals(*batch, 4, 5), reals(*batch, 4, 2)
+    extra = () if given is None or mask == "causal" else (given,)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        compare(
+            *pair("scaled_dot_product_attention", **settings),
+            (q, k, v, *extra),
+            second=mask != "nothing-allowed",
+        )
+
+
+def test_attention_broadcasts_its_batch():
+    arrays = (reals(2, 1, 3, 5), reals(1, 2, 4, 5), reals(4, 2), rng.random((2, 1, 1, 4)) < 0.7)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        compare(*pair("scaled_dot_product_attention"), arrays)
+
+
+@pytest.mark.parametrize("name", ["gelu", "softmax", "layer_norm", "cross_entropy", "sigmoid", "linear"])
+def test_float32_to_a_few_units_in_the_last_place(name):
+    x = reals(4, 6).astype(np.float32)
+    settings = {"softmax": {"dim": -1}, "layer_norm": {"normalized_shape": (6,)}}.get(name, {})
+    others = {"cross_entropy": (np.array([0, 5, 2, 1]),), "linear": (reals(3, 6).astype(np.float32),)}.get(
+        name, ()
+    )
+    draw = (lambda w: mg.tensor(w).float(), lambda w: torch.tensor(w).float())
+    ours, theirs = pair(name, **settings)
+    xs, ts = [_ours(a) for a in (x, *others)], [_theirs(a) for a in (x, *others)]
+    out, ref = ours(*xs), theirs(*ts)
+    _score([out], draw[0]).backward()
+    _score([ref], draw[1]).backward()
+    _agree(out, ref, rtol=2e-6, atol=1e-6)
+    _agree(xs[0].grad, ts[0].grad, rtol=5e-6, atol=2e-6)

@@ -1,0 +1,195 @@
+"""Optimizers, clipping, schedules, layers and initialization against PyTorch's."""
+
+import copy
+import math
+
+import minigrad as mg
+import numpy as np
+import pytest
+from minigrad import nn, optim
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.parity
+
+SHAPES = [(3, 4), (4,), (), (2, 1, 3)]
+OPTIONS = {
+    "SGD": [
+        {"lr": 0.1},
+        {"lr": 0.1, "momentum": 0.9},
+        {"lr": 0.1, "momentum": 0.9, "dampening": 0.4, "weight_decay": 0.05},
+        {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.05},
+    ],
+    "Adam": [{"lr": 0.1}, {"lr": 0.1, "betas": (0.8, 0.98), "eps": 1e-4, "weight_decay": 0.1}, {}],
+    "AdamW": [{"lr": 0.1}, {"lr": 0.1, "betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.3}, {}],
+}
+CASES = [
+    pytest.param(name, options, id=f"{name}-{i}")
+    for name, some in OPTIONS.items()
+    for i, options in enumerate(some)
+]
+
+
+def parameters(rng):
+    arrays = [rng.normal(size=shape) for shape in SHAPES]
+    return [nn.Parameter(a.copy()) for a in arrays], [torch.nn.Parameter(torch.tensor(a)) for a in arrays]
+
+
+def give_gradients(rng, ours, theirs):
+    for p, t in zip(ours, theirs, strict=True):
+        g = rng.normal(size=p.shape)
+        p.grad, t.grad = mg.tensor(g), torch.tensor(g)
+
+
+def assert_same(ours, theirs):
+    for p, t in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(p.data, t.detach().numpy(), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_twenty_steps(name, options):
+    rng = np.random.default_rng(0)
+    ours, theirs = parameters(rng)
+    optimizer, reference = (
+        getattr(optim, name)(ours, **options),
+        getattr(torch.optim, name)(theirs, **options),
+    )
+    for _ in range(20):
+        give_gradients(rng, ours, theirs)
+        optimizer.step()
+        reference.step()
+    assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
+def test_groups_with_options_of_their_own(name):
+    rng = np.random.default_rng(0)
+    ours, theirs = parameters(rng)
+
+    def groups(p):
+        return [{"params": p[:2], "weight_decay": 0.5}, {"params": p[2:], "lr": 0.3}]
+
+    optimizer = getattr(optim, name)(groups(ours), lr=0.1)
+    reference = getattr(torch.optim, name)(groups(theirs), lr=0.1)
+    for step in range(5):
+        give_gradients(rng, ours, theirs)
+        if step == 2:
+            ours[0].grad = theirs[0].grad = None  # no gradient, no change, not even decay
+        optimizer.step()
+        reference.step()
+    assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("norm_type", [2.0, math.inf])
+def test_clipping(scale, norm_type):
+    rng = np.random.default_rng(0)
+    ours, theirs = parameters(rng)
+    give_gradients(rng, ours, theirs)
+    for p, t in zip(ours[1:], theirs[1:], strict=True):
+        p.grad, t.grad = p.grad * scale, t.grad * scale
+    ours[0].grad = theirs[0].grad = None
+    norm = optim.clip_grad_norm_(ours, 1.0, norm_type)
+    np.testing.assert_allclose(
+        norm, torch.nn.utils.clip_grad_norm_(theirs, 1.0, norm_type).item(), rtol=1e-12
+    )
+    assert_same([p.grad for p in ours[1:]], [t.grad for t in theirs[1:]])
+
+
+def schedulers(library, optimizer):
+    scheduler = library.lr_scheduler
+    return {
+        "cosine": lambda: scheduler.CosineAnnealingLR(optimizer, T_max=6, eta_min=0.01),
+        "lambda": lambda: scheduler.LambdaLR(optimizer, lambda t: 0.9**t),
+        "lambdas": lambda: scheduler.LambdaLR(optimizer, [lambda t: 0.9**t, lambda t: 1 / (t + 1)]),
+    }
+
+
+@pytest.mark.parametrize("kind", ["cosine", "lambda", "lambdas"])
+def test_schedules(kind):
+    rng = np.random.default_rng(0)
+    ours, theirs = parameters(rng)
+    groups = [{"params": ours[:1], "lr": 0.5}, {"params": ours[1:]}]
+    references = [{"params": theirs[:1], "lr": 0.5}, {"params": theirs[1:]}]
+    optimizer, reference = optim.SGD(groups, lr=0.1), torch.optim.SGD(references, lr=0.1)
+    schedule, expected = schedulers(optim, optimizer)[kind](), schedulers(torch.optim, reference)[kind]()
+    for _ in range(9):
+        np.testing.assert_allclose(schedule.get_last_lr(), expected.get_last_lr(), rtol=1e-9)
+        give_gradients(rng, ours, theirs)
+        optimizer.step()
+        reference.step()
+        schedule.step()
+        expected.step()
+
+
+LAYERS = {
+    "Linear": (4, 3),
+    "Linear without bias": (4, 3, False),
+    "Embedding": (5, 2),
+    "LayerNorm": (4,),
+    "LayerNorm of two axes": ((2, 4),),
+    "LayerNorm without affine": (4, 1e-5, False),
+    "LayerNorm without bias": (4, 1e-5, True, False),
+}
+
+
+def layers(library):
+    return {name: getattr(library, name.split()[0])(*args) for name, args in LAYERS.items()}
+
+
+def test_layers_have_pytorchs_names_shapes_and_dtypes():
+    for name, reference in layers(torch.nn).items():
+        state = layers(nn)[name].state_dict()
+        assert {k: (v.shape, str(v.dtype)) for k, v in state.items()} == {
+            k: (tuple(v.shape), str(v.dtype).removeprefix("torch."))
+            for k, v in reference.state_dict().items()
+        }
+
+
+def test_layers_compute_what_pytorchs_do():
+    x = np.random.default_rng(0).normal(size=(3, 2, 4)).astype(np.float32)
+    for name, reference in layers(torch.nn).items():
+        layer = layers(nn)[name]
+        layer.load_state_dict({k: v.numpy() for k, v in reference.state_dict().items()})
+        given = np.array([[1, 4], [0, 0]]) if name == "Embedding" else x
+        np.testing.assert_allclose(
+            layer(mg.tensor(given)).data,
+            reference(torch.tensor(given)).detach().numpy(),
+            rtol=1e-5,
+            atol=1e-6,
+        )
+
+
+def test_states_are_nested_under_the_same_names():
+    def network(library):
+        block = library.Sequential(library.Linear(2, 3), library.ReLU(), library.Linear(3, 2))
+        return library.ModuleList([block, copy.deepcopy(block)])
+
+    assert list(network(nn).state_dict()) == list(network(torch.nn).state_dict())
+
+
+def spread(draw):
+    """(smallest, largest, standard deviation) of many draws."""
+    values = np.asarray(draw)
+    return values.min(), values.max(), values.std()
+
+
+@pytest.mark.parametrize("name", ["xavier_uniform_", "xavier_normal_", "kaiming_uniform_"])
+def test_initialization_spreads_alike(name):
+    ours, theirs = (
+        getattr(nn.init, name)(mg.empty(300, 200)),
+        getattr(torch.nn.init, name)(torch.empty(300, 200)),
+    )
+    seen = slice(2, None) if "normal" in name else slice(None)
+    np.testing.assert_allclose(spread(ours.data)[seen], spread(theirs.numpy())[seen], rtol=0.02)
+
+
+def test_layers_begin_within_pytorchs_bounds():
+    torch.manual_seed(0)
+    for ours, theirs in (
+        (nn.Linear(100, 300), torch.nn.Linear(100, 300)),
+        (nn.Embedding(300, 100), torch.nn.Embedding(300, 100)),
+    ):
+        for p, t in zip(ours.parameters(), theirs.parameters(), strict=True):
+            np.testing.assert_allclose(p.data.std(), t.detach().numpy().std(), rtol=0.1)
+            np.testing.assert_allclose(np.abs(p.data).max(), t.detach().abs().max().item(), rtol=0.25)
+    assert np.abs(nn.Linear(100, 300).weight.data).max() <= 0.1
