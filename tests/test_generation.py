@@ -62,6 +62,7 @@ def test_generation_leaves_the_mode_and_the_random_streams_alone(translator):
 
 
 def test_a_gpt_goes_on_past_its_positions(gpt):
+    gpt.eval()
     (new,) = generate(gpt, [[1, 2]], max_new_tokens=9)
     assert len(new) == 9
     ids = [1, 2, *new]
@@ -89,4 +90,4 @@ def test_bad_prompts_are_named(gpt):
     with pytest.raises(UserError, match="prompts of one length"):
         generate(gpt, [[1], [1, 2]])
     with pytest.raises(UserError, match="temperature is above 0"):
-        generate(gpt, [[1]], do_sample=True, temperature=0)
+        generate(gpt, [[1]], do_sample=True, temperature=0.0)

@@ -7,7 +7,9 @@ from collections import Counter
 import pytest
 
 from minitransformer.data import phrasebook as pb
-from minitransformer.data.phrasebook import NEGATION, PRONOUNS, QUESTION, STATEMENT, SUBJECTS, Phrase
+from minitransformer.data.phrasebook import grammar, patterns
+from minitransformer.data.phrasebook.grammar import NEGATION, PRONOUNS, QUESTION, STATEMENT, SUBJECTS, Phrase
+from minitransformer.data.phrasebook.lexicon import ETRE
 
 BOOK = pb.phrasebook()
 PAIRS = BOOK.train + BOOK.test
@@ -79,8 +81,8 @@ def test_the_corpus_has_not_changed():
 
 
 def test_english_to_french_is_a_function_over_all_that_the_grammar_says():
-    deal, french_of = pb.Deal(2), {}
-    for pattern in pb.PATTERNS:
+    deal, french_of = patterns.Deal(2), {}
+    for pattern in patterns.PATTERNS:
         for _ in range(2_000):
             english, french = pattern(deal)
             assert french_of.setdefault(english.lower(), french) == french
@@ -148,7 +150,7 @@ def test_every_negation_has_both_its_halves():
 # --- Grammar, sentence by sentence ---
 
 JE, YOU, SHE, WE, ALICE = (SUBJECTS[name] for name in ("I", "you", "she", "we", "Alice"))
-noun, after = pb.noun_phrase, pb.after
+noun, after = grammar.noun_phrase, grammar.after
 
 
 def the(name, adjective="", plural=False):
@@ -157,57 +159,58 @@ def the(name, adjective="", plural=False):
 
 SENTENCES = [
     # the document's
-    (pb.clause(STATEMENT, "present", JE, "love", pronoun=PRONOUNS["you"]), "I love you", "Je t'aime"),
-    (pb.clause(STATEMENT, "present", JE, "love", noun("general", "AI")), "I love AI", "J'aime l'IA"),
-    (pb.clause(STATEMENT, "present", JE, "love", noun("general", "cat", plural=True)),
+    (grammar.clause(STATEMENT, "present", JE, "love", pronoun=PRONOUNS["you"]), "I love you", "Je t'aime"),
+    (grammar.clause(STATEMENT, "present", JE, "love", noun("general", "AI")), "I love AI", "J'aime l'IA"),
+    (grammar.clause(STATEMENT, "present", JE, "love", noun("general", "cat", plural=True)),
      "I love cats", "J'aime les chats"),
-    (pb.clause(STATEMENT, "past", the("cat"), "sit", after("on", the("mat"))),
+    (grammar.clause(STATEMENT, "past", the("cat"), "sit", after("on", the("mat"))),
      "The cat sat on the mat", "Le chat s'est assis sur le tapis"),
-    (pb.clause(STATEMENT, "past", the("dog"), "chase", the("cat")),
+    (grammar.clause(STATEMENT, "past", the("dog"), "chase", the("cat")),
      "The dog chased the cat", "Le chien a poursuivi le chat"),
     # object pronouns, and the participle that agrees with them
-    (pb.clause(STATEMENT, "past", JE, "see", pronoun=PRONOUNS["her"]), "I saw her", "Je l'ai vue"),
-    (pb.clause(STATEMENT, "past", JE, "see", pronoun=PRONOUNS["him"]), "I saw him", "Je l'ai vu"),
-    (pb.clause(NEGATION, "past", SHE, "see", pronoun=PRONOUNS["them"]),
+    (grammar.clause(STATEMENT, "past", JE, "see", pronoun=PRONOUNS["her"]), "I saw her", "Je l'ai vue"),
+    (grammar.clause(STATEMENT, "past", JE, "see", pronoun=PRONOUNS["him"]), "I saw him", "Je l'ai vu"),
+    (grammar.clause(NEGATION, "past", SHE, "see", pronoun=PRONOUNS["them"]),
      "She did not see them", "Elle ne les a pas vus"),
-    (pb.clause(STATEMENT, "present", SHE, "see", pronoun=PRONOUNS["us"]), "She sees us", "Elle nous voit"),
-    (pb.clause(QUESTION, "present", YOU, "love", pronoun=PRONOUNS["me"]),
+    (grammar.clause(STATEMENT, "present", SHE, "see", pronoun=PRONOUNS["us"]),
+     "She sees us", "Elle nous voit"),
+    (grammar.clause(QUESTION, "present", YOU, "love", pronoun=PRONOUNS["me"]),
      "Do you love me?", "Est-ce que tu m'aimes ?"),
-    (pb.clause(STATEMENT, "want", WE, "wait for", pronoun=PRONOUNS["him"]),
+    (grammar.clause(STATEMENT, "want", WE, "wait for", pronoun=PRONOUNS["him"]),
      "We want to wait for him", "Nous voulons l'attendre"),
     # être in the past, and reflexive verbs
-    (pb.clause(STATEMENT, "past", the("girl", plural=True), "go", after("to", the("museum"))),
+    (grammar.clause(STATEMENT, "past", the("girl", plural=True), "go", after("to", the("museum"))),
      "The girls went to the museum", "Les filles sont allées au musée"),
-    (pb.clause(NEGATION, "past", ALICE, "leave"), "Alice did not leave", "Alice n'est pas partie"),
-    (pb.clause(NEGATION, "past", WE, "hide", after("near", the("hotel"))),
+    (grammar.clause(NEGATION, "past", ALICE, "leave"), "Alice did not leave", "Alice n'est pas partie"),
+    (grammar.clause(NEGATION, "past", WE, "hide", after("near", the("hotel"))),
      "We did not hide near the hotel", "Nous ne nous sommes pas cachés près de l'hôtel"),
-    (pb.clause(STATEMENT, "going", YOU, "hide"), "You are going to hide", "Tu vas te cacher"),
+    (grammar.clause(STATEMENT, "going", YOU, "hide"), "You are going to hide", "Tu vas te cacher"),
     # other tenses, modals, questions
-    (pb.clause(NEGATION, "can", JE, "sing"), "I cannot sing", "Je ne peux pas chanter"),
-    (pb.clause(QUESTION, "present", SHE, "see", the("cat")),
+    (grammar.clause(NEGATION, "can", JE, "sing"), "I cannot sing", "Je ne peux pas chanter"),
+    (grammar.clause(QUESTION, "present", SHE, "see", the("cat")),
      "Does she see the cat?", "Est-ce qu'elle voit le chat ?"),
-    (pb.clause(STATEMENT, "progressive", SHE, "write", noun("a", "letter")),
+    (grammar.clause(STATEMENT, "progressive", SHE, "write", noun("a", "letter")),
      "She is writing a letter", "Elle écrit une lettre"),
     # articles: partitive, under negation, contracted
-    (pb.clause(STATEMENT, "present", WE, "drink", noun("some", "water")),
+    (grammar.clause(STATEMENT, "present", WE, "drink", noun("some", "water")),
      "We drink some water", "Nous buvons de l'eau"),
-    (pb.clause(NEGATION, "present", JE, "want", noun("some", "bread", negated=True)),
+    (grammar.clause(NEGATION, "present", JE, "want", noun("some", "bread", negated=True)),
      "I do not want any bread", "Je ne veux pas de pain"),
-    (pb.clause(NEGATION, "present", JE, "have", noun("a", "computer", negated=True)),
+    (grammar.clause(NEGATION, "present", JE, "have", noun("a", "computer", negated=True)),
      "I do not have a computer", "Je n'ai pas d'ordinateur"),
-    (pb.clause(STATEMENT, "past", JE, "give", noun("a", "egg"), after("to", the("child", plural=True))),
+    (grammar.clause(STATEMENT, "past", JE, "give", noun("a", "egg"), after("to", the("child", plural=True))),
      "I gave an egg to the children", "J'ai donné un œuf aux enfants"),
     # être and avoir
-    (pb.description(STATEMENT, False, the("cat"), "black"), "The cat is black", "Le chat est noir"),
-    (pb.description(STATEMENT, False, ALICE, "tired"), "Alice is tired", "Alice est fatiguée"),
-    (pb.description(QUESTION, True, the("woman", plural=True), "happy"),
+    (grammar.description(STATEMENT, False, the("cat"), "black"), "The cat is black", "Le chat est noir"),
+    (grammar.description(STATEMENT, False, ALICE, "tired"), "Alice is tired", "Alice est fatiguée"),
+    (grammar.description(QUESTION, True, the("woman", plural=True), "happy"),
      "Were the women happy?", "Est-ce que les femmes étaient heureuses ?"),
-    (pb.description(NEGATION, False, ALICE, "hungry"), "Alice is not hungry", "Alice n'a pas faim"),
-    (pb.presentation(NEGATION, Phrase("this", "ce"), pb.ETRE, noun("my", "school")),
+    (grammar.description(NEGATION, False, ALICE, "hungry"), "Alice is not hungry", "Alice n'a pas faim"),
+    (grammar.presentation(NEGATION, Phrase("this", "ce"), ETRE, noun("my", "school")),
      "This is not my school", "Ce n'est pas mon école"),
-    (pb.presentation(STATEMENT, Phrase("this", "ce"), pb.ETRE, noun("a", "apple")),
+    (grammar.presentation(STATEMENT, Phrase("this", "ce"), ETRE, noun("a", "apple")),
      "This is an apple", "C'est une pomme"),
-    (pb.presentation(QUESTION, Phrase("there", "il"), ("y a",) * 5, noun("a", "owl")),
+    (grammar.presentation(QUESTION, Phrase("there", "il"), ("y a",) * 5, noun("a", "owl")),
      "Is there an owl?", "Est-ce qu'il y a un hibou ?"),
 ]  # fmt: skip
 
@@ -238,9 +241,9 @@ def test_sentences_come_out_right(pair, english, french):
     ],
 )
 def test_noun_phrases_come_out_right(phrase, english, french):
-    assert (pb.join_english(phrase.english), pb.join_french(phrase.french)) == (english, french)
+    assert (grammar.join_english(phrase.english), grammar.join_french(phrase.french)) == (english, french)
 
 
 def test_an_unknown_tense_is_refused():
     with pytest.raises(ValueError, match="expected present, past"):
-        pb.clause(STATEMENT, "future", JE, "sing")
+        grammar.clause(STATEMENT, "future", JE, "sing")

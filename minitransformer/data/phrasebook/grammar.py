@@ -1,0 +1,222 @@
+"""The grammar of both languages: words into phrases, phrases into sentences."""
+
+import re
+from dataclasses import dataclass
+
+from .lexicon import (
+    ADJECTIVES,
+    AVAIT,
+    AVOIR,
+    BE,
+    DETERMINERS,
+    ETAIT,
+    ETRE,
+    IL,
+    ILS,
+    JE,
+    MODALS,
+    NEEDS,
+    NOUNS,
+    NOUS,
+    PREPOSITIONS,
+    REFLEXIVE,
+    TU,
+    VERBS,
+    WAS,
+    Verb,
+    french_plural,
+    words,
+)
+
+Pair = tuple[str, str]  # English, French
+
+# --- Words into phrases -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Phrase:
+    english: str
+    french: str
+    person: int = IL
+    feminine: bool = False
+
+
+SUBJECTS = {
+    "I": Phrase("I", "je", JE),
+    "you": Phrase("you", "tu", TU),
+    "he": Phrase("he", "il"),
+    "she": Phrase("she", "elle", feminine=True),
+    "we": Phrase("we", "nous", NOUS),
+    "they": Phrase("they", "ils", ILS),
+    "Paul": Phrase("Paul", "Paul"),
+    "Thomas": Phrase("Thomas", "Thomas"),
+    "Marie": Phrase("Marie", "Marie", feminine=True),
+    "Alice": Phrase("Alice", "Alice", feminine=True),
+}
+PRONOUNS = {
+    "me": Phrase("me", "me", JE),
+    "you": Phrase("you", "te", TU),
+    "him": Phrase("him", "le"),
+    "her": Phrase("her", "la", feminine=True),
+    "us": Phrase("us", "nous", NOUS),
+    "them": Phrase("them", "les", ILS),
+}
+
+VOWEL = r"(?=[aeiouyéêîôœAI]|h(?!ibou|éros))"  # a mute h counts as one: "l'homme", but "le hibou"
+BEFORE_VOWEL = {
+    "je ": "j'", "me ": "m'", "te ": "t'", "se ": "s'", "le ": "l'", "la ": "l'", "ne ": "n'", "de ": "d'",
+    "que ": "qu'", "ce ": "cet ", "ma ": "mon ", "ta ": "ton ", "sa ": "son ",
+}  # fmt: skip
+CONTRACTED = {"à le ": "au ", "à les ": "aux ", "de le ": "du ", "de les ": "des "}
+ELISION = re.compile(rf"\b({'|'.join(BEFORE_VOWEL)}){VOWEL}")
+CONTRACTION = re.compile(rf"\b({'|'.join(CONTRACTED)})")
+
+
+def join_french(*parts: str) -> str:
+    """Words with elision and contraction: je + aime -> j'aime, ma + école -> mon école, à + le -> au. Elision
+    comes first: "de le pain" becomes "du pain", but "de la eau" becomes "de l'eau"."""
+    text = re.sub(r"\bce est\b", "c'est", words(*parts))
+    text = ELISION.sub(lambda match: BEFORE_VOWEL[match[0]], text)
+    return CONTRACTION.sub(lambda match: CONTRACTED[match[0]], text)
+
+
+def join_english(*parts: str) -> str:
+    return re.sub(r"\ba (?=[aeiou])", "an ", words(*parts)).replace("can not", "cannot")
+
+
+def agree(masculine: str, feminine: str, phrase: Phrase) -> str:
+    """The form of an adjective or participle that describes the phrase: assis, assise, assis, assises."""
+    form = feminine if phrase.feminine else masculine
+    return french_plural(form) if phrase.person in (NOUS, ILS) else form
+
+
+def noun_phrase(
+    determiner: str, name: str, adjective: str = "", plural: bool = False, negated: bool = False
+) -> Phrase:
+    """the black cat, le chat noir. As the object of a negated verb, "a" and "some" become `de`."""
+    noun, number = NOUNS[name], ILS if plural else IL
+    english, french = noun.english[plural], noun.french[plural]
+    if adjective:
+        described = ADJECTIVES[adjective]
+        form = agree(described.masculine, described.feminine, Phrase("", "", number, noun.feminine))
+        if described.precedes and re.match(VOWEL, french) and not (plural or noun.feminine):
+            form = described.before_vowel
+        english = f"{adjective} {english}"
+        french = f"{form} {french}" if described.precedes else f"{french} {form}"
+    article = DETERMINERS[determiner][2 if plural else noun.feminine]
+    if negated and determiner in ("a", "some"):
+        article, determiner = "de", determiner.replace("some", "any")
+    if plural:
+        determiner = determiner.replace("this", "these")
+    determiner = determiner.replace("general", "")
+    return Phrase(words(determiner, english), words(article, french), number, noun.feminine)
+
+
+def after(preposition: str, phrase: Phrase) -> Phrase:
+    return Phrase(words(preposition, phrase.english), words(PREPOSITIONS[preposition], phrase.french))
+
+
+# --- Phrases into sentences ---------------------------------------------------------------------------------
+
+STATEMENT, NEGATION, QUESTION = "statement", "negation", "question"
+
+
+def third_person(verb: str) -> str:
+    """look for -> looks for, watch -> watches, study -> studies, have -> has"""
+    verb, *particle = verb.split()
+    if verb == "have":
+        return "has"
+    verb = re.sub(r"(?<=[^aeiou])y$", "ie", verb)
+    return words(verb + ("es" if verb.endswith(("ch", "o")) else "s"), *particle)
+
+
+def ing(verb: str) -> str:
+    """look for -> looking for, chase -> chasing, sit -> sitting"""
+    verb, *particle = verb.split()
+    stem = re.sub(r"^([^aeiou]*[aeiou])([dgmnpt])$", r"\1\2\2", verb)
+    return words(re.sub(r"(?<!e)e$", "", stem) + "ing", *particle)
+
+
+def english_verb(verb: Verb, tense: str, person: int) -> tuple[str, str, str]:
+    """Auxiliary and main verb of questions and negations (does, see), and the statement's verb (sees)."""
+    do, conjugate = ("does", third_person) if person == IL else ("do", str)
+    be = BE[person]
+    match tense:
+        case "present":
+            return do, verb.base, conjugate(verb.base)
+        case "past":
+            return "did", verb.base, verb.past
+        case "progressive":
+            return be, ing(verb.base), f"{be} {ing(verb.base)}"
+        case "going":
+            return be, f"going to {verb.base}", f"{be} going to {verb.base}"
+        case "want":
+            return do, f"want to {verb.base}", f"{conjugate('want')} to {verb.base}"
+        case "can" | "must":
+            return tense, verb.base, f"{tense} {verb.base}"
+    raise ValueError(f"tense: expected present, past, progressive, going, want, can or must, got {tense!r}")
+
+
+def french_verb(verb: Verb, tense: str, subject: Phrase, pronoun: Phrase | None) -> tuple[str, str]:
+    """What "ne ... pas" embraces, and what follows it: "l'ai", "vue". A pronoun stands before its verb, and
+    a participle agrees with the subject (être), or with the object pronoun before it (avoir)."""
+    person = subject.person
+    clitic = REFLEXIVE[person] if verb.auxiliary == "se" else pronoun.french if pronoun else ""
+    if tense in MODALS:
+        return MODALS[tense][person], words(clitic, verb.infinitive)
+    if tense != "past":
+        return words(clitic, verb.present[person]), ""
+    auxiliary, agreeing = (AVOIR, pronoun) if verb.auxiliary == "avoir" else (ETRE, subject)
+    participle = agree(verb.participle, verb.participle + "e", agreeing) if agreeing else verb.participle
+    return words(clitic, auxiliary[person]), participle
+
+
+def sentence(
+    mode: str, subject: Phrase, english: tuple[str, str, str], french: tuple[str, str], *rest: Phrase
+) -> Pair:
+    """A pair with its capitals and question marks. For `english` and `french` see the two functions above."""
+    auxiliary, main, finite = english
+    embraced, tail = french
+    if mode == QUESTION:
+        source = [auxiliary, subject.english, main]
+        target = ["est-ce que", subject.french, embraced, tail]
+    elif mode == NEGATION:
+        source = [subject.english, auxiliary, "not", main]
+        target = [subject.french, "ne", embraced, "pas", tail]
+    else:
+        source = [subject.english, finite]
+        target = [subject.french, embraced, tail]
+    one = join_english(*source, *(phrase.english for phrase in rest))
+    other = join_french(*target, *(phrase.french for phrase in rest))
+    marks = ("?", " ?") if mode == QUESTION else ("", "")
+    return one[0].upper() + one[1:] + marks[0], other[0].upper() + other[1:] + marks[1]
+
+
+def clause(
+    mode: str, tense: str, subject: Phrase, verb: str, *rest: Phrase, pronoun: Phrase | None = None
+) -> Pair:
+    """Subject, verb, object pronoun, and what follows them: nouns, places, times."""
+    english = english_verb(VERBS[verb], tense, subject.person)
+    french = french_verb(VERBS[verb], tense, subject, pronoun)
+    if pronoun:
+        rest = (Phrase(pronoun.english, ""), *rest)
+    return sentence(mode, subject, english, french, *rest)
+
+
+def description(mode: str, past: bool, subject: Phrase, adjective: str, *rest: Phrase) -> Pair:
+    """She is tired, elle est fatiguée. She is hungry, elle a faim."""
+    be = (WAS if past else BE)[subject.person]
+    if adjective in NEEDS:
+        french = (AVAIT if past else AVOIR)[subject.person], NEEDS[adjective]
+    else:
+        described = ADJECTIVES[adjective]
+        form = agree(described.masculine, described.feminine, subject)
+        french = (ETAIT if past else ETRE)[subject.person], form
+    return sentence(mode, subject, (be, adjective, f"{be} {adjective}"), french, *rest)
+
+
+def presentation(mode: str, subject: Phrase, verb: tuple[str, ...], thing: Phrase, *rest: Phrase) -> Pair:
+    """There is a cat, il y a un chat. These are my friends, ce sont mes amis."""
+    be = BE[thing.person]
+    english = be, thing.english, f"{be} {thing.english}"
+    return sentence(mode, subject, english, (verb[thing.person], thing.french), *rest)
