@@ -37,16 +37,31 @@ class MultiHeadAttention(nn.Module):
         is_causal: bool = False,
     ) -> Float[Tensor, "B T D"]:
         """Attend from `query` to itself, or to `memory`; `mask` broadcasts to (B, H, T, S)."""
-        d = self.d_model
-        if memory is None:
-            q, k, v = self._project(query, self.in_proj_weight, self.in_proj_bias)
-        else:
-            (q,) = self._project(query, self.in_proj_weight[:d], self.in_proj_bias[:d])
-            k, v = self._project(memory, self.in_proj_weight[d:], self.in_proj_bias[d:])
+        q, k, v = self._heads(query, memory)
         dropout = self.dropout if self.training else 0.0
         heads = F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal)  # (B, H, T, D / H)
         joined = heads.transpose(1, 2).reshape(*query.shape)
         return self.out_proj(joined)
+
+    def weights(
+        self,
+        query: Float[Tensor, "B T D"],
+        memory: Float[Tensor, "B S D"] | None = None,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Float[Tensor, "B H T S"]:
+        """How much each query attends to each key: what `forward` would give for values that are unit vectors."""
+        q, k, _ = self._heads(query, memory)
+        unit = Tensor(np.eye(k.shape[-2], dtype=k.dtype))
+        return F.scaled_dot_product_attention(q, k, unit, mask, is_causal=is_causal)
+
+    def _heads(self, query: Tensor, memory: Tensor | None) -> list[Tensor]:
+        """Q, K and V of all heads: each (B, H, length, D / H)."""
+        d = self.d_model
+        if memory is None:
+            return self._project(query, self.in_proj_weight, self.in_proj_bias)
+        q = self._project(query, self.in_proj_weight[:d], self.in_proj_bias[:d])
+        return q + self._project(memory, self.in_proj_weight[d:], self.in_proj_bias[d:])
 
     def _project(self, x: Tensor, weight: Tensor, bias: Tensor) -> list[Tensor]:
         """x Wᵀ + b for each of the stacked matrices, split into heads: each (B, H, T, D / H)."""

@@ -1,0 +1,63 @@
+"""What a trained translator looks at while it writes each word: its cross-attention, as a picture.
+
+    python demos/alignment.py runs/phrasebook "The cat sat on the mat" -o alignment.png
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+from matplotlib.figure import Figure
+from minigrad import no_grad
+
+from minitransformer import generate
+from minitransformer.training.run import Run
+
+
+@no_grad()
+def alignment(run: Run, sentence: str) -> tuple[list[str], list[str], np.ndarray]:
+    """Source tokens, target tokens, and the last decoder layer's weights, averaged over heads (target x source)."""
+    tokenizer, model = run.tokenizer, run.model
+    source = [*tokenizer.encode(sentence), tokenizer.end_id]
+    (target,) = generate(model, [source], max_new_tokens=64)
+    seen = []
+    layer = model.decoder.layers[-1].cross_attention
+    remove = layer.register_forward_hook(lambda module, inputs, output: seen.append(module.weights(*inputs)))
+    model(np.array([source]), np.array([[tokenizer.start_id, *target]]))
+    remove()
+    names = [tokenizer.id_to_token[i].strip() for i in source], [tokenizer.id_to_token[i].strip() for i in [*target, tokenizer.end_id]]
+    return *names, seen[0].numpy()[0].mean(0)
+
+
+def draw(source: list[str], target: list[str], weights: np.ndarray, path: Path) -> None:
+    """A heat map: one row a word that was written, one column a word that was read."""
+    figure = Figure(figsize=(1.6 + 0.62 * len(source), 1.2 + 0.42 * len(target)), layout="constrained")
+    axes = figure.subplots()
+    axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    axes.set_xticks(range(len(source)), source)
+    axes.set_yticks(range(len(target)), target)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    for (row, column), weight in np.ndenumerate(weights):
+        if weight >= 0.1:
+            axes.text(column, row, f"{weight:.2f}", ha="center", va="center", fontsize=8, color="white" if weight > 0.5 else "black")
+    axes.set_xlabel("attends to")
+    axes.set_ylabel("while writing")
+    figure.savefig(path, dpi=130)
+
+
+def main(
+    run: tyro.conf.Positional[Path],
+    sentence: tyro.conf.Positional[str],
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("alignment.png"),
+) -> None:
+    """Draw what a run attends to while it translates a sentence."""
+    draw(*alignment(Run(run), sentence), output)
+    print(output)
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

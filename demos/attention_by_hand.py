@@ -1,0 +1,58 @@
+"""Every number of one attention layer, for "I love you": embeddings, positions, Q K V, scores, softmax, output.
+
+    python demos/attention_by_hand.py
+
+The vectors are small enough to follow with a pencil: three tokens of four numbers, one head.
+"""
+
+import minigrad as mg
+import numpy as np
+from minigrad.nn import functional as F
+from rich.console import Console
+from rich.table import Table
+
+from minitransformer.embeddings import positional_encoding
+
+TOKENS = ["I", "love", "you"]
+EMBEDDING = [[0.2, 0.5, 0.1, 0.8], [0.9, 0.1, 0.7, 0.3], [0.3, 0.8, 0.2, 0.6]]
+W_Q = np.eye(4)
+W_K = np.eye(4)[[1, 0, 3, 2]]  # exchanges neighbours
+W_V = np.kron(np.eye(2), np.full((2, 2), 0.5))  # averages neighbours
+
+console = Console()
+
+
+def show(title, matrix, columns=None):
+    console.print(f"\n{title}")
+    table = Table(show_header=columns is not None)
+    table.add_column("")
+    for name in columns or range(len(matrix[0])):
+        table.add_column(str(name), justify="right")
+    for token, row in zip(TOKENS, np.asarray(matrix), strict=True):
+        table.add_row(token, *(f"{value:.3f}" for value in row))
+    console.print(table)
+
+
+def main():
+    embedding = mg.tensor(np.array(EMBEDDING), requires_grad=True)
+    x = embedding + mg.tensor(positional_encoding(3, 4, np.float64))
+    show("x = embedding + positional encoding", x)
+    q, k, v = (x @ mg.tensor(w) for w in (W_Q, W_K, W_V))
+    show("Q = x W_Q", q)
+    show("K = x W_K", k)
+    show("V = x W_V", v)
+    scores = q @ k.mT / 2  # sqrt(d_k) = 2
+    show("Q Kᵀ / sqrt(d_k): how well each token (row) agrees with each (column)", scores, TOKENS)
+    weights = F.softmax(scores)
+    show("softmax of each row: how much each token takes from each", weights, TOKENS)
+    output = weights @ v
+    show("weights V: each token, in the context of all", output)
+
+    kernel = F.scaled_dot_product_attention(q, k, v)
+    console.print(f"the fused kernel differs by at most {(kernel - output).abs().max().item():.1e}")
+    output.sum().backward()
+    show("and backward: d sum(output) / d embedding", embedding.grad)
+
+
+if __name__ == "__main__":
+    main()
