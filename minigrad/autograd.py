@@ -250,9 +250,7 @@ class _Pending:
             sums[edge] = before + r
 
     def take(self, node: Node) -> Any:
-        """The gradient of the node's output (a list where it has several), removed; None if none arrived."""
-        if type(node.shape) is not list:
-            return self.sums.pop(node, None)
+        """The gradients of all of a node's outputs, removed, as a list; None if none arrived."""
         parts: list[Any] = [None] * len(node.shape)
         for edge in [e for e in self.sums if type(e) is Output and e.node is node]:
             parts[edge.index] = run_hooks(edge, self.sums.pop(edge))
@@ -307,13 +305,14 @@ def propagate(
     pending = _Pending(raw=not create_graph)
     for edge, g in seeds:
         pending.add(edge, g, upstream=g)
+    add, sums = pending.add, pending.sums
     order = _order([maker(edge) for edge, _ in seeds if type(edge) in (Node, Output)])
     goal = None if wanted is None else _Goal(order, wanted)
     results: dict[Any, Any] = {}
     rebuilt: dict[Any, Tensor] = {}
     while order:
         node = order.pop()
-        g = pending.take(node)
+        g = sums.pop(node, None) if type(node.shape) is tuple else pending.take(node)
         if g is None:
             continue
         if node.hooks:
@@ -336,19 +335,19 @@ def propagate(
             _check_versions(node, create_graph)
         if create_graph:
             for edge, r in replay(node, g, needs, rebuilt):
-                pending.add(edge, r, upstream=g)
+                add(edge, r, upstream=g)
         elif type(gradients) is tuple:
             for edge, gradient in zip(node.edges, gradients):  # noqa: B905 (of one length, see Op)
                 if gradient is not None:
-                    pending.add(edge, gradient(g), g)
+                    add(edge, gradient(g), g)
         else:
             for edge, r, needed in zip(node.edges, gradients(g, needs), needs, strict=True):
                 if needed and r is not None:
-                    pending.add(edge, r, r if type(g) is list else g)
+                    add(edge, r, r if type(g) is list else g)
         if not retain_graph:
             node.gradients = None
             node.edges = []
-    for edge, g in pending.sums.items():
+    for edge, g in sums.items():
         if type(edge) not in (Node, Output) and (goal is None or edge in goal.wanted):
             results[edge] = run_hooks(edge, g)
             if results[edge] is not g:

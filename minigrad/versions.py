@@ -8,7 +8,6 @@ is as it was.
 from __future__ import annotations
 
 import itertools
-import os
 import sys
 import weakref
 from collections.abc import Callable
@@ -19,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from .tensor import Tensor
 
-LIBRARY = str(Path(__file__).parent) + os.sep  # frames in here are ours, not the user's
+LIBRARY = frozenset(str(path) for path in Path(__file__).parent.rglob("*.py"))  # frames in here are ours, not the user's
 
 
 def caller() -> tuple[CodeType, int]:
     """The nearest place outside minigrad, as (code, instruction): cheap to take, resolved by `where`."""
     frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith(LIBRARY) and frame.f_back is not None:
+    while frame.f_code.co_filename in LIBRARY and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
 

@@ -212,11 +212,12 @@ def _callable(op: Op, face: Callable) -> Callable:
         node.number, node.clock, node.cell, node.hooks = next(creation), clock.time, None, None
         node.output = new_ref(out)
         frame = get_frame(1)
-        while frame.f_code.co_filename.startswith(LIBRARY) and frame.f_back is not None:
+        while frame.f_code.co_filename in LIBRARY and frame.f_back is not None:
             frame = frame.f_back
         node.source = (frame.f_code, frame.f_lasti)
         node.edges, node.needs = edges, needs
-        node.gradients = _needed(op, gradients, needs)
+        all_needed = type(gradients) is tuple and len(gradients) == len(needs) and False not in needs
+        node.gradients = gradients if all_needed else _needed(op, gradients, needs)
         if view:
             _share(inputs[0], out)
         return out
