@@ -1,4 +1,4 @@
-"""Check a derivative against finite differences, (f(x + eps) - f(x - eps)) / (2 eps), an element at a time."""
+"""Check a derivative against finite differences, (f(x + eps) - f(x - eps)) / 2 eps, an element at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import autograd
-from .errors import MinigradError
+from .errors import DtypeError, MinigradError, OptionError
 from .tensor import Tensor
 
 
@@ -19,7 +19,7 @@ class GradcheckError(MinigradError, AssertionError):
 
 @dataclass(frozen=True)
 class GradcheckReport:
-    """What was compared: `worst_error` is the largest |analytic - numeric| - rtol |numeric|, which must not exceed atol."""
+    """What was compared; `worst_error`, the largest |analytic - numeric| - rtol |numeric|, at most atol."""
 
     elements: int
     worst_error: float
@@ -32,8 +32,8 @@ class GradcheckReport:
     def __str__(self) -> str:
         verdict = "agrees with" if self.passed else "contradicts"
         return (
-            f"the gradient {verdict} finite differences in {self.elements} elements; the worst is input {self.input} at "
-            f"{list(self.index)}: analytic {self.analytic:.10g}, numeric {self.numeric:.10g}"
+            f"the gradient {verdict} finite differences in {self.elements} elements; the worst is input "
+            f"{self.input} at {list(self.index)}: analytic {self.analytic:.10g}, numeric {self.numeric:.10g}"
         )
 
 
@@ -46,22 +46,18 @@ def gradcheck(
     order: int = 1,
     raise_exception: bool = True,
 ) -> GradcheckReport:
-    """Compare the gradient of a fixed random weighting of `fn`'s outputs with central differences, element by element.
+    """Compare the gradient of a fixed random weighting of `fn`'s outputs with central differences.
 
-    Inputs that require a gradient are float64. `order=2` checks the gradient of the gradient. The inputs' data are as
-    before when it returns. Raises GradcheckError where they differ, or returns the report without `raise_exception`.
+    Inputs that require a gradient are float64, and are left as they are. `order=2` checks the gradient of the
+    gradient. Raises GradcheckError where they differ, or returns the report without `raise_exception`.
     """
     inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     checked = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
     if not checked:
-        raise ValueError(
-            "gradcheck needs an input that requires a gradient.\nPass requires_grad=True for one."
-        )
+        raise OptionError("no input requires a gradient.\nPass requires_grad=True for one.")
     for i in checked:
         if inputs[i].dtype != np.float64:
-            raise ValueError(
-                f"input {i} is {inputs[i].dtype}; finite differences of eps={eps} need float64.\nConvert it with .to('float64')."
-            )
+            raise DtypeError(f"input {i} is {inputs[i].dtype}, too coarse for this.\nUse float64.")
     function = fn if order == 1 else _gradient_of(fn, checked)
 
     def value(arguments: Sequence[Any]) -> Tensor:
@@ -115,13 +111,8 @@ def _weighted(outputs: Tensor | Sequence[Tensor]) -> Tensor:
     """sum(output * fixed random numbers), which every output element moves by an amount of its own."""
     rng = np.random.default_rng(0)
     outs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    terms = [
-        (out * Tensor(rng.uniform(0.5, 1.5, out.shape))).sum() for out in outs if out.is_floating_point()
-    ]  # type: ignore[operator]
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total
+    weigh = lambda out: (out * Tensor(rng.uniform(0.5, 1.5, out.shape))).sum()
+    return sum((weigh(out) for out in outs if out.is_floating_point()), start=Tensor(np.zeros(())))
 
 
 def _gradient_of(fn: Callable, checked: list[int]) -> Callable[..., list[Tensor]]:

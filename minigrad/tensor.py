@@ -97,7 +97,7 @@ class Tensor:
     def __iter__(self) -> Iterator[Tensor]:
         if not self.data.ndim:
             raise DtypeError("a 0-d tensor cannot be walked over.\nUse .item() for its number.")
-        return (self[i] for i in range(len(self.data)))  # type: ignore[index]
+        return (self[i] for i in range(len(self.data)))
 
     __hash__ = object.__hash__
 
@@ -194,7 +194,7 @@ class Tensor:
     def accumulate_grad(self, g: Any, owned: bool) -> None:
         """Add `g`, an array (kept without a copy only if `owned`) or a Tensor with a graph, to `.grad`."""
         if isinstance(g, Tensor):
-            self.grad = g if self.grad is None else self.grad + g  # type: ignore[operator]
+            self.grad = g if self.grad is None else self.grad + g
         elif self.grad is None:
             self.grad = Tensor(g if owned else np.array(g))
         elif not self.grad.requires_grad:
@@ -254,7 +254,7 @@ class Tensor:
     __iadd__, __isub__, __imul__, __itruediv__ = add_, sub_, mul_, div_
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._write("item assignment", lambda x: self.data.__setitem__(_array_index(index), x), value)
+        self._write("item assignment", lambda x: self.data.__setitem__(array_index(index), x), value)
 
     def _write(self, name: str, change: Callable[[Any], Any], value: Any) -> Tensor:
         """Change this tensor's memory by `value`, unless a graph would miss it."""
@@ -289,10 +289,10 @@ def _array(value: Any) -> Any:
     return value.data if isinstance(value, Tensor) else value
 
 
-def _array_index(index: Any) -> Any:
+def array_index(index: Any) -> Any:
     """An index with arrays where the user wrote tensors and lists."""
     if isinstance(index, tuple):
-        return tuple(_array_index(i) for i in index)
+        return tuple(array_index(i) for i in index)
     if isinstance(index, list):
         return np.asarray(index, dtype=None if index else np.int64)
     return _array(index)

@@ -5,6 +5,7 @@ from .layers import GELU, CrossEntropyLoss, Dropout, Embedding, LayerNorm, Linea
 from .module import Module, ModuleList, Parameter, Sequential
 
 __all__ = [
-    "GELU", "CrossEntropyLoss", "Dropout", "Embedding", "LayerNorm", "Linear", "Module", "ModuleList", "Parameter", "ReLU",
+    "GELU", "CrossEntropyLoss", "Dropout", "Embedding", "LayerNorm", "Linear", "Module", "ModuleList",
+    "Parameter", "ReLU",
     "Sequential", "Tanh", "functional", "init",
 ]  # fmt: skip

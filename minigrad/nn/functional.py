@@ -19,7 +19,8 @@ from ..ops.losses import mse_loss
 from ..tensor import Tensor, as_tensor
 
 __all__ = [
-    "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear", "log_softmax", "mse_loss", "one_hot",
+    "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear", "log_softmax", "mse_loss",
+    "one_hot",
     "relu", "scaled_dot_product_attention", "sigmoid", "silu", "softmax", "tanh",
 ]  # fmt: skip
 
@@ -72,7 +73,7 @@ def layer_norm(
     ):
         given = [None if p is None else tuple(p.shape) for p in (weight, bias)]
         raise ShapeError(
-            f"layer_norm over {shape} of an input of shape {input.shape}, with weight and bias of shapes {given}.\n"
+            f"layer_norm over {shape} of shape {input.shape}, with weight and bias of shapes {given}.\n"
             f"The input's last axes, the weight and the bias must have that shape."
         )
     return _normalization.layer_norm(input, weight, bias, shape, eps)
@@ -96,13 +97,13 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query keyᵀ / sqrt(d_k)) value: (..., T, D), (..., S, D), (..., S, Dv) -> (..., T, Dv).
 
-    A boolean `attn_mask` (broadcast to (..., T, S)) is True where a query may attend; one of floats is added to
-    the scores. A query that may attend to nothing gives zeros. ("Attention Is All You Need", equation 1.)
+    A boolean `attn_mask` (broadcast to (..., T, S)) is True where a query may attend; one of floats is added
+    to the scores. A query that may attend to nothing gives zeros. ("Attention Is All You Need", equation 1.)
     """
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
         raise ShapeError(
-            f"attention of query {query.shape}, key {key.shape}, value {value.shape}: query and key must agree in "
-            f"their last axis, key and value in the one before.\nCheck the heads' split and the arguments' order."
+            f"attention of query {query.shape}, key {key.shape}, value {value.shape}.\n"
+            f"Query and key must agree in their last axis, key and value in the one before."
         )
     mask = None if attn_mask is None else as_tensor(attn_mask)
     if mask is not None and mask.is_floating_point():
@@ -124,7 +125,7 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """The mean of -log softmax(input)[target]: input (N, V), (V,) or (N, V, d1, ...), target without the V axis.
+    """The mean of -log softmax(input)[target], for input (N, V), (V,) or (N, V, d1, ...), target without V.
 
     Targets equal to `ignore_index` count nothing. `label_smoothing` e: the target is (1 - e) one-hot + e / V.
     """
@@ -134,8 +135,8 @@ def cross_entropy(
     expected = input.shape[:1] + input.shape[2:] if input.ndim > 1 else ()
     if target.shape != expected or target.is_floating_point():
         raise (DtypeError if target.is_floating_point() else ShapeError)(
-            f"cross_entropy of input {input.shape} takes whole numbers of shape {expected}, got {target.dtype} "
-            f"{target.shape}.\nThe classes are axis 1 of the input; a target is the number of one."
+            f"cross_entropy of input {input.shape} takes whole numbers of shape {expected}, got "
+            f"{target.dtype} {target.shape}.\nThe classes are axis 1 of the input; a target is one's number."
         )
     if input.ndim > 2:  # (N, V, d1, ...) -> (N, d1, ..., V)
         input = permute(input, 0, *range(2, input.ndim), 1)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import as_dtype
 from ..autograd import Handle, no_grad
+from ..devices import as_dtype
 from ..errors import DtypeError, ShapeError, StateError
 from ..tensor import Tensor, zeros_like
 
@@ -155,15 +155,16 @@ class Module:
         missing, unknown = sorted(own.keys() - state_dict.keys()), sorted(state_dict.keys() - own.keys())
         if strict and (missing or unknown):
             raise StateError(
-                f"the state does not fit {type(self).__name__}: missing {missing or 'none'}, unknown {unknown or 'none'}.\n"
-                f"Load the state of the same model, or pass strict=False."
+                f"the state does not fit {type(self).__name__}: missing {missing or 'none'}, "
+                f"unknown {unknown or 'none'}.\nLoad the state of the same model, or pass strict=False."
             )
         values = {name: np.asarray(state_dict[name]) for name in own if name in state_dict}
         for name, value in values.items():
-            if value.shape != own[name].shape or not np.can_cast(value.dtype, own[name].dtype, "same_kind"):
+            mine = own[name]
+            if value.shape != mine.shape or not np.can_cast(value.dtype, mine.dtype, "same_kind"):
                 raise ShapeError(
-                    f"{name} is {own[name].dtype}{list(own[name].shape)} in the model, {value.dtype}{list(value.shape)} "
-                    f"in the state.\nLoad the state of the same model."
+                    f"{name} is {mine.dtype}{list(mine.shape)} in the model, "
+                    f"{value.dtype}{list(value.shape)} in the state.\nLoad the state of the same model."
                 )
         with no_grad():
             for name, value in values.items():

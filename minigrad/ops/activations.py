@@ -53,8 +53,8 @@ def gelu(x, /, approximate="none"):
 def dropout(x, /, p, key):
     """x with each element zeroed with probability p and the others divided by 1 - p (Srivastava et al. 2014).
 
-    p is drawn as the nearest multiple of 2**-16, and the division is by what was drawn, so that the expectation
-    is x.
+    p is drawn as the nearest multiple of 2**-16, and the division is by what was drawn, so that the
+    expectation is x.
     """
     kept = 1 - random.drop_threshold(p) / 65536
     return x * Tensor(random.keep_mask(key, x.shape, p)) * (1 / kept if kept else 0.0)

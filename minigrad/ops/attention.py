@@ -13,10 +13,10 @@ from .record import composite
 
 @composite(promotes=(0, 1, 2))
 def scaled_dot_product_attention(q, k, v, mask, /, is_causal, scale, dropout_p, key):
-    """softmax(scale Q Kᵀ) V, over the keys that `mask` allows; a query that may attend to nothing gives zeros.
+    """softmax(scale Q Kᵀ) V, over the keys that `mask` allows; a query that may see nothing gives zeros.
 
-    q (..., T, D), k (..., S, D), v (..., S, Dv); mask broadcasts to (..., T, S): boolean (True = may attend), or
-    numbers that are added to the scores; None allows all.
+    q (..., T, D), k (..., S, D), v (..., S, Dv); mask broadcasts to (..., T, S): boolean (True = may attend),
+    or numbers that are added to the scores; None allows all.
     """
     scores = q @ k.transpose(-1, -2) * scale
     allowed = Tensor(np.tri(q.shape[-2], k.shape[-2], dtype=bool)) if is_causal else None

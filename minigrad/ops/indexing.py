@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import DtypeError, RangeError, ShapeError
-from ..tensor import Tensor, _array_index
+from ..tensor import Tensor, array_index
 from .axes import axis_of
 from .namespace import namespace
 from .record import accepts_axis, composite, differentiable
@@ -23,7 +23,7 @@ def getitem(x, /, index):
 
 def index(x, index):
     """x[index], where indices may be tensors, arrays and lists."""
-    return getitem(x, _own(_array_index(index)))
+    return getitem(x, _own(array_index(index)))
 
 
 def _own(index):
@@ -65,7 +65,7 @@ def index_select(x, dim, index):
 
 def whole_numbers(name, ids, count, ignored=None):
     """`ids` as an array of our own, each from 0 to before `count`, or equal to `ignored`."""
-    array = np.array(_array_index(ids))
+    array = np.array(array_index(ids))
     if array.dtype.kind not in "iu":
         raise DtypeError(f"{name} takes whole numbers, got {array.dtype}.\nConvert them with .to('int64').")
     wrong = (array < 0) | (array >= count)
@@ -73,7 +73,8 @@ def whole_numbers(name, ids, count, ignored=None):
         wrong &= array != ignored
     if wrong.any():
         raise RangeError(
-            f"{name}: {array[wrong].flat[0]} is none of the {count} there are.\nThey count from 0 to {count - 1}."
+            f"{name}: {array[wrong].flat[0]} is none of the {count} there are.\n"
+            f"They count from 0 to {count - 1}."
         )
     return array
 
@@ -91,7 +92,7 @@ def masked_fill(x, mask, /, value):
 
 def one_hot(index, num_classes=-1):
     """A row of zeros with a 1 at `index`, for each: int64 (..., num_classes), by default the largest + 1."""
-    places = np.asarray(_array_index(index))
+    places = np.asarray(array_index(index))
     if num_classes == -1:
         num_classes = int(places.max()) + 1
     places = whole_numbers("one_hot", places, num_classes)

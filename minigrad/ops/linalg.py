@@ -8,7 +8,7 @@ from .record import composite, differentiable
 
 @differentiable
 def matmul(x, y, /):
-    """The matrix product over the last two axes, batches broadcast; a vector is a row (left) or a column (right).
+    """The matrix product over the last two axes, batches broadcast; vectors are a row and a column.
 
     With C = A B: dA = G Bᵀ, dB = Aᵀ G.
     """
@@ -43,7 +43,7 @@ def _check(x, y):
     if x[-1] != y[-min(2, len(y))]:
         raise ShapeError(
             f"matmul of shapes {x} and {y}: rows of {x[-1]} by columns of {y[-min(2, len(y))]}.\n"
-            f"The last axis of the first must be as long as the second last of the second; transpose one (.mT)."
+            f"The first's last axis must be as long as the second's last but one; transpose one (.mT)."
         )
 
 

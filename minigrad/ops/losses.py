@@ -10,10 +10,10 @@ from .record import composite
 
 @composite(promotes=False)
 def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
-    """-sum over classes of q log softmax(logits), q = (1 - e) onehot(target) + e / V (Szegedy et al. 2015, 7).
+    """-sum of q log softmax(logits) over classes, q = (1 - e) onehot(target) + e / V (Szegedy et al. 2015).
 
-    logits (N, V), target (N,) of whole numbers; rows whose target is `ignore_index` count nothing. "mean" divides
-    by the number of rows that count.
+    logits (N, V), target (N,) of whole numbers; rows whose target is `ignore_index` count nothing. "mean"
+    divides by the number of rows that count.
     """
     valid = target != ignore_index
     log_p = log_softmax(logits, -1)

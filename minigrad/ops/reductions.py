@@ -169,7 +169,7 @@ def logsumexp(x, /, dim, keepdim=False):
 
 @differentiable
 def cumsum(x, /, dim):
-    """The sum of all elements up to each, of integers in int64; the gradient is the sum of all from each on."""
+    """The sum of all elements up to each (int64 of integers); the gradient is the sum of all from each on."""
     xp, dim = namespace(x), axis_of(dim, x.ndim)
     if x.dtype.kind in "bui":
         x = x.astype("int64")

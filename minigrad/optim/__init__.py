@@ -6,6 +6,7 @@ from .lr_scheduler import cosine_schedule, inverse_sqrt_schedule, paper_schedule
 from .optimizer import SGD, Adam, AdamW, Optimizer
 
 __all__ = [
-    "SGD", "Adam", "AdamW", "Optimizer", "clip_grad_norm_", "cosine_schedule", "inverse_sqrt_schedule", "lr_scheduler",
+    "SGD", "Adam", "AdamW", "Optimizer", "clip_grad_norm_", "cosine_schedule", "inverse_sqrt_schedule",
+    "lr_scheduler",
     "paper_schedule",
 ]  # fmt: skip

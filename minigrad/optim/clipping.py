@@ -18,7 +18,7 @@ def clip_grad_norm_(
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
 ) -> float:
-    """Scale all gradients, in place, so that their norm taken together is at most `max_norm`; give the norm before.
+    """Scale all gradients, in place, so that their norm together is at most `max_norm`; give the norm before.
 
     As PyTorch's, the factor is max_norm / (norm + 1e-6), where that is below 1. `norm_type` is 2 or inf.
     """
@@ -32,7 +32,8 @@ def clip_grad_norm_(
         raise OptionError(f"norm_type is 2 or inf, got {norm_type}.\nChoose one of them.")
     if error_if_nonfinite and not math.isfinite(norm):
         raise NonFiniteError(
-            f"the gradients' norm is {norm}.\nLook for the first module with a NaN, or lower the learning rate."
+            f"the gradients' norm is {norm}.\n"
+            f"Look for the first module with a NaN, or lower the learning rate."
         )
     factor = max_norm / (norm + 1e-6)
     if factor < 1:

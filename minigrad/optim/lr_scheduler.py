@@ -19,7 +19,7 @@ def paper_schedule(step: int, d_model: int, warmup_steps: int, factor: float = 1
 
 
 def inverse_sqrt_schedule(step: int, lr: float, warmup_steps: int) -> float:
-    """The paper's schedule named by its peak: `lr` at step `warmup_steps`, linear before, step**-0.5 after."""
+    """The paper's schedule by its peak: `lr` at step `warmup_steps`, linear before, as step**-0.5 after."""
     step = max(step, 1)
     return lr * min(step / warmup_steps, math.sqrt(warmup_steps / step)) if warmup_steps else lr * step**-0.5
 
@@ -67,7 +67,7 @@ class Schedule:
 
 
 class LambdaLR(Schedule):
-    """Each group's learning rate is its first one times `lr_lambda(number of step() calls)`; or a function a group."""
+    """Each group's learning rate is its first one times `lr_lambda(number of step() calls)`."""
 
     def __init__(
         self,

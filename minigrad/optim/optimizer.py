@@ -92,7 +92,7 @@ class Optimizer:
             p = parameters[int(i)] if int(i) < len(parameters) else None
             if p is None or np.shape(value) not in (p.shape, ()):
                 raise StateError(
-                    f"optimizer state {key} of shape {np.shape(value)} does not fit these {len(parameters)} parameters.\n"
+                    f"optimizer state {key} of shape {np.shape(value)} does not fit these parameters.\n"
                     f"Load the state of the same model."
                 )
             loaded.setdefault(p, {})[name] = np.array(value, order="C")
@@ -144,9 +144,10 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g**2, p -= lr m' / (sqrt(v') + eps), m' and v' without their bias to 0.
+    """m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g**2, p -= lr m' / (sqrt(v') + eps).
 
-    Kingma and Ba 2015, algorithm 1. `weight_decay` here is added to the gradient; AdamW's is not.
+    m' and v' are m and v without their bias to 0 (Kingma and Ba 2015, algorithm 1).
+    `weight_decay` here is added to the gradient; AdamW's is not.
     """
 
     decoupled = False

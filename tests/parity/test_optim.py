@@ -3,9 +3,10 @@
 import copy
 import math
 
-import minigrad as mg
 import numpy as np
 import pytest
+
+import minigrad as mg
 from minigrad import nn, optim
 
 torch = pytest.importorskip("torch")
