@@ -234,7 +234,7 @@ class Tensor:
         return self._write("fill_", self.data.fill, value)
 
     def zero_(self) -> Tensor:
-        return self.fill_(0)
+        return self._write("zero_", self.data.fill, 0)
 
     def add_(self, other: Any, alpha: float = 1) -> Tensor:
         return self._write(

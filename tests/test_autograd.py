@@ -1,0 +1,539 @@
+"""The tape: what backward() adds where, what it keeps and frees, and what it refuses."""
+
+import weakref
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import autograd, nn, optim
+from minigrad.errors import GraphError, OptionError, ShapeError
+
+
+def leaf(*data, shape=None):
+    return mg.tensor(np.array(data, dtype=np.float64).reshape(shape or len(data)), requires_grad=True)
+
+
+def equal(x, expected, rtol=1e-12):
+    np.testing.assert_allclose(np.asarray(x), expected, rtol=rtol)
+
+
+# ---------------------------------------------------------------- accumulation
+
+
+def test_a_second_backward_adds_to_the_gradient():
+    x = leaf(1, 2)
+    (x * 3).sum().backward()
+    (x * x).sum().backward()
+    equal(x.grad, [5, 7])
+
+
+def test_a_fan_out_adds_the_gradients_of_all_uses():
+    x = leaf(1, 2)
+    y = x * 2
+    (y * y + y.exp() + y).sum().backward()
+    equal(x.grad, 2 * (2 * y.data + np.exp(y.data) + 1))
+
+
+def test_gradients_that_begin_as_one_array_do_not_become_one():
+    x, y = leaf(1, 2), leaf(3, 4)
+    s = x + y
+    (s.sum() + (x * 10).sum()).backward()
+    equal(x.grad, [11, 11])
+    equal(y.grad, [1, 1])
+    x.grad.zero_()
+    equal(y.grad, [1, 1])
+
+
+def test_the_gradient_given_to_backward_stays_the_callers():
+    x, g = leaf(1, 2), np.array([1.0, 1.0])
+    (x + 0).backward(g)
+    (x + 0).backward(g)
+    equal(x.grad, [2, 2])
+    equal(g, [1, 1])
+
+
+def test_what_grad_returns_is_the_callers():
+    x = leaf(1, 2)
+    y = x + 1
+    dy, dx = autograd.grad(y.sum(), [y, x])
+    dx.zero_()
+    equal(dy, [1, 1])
+
+
+def test_an_accumulating_gradient_is_not_changed_under_a_graph_that_uses_it():
+    x, w = leaf(1, 2), leaf(5, 5)
+    (x * x).sum().backward()
+    loss = (w * x.grad).sum()
+    x.sum().backward()
+    with pytest.raises(GraphError, match="multiply"):
+        loss.backward()
+
+
+def test_a_broadcast_operands_gradient_is_summed():
+    x, y, z = leaf(1, 2), leaf(3, shape=(1, 1)), leaf(4, shape=())
+    (x * y * z).backward(np.ones((1, 2)))
+    equal(x.grad, [12, 12])
+    equal(y.grad, [[12]])
+    equal(z.grad, 9)
+
+
+# ---------------------------------------------------------------- freeing
+
+
+def test_a_second_backward_through_a_graph_names_the_op_and_the_line():
+    x = leaf(1, 2)
+    y = x.exp().sum()
+    y.backward()
+    with pytest.raises(
+        GraphError, match=r"sum \(recorded at .*test_autograd\.py:\d+\)[\s\S]*retain_graph=True"
+    ):
+        y.backward()
+
+
+def test_a_retained_graph_can_be_walked_again():
+    x = leaf(1, 2)
+    y = x.exp().sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    equal(x.grad, 2 * np.exp([1, 2]))
+
+
+def test_backward_lets_each_array_go_as_it_passes():
+    x = leaf(1, 2)
+    y = x.exp()
+    loss = (y * y).sum()
+    array = weakref.ref(y.data)
+    del y
+    assert array() is not None
+    loss.backward()
+    assert array() is None
+
+
+def test_a_graph_that_is_dropped_frees_its_arrays():
+    x = leaf(1, 2)
+    y = x.exp()
+    array = weakref.ref(y.data)
+    y = y.sum()
+    del y
+    assert array() is None
+
+
+def test_a_node_keeps_only_what_its_gradient_needs():
+    x = leaf(1, 2)
+    y = x * 2
+    array = weakref.ref(y.data)
+    z = y + 1
+    del y
+    assert array() is None
+    z.sum().backward()
+    equal(x.grad, [2, 2])
+
+
+# ---------------------------------------------------------------- grad()
+
+
+def test_grad_leaves_every_grad_alone():
+    x = leaf(1, 2)
+    (g,) = autograd.grad((x * x).sum(), x)
+    equal(g, [2, 4])
+    assert x.grad is None
+
+
+def test_grad_with_respect_to_intermediates():
+    x = leaf(1, 2)
+    y = x * 2
+    z = y * y
+    dz, dy, dx = autograd.grad(z.sum(), [z, y, x])
+    equal(dz, [1, 1])
+    equal(dy, 2 * y.data)
+    equal(dx, 4 * y.data)
+
+
+def test_grad_does_not_walk_beyond_what_is_asked():
+    x = leaf(1, 2)
+    y = x.exp()
+    autograd.grad((y * y).sum(), y)
+    y.sum().backward()  # exp was neither run nor freed
+    equal(x.grad, y.data)
+
+
+def test_grad_computes_nothing_for_what_is_not_asked():
+    calls = []
+    x, w = leaf(1, 2), leaf(3, 4)
+    w.register_hook(calls.append)
+    autograd.grad((x * w).sum(), x)
+    assert calls == []
+    assert w.grad is None
+
+
+def test_an_unused_input_is_refused_or_none():
+    x, y = leaf(1), leaf(2)
+    with pytest.raises(GraphError, match="not used"):
+        autograd.grad((x * 2).sum(), [x, y])
+    assert autograd.grad((x * 2).sum(), [x, y], allow_unused=True)[1] is None
+
+
+def test_an_input_without_requires_grad_is_refused():
+    x = leaf(1)
+    with pytest.raises(GraphError, match="does not require a gradient"):
+        autograd.grad((x * 2).sum(), mg.zeros(1))
+
+
+def test_several_outputs_with_weights_of_their_own():
+    x = leaf(1, 2)
+    y, z = x * 2, x * x
+    (g,) = autograd.grad([y, z], x, [np.array([1.0, 0.0]), mg.tensor([0.0, 1.0])])
+    equal(g, [2, 4])
+    with pytest.raises(OptionError, match="grad_outputs"):
+        autograd.grad([x * 2, x * x], x, [None])
+
+
+def test_a_single_outputs_weights_may_be_an_array():
+    x = leaf(1, 2)
+    equal(autograd.grad(x * x, x, np.array([1.0, 10.0]))[0], [2, 40])
+
+
+def test_a_gradient_of_the_wrong_shape_is_refused():
+    x = leaf(1, 2)
+    with pytest.raises(ShapeError, match=r"\(3,\)[\s\S]*\(2,\)"):
+        (x * x).backward(np.ones(3))
+
+
+# ---------------------------------------------------------------- recording or not
+
+
+def test_nothing_is_recorded_under_no_grad():
+    x = leaf(1, 2)
+    with mg.no_grad():
+        y = x * 2
+        with mg.enable_grad():
+            z = x * 2
+    assert not y.requires_grad
+    assert y.is_leaf
+    assert z.requires_grad
+    assert mg.is_grad_enabled()
+
+
+def test_no_grad_ends_with_an_exception_and_decorates():
+    @mg.no_grad()
+    def fails(x):
+        assert not (x * 2).requires_grad
+        raise ValueError
+
+    with pytest.raises(ValueError, match="^$"):
+        fails(leaf(1))
+    assert mg.is_grad_enabled()
+
+
+def test_detach_shares_memory_outside_the_graph():
+    x = leaf(1, 2)
+    y = x * 2
+    d = y.detach()
+    assert d.is_leaf
+    assert not d.requires_grad
+    assert np.shares_memory(d.data, y.data)
+    (y * d).sum().backward()
+    equal(x.grad, 2 * d.data)
+
+
+def test_constants_are_not_recorded():
+    assert (mg.ones(2) * 2).is_leaf
+
+
+# ---------------------------------------------------------------- hooks
+
+
+def test_a_leafs_hook_sees_the_whole_gradient_and_may_replace_it():
+    x, seen = leaf(1, 2), []
+    handle = x.register_hook(lambda g: seen.append(g.numpy().copy()) or g * 10)
+    (x * 2 + x * 3).sum().backward()
+    assert len(seen) == 1
+    equal(seen[0], [5, 5])
+    equal(x.grad, [50, 50])
+    handle.remove()
+    x.grad = None
+    x.sum().backward()
+    equal(x.grad, [1, 1])
+
+
+def test_an_intermediates_hook_changes_what_flows_on():
+    x = leaf(1, 2)
+    y = x * 3
+    y.register_hook(lambda g: g * 2)
+    (y * y).sum().backward()
+    equal(x.grad, 3 * 2 * 2 * y.data)
+
+
+def test_a_hook_on_one_of_several_results():
+    x = leaf(1, 2, 3)
+    a, b = x.split([1, 2])
+    b.register_hook(lambda g: g * 0)
+    gb, gx = autograd.grad(a.sum() + (b * b).sum(), [b, x])
+    equal(gb, [0, 0])
+    equal(gx, [1, 0, 0])
+
+
+def test_a_hook_cannot_change_the_shape():
+    x = leaf(1, 2)
+    x.register_hook(lambda g: g.sum())
+    with pytest.raises(ShapeError, match="hook"):
+        (x * 2).sum().backward()
+
+
+def test_a_hook_runs_on_differentiable_gradients_too():
+    x = leaf(2)
+    x.register_hook(lambda g: g * 3)
+    (g,) = autograd.grad((x**3).sum(), x, create_graph=True)
+    equal(g, [36])
+    assert g.requires_grad
+
+
+def test_retain_grad_keeps_an_intermediates_gradient():
+    x = leaf(1, 2)
+    y = x * 2
+    y.retain_grad()
+    (y * y).sum().backward()
+    equal(y.grad, 2 * y.data)
+
+
+# ---------------------------------------------------------------- ops with several results
+
+
+@pytest.mark.parametrize("used", [(0,), (1,), (0, 1)])
+def test_the_unused_results_of_an_op_count_as_zero(used):
+    x = leaf(1, 2, 3)
+    parts = x.split([1, 2])
+    sum((parts[i] * parts[i]).sum() for i in used).backward()
+    equal(x.grad, np.concatenate([2 * x.data[:1] * (0 in used), 2 * x.data[1:] * (1 in used)]))
+
+
+def test_results_of_one_op_can_be_differentiated_twice():
+    x = leaf(1, 2, 3)
+    a, b = x.split([1, 2])
+    (g,) = autograd.grad((a * b).sum(), x, create_graph=True)
+    equal(g, [5, 1, 1])
+    g[0].backward()
+    equal(x.grad, [0, 1, 1])
+
+
+def test_max_along_an_axis_gives_the_gradient_to_its_place():
+    x = leaf(1, 5, 3, 4, 2, 0, shape=(2, 3))
+    values, indices = x.max(dim=1)
+    assert not indices.requires_grad
+    values.sum().backward()
+    equal(x.grad, [[0, 1, 0], [1, 0, 0]])
+
+
+# ---------------------------------------------------------------- higher order
+
+
+def derivatives(function, x, order):
+    y = function(x)
+    for _ in range(order):
+        (y,) = autograd.grad(y.sum(), x, create_graph=True)
+    return y
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("function", "closed_forms"),
+    [
+        (lambda x: x**4, [lambda x: 4 * x**3, lambda x: 12 * x**2, lambda x: 24 * x]),
+        (lambda x: x.exp() * x, [lambda x, k=k: (x + k) * np.exp(x) for k in (1, 2, 3)]),
+        (lambda x: x.sin(), [np.cos, lambda x: -np.sin(x), lambda x: -np.cos(x)]),
+        (lambda x: x.log(), [lambda x: 1 / x, lambda x: -1 / x**2, lambda x: 2 / x**3]),
+        (lambda x: 1 / x, [lambda x: -1 / x**2, lambda x: 2 / x**3, lambda x: -6 / x**4]),
+        (lambda x: x.sqrt(), [lambda x: 0.5 * x**-0.5, lambda x: -0.25 * x**-1.5, lambda x: 0.375 * x**-2.5]),
+    ],
+    ids=["power", "product", "sin", "log", "reciprocal", "sqrt"],
+)
+def test_derivatives_to_third_order(function, closed_forms, order):
+    x = leaf(0.5, 1.0, 3.0)
+    equal(derivatives(function, x, order), closed_forms[order - 1](x.data))
+
+
+def test_the_gradient_of_a_gradient_norm():
+    w, x = leaf(1, 2), leaf(3, 5)
+    (g,) = autograd.grad(((w * x).sum()) ** 2, x, create_graph=True)  # 2 (w.x) w
+    (g * g).sum().backward()
+    s = float(w.data @ x.data)
+    equal(x.grad, 8 * s * (w.data @ w.data) * w.data)
+
+
+def test_backward_with_create_graph_leaves_gradients_that_can_be_differentiated():
+    x = leaf(2)
+    (x**3).sum().backward(create_graph=True)
+    (g,) = autograd.grad(x.grad.sum(), x)
+    equal(g, [12])
+
+
+def test_a_second_derivative_with_respect_to_a_live_intermediate():
+    x = leaf(2)
+    y = x * 3
+    (g,) = autograd.grad((y**3).sum(), y, create_graph=True)
+    (h,) = autograd.grad(g.sum(), y)
+    equal(h, 6 * y.data)
+
+
+def test_intermediates_that_were_let_go_are_rebuilt():
+    x = leaf(0.5, 1.0)
+    z = (((x * 2).sin() + 1).exp()).sum()  # no name keeps any of them
+    (g,) = autograd.grad(z, x, create_graph=True)
+    inside = np.exp(np.sin(2 * x.data) + 1)
+    equal(g, 2 * np.cos(2 * x.data) * inside)
+    (h,) = autograd.grad(g.sum(), x)
+    equal(h, 4 * inside * (np.cos(2 * x.data) ** 2 - np.sin(2 * x.data)))
+
+
+def test_a_rebuilt_piece_of_several():
+    x = leaf(1, 2)
+    y = (x.split(1)[1] ** 3).sum()
+    (g,) = autograd.grad(y, x, create_graph=True)
+    (h,) = autograd.grad(g.sum(), x)
+    equal(h, [0, 12])
+
+
+def test_mixed_derivatives():
+    x, y = leaf(2.0), leaf(3.0)
+    (gx,) = autograd.grad((x**2 * y**3).sum(), x, create_graph=True)
+    (gxy,) = autograd.grad(gx.sum(), y)
+    equal(gxy, 2 * 2 * 3 * 3**2)
+
+
+# ---------------------------------------------------------------- versions
+
+CHANGES = {
+    "itself": lambda x: x.zero_(),
+    "a view": lambda x: x[:1].zero_(),
+    "a detached alias": lambda x: x.detach().zero_(),
+    "a view of an alias": lambda x: x.detach().reshape(1, -1).T.add_(1),
+    "an item": lambda x: x.__setitem__(0, 7.0),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_an_input_that_backward_needs_must_not_change(change):
+    x, c = leaf(1, 2), mg.tensor([3.0, 4.0], dtype="float64")
+    y = (x * c).sum()
+    with mg.no_grad():
+        change(c)
+    with pytest.raises(GraphError, match=r"multiply \(recorded at .*test_autograd\.py:\d+\) needs its input"):
+        y.backward()
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_an_input_that_backward_does_not_need_may_change(change):
+    x, c = leaf(1, 2), mg.tensor([3.0, 4.0], dtype="float64")
+    y = (x + c).sum()
+    z = (x.tanh() * 2).sum()
+    with mg.no_grad():
+        change(c)
+        change(x)
+    y.backward()
+    z.backward()
+    equal(x.grad, 1 + 2 * (1 - np.tanh([1, 2]) ** 2))
+
+
+def test_the_message_names_the_change_and_its_line():
+    x, c = leaf(1, 2), mg.ones(2, dtype="float64")
+    y = (x * c).sum()
+    c.mul_(2)
+    with pytest.raises(GraphError, match=r"changed since by mul_ at .*test_autograd\.py:\d+[\s\S]*clone"):
+        y.backward()
+
+
+def test_an_output_that_backward_needs_must_not_change():
+    x = leaf(1, 2)
+    y = x.exp()
+    z = y.sum()
+    with mg.no_grad():
+        y.zero_()
+    with pytest.raises(GraphError, match="exp .* needs its output"):
+        z.backward()
+
+
+def test_two_memories_under_one_version_are_told_apart():
+    x, c = leaf(1, 2, 3, 4, shape=(2, 2)), mg.ones(2, 2, dtype="float64")
+    y = (x * c).sum()
+    copy = c.T.reshape(-1)  # shares c's version, but not its memory
+    c.zero_()
+    copy.zero_()
+    with pytest.raises(GraphError, match="needs its input"):
+        y.backward()
+
+
+def test_what_is_recorded_after_a_change_is_as_it_stands():
+    x, c = leaf(1, 2), mg.ones(2)
+    c.mul_(5)
+    (x * c).sum().backward()
+    equal(x.grad, [5, 5])
+
+
+def test_a_changed_input_is_refused_in_a_replay_that_would_start_from_it():
+    x = leaf(1, 2)
+    y = x.tanh()  # its gradient needs only its output
+    with mg.no_grad():
+        x.zero_()
+    autograd.grad(y.sum(), x, retain_graph=True)
+    with pytest.raises(GraphError, match="tanh .* needs its input"):
+        autograd.grad(y.sum(), x, create_graph=True)
+
+
+def test_a_changed_result_is_not_rebuilt():
+    x = leaf(1, 2)
+    y = x * 2
+    with mg.no_grad():
+        y.zero_()
+    z = y.exp().sum()
+    del y
+    with pytest.raises(GraphError, match="computed again"):
+        autograd.grad(z, x, create_graph=True)
+
+
+IN_PLACE = {
+    "add_": lambda x: x.add_(1),
+    "+=": lambda x: x.__iadd__(1),
+    "copy_": lambda x: x.copy_(np.zeros(2)),
+    "[]=": lambda x: x.__setitem__(0, 1.0),
+    "zero_": lambda x: x.zero_(),
+}
+
+
+@pytest.mark.parametrize("change", IN_PLACE.values(), ids=list(IN_PLACE))
+def test_a_tensor_in_a_graph_is_not_changed_in_place(change):
+    x = leaf(1, 2)
+    for tensor in (x, x * 2):
+        before = tensor.data.copy()
+        with pytest.raises(GraphError, match=r"requires a gradient[\s\S]*no_grad"):
+            change(tensor)
+        equal(tensor, before)
+
+
+def test_writing_what_requires_a_gradient_into_a_constant_would_lose_it_and_is_refused():
+    total, x = mg.zeros(2), leaf(1, 2)
+    for change in (lambda: total.add_(x), lambda: total.copy_(x), lambda: total.__setitem__(0, x[0])):
+        with pytest.raises(GraphError, match="the gradient would be lost"):
+            change()
+    equal(total, [0, 0])
+
+
+def test_a_step_between_forward_and_backward_is_noticed():
+    layer = nn.Linear(2, 1)
+    optimizer = optim.SGD(layer.parameters(), lr=0.1)
+    x = mg.ones(1, 2, requires_grad=True)
+    layer(x).sum().backward()
+    loss = layer(x).sum()
+    optimizer.step()
+    with pytest.raises(
+        GraphError, match=r"linear .* needs its input .* changed since by SGD.step at .*test_autograd"
+    ):
+        loss.backward()
+
+
+def test_indices_that_change_after_use_do_not_change_the_gradient():
+    x, places = leaf(1, 2, 3), np.array([0, 0])
+    y = x[places].sum() + x.gather(0, places).sum()
+    places[:] = 2
+    y.backward()
+    equal(x.grad, [4, 0, 0])
