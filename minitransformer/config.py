@@ -10,7 +10,9 @@ from .errors import UserError
 def _check(config: object, width: str, heads: str) -> None:
     d, h = getattr(config, width), getattr(config, heads)
     if d % h:
-        raise UserError(f"{width}={d} does not split into {heads}={h} heads of whole size.\nChoose a multiple of {h}, or other heads.")
+        raise UserError(
+            f"{width}={d} does not split into {heads}={h} heads of whole size.\nChoose a multiple of {h}, or other heads."
+        )
 
 
 @dataclass(frozen=True)

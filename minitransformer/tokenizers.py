@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import tokenizers as hf
 from jaxtyping import Int
-from minigrad.io import write_atomically
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+from minigrad.io import write_atomically
 
 from .errors import UserError
 
@@ -43,7 +44,9 @@ class Tokenizer:
         self.token_to_id: dict[str, int] = backend.get_vocab()
         self.id_to_token: dict[int, str] = {i: token for token, i in self.token_to_id.items()}
         self.kind = _kind(backend)
-        self.pad_id, self.unk_id, self.start_id, self.end_id = (self.token_to_id.get(t) for t in SPECIAL_TOKENS)
+        self.pad_id, self.unk_id, self.start_id, self.end_id = (
+            self.token_to_id.get(t) for t in SPECIAL_TOKENS
+        )
         self._special = {self.token_to_id[t] for t in SPECIAL_TOKENS if t in self.token_to_id}
 
     # ------------------------------------------------------------ learning
@@ -53,10 +56,15 @@ class Tokenizer:
         """Every word that occurs `min_frequency` times, the frequent first."""
         backend = hf.Tokenizer(models.WordLevel(unk_token=UNK))
         french = [normalizers.Replace(f" {mark}", f"\u00a0{mark}") for mark in "?!:;"]
-        backend.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace("\u2019", "'"), *french])
+        backend.normalizer = normalizers.Sequence(
+            [normalizers.NFC(), normalizers.Replace("\u2019", "'"), *french]
+        )
         backend.pre_tokenizer = pre_tokenizers.Split(hf.Regex(_WORD), "removed", invert=True)
         trainer = trainers.WordLevelTrainer(
-            vocab_size=10**9, min_frequency=min_frequency, special_tokens=list(SPECIAL_TOKENS), show_progress=False
+            vocab_size=10**9,
+            min_frequency=min_frequency,
+            special_tokens=list(SPECIAL_TOKENS),
+            show_progress=False,
         )
         backend.train_from_iterator(texts, trainer)
         return cls(backend)
@@ -66,9 +74,13 @@ class Tokenizer:
         """`vocab_size` pieces of words (Sennrich, Haddow and Birch 2016); "▁" begins a word, marks stand alone."""
         backend = hf.Tokenizer(models.BPE(unk_token=UNK))
         backend.normalizer = normalizers.NFC()
-        backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation("isolated")])
+        backend.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation("isolated")]
+        )
         backend.decoder = decoders.Metaspace()
-        trainer = trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=list(SPECIAL_TOKENS), show_progress=False)
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocab_size, special_tokens=list(SPECIAL_TOKENS), show_progress=False
+        )
         backend.train_from_iterator(texts, trainer)
         return cls(backend)
 
@@ -103,7 +115,9 @@ class Tokenizer:
             return [self.token_to_id[c] for c in text]
         except KeyError as error:
             known = "".join(sorted(self.token_to_id)).strip()
-            raise TokenizerError(f"the character {error.args[0]!r} is not in the vocabulary.\nUse only: {known}") from None
+            raise TokenizerError(
+                f"the character {error.args[0]!r} is not in the vocabulary.\nUse only: {known}"
+            ) from None
 
     def tokens(self, text: str) -> list[str]:
         """A text's tokens as the vocabulary writes them."""
@@ -125,7 +139,11 @@ class Tokenizer:
         if self.unk_id is None:
             return [c for c in dict.fromkeys(text) if c not in self.token_to_id]
         encoding = self._backend.encode(text, add_special_tokens=False)
-        unknown = [text[a:b].strip() for i, (a, b) in zip(encoding.ids, encoding.offsets, strict=True) if i == self.unk_id]
+        unknown = [
+            text[a:b].strip()
+            for i, (a, b) in zip(encoding.ids, encoding.offsets, strict=True)
+            if i == self.unk_id
+        ]
         return list(dict.fromkeys(unknown))
 
     # ------------------------------------------------------------ files
@@ -142,7 +160,9 @@ class Tokenizer:
         except FileNotFoundError:
             raise TokenizerError(f"there is no tokenizer file {path}.\nCheck the path.") from None
         except Exception as error:  # the library raises nothing narrower
-            raise TokenizerError(f"{path} is not a tokenizer file: {error}.\nUse one that a training wrote.") from None
+            raise TokenizerError(
+                f"{path} is not a tokenizer file: {error}.\nUse one that a training wrote."
+            ) from None
 
 
 def _kind(backend: hf.Tokenizer) -> str:
@@ -151,5 +171,3 @@ def _kind(backend: hf.Tokenizer) -> str:
     if content["model"]["type"] == "BPE":
         return "bpe"
     return "char" if content["pre_tokenizer"]["pattern"] == {"Regex": _CHARACTER} else "word"
-
-

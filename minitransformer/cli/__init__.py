@@ -53,4 +53,6 @@ def main(argv: list[str] | None = None) -> int:
 def usage() -> str:
     """The verbs, a line each."""
     lines = [f"  {verb:<10} {what}" for verb, what in VERBS.items()]
-    return "\n".join(["usage: minitransformer VERB ...  (VERB --help says more; --debug shows tracebacks)", *lines])
+    return "\n".join(
+        ["usage: minitransformer VERB ...  (VERB --help says more; --debug shows tracebacks)", *lines]
+    )

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from minigrad import no_grad
-from minigrad.io import write_atomically
 from rich.console import Console
 from rich.table import Table
+
+from minigrad import no_grad
+from minigrad.io import write_atomically
 
 from ..recipes import LanguageRecipe
 from ..training.metrics import translation_scores
@@ -80,7 +81,10 @@ def evaluate(run: Run, splits: Mapping[str, Any]) -> dict[str, Any]:
     pairs = splits["test"]
     sources, references = [s for s, _ in pairs], [t for _, t in pairs]
     hypotheses = translations(run, sources)
-    lines = ["source\treference\tprediction", *("\t".join(row) for row in zip(sources, references, hypotheses, strict=True))]
+    lines = [
+        "source\treference\tprediction",
+        *("\t".join(row) for row in zip(sources, references, hypotheses, strict=True)),
+    ]
     write_atomically(run.folder / "predictions.txt", ("\n".join(lines) + "\n").encode())
     taught = task.score(run.model, task._ids(pairs))
     return {
@@ -97,6 +101,12 @@ def report(scores: Mapping[str, Any], console: Console) -> None:
     """The scores as a table."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for key, value in scores.items():
-        shown = f"{value:.2%}" if key in ("exact_match", "token_accuracy") else f"{value:.4g}" if isinstance(value, float) else str(value)
+        shown = (
+            f"{value:.2%}"
+            if key in ("exact_match", "token_accuracy")
+            else f"{value:.4g}"
+            if isinstance(value, float)
+            else str(value)
+        )
         table.add_row(LABELS[key], shown)
     console.print(table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import tyro
+
 from minigrad import random
 
 from ..errors import UserError
@@ -37,15 +38,22 @@ def run(argv: list[str]) -> None:
             checkpoint: Which one to use, best or last.
         """
         opened = Run(run, checkpoint)
-        print(prompt + continuation(opened, prompt, max_new_tokens, None if greedy else temperature, top_k, seed))
+        print(
+            prompt
+            + continuation(opened, prompt, max_new_tokens, None if greedy else temperature, top_k, seed)
+        )
 
     tyro.cli(generate, args=argv, prog="minitransformer generate")
 
 
-def continuation(run: Run, prompt: str, max_new_tokens: int, temperature: float | None, top_k: int | None, seed: int) -> str:
+def continuation(
+    run: Run, prompt: str, max_new_tokens: int, temperature: float | None, top_k: int | None, seed: int
+) -> str:
     """What the run's model adds to `prompt`: sampled, or greedy where `temperature` is None."""
     if not isinstance(run.recipe, LanguageRecipe):
-        raise UserError(f"{run.folder} translates, it does not continue a text.\nUse `minitransformer translate {run.folder} TEXT`.")
+        raise UserError(
+            f"{run.folder} translates, it does not continue a text.\nUse `minitransformer translate {run.folder} TEXT`."
+        )
     if not prompt:
         raise UserError("the prompt is empty.\nGive at least one character.")
     if top_k is not None and top_k < 1:
@@ -53,6 +61,12 @@ def continuation(run: Run, prompt: str, max_new_tokens: int, temperature: float 
     random.manual_seed(seed)
     sampled = temperature is not None
     (ids,) = generate(
-        run.model, [run.tokenizer.encode(prompt)], max_new_tokens, None, sampled, temperature if sampled else 1.0, top_k
+        run.model,
+        [run.tokenizer.encode(prompt)],
+        max_new_tokens,
+        None,
+        sampled,
+        temperature if sampled else 1.0,
+        top_k,
     )
     return run.tokenizer.decode(ids)

@@ -51,7 +51,9 @@ def run(argv: list[str]) -> None:
     recipe = recipes.load_recipe(argv[0])
     folder = _given_folder(argv[1:]) or Path("runs") / recipe.name
     if "--resume" in argv and (folder / "config.toml").is_file():
-        recipe = replace(runs.read_config(folder), name=recipe.name)  # flags change what was run, not the recipe
+        recipe = replace(
+            runs.read_config(folder), name=recipe.name
+        )  # flags change what was run, not the recipe
     recipe, options = parse(recipe, argv[1:])
     train(recipe, options, folder)
 
@@ -70,7 +72,9 @@ def train(recipe: Recipe, options: Options, folder: Path) -> None:
     """Data, tokenizer, model, training, and what came of it."""
     console = Console(stderr=True)
     if options.device not in ("cpu", "auto"):
-        raise UserError(f"unknown device {options.device!r}: this version computes on the CPU.\nLeave --device out.")
+        raise UserError(
+            f"unknown device {options.device!r}: this version computes on the CPU.\nLeave --device out."
+        )
     runs.prepare(folder, options.resume, options.overwrite)
     splits = runs.load_splits(recipe, options.data, options.data_dir)
     started = options.resume and (folder / "tokenizer.json").is_file()
@@ -86,14 +90,25 @@ def train(recipe: Recipe, options: Options, folder: Path) -> None:
     runs.write_run(folder, recipe, tokenizer, splits)
     if options.resume:
         went_on = trainer.resume()
-        console.print(f"going on from step {trainer.step}" if went_on else "no checkpoint yet: starting at step 0", highlight=False)
+        console.print(
+            f"going on from step {trainer.step}" if went_on else "no checkpoint yet: starting at step 0",
+            highlight=False,
+        )
     if dropped:
-        console.print(f"left out {dropped} training pairs longer than {recipe.data.max_length} tokens", highlight=False)  # type: ignore[union-attr]
-    console.print(f"{model.num_parameters():,} parameters, {tokenizer.vocab_size:,} tokens, {recipe.training.steps:,} steps", highlight=False)
+        console.print(
+            f"left out {dropped} training pairs longer than {recipe.data.max_length} tokens", highlight=False
+        )  # type: ignore[union-attr]
+    console.print(
+        f"{model.num_parameters():,} parameters, {tokenizer.vocab_size:,} tokens, {recipe.training.steps:,} steps",
+        highlight=False,
+    )
     finished = trainer.train()
     curves = draw_curves(folder)
     if not finished:
-        console.print(f"stopped after step {trainer.step}; everything is saved. Go on with --resume --run-dir {folder}", highlight=False)
+        console.print(
+            f"stopped after step {trainer.step}; everything is saved. Go on with --resume --run-dir {folder}",
+            highlight=False,
+        )
         return
     conclude(folder, splits, trainer.seconds, console)
     console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}", highlight=False)
@@ -102,14 +117,20 @@ def train(recipe: Recipe, options: Options, folder: Path) -> None:
 def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Console) -> None:
     """Score the best checkpoint, write predictions and metrics, and show a few results."""
     run = runs.Run(folder)
-    console.print(f"trained in {seconds:.0f} s; the best checkpoint is {run.checkpoint.name}", highlight=False)
+    console.print(
+        f"trained in {seconds:.0f} s; the best checkpoint is {run.checkpoint.name}", highlight=False
+    )
     scores = evaluate(run, splits)
     runs.write_json(folder / "metrics.json", scores)
     report(scores, console)
     if isinstance(run.recipe, LanguageRecipe):
         print(continuation(run, "\n", 300, temperature=0.8, top_k=None, seed=0))
         return
-    examples = [s for s, _ in DOCUMENT_SENTENCES] if run.recipe.data.dataset == "phrasebook" else [s for s, _ in splits["test"][:5]]
+    examples = (
+        [s for s, _ in DOCUMENT_SENTENCES]
+        if run.recipe.data.dataset == "phrasebook"
+        else [s for s, _ in splits["test"][:5]]
+    )
     for source, target in zip(examples, translations(run, examples), strict=True):
         print(f"{source} -> {target}")
 
@@ -126,5 +147,3 @@ def _given_folder(argv: list[str]) -> Path | None:
 def listing() -> str:
     """The recipes, a line each."""
     return "\n".join(f"  {name:<22} {recipes.load_recipe(name).description}" for name in recipes.names())
-
-

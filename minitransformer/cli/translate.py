@@ -16,7 +16,9 @@ from ..training.run import Run
 
 def run(argv: list[str]) -> None:
     def translate(
-        run: tyro.conf.Positional[Path], text: tyro.conf.Positional[tuple[str, ...]] = (), checkpoint: str = "best"
+        run: tyro.conf.Positional[Path],
+        text: tyro.conf.Positional[tuple[str, ...]] = (),
+        checkpoint: str = "best",
     ) -> None:
         """Translate sentences, one an argument (or one a line of standard input, if there is none).
 
@@ -36,17 +38,23 @@ def run(argv: list[str]) -> None:
 def translations(run: Run, sentences: Sequence[str], batch_size: int = 64) -> list[str]:
     """The greedy translations of `sentences`; unknown words are named in a warning."""
     if not isinstance(run.recipe, TranslationRecipe):
-        raise UserError(f"{run.folder} is a language model, which does not translate.\nUse `minitransformer generate {run.folder}`.")
+        raise UserError(
+            f"{run.folder} is a language model, which does not translate.\nUse `minitransformer generate {run.folder}`."
+        )
     limit, tokenizer = run.recipe.data.max_length, run.tokenizer
     if not sentences:
-        raise UserError('there is nothing to translate.\nGive a sentence in quotes: minitransformer translate RUN "I love you".')
+        raise UserError(
+            'there is nothing to translate.\nGive a sentence in quotes: minitransformer translate RUN "I love you".'
+        )
     sources = []
     for sentence in sentences:
         ids = tokenizer.encode(sentence)
         if not ids:
             raise UserError("an empty sentence has no translation.\nGive at least one word.")
         if len(ids) >= limit:
-            raise UserError(f"a sentence of {len(ids)} tokens, and this run takes at most {limit - 1}: {sentence[:60]}...\nCut it in two.")
+            raise UserError(
+                f"a sentence of {len(ids)} tokens, and this run takes at most {limit - 1}: {sentence[:60]}...\nCut it in two."
+            )
         unknown = tokenizer.unknown_words(sentence)
         if unknown:
             print(f"warning: not in the vocabulary, read as <UNK>: {', '.join(unknown)}", file=sys.stderr)

@@ -74,7 +74,9 @@ class TokenBatches:
         """The batches of an epoch, as rows of the data set."""
         rng = _generator(self.seed, SHUFFLE, number)
         ties = rng.random(len(self.lengths))
-        order = np.lexsort((ties, self.lengths[:, 0], self.lengths[:, 1]))  # by target, then source, then at random
+        order = np.lexsort(
+            (ties, self.lengths[:, 0], self.lengths[:, 1])
+        )  # by target, then source, then at random
         batches: list[np.ndarray] = []
         first, longest = 0, 0
         for i, row in enumerate(order):
@@ -121,7 +123,9 @@ class BlockBatches:
 
     def batch(self, step: int) -> tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]:
         """x and y, y the tokens after x's."""
-        starts = _generator(self.seed, BLOCKS, step).integers(0, len(self.ids) - self.block_size, self.batch_size)
+        starts = _generator(self.seed, BLOCKS, step).integers(
+            0, len(self.ids) - self.block_size, self.batch_size
+        )
         places = starts[:, None] + np.arange(self.block_size)
         return self.ids[places], self.ids[places + 1]
 
@@ -137,5 +141,3 @@ def all_blocks(
     for start in range(0, number, batch_size):
         rows = slice(start * block_size, (start + batch_size) * block_size)
         yield x[rows].reshape(-1, block_size), y[rows].reshape(-1, block_size)
-
-

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from filelock import FileLock
+
 from minigrad.io import write_atomically
 
 from ..errors import UserError
@@ -78,9 +79,13 @@ def multi30k(source: str, target: str, data_dir: Path | None = None) -> dict[str
     """Image captions in English, German and French (Elliott et al. 2016): 29,000 / 1,014 / 1,000 pairs."""
     pairs = {}
     for split, stem in SPLITS.items():
-        sides = [_text(f"{stem}.{language}", MULTI30K, data_dir).splitlines() for language in (source, target)]
+        sides = [
+            _text(f"{stem}.{language}", MULTI30K, data_dir).splitlines() for language in (source, target)
+        ]
         if len(sides[0]) != len(sides[1]):
-            raise DataError(f"{stem}: {len(sides[0])} lines of {source}, {len(sides[1])} of {target}.\nGet both files from one place.")
+            raise DataError(
+                f"{stem}: {len(sides[0])} lines of {source}, {len(sides[1])} of {target}.\nGet both files from one place."
+            )
         pairs[split] = [(a.strip(), b.strip()) for a, b in zip(*sides, strict=True)]
     return pairs
 
@@ -123,7 +128,9 @@ def _from_folder(folder: Path, name: str) -> str:
         if path.is_file():
             content = path.read_bytes()
             return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
-    raise DataError(f"there is no {name} or {name}.gz in {folder}.\nPass the folder that holds it with --data-dir DIR.")
+    raise DataError(
+        f"there is no {name} or {name}.gz in {folder}.\nPass the folder that holds it with --data-dir DIR."
+    )
 
 
 def _fetch(name: str, home: str) -> bytes:
@@ -141,8 +148,12 @@ def _fetch(name: str, home: str) -> bytes:
                 content = file.read()
         content = gzip.decompress(content) if compressed else content
     except (urllib.error.URLError, OSError, EOFError) as error:
-        raise DataError(f"could not fetch {url}: {error}.\nConnect to a network, or pass a folder that holds {name} with --data-dir DIR.") from None
+        raise DataError(
+            f"could not fetch {url}: {error}.\nConnect to a network, or pass a folder that holds {name} with --data-dir DIR."
+        ) from None
     found = hashlib.sha256(content).hexdigest()
     if found != SHA256[name]:
-        raise DataError(f"{url} is not what it was: sha256 {found}, expected {SHA256[name]}.\nPass a good copy's folder with --data-dir DIR.")
+        raise DataError(
+            f"{url} is not what it was: sha256 {found}, expected {SHA256[name]}.\nPass a good copy's folder with --data-dir DIR."
+        )
     return content

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+
 from minigrad import no_grad, random
 
 from ..errors import UserError
@@ -29,7 +30,9 @@ def generate(
     of the `top_k` best only, from the stream "generate" of `minigrad.random`.
     """
     if temperature <= 0:
-        raise UserError(f"temperature is above 0, got {temperature}.\nFor the most likely token leave do_sample out.")
+        raise UserError(
+            f"temperature is above 0, got {temperature}.\nFor the most likely token leave do_sample out."
+        )
 
     def choose(logits: np.ndarray, row_ids: np.ndarray) -> np.ndarray:
         if not do_sample:
@@ -47,7 +50,9 @@ def generate(
         model.train(training)
 
 
-def _translate(model: Transformer, sources: Sequence[Sequence[int]], limit: int, end: int, choose) -> list[list[int]]:
+def _translate(
+    model: Transformer, sources: Sequence[Sequence[int]], limit: int, end: int, choose
+) -> list[list[int]]:
     """Encode once, then extend all targets together; a target that has ended leaves the batch."""
     pad = model.config.pad_token_id
     source = np.full((len(sources), max(map(len, sources), default=0)), pad)
@@ -72,9 +77,13 @@ def _translate(model: Transformer, sources: Sequence[Sequence[int]], limit: int,
     return results
 
 
-def _continue(model: GPT, prompts: Sequence[Sequence[int]], limit: int, end: int | None, choose) -> list[list[int]]:
+def _continue(
+    model: GPT, prompts: Sequence[Sequence[int]], limit: int, end: int | None, choose
+) -> list[list[int]]:
     if len({len(p) for p in prompts}) > 1 or not all(len(p) for p in prompts):
-        raise UserError("a GPT continues prompts of one length, at least one token long.\nPass them one at a time.")
+        raise UserError(
+            "a GPT continues prompts of one length, at least one token long.\nPass them one at a time."
+        )
     ids = np.asarray(prompts)
     ended = np.zeros(len(ids), bool)
     results: list[list[int]] = [[] for _ in prompts]

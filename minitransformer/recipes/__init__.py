@@ -76,7 +76,11 @@ KINDS: dict[str, type[TranslationRecipe] | type[LanguageRecipe]] = {
 
 def names() -> list[str]:
     """The recipes that come with the package."""
-    return sorted(path.name.removesuffix(".toml") for path in resources.files(__name__).iterdir() if path.name.endswith(".toml"))
+    return sorted(
+        path.name.removesuffix(".toml")
+        for path in resources.files(__name__).iterdir()
+        if path.name.endswith(".toml")
+    )
 
 
 def load_recipe(name: str) -> Recipe:
@@ -84,11 +88,17 @@ def load_recipe(name: str) -> Recipe:
     if name.endswith(".toml"):
         path = Path(name)
         if not path.is_file():
-            raise RecipeError(f"there is no recipe file {name}.\nCheck the path, or name one of: {', '.join(names())}.")
+            raise RecipeError(
+                f"there is no recipe file {name}.\nCheck the path, or name one of: {', '.join(names())}."
+            )
         return parse_recipe(path.read_text(encoding="utf-8"), path.stem, str(path))
     if name not in names():
-        raise RecipeError(f"there is no recipe {name!r}.{nearest(name, names())}\nThe recipes: {', '.join(names())}; or pass a file.toml.")
-    return parse_recipe(resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"), name, name)
+        raise RecipeError(
+            f"there is no recipe {name!r}.{nearest(name, names())}\nThe recipes: {', '.join(names())}; or pass a file.toml."
+        )
+    return parse_recipe(
+        resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"), name, name
+    )
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -116,12 +126,20 @@ def _build(cls: type, content: dict[str, Any], where: str) -> Any:
     values = {}
     for key, value in content.items():
         if key not in fields:
-            raise RecipeError(f"{where}: unknown key {key!r}.{nearest(key, fields)}\nThe keys here: {', '.join(fields)}.")
+            raise RecipeError(
+                f"{where}: unknown key {key!r}.{nearest(key, fields)}\nThe keys here: {', '.join(fields)}."
+            )
         kind = fields[key]
         if dataclasses.is_dataclass(kind):
-            value = _build(typing.cast(type, kind), {"vocab_size": 0, **value} if key == "model" else value, f"{where} [{key}]")
+            value = _build(
+                typing.cast(type, kind),
+                {"vocab_size": 0, **value} if key == "model" else value,
+                f"{where} [{key}]",
+            )
         elif not _fits(value, kind):
-            raise RecipeError(f"{where}: {key} = {value!r} is not {getattr(kind, '__name__', kind)}.\nWrite a value of that kind.")
+            raise RecipeError(
+                f"{where}: {key} = {value!r} is not {getattr(kind, '__name__', kind)}.\nWrite a value of that kind."
+            )
         elif kind is float:
             value = float(value)
         elif typing.get_origin(kind) is tuple:

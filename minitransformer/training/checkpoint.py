@@ -36,7 +36,9 @@ class Checkpoints:
         path = self.folder / "index.json"
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
-    def save(self, step: int, model: nn.Module, optimizer: optim.Optimizer, state: dict[str, Any], best: bool) -> Path:
+    def save(
+        self, step: int, model: nn.Module, optimizer: optim.Optimizer, state: dict[str, Any], best: bool
+    ) -> Path:
         """Write the checkpoint of `step`; it becomes the last one and, if `best`, the best."""
         name = f"step-{step:08d}"
         final, partial = self.folder / name, self.folder / f".{name}.partial"
@@ -45,7 +47,9 @@ class Checkpoints:
         save_file(model.state_dict(), partial / "model.safetensors")
         save_file(optimizer.state_dict(), partial / "optimizer.safetensors")
         write_atomically(partial / "state.json", json.dumps(state, indent=1).encode())
-        if final.exists():  # the same step again: what stands there is as good, and stays until the new one is whole
+        if (
+            final.exists()
+        ):  # the same step again: what stands there is as good, and stays until the new one is whole
             old = self.folder / f".{name}.old"
             os.replace(final, old)
             os.replace(partial, final)
@@ -69,7 +73,9 @@ class Checkpoints:
         """The folder of the "best" or the "last" checkpoint."""
         name = self.index.get(which)
         if name is None or not (self.folder / name).is_dir():
-            raise CheckpointError(f"{self.folder} has no {which} checkpoint.\nTrain first, or continue the run with --resume.")
+            raise CheckpointError(
+                f"{self.folder} has no {which} checkpoint.\nTrain first, or continue the run with --resume."
+            )
         return self.folder / name
 
     def load_model(self, model: nn.Module, which: str = "best") -> Path:

@@ -29,9 +29,16 @@ def draw_curves(folder: Path) -> Path:
     validation = {r["step"]: r for r in records if "val_loss" in r}
     figure = Figure(figsize=(7, 5), layout="constrained")
     losses, rates = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
-    losses.plot(list(train), [r["loss"] for r in train.values()], color="#9ecae1", linewidth=1, label="training")
     losses.plot(
-        list(validation), [r["val_loss"] for r in validation.values()], color="#08519c", marker="o", markersize=4, label="validation"
+        list(train), [r["loss"] for r in train.values()], color="#9ecae1", linewidth=1, label="training"
+    )
+    losses.plot(
+        list(validation),
+        [r["val_loss"] for r in validation.values()],
+        color="#08519c",
+        marker="o",
+        markersize=4,
+        label="validation",
     )
     losses.set_ylabel("loss, nats per token")
     losses.grid(alpha=0.3)

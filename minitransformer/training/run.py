@@ -1,6 +1,6 @@
 """A run folder: everything that one training leaves behind, always laid out alike.
 
-    config.toml  run.json  tokenizer.json  log.jsonl  checkpoints/  curves.png  predictions.txt  metrics.json
+config.toml  run.json  tokenizer.json  log.jsonl  checkpoints/  curves.png  predictions.txt  metrics.json
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from minigrad import random
 from minigrad.io import write_atomically
 
@@ -55,7 +56,9 @@ def load_splits(recipe: Recipe, data: Path | None, data_dir: Path | None) -> dic
         return {**_by_place(book.train, held, "validation"), "test": book.test}
     elif dataset == "multi30k":
         return dict(multi30k(recipe.data.source_language, recipe.data.target_language, data_dir))
-    raise DataError(f"{recipe.task} has no dataset {dataset!r}.\nName one that `minitransformer recipes` lists, or pass --data FILE.")
+    raise DataError(
+        f"{recipe.task} has no dataset {dataset!r}.\nName one that `minitransformer recipes` lists, or pass --data FILE."
+    )
 
 
 def _required(data: Path | None, read: Any) -> Any:
@@ -67,7 +70,9 @@ def _required(data: Path | None, read: Any) -> Any:
 def _read_text(data: Path | None) -> str:
     text = _required(data, lambda path: Path(path).read_text(encoding="utf-8"))
     if len(text) < 100:
-        raise DataError(f"{data} holds {len(text)} characters; a model needs more to learn from.\nPass a longer text.")
+        raise DataError(
+            f"{data} holds {len(text)} characters; a model needs more to learn from.\nPass a longer text."
+        )
     return text
 
 
@@ -78,7 +83,10 @@ def _hold_out(n: int, number: int) -> np.ndarray:
 
 def _by_place(pairs: Sequence[Any], held: np.ndarray, name: str) -> dict[str, list]:
     places = set(held.tolist())
-    return {"train": [p for i, p in enumerate(pairs) if i not in places], name: [pairs[i] for i in sorted(places)]}
+    return {
+        "train": [p for i, p in enumerate(pairs) if i not in places],
+        name: [pairs[i] for i in sorted(places)],
+    }
 
 
 def _split_pairs(pairs: list[tuple[str, str]]) -> dict[str, Any]:
@@ -101,7 +109,11 @@ def _split_text(text: str) -> dict[str, Any]:
 
 def train_tokenizer(recipe: Recipe, splits: Mapping[str, Any]) -> Tokenizer:
     """The recipe's tokenizer, learned from the training split alone."""
-    texts = [splits["train"]] if isinstance(recipe, LanguageRecipe) else [side for pair in splits["train"] for side in pair]
+    texts = (
+        [splits["train"]]
+        if isinstance(recipe, LanguageRecipe)
+        else [side for pair in splits["train"] for side in pair]
+    )
     kind, size = recipe.data.tokenizer, recipe.model.vocab_size
     if kind == "word":
         return Tokenizer.train_word(texts)
@@ -116,7 +128,11 @@ def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Transformer | GPT:
     """The recipe's model, untrained, for the tokenizer's vocabulary."""
     if isinstance(recipe, LanguageRecipe):
         return GPT(replace(recipe.model, vocab_size=tokenizer.vocab_size))
-    ids = {"pad_token_id": tokenizer.pad_id, "bos_token_id": tokenizer.start_id, "eos_token_id": tokenizer.end_id}
+    ids = {
+        "pad_token_id": tokenizer.pad_id,
+        "bos_token_id": tokenizer.start_id,
+        "eos_token_id": tokenizer.end_id,
+    }
     return Transformer(replace(recipe.model, vocab_size=tokenizer.vocab_size, **ids))  # type: ignore[arg-type]
 
 
@@ -125,7 +141,9 @@ def build_task(recipe: Recipe, tokenizer: Tokenizer, splits: Mapping[str, Any]) 
     seed = recipe.training.seed
     if isinstance(recipe, LanguageRecipe):
         data = recipe.data
-        return LanguageModelling(tokenizer, splits["train"], splits["validation"], data.block_size, data.batch_size, seed), 0
+        return LanguageModelling(
+            tokenizer, splits["train"], splits["validation"], data.block_size, data.batch_size, seed
+        ), 0
     limit = recipe.data.max_length
 
     def short(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -146,7 +164,9 @@ def prepare(folder: Path, resume: bool, overwrite: bool) -> None:
     if not folder.exists() or not any(folder.iterdir() if folder.is_dir() else [folder]):
         return
     if not (folder / "config.toml").is_file():
-        raise RunError(f"{folder} exists and is not a run folder; nothing there was touched.\nName another with --run-dir DIR.")
+        raise RunError(
+            f"{folder} exists and is not a run folder; nothing there was touched.\nName another with --run-dir DIR."
+        )
     if overwrite:
         shutil.rmtree(folder)
     elif not resume:
@@ -167,9 +187,19 @@ def describe(recipe: Recipe, splits: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "recipe": recipe.name,
         "seed": recipe.training.seed,
-        "versions": {"python": platform.python_version(), **{p: installed(p) for p in ("minitransformer", "numpy", "tokenizers")}},
-        "machine": {"platform": platform.platform(), "processor": platform.machine(), "byteorder": sys.byteorder},
-        "data_sha256": {name: sha256_of([split] if isinstance(split, str) else ["\t".join(p) for p in split]) for name, split in splits.items()},
+        "versions": {
+            "python": platform.python_version(),
+            **{p: installed(p) for p in ("minitransformer", "numpy", "tokenizers")},
+        },
+        "machine": {
+            "platform": platform.platform(),
+            "processor": platform.machine(),
+            "byteorder": sys.byteorder,
+        },
+        "data_sha256": {
+            name: sha256_of([split] if isinstance(split, str) else ["\t".join(p) for p in split])
+            for name, split in splits.items()
+        },
     }
 
 
@@ -179,10 +209,14 @@ class Run:
     def __init__(self, folder: Path, which: str = "best") -> None:
         self.folder = Path(folder)
         if not self.folder.is_dir():
-            raise RunError(f"there is no run folder {folder}.\nTrain one with `minitransformer train RECIPE --run-dir {folder}`.")
+            raise RunError(
+                f"there is no run folder {folder}.\nTrain one with `minitransformer train RECIPE --run-dir {folder}`."
+            )
         for name in ("config.toml", "tokenizer.json", "checkpoints"):
             if not (self.folder / name).exists():
-                raise RunError(f"{folder} is not a run folder: it has no {name}.\nName a folder that `minitransformer train` made.")
+                raise RunError(
+                    f"{folder} is not a run folder: it has no {name}.\nName a folder that `minitransformer train` made."
+                )
         self.recipe = read_config(self.folder)
         self.tokenizer = Tokenizer.load(self.folder / "tokenizer.json")
         self.model = build_model(self.recipe, self.tokenizer)
@@ -208,8 +242,6 @@ def write_json(path: Path, content: Any) -> None:
     write_atomically(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
 
 
-
-
 def seed(recipe: Recipe) -> None:
     """Begin the random streams, so that the model's first weights follow from the recipe's seed."""
     random.manual_seed(recipe.training.seed)
@@ -218,5 +250,11 @@ def seed(recipe: Recipe) -> None:
 def check_same_data(folder: Path, recipe: Recipe, splits: Mapping[str, Any]) -> None:
     """A run goes on with the data that it began with."""
     path = folder / "run.json"
-    if path.is_file() and json.loads(path.read_text(encoding="utf-8"))["data_sha256"] != describe(recipe, splits)["data_sha256"]:
-        raise RunError(f"{folder} was trained on other data.\nPass the same --data or --data-dir, or begin anew with --overwrite.")
+    if (
+        path.is_file()
+        and json.loads(path.read_text(encoding="utf-8"))["data_sha256"]
+        != describe(recipe, splits)["data_sha256"]
+    ):
+        raise RunError(
+            f"{folder} was trained on other data.\nPass the same --data or --data-dir, or begin anew with --overwrite."
+        )

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+
 from minigrad import Tensor, no_grad
 from minigrad.nn import functional as F
 
 from ..data.batching import IGNORE, BatchStream, BlockBatches, PairBatch, TokenBatches, all_blocks, collate
 from ..models import GPT, Transformer
 from ..tokenizers import Tokenizer
+
 
 class Task(Protocol):
     """The trainer's view of a task. A batch has `n_tokens`, and its rows can be sliced."""

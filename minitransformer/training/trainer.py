@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minigrad import nn, no_grad, optim, random
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from minigrad import nn, no_grad, optim, random
 
 from ..errors import UserError
 from .checkpoint import Checkpoints
@@ -49,7 +50,9 @@ class TrainConfig:
             raise UserError(f"unknown schedule {self.schedule!r}.\nChoose one of {', '.join(SCHEDULES)}.")
         for name in ("micro_batches", "log_every", "validate_every", "checkpoint_every"):
             if getattr(self, name) < 1:
-                raise UserError(f"{name} is at least 1, got {getattr(self, name)}.\nPass a whole number from 1 on.")
+                raise UserError(
+                    f"{name} is at least 1, got {getattr(self, name)}.\nPass a whole number from 1 on."
+                )
 
     def learning_rate(self, step: int) -> float:
         """The rate of `step`, counted from 1."""
@@ -72,12 +75,18 @@ class Trainer:
     The same seed gives the same weights, bit for bit, also through `resume`.
     """
 
-    def __init__(self, model: nn.Module, task: Task, config: TrainConfig, folder: Path, console: Console | None = None) -> None:
+    def __init__(
+        self, model: nn.Module, task: Task, config: TrainConfig, folder: Path, console: Console | None = None
+    ) -> None:
         self.model, self.task, self.config, self.folder = model, task, config, Path(folder)
         self.console = console or Console(stderr=True)
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
         self.optimizer = optim.AdamW(
-            _decay_groups(model, config.weight_decay), config.lr, config.betas, config.adam_eps, config.weight_decay
+            _decay_groups(model, config.weight_decay),
+            config.lr,
+            config.betas,
+            config.adam_eps,
+            config.weight_decay,
         )
         self.step, self.seconds, self.best_loss = 0, 0.0, math.inf
         random.manual_seed(config.seed)
@@ -108,16 +117,32 @@ class Trainer:
         self.step = step
         seconds = time.perf_counter() - start
         self.seconds += seconds
-        return {"step": step, "loss": loss, "lr": lr, "grad_norm": norm, "tokens_per_second": batch.n_tokens / seconds}
+        return {
+            "step": step,
+            "loss": loss,
+            "lr": lr,
+            "grad_norm": norm,
+            "tokens_per_second": batch.n_tokens / seconds,
+        }
 
     def _explain(self, step: int, batch: Any, loss: float, norm: float) -> str:
         """Run the forward pass of a failed step again and name the first module that gave a number that is none."""
         random.set_step(step)
-        culprit = first_not_finite(self.model, lambda: self.task.loss(self.model, batch, self.config.label_smoothing))
-        what = f"the loss is {loss}" if not math.isfinite(loss) else f"the loss is {loss:.4g} but the gradients' norm is {norm}"
+        culprit = first_not_finite(
+            self.model, lambda: self.task.loss(self.model, batch, self.config.label_smoothing)
+        )
+        what = (
+            f"the loss is {loss}"
+            if not math.isfinite(loss)
+            else f"the loss is {loss:.4g} but the gradients' norm is {norm}"
+        )
         where = f"first in module {culprit}" if culprit else "in the backward pass only"
         kept = self.checkpoints.index.get("last")
-        saved = f"the last good checkpoint stands: {self.checkpoints.folder / kept}" if kept else "no checkpoint was due yet"
+        saved = (
+            f"the last good checkpoint stands: {self.checkpoints.folder / kept}"
+            if kept
+            else "no checkpoint was due yet"
+        )
         return f"step {step}: {what}, {where}; {saved}.\nLower the learning rate (--lr) or lengthen the warm-up (--warmup-steps)."
 
     # ------------------------------------------------------------ the run
@@ -126,7 +151,11 @@ class Trainer:
         """Go on to `config.steps`, with progress, validations and checkpoints. False if Ctrl-C ended it early."""
         config = self.config
         self.folder.mkdir(parents=True, exist_ok=True)
-        with _interrupts() as interrupted, self._progress() as show, (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
+        with (
+            _interrupts() as interrupted,
+            self._progress() as show,
+            (self.folder / "log.jsonl").open("a", encoding="utf-8") as log,
+        ):
             while self.step < config.steps and not interrupted.is_set():
                 record = self.train_step()
                 last = self.step == config.steps
@@ -149,7 +178,9 @@ class Trainer:
         self.model.train()
         _write(log, {"step": self.step, **{f"val_{name}": value for name, value in scores.items()}})
         figures = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
-        self.console.print(f"step {self.step:>6}  validation: {figures}  ({self.seconds:.0f} s)", highlight=False)
+        self.console.print(
+            f"step {self.step:>6}  validation: {figures}  ({self.seconds:.0f} s)", highlight=False
+        )
         if scores["loss"] < self.best_loss:
             self.best_loss = scores["loss"]
             self.save(best=True)
@@ -158,7 +189,12 @@ class Trainer:
         """Write a checkpoint of this step, unless it stands already."""
         if not best and self.checkpoints.index.get("last") == f"step-{self.step:08d}":
             return
-        state = {"step": self.step, "seconds": self.seconds, "best_loss": self.best_loss, "task": self.task.state()}
+        state = {
+            "step": self.step,
+            "seconds": self.seconds,
+            "best_loss": self.best_loss,
+            "task": self.task.state(),
+        }
         self.checkpoints.save(self.step, self.model, self.optimizer, _finite(state), best)
 
     def resume(self) -> bool:
@@ -180,7 +216,9 @@ class Trainer:
         )  # fmt: skip
         speed = 0.0
         with Progress(*columns, console=self.console, disable=not self.console.is_terminal) as progress:
-            bar = progress.add_task("", total=self.config.steps, completed=self.step, loss=math.nan, speed=0.0)
+            bar = progress.add_task(
+                "", total=self.config.steps, completed=self.step, loss=math.nan, speed=0.0
+            )
 
             def show(record: dict[str, float]) -> None:
                 nonlocal speed
