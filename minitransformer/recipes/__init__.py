@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..config import GPTConfig, TransformerConfig
-from ..errors import UserError
+from ..errors import UserError, check_range
+from ..files import read_text
 from ..training.trainer import TrainConfig
 
 
@@ -31,7 +32,15 @@ class PairData:
     target_language: str = "fr"
     tokenizer: str = "word"  # or "bpe"
     max_tokens: int = 2048  # a batch's target tokens, padding included
-    max_length: int = 128  # pairs with a longer side are left out, and longer input is refused
+    max_length: int = 128  # tokens of a side; longer pairs are left out, and longer input is refused
+
+    def __post_init__(self) -> None:
+        check_range(self, "max_length", 2)
+        if self.max_tokens < self.max_length:
+            raise UserError(
+                f"max_tokens = {self.max_tokens}: a batch must hold one pair of max_length = {self.max_length} tokens.\n"
+                f"Raise max_tokens, or lower max_length."
+            )
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,9 @@ class TextData:
     tokenizer: str = "char"
     batch_size: int = 12  # blocks a batch
     block_size: int = 64  # tokens a block
+
+    def __post_init__(self) -> None:
+        check_range(self, "batch_size block_size", 1)
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,10 @@ class TranslationRecipe:
     model: TransformerConfig = field(default_factory=lambda: TransformerConfig(vocab_size=0))
     training: TrainConfig = field(default_factory=TrainConfig)
 
+    def __post_init__(self) -> None:
+        if self.model.positions == "learned":
+            _check_positions("max_length", self.data.max_length, "max_positions", self.model.max_positions)
+
 
 @dataclass(frozen=True)
 class LanguageRecipe:
@@ -66,6 +82,14 @@ class LanguageRecipe:
     data: TextData = field(default_factory=TextData)
     model: GPTConfig = field(default_factory=lambda: GPTConfig(vocab_size=0))
     training: TrainConfig = field(default_factory=TrainConfig)
+
+    def __post_init__(self) -> None:
+        _check_positions("block_size", self.data.block_size, "n_positions", self.model.n_positions)
+
+
+def _check_positions(length: str, n: int, positions: str, limit: int) -> None:
+    if n > limit:
+        raise UserError(f"{length} = {n}, and the model has {positions} = {limit}.\nLower the one or raise the other.")
 
 
 Recipe = TranslationRecipe | LanguageRecipe
