@@ -56,6 +56,11 @@ def is_floating(dtype: np.dtype) -> bool:
     return dtype.kind == "f"
 
 
+def plain_number(x: Any) -> Any:
+    """A NumPy number as Python's, which does not widen what it meets; anything else as it is."""
+    return x.item() if isinstance(x, np.generic) else x
+
+
 def _meet(a: np.dtype | None, b: np.dtype | None) -> np.dtype | None:
     """Two dtypes of equal standing."""
     if a is None or b is None:

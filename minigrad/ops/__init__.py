@@ -52,7 +52,7 @@ from .arithmetic import (
 )
 from .indexing import gather, getitem, index, index_select, masked_fill, one_hot
 from .linalg import bmm, dot, matmul, outer
-from .record import Op, composite, differentiable, fused, ops
+from .record import Op, composite, differentiable, fused
 from .reductions import (
     all,
     amax,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from ..devices import as_dtype, is_floating
+from ..devices import as_dtype, default_float, is_floating, plain_number
 from .namespace import namespace
 from .record import differentiable
 
@@ -187,12 +187,13 @@ def _won(xp, own, other, chosen, g):
 def clamp(x, /, min=None, max=None):
     """x, no less than `min`, no more than `max`; the derivative is 1 within (limits included), 0 outside."""
     xp = namespace(x)
+    if x.dtype.kind != "f" and (isinstance(min, float) or isinstance(max, float)):
+        x = x.astype(default_float)
     y = x
     if min is not None:
-        y = xp.maximum(y, min)
+        y = xp.maximum(y, plain_number(min))
     if max is not None:
-        y = xp.minimum(y, max)
-
+        y = xp.minimum(y, plain_number(max))
     return y, (lambda g: xp.where(x == y, g, 0.0),)
 
 

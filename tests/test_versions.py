@@ -1,0 +1,152 @@
+"""In-place changes: which are refused, and which are noticed when backward needs what they changed."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import autograd, nn, optim
+from minigrad.errors import GraphError
+
+
+def leaf(*data, shape=None):
+    return mg.tensor(np.array(data, dtype=np.float64).reshape(shape or len(data)), requires_grad=True)
+
+
+def equal(x, expected):
+    np.testing.assert_allclose(np.asarray(x), expected, rtol=1e-12)
+
+
+CHANGES = {
+    "itself": lambda x: x.zero_(),
+    "a view": lambda x: x[:1].zero_(),
+    "a detached alias": lambda x: x.detach().zero_(),
+    "a view of an alias": lambda x: x.detach().reshape(1, -1).T.add_(1),
+    "an item": lambda x: x.__setitem__(0, 7.0),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_an_input_that_backward_needs_must_not_change(change):
+    x, c = leaf(1, 2), mg.tensor([3.0, 4.0], dtype="float64")
+    y = (x * c).sum()
+    with mg.no_grad():
+        change(c)
+    with pytest.raises(GraphError, match=r"multiply \(recorded at .*test_versions\.py:\d+\) needs its input"):
+        y.backward()
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_an_input_that_backward_does_not_need_may_change(change):
+    x, c = leaf(1, 2), mg.tensor([3.0, 4.0], dtype="float64")
+    y = (x + c).sum()
+    z = (x.tanh() * 2).sum()
+    with mg.no_grad():
+        change(c)
+        change(x)
+    y.backward()
+    z.backward()
+    equal(x.grad, 1 + 2 * (1 - np.tanh([1, 2]) ** 2))
+
+
+def test_the_message_names_the_change_and_its_line():
+    x, c = leaf(1, 2), mg.ones(2, dtype="float64")
+    y = (x * c).sum()
+    c.mul_(2)
+    with pytest.raises(GraphError, match=r"changed since by mul_ at .*test_versions\.py:\d+[\s\S]*clone"):
+        y.backward()
+
+
+def test_an_output_that_backward_needs_must_not_change():
+    x = leaf(1, 2)
+    y = x.exp()
+    z = y.sum()
+    with mg.no_grad():
+        y.zero_()
+    with pytest.raises(GraphError, match=r"exp .* needs its output"):
+        z.backward()
+
+
+def test_two_memories_under_one_version_are_told_apart():
+    x, c = leaf(1, 2, 3, 4, shape=(2, 2)), mg.ones(2, 2, dtype="float64")
+    y = (x * c).sum()
+    copy = c.T.reshape(-1)  # shares c's version, but not its memory
+    c.zero_()
+    copy.zero_()
+    with pytest.raises(GraphError, match="needs its input"):
+        y.backward()
+
+
+def test_what_is_recorded_after_a_change_is_as_it_stands():
+    x, c = leaf(1, 2), mg.ones(2)
+    c.mul_(5)
+    (x * c).sum().backward()
+    equal(x.grad, [5, 5])
+
+
+def test_a_changed_input_is_refused_in_a_replay_that_would_start_from_it():
+    x = leaf(1, 2)
+    y = x.tanh()  # its gradient needs only its output
+    with mg.no_grad():
+        x.zero_()
+    autograd.grad(y.sum(), x, retain_graph=True)
+    with pytest.raises(GraphError, match=r"tanh .* needs its input"):
+        autograd.grad(y.sum(), x, create_graph=True)
+
+
+def test_a_changed_result_is_not_rebuilt():
+    x = leaf(1, 2)
+    y = x * 2
+    with mg.no_grad():
+        y.zero_()
+    z = y.exp().sum()
+    del y
+    with pytest.raises(GraphError, match="computed again"):
+        autograd.grad(z, x, create_graph=True)
+
+
+IN_PLACE = {
+    "add_": lambda x: x.add_(1),
+    "+=": lambda x: x.__iadd__(1),
+    "copy_": lambda x: x.copy_(np.zeros(2)),
+    "[]=": lambda x: x.__setitem__(0, 1.0),
+    "zero_": lambda x: x.zero_(),
+}
+
+
+@pytest.mark.parametrize("change", IN_PLACE.values(), ids=list(IN_PLACE))
+def test_a_tensor_in_a_graph_is_not_changed_in_place(change):
+    x = leaf(1, 2)
+    for tensor in (x, x * 2):
+        before = tensor.data.copy()
+        with pytest.raises(GraphError, match=r"requires a gradient[\s\S]*no_grad"):
+            change(tensor)
+        equal(tensor, before)
+
+
+def test_writing_what_requires_a_gradient_into_a_constant_would_lose_it_and_is_refused():
+    total, x = mg.zeros(2), leaf(1, 2)
+    for change in (lambda: total.add_(x), lambda: total.copy_(x), lambda: total.__setitem__(0, x[0])):
+        with pytest.raises(GraphError, match="the gradient would be lost"):
+            change()
+    equal(total, [0, 0])
+
+
+def test_a_step_between_forward_and_backward_is_noticed():
+    layer = nn.Linear(2, 1)
+    optimizer = optim.SGD(layer.parameters(), lr=0.1)
+    x = mg.ones(1, 2, requires_grad=True)
+    layer(x).sum().backward()
+    loss = layer(x).sum()
+    optimizer.step()
+    with pytest.raises(
+        GraphError, match=r"linear .* needs its input .* changed since by SGD.step at .*test_versions"
+    ):
+        loss.backward()
+
+
+def test_indices_that_change_after_use_do_not_change_the_gradient():
+    x, places = leaf(1, 2, 3), np.array([0, 0])
+    y = x[places].sum() + x.gather(0, places).sum()
+    places[:] = 2
+    y.backward()
+    equal(x.grad, [4, 0, 0])
