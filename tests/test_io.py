@@ -1,0 +1,96 @@
+"""Files of tensors: what is written is read, and a failed write leaves the old file."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import io, load_file, save_file
+from minigrad.errors import FileError, MissingFileError
+
+DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3)])
+def test_what_is_written_is_read(tmp_path, dtype, shape):
+    array = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
+    save_file({"x": mg.tensor(array), "y": array}, tmp_path / "t.safetensors")
+    for read in load_file(tmp_path / "t.safetensors").values():
+        np.testing.assert_array_equal(read.data, array)
+        assert (read.dtype, read.shape) == (array.dtype, array.shape)
+
+
+@pytest.mark.parametrize("odd", [lambda a: a.T, lambda a: a[:, ::2], lambda a: a[::-1]])
+def test_how_an_array_lies_in_memory_changes_nothing(tmp_path, odd):
+    array = odd(np.arange(12.0).reshape(3, 4))
+    save_file({"x": array}, tmp_path / "t.safetensors")
+    np.testing.assert_array_equal(load_file(tmp_path / "t.safetensors")["x"].data, array)
+
+
+def test_read_tensors_can_be_changed(tmp_path):
+    save_file({"x": mg.ones(2)}, tmp_path / "t.safetensors")
+    assert load_file(tmp_path / "t.safetensors")["x"].add_(1).tolist() == [2, 2]
+
+
+def test_other_readers_understand_it(tmp_path):
+    from safetensors import safe_open
+
+    save_file({"x": mg.ones(2)}, tmp_path / "t.safetensors", metadata={"step": "3"})
+    with safe_open(tmp_path / "t.safetensors", framework="np") as file:
+        assert file.metadata() == {"step": "3"}
+        assert file.get_tensor("x").tolist() == [1, 1]
+
+
+def test_folders_are_made(tmp_path):
+    save_file({"x": mg.ones(2)}, tmp_path / "a" / "b" / "t.safetensors")
+    assert list(load_file(tmp_path / "a" / "b" / "t.safetensors")) == ["x"]
+
+
+@pytest.mark.parametrize("where", ["fsync", "replace"])
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, where):
+    path = tmp_path / "t.safetensors"
+    save_file({"x": mg.ones(2)}, path)
+
+    def fails(*args):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(os, where, fails)
+    with pytest.raises(OSError, match="disk is full"):
+        save_file({"x": mg.zeros(2)}, path)
+    assert load_file(path)["x"].tolist() == [1, 1]
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_a_reader_never_sees_half_a_file(tmp_path, monkeypatch):
+    path = tmp_path / "t.txt"
+    io.write_atomically(path, b"old")
+    seen, replace = [], os.replace
+
+    def watched(source, target):
+        seen.append((path.read_bytes(), Path(source).read_bytes()))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", watched)
+    io.write_atomically(path, b"new")
+    assert seen == [(b"old", b"new")]
+    assert path.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", None])
+def test_a_file_cut_short_is_named(tmp_path, content):
+    path = tmp_path / "t.safetensors"
+    save_file({"x": mg.ones(200)}, path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2] if content is None else content)
+    with pytest.raises(FileError, match=r"t\.safetensors[\s\S]*cut short[\s\S]*another copy"):
+        load_file(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(MissingFileError, match=r"no file .*t\.safetensors"):
+        load_file(tmp_path / "t.safetensors")
+    with pytest.raises(FileNotFoundError):
+        load_file(tmp_path)

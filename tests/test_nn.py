@@ -1,0 +1,320 @@
+"""Modules: names, state, modes, sharing, copies."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+from minigrad.errors import DtypeError, OptionError, ShapeError, StateError
+from minigrad.nn import functional as F
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(2, 3)
+        self.rest = nn.ModuleList([nn.LayerNorm(3), nn.Dropout(0.5)])
+        self.scale = nn.Parameter(np.ones(3, np.float32))
+        self.register_buffer("table", mg.arange(3.0))
+        self.register_buffer("scratch", mg.zeros(1), persistent=False)
+        self.plain = mg.zeros(4)
+
+    def forward(self, x):
+        for layer in self.rest:
+            x = layer(x) if x.shape[-1] == 3 else layer(self.first(x))
+        return x * self.scale + self.table
+
+
+def names(pairs):
+    return [name for name, _ in pairs]
+
+
+# ---------------------------------------------------------------- names
+
+
+def test_parameters_buffers_and_modules_are_named_by_their_paths():
+    block = Block()
+    inner = ["first.weight", "first.bias", "rest.0.weight", "rest.0.bias"]
+    assert names(block.named_parameters()) == ["scale", *inner]
+    assert names(block.named_buffers()) == ["table", "scratch"]
+    assert names(block.named_modules()) == ["", "first", "rest", "rest.0", "rest.1"]
+    assert names(block.named_parameters("model")) == [f"model.{n}" for n in names(block.named_parameters())]
+    assert set(block.state_dict()) == {*names(block.named_parameters()), "table"}
+
+
+def test_num_parameters_counts_each_number_once():
+    block = Block()
+    block.again = block.first
+    assert block.num_parameters() == 3 + 6 + 3 + 3 + 3
+
+
+def test_assigning_before_init_is_refused():
+    class Forgetful(nn.Module):
+        def __init__(self):
+            self.layer = nn.Linear(1, 1)
+
+    with pytest.raises(AttributeError, match=r"super\(\).__init__\(\)"):
+        Forgetful()
+
+
+def test_assigning_again_replaces_in_place_and_deleting_forgets():
+    block = Block()
+    order = names(block.named_parameters())
+    block.scale = nn.Parameter(np.zeros(3, np.float32))
+    assert names(block.named_parameters()) == order
+    block.first = nn.Linear(2, 3, bias=False)
+    assert names(block.named_parameters()) == [n for n in order if n != "first.bias"]
+    del block.first
+    assert "first.weight" not in block.state_dict()
+    assert not hasattr(block, "first")
+
+
+def test_a_buffer_stays_one_when_assigned_and_a_parameter_may_become_none():
+    block = Block()
+    block.table = mg.ones(3)
+    assert "table" in block.state_dict()
+    block.scale = None
+    assert "scale" not in block.state_dict()
+    with pytest.raises(DtypeError, match=r"nn\.Parameter"):
+        block.scale = mg.ones(3)
+
+
+def test_a_plain_attribute_may_become_a_parameter_and_back():
+    block = Block()
+    block.plain = nn.Parameter(np.zeros(1))
+    assert "plain" in block.state_dict()
+    block.plain = 3
+    assert "plain" not in block.state_dict()
+    assert block.plain == 3
+
+
+# ---------------------------------------------------------------- containers
+
+
+def test_module_lists_and_sequentials_are_lists():
+    layers = [nn.Linear(1, 1) for _ in range(3)]
+    for container in (nn.ModuleList(layers), nn.Sequential(*layers)):
+        assert len(container) == 3
+        assert list(container) == layers
+        assert container[-1] is layers[-1]
+        assert list(container[1:]) == layers[1:]
+        assert type(container[1:]) is type(container)
+        assert names(container.named_children()) == ["0", "1", "2"]
+    assert len(nn.ModuleList(layers).append(nn.ReLU())) == 4
+
+
+def test_a_sequential_runs_in_order():
+    double, plus = (lambda x: x * 2), (lambda x: x + 1)
+    wrap = lambda f: type("Wrapped", (nn.Module,), {"forward": staticmethod(f)})()
+    assert nn.Sequential(wrap(double), wrap(plus))(3) == 7
+    assert nn.Sequential(wrap(plus), wrap(double))(3) == 8
+
+
+def test_a_module_without_forward_says_so():
+    with pytest.raises(NotImplementedError, match="Module has no forward"):
+        nn.Module()(1)
+
+
+def test_forward_hooks_see_and_replace_the_output():
+    layer, seen = nn.ReLU(), []
+    handle = layer.register_forward_hook(
+        lambda module, inputs, output: seen.append((module, inputs)) or output * 2
+    )
+    x = mg.tensor([-1.0, 3.0])
+    assert layer(x).tolist() == [0, 6]
+    assert seen[0][0] is layer
+    assert seen[0][1][0] is x
+    handle.remove()
+    assert layer(x).tolist() == [0, 3]
+
+
+# ---------------------------------------------------------------- state
+
+
+def test_a_state_goes_from_model_to_model():
+    source, target = Block(), Block()
+    missing, unknown = target.load_state_dict(source.state_dict())
+    assert (missing, unknown) == ([], [])
+    for name, value in source.state_dict().items():
+        np.testing.assert_array_equal(target.state_dict()[name].data, value.data)
+        assert not np.shares_memory(target.state_dict()[name].data, value.data)
+
+
+def test_a_state_dict_shares_memory_outside_the_graph():
+    block = Block()
+    state = block.state_dict()
+    assert np.shares_memory(state["scale"].data, block.scale.data)
+    assert not state["scale"].requires_grad
+
+
+BAD_STATES = {
+    "missing": (lambda s: s.pop("scale"), StateError, r"missing \['scale'\]"),
+    "unknown": (lambda s: s.update(other=np.zeros(1)), StateError, r"unknown \['other'\]"),
+    "shape": (lambda s: s.update(scale=np.zeros(4)), ShapeError, r"scale is float32\[3\] .* float64\[4\]"),
+    "dtype": (lambda s: s.update(scale=np.zeros(3, complex)), ShapeError, "complex"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "error", "message"), BAD_STATES.values(), ids=list(BAD_STATES))
+def test_a_state_that_does_not_fit_changes_nothing(spoil, error, message):
+    block = Block()
+    before = {name: value.data.copy() for name, value in block.state_dict().items()}
+    state = {name: np.full(value.shape, 7.0) for name, value in before.items()}
+    spoil(state)
+    with pytest.raises(error, match=message):
+        block.load_state_dict(state)
+    for name, value in block.state_dict().items():
+        np.testing.assert_array_equal(value.data, before[name])
+
+
+def test_without_strict_the_rest_is_loaded_and_named():
+    block = Block()
+    result = block.load_state_dict({"scale": np.full(3, 7.0), "other": np.zeros(1)}, strict=False)
+    assert result == (["first.bias", "first.weight", "rest.0.bias", "rest.0.weight", "table"], ["other"])
+    assert block.scale.tolist() == [7, 7, 7]
+
+
+def test_a_float64_state_is_cast_to_the_models_dtype():
+    block = Block()
+    block.load_state_dict({n: v.data.astype(np.float64) for n, v in block.state_dict().items()})
+    assert block.scale.dtype == mg.float32
+
+
+# ---------------------------------------------------------------- sharing and copies
+
+
+def test_tied_parameters_are_one_parameter_with_two_names_in_the_state():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(4, 3)
+            self.head = nn.Linear(3, 4, bias=False)
+            self.head.weight = self.embed.weight
+
+        def forward(self, ids):
+            return self.head(self.embed(ids))
+
+    model = Tied()
+    assert names(model.named_parameters()) == ["embed.weight"]
+    assert set(model.state_dict()) == {"embed.weight", "head.weight"}
+    model(np.array([1])).sum().backward()
+    both = model.embed.weight.grad.data
+    assert model.head.weight.grad is model.embed.weight.grad
+    np.testing.assert_allclose(both[0], model.embed.weight.data[1], rtol=1e-6)  # from the head alone
+    model.load_state_dict({name: np.full((4, 3), 2.0) for name in model.state_dict()})
+    assert model.head.weight is model.embed.weight
+    twin = copy.deepcopy(model)
+    assert twin.head.weight is twin.embed.weight
+
+
+def test_a_module_in_two_places_is_listed_once_and_saved_twice():
+    layer = nn.Linear(1, 1)
+    model = nn.ModuleList([layer, layer])
+    assert names(model.named_parameters()) == ["0.weight", "0.bias"]
+    assert set(model.state_dict()) == {"0.weight", "0.bias", "1.weight", "1.bias"}
+    assert names(model.named_modules()) == ["", "0"]
+
+
+def test_a_deep_copy_is_a_model_of_its_own():
+    block = Block()
+    block(mg.ones(1, 2)).sum().backward()
+    twin = copy.deepcopy(block)
+    assert names(twin.named_parameters()) == names(block.named_parameters())
+    for (name, p), (_, q) in zip(block.named_parameters(), twin.named_parameters(), strict=True):
+        assert twin.scale is dict(twin.named_parameters())["scale"]
+        assert isinstance(q, nn.Parameter)
+        assert q.requires_grad
+        assert not np.shares_memory(p.data, q.data), name
+        np.testing.assert_array_equal(p.grad.data, q.grad.data)
+    with mg.no_grad():
+        twin.scale.zero_()
+    assert block.scale.tolist() == [1, 1, 1]
+
+
+def test_a_computed_tensor_is_not_deep_copied():
+    with pytest.raises(mg.GraphError, match="only a leaf"):
+        copy.deepcopy(mg.ones(1, requires_grad=True) * 2)
+
+
+# ---------------------------------------------------------------- modes
+
+
+def test_train_and_eval_reach_every_module():
+    block = Block()
+    x = mg.ones(4, 2)
+    assert (block(x).data != block(x).data).any()
+    assert not block.eval().rest[1].training
+    np.testing.assert_array_equal(block(x).data, block(x).data)
+    assert block.train().rest[1].training
+
+
+def test_freezing_and_zeroing_gradients():
+    block = Block()
+    block.requires_grad_(False)
+    assert not block(mg.ones(1, 2)).requires_grad
+    block.requires_grad_(True)(mg.ones(1, 2)).sum().backward()
+    block.zero_grad(set_to_none=False)
+    assert block.scale.grad.tolist() == [0, 0, 0]
+    block.zero_grad()
+    assert block.scale.grad is None
+
+
+def test_gradients_with_a_graph_are_zeroed_too():
+    layer = nn.Linear(1, 1)
+    (layer(mg.ones(1, 1)) ** 2).sum().backward(create_graph=True)
+    layer.zero_grad(set_to_none=False)
+    assert layer.weight.grad.tolist() == [[0]]
+    assert not layer.weight.grad.requires_grad
+
+
+def test_converting_a_model_keeps_its_parameters_and_integers():
+    block = Block()
+    block.register_buffer("ids", mg.arange(3))
+    scale = block.scale
+    block.double()
+    assert block.scale is scale
+    assert {str(v.dtype) for v in block.state_dict().values()} == {"float64", "int64"}
+    assert block(mg.ones(1, 2)).dtype == mg.float64
+    assert block.float().to("cpu").scale.dtype == mg.float32
+
+
+def test_apply_visits_children_first():
+    visited = []
+    Block().apply(lambda module: visited.append(type(module).__name__))
+    assert visited == ["Linear", "LayerNorm", "Dropout", "ModuleList", "Block"]
+
+
+def test_a_model_prints_as_a_tree():
+    assert repr(Block()) == (
+        "Block(\n  (first): Linear(in_features=2, out_features=3, bias=True)\n  (rest): ModuleList(\n"
+        "    (0): LayerNorm((3,), eps=1e-05)\n    (1): Dropout(p=0.5)\n  )\n)"
+    )
+
+
+# ---------------------------------------------------------------- layers
+
+
+def test_dropout_keeps_the_expectation_and_is_off_in_evaluation():
+    x = mg.ones(200, 100)
+    y = F.dropout(x, 0.25)
+    kept = y.data != 0
+    assert abs(kept.mean() - 0.75) < 0.01
+    np.testing.assert_allclose(y.data[kept], 1 / 0.75, rtol=1e-4)
+    assert F.dropout(x, 0.25, training=False) is x
+    assert nn.Dropout(0.25).eval()(x) is x
+    assert not F.dropout(x, 1.0).data.any()
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.1])
+def test_dropouts_p_is_a_probability(p):
+    for make in (lambda: nn.Dropout(p), lambda: F.dropout(mg.ones(1), p)):
+        with pytest.raises(OptionError, match="probability"):
+            make()
+
+
+def test_losses_as_modules():
+    logits, target = mg.tensor([[0.0, 0.0], [0.0, 1.0]]), [1, 0]
+    loss = nn.CrossEntropyLoss(ignore_index=0, reduction="sum")(logits, target)
+    np.testing.assert_allclose(loss.item(), np.log(2), rtol=1e-6)

@@ -1,0 +1,266 @@
+"""Optimizers and schedules: what they change, what they keep, and schedules worked out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import load_file, nn, optim, save_file
+from minigrad.errors import NonFiniteError, OptionError, StateError
+from minigrad.optim import cosine_schedule, inverse_sqrt_schedule, paper_schedule
+
+MAKERS = {
+    "SGD": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+    "Adam": lambda p: optim.Adam(p, lr=0.1, weight_decay=0.1),
+    "AdamW": lambda p: optim.AdamW(p, lr=0.1),
+}
+EACH = pytest.mark.parametrize("make", MAKERS.values(), ids=list(MAKERS))
+
+
+def parameters():
+    rng = np.random.default_rng(0)
+    return [nn.Parameter(rng.normal(size=shape).astype(np.float32)) for shape in ((3, 2), (), (4,))]
+
+
+def train(optimizer, params, steps, first=0):
+    for step in range(first, first + steps):
+        rng = np.random.default_rng(step)
+        for p in params:
+            p.grad = mg.tensor(rng.normal(size=p.shape).astype(np.float32))
+        optimizer.step()
+
+
+def assert_equal_bits(ours, theirs):
+    for p, q in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(p.data, q.data)
+
+
+# ---------------------------------------------------------------- steps
+
+
+@EACH
+def test_one_step_goes_against_the_gradient(make):
+    p = nn.Parameter(np.zeros(2))
+    p.grad = mg.tensor(np.array([1.0, -2.0]))
+    make([p]).step()
+    assert p.data[0] < 0 < p.data[1]
+
+
+def test_a_parameter_without_a_gradient_stays():
+    p = nn.Parameter(np.ones(2))
+    optimizer = optim.AdamW([p], weight_decay=0.5)
+    optimizer.step()
+    assert p.tolist() == [1, 1]
+    assert optimizer.state_dict().keys() == {"steps"}
+
+
+@EACH
+def test_how_a_parameter_lies_in_memory_changes_nothing(make):
+    array = np.random.default_rng(0).normal(size=(4, 6))
+    strange = [np.asfortranarray(array), np.repeat(array, 2, 1)[:, ::2], array[::-1].copy()[::-1]]
+    plain = nn.Parameter(array.copy())
+    train(make([plain]), [plain], 3)
+    for odd in strange:
+        p = nn.Parameter(odd)
+        assert p.data is odd
+        train(make([p]), [p], 3)
+        np.testing.assert_array_equal(p.data, plain.data)
+        assert p.data is odd
+
+
+def test_a_parameter_longer_than_a_block_is_updated_to_its_end():
+    n = optim.optimizer.BLOCK + 3
+    p = nn.Parameter(np.zeros(n))
+    p.grad = mg.ones(n, dtype="float64")
+    optim.Adam([p], lr=0.5).step()
+    np.testing.assert_allclose(p.data, -0.5, rtol=1e-6)
+
+
+def test_the_gradient_itself_is_left_alone():
+    for make in MAKERS.values():
+        p = nn.Parameter(np.ones(2))
+        p.grad = mg.tensor(np.array([1.0, -2.0]))
+        optimizer = make([p])
+        optimizer.step()
+        optimizer.step()
+        assert p.grad.tolist() == [1, -2]
+
+
+def test_zero_grad_forgets_or_zeroes():
+    (p, *_) = params = parameters()
+    optimizer = optim.SGD(params, lr=0.1)
+    train(optimizer, params, 1)
+    optimizer.zero_grad(set_to_none=False)
+    assert not p.grad.data.any()
+    optimizer.zero_grad()
+    assert p.grad is None
+
+
+# ---------------------------------------------------------------- groups
+
+
+def test_groups_have_their_own_options_and_others_defaults():
+    p, q = nn.Parameter(np.zeros(1)), nn.Parameter(np.zeros(1))
+    optimizer = optim.SGD([{"params": [p], "lr": 1.0}, {"params": q}], lr=0.5)
+    p.grad = q.grad = mg.ones(1, dtype="float64")
+    optimizer.step()
+    assert (p.item(), q.item()) == (-1.0, -0.5)
+    late = nn.Parameter(np.zeros(1))
+    optimizer.add_param_group({"params": [late], "lr": 2.0})
+    late.grad = mg.ones(1, dtype="float64")
+    optimizer.step()
+    assert late.item() == -2.0
+
+
+ONE = nn.Parameter(np.zeros(1))
+BAD = {
+    "none": (lambda: optim.SGD([]), "got none"),
+    "twice": (lambda: optim.SGD([ONE, ONE]), "given twice"),
+    "in two groups": (lambda: optim.SGD([{"params": [ONE]}, {"params": [ONE]}]), "given twice"),
+    "computed": (lambda: optim.SGD([mg.ones(1, requires_grad=True) * 2]), "leaf"),
+    "no tensor": (lambda: optim.SGD([np.zeros(1)]), "leaf"),
+    "misspelt": (lambda: optim.SGD([{"params": [ONE], "learning_rate": 1}]), "learning_rate"),
+    "nesterov": (lambda: optim.SGD(parameters(), nesterov=True), "momentum"),
+}
+
+
+@pytest.mark.parametrize(("make", "message"), BAD.values(), ids=list(BAD))
+def test_what_cannot_be_optimized_is_named(make, message):
+    with pytest.raises(OptionError, match=message):
+        make()
+
+
+# ---------------------------------------------------------------- state
+
+
+@EACH
+def test_going_on_from_a_file_is_going_on(make, tmp_path):
+    whole = parameters()
+    optimizer = make(whole)
+    train(optimizer, whole, 6)
+
+    broken = parameters()
+    optimizer = make(broken)
+    train(optimizer, broken, 3)
+    save_file(optimizer.state_dict(), tmp_path / "optimizer.safetensors")
+    resumed = [nn.Parameter(p.data.copy()) for p in broken]
+    optimizer = make(resumed)
+    optimizer.load_state_dict(load_file(tmp_path / "optimizer.safetensors"))
+    assert optimizer.steps == 3
+    train(optimizer, resumed, 3, first=3)
+    assert_equal_bits(whole, resumed)
+
+
+def test_a_loaded_state_is_a_copy_in_the_order_of_rows():
+    p = nn.Parameter(np.zeros((3, 2)))
+    p.grad = mg.ones(3, 2, dtype="float64")
+    given = np.asfortranarray(np.ones((3, 2)))
+    optimizer = optim.Adam([p])
+    optimizer.load_state_dict({"steps": 1, "0.exp_avg": given, "0.exp_avg_sq": given, "0.step": 1})
+    p.grad *= 2
+    optimizer.step()
+    assert (given == 1).all()
+    np.testing.assert_allclose(optimizer.state[p]["exp_avg"], 1.1)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"steps": 1, "9.exp_avg": np.zeros(3)},
+        {"steps": 1, "0.exp_avg": np.zeros(5)},
+        {"0.exp_avg": np.zeros((3, 2))},
+    ],
+    ids=["parameter", "shape", "steps"],
+)
+def test_a_state_that_does_not_fit_changes_nothing(bad):
+    params = parameters()
+    optimizer = optim.Adam(params)
+    train(optimizer, params, 1)
+    before = optimizer.state
+    with pytest.raises(StateError):
+        optimizer.load_state_dict(bad)
+    assert optimizer.state is before
+
+
+# ---------------------------------------------------------------- clipping
+
+
+def test_clipping_gives_the_norm_and_scales_all_alike():
+    p, q = nn.Parameter(np.zeros(2)), nn.Parameter(np.zeros(1))
+    p.grad, q.grad = mg.tensor(np.array([3.0, 0.0])), mg.tensor(np.array([4.0]))
+    assert optim.clip_grad_norm_([p, q, nn.Parameter(np.zeros(1))], 1.0) == 5
+    np.testing.assert_allclose([*p.grad.data, *q.grad.data], [0.6, 0, 0.8], rtol=1e-6)
+    assert optim.clip_grad_norm_(iter([p, q]), 2.0) == pytest.approx(1)
+    np.testing.assert_allclose(p.grad.data, [0.6, 0], rtol=1e-6)
+    assert optim.clip_grad_norm_(p, 0.3) == pytest.approx(0.6)
+    assert optim.clip_grad_norm_([], 1.0) == 0
+
+
+def test_clipping_refuses_what_is_not_finite_when_asked():
+    p = nn.Parameter(np.zeros(1))
+    p.grad = mg.tensor(np.array([math.nan]))
+    assert math.isnan(optim.clip_grad_norm_([p], 1.0))
+    with pytest.raises(NonFiniteError, match="nan"):
+        optim.clip_grad_norm_([p], 1.0, error_if_nonfinite=True)
+
+
+# ---------------------------------------------------------------- schedules
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (0, 4000**-1.5),  # counted from 1
+        (1, 4000**-1.5),
+        (2000, 2000 * 4000**-1.5),
+        (4000, 4000**-0.5),
+        (16000, 0.5 * 4000**-0.5),
+    ],
+)
+def test_the_papers_schedule(step, expected):
+    assert paper_schedule(step, 512, 4000) == pytest.approx(512**-0.5 * expected, rel=1e-12)
+    assert paper_schedule(step, 1, 4000, factor=2) == pytest.approx(2 * expected, rel=1e-12)
+
+
+def test_the_papers_base_model_peaks_at_7e_4():
+    assert max(paper_schedule(s, 512, 4000) for s in range(1, 9000)) == pytest.approx(6.9877e-4, rel=1e-4)
+
+
+@pytest.mark.parametrize(("step", "expected"), [(1, 0.1), (5, 0.5), (10, 1.0), (40, 0.5), (1000, 0.1)])
+def test_the_inverse_square_root_schedule(step, expected):
+    assert inverse_sqrt_schedule(step, lr=1.0, warmup_steps=10) == pytest.approx(expected)
+
+
+def test_the_papers_schedule_is_the_inverse_square_root_with_its_peak():
+    for step in (1, 399, 400, 401, 5000):
+        by_its_peak = inverse_sqrt_schedule(step, paper_schedule(400, 64, 400), 400)
+        assert paper_schedule(step, 64, 400) == pytest.approx(by_its_peak, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"), [(0, 0.25), (2, 0.75), (3, 1.0), (8, 0.55), (13, 0.1), (99, 0.1)]
+)
+def test_the_cosine_schedule_with_warmup(step, expected):
+    given = cosine_schedule(step, lr=1.0, total_steps=13, warmup_steps=3, min_lr=0.1)
+    assert given == pytest.approx(expected)
+
+
+def test_a_scheduler_goes_on_from_its_state():
+    def make():
+        optimizer = optim.SGD(parameters(), lr=0.2)
+        return optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=10, eta_min=0.02)
+
+    schedule, resumed = make(), make()
+    for _ in range(4):
+        schedule.step()
+    resumed.load_state_dict(schedule.state_dict())
+    assert resumed.get_last_lr() == schedule.get_last_lr()
+    schedule.step()
+    resumed.step()
+    assert resumed.get_last_lr() == schedule.get_last_lr()
+
+
+def test_as_many_functions_as_groups():
+    with pytest.raises(OptionError, match="2 functions for 1 groups"):
+        optim.lr_scheduler.LambdaLR(optim.SGD(parameters()), [lambda t: 1.0, lambda t: 1.0])
