@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .errors import UserError
+from .errors import UserError, check_range
 
 
-def _check(config: object, width: str, heads: str) -> None:
+def _check_heads(config: object, width: str, heads: str) -> None:
     d, h = getattr(config, width), getattr(config, heads)
     if d % h:
         raise UserError(
-            f"{width}={d} does not split into {heads}={h} heads of whole size.\nChoose a multiple of {h}, or other heads."
+            f"{width}={d} does not split into {heads}={h} heads of whole size.\n"
+            f"Choose a multiple of {h}, or other heads."
         )
 
 
@@ -44,7 +45,10 @@ class TransformerConfig:
     eos_token_id: int = 3
 
     def __post_init__(self) -> None:
-        _check(self, "d_model", "num_heads")
+        check_range(self, "vocab_size layer_norm_eps", 0)
+        check_range(self, "d_model num_heads d_ff num_encoder_layers num_decoder_layers max_positions", 1)
+        check_range(self, "dropout attention_dropout activation_dropout", 0, 1)
+        _check_heads(self, "d_model", "num_heads")
 
 
 @dataclass(frozen=True)
@@ -65,4 +69,9 @@ class GPTConfig:
     initializer_range: float = 0.02
 
     def __post_init__(self) -> None:
-        _check(self, "n_embd", "n_head")
+        check_range(self, "vocab_size layer_norm_epsilon initializer_range", 0)
+        check_range(self, "n_positions n_embd n_layer n_head", 1)
+        check_range(self, "embd_pdrop resid_pdrop attn_pdrop", 0, 1)
+        if self.n_inner is not None:
+            check_range(self, "n_inner", 1)
+        _check_heads(self, "n_embd", "n_head")

@@ -1,5 +1,16 @@
 """Mistakes that a user can mend. The first line says what is wrong, the second what to do."""
 
+import math
+
 
 class UserError(ValueError):
     """A mistake that is explained without a traceback (exit code 2)."""
+
+
+def check_range(config: object, names: str, low: float, below: float = math.inf) -> None:
+    """Refuse a value of `config` outside [low, below)."""
+    for name in names.split():
+        value = getattr(config, name)
+        if not low <= value < below:
+            span = f"from {low} on" if below == math.inf else f"from {low} to below {below}"
+            raise UserError(f"{name} = {value} cannot be.\nChoose a value {span}.")

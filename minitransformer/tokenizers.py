@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 from minigrad.io import write_atomically
 
 from .errors import UserError
+from .files import read_text
 
 PAD, UNK, START, END = SPECIAL_TOKENS = ("<PAD>", "<UNK>", "<START>", "<END>")
 
@@ -42,6 +44,7 @@ class Tokenizer:
 
     def __init__(self, backend: hf.Tokenizer) -> None:
         self._backend = backend
+        self._backend.encode_special_tokens = True  # "<END>" within a text is a text
         self.token_to_id: dict[str, int] = backend.get_vocab()
         self.id_to_token: dict[int, str] = {i: token for token, i in self.token_to_id.items()}
         self.kind = _kind(backend)
@@ -53,8 +56,10 @@ class Tokenizer:
     # ------------------------------------------------------------ learning
 
     @classmethod
-    def train_word(cls, texts: Iterable[str], min_frequency: int = 1) -> Tokenizer:
-        """Every word that occurs `min_frequency` times, the frequent first."""
+    def train_word(
+        cls, texts: Iterable[str], min_frequency: int = 1, vocab_size: int | None = None
+    ) -> Tokenizer:
+        """Every word that occurs `min_frequency` times, the frequent first; at most `vocab_size` tokens."""
         backend = hf.Tokenizer(models.WordLevel(unk_token=UNK))
         french = [normalizers.Replace(f" {mark}", f"\u00a0{mark}") for mark in "?!:;"]
         backend.normalizer = normalizers.Sequence(
@@ -62,7 +67,7 @@ class Tokenizer:
         )
         backend.pre_tokenizer = pre_tokenizers.Split(hf.Regex(_WORD), "removed", invert=True)
         trainer = trainers.WordLevelTrainer(
-            vocab_size=10**9,
+            vocab_size=vocab_size or 10**9,
             min_frequency=min_frequency,
             special_tokens=list(SPECIAL_TOKENS),
             show_progress=False,
@@ -103,11 +108,17 @@ class Tokenizer:
         """The ids of a text's tokens; what is not in the vocabulary is `<UNK>`."""
         if self.kind == "char":
             return self._encode_characters(text)
-        return self._backend.encode(text, add_special_tokens=False).ids
+        return self._encoding(text).ids
 
     def encode_array(self, text: str) -> Int[np.ndarray, " n"]:
         """`encode` as an array."""
         return np.array(self.encode(text), dtype=np.int64)
+
+    def _encoding(self, text: str) -> hf.Encoding:
+        try:
+            return self._backend.encode(text, add_special_tokens=False)
+        except TypeError:  # half a surrogate pair, or bytes of another encoding
+            raise TokenizerError(f"not a text: {text!r:.60}.\nPass text in UTF-8.") from None
 
     def _encode_characters(self, text: str) -> list[int]:
         if self.unk_id is not None:
@@ -137,15 +148,12 @@ class Tokenizer:
 
     def unknown_words(self, text: str) -> list[str]:
         """What of a text is not in the vocabulary, in order, each once."""
-        if self.unk_id is None:
+        if self.kind == "char":
             return [c for c in dict.fromkeys(text) if c not in self.token_to_id]
-        encoding = self._backend.encode(text, add_special_tokens=False)
-        unknown = [
-            text[a:b].strip()
-            for i, (a, b) in zip(encoding.ids, encoding.offsets, strict=True)
-            if i == self.unk_id
-        ]
-        return list(dict.fromkeys(unknown))
+        text = unicodedata.normalize("NFC", text)
+        encoding = self._encoding(text)
+        places = zip(encoding.ids, encoding.offsets, strict=True)
+        return list(dict.fromkeys(text[a:b].strip() for i, (a, b) in places if i == self.unk_id))
 
     # ------------------------------------------------------------ files
 
@@ -156,19 +164,20 @@ class Tokenizer:
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
         """Read what `save` wrote."""
+        content = read_text(path)
         try:
-            return cls(hf.Tokenizer.from_str(Path(path).read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            raise TokenizerError(f"there is no tokenizer file {path}.\nCheck the path.") from None
+            return cls(hf.Tokenizer.from_str(content))
         except Exception as error:  # the library raises nothing narrower
-            raise TokenizerError(
-                f"{path} is not a tokenizer file: {error}.\nUse one that a training wrote."
-            ) from None
+            message = f"{path} is not a tokenizer of ours: {error}.\nUse one that `save` wrote."
+            raise TokenizerError(message) from None
 
 
 def _kind(backend: hf.Tokenizer) -> str:
     """word, bpe or char, from how the tokenizer splits."""
     content = json.loads(backend.to_str())
-    if content["model"]["type"] == "BPE":
-        return "bpe"
-    return "char" if content["pre_tokenizer"]["pattern"] == {"Regex": _CHARACTER} else "word"
+    splitter = content["pre_tokenizer"] or {}
+    kinds = {_WORD: "word", _CHARACTER: "char"}
+    kind = "bpe" if content["model"]["type"] == "BPE" else kinds.get(splitter.get("pattern", {}).get("Regex"))
+    if kind is None or (kind == "bpe" and not set(SPECIAL_TOKENS) <= backend.get_vocab().keys()):
+        raise ValueError("it was made by another program")
+    return kind

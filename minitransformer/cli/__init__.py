@@ -35,19 +35,29 @@ def main(argv: list[str] | None = None) -> int:
         if args[0] not in VERBS:
             raise UserError(f"there is no verb {args[0]!r}.{nearest(args[0], VERBS)}\n{usage()}")
         import_module(f".{args[0]}", __name__).run(args[1:])
-    except (UserError, MinigradError, PermissionError) as error:
-        if debug:
-            traceback.print_exc()
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    except (UserError, MinigradError) as error:
+        return _explain(str(error), debug)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 1
     except BrokenPipeError:
         return 1
+    except OSError as error:
+        if error.filename is None:
+            raise
+        return _explain(
+            f"{error.filename}: {error.strerror}.\nCheck the path, and who may write there.", debug
+        )
     except SystemExit as done:  # tyro's: 0 after --help, 2 for options that it refuses
         return int(done.code or 0)
     return 0
+
+
+def _explain(message: str, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    print(f"error: {message}", file=sys.stderr)
+    return 2
 
 
 def usage() -> str:

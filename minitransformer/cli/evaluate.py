@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
-from pathlib import Path
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-from minigrad import no_grad
 from minigrad.io import write_atomically
 
-from ..recipes import LanguageRecipe
+from ..files import to_json, write_json
 from ..training.metrics import translation_scores
-from ..training.run import Run, build_task, load_splits, read_config, write_json
-from ..training.tasks import Translation
+from ..training.run import Run, build_task, check_same_data, load_splits, within
+from ..training.tasks import LanguageModelling, Translation
+from .arguments import Checkpoint, DataFile, DataFolder, Flag, RunFolder
 from .translate import translations
 
 LABELS = {
@@ -30,7 +29,7 @@ LABELS = {
     "chrf": "chrF",
     "loss": "loss, nats per token",
     "perplexity": "perplexity",
-    "bits_per_char": "bits per token",
+    "bits_per_char": "bits per character",
     "n": "sentences, or tokens",
     "split": "split",
     "decoding": "decoding",
@@ -39,62 +38,59 @@ LABELS = {
 
 def run(argv: list[str]) -> None:
     def evaluate_run(
-        run: tyro.conf.Positional[Path],
-        json: bool = False,
-        data: Path | None = None,
-        data_dir: Path | None = None,
-        checkpoint: str = "best",
+        run: RunFolder,
+        json: Flag = False,
+        data: DataFile = None,
+        data_dir: DataFolder = None,
+        checkpoint: Checkpoint = "best",
     ) -> None:
         """Score a run on data that it was not trained on.
 
         Args:
-            run: The run folder.
             json: Print one JSON object instead of a table.
-            data: The file that the run was trained on, if it was one of your own.
-            data_dir: The folder of a public data set, instead of fetching it.
-            checkpoint: Which one to score, best or last.
         """
         opened = Run(run, checkpoint)
-        scores = evaluate(opened, load_splits(read_config(run), data, data_dir))
-        write_json(run / "metrics.json", scores)
+        splits = load_splits(opened.recipe, data, data_dir)
+        check_same_data(run, opened.recipe, splits)
+        scores = evaluate(opened, splits)
         if json:
-            print_json(scores)
+            print(to_json(scores))
         else:
             report(scores, Console())
 
     tyro.cli(evaluate_run, args=argv, prog="minitransformer evaluate")
 
 
-def print_json(scores: Mapping[str, Any]) -> None:
-    print(json.dumps(scores, ensure_ascii=False))
-
-
-@no_grad()
 def evaluate(run: Run, splits: Mapping[str, Any]) -> dict[str, Any]:
-    """Scores on the test split (a language model's validation split), and `predictions.txt` beside them."""
+    """Scores on the test split (a language model's validation split), and the run's `metrics.json`."""
     task, _ = build_task(run.recipe, run.tokenizer, splits)
-    if isinstance(run.recipe, LanguageRecipe):
-        scores = task.validate(run.model)
-        tokens = len(task.validation) - 1  # type: ignore[attr-defined]
-        return {**scores, "perplexity": math.exp(scores["loss"]), "n": tokens, "split": "validation"}
-    assert isinstance(task, Translation)
-    pairs = splits["test"]
+    scores = (
+        _score_text(run, task)
+        if isinstance(task, LanguageModelling)
+        else _score_pairs(run, task, splits["test"])
+    )
+    scores["perplexity"] = math.exp(scores["loss"]) if scores["loss"] < 700 else math.inf
+    write_json(run.folder / "metrics.json", scores)
+    return scores
+
+
+def _score_text(run: Run, task: LanguageModelling) -> dict[str, Any]:
+    return {**task.validate(run.model), "n": len(task.validation) - 1, "split": "validation"}
+
+
+def _score_pairs(run: Run, task: Translation, test: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Scores of the greedy translations, which go to `predictions.txt`, and of the model under teacher forcing."""
+    limit = run.recipe.data.max_length
+    pairs = within(test, run.tokenizer, limit)
+    if len(pairs) < len(test):
+        left_out = len(test) - len(pairs)
+        print(f"warning: left out {left_out} test pairs of {limit} tokens or more", file=sys.stderr)
     sources, references = [s for s, _ in pairs], [t for _, t in pairs]
     hypotheses = translations(run, sources)
-    lines = [
-        "source\treference\tprediction",
-        *("\t".join(row) for row in zip(sources, references, hypotheses, strict=True)),
-    ]
-    write_atomically(run.folder / "predictions.txt", ("\n".join(lines) + "\n").encode())
-    taught = task.score(run.model, task._ids(pairs))
-    return {
-        **translation_scores(hypotheses, references),
-        **taught,
-        "perplexity": math.exp(taught["loss"]),
-        "n": len(pairs),
-        "split": "test",
-        "decoding": "greedy",
-    }
+    rows = [("source", "reference", "prediction"), *zip(sources, references, hypotheses, strict=True)]
+    write_atomically(run.folder / "predictions.txt", "".join("\t".join(row) + "\n" for row in rows).encode())
+    scores = {**translation_scores(hypotheses, references), **task.score(run.model, task.ids(pairs))}
+    return {**scores, "n": len(pairs), "split": "test", "decoding": "greedy"}
 
 
 def report(scores: Mapping[str, Any], console: Console) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import math
+from typing import Annotated
 
 import tyro
+from tyro.conf import arg
 
 from minigrad import random
 
@@ -12,36 +14,32 @@ from ..errors import UserError
 from ..generation import generate
 from ..recipes import LanguageRecipe
 from ..training.run import Run
+from .arguments import Checkpoint, Flag, RunFolder
 
 
 def run(argv: list[str]) -> None:
     def generate(
-        run: tyro.conf.Positional[Path],
-        prompt: str = "\n",
+        run: RunFolder,
+        prompt: Annotated[str, arg(help_behavior_hint="(default: a new line)")] = "\n",
         max_new_tokens: int = 500,
         temperature: float = 0.8,
-        top_k: int | None = None,
-        greedy: bool = False,
+        top_k: Annotated[int | None, arg(metavar="INT", help_behavior_hint="")] = None,
+        greedy: Flag = False,
         seed: int = 0,
-        checkpoint: str = "best",
+        checkpoint: Checkpoint = "best",
     ) -> None:
         """Continue a text.
 
         Args:
-            run: The run folder.
             prompt: The text to continue.
             max_new_tokens: How many tokens to add.
             temperature: Below 1 the likely tokens become likelier, above 1 less so.
             top_k: Draw from this many of the likeliest tokens only.
             greedy: Take the likeliest token always.
             seed: The same seed gives the same text.
-            checkpoint: Which one to use, best or last.
         """
-        opened = Run(run, checkpoint)
-        print(
-            prompt
-            + continuation(opened, prompt, max_new_tokens, None if greedy else temperature, top_k, seed)
-        )
+        drawn = None if greedy else temperature
+        print(prompt + continuation(Run(run, checkpoint), prompt, max_new_tokens, drawn, top_k, seed))
 
     tyro.cli(generate, args=argv, prog="minitransformer generate")
 
@@ -52,21 +50,18 @@ def continuation(
     """What the run's model adds to `prompt`: sampled, or greedy where `temperature` is None."""
     if not isinstance(run.recipe, LanguageRecipe):
         raise UserError(
-            f"{run.folder} translates, it does not continue a text.\nUse `minitransformer translate {run.folder} TEXT`."
+            f"{run.folder} translates, it does not continue a text.\n"
+            f"Use `minitransformer translate {run.folder} TEXT`."
         )
-    if not prompt:
-        raise UserError("the prompt is empty.\nGive at least one character.")
-    if top_k is not None and top_k < 1:
-        raise UserError(f"top_k is at least 1, got {top_k}.\nLeave it out to draw from all tokens.")
+    for name, value in (("max_new_tokens", max_new_tokens), ("top_k", top_k)):
+        if value is not None and value < 1:
+            raise UserError(f"{name} = {value} cannot be.\nChoose a value from 1 on.")
+    if temperature is not None and not 0 < temperature < math.inf:
+        raise UserError(f"temperature = {temperature} cannot be.\nChoose a value above 0, or pass --greedy.")
+    ids = run.tokenizer.encode(prompt)
+    if not ids:
+        raise UserError(f"the prompt {prompt!r} has no token in it.\nGive at least one.")
     random.manual_seed(seed)
     sampled = temperature is not None
-    (ids,) = generate(
-        run.model,
-        [run.tokenizer.encode(prompt)],
-        max_new_tokens,
-        None,
-        sampled,
-        temperature if sampled else 1.0,
-        top_k,
-    )
-    return run.tokenizer.decode(ids)
+    (new,) = generate(run.model, [ids], max_new_tokens, None, sampled, temperature or 1.0, top_k)
+    return run.tokenizer.decode(new)

@@ -9,6 +9,9 @@ from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
+from tyro.conf import OmitArgPrefixes, arg
+
+from minigrad import random
 
 from .. import recipes
 from ..data.phrasebook import DOCUMENT_SENTENCES
@@ -18,6 +21,7 @@ from ..tokenizers import Tokenizer
 from ..training import run as runs
 from ..training.curves import draw_curves
 from ..training.trainer import Trainer
+from .arguments import DataFolder, Flag
 from .evaluate import evaluate, report
 from .generate import continuation
 from .translate import translations
@@ -25,17 +29,16 @@ from .translate import translations
 
 @dataclass(frozen=True)
 class Options:
-    """Where data comes from and where the run goes."""
+    """Where the data comes from and where the run goes."""
 
-    data: Path | None = None
-    """Your own data instead of the recipe's: source<TAB>target a line, or for a language model a text file."""
-    data_dir: Path | None = None
-    """The folder of a public data set, instead of fetching it."""
-    run_dir: Path | None = None
-    """The run folder; runs/RECIPE if not given."""
-    resume: bool = False
+    data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """Your own data: source<TAB>target on each line, or for a language model any text."""
+    data_dir: DataFolder = None
+    run_dir: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/RECIPE)")] = None
+    """The run folder."""
+    resume: Flag = False
     """Go on from the run's last checkpoint."""
-    overwrite: bool = False
+    overwrite: Flag = False
     """Delete the run that is there and begin anew."""
     device: str = "cpu"
     """Where to compute; this version knows cpu."""
@@ -50,87 +53,82 @@ def run(argv: list[str]) -> None:
         raise SystemExit(0 if argv[:1] in (["-h"], ["--help"]) else 2)
     recipe = recipes.load_recipe(argv[0])
     folder = _given_folder(argv[1:]) or Path("runs") / recipe.name
-    if "--resume" in argv and (folder / "config.toml").is_file():
-        recipe = replace(
-            runs.read_config(folder), name=recipe.name
-        )  # flags change what was run, not the recipe
+    if "--resume" in argv:
+        recipe = runs.begun(folder, recipe)  # flags change what was run, not the recipe
     recipe, options = parse(recipe, argv[1:])
     train(recipe, options, folder)
 
 
 def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
     """Every key of the recipe as a flag, and the options."""
-    parts = {"data": recipe.data, "model": recipe.model, "training": recipe.training, "options": Options()}
-    fields = [(name, Annotated[type(part), tyro.conf.arg(name="")], part) for name, part in parts.items()]
-    bundle: Any = make_dataclass("Train", fields, frozen=True)
-    description = f"{recipe.description}\n\nEach key of the recipe is a flag; its value there is the default."
-    given = tyro.cli(bundle, args=argv, prog=f"minitransformer train {recipe.name}", description=description)
-    return replace(recipe, data=given.data, model=given.model, training=given.training), given.options
+    parts = {"run": Options(), "data": recipe.data, "model": recipe.model, "training": recipe.training}
+    bundle: Any = make_dataclass(
+        "Train", [(name, type(part), part) for name, part in parts.items()], frozen=True
+    )
+    about = f"{recipe.description}\n\nEach key of the recipe is a flag; its value there is the default."
+    prog = f"minitransformer train {recipe.name}"
+    given = tyro.cli(bundle, args=argv, prog=prog, description=about, config=(OmitArgPrefixes,))
+    recipe = replace(recipe, data=given.data, model=given.model, training=given.training)
+    if given.run.data is not None:
+        recipe = replace(recipe, data=replace(recipe.data, dataset="file"))
+    return recipe, given.run
 
 
 def train(recipe: Recipe, options: Options, folder: Path) -> None:
-    """Data, tokenizer, model, training, and what came of it."""
-    console = Console(stderr=True)
+    """Data, tokenizer, model, training, and what came of it. What a former run left is touched only when all is well."""
+    console = Console(stderr=True, highlight=False)
     if options.device not in ("cpu", "auto"):
         raise UserError(
             f"unknown device {options.device!r}: this version computes on the CPU.\nLeave --device out."
         )
-    runs.prepare(folder, options.resume, options.overwrite)
+    runs.check_folder(folder, options.resume, options.overwrite)
     splits = runs.load_splits(recipe, options.data, options.data_dir)
-    started = options.resume and (folder / "tokenizer.json").is_file()
-    if started:
+    if options.resume and runs.is_run(folder):
+        runs.check_same_run(folder, recipe, splits)
         tokenizer = Tokenizer.load(folder / "tokenizer.json")
-        runs.check_same_data(folder, recipe, splits)
     else:
         tokenizer = runs.train_tokenizer(recipe, splits)
     task, dropped = runs.build_task(recipe, tokenizer, splits)
-    runs.seed(recipe)
+    random.manual_seed(recipe.training.seed)
     model = runs.build_model(recipe, tokenizer)
     trainer = Trainer(model, task, recipe.training, folder, console)
-    runs.write_run(folder, recipe, tokenizer, splits)
+    if options.overwrite:
+        runs.clear(folder)
     if options.resume:
         went_on = trainer.resume()
         console.print(
-            f"going on from step {trainer.step}" if went_on else "no checkpoint yet: starting at step 0",
-            highlight=False,
+            f"going on from step {trainer.step}" if went_on else "no checkpoint yet: starting at step 0"
         )
+    runs.write_run(folder, recipe, tokenizer, splits)
     if dropped:
-        console.print(
-            f"left out {dropped} training pairs longer than {recipe.data.max_length} tokens", highlight=False
-        )  # type: ignore[union-attr]
-    console.print(
-        f"{model.num_parameters():,} parameters, {tokenizer.vocab_size:,} tokens, {recipe.training.steps:,} steps",
-        highlight=False,
-    )
+        console.print(f"left out {dropped} training pairs longer than {recipe.data.max_length - 1} tokens")  # type: ignore[union-attr]
+    sizes = f"{model.num_parameters():,} parameters, {tokenizer.vocab_size:,} tokens"
+    console.print(f"{sizes}, {recipe.training.steps:,} steps")
     finished = trainer.train()
     curves = draw_curves(folder)
     if not finished:
         console.print(
-            f"stopped after step {trainer.step}; everything is saved. Go on with --resume --run-dir {folder}",
-            highlight=False,
+            f"stopped after step {trainer.step}; all is saved. Go on with --resume --run-dir {folder}"
         )
-        return
+        raise SystemExit(1)
     conclude(folder, splits, trainer.seconds, console)
-    console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}", highlight=False)
+    console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}")
 
 
 def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Console) -> None:
     """Score the best checkpoint, write predictions and metrics, and show a few results."""
     run = runs.Run(folder)
-    console.print(
-        f"trained in {seconds:.0f} s; the best checkpoint is {run.checkpoint.name}", highlight=False
-    )
-    scores = evaluate(run, splits)
-    runs.write_json(folder / "metrics.json", scores)
-    report(scores, console)
+    console.print(f"trained in {seconds:.0f} s; the best checkpoint is {run.checkpoint.name}")
+    report(evaluate(run, splits), console)
     if isinstance(run.recipe, LanguageRecipe):
-        print(continuation(run, "\n", 300, temperature=0.8, top_k=None, seed=0))
+        prompt = "\n" if "\n" in run.tokenizer.token_to_id else splits["validation"][:10]
+        print(prompt + continuation(run, prompt, 300, temperature=0.8, top_k=None, seed=0))
         return
-    examples = (
-        [s for s, _ in DOCUMENT_SENTENCES]
-        if run.recipe.data.dataset == "phrasebook"
-        else [s for s, _ in splits["test"][:5]]
-    )
+    if run.recipe.data.dataset == "phrasebook":
+        examples = [source for source, _ in DOCUMENT_SENTENCES]
+    else:
+        short = runs.within(splits["test"], run.tokenizer, run.recipe.data.max_length)
+        examples = [source for source, _ in short[:5]]
     for source, target in zip(examples, translations(run, examples), strict=True):
         print(f"{source} -> {target}")
 

@@ -4,65 +4,78 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Annotated
 
 import tyro
+from tyro.conf import Positional, arg
 
 from ..errors import UserError
 from ..generation import generate
 from ..recipes import TranslationRecipe
 from ..training.run import Run
+from .arguments import Checkpoint, RunFolder
 
 
 def run(argv: list[str]) -> None:
     def translate(
-        run: tyro.conf.Positional[Path],
-        text: tyro.conf.Positional[tuple[str, ...]] = (),
-        checkpoint: str = "best",
+        run: RunFolder,
+        text: Annotated[tuple[str, ...], Positional, arg(metavar="TEXT...", help_behavior_hint="")] = (),
+        checkpoint: Checkpoint = "best",
     ) -> None:
         """Translate sentences, one an argument (or one a line of standard input, if there is none).
 
         Args:
-            run: The run folder.
             text: The sentences; put each in quotes.
-            checkpoint: Which one to use, best or last.
         """
-        sentences = list(text) or [line.rstrip("\n") for line in sys.stdin]
         opened = Run(run, checkpoint)
+        sentences = list(text) or read_lines()
+        if not sentences:
+            raise UserError(f'there is nothing to translate.\nGive a sentence: translate {run} "I love you".')
+        unknown = dict.fromkeys(
+            word for sentence in sentences for word in opened.tokenizer.unknown_words(sentence)
+        )
+        if unknown:
+            print(f"warning: not in the vocabulary, read as <UNK>: {', '.join(unknown)}", file=sys.stderr)
         for translation in translations(opened, sentences):
             print(translation)
 
     tyro.cli(translate, args=argv, prog="minitransformer translate")
 
 
+def read_lines() -> list[str]:
+    """The lines of standard input."""
+    try:
+        return sys.stdin.read().splitlines()
+    except UnicodeDecodeError:
+        raise UserError("standard input is not UTF-8.\nConvert it to UTF-8.") from None
+
+
 def translations(run: Run, sentences: Sequence[str], batch_size: int = 64) -> list[str]:
-    """The greedy translations of `sentences`; unknown words are named in a warning."""
+    """The greedy translations of `sentences`."""
     if not isinstance(run.recipe, TranslationRecipe):
         raise UserError(
-            f"{run.folder} is a language model, which does not translate.\nUse `minitransformer generate {run.folder}`."
+            f"{run.folder} is a language model, which does not translate.\n"
+            f"Use `minitransformer generate {run.folder}`."
         )
-    limit, tokenizer = run.recipe.data.max_length, run.tokenizer
-    if not sentences:
-        raise UserError(
-            'there is nothing to translate.\nGive a sentence in quotes: minitransformer translate RUN "I love you".'
-        )
-    sources = []
-    for sentence in sentences:
-        ids = tokenizer.encode(sentence)
-        if not ids:
-            raise UserError("an empty sentence has no translation.\nGive at least one word.")
-        if len(ids) >= limit:
-            raise UserError(
-                f"a sentence of {len(ids)} tokens, and this run takes at most {limit - 1}: {sentence[:60]}...\nCut it in two."
-            )
-        unknown = tokenizer.unknown_words(sentence)
-        if unknown:
-            print(f"warning: not in the vocabulary, read as <UNK>: {', '.join(unknown)}", file=sys.stderr)
-        sources.append([*ids, tokenizer.end_id])
+    sources = [_source(run, sentence) for sentence in sentences]
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # alike lengths together
     results = [""] * len(sources)
     for start in range(0, len(order), batch_size):
         rows = order[start : start + batch_size]
-        for i, ids in zip(rows, generate(run.model, [sources[i] for i in rows], limit), strict=True):
-            results[i] = tokenizer.decode(ids)
+        targets = generate(run.model, [sources[i] for i in rows], run.recipe.data.max_length)
+        for i, ids in zip(rows, targets, strict=True):
+            results[i] = run.tokenizer.decode(ids)
     return results
+
+
+def _source(run: Run, sentence: str) -> list[int]:
+    """A sentence's ids, with <END>."""
+    ids, limit = run.tokenizer.encode(sentence), run.recipe.data.max_length  # type: ignore[union-attr]
+    if not ids:
+        raise UserError("an empty sentence has no translation.\nGive at least one word.")
+    if len(ids) >= limit:
+        raise UserError(
+            f"a sentence of {len(ids)} tokens, and this run takes at most {limit - 1}: {sentence[:60]!r}.\n"
+            f"Cut it in two."
+        )
+    return [*ids, run.tokenizer.end_id]  # type: ignore[list-item]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import http.client
 import os
-import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from filelock import FileLock
 from minigrad.io import write_atomically
 
 from ..errors import UserError
+from ..files import read_text
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare"
@@ -59,18 +61,29 @@ def read_pairs(path: str | Path) -> list[tuple[str, str]]:
             line = raw.decode("utf-8")
         except UnicodeDecodeError:
             raise DataError(f"{path}, line {number}: not UTF-8.\nSave the file as UTF-8.") from None
-        if not line.strip():
-            continue
-        sides = [side.strip() for side in line.split("\t")]
-        if len(sides) != 2 or not all(sides):
-            what = f"{len(sides) - 1} tabs" if len(sides) != 2 else "an empty side"
-            raise DataError(
-                f"{path}, line {number}: expected source<TAB>target, found {what}: {line[:60]!r}.\nMend that line, or take it out."
-            )
-        pairs.append((sides[0], sides[1]))
+        if line.strip():
+            pairs.append(_pair(line, f"{path}, line {number}"))
     if not pairs:
         raise DataError(f"{path} has no sentence pairs.\nWrite source<TAB>target on each line.")
     return pairs
+
+
+def _pair(line: str, where: str) -> tuple[str, str]:
+    sides = [side.strip() for side in line.split("\t")]
+    if len(sides) == 2 and all(sides):
+        return sides[0], sides[1]
+    found = {1: "no tab", 2: "an empty side"}.get(len(sides), f"{len(sides) - 1} tabs")
+    raise DataError(
+        f"{where}: expected source<TAB>target, found {found}: {line[:60]!r}.\nMend that line, or take it out."
+    )
+
+
+def read_long_text(path: str | Path) -> str:
+    """A UTF-8 file's text, at least 100 characters of it."""
+    text = read_text(path)
+    if len(text) < 100:
+        raise DataError(f"{path} holds {len(text)} characters, too few to learn from.\nPass a longer text.")
+    return text
 
 
 # ---------------------------------------------------------------- public data sets
@@ -80,15 +93,19 @@ def multi30k(source: str, target: str, data_dir: Path | None = None) -> dict[str
     """Image captions in English, German and French (Elliott et al. 2016): 29,000 / 1,014 / 1,000 pairs."""
     pairs = {}
     for split, stem in SPLITS.items():
-        sides = [
-            _text(f"{stem}.{language}", MULTI30K, data_dir).splitlines() for language in (source, target)
-        ]
+        sides = [_lines(_text(f"{stem}.{language}", MULTI30K, data_dir)) for language in (source, target)]
         if len(sides[0]) != len(sides[1]):
             raise DataError(
-                f"{stem}: {len(sides[0])} lines of {source}, {len(sides[1])} of {target}.\nGet both files from one place."
+                f"{stem}: {len(sides[0])} lines of {source}, {len(sides[1])} of {target}.\n"
+                f"Get both files from one place."
             )
-        pairs[split] = [(a.strip(), b.strip()) for a, b in zip(*sides, strict=True)]
+        pairs[split] = list(zip(*sides, strict=True))
     return pairs
+
+
+def _lines(text: str) -> list[str]:
+    """Lines end at line feeds alone: str.splitlines knows ten ends more, which may stand within a sentence."""
+    return [line.strip() for line in text.removesuffix("\n").split("\n")]
 
 
 def tinyshakespeare(data_dir: Path | None = None) -> dict[str, str]:
@@ -121,14 +138,17 @@ def _text(name: str, home: str, data_dir: Path | None) -> str:
         with FileLock(f"{cached}.lock"):
             if not cached.is_file():  # another process may have fetched it meanwhile
                 write_atomically(cached, _fetch(name, home))
-    return cached.read_text(encoding="utf-8")
+    return read_text(cached)
 
 
 def _from_folder(folder: Path, name: str) -> str:
     for path in (folder / f"{name}.gz", folder / name):
         if path.is_file():
-            content = path.read_bytes()
-            return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
+            try:
+                content = path.read_bytes()
+                return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
+            except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+                raise DataError(f"{path} is damaged: {error}.\nGet it again.") from None
     raise DataError(
         f"there is no {name} or {name}.gz in {folder}.\nPass the folder that holds it with --data-dir DIR."
     )
@@ -136,25 +156,29 @@ def _from_folder(folder: Path, name: str) -> str:
 
 def _fetch(name: str, home: str) -> bytes:
     """A file from its home, its checksum checked."""
+    from rich.console import Console
     from rich.progress import wrap_file
 
-    compressed = home == MULTI30K
-    url = f"{home}/{name}.gz" if compressed else f"{home}/{name}"
     if name not in SHA256:
         raise DataError(f"no public file {name} is known.\nPass a folder that holds it with --data-dir DIR.")
+    compressed = home == MULTI30K
+    url = f"{home}/{name}.gz" if compressed else f"{home}/{name}"
+    bar = {"description": f"fetching {name}", "console": Console(stderr=True)}
     try:
         with urllib.request.urlopen(url, timeout=30) as response:
             size = int(response.headers.get("Content-Length") or 0)
-            with wrap_file(response, total=size, description=f"fetching {name}") as file:
+            with wrap_file(response, total=size, **bar) as file:
                 content = file.read()
         content = gzip.decompress(content) if compressed else content
-    except (urllib.error.URLError, OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error, http.client.HTTPException) as error:
         raise DataError(
-            f"could not fetch {url}: {error}.\nConnect to a network, or pass a folder that holds {name} with --data-dir DIR."
+            f"could not fetch {url}: {error}.\n"
+            f"Connect to a network, or pass a folder that holds {name} with --data-dir DIR."
         ) from None
     found = hashlib.sha256(content).hexdigest()
     if found != SHA256[name]:
         raise DataError(
-            f"{url} is not what it was: sha256 {found}, expected {SHA256[name]}.\nPass a good copy's folder with --data-dir DIR."
+            f"{url} is not what it was: sha256 {found}, expected {SHA256[name]}.\n"
+            f"Pass a good copy's folder with --data-dir DIR."
         )
     return content

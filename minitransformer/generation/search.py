@@ -29,7 +29,7 @@ def generate(
     its last `n_positions` tokens. Greedy takes the best token; `do_sample` draws from softmax(logits / temperature),
     of the `top_k` best only, from the stream "generate" of `minigrad.random`.
     """
-    if temperature <= 0:
+    if not temperature > 0:
         raise UserError(
             f"temperature is above 0, got {temperature}.\nFor the most likely token leave do_sample out."
         )

@@ -89,13 +89,16 @@ class LanguageRecipe:
 
 def _check_positions(length: str, n: int, positions: str, limit: int) -> None:
     if n > limit:
-        raise UserError(f"{length} = {n}, and the model has {positions} = {limit}.\nLower the one or raise the other.")
+        raise UserError(
+            f"{length} = {n}, and the model has {positions} = {limit}.\nLower the one or raise the other."
+        )
 
 
 Recipe = TranslationRecipe | LanguageRecipe
 KINDS: dict[str, type[TranslationRecipe] | type[LanguageRecipe]] = {
     kind.task: kind for kind in (TranslationRecipe, LanguageRecipe)
 }
+WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text in quotes"}
 
 
 def names() -> list[str]:
@@ -110,19 +113,14 @@ def names() -> list[str]:
 def load_recipe(name: str) -> Recipe:
     """A recipe of the package by name, or one's own by path (`mine.toml`)."""
     if name.endswith(".toml"):
-        path = Path(name)
-        if not path.is_file():
-            raise RecipeError(
-                f"there is no recipe file {name}.\nCheck the path, or name one of: {', '.join(names())}."
-            )
-        return parse_recipe(path.read_text(encoding="utf-8"), path.stem, str(path))
+        return parse_recipe(read_text(name), Path(name).stem, name)
     if name not in names():
         raise RecipeError(
-            f"there is no recipe {name!r}.{nearest(name, names())}\nThe recipes: {', '.join(names())}; or pass a file.toml."
+            f"there is no recipe {name!r}.{nearest(name, names())}\n"
+            f"The recipes: {', '.join(names())}; or pass a file.toml."
         )
-    return parse_recipe(
-        resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"), name, name
-    )
+    text = resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    return parse_recipe(text, name, name)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -138,7 +136,7 @@ def parse_recipe(text: str, name: str, where: str) -> Recipe:
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{where} is not valid TOML: {error}.\nMend that line.") from None
     task = content.pop("task", None)
-    if task not in KINDS:
+    if not isinstance(task, str) or task not in KINDS:
         raise RecipeError(f"{where}: task = {task!r}.\nWrite one of: {', '.join(KINDS)}.")
     return _build(KINDS[task], {"name": name, **content}, where)
 
@@ -147,43 +145,49 @@ def _build(cls: type, content: dict[str, Any], where: str) -> Any:
     """A dataclass from a table, with every key and kind checked."""
     hints = typing.get_type_hints(cls)
     fields = {f.name: hints[f.name] for f in dataclasses.fields(cls)}
+    if "vocab_size" in fields:
+        content = {"vocab_size": 0, **content}
     values = {}
     for key, value in content.items():
         if key not in fields:
             raise RecipeError(
                 f"{where}: unknown key {key!r}.{nearest(key, fields)}\nThe keys here: {', '.join(fields)}."
             )
-        kind = fields[key]
-        if dataclasses.is_dataclass(kind):
-            value = _build(
-                typing.cast(type, kind),
-                {"vocab_size": 0, **value} if key == "model" else value,
-                f"{where} [{key}]",
-            )
-        elif not _fits(value, kind):
-            raise RecipeError(
-                f"{where}: {key} = {value!r} is not {getattr(kind, '__name__', kind)}.\nWrite a value of that kind."
-            )
-        elif kind is float:
-            value = float(value)
-        elif typing.get_origin(kind) is tuple:
-            value = tuple(float(v) for v in value)
-        values[key] = value
+        values[key] = _value(value, fields[key], key, where)
     try:
         return cls(**values)
     except UserError as error:
         raise RecipeError(f"{where}: {error}") from None
 
 
+def _value(value: Any, kind: Any, key: str, where: str) -> Any:
+    """A key's value, if it is of the kind that the key takes."""
+    if dataclasses.is_dataclass(kind):
+        if not isinstance(value, dict):
+            raise RecipeError(
+                f"{where}: {key} = {value!r} is not a table.\nWrite its keys below a line [{key}]."
+            )
+        return _build(typing.cast(type, kind), value, f"{where} [{key}]")
+    if typing.get_origin(kind) is tuple:
+        numbers = typing.get_args(kind)
+        if isinstance(value, list) and len(value) == len(numbers) and all(_fits(v, float) for v in value):
+            return tuple(float(v) for v in value)
+        raise RecipeError(
+            f"{where}: {key} = {value!r} is not {len(numbers)} numbers.\nWrite [0.9, 0.98], say."
+        )
+    if not _fits(value, kind):
+        expected = " or ".join(
+            WORDS[option] for option in typing.get_args(kind) or (kind,) if option in WORDS
+        )
+        raise RecipeError(f"{where}: {key} = {value!r} is not {expected}.\nWrite {key} as {expected}.")
+    return float(value) if kind is float else value
+
+
 def _fits(value: Any, kind: Any) -> bool:
     if isinstance(kind, types.UnionType):
         return any(_fits(value, option) for option in typing.get_args(kind))
-    if typing.get_origin(kind) is tuple:
-        return isinstance(value, list) and all(isinstance(v, int | float) for v in value)
-    if kind is type(None):
-        return value is None
-    if kind in (int, float) and isinstance(value, bool):
-        return False
+    if isinstance(value, bool):
+        return kind is bool
     return isinstance(value, (int, float) if kind is float else kind)
 
 

@@ -9,16 +9,15 @@ the checkpoints before it stand.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
 from typing import Any
 
-from minigrad import load_file, nn, optim, save_file
-from minigrad.io import write_atomically
+from minigrad import MinigradError, load_file, nn, optim, save_file
 
 from ..errors import UserError
+from ..files import read_json, write_json
 
 
 class CheckpointError(UserError):
@@ -34,34 +33,30 @@ class Checkpoints:
     @property
     def index(self) -> dict[str, str]:
         path = self.folder / "index.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return read_json(path) if path.is_file() else {}
 
     def save(
         self, step: int, model: nn.Module, optimizer: optim.Optimizer, state: dict[str, Any], best: bool
     ) -> Path:
-        """Write the checkpoint of `step`; it becomes the last one and, if `best`, the best."""
-        name = f"step-{step:08d}"
-        final, partial = self.folder / name, self.folder / f".{name}.partial"
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        save_file(model.state_dict(), partial / "model.safetensors")
-        save_file(optimizer.state_dict(), partial / "optimizer.safetensors")
-        write_atomically(partial / "state.json", json.dumps(state, indent=1).encode())
-        if (
-            final.exists()
-        ):  # the same step again: what stands there is as good, and stays until the new one is whole
-            old = self.folder / f".{name}.old"
-            os.replace(final, old)
-            os.replace(partial, final)
-            shutil.rmtree(old)
-        else:
-            os.replace(partial, final)
-        index = {**self.index, "last": name}
+        """Write the checkpoint of `step`, unless it stands; it becomes the last one and, if `best`, the best."""
+        index, name = self.index, f"step-{step:08d}"
+        if name not in index.values():
+            partial = self.folder / f".{name}.partial"
+            for leftover in (
+                partial,
+                self.folder / name,
+            ):  # of a save that was cut short before the index knew of it
+                shutil.rmtree(leftover, ignore_errors=True)
+            save_file(model.state_dict(), partial / "model.safetensors")
+            save_file(optimizer.state_dict(), partial / "optimizer.safetensors")
+            write_json(partial / "state.json", state)
+            os.replace(partial, self.folder / name)
+        index["last"] = name
         if best or "best" not in index:
             index["best"] = name
-        write_atomically(self.folder / "index.json", json.dumps(index).encode())
+        write_json(self.folder / "index.json", index)
         self._prune(index)
-        return final
+        return self.folder / name
 
     def _prune(self, index: dict[str, str]) -> None:
         steps = sorted(path for path in self.folder.glob("step-*") if path.is_dir())
@@ -70,25 +65,38 @@ class Checkpoints:
                 shutil.rmtree(path)
 
     def path(self, which: str = "best") -> Path:
-        """The folder of the "best" or the "last" checkpoint."""
-        name = self.index.get(which)
-        if name is None or not (self.folder / name).is_dir():
-            raise CheckpointError(
-                f"{self.folder} has no {which} checkpoint.\nTrain first, or continue the run with --resume."
-            )
-        return self.folder / name
+        """The folder of the "best" or the "last" checkpoint, or of one by its name."""
+        index, stand = self.index, sorted(path.name for path in self.folder.glob("step-*"))
+        name = index.get(which, which)
+        if name in stand:
+            return self.folder / name
+        known = ", ".join([*sorted(index), *stand])
+        mend = f"Choose one of {known}." if known else "Train first, or continue the run with --resume."
+        raise CheckpointError(f"{self.folder} has no checkpoint {which!r}.\n{mend}")
 
     def load_model(self, model: nn.Module, which: str = "best") -> Path:
         """Copy a checkpoint's parameters into `model`."""
         path = self.path(which)
         try:
             model.load_state_dict(load_file(path / "model.safetensors"))
-        except (KeyError, ValueError, OSError) as error:
-            raise CheckpointError(f"{path} does not fit the run's config.toml: {error}") from None
+        except MinigradError as error:
+            raise self._unusable(path, error, "Use another with --checkpoint") from None
         return path
 
     def restore(self, model: nn.Module, optimizer: optim.Optimizer) -> dict[str, Any]:
         """Put model and optimizer where the last checkpoint left them; gives its state."""
-        path = self.load_model(model, "last")
-        optimizer.load_state_dict(load_file(path / "optimizer.safetensors"))
-        return json.loads((path / "state.json").read_text(encoding="utf-8"))
+        path = self.path("last")
+        try:
+            model.load_state_dict(load_file(path / "model.safetensors"))
+            optimizer.load_state_dict(load_file(path / "optimizer.safetensors"))
+        except MinigradError as error:
+            mend = f'Name another as "last" in {self.folder / "index.json"}'
+            raise self._unusable(path, error, mend) from None
+        return read_json(path / "state.json")
+
+    def _unusable(self, path: Path, error: MinigradError, mend: str) -> CheckpointError:
+        others = ", ".join(other.name for other in sorted(self.folder.glob("step-*")) if other != path)
+        what = f"{path} cannot be used: {str(error).splitlines()[0]}"
+        return CheckpointError(
+            f"{what}\n{mend}: {others}." if others else f"{what}\nTrain anew with --overwrite."
+        )

@@ -5,27 +5,26 @@ config.toml  run.json  tokenizer.json  log.jsonl  checkpoints/  curves.png  pred
 
 from __future__ import annotations
 
-import json
 import platform
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from minigrad import random
 from minigrad.io import write_atomically
 
 from .. import recipes
-from ..data.datasets import DataError, multi30k, read_pairs, sha256_of, tinyshakespeare
+from ..data.datasets import DataError, multi30k, read_long_text, read_pairs, sha256_of, tinyshakespeare
 from ..data.phrasebook import phrasebook
 from ..errors import UserError
+from ..files import read_json, read_text, write_json
 from ..models import GPT, Transformer
-from ..recipes import LanguageRecipe, Recipe, TranslationRecipe
+from ..recipes import LanguageRecipe, Recipe, TextData, TranslationRecipe
 from ..tokenizers import Tokenizer
 from .checkpoint import Checkpoints
 from .tasks import LanguageModelling, Task, Translation
@@ -43,13 +42,15 @@ class RunError(UserError):
 def load_splits(recipe: Recipe, data: Path | None, data_dir: Path | None) -> dict[str, Any]:
     """`train`, `validation` and `test` of the recipe's data: lists of pairs, or texts."""
     dataset = "file" if data is not None else recipe.data.dataset
+    if dataset == "file" and data is None:
+        raise DataError("this run learns from a file of your own.\nPass it with --data FILE.")
     if isinstance(recipe, LanguageRecipe):
-        if dataset == "file":
-            return _split_text(_read_text(data))
+        if data is not None:
+            return _split_text(read_long_text(data))
         if dataset == "tinyshakespeare":
             return dict(tinyshakespeare(data_dir))
-    elif dataset == "file":
-        return _split_pairs(_required(data, read_pairs))
+    elif data is not None:
+        return _split_pairs(read_pairs(data))
     elif dataset == "phrasebook":
         book = phrasebook()
         held = _hold_out(len(book.train), 300)
@@ -57,23 +58,8 @@ def load_splits(recipe: Recipe, data: Path | None, data_dir: Path | None) -> dic
     elif dataset == "multi30k":
         return dict(multi30k(recipe.data.source_language, recipe.data.target_language, data_dir))
     raise DataError(
-        f"{recipe.task} has no dataset {dataset!r}.\nName one that `minitransformer recipes` lists, or pass --data FILE."
+        f"{recipe.task} has no dataset {dataset!r}.\nName one that a recipe uses, or pass --data FILE."
     )
-
-
-def _required(data: Path | None, read: Any) -> Any:
-    if data is None:
-        raise DataError("this run was trained on a file of your own.\nPass it again with --data FILE.")
-    return read(data)
-
-
-def _read_text(data: Path | None) -> str:
-    text = _required(data, lambda path: Path(path).read_text(encoding="utf-8"))
-    if len(text) < 100:
-        raise DataError(
-            f"{data} holds {len(text)} characters; a model needs more to learn from.\nPass a longer text."
-        )
-    return text
 
 
 def _hold_out(n: int, number: int) -> np.ndarray:
@@ -108,15 +94,14 @@ def _split_text(text: str) -> dict[str, Any]:
 
 
 def train_tokenizer(recipe: Recipe, splits: Mapping[str, Any]) -> Tokenizer:
-    """The recipe's tokenizer, learned from the training split alone."""
-    texts = (
-        [splits["train"]]
-        if isinstance(recipe, LanguageRecipe)
-        else [side for pair in splits["train"] for side in pair]
-    )
+    """The recipe's tokenizer, learned from the training split alone; but an alphabet is the whole text's."""
     kind, size = recipe.data.tokenizer, recipe.model.vocab_size
+    if isinstance(recipe, LanguageRecipe):
+        texts = [splits["train"]] if kind != "char" else list(splits.values())
+    else:
+        texts = [side for pair in splits["train"] for side in pair]
     if kind == "word":
-        return Tokenizer.train_word(texts)
+        return Tokenizer.train_word(texts, vocab_size=size or None)
     if kind == "bpe":
         return Tokenizer.train_bpe(texts, size or 8000)
     if kind == "char":
@@ -138,41 +123,62 @@ def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Transformer | GPT:
 
 def build_task(recipe: Recipe, tokenizer: Tokenizer, splits: Mapping[str, Any]) -> tuple[Task, int]:
     """The recipe's task, and how many training pairs were longer than its `max_length`."""
-    seed = recipe.training.seed
-    if isinstance(recipe, LanguageRecipe):
-        data = recipe.data
-        return LanguageModelling(
-            tokenizer, splits["train"], splits["validation"], data.block_size, data.batch_size, seed
-        ), 0
-    limit = recipe.data.max_length
+    seed, data = recipe.training.seed, recipe.data
+    train, validation = splits["train"], splits["validation"]
+    if isinstance(data, TextData):
+        return LanguageModelling(tokenizer, train, validation, data.block_size, data.batch_size, seed), 0
+    short = within(train, tokenizer, data.max_length)
+    task = Translation(
+        tokenizer, short, within(validation, tokenizer, data.max_length), data.max_tokens, seed
+    )
+    return task, len(train) - len(short)
 
-    def short(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-        return [p for p in pairs if all(len(tokenizer.encode(side)) < limit for side in p)]
 
-    train = short(splits["train"])
-    task = Translation(tokenizer, train, short(splits["validation"]), recipe.data.max_tokens, seed)
-    return task, len(splits["train"]) - len(train)
+def within(pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, max_length: int) -> list[tuple[str, str]]:
+    """The pairs whose sides are both shorter than `max_length` tokens, so that <END> finds room."""
+    short = [pair for pair in pairs if all(len(tokenizer.encode(side)) < max_length for side in pair)]
+    if not short:
+        raise DataError(
+            f"of {len(pairs)} pairs none is shorter than max_length = {max_length} tokens.\nRaise --max-length."
+        )
+    return short
 
 
 # ---------------------------------------------------------------- folders
 
 
-def prepare(folder: Path, resume: bool, overwrite: bool) -> None:
-    """Make sure that a training may write to `folder`."""
+RUN_FILES = (
+    "config.toml", "run.json", "tokenizer.json", "log.jsonl", "curves.png", "predictions.txt", "metrics.json",
+)  # fmt: skip
+
+
+def check_folder(folder: Path, resume: bool, overwrite: bool) -> None:
+    """Make sure that a training may write to `folder`; nothing is changed yet."""
     if resume and overwrite:
         raise RunError("--resume and --overwrite contradict each other.\nPass one of them.")
-    if not folder.exists() or not any(folder.iterdir() if folder.is_dir() else [folder]):
+    if folder.is_dir() and not any(folder.iterdir()):
         return
-    if not (folder / "config.toml").is_file():
+    if folder.exists() and not is_run(folder):
         raise RunError(
             f"{folder} exists and is not a run folder; nothing there was touched.\nName another with --run-dir DIR."
         )
-    if overwrite:
-        shutil.rmtree(folder)
-    elif not resume:
+    if folder.exists() and not (resume or overwrite):
         raise RunError(
-            f"{folder} holds a run already.\nContinue it with --resume, replace it with --overwrite, or name another with --run-dir DIR."
+            f"{folder} holds a run already.\n"
+            f"Continue it with --resume, replace it with --overwrite, or name another with --run-dir DIR."
         )
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a training made the folder."""
+    return all((folder / name).is_file() for name in ("config.toml", "run.json"))
+
+
+def clear(folder: Path) -> None:
+    """Delete a run, and nothing in its folder that is not of the run."""
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    for name in RUN_FILES:
+        (folder / name).unlink(missing_ok=True)
 
 
 def describe(recipe: Recipe, splits: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,34 +233,55 @@ class Run:
 def read_config(folder: Path) -> Recipe:
     """The recipe that a run was trained with."""
     path = folder / "config.toml"
-    return recipes.parse_recipe(path.read_text(encoding="utf-8"), folder.name, str(path))
+    return recipes.parse_recipe(read_text(path), folder.name, str(path))
 
 
 def write_run(folder: Path, recipe: Recipe, tokenizer: Tokenizer, splits: Mapping[str, Any]) -> None:
     """Begin a run folder: what the training was asked to do, and with what."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "config.toml", recipes.to_toml(recipe).encode())
-    write_json(folder / "run.json", describe(recipe, splits))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / "run.json", describe(recipe, splits))
+    except OSError as error:
+        raise RunError(
+            f"cannot write to {folder}: {error.strerror}.\nName another with --run-dir DIR."
+        ) from None
     tokenizer.save(folder / "tokenizer.json")
+    write_atomically(folder / "config.toml", recipes.to_toml(recipe).encode())
 
 
-def write_json(path: Path, content: Any) -> None:
-    write_atomically(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+def begun(folder: Path, recipe: Recipe) -> Recipe:
+    """The recipe as the run in `folder` has it, or as it is if there is no run yet."""
+    if not is_run(folder):
+        return recipe
+    name = read_json(folder / "run.json")["recipe"]
+    if name != recipe.name:
+        raise RunError(
+            f"{folder} is a run of {name}, not of {recipe.name}.\nName its recipe, or another --run-dir DIR."
+        )
+    return replace(read_config(folder), name=name)
 
 
-def seed(recipe: Recipe) -> None:
-    """Begin the random streams, so that the model's first weights follow from the recipe's seed."""
-    random.manual_seed(recipe.training.seed)
+def check_same_run(folder: Path, recipe: Recipe, splits: Mapping[str, Any]) -> None:
+    """A run goes on with the data and the model that it began with."""
+    check_same_data(folder, recipe, splits)
+    before = read_config(folder)
+    for part in ("data", "model"):
+        old, new = asdict(getattr(before, part)), asdict(getattr(recipe, part))
+        changed = [
+            f"{name} is {old.get(name)}, not {new[name]}" for name in new if old.get(name) != new[name]
+        ]
+        if changed:
+            raise RunError(
+                f"{folder} was begun otherwise: {', '.join(changed)}.\n"
+                f"Leave those flags out, or begin anew with --overwrite."
+            )
 
 
 def check_same_data(folder: Path, recipe: Recipe, splits: Mapping[str, Any]) -> None:
-    """A run goes on with the data that it began with."""
+    """The data is what a run was trained on, so that its test split is what it has not seen."""
     path = folder / "run.json"
-    if (
-        path.is_file()
-        and json.loads(path.read_text(encoding="utf-8"))["data_sha256"]
-        != describe(recipe, splits)["data_sha256"]
-    ):
+    if path.is_file() and read_json(path)["data_sha256"] != describe(recipe, splits)["data_sha256"]:
         raise RunError(
-            f"{folder} was trained on other data.\nPass the same --data or --data-dir, or begin anew with --overwrite."
+            f"{folder} was trained on other data.\n"
+            f"Pass the same --data or --data-dir, or begin a run anew with `train --overwrite`."
         )

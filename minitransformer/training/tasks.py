@@ -12,6 +12,7 @@ from minigrad import Tensor, no_grad
 from minigrad.nn import functional as F
 
 from ..data.batching import IGNORE, BatchStream, BlockBatches, PairBatch, TokenBatches, all_blocks, collate
+from ..errors import UserError
 from ..models import GPT, Transformer
 from ..tokenizers import Tokenizer
 
@@ -44,10 +45,11 @@ class Translation:
         seed: int,
     ) -> None:
         self.tokenizer, self.max_tokens, self.seed = tokenizer, max_tokens, seed
-        self.train, self.validation = self._ids(train), self._ids(validation)
+        self.train, self.validation = self.ids(train), self.ids(validation)
         self.stream = BatchStream(TokenBatches(_lengths(self.train), max_tokens, seed))
 
-    def _ids(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
+    def ids(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
+        """Both sides of each pair as token ids."""
         encode = self.tokenizer.encode
         return [(encode(source), encode(target)) for source, target in pairs]
 
@@ -81,7 +83,7 @@ class Translation:
             total += _summed(logits, batch.target_out, 0.0).item()
             right += int((logits.numpy().argmax(-1) == batch.target_out).sum())
             tokens += batch.n_tokens
-        return {"loss": total / max(tokens, 1), "token_accuracy": right / max(tokens, 1)}
+        return {"loss": total / tokens, "token_accuracy": right / tokens}
 
     def state(self) -> dict[str, Any]:
         return self.stream.state()
@@ -100,6 +102,12 @@ class LanguageModelling:
         self.blocks = BlockBatches(tokenizer.encode_array(train), block_size, batch_size, seed)
         self.validation = tokenizer.encode_array(validation)
         self.step = 0
+        for ids, needed in ((self.blocks.ids, block_size), (self.validation, 1)):
+            if len(ids) <= needed:
+                raise UserError(
+                    f"{len(ids)} tokens of text are too few: a block has {block_size}, and one must follow it.\n"
+                    f"Pass a longer text, or lower --block-size."
+                )
 
     def next_batch(self) -> TokenBlocks:
         x, y = self.blocks.batch(self.step)
@@ -117,15 +125,19 @@ class LanguageModelling:
 
     @no_grad()
     def validate(self, model: GPT) -> dict[str, float]:
-        """Mean loss, perplexity and bits a token over the whole validation split, block after block."""
+        """Mean loss, token accuracy and bits a character over the whole validation split, block after block."""
         total, right, tokens = 0.0, 0, 0
         for x, y in all_blocks(self.validation, self.block_size, self.batch_size):
             logits = model(x)
             total += _summed(logits, y, 0.0).item()
             right += int((logits.numpy().argmax(-1) == y).sum())
             tokens += int((y != IGNORE).sum())
-        loss = total / max(tokens, 1)
-        return {"loss": loss, "token_accuracy": right / max(tokens, 1), "bits_per_char": loss / math.log(2)}
+        scores = {"loss": total / tokens, "token_accuracy": right / tokens}
+        return (
+            {**scores, "bits_per_char": scores["loss"] / math.log(2)}
+            if self.tokenizer.kind == "char"
+            else scores
+        )
 
     def state(self) -> dict[str, Any]:
         return {"step": self.step}

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import math
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from minigrad import nn, no_grad, optim, random
+from minigrad.io import write_atomically
 
-from ..errors import UserError
+from ..errors import UserError, check_range
+from ..files import to_json
 from .checkpoint import Checkpoints
+from .curves import read_log
 from .tasks import Task
 
 SCHEDULES = ("inverse_sqrt", "cosine", "constant")
@@ -48,11 +51,12 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
             raise UserError(f"unknown schedule {self.schedule!r}.\nChoose one of {', '.join(SCHEDULES)}.")
-        for name in ("micro_batches", "log_every", "validate_every", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise UserError(
-                    f"{name} is at least 1, got {getattr(self, name)}.\nPass a whole number from 1 on."
-                )
+        check_range(self, "steps micro_batches log_every validate_every checkpoint_every", 1)
+        check_range(self, "lr warmup_steps min_lr adam_eps weight_decay clip_norm", 0)
+        check_range(self, "label_smoothing", 0, 1)
+        check_range(self, "seed", 0, 2**64)
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise UserError(f"betas = {self.betas} cannot be.\nChoose two values from 0 to below 1.")
 
     def learning_rate(self, step: int) -> float:
         """The rate of `step`, counted from 1."""
@@ -81,6 +85,7 @@ class Trainer:
         self.model, self.task, self.config, self.folder = model, task, config, Path(folder)
         self.console = console or Console(stderr=True)
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
+        self._log = self.folder / "log.jsonl"
         self.optimizer = optim.AdamW(
             _decay_groups(model, config.weight_decay),
             config.lr,
@@ -109,7 +114,10 @@ class Trainer:
             loss += part_loss.item()
         norm = optim.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)
         if not (math.isfinite(loss) and math.isfinite(norm)):
-            raise NotFiniteError(self._explain(step, batch, loss, norm))
+            what = f"the loss is {loss:.4g}, the norm of its gradients {norm:.4g}"
+            raise self._not_finite(
+                step, what, lambda: self.task.loss(self.model, batch, config.label_smoothing)
+            )
         lr = config.learning_rate(step)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
@@ -125,56 +133,57 @@ class Trainer:
             "tokens_per_second": batch.n_tokens / seconds,
         }
 
-    def _explain(self, step: int, batch: Any, loss: float, norm: float) -> str:
-        """Run the forward pass of a failed step again and name the first module that gave a number that is none."""
+    def _not_finite(self, step: int, what: str, forward: Callable[[], Any]) -> NotFiniteError:
+        """What to say of a failed step: `forward` is run again to find the first module that went wrong."""
         random.set_step(step)
-        culprit = first_not_finite(
-            self.model, lambda: self.task.loss(self.model, batch, self.config.label_smoothing)
+        module = first_not_finite(self.model, forward)
+        where = f"first in module {module}" if module else "in the backward pass only"
+        last = self.checkpoints.index.get("last")
+        kept = (
+            f"the last checkpoint stands: {self.checkpoints.folder / last}"
+            if last
+            else "no checkpoint was due"
         )
-        what = (
-            f"the loss is {loss}"
-            if not math.isfinite(loss)
-            else f"the loss is {loss:.4g} but the gradients' norm is {norm}"
+        return NotFiniteError(
+            f"step {step}: {what}, {where}; {kept}.\n"
+            f"Lower the learning rate (--lr) or lengthen the warm-up (--warmup-steps)."
         )
-        where = f"first in module {culprit}" if culprit else "in the backward pass only"
-        kept = self.checkpoints.index.get("last")
-        saved = (
-            f"the last good checkpoint stands: {self.checkpoints.folder / kept}"
-            if kept
-            else "no checkpoint was due yet"
-        )
-        return f"step {step}: {what}, {where}; {saved}.\nLower the learning rate (--lr) or lengthen the warm-up (--warmup-steps)."
 
     # ------------------------------------------------------------ the run
 
     def train(self) -> bool:
         """Go on to `config.steps`, with progress, validations and checkpoints. False if Ctrl-C ended it early."""
-        config = self.config
+        if self.step == 0 and self.checkpoints.index:
+            raise UserError(
+                f"{self.folder} holds a training's checkpoints.\nCall resume() first, or name another."
+            )
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (
-            _interrupts() as interrupted,
-            self._progress() as show,
-            (self.folder / "log.jsonl").open("a", encoding="utf-8") as log,
-        ):
-            while self.step < config.steps and not interrupted.is_set():
+        calm = np.errstate(over="ignore", invalid="ignore", divide="ignore")  # `train_step` looks for itself
+        with calm, _interrupts() as interrupted, self._progress() as show, self._log.open("a") as log:
+            while self.step < self.config.steps and not interrupted.is_set():
                 record = self.train_step()
-                last = self.step == config.steps
-                if self.step % config.log_every == 0 or last:
+                if self._due("log_every"):
                     _write(log, record)
                 show(record)
-                if self.step % config.validate_every == 0 or last:
+                if self._due("validate_every"):
                     self.validate(log)
-                if self.step % config.checkpoint_every == 0 or last:
+                if self._due("checkpoint_every"):
                     self.save()
             if interrupted.is_set():
                 self.save()
-        return self.step >= config.steps
+        return self.step >= self.config.steps
+
+    def _due(self, every: str) -> bool:
+        return self.step % getattr(self.config, every) == 0 or self.step == self.config.steps
 
     def validate(self, log: Any) -> None:
         """Score the validation split, and remember whether it is the best so far."""
         self.model.eval()
         with no_grad():
             scores = self.task.validate(self.model)
+        if not math.isfinite(scores["loss"]):
+            what = f"the validation loss is {scores['loss']}"
+            raise self._not_finite(self.step, what, lambda: self.task.validate(self.model))
         self.model.train()
         _write(log, {"step": self.step, **{f"val_{name}": value for name, value in scores.items()}})
         figures = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
@@ -187,25 +196,26 @@ class Trainer:
 
     def save(self, best: bool = False) -> None:
         """Write a checkpoint of this step, unless it stands already."""
-        if not best and self.checkpoints.index.get("last") == f"step-{self.step:08d}":
-            return
         state = {
             "step": self.step,
             "seconds": self.seconds,
             "best_loss": self.best_loss,
             "task": self.task.state(),
         }
-        self.checkpoints.save(self.step, self.model, self.optimizer, _finite(state), best)
+        self.checkpoints.save(self.step, self.model, self.optimizer, state, best)
 
     def resume(self) -> bool:
-        """Go to where the last checkpoint was; False if there is none yet."""
-        if "last" not in self.checkpoints.index:
-            return False
-        state = self.checkpoints.restore(self.model, self.optimizer)
-        self.step, self.seconds = state["step"], state["seconds"]
-        self.best_loss = math.inf if state["best_loss"] is None else state["best_loss"]
-        self.task.restore(state["task"])
-        return True
+        """Go to where the last checkpoint was; False if there is none yet. The log forgets what came after it."""
+        found = "last" in self.checkpoints.index
+        if found:
+            state = self.checkpoints.restore(self.model, self.optimizer)
+            self.step, self.seconds = state["step"], state["seconds"]
+            self.best_loss = math.inf if state["best_loss"] is None else state["best_loss"]
+            self.task.restore(state["task"])
+        if self._log.is_file():
+            kept = [record for record in read_log(self._log) if record["step"] <= self.step]
+            write_atomically(self._log, "".join(to_json(record) + "\n" for record in kept).encode())
+        return found
 
     @contextmanager
     def _progress(self) -> Iterator[Any]:
@@ -228,7 +238,7 @@ class Trainer:
             yield show
 
 
-def first_not_finite(model: nn.Module, forward: Any) -> str:
+def first_not_finite(model: nn.Module, forward: Callable[[], Any]) -> str:
     """The path of the first module, in the order of computing, whose output or own parameter is not finite; or ""."""
     found: list[str] = []
 
@@ -261,13 +271,8 @@ def _decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]
 
 
 def _write(log: Any, record: dict[str, float]) -> None:
-    log.write(json.dumps(record) + "\n")
+    log.write(to_json(record) + "\n")
     log.flush()
-
-
-def _finite(state: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no infinity."""
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in state.items()}
 
 
 @contextmanager

@@ -1,0 +1,26 @@
+"""Arguments that several verbs take."""
+
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import FlagCreatePairsOff, Positional, arg
+
+RunFolder = Annotated[Path, Positional, arg(metavar="RUN", help="The run folder.", help_behavior_hint="")]
+DataFile = Annotated[
+    Path | None,
+    arg(
+        metavar="FILE",
+        help="The file that the run was trained on, if it was one of your own.",
+        help_behavior_hint="",
+    ),
+]
+DataFolder = Annotated[
+    Path | None,
+    arg(
+        metavar="DIR",
+        help="The folder of a public data set, instead of fetching it.",
+        help_behavior_hint="",
+    ),
+]
+Checkpoint = Annotated[str, arg(metavar="NAME", help="Which checkpoint: best, last, or one by its name.")]
+Flag = Annotated[bool, FlagCreatePairsOff, arg(help_behavior_hint="")]
