@@ -328,7 +328,12 @@ def _new_array(data: Any, dtype: Any, copy: bool) -> np.ndarray:
         raise ShapeError(f"this makes no tensor: {error}.\nGive nested lists of one shape.") from None
     if dtype is None:
         dtype = default_float if array.dtype.kind == "f" and not known else array.dtype
-    return array.astype(as_dtype(dtype), copy=False)
+    try:
+        return array.astype(as_dtype(dtype), copy=False)
+    except (ValueError, TypeError, OverflowError) as error:
+        if isinstance(error, DtypeError):
+            raise
+        raise DtypeError(f"this makes no {dtype} tensor: {error}.\nGive numbers of that dtype.") from None
 
 
 def _plain(data: Any) -> Any:
@@ -429,6 +434,6 @@ def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     """`zeros(2, 3)`, `zeros((2, 3))` and `zeros([2, 3])` are the same."""
     if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
         sizes = tuple(sizes[0])
-    with contextlib.suppress(TypeError):
+    with contextlib.suppress(TypeError, ValueError):
         return tuple(int(n) for n in sizes)
     raise ShapeError(f"a shape is whole numbers, got {sizes!r}.\nWrite zeros(2, 3) or zeros((2, 3)).")

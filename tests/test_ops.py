@@ -282,7 +282,7 @@ def test_every_op_can_be_reached_by_a_public_name():
     reachable = {getattr(f, "op", None) for f in (*METHODS.values(), *vars(mg).values())}
     reachable |= {getattr(f, "op", None) for f in vars(mg.nn.functional).values()}
     inner = {  # what a public function of another name or signature calls
-        "concatenate", "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear",
+        "concatenate", "cross_entropy", "dropout", "embedding", "gelu", "getitem", "layer_norm", "linear",
         "permute_axes", "pieces",
         "put", "scaled_dot_product_attention", "variance", "view_as_shape",
     }  # fmt: skip

@@ -52,7 +52,7 @@ from .arithmetic import (
 )
 from .indexing import gather, getitem, index, index_select, masked_fill, one_hot
 from .linalg import bmm, dot, matmul, outer
-from .record import Op, composite, differentiable, fused
+from .record import Op, composite, differentiable, fused, made_of_ops
 from .reductions import (
     all,
     amax,
@@ -99,11 +99,13 @@ concat = cat
 swapaxes = transpose
 
 
+@made_of_ops
 def where_self(x, condition, y):
     """x where `condition` is True, y elsewhere."""
     return where(condition, x, y)
 
 
+@made_of_ops
 def to(x, *targets, dtype=None, device=None):
     """x in another dtype or on another device: `to("float64")`, `to("cpu")`, `to(other_tensor)`."""
     for target in targets:

@@ -8,7 +8,7 @@ from .. import random
 from ..tensor import Tensor
 from .arithmetic import sigmoid
 from .namespace import namespace
-from .record import composite, differentiable
+from .record import composite, differentiable, made_of_ops
 
 
 @differentiable
@@ -19,6 +19,7 @@ def relu(x, /):
     return y, (lambda g: xp.where(y > 0, g, 0.0),)
 
 
+@made_of_ops
 def silu(x):
     """x sigmoid(x) (Hendrycks and Gimpel 2016), also called swish."""
     return x * sigmoid(x)

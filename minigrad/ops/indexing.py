@@ -11,7 +11,7 @@ from ..errors import DtypeError, RangeError, ShapeError
 from ..tensor import Tensor, array_index
 from .axes import axis_of
 from .namespace import namespace
-from .record import accepts_axis, composite, differentiable
+from .record import composite, differentiable, made_of_ops
 
 
 @differentiable(view=True)
@@ -21,6 +21,7 @@ def getitem(x, /, index):
     return xp.take(x, index), (lambda g: namespace(g).scatter_add(shape, index, g),)
 
 
+@made_of_ops
 def index(x, index):
     """x[index], where indices may be tensors, arrays and lists."""
     return getitem(x, _own(array_index(index)))
@@ -45,7 +46,7 @@ def _along(shape, dim, places):
     return tuple(places if i == dim else grid[i] for i in range(len(shape)))
 
 
-@accepts_axis
+@made_of_ops
 def gather(x, dim, index):
     """y[i, j] = x[i, index[i, j]] for dim=1, and so for each axis (torch.gather)."""
     dim, places = axis_of(dim, x.ndim), whole_numbers("gather", index, x.shape[dim] if x.ndim else 1)
@@ -56,7 +57,7 @@ def gather(x, dim, index):
     return getitem(x, _along(x.shape, dim, places)) if x.ndim else x
 
 
-@accepts_axis
+@made_of_ops
 def index_select(x, dim, index):
     """The elements of `index`, a list of places along `dim`."""
     dim = axis_of(dim, x.ndim)
@@ -90,6 +91,7 @@ def masked_fill(x, mask, /, value):
     return xp.where(mask, np.asarray(value, x.dtype), x), (lambda g: xp.where(mask, 0.0, g), None)
 
 
+@made_of_ops
 def one_hot(index, num_classes=-1):
     """A row of zeros with a 1 at `index`, for each: int64 (..., num_classes), by default the largest + 1."""
     places = np.asarray(array_index(index))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import ShapeError
-from .record import composite, differentiable
+from .record import composite, differentiable, made_of_ops
 
 
 @differentiable
@@ -54,16 +54,19 @@ def linear(x, weight, bias, /):
     return y if bias is None else y + bias
 
 
+@made_of_ops
 def outer(x, y):
     """Every product x[i] * y[j] of two vectors."""
     return x.reshape(-1, 1) * y.reshape(1, -1)
 
 
+@made_of_ops
 def dot(x, y):
     """The sum of x * y, of two vectors."""
     return matmul(x, y)
 
 
+@made_of_ops
 def bmm(x, y):
     """The matrix products of two batches, (B, n, m) and (B, m, p) -> (B, n, p)."""
     return matmul(x, y)

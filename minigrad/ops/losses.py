@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import OptionError
 from .activations import log_softmax
 from .indexing import gather
-from .record import composite
+from .record import composite, made_of_ops
 
 
 @composite(promotes=False)
@@ -27,6 +27,7 @@ def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
     return losses.sum() / valid.sum() if reduction == "mean" else losses.sum()
 
 
+@made_of_ops
 def mse_loss(input, target, reduction="mean"):
     """(input - target)**2, averaged ("mean"), added up ("sum") or neither ("none")."""
     if reduction not in ("mean", "sum", "none"):

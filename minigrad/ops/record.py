@@ -17,6 +17,7 @@ of the same name (`minigrad.kernels`) computes it quickly. `fused(False)` runs t
 from __future__ import annotations
 
 import inspect
+import reprlib
 import sys
 import threading
 import weakref
@@ -146,6 +147,7 @@ def _callable(op: Op, face: Callable) -> Callable:
         op.view,
         op.floating,
     )
+    readable = made_of_ops(definition) if definition else None
     promoting = op.promotes is not False
     new_tensor, new_node, ndarray, new_ref = Tensor.__new__, Node.__new__, np.ndarray, weakref.ref
     get_frame = sys._getframe
@@ -158,8 +160,8 @@ def _callable(op: Op, face: Callable) -> Callable:
             inputs = inputs[:arity]
         if settings:
             settings = {ALIASES.get(k, k) if k not in names else k: v for k, v in settings.items()}
-        if definition is not None and not _fusion.enabled:
-            return definition(*(_prepare(op, inputs, False, False) or inputs), **settings)
+        if readable is not None and not _fusion.enabled:
+            return readable(*(_prepare(op, inputs, False, False) or inputs), **settings)
 
         arrays, edges, needs = [], [], []
         uniform, dtype = True, None
@@ -192,8 +194,8 @@ def _callable(op: Op, face: Callable) -> Callable:
             value, gradients = rule(*arrays, **settings)
         except MinigradError:
             raise
-        except (ValueError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
-            _explain(op, inputs, settings, error)
+        except FOREIGN as error:
+            _explain(op.name, inputs, settings, error)
 
         if type(value) is tuple:
             return _several(op, inputs, settings, value, gradients, edges, needs)
@@ -308,17 +310,24 @@ def _convert(op: Op, x: Any) -> Any:
         return x.item() if isinstance(x, np.generic) else as_tensor(x)
     except (TypeError, ValueError):
         raise DtypeError(
-            f"{op.name} takes tensors, arrays and numbers, got {type(x).__name__} {x!r}.\n"
+            f"{op.name} takes tensors, arrays and numbers, got {type(x).__name__} {_describe(x)}.\n"
             f"Convert it with mg.tensor(...)."
         ) from None
 
 
-def accepts_axis(function: Callable) -> Callable:
-    """Let a function that is made of ops, and so is no op itself, take `axis` and `keepdims` as ops do."""
+def made_of_ops(function: Callable) -> Callable:
+    """Let a function that calls ops, and so is no op itself, take `axis` and explain its errors as ops do."""
 
     @wraps(function)
     def face(*args: Any, **settings: Any) -> Any:
-        return function(*args, **{ALIASES.get(k, k): v for k, v in settings.items()})
+        if settings:
+            settings = {ALIASES.get(k, k): v for k, v in settings.items()}
+        try:
+            return function(*args, **settings)
+        except MinigradError:
+            raise
+        except FOREIGN as error:
+            _explain(function.__name__, args, settings, error)
 
     return face
 
@@ -334,10 +343,13 @@ def _refuse_extra(op: Op, inputs: Sequence[Any]) -> NoReturn:
     )
 
 
-def _explain(op: Op, inputs: Sequence[Any], settings: dict[str, Any], error: Exception) -> NoReturn:
+FOREIGN = (ValueError, TypeError, IndexError, AttributeError, ArithmeticError)  # what NumPy and Python raise
+
+
+def _explain(name: str, inputs: Sequence[Any], settings: dict[str, Any], error: Exception) -> NoReturn:
     """Say a NumPy error in the user's terms."""
     operands = ", ".join(_describe(x) for x in inputs)
-    given = "".join(f", {k}={v!r}" for k, v in settings.items() if not hasattr(v, "shape"))
+    given = "".join(f", {k}={_describe(v)}" for k, v in settings.items())
     kind: type[MinigradError] = ShapeError
     if isinstance(error, TypeError | AttributeError):
         kind = DtypeError
@@ -348,21 +360,23 @@ def _explain(op: Op, inputs: Sequence[Any], settings: dict[str, Any], error: Exc
         for i, x in enumerate(inputs)
         if isinstance(x, Tensor) and x.node is not None
     )
-    message = f"{op.name}({operands}{given}): {str(error).rstrip('.')}.\n{_advice(inputs)}{origins}"
-    raise kind(message) from error
+    said = " ".join(str(error).split()).rstrip(".")
+    raise kind(f"{name}({operands}{given}): {said}.\n{_advice(kind, inputs)}{origins}") from error
 
 
 def _describe(x: Any) -> str:
-    return f"{x.dtype}{list(x.shape)}" if hasattr(x, "shape") else repr(x)
+    return f"{x.dtype}{list(x.shape)}" if hasattr(x, "shape") else " ".join(reprlib.repr(x).split())
 
 
-def _advice(inputs: Sequence[Any]) -> str:
-    """Which axes clash, where that is what is wrong."""
+def _advice(kind: type[MinigradError], inputs: Sequence[Any]) -> str:
+    """What to look at; where axes clash, which."""
+    if kind is RangeError:
+        return "Indices count from 0, ids and classes too; axes also from the end, from -1."
+    if kind is DtypeError:
+        return "Look at what each argument is, and at its dtype."
     shapes = [x.shape for x in inputs if hasattr(x, "shape")]
     if len(shapes) == 2:
         for axis, (n, m) in enumerate(zip(reversed(shapes[0]), reversed(shapes[1]), strict=False), 1):
             if n != m and 1 not in (n, m):
-                return (
-                    f"Axis -{axis} has {n} elements in the first and {m} in the second; reshape or index one."
-                )
+                return f"Axis -{axis} has {n} elements in the first, {m} in the second; reshape or index one."
     return "Check the shapes and settings."

@@ -13,7 +13,7 @@ from ..tensor import Tensor, as_tensor
 from .arithmetic import maximum, minimum
 from .axes import axes_of, axis_of, count, spread
 from .namespace import namespace
-from .record import accepts_axis, composite, differentiable
+from .record import composite, differentiable, made_of_ops
 
 
 @differentiable
@@ -46,13 +46,13 @@ def variance(x, /, dim, correction, keepdim):
     return value, (lambda g: spread(g * (2 / n if n > 0 else math.nan), shape, axes, keepdim) * centred,)
 
 
-@accepts_axis
+@made_of_ops
 def var(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     """The variance, divided by n - correction, which is 1 unless given (or 0 with unbiased=False)."""
     return variance(x, dim, int(unbiased) if correction is None else correction, keepdim)
 
 
-@accepts_axis
+@made_of_ops
 def std(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     """The standard deviation, sqrt(var); where it is 0 its derivative is taken to be 0."""
     return _root(var(x, dim, unbiased, keepdim, correction=correction))
@@ -64,7 +64,7 @@ def _root(x):
     return x.masked_fill(zero, 1.0).sqrt().masked_fill(zero, 0.0)
 
 
-@accepts_axis
+@made_of_ops
 def norm(x, p=2, dim=None, keepdim=False):
     """The length of vectors, sum(|x|**p)**(1/p), with p 1, 2 or inf; where it is 0 its derivative is 0."""
     x = as_tensor(x)
@@ -117,7 +117,7 @@ class Extremes(NamedTuple):
     indices: Tensor
 
 
-@accepts_axis
+@made_of_ops
 def max(x, dim=None, keepdim=False):
     """The largest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient.
 
@@ -128,7 +128,7 @@ def max(x, dim=None, keepdim=False):
     return amax(x) if dim is None else _best(argmax, x, dim, keepdim)
 
 
-@accepts_axis
+@made_of_ops
 def min(x, dim=None, keepdim=False):
     """The smallest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient.
 

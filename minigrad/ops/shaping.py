@@ -10,7 +10,7 @@ from ..errors import OptionError, ShapeError
 from ..tensor import as_tensor
 from .axes import axes_of, axis_of
 from .namespace import namespace
-from .record import accepts_axis, differentiable
+from .record import differentiable, made_of_ops
 
 
 def _sizes(shape):
@@ -25,6 +25,7 @@ def view_as_shape(x, /, shape):
     return x.reshape(shape), (lambda g: g.reshape(before),)
 
 
+@made_of_ops
 def reshape(x, *shape):
     """x in another shape of as many elements; one of the sizes may be -1."""
     return view_as_shape(x, _sizes(shape))
@@ -41,6 +42,7 @@ def permute_axes(x, /, dims):
     return xp.permute_dims(x, dims), (lambda g: xp.permute_dims(g, back),)
 
 
+@made_of_ops
 def permute(x, *dims):
     """x with axis dims[i] in place i."""
     return permute_axes(x, _sizes(dims))
@@ -53,14 +55,14 @@ def transpose(x, /, dim0, dim1):
     return x.swapaxes(dim0, dim1), (lambda g: g.swapaxes(dim0, dim1),)
 
 
-@accepts_axis
+@made_of_ops
 def squeeze(x, dim=None):
     """x without its axes of length 1, or without those of them that `dim` names."""
     axes = axes_of(dim, x.ndim)
     return view_as_shape(x, tuple(n for i, n in enumerate(x.shape) if n != 1 or i not in axes))
 
 
-@accepts_axis
+@made_of_ops
 def unsqueeze(x, dim):
     """x with an axis of length 1 put in place `dim`."""
     x = as_tensor(x)
@@ -68,12 +70,14 @@ def unsqueeze(x, dim):
     return view_as_shape(x, (*x.shape[:place], 1, *x.shape[place:]))
 
 
+@made_of_ops
 def flatten(x, start_dim=0, end_dim=-1):
     """The axes from `start_dim` to `end_dim` as one."""
     first, last = axis_of(start_dim, x.ndim), axis_of(end_dim, x.ndim)
     return view_as_shape(x, (*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
 
 
+@made_of_ops
 def unflatten(x, dim, sizes):
     """The axis `dim` as several of the given sizes, one of which may be -1."""
     dim = axis_of(dim, x.ndim)
@@ -86,6 +90,7 @@ def broadcast_to(x, /, shape):
     return namespace(x).broadcast_to(x, shape), (lambda g: g,)
 
 
+@made_of_ops
 def expand(x, *shape):
     """x repeated along its axes of length 1, without a copy; -1 keeps an axis as it is."""
     sizes = _sizes(shape)
@@ -95,11 +100,13 @@ def expand(x, *shape):
     )
 
 
+@made_of_ops
 def expand_as(x, other):
     """x repeated, without a copy, to the shape of `other`."""
     return broadcast_to(x, other.shape)
 
 
+@made_of_ops
 def repeat(x, *sizes):
     """x copied sizes[i] times along axis i, as tiles; sizes beyond its axes make new ones in front."""
     sizes = _sizes(sizes)
@@ -113,6 +120,7 @@ def repeat(x, *sizes):
     return view_as_shape(spread, [r * n for r, n in zip(sizes, shape, strict=True)])
 
 
+@made_of_ops
 def repeat_interleave(x, repeats, dim):
     """x with each slice along `dim` repeated `repeats` times in a row."""
     dim = axis_of(dim, x.ndim)
@@ -132,19 +140,19 @@ def concatenate(*xs, dim=0):
     return namespace(xs[0]).concat(xs, axis=dim), tuple(take(s, e) for s, e in zip(starts, ends, strict=True))
 
 
-@accepts_axis
+@made_of_ops
 def cat(tensors, dim=0):
     """Tensors one behind another along an axis that they have."""
     return concatenate(*tensors, dim=dim)
 
 
-@accepts_axis
+@made_of_ops
 def stack(tensors, dim=0):
     """Tensors of one shape, one behind another along a new axis."""
     return concatenate(*[unsqueeze(x, dim) for x in tensors], dim=dim)
 
 
-@accepts_axis
+@made_of_ops
 def split(x, split_size, dim=0):
     """Pieces of length `split_size` along an axis (the last may be shorter), or of the lengths given."""
     x = as_tensor(x)
@@ -162,13 +170,13 @@ def split(x, split_size, dim=0):
     return pieces(x, tuple(split_size), dim)
 
 
-@accepts_axis
+@made_of_ops
 def chunk(x, chunks, dim=0):
     """At most `chunks` pieces of equal length (the last may be shorter)."""
     return split(x, max(-(-x.shape[axis_of(dim, x.ndim)] // chunks), 1), dim)
 
 
-@accepts_axis
+@made_of_ops
 def unbind(x, dim=0):
     """The slices of x along an axis, one by one."""
     return tuple(squeeze(piece, dim) for piece in split(x, 1, dim))

@@ -1,0 +1,329 @@
+"""Messages: the first line says what is wrong, the second what to do; all are minigrad's own."""
+
+import re
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+from minigrad.errors import (
+    DtypeError,
+    GraphError,
+    MinigradError,
+    OptionError,
+    RangeError,
+    ShapeError,
+)
+from minigrad.nn import functional as F
+from minigrad.ops import METHODS
+
+A, B = mg.ones(2, 3), mg.ones(2, 4)
+W = mg.ones(5, 3)
+IDS = mg.tensor([0, 1])
+
+
+def used_twice():
+    x = mg.ones(2, requires_grad=True)
+    y = (x * x).sum()
+    y.backward()
+    y.backward()
+
+
+# what is done -> the error, and what its first and second line say
+MISTAKES = {
+    "shapes that clash": (
+        lambda: A + B,
+        ShapeError,
+        r"add\(float32\[2, 3\], float32\[2, 4\]\)",
+        "Axis -1 has 3 .* 4",
+    ),
+    "shapes of masks": (
+        lambda: A.masked_fill(B == 1, 0.0),
+        ShapeError,
+        r"masked_fill\(.*\[2, 3\], bool\[2, 4\]",
+        "Axis",
+    ),
+    "matrix shapes": (lambda: A @ B, ShapeError, r"matmul of shapes \(2, 3\) and \(2, 4\)", "as long as"),
+    "matrix and number": (lambda: A @ mg.tensor(1.0), ShapeError, "a number is no matrix", r"Use \*"),
+    "reshape": (
+        lambda: A.reshape(4, 2),
+        ShapeError,
+        r"view_as_shape\(float32\[2, 3\], shape=\(4, 2\)\)",
+        "Check",
+    ),
+    "expand": (lambda: A.expand(2, 4), ShapeError, r"broadcast_to\(float32\[2, 3\]", "Check"),
+    "cat": (lambda: mg.cat([A, B]), ShapeError, r"concatenate\(float32\[2, 3\], float32\[2, 4\]", "Axis -1"),
+    "cat of nothing": (lambda: mg.cat([]), ShapeError, "no tensors", "at least one"),
+    "stack of nothing": (lambda: mg.stack([]), ShapeError, "no tensors", "at least one"),
+    "split": (
+        lambda: A.split([1, 1], 1),
+        ShapeError,
+        r"lengths \[1, 1\] make 2, but the axis has 3",
+        "add up to 3",
+    ),
+    "split into zeros": (lambda: A.split(0), OptionError, "length 0", "at least one"),
+    "ragged list": (lambda: mg.tensor([[1, 2], [3]]), ShapeError, "makes no tensor", "one shape"),
+    "a shape of names": (lambda: mg.zeros("ab"), ShapeError, "whole numbers", "zeros"),
+    "item of many": (
+        lambda: A.item(),
+        ShapeError,
+        r"one number was asked of .* \(2, 3\)",
+        "index it, or reduce",
+    ),
+    "truth of many": (
+        lambda: bool(A == 1),
+        ShapeError,
+        r"one number was asked of .* \(2, 3\)",
+        r"\.all\(\), \.any\(\)",
+    ),
+    "triangle of a vector": (lambda: A[0].tril(), ShapeError, "1 axes", "matrix"),
+    "linear": (
+        lambda: F.linear(B, W),
+        ShapeError,
+        r"linear of .* \(2, 4\) with a weight .* \(5, 3\)",
+        r"\(out, in\)",
+    ),
+    "a linear's bias": (
+        lambda: F.linear(A, W, mg.ones(2)),
+        ShapeError,
+        r"a bias of shape \(2,\)",
+        r"a bias \(out,\)",
+    ),
+    "layer_norm": (lambda: F.layer_norm(A, (4,)), ShapeError, r"\(4,\) of shape \(2, 3\)", "last axes"),
+    "layer_norm's weight": (lambda: F.layer_norm(A, 3, mg.ones(2)), ShapeError, r"\(2,\)", "the weight"),
+    "attention": (
+        lambda: F.scaled_dot_product_attention(A, B, B),
+        ShapeError,
+        r"query \(2, 3\), key \(2, 4\)",
+        "agree",
+    ),
+    "attention's mask": (
+        lambda: F.scaled_dot_product_attention(A, A, A, mg.ones(3, 3)),
+        ShapeError,
+        "scaled_dot_product",
+        "Check",
+    ),
+    "cross_entropy": (
+        lambda: F.cross_entropy(A, [0]),
+        ShapeError,
+        r"\(2, 3\) takes .* \(2,\), got int64 \(1,\)",
+        "axis 1",
+    ),
+    "an axis": (lambda: A.sum(2), RangeError, "axis 2 of a tensor with 2 axes", "last -1"),
+    "an axis of softmax": (
+        lambda: A.softmax(2),
+        RangeError,
+        r"softmax\(float32\[2, 3\], dim=2\): axis 2",
+        "count from 0",
+    ),
+    "an axis to squeeze": (lambda: A.squeeze(-3), RangeError, "axis -3", "last -1"),
+    "an axis to flatten": (lambda: A.flatten(0, 2), RangeError, "axis 2", "last -1"),
+    "an axis to cat": (lambda: mg.cat([A, A], 2), RangeError, "axis 2", "last -1"),
+    "an axis twice": (lambda: A.sum((0, -2)), ShapeError, "repeated", "once"),
+    "an axis of size()": (
+        lambda: A.size(5),
+        RangeError,
+        r"axis 5 of a tensor of shape \(2, 3\)",
+        "count from 0",
+    ),
+    "an index": (
+        lambda: A[5],
+        RangeError,
+        r"getitem\(float32\[2, 3\], index=5\): index 5 is out of bounds",
+        "count from 0",
+    ),
+    "an index to write": (
+        lambda: A.clone().__setitem__(5, 0),
+        RangeError,
+        "item assignment .* index 5",
+        "fits",
+    ),
+    "a float index": (lambda: A[mg.ones(2)], RangeError, "getitem.*integer", "count from 0"),
+    "too many indices": (lambda: A[0, 0, 0], RangeError, "too many indices", "count from 0"),
+    "gather": (
+        lambda: A.gather(1, np.array([[3]])),
+        RangeError,
+        "gather: 3 is none of the 3",
+        "count from 0 to 2",
+    ),
+    "gather's axes": (
+        lambda: A.gather(1, np.array([0])),
+        ShapeError,
+        r"\(2, 3\) by an index of shape \(1,\)",
+        "as many",
+    ),
+    "one_hot": (lambda: F.one_hot(IDS, 1), RangeError, "one_hot: 1 is none of the 1", "0 to 0"),
+    "an id": (
+        lambda: F.embedding([0, 5], W),
+        RangeError,
+        r"embedding\(.*: id 5 in a table of 5 rows",
+        "count from 0",
+    ),
+    "a negative id": (lambda: F.embedding([0, -1], W), RangeError, r"embedding\(.*: id -1", "count from 0"),
+    "ids that are floats": (
+        lambda: F.embedding([0.0], W),
+        DtypeError,
+        "whole numbers, got float32",
+        "Look at",
+    ),
+    "a target": (lambda: F.cross_entropy(A, [0, 3]), RangeError, "class 3 with 3 classes", "count from 0"),
+    "a negative target": (
+        lambda: F.cross_entropy(A, [0, -1]),
+        RangeError,
+        "class -1 with 3 classes",
+        "count from 0",
+    ),
+    "targets that are floats": (
+        lambda: F.cross_entropy(A, [0.0, 1.0]),
+        DtypeError,
+        "whole numbers .* float32",
+        "number",
+    ),
+    "an operand that is text": (
+        lambda: A + "one",
+        DtypeError,
+        "add takes tensors, arrays and numbers, got str",
+        "mg.tensor",
+    ),
+    "an operand of text": (
+        lambda: A * ["a", "b", "c"],
+        DtypeError,
+        "multiply takes .* got list",
+        "mg.tensor",
+    ),
+    "an operand that is None": (lambda: A + None, DtypeError, r"add\(float32\[2, 3\], None\)", "Look at"),
+    "an operand that is a dict": (lambda: mg.exp({}), DtypeError, "exp takes .* got dict", "mg.tensor"),
+    "a ragged operand": (lambda: mg.add(A, [[1], [2, 3]]), DtypeError, "add takes .* got list", "mg.tensor"),
+    "text as data": (lambda: mg.tensor("abc"), DtypeError, "unknown dtype", "float32"),
+    "an unknown dtype": (lambda: A.to("complex64"), DtypeError, "unknown dtype 'complex64'", "float32"),
+    "an unknown word as dtype": (
+        lambda: mg.zeros(2, dtype="floaty"),
+        DtypeError,
+        "unknown dtype 'floaty'",
+        "float32",
+    ),
+    "a mask of numbers": (lambda: A.masked_fill(A, 0), DtypeError, "boolean mask, got float32", "mask != 0"),
+    "an attention mask of integers": (
+        lambda: F.scaled_dot_product_attention(A, A, A, mg.ones(2, 2, dtype="int64")),
+        DtypeError,
+        "int64",
+        "mask != 0",
+    ),
+    "the gradient of integers": (
+        lambda: IDS.requires_grad_(),
+        DtypeError,
+        "only floating .* int64",
+        "float32",
+    ),
+    "negating a boolean": (lambda: -(A == 1), DtypeError, "negative", "Look at"),
+    "a boolean as index": (lambda: [1, 2][mg.tensor(1.5)], DtypeError, "integer tensor", "int64"),
+    "a missing argument": (lambda: A.softmax(), DtypeError, "softmax.*missing.*dim", "Look at"),
+    "an extra argument": (lambda: A.exp(1), DtypeError, "exp takes 1 tensors", "Leave out"),
+    "a misspelt argument": (lambda: A.sum(dimension=1), DtypeError, "sum.*dimension", "Look at"),
+    "the length of a number": (lambda: len(mg.tensor(1.0)), DtypeError, "no length", "item"),
+    "walking over a number": (lambda: list(mg.tensor(1.0)), DtypeError, "walked", "item"),
+    "a device": (lambda: mg.zeros(2, device="tpu"), OptionError, "unknown device 'tpu'", "cpu"),
+    "a device to move to": (lambda: A.to("cuda:7"), OptionError, "unknown device 'cuda:7'", "cpu"),
+    "a reduction": (lambda: F.cross_entropy(A, IDS, reduction="avg"), OptionError, "'avg'", "Choose"),
+    "a reduction of squares": (lambda: F.mse_loss(A, A, reduction="avg"), OptionError, "'avg'", "Choose"),
+    "a GELU": (lambda: F.gelu(A, "fast"), OptionError, "'fast'", "Choose"),
+    "a norm": (lambda: A.norm(3), OptionError, "got 3", "Choose"),
+    "in place, larger": (lambda: mg.ones(3).add_(A), ShapeError, r"add_ on a tensor of shape \(3,\)", "fits"),
+    "in place, finer": (lambda: mg.tensor([1, 2]).div_(2), DtypeError, "div_ .* int64", "fits"),
+    "backward of many": (
+        lambda: mg.ones(2, requires_grad=True).backward(),
+        GraphError,
+        r"shape \(2,\)",
+        "Reduce",
+    ),
+    "backward of a constant": (
+        lambda: A.sum().backward(),
+        GraphError,
+        r"shape \(\) has no gradient",
+        "requires_grad",
+    ),
+    "backward again": (used_twice, GraphError, "a second time to sum .*test_errors", "retain_graph"),
+    "initializing a vector": (
+        lambda: nn.init.xavier_uniform_(mg.ones(3)),
+        ShapeError,
+        "inputs and outputs",
+        "out, in",
+    ),
+}
+
+
+@pytest.mark.parametrize(("mistake", "error", "what", "remedy"), MISTAKES.values(), ids=list(MISTAKES))
+def test_a_mistake_is_explained(mistake, error, what, remedy):
+    with pytest.raises(error) as raised:
+        mistake()
+    assert raised.type.__module__ == "minigrad.errors"
+    first, second = str(raised.value).split("\n")
+    assert re.search(what, first), first
+    assert re.search(remedy, second), second
+
+
+@pytest.mark.parametrize(("mistake", "error", "what", "remedy"), MISTAKES.values(), ids=list(MISTAKES))
+def test_a_mistake_is_the_same_error_in_a_readable_definition(mistake, error, what, remedy):
+    with mg.fused(False), pytest.raises(error) as raised:
+        mistake()
+    assert raised.type.__module__ == "minigrad.errors"
+    assert str(raised.value).count("\n") == 1
+
+
+def test_an_operands_origin_is_named():
+    x = mg.ones(2, 3, requires_grad=True)
+    y = x.exp()
+    with pytest.raises(ShapeError, match=r"Operand 0 came from exp \(recorded at .*test_errors\.py:\d+\)"):
+        y + B
+
+
+def test_our_errors_are_also_pythons():
+    for ours, pythons in (
+        (ShapeError, ValueError), (DtypeError, TypeError), (RangeError, IndexError),
+        (OptionError, ValueError),
+        (GraphError, RuntimeError), (mg.StateError, RuntimeError), (mg.FileError, ValueError),
+        (mg.MissingFileError, FileNotFoundError), (mg.NonFiniteError, FloatingPointError),
+        (mg.GradcheckError, AssertionError),
+    ):  # fmt: skip
+        assert issubclass(ours, pythons)
+        assert issubclass(ours, MinigradError)
+
+
+ODDITIES = [
+    None,
+    "text",
+    {},
+    [],
+    [[1], [2, 3]],
+    object(),
+    10**30,
+    -7,
+    2.5,
+    (),
+    np.array("x"),
+    float("nan"),
+    mg.ones(0),
+]
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_no_nonsense_gets_a_foreign_error_out_of_a_method(name):
+    for odd in ODDITIES:
+        for arguments in ([odd], [odd, odd], [0, odd], [odd, 0]):
+            for x in (A, mg.tensor(1.0), IDS):
+                with np.errstate(all="ignore"):
+                    error = raised_by(getattr(x, name), arguments)
+                if isinstance(error, TypeError) and not isinstance(error, MinigradError):
+                    assert "argument" in str(error), "too many or too few arguments for a plain function"
+                elif error is not None:
+                    assert isinstance(error, MinigradError), (name, arguments)
+                    assert str(error).count("\n") >= 1, (name, arguments)
+
+
+def raised_by(function, arguments):
+    try:
+        function(*arguments)
+    except Exception as error:
+        return error
+    return None
