@@ -38,6 +38,7 @@ def draw(source: list[str], target: list[str], weights: np.ndarray, path: Path) 
     axes.set_xticks(range(len(source)), source)
     axes.set_yticks(range(len(target)), target)
     axes.xaxis.tick_top()
+    axes.xaxis.set_label_position("top")
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
