@@ -21,28 +21,27 @@ class TransformerConfig:
     """The encoder-decoder of "Attention Is All You Need"; the defaults are its base model (table 3).
 
     One vocabulary serves source and target, and one matrix both embeddings and the output (section 3.4).
-    `attention_dropout` and `activation_dropout` act on the attention weights and inside the feed-forward network; the
-    paper has neither. `norm_first` is pre-norm: x + f(norm(x)) instead of norm(x + f(x)), with a norm after each stack.
+    The paper has neither `attention_dropout` nor `activation_dropout`.
     """
 
-    vocab_size: int
-    d_model: int = 512
-    num_heads: int = 8
-    d_ff: int = 2048
+    vocab_size: int  # in a recipe 0: all of the training data (8,000 for "bpe")
+    d_model: int = 512  # numbers in each token's vector
+    num_heads: int = 8  # of each attention
+    d_ff: int = 2048  # inner width of the feed-forward networks
     num_encoder_layers: int = 6
     num_decoder_layers: int = 6
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0
-    activation: str = "relu"
-    norm_first: bool = False
+    dropout: float = 0.1  # of embeddings and of what a sub-layer adds
+    attention_dropout: float = 0.0  # of attention weights
+    activation_dropout: float = 0.0  # inside the feed-forward networks
+    activation: str = "relu"  # or "gelu", "gelu_new"
+    norm_first: bool = False  # pre-norm: x + f(norm(x)), not norm(x + f(x)), and a norm after each stack
     positions: str = "sinusoidal"  # or "learned"
     max_positions: int = 512  # of learned positions; the sinusoids have no limit
-    scale_embeddings: bool = True
+    scale_embeddings: bool = True  # by sqrt(d_model) (section 3.4)
     layer_norm_eps: float = 1e-5
-    pad_token_id: int = 0
-    bos_token_id: int = 2
-    eos_token_id: int = 3
+    pad_token_id: int = 0  # the tokenizer's, in a recipe
+    bos_token_id: int = 2  # likewise
+    eos_token_id: int = 3  # likewise
 
     def __post_init__(self) -> None:
         check_range(self, "vocab_size layer_norm_eps", 0)
@@ -53,20 +52,20 @@ class TransformerConfig:
 
 @dataclass(frozen=True)
 class GPTConfig:
-    """A decoder-only model; the defaults are GPT-2's smallest (Radford et al. 2019), the keys Hugging Face's."""
+    """A decoder-only model. Defaults: the smallest GPT-2 (Radford et al. 2019); keys: Hugging Face's."""
 
-    vocab_size: int = 50257
-    n_positions: int = 1024
-    n_embd: int = 768
+    vocab_size: int = 50257  # in a recipe 0: all of the training data (8,000 for "bpe")
+    n_positions: int = 1024  # the longest text that it sees at once
+    n_embd: int = 768  # numbers in each token's vector
     n_layer: int = 12
-    n_head: int = 12
-    n_inner: int | None = None  # None: 4 n_embd
-    embd_pdrop: float = 0.1
-    resid_pdrop: float = 0.1
-    attn_pdrop: float = 0.1
-    activation_function: str = "gelu_new"
+    n_head: int = 12  # of each attention
+    n_inner: int | None = None  # inner width of the feed-forward networks; None: 4 n_embd
+    embd_pdrop: float = 0.1  # dropout of embeddings
+    resid_pdrop: float = 0.1  # dropout of what a sub-layer adds
+    attn_pdrop: float = 0.1  # dropout of attention weights
+    activation_function: str = "gelu_new"  # or "relu", "gelu"
     layer_norm_epsilon: float = 1e-5
-    initializer_range: float = 0.02
+    initializer_range: float = 0.02  # standard deviation of the first weights
 
     def __post_init__(self) -> None:
         check_range(self, "vocab_size layer_norm_epsilon initializer_range", 0)

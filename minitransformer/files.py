@@ -13,7 +13,7 @@ from .errors import UserError
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a UTF-8 file, without a byte-order mark; a line ends in a line feed whatever system wrote it."""
+    """The text of a UTF-8 file without a byte-order mark, its lines ended by line feeds."""
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -27,7 +27,9 @@ def read_json(path: str | Path) -> Any:
     try:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
-        message = f"{path} is not valid JSON: {error}.\nIt is damaged: restore it, or train anew with --overwrite."
+        message = (
+            f"{path} is not valid JSON: {error}.\nIt is damaged: restore it, or train anew with --overwrite."
+        )
         raise UserError(message) from None
 
 

@@ -1,8 +1,8 @@
 # The integrated version: extend it, do not replace it (training/, cli/ and recipes depend on these names).
 """Text to token ids and back: whole words, byte-pair pieces or single characters.
 
-Learning and splitting are Hugging Face's `tokenizers`, and so is the file. One tokenizer serves both languages of a
-translator, as the paper's joint vocabulary does (section 5.1).
+Learning and splitting are Hugging Face's `tokenizers`, and so is the file. One tokenizer serves both
+languages of a translator, as the paper's joint vocabulary does (section 5.1).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .files import read_text
 
 PAD, UNK, START, END = SPECIAL_TOKENS = ("<PAD>", "<UNK>", "<START>", "<END>")
 
-# A word, with the apostrophe of an elision (t'aime is t' aime), hyphens within; a French mark after a no-break space; or
-# any other mark.
+# A word, with the apostrophe of an elision (t'aime is t' aime) and hyphens within; a French mark after a
+# no-break space; or any other mark.
 _WORD = r"[\p{L}\p{N}_]+(?:-[\p{L}\p{N}_]+)*'?|\u00A0[?!:;]|[^\s\p{L}\p{N}_]"
 _CHARACTER = r"[\s\S]"
 
@@ -36,10 +36,11 @@ class TokenizerError(UserError):
 
 
 class Tokenizer:
-    """Ids for tokens. `<PAD>` 0, `<UNK>` 1, `<START>` 2, `<END>` 3 come first, except in a plain character vocabulary.
+    """Ids for tokens. `<PAD>`, `<UNK>`, `<START>`, `<END>` are 0 to 3; a plain character vocabulary has none.
 
-    `encode` adds no special tokens and `decode` drops them. Text of words comes back as it was if it is spaced as usual:
-    one space between words, none before a mark or after an elision's apostrophe, one before a French ? ! : or ;.
+    `encode` adds no special tokens and `decode` drops them. Text of words comes back as it was if it is
+    spaced as usual: one space between words, none before a mark or after an elision's apostrophe, but one
+    before a French ? ! : ;.
     """
 
     def __init__(self, backend: hf.Tokenizer) -> None:
@@ -77,7 +78,7 @@ class Tokenizer:
 
     @classmethod
     def train_bpe(cls, texts: Iterable[str], vocab_size: int) -> Tokenizer:
-        """`vocab_size` pieces of words (Sennrich, Haddow and Birch 2016); "▁" begins a word, marks stand alone."""
+        """`vocab_size` pieces of words (Sennrich et al. 2016); "▁" begins a word, marks stand alone."""
         backend = hf.Tokenizer(models.BPE(unk_token=UNK))
         backend.normalizer = normalizers.NFC()
         backend.pre_tokenizer = pre_tokenizers.Sequence(

@@ -17,7 +17,7 @@ from ..recipes import nearest
 VERBS = {
     "train": "train a recipe from scratch: minitransformer train phrasebook",
     "translate": 'translate sentences with a run: minitransformer translate runs/phrasebook "I love you"',
-    "generate": 'continue a text with a run: minitransformer generate runs/shakespeare-char-cpu --prompt "ROMEO:"',
+    "generate": 'go on with a text: minitransformer generate runs/shakespeare-char-cpu --prompt "ROMEO:"',
     "evaluate": "score a run on its held-out data: minitransformer evaluate runs/phrasebook [--json]",
     "recipes": "list the recipes",
 }

@@ -9,11 +9,12 @@ from typing import Any
 
 import tyro
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from minigrad.io import write_atomically
 
 from ..files import to_json, write_json
+from ..recipes import TranslationRecipe
 from ..training.metrics import translation_scores
 from ..training.run import Run, build_task, check_same_data, load_splits, within
 from ..training.tasks import LanguageModelling, Translation
@@ -63,7 +64,7 @@ def run(argv: list[str]) -> None:
 
 def evaluate(run: Run, splits: Mapping[str, Any]) -> dict[str, Any]:
     """Scores on the test split (a language model's validation split), and the run's `metrics.json`."""
-    task, _ = build_task(run.recipe, run.tokenizer, splits)
+    task = build_task(run.recipe, run.tokenizer, splits)
     scores = (
         _score_text(run, task)
         if isinstance(task, LanguageModelling)
@@ -79,7 +80,8 @@ def _score_text(run: Run, task: LanguageModelling) -> dict[str, Any]:
 
 
 def _score_pairs(run: Run, task: Translation, test: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Scores of the greedy translations, which go to `predictions.txt`, and of the model under teacher forcing."""
+    """Scores of the greedy translations, which go to `predictions.txt`, and of the model, teacher forced."""
+    assert isinstance(run.recipe, TranslationRecipe)
     limit = run.recipe.data.max_length
     pairs = within(test, run.tokenizer, limit)
     if len(pairs) < len(test):
@@ -95,7 +97,7 @@ def _score_pairs(run: Run, task: Translation, test: Sequence[tuple[str, str]]) -
 
 def report(scores: Mapping[str, Any], console: Console) -> None:
     """The scores as a table."""
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table = Table("", Column(overflow="fold"), show_header=False, box=None, padding=(0, 2, 0, 0))
     for key, value in scores.items():
         shown = (
             f"{value:.2%}"

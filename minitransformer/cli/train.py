@@ -20,6 +20,7 @@ from ..recipes import LanguageRecipe, Recipe
 from ..tokenizers import Tokenizer
 from ..training import run as runs
 from ..training.curves import draw_curves
+from ..training.tasks import Translation
 from ..training.trainer import Trainer
 from .arguments import DataFolder, Flag
 from .evaluate import evaluate, report
@@ -44,7 +45,7 @@ class Options:
     """Where to compute; this version knows cpu."""
 
 
-USAGE = "usage: minitransformer train RECIPE|file.toml [options]   (minitransformer train RECIPE --help lists them)"
+USAGE = "usage: minitransformer train RECIPE|file.toml [options]   (train RECIPE --help lists them)"
 
 
 def run(argv: list[str]) -> None:
@@ -68,15 +69,13 @@ def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
     about = f"{recipe.description}\n\nEach key of the recipe is a flag; its value there is the default."
     prog = f"minitransformer train {recipe.name}"
     given = tyro.cli(bundle, args=argv, prog=prog, description=about, config=(OmitArgPrefixes,))
-    recipe = replace(recipe, data=given.data, model=given.model, training=given.training)
-    if given.run.data is not None:
-        recipe = replace(recipe, data=replace(recipe.data, dataset="file"))
-    return recipe, given.run
+    data = given.data if given.run.data is None else replace(given.data, dataset="file")
+    return replace(recipe, data=data, model=given.model, training=given.training), given.run
 
 
 def train(recipe: Recipe, options: Options, folder: Path) -> None:
-    """Data, tokenizer, model, training, and what came of it. What a former run left is touched only when all is well."""
-    console = Console(stderr=True, highlight=False)
+    """Data, tokenizer, model, training, and what came of it; a former run stands until all is well."""
+    console = Console(stderr=True, highlight=False, markup=False)
     if options.device not in ("cpu", "auto"):
         raise UserError(
             f"unknown device {options.device!r}: this version computes on the CPU.\nLeave --device out."
@@ -88,7 +87,7 @@ def train(recipe: Recipe, options: Options, folder: Path) -> None:
         tokenizer = Tokenizer.load(folder / "tokenizer.json")
     else:
         tokenizer = runs.train_tokenizer(recipe, splits)
-    task, dropped = runs.build_task(recipe, tokenizer, splits)
+    task = runs.build_task(recipe, tokenizer, splits)
     random.manual_seed(recipe.training.seed)
     model = runs.build_model(recipe, tokenizer)
     trainer = Trainer(model, task, recipe.training, folder, console)
@@ -100,8 +99,9 @@ def train(recipe: Recipe, options: Options, folder: Path) -> None:
             f"going on from step {trainer.step}" if went_on else "no checkpoint yet: starting at step 0"
         )
     runs.write_run(folder, recipe, tokenizer, splits)
-    if dropped:
-        console.print(f"left out {dropped} training pairs longer than {recipe.data.max_length - 1} tokens")  # type: ignore[union-attr]
+    left_out = len(splits["train"]) - len(task.train) if isinstance(task, Translation) else 0
+    if left_out:
+        console.print(f"left out {left_out} training pairs of --max-length tokens or more")
     sizes = f"{model.num_parameters():,} parameters, {tokenizer.vocab_size:,} tokens"
     console.print(f"{sizes}, {recipe.training.steps:,} steps")
     finished = trainer.train()
@@ -134,7 +134,7 @@ def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Cons
 
 
 def _given_folder(argv: list[str]) -> Path | None:
-    """The value of --run-dir, needed before the flags are parsed, since a run that goes on has its own defaults."""
+    """The value of --run-dir, needed before the flags are parsed: a run that goes on has its own defaults."""
     for i, word in enumerate(argv):
         name, equals, value = word.partition("=")
         if name in ("--run-dir", "--run_dir"):

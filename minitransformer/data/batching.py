@@ -1,8 +1,8 @@
 # The integrated version: extend it, do not replace it (training/, cli/ and recipes depend on these names).
 """Batches: sentence pairs of like length up to a number of tokens, and blocks of a long text.
 
-Which examples a batch holds is a function of the seed and of its place in the run, so that a run can go on exactly where
-it stopped.
+Which examples a batch holds is a function of the seed and of its place in the run, so that a run can go on
+exactly where it stopped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _generator(seed: int, stream: int, counter: int) -> np.random.Generator:
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Padded sentence pairs: the source ends with <END>; `target_in` begins with <START> and `target_out` ends with <END>.
+    """Padded sentence pairs. <END> ends a source and a `target_out`; <START> begins a `target_in`.
 
     `target_out` is `target_in` shifted left by one, IGNORE where `target_in` is padding.
     """
@@ -64,8 +64,8 @@ def _padded(rows: Sequence[Sequence[Any]], padding: int | None) -> Int[np.ndarra
 class TokenBatches:
     """Each epoch's batches: every example once, those of like length together, in random order.
 
-    `lengths` (N, 2) are the tokens of each source and target. A batch's rows times its longest side are at most
-    `max_tokens`, for sources and targets alike; an example longer than that is a batch of its own.
+    `lengths` (N, 2) are the tokens of each source and target. A batch's rows times its longest side are at
+    most `max_tokens`, for sources and targets alike; an example longer than that is a batch of its own.
     """
 
     def __init__(self, lengths: Int[np.ndarray, "N 2"], max_tokens: int, seed: int) -> None:
@@ -134,7 +134,7 @@ class BlockBatches:
 def all_blocks(
     ids: Int[np.ndarray, " n"], block_size: int, batch_size: int
 ) -> Iterator[tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]]:
-    """A whole text in consecutive blocks: each token but the first is a target once; the last block ends in IGNORE."""
+    """A whole text in blocks: each token but the first is a target once; the last block ends in IGNORE."""
     targets = len(ids) - 1
     number = -(-targets // block_size)
     x, y = np.zeros(number * block_size, np.int64), np.full(number * block_size, IGNORE)

@@ -104,7 +104,7 @@ def multi30k(source: str, target: str, data_dir: Path | None = None) -> dict[str
 
 
 def _lines(text: str) -> list[str]:
-    """Lines end at line feeds alone: str.splitlines knows ten ends more, which may stand within a sentence."""
+    """Lines end at line feeds alone; str.splitlines knows other ends, which may stand within a sentence."""
     return [line.strip() for line in text.removesuffix("\n").split("\n")]
 
 
@@ -163,11 +163,12 @@ def _fetch(name: str, home: str) -> bytes:
         raise DataError(f"no public file {name} is known.\nPass a folder that holds it with --data-dir DIR.")
     compressed = home == MULTI30K
     url = f"{home}/{name}.gz" if compressed else f"{home}/{name}"
-    bar = {"description": f"fetching {name}", "console": Console(stderr=True)}
     try:
         with urllib.request.urlopen(url, timeout=30) as response:
             size = int(response.headers.get("Content-Length") or 0)
-            with wrap_file(response, total=size, **bar) as file:
+            with wrap_file(
+                response, size, description=f"fetching {name}", console=Console(stderr=True)
+            ) as file:
                 content = file.read()
         content = gzip.decompress(content) if compressed else content
     except (OSError, EOFError, zlib.error, http.client.HTTPException) as error:

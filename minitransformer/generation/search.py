@@ -25,9 +25,9 @@ def generate(
 ) -> list[list[int]]:
     """The new tokens for each sequence of `input_ids`, without the end token, in evaluation mode.
 
-    A Transformer translates its inputs (any lengths), up to its `eos_token_id`. A GPT continues them (one length), seeing
-    its last `n_positions` tokens. Greedy takes the best token; `do_sample` draws from softmax(logits / temperature),
-    of the `top_k` best only, from the stream "generate" of `minigrad.random`.
+    A Transformer translates its inputs (any lengths), up to its `eos_token_id`. A GPT continues them (one
+    length), seeing its last `n_positions` tokens. Greedy takes the best token; `do_sample` draws from
+    softmax(logits / temperature), of the `top_k` best only, from the stream "generate" of `minigrad.random`.
     """
     if not temperature > 0:
         raise UserError(

@@ -1,4 +1,4 @@
-"""Recipes: a model, its data and its training in one commented TOML file; each key is also a flag of `train`."""
+"""Recipes: a model, its data and its training in one TOML file; each key is also a flag of `train`."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class PairData:
     """Sentence pairs: where they come from and how they are batched."""
 
     dataset: str = "phrasebook"  # "phrasebook", "multi30k", or "file" (--data FILE)
-    source_language: str = "en"
-    target_language: str = "fr"
-    tokenizer: str = "word"  # or "bpe"
+    source_language: str = "en"  # of multi30k: "en", "de" or "fr"
+    target_language: str = "fr"  # likewise
+    tokenizer: str = "word"  # or "bpe", "char"
     max_tokens: int = 2048  # a batch's target tokens, padding included
     max_length: int = 128  # tokens of a side; longer pairs are left out, and longer input is refused
 
@@ -38,7 +38,7 @@ class PairData:
         check_range(self, "max_length", 2)
         if self.max_tokens < self.max_length:
             raise UserError(
-                f"max_tokens = {self.max_tokens}: a batch must hold one pair of max_length = {self.max_length} tokens.\n"
+                f"max_tokens = {self.max_tokens} cannot hold a pair of max_length = {self.max_length}.\n"
                 f"Raise max_tokens, or lower max_length."
             )
 
@@ -48,7 +48,7 @@ class TextData:
     """One long text: where it comes from and how it is cut."""
 
     dataset: str = "tinyshakespeare"  # or "file" (--data FILE)
-    tokenizer: str = "char"
+    tokenizer: str = "char"  # or "word", "bpe"
     batch_size: int = 12  # blocks a batch
     block_size: int = 64  # tokens a block
 

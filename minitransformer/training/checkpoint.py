@@ -1,10 +1,10 @@
-"""Checkpoints of a run: the model, the optimizer and the trainer's state, each checkpoint in a folder of its own.
+"""Checkpoints of a run: the model, the optimizer and the trainer's state, a folder for each checkpoint.
 
     checkpoints/step-00000120/   model.safetensors  optimizer.safetensors  state.json
     checkpoints/index.json       {"last": "step-00000120", "best": "step-00000100"}
 
-A folder appears under its name only when it is complete, and the index changes after it: whatever interrupts a save,
-the checkpoints before it stand.
+A folder appears under its name only when it is complete, and the index changes after it: whatever interrupts
+a save, the checkpoints before it stand.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Checkpoints:
     def save(
         self, step: int, model: nn.Module, optimizer: optim.Optimizer, state: dict[str, Any], best: bool
     ) -> Path:
-        """Write the checkpoint of `step`, unless it stands; it becomes the last one and, if `best`, the best."""
+        """Write the checkpoint of `step`, unless it stands; it becomes the last and, if `best`, the best."""
         index, name = self.index, f"step-{step:08d}"
         if name not in index.values():
             partial = self.folder / f".{name}.partial"

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def translation_scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """`exact_match` (0 to 1), `bleu` of cased raw text with sacreBLEU's defaults, `bleu_lc_tok` lowercased, `chrf`."""
+    """`exact_match` (0 to 1), sacreBLEU's `bleu` of cased raw text, `bleu_lc_tok` lowercased, `chrf`."""
     from sacrebleu.metrics import BLEU, CHRF
 
     exact = sum(h == r for h, r in zip(hypotheses, references, strict=True)) / max(len(references), 1)

@@ -27,7 +27,7 @@ from ..models import GPT, Transformer
 from ..recipes import LanguageRecipe, Recipe, TextData, TranslationRecipe
 from ..tokenizers import Tokenizer
 from .checkpoint import Checkpoints
-from .tasks import LanguageModelling, Task, Translation
+from .tasks import LanguageModelling, Translation
 
 HELD_OUT = 500  # pairs at most, of a user's file, for each of validation and test
 
@@ -76,7 +76,7 @@ def _by_place(pairs: Sequence[Any], held: np.ndarray, name: str) -> dict[str, li
 
 
 def _split_pairs(pairs: list[tuple[str, str]]) -> dict[str, Any]:
-    """A tenth of a user's pairs, or HELD_OUT, for validation and as many for the test; the rest to train on."""
+    """A tenth of a user's pairs (HELD_OUT at most) to validate, as many to test; the rest to train on."""
     unique = list(dict.fromkeys(pairs))
     number = min(HELD_OUT, len(unique) // 10)
     rest = _by_place(unique, _hold_out(len(unique), 2 * number), "held")
@@ -121,17 +121,16 @@ def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Transformer | GPT:
     return Transformer(replace(recipe.model, vocab_size=tokenizer.vocab_size, **ids))  # type: ignore[arg-type]
 
 
-def build_task(recipe: Recipe, tokenizer: Tokenizer, splits: Mapping[str, Any]) -> tuple[Task, int]:
-    """The recipe's task, and how many training pairs were longer than its `max_length`."""
+def build_task(
+    recipe: Recipe, tokenizer: Tokenizer, splits: Mapping[str, Any]
+) -> Translation | LanguageModelling:
+    """The recipe's task; pairs of `max_length` tokens or more are left out."""
     seed, data = recipe.training.seed, recipe.data
     train, validation = splits["train"], splits["validation"]
     if isinstance(data, TextData):
-        return LanguageModelling(tokenizer, train, validation, data.block_size, data.batch_size, seed), 0
-    short = within(train, tokenizer, data.max_length)
-    task = Translation(
-        tokenizer, short, within(validation, tokenizer, data.max_length), data.max_tokens, seed
-    )
-    return task, len(train) - len(short)
+        return LanguageModelling(tokenizer, train, validation, data.block_size, data.batch_size, seed)
+    train, validation = (within(pairs, tokenizer, data.max_length) for pairs in (train, validation))
+    return Translation(tokenizer, train, validation, data.max_tokens, seed)
 
 
 def within(pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, max_length: int) -> list[tuple[str, str]]:
@@ -139,7 +138,7 @@ def within(pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, max_length: i
     short = [pair for pair in pairs if all(len(tokenizer.encode(side)) < max_length for side in pair)]
     if not short:
         raise DataError(
-            f"of {len(pairs)} pairs none is shorter than max_length = {max_length} tokens.\nRaise --max-length."
+            f"of {len(pairs)} pairs none is shorter than {max_length} tokens.\nRaise --max-length."
         )
     return short
 
@@ -160,7 +159,8 @@ def check_folder(folder: Path, resume: bool, overwrite: bool) -> None:
         return
     if folder.exists() and not is_run(folder):
         raise RunError(
-            f"{folder} exists and is not a run folder; nothing there was touched.\nName another with --run-dir DIR."
+            f"{folder} exists and is not a run folder; nothing there was touched.\n"
+            f"Name another with --run-dir DIR."
         )
     if folder.exists() and not (resume or overwrite):
         raise RunError(
@@ -216,12 +216,14 @@ class Run:
         self.folder = Path(folder)
         if not self.folder.is_dir():
             raise RunError(
-                f"there is no run folder {folder}.\nTrain one with `minitransformer train RECIPE --run-dir {folder}`."
+                f"there is no run folder {folder}.\n"
+                f"Train one with `minitransformer train RECIPE --run-dir {folder}`."
             )
         for name in ("config.toml", "tokenizer.json", "checkpoints"):
             if not (self.folder / name).exists():
                 raise RunError(
-                    f"{folder} is not a run folder: it has no {name}.\nName a folder that `minitransformer train` made."
+                    f"{folder} is not a run folder: it has no {name}.\n"
+                    f"Name a folder that `minitransformer train` made."
                 )
         self.recipe = read_config(self.folder)
         self.tokenizer = Tokenizer.load(self.folder / "tokenizer.json")

@@ -1,4 +1,4 @@
-"""What there is to learn: a task gives batches, a loss, and a validation, to a trainer that knows no more of it."""
+"""What there is to learn: a task gives batches, a loss and a validation to a trainer that knows no more."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Task(Protocol):
 
 
 class Translation:
-    """Pairs of sentences, batched by length; teacher forcing: the decoder sees the target's own tokens, shifted right."""
+    """Pairs of sentences, batched by length. The decoder sees the target's own tokens, shifted right."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class LanguageModelling:
         for ids, needed in ((self.blocks.ids, block_size), (self.validation, 1)):
             if len(ids) <= needed:
                 raise UserError(
-                    f"{len(ids)} tokens of text are too few: a block has {block_size}, and one must follow it.\n"
+                    f"{len(ids)} tokens of text are too few: a block has {block_size}, and one follows it.\n"
                     f"Pass a longer text, or lower --block-size."
                 )
 
@@ -125,7 +125,7 @@ class LanguageModelling:
 
     @no_grad()
     def validate(self, model: GPT) -> dict[str, float]:
-        """Mean loss, token accuracy and bits a character over the whole validation split, block after block."""
+        """Mean loss, token accuracy and bits a character over the validation split, block after block."""
         total, right, tokens = 0.0, 0, 0
         for x, y in all_blocks(self.validation, self.block_size, self.batch_size):
             logits = model(x)
@@ -133,11 +133,9 @@ class LanguageModelling:
             right += int((logits.numpy().argmax(-1) == y).sum())
             tokens += int((y != IGNORE).sum())
         scores = {"loss": total / tokens, "token_accuracy": right / tokens}
-        return (
-            {**scores, "bits_per_char": scores["loss"] / math.log(2)}
-            if self.tokenizer.kind == "char"
-            else scores
-        )
+        if self.tokenizer.kind == "char":
+            scores["bits_per_char"] = scores["loss"] / math.log(2)
+        return scores
 
     def state(self) -> dict[str, Any]:
         return {"step": self.step}

@@ -30,23 +30,23 @@ SCHEDULES = ("inverse_sqrt", "cosine", "constant")
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How a model is trained. Batch sizes are the task's; `micro_batches` splits each into parts to save memory."""
+    """How a model is trained. The sizes of batches are the task's."""
 
-    steps: int = 1000
+    steps: int = 1000  # how many batches
     lr: float = 1e-3  # the schedule's peak
     schedule: str = "inverse_sqrt"  # the paper's (section 5.3), or "cosine", "constant"
     warmup_steps: int = 100
     min_lr: float = 0.0  # where "cosine" ends
-    betas: tuple[float, float] = (0.9, 0.98)
+    betas: tuple[float, float] = (0.9, 0.98)  # of AdamW, as adam_eps (section 5.3)
     adam_eps: float = 1e-9
     weight_decay: float = 0.0  # of matrices only
-    clip_norm: float = 1.0  # 0: no clipping
-    label_smoothing: float = 0.1
-    micro_batches: int = 1
-    seed: int = 0
-    log_every: int = 20
-    validate_every: int = 200
-    checkpoint_every: int = 200
+    clip_norm: float = 1.0  # of all gradients taken together; 0: no clipping
+    label_smoothing: float = 0.1  # section 5.4
+    micro_batches: int = 1  # parts that a batch is computed in, to save memory
+    seed: int = 0  # of first weights, batches and dropout: the same seed gives the same run
+    log_every: int = 20  # steps
+    validate_every: int = 200  # steps
+    checkpoint_every: int = 200  # steps
 
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
@@ -152,7 +152,7 @@ class Trainer:
     # ------------------------------------------------------------ the run
 
     def train(self) -> bool:
-        """Go on to `config.steps`, with progress, validations and checkpoints. False if Ctrl-C ended it early."""
+        """Go on to `config.steps`, with validations and checkpoints. False if Ctrl-C ended it early."""
         if self.step == 0 and self.checkpoints.index:
             raise UserError(
                 f"{self.folder} holds a training's checkpoints.\nCall resume() first, or name another."
@@ -205,7 +205,7 @@ class Trainer:
         self.checkpoints.save(self.step, self.model, self.optimizer, state, best)
 
     def resume(self) -> bool:
-        """Go to where the last checkpoint was; False if there is none yet. The log forgets what came after it."""
+        """Go to where the last checkpoint was; False if there is none. The log forgets what came after."""
         found = "last" in self.checkpoints.index
         if found:
             state = self.checkpoints.restore(self.model, self.optimizer)
@@ -221,8 +221,9 @@ class Trainer:
     def _progress(self) -> Iterator[Any]:
         """A bar with loss, tokens a second and the time left, on a terminal."""
         columns = (
-            TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("loss {task.fields[loss]:.4f}"),
-            TextColumn("{task.fields[speed]:,.0f} tokens/s"), TimeRemainingColumn(),
+            TextColumn("training"), BarColumn(), MofNCompleteColumn(),
+            TextColumn("loss {task.fields[loss]:.4f}"), TextColumn("{task.fields[speed]:,.0f} tokens/s"),
+            TimeRemainingColumn(),
         )  # fmt: skip
         speed = 0.0
         with Progress(*columns, console=self.console, disable=not self.console.is_terminal) as progress:
@@ -239,7 +240,7 @@ class Trainer:
 
 
 def first_not_finite(model: nn.Module, forward: Callable[[], Any]) -> str:
-    """The path of the first module, in the order of computing, whose output or own parameter is not finite; or ""."""
+    """The path of the first module, as they compute, whose output or own parameter is not finite; or ""."""
     found: list[str] = []
 
     def watch(path: str) -> Any:
