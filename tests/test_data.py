@@ -1,0 +1,327 @@
+"""Where data comes from, and that every example is in its batch exactly once."""
+
+import gzip
+import hashlib
+import http.client
+import io
+import urllib.error
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minitransformer.data import datasets
+from minitransformer.data.batching import (
+    IGNORE,
+    BatchStream,
+    BlockBatches,
+    TokenBatches,
+    all_blocks,
+    collate,
+)
+from minitransformer.data.datasets import DataError, multi30k, read_pairs, sha256_of, tinyshakespeare
+from minitransformer.tokenizers import Tokenizer
+
+LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=60).map(np.array)
+
+
+@pytest.fixture
+def tsv(tmp_path):
+    def write(content: bytes):
+        path = tmp_path / "pairs.tsv"
+        path.write_bytes(content)
+        return path
+
+    return write
+
+
+# --- A user's file ---
+
+
+def test_a_file_of_pairs_is_read(tsv):
+    path = tsv(b"I love you.\tJe t'aime.\n\n  \nHello\tBonjour\n")
+    assert read_pairs(path) == [("I love you.", "Je t'aime."), ("Hello", "Bonjour")]
+
+
+def test_byte_order_mark_and_windows_line_ends_are_no_part_of_a_sentence(tsv):
+    assert read_pairs(tsv(b"\xef\xbb\xbfone\tun\r\ntwo\tdeux\r\n")) == [("one", "un"), ("two", "deux")]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (b"I love you  Je t'aime", "no tab.*I love you  Je t'aime"),
+        (b"a\tb\tc", "2 tabs"),
+        (b"\tbonjour", "empty side"),
+        (b"hello\t ", "empty side"),
+        (b"caf\xe9\tcoffee", "UTF-8"),
+    ],
+)
+def test_a_malformed_line_is_named_with_what_stands_there(tsv, line, found):
+    path = tsv(b"one\tun\n\n" + line + b"\n")
+    with pytest.raises(DataError, match=rf"pairs\.tsv, line 3: .*{found}") as caught:
+        read_pairs(path)
+    assert len(str(caught.value).splitlines()) == 2  # what is wrong, and what to do
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n", b"\xef\xbb\xbf"])
+def test_a_file_without_pairs_is_refused(tsv, content):
+    with pytest.raises(DataError, match="no sentence pairs"):
+        read_pairs(tsv(content))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"missing\.tsv"):
+        read_pairs(tmp_path / "missing.tsv")
+
+
+def test_a_checksum_is_that_of_the_file_with_the_same_lines():
+    assert sha256_of(["one", "été"]) == hashlib.sha256("one\nété\n".encode()).hexdigest()
+    assert sha256_of(["ab", "c"]) != sha256_of(["a", "bc"])
+
+
+# --- Public data, from a folder ---
+
+
+@pytest.fixture
+def captions(tmp_path):
+    """A tiny Multi30k: French gzipped, English not; the French of a line has a line separator in it."""
+    for stem in ("train", "val", "test_2016_flickr"):
+        (tmp_path / f"{stem}.en").write_text(f"{stem} one\n two \n", encoding="utf-8")
+        (tmp_path / f"{stem}.fr.gz").write_bytes(gzip.compress("un\u2028e\ndeux\n".encode()))
+    return tmp_path
+
+
+def test_plain_and_gzipped_files_are_read_line_by_line(captions):
+    pairs = multi30k("en", "fr", captions)
+    assert list(pairs) == ["train", "validation", "test"]
+    assert pairs["validation"] == [("val one", "un\u2028e"), ("two", "deux")]
+
+
+def test_a_missing_file_of_a_folder_is_named_with_the_folder(captions):
+    (captions / "val.fr.gz").unlink()
+    with pytest.raises(DataError, match=r"val\.fr") as caught:
+        multi30k("en", "fr", captions)
+    assert str(captions) in str(caught.value)
+    assert "--data-dir" in str(caught.value)
+
+
+def test_sides_of_unequal_length_are_refused(captions):
+    (captions / "train.en").write_text("only one\n")
+    with pytest.raises(DataError, match="1 lines of en, 2 of fr"):
+        multi30k("en", "fr", captions)
+
+
+def test_a_damaged_file_is_named(captions):
+    whole = (captions / "train.fr.gz").read_bytes()
+    (captions / "train.fr.gz").write_bytes(whole[:-9])
+    with pytest.raises(DataError, match=r"train\.fr\.gz is damaged"):
+        multi30k("en", "fr", captions)
+
+
+def test_shakespeare_is_split_after_nine_tenths(tmp_path):
+    (tmp_path / "input.txt").write_text("abcdefghijklmnopqrs")  # 19: nine tenths are 17.1
+    assert tinyshakespeare(tmp_path) == {"train": "abcdefghijklmnopq", "validation": "rs"}
+
+
+def test_the_real_captions_are_the_published_ones(shared):
+    folder = shared / "data" / "multi30k"
+    pairs = multi30k("en", "fr", folder)
+    assert {split: len(lines) for split, lines in pairs.items()} == {
+        "train": 29_000,
+        "validation": 1_014,
+        "test": 1_000,
+    }
+    assert all(source and target for lines in pairs.values() for source, target in lines)
+    for name, expected in datasets.SHA256.items():
+        if name != "input.txt":
+            text = gzip.decompress((folder / f"{name}.gz").read_bytes())
+            assert hashlib.sha256(text).hexdigest() == expected, name
+
+
+def test_the_real_shakespeare_is_the_published_one(shared):
+    text = "".join(tinyshakespeare(shared / "data" / "tinyshakespeare").values())
+    assert hashlib.sha256(text.encode()).hexdigest() == datasets.SHA256["input.txt"]
+
+
+# --- Public data, from its home ---
+
+PLAYS = b"First Citizen:\nBefore we proceed any further, hear me speak.\n"
+
+
+class Response(io.BytesIO):
+    headers = {"Content-Length": str(len(PLAYS))}  # noqa: RUF012
+
+
+@pytest.fixture
+def home(monkeypatch, tmp_path):
+    """A stand-in for the network; `asked` lists the addresses, `answer` is what they give."""
+
+    class Home:
+        asked: list[str] = []  # noqa: RUF012
+        answer: bytes | Exception = PLAYS
+
+    def urlopen(url, timeout):
+        Home.asked.append(url)
+        if isinstance(Home.answer, Exception):
+            raise Home.answer
+        return Response(Home.answer)
+
+    Home.asked = []
+    monkeypatch.setattr("urllib.request.urlopen", urlopen)
+    monkeypatch.setenv("MINITRANSFORMER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setitem(datasets.SHA256, "input.txt", hashlib.sha256(PLAYS).hexdigest())
+    return Home
+
+
+def test_a_text_is_fetched_once_and_kept(home):
+    first = tinyshakespeare()
+    assert "".join(first.values()) == PLAYS.decode()
+    assert tinyshakespeare() == first
+    assert len(home.asked) == 1
+    assert home.asked[0].startswith("https://")
+
+
+@pytest.mark.parametrize("failure", [urllib.error.URLError("no network"), http.client.IncompleteRead(b"")])
+def test_without_a_network_the_way_out_is_named(home, failure):
+    home.answer = failure
+    with pytest.raises(DataError, match=r"could not fetch https://.*\n.*--data-dir DIR"):
+        tinyshakespeare()
+
+
+def test_another_text_than_expected_is_refused_and_not_kept(home):
+    home.answer = b"something else"
+    with pytest.raises(DataError, match="sha256"):
+        tinyshakespeare()
+    home.answer = PLAYS
+    assert "".join(tinyshakespeare().values()) == PLAYS.decode()
+
+
+# --- A batch of pairs ---
+
+TOKENIZER = Tokenizer.train_word(["a b c d"])  # <PAD> 0, <UNK> 1, <START> 2, <END> 3
+
+
+def test_a_batch_is_padded_and_its_target_shifted():
+    batch = collate([([4, 5], [6]), ([7], [4, 5, 6])], TOKENIZER)
+    assert batch.source.tolist() == [[4, 5, 3], [7, 3, 0]]
+    assert batch.target_in.tolist() == [[2, 6, 0, 0], [2, 4, 5, 6]]
+    assert batch.target_out.tolist() == [[6, 3, IGNORE, IGNORE], [4, 5, 6, 3]]
+    assert batch.n_tokens == 6
+
+
+def test_rows_of_a_batch_count_their_own_tokens():
+    batch = collate([([4, 5], [6]), ([7], [4, 5, 6])], TOKENIZER)
+    assert batch[:1].n_tokens + batch[1:].n_tokens == batch.n_tokens
+    assert batch[1:].source.tolist() == [[7, 3, 0]]
+
+
+# --- An epoch of batches ---
+
+
+@given(LENGTHS, st.integers(1, 100), st.integers(0, 3))
+def test_every_example_is_in_exactly_one_batch_of_an_epoch(lengths, max_tokens, epoch):
+    batches = TokenBatches(lengths, max_tokens, seed=0).epoch(epoch)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
+
+
+@given(LENGTHS, st.integers(1, 100))
+def test_no_batch_of_more_than_one_example_is_larger_than_allowed(lengths, max_tokens):
+    for rows in TokenBatches(lengths, max_tokens, seed=0).epoch(0):
+        assert len(rows) == 1 or (len(rows) * lengths[rows].max(axis=0) <= max_tokens).all()
+
+
+def test_examples_of_like_length_go_together():
+    lengths = np.random.default_rng(0).integers(1, 50, (2000, 1)).repeat(2, axis=1)
+    batches = TokenBatches(lengths, 1000, seed=0).epoch(0)
+    padded = sum(len(rows) * lengths[rows, 1].max() for rows in batches)
+    assert lengths[:, 1].sum() / padded > 0.95
+
+
+def test_an_epoch_is_a_function_of_seed_and_number():
+    lengths = np.full((200, 2), 5)
+
+    def order(seed, epoch):
+        return [rows.tolist() for rows in TokenBatches(lengths, 50, seed).epoch(epoch)]
+
+    assert order(0, 3) == order(0, 3)
+    assert order(0, 3) != order(0, 4)
+    assert order(0, 3) != order(1, 3)
+
+
+def test_equally_long_examples_meet_others_in_the_next_epoch():
+    batches = TokenBatches(np.full((200, 2), 5), 50, seed=0)
+    first, second = ({frozenset(rows.tolist()) for rows in batches.epoch(epoch)} for epoch in (0, 1))
+    assert first != second
+
+
+def test_batches_do_not_come_in_order_of_length():
+    lengths = np.arange(1, 101).repeat(2).reshape(-1, 2)
+    longest = [int(lengths[rows].max()) for rows in TokenBatches(lengths, 200, seed=0).epoch(0)]
+    assert longest != sorted(longest)
+    assert longest != sorted(longest, reverse=True)
+
+
+def test_batches_leave_the_global_generator_alone():
+    np.random.seed(0)
+    expected = np.random.random()
+    np.random.seed(0)
+    TokenBatches(np.full((9, 2), 5), 10, seed=0).epoch(0)
+    BlockBatches(np.arange(100), 8, 4, seed=0).batch(0)
+    assert np.random.random() == expected
+
+
+@pytest.mark.parametrize("given_out", range(12))  # an epoch has 5 batches: before, at and after its end
+def test_a_restored_stream_goes_on_with_the_next_batch(given_out):
+    batches = TokenBatches(np.full((10, 2), 5), 10, seed=7)
+    assert len(batches.epoch(0)) == 5
+    stream, restored = BatchStream(batches), BatchStream(batches)
+    for _ in range(given_out):
+        next(stream)
+    restored.restore(stream.state())
+    for _ in range(8):
+        assert next(restored).tolist() == next(stream).tolist()
+        assert restored.state() == stream.state()
+
+
+def test_a_stream_walks_epoch_after_epoch():
+    batches = TokenBatches(np.full((10, 2), 5), 10, seed=7)
+    stream = BatchStream(batches)
+    given_out = [next(stream).tolist() for _ in range(10)]
+    assert given_out == [rows.tolist() for epoch in (0, 1) for rows in batches.epoch(epoch)]
+
+
+# --- Blocks of a long text ---
+
+
+def test_the_target_of_a_block_is_the_token_after():
+    x, y = BlockBatches(np.arange(100), block_size=8, batch_size=4, seed=0).batch(0)
+    assert x.shape == y.shape == (4, 8)
+    assert (y == x + 1).all()
+    assert (np.diff(x) == 1).all()
+
+
+def test_a_step_has_its_block_whatever_was_drawn_before():
+    blocks = BlockBatches(np.arange(1000), 8, 4, seed=0)
+    later = blocks.batch(5)[0].tolist()
+    blocks.batch(0)
+    assert blocks.batch(5)[0].tolist() == later
+    assert blocks.batch(6)[0].tolist() != later
+    assert BlockBatches(np.arange(1000), 8, 4, seed=1).batch(5)[0].tolist() != later
+
+
+def test_blocks_reach_the_first_and_the_last_token():
+    blocks = BlockBatches(np.arange(10), block_size=8, batch_size=64, seed=0)
+    x, y = blocks.batch(0)
+    assert (x.min(), y.max()) == (0, 9)
+
+
+@given(st.integers(2, 200), st.integers(1, 20), st.integers(1, 5))
+def test_all_blocks_cover_every_target_once(n, block_size, batch_size):
+    pairs = []
+    for x, y in all_blocks(np.arange(n), block_size, batch_size):
+        assert x.shape == y.shape
+        assert x.shape[0] <= batch_size
+        pairs += list(zip(x[y != IGNORE].tolist(), y[y != IGNORE].tolist(), strict=True))
+    assert pairs == [(i, i + 1) for i in range(n - 1)]
