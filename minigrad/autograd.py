@@ -128,8 +128,8 @@ def mutate(tensor: Tensor, name: str) -> None:
     record_change(tensor, name)
 
 
-def _check_versions(node: Node, replayed: bool) -> None:
-    """Refuse to walk through a node whose gradient needs an array that has been changed since.
+def _check_versions(node: Node, gradients: Any, replayed: bool) -> None:
+    """Refuse to walk through a node if `gradients`, its functions, need an array that has been changed since.
 
     What is replayed starts from the inputs again, so that there every change of one counts, unless the
     gradient needs no array at all.
@@ -142,7 +142,7 @@ def _check_versions(node: Node, replayed: bool) -> None:
             memory = change.memory()
             if change.time <= node.clock or memory is None:
                 continue
-            if holds(node.gradients, memory) or (replayed and edge is not node and holds(node.gradients)):
+            if holds(gradients, memory) or (replayed and edge is not node and holds(gradients)):
                 what = "output" if edge is node else f"input of shape {tuple(edge.shape)}"
                 raise GraphError(
                     f"the gradient of {node} needs its {what}, which was changed since by {change}.\n"
@@ -332,7 +332,7 @@ def propagate(
                 f"Pass retain_graph=True to the first backward(), or compute the loss anew."
             )
         if node.clock != clock.time:
-            _check_versions(node, create_graph)
+            _check_versions(node, gradients, create_graph)
         if create_graph:
             for edge, r in replay(node, g, needs, rebuilt):
                 add(edge, r, upstream=g)

@@ -167,6 +167,13 @@ def test_grad_computes_nothing_for_what_is_not_asked():
     assert w.grad is None
 
 
+def test_an_input_asked_for_twice_is_given_twice():
+    x = leaf(1, 2)
+    first, second = autograd.grad((x * x).sum(), [x, x])
+    first.zero_()
+    equal(second, [2, 4])
+
+
 def test_an_unused_input_is_refused_or_none():
     x, y = leaf(1), leaf(2)
     with pytest.raises(GraphError, match="not used"):
@@ -263,6 +270,18 @@ def test_an_intermediates_hook_changes_what_flows_on():
     y.register_hook(lambda g: g * 2)
     (y * y).sum().backward()
     equal(x.grad, 3 * 2 * 2 * y.data)
+
+
+def test_what_a_hook_returns_stays_the_hooks():
+    x, kept = leaf(1, 2), mg.tensor(np.array([7.0, 7.0]))
+    y = x * x
+    for tensor in (x, y):
+        tensor.register_hook(lambda g: kept)
+    (dy,) = autograd.grad((y * y).sum(), y, retain_graph=True)
+    y.sum().backward()
+    dy.zero_()
+    x.grad.zero_()
+    equal(kept, [7, 7])
 
 
 def test_a_hook_on_one_of_several_results():

@@ -48,6 +48,16 @@ def test_an_input_that_backward_does_not_need_may_change(change):
     equal(x.grad, 1 + 2 * (1 - np.tanh([1, 2]) ** 2))
 
 
+def test_what_only_the_gradients_of_others_need_may_change():
+    x, w = leaf(1, 2), leaf(3, 4)
+    y = (x * w).sum()
+    with mg.no_grad():
+        x.zero_()
+    equal(autograd.grad(y, x, retain_graph=True)[0], [3, 4])
+    with pytest.raises(GraphError, match="needs its input"):
+        autograd.grad(y, w)
+
+
 def test_the_message_names_the_change_and_its_line():
     x, c = leaf(1, 2), mg.ones(2, dtype="float64")
     y = (x * c).sum()

@@ -81,7 +81,7 @@ class Op:
         value = self.rule(*arrays, **settings)[0]
         node = edge.node if type(edge) is Output else edge
         tensor = Tensor(value[edge.index] if type(edge) is Output else value)
-        tensor.requires_grad, tensor.node, tensor.cell = True, edge, edge.cell
+        tensor.requires_grad, tensor.node = True, edge
         if type(edge) is Output:
             node.output[edge.index] = weakref.ref(tensor)
         else:
