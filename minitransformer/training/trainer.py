@@ -155,7 +155,7 @@ class Trainer:
         """Go on to `config.steps`, with validations and checkpoints. False if Ctrl-C ended it early."""
         if self.step == 0 and self.checkpoints.index:
             raise UserError(
-                f"{self.folder} holds a training's checkpoints.\nCall resume() first, or name another."
+                f"{self.folder} holds checkpoints already.\nCall resume() first, or name another."
             )
         self.folder.mkdir(parents=True, exist_ok=True)
         calm = np.errstate(over="ignore", invalid="ignore", divide="ignore")  # `train_step` looks for itself

@@ -1,0 +1,468 @@
+"""Training: the same seed is the same run, whatever interrupts it; what goes wrong is named, nothing is lost."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minitransformer import GPT, GPTConfig, Transformer, TransformerConfig
+from minitransformer.data.batching import IGNORE
+from minitransformer.errors import UserError
+from minitransformer.tokenizers import Tokenizer
+from minitransformer.training.checkpoint import CheckpointError, Checkpoints
+from minitransformer.training.curves import draw_curves, read_log
+from minitransformer.training.tasks import LanguageModelling, Translation
+from minitransformer.training.trainer import NotFiniteError, TrainConfig, Trainer, first_not_finite
+
+PAIRS = [
+    ("I love you", "Je t'aime"),
+    ("I love cats.", "J'aime les chats."),
+    ("The cat sat on the mat", "Le chat s'est assis sur le tapis"),
+    ("The dog chased the cat", "Le chien a poursuivi le chat"),
+    ("The cat sat", "Le chat s'est assis"),
+    ("I love the dog", "J'aime le chien"),
+    ("The dog sat on the cat", "Le chien s'est assis sur le chat"),
+]
+TEXT = "the cat sat on the mat, and the dog sat on the cat. " * 4
+
+
+def translation(folder, dropout=0.2, max_tokens=24, **config):
+    words = Tokenizer.train_word([side for pair in PAIRS for side in pair])
+    config = TrainConfig(**{"steps": 7, "warmup_steps": 2, "checkpoint_every": 3, "log_every": 1, **config})
+    mg.manual_seed(config.seed)
+    model = Transformer(
+        TransformerConfig(words.vocab_size, 8, 2, 16, 1, 1, dropout, attention_dropout=dropout)
+    )
+    return Trainer(model, Translation(words, PAIRS, PAIRS[:3], max_tokens, config.seed), config, folder)
+
+
+def language(folder, dropout=0.2, **config):
+    characters = Tokenizer.train_char([TEXT])
+    config = TrainConfig(**{"steps": 7, "warmup_steps": 2, "checkpoint_every": 3, "log_every": 1, **config})
+    mg.manual_seed(config.seed)
+    model = GPT(GPTConfig(characters.vocab_size, 8, 8, 1, 2, None, dropout, dropout, dropout))
+    return Trainer(model, LanguageModelling(characters, TEXT, TEXT[:50], 8, 5, config.seed), config, folder)
+
+
+def weights(trainer):
+    return {name: tensor.numpy().tobytes() for name, tensor in trainer.model.state_dict().items()}
+
+
+both_tasks = pytest.mark.parametrize("begin", [translation, language])
+
+
+# --- The same seed is the same run ---
+
+
+@both_tasks
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(begin, tmp_path):
+    first, second, third = (begin(tmp_path / str(i), seed=seed) for i, seed in enumerate((1, 1, 2)))
+    for trainer in (first, second, third):
+        trainer.train()
+    assert weights(first) == weights(second)
+    assert weights(first) != weights(third)
+
+
+@both_tasks
+@pytest.mark.parametrize("broken_at", [2, 4, 6])
+def test_a_resumed_run_is_the_unbroken_run(begin, broken_at, tmp_path, monkeypatch):
+    unbroken = begin(tmp_path / "unbroken")
+    unbroken.train()
+
+    broken = begin(tmp_path / "broken")
+    next_batch = broken.task.next_batch
+
+    def no_more():
+        if broken.step + 1 == broken_at:
+            raise RuntimeError("the power is gone")
+        return next_batch()
+
+    monkeypatch.setattr(broken.task, "next_batch", no_more)
+    with pytest.raises(RuntimeError, match="power"):
+        broken.train()
+
+    resumed = begin(tmp_path / "broken")
+    assert resumed.resume() == (broken_at > 3)
+    assert resumed.step == (broken_at - 1) // 3 * 3
+    resumed.train()
+    assert weights(resumed) == weights(unbroken)
+    files = [folder / "checkpoints" / "step-00000007" for folder in (unbroken.folder, resumed.folder)]
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        assert (files[0] / name).read_bytes() == (files[1] / name).read_bytes()
+    steps = [record["step"] for record in read_log(tmp_path / "broken" / "log.jsonl") if "loss" in record]
+    assert steps == [1, 2, 3, 4, 5, 6, 7]
+
+
+@both_tasks
+def test_evaluating_more_often_does_not_change_the_run(begin, tmp_path):
+    often, seldom = begin(tmp_path / "a", validate_every=1), begin(tmp_path / "b", validate_every=100)
+    often.train()
+    seldom.train()
+    assert weights(often) == weights(seldom)
+
+
+@both_tasks
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_micro_batches_give_the_gradients_of_the_whole_batch(begin, dropout, tmp_path):
+    gradients = []
+    for parts in (1, 3):
+        options = (
+            {"max_tokens": 1000} if begin is translation else {}
+        )  # all 7 pairs, of unlike lengths, at once
+        trainer = begin(tmp_path / str(parts), dropout, micro_batches=parts, clip_norm=0.0, **options)
+        trainer.model.double()
+        record = trainer.train_step()
+        gradients.append({name: p.grad.numpy() for name, p in trainer.model.named_parameters()} | record)
+    assert gradients[0]["loss"] == pytest.approx(gradients[1]["loss"], rel=1e-12)
+    for name, _ in trainer.model.named_parameters():
+        np.testing.assert_allclose(gradients[1][name], gradients[0][name], rtol=1e-9, atol=1e-14)
+
+
+def test_the_parts_of_a_batch_have_unlike_numbers_of_tokens(tmp_path):
+    """Without which the test above would prove little."""
+    trainer = translation(tmp_path, max_tokens=1000)
+    batch = trainer.task.next_batch()
+    parts = [part for _, part in trainer.task.split(batch, 3)]
+    assert len({part.n_tokens / len(part.source) for part in parts}) > 1
+    assert sum(part.n_tokens for part in parts) == batch.n_tokens == (batch.target_out != IGNORE).sum()
+
+
+# --- Interrupted from outside ---
+
+SCRIPT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_training import translation
+trainer = translation(Path({folder!r}), steps=300, checkpoint_every=7, validate_every=50)
+trainer.resume()
+sys.exit(0 if trainer.train() else 1)
+"""
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    trainer = translation(
+        tmp_path_factory.mktemp("unbroken"), steps=300, checkpoint_every=7, validate_every=50
+    )
+    trainer.train()
+    return weights(trainer)
+
+
+@pytest.mark.parametrize("stop", ["SIGINT", "SIGKILL"])
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_a_run_that_a_signal_stopped_goes_on_as_if_nothing_were(stop, unbroken, tmp_path):
+    script = SCRIPT.format(tests=os.path.dirname(__file__), folder=str(tmp_path))
+    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
+    log = tmp_path / "log.jsonl"
+    while process.poll() is None and not (log.is_file() and log.read_text().count("\n") > 20):
+        time.sleep(0.005)
+    process.send_signal(getattr(signal, stop))
+    assert process.wait(30) == {"SIGINT": 1, "SIGKILL": -signal.SIGKILL}[stop]
+
+    last = json.loads((tmp_path / "checkpoints" / "index.json").read_text())["last"]
+    done = max(record["step"] for record in read_log(log))
+    assert 14 <= int(last.removeprefix("step-")) < 300
+    if stop == "SIGINT":  # finishes the step in hand, and saves it
+        assert int(last.removeprefix("step-")) == done
+    trainer = translation(tmp_path, steps=300, checkpoint_every=7, validate_every=50)
+    assert trainer.resume()
+    trainer.train()
+    assert weights(trainer) == unbroken
+
+
+# --- Numbers that are none ---
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_names_step_and_module(tmp_path, monkeypatch):
+    trainer = translation(tmp_path)
+    next_batch = trainer.task.next_batch
+
+    def poisoned():
+        if trainer.step == 4:
+            trainer.model.encoder.layers[0].feed_forward.linear1.weight.data[0, 0] = np.nan
+        return next_batch()
+
+    monkeypatch.setattr(trainer.task, "next_batch", poisoned)
+    with pytest.raises(NotFiniteError) as caught:
+        trainer.train()
+    first, second = str(caught.value).splitlines()
+    assert first.startswith("step 5: the loss is nan")
+    assert "first in module encoder.layers.0.feed_forward.linear1" in first
+    assert "step-00000003" in first
+    assert "--lr" in second
+
+    again = translation(tmp_path)
+    assert again.resume()
+    assert again.step == 3
+    assert all(np.isfinite(p.numpy()).all() for p in again.model.parameters())
+    again.train()
+    assert again.step == 7
+
+
+def test_a_validation_loss_that_is_no_number_stops_the_run_too(tmp_path, monkeypatch):
+    trainer = translation(tmp_path, validate_every=2)
+    monkeypatch.setattr(trainer.task, "validate", lambda model: {"loss": math.nan})
+    with pytest.raises(NotFiniteError, match=r"step 2: the validation loss is nan.*no checkpoint was due"):
+        trainer.train()
+
+
+def test_looking_for_the_culprit_leaves_no_hook_behind(tmp_path):
+    trainer = translation(tmp_path)
+    batch = trainer.task.next_batch()
+    assert first_not_finite(trainer.model, lambda: trainer.task.loss(trainer.model, batch, 0.0)) == ""
+    assert not any(module._forward_hooks for module in trainer.model.modules())
+
+
+# --- Checkpoints ---
+
+
+@pytest.mark.parametrize("crash_at", range(5))  # three files, the folder, the index
+def test_a_crash_while_saving_leaves_the_checkpoint_before_it(crash_at, tmp_path, monkeypatch):
+    trainer = translation(tmp_path)
+    trainer.train_step()
+    trainer.save()
+    before = weights(trainer)
+    trainer.train_step()
+    replace, calls = os.replace, []
+
+    def crash(*paths):
+        calls.append(paths)
+        if len(calls) > crash_at:
+            raise KeyboardInterrupt
+        replace(*paths)
+
+    monkeypatch.setattr(os, "replace", crash)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.save()
+    monkeypatch.setattr(os, "replace", replace)
+
+    again = translation(tmp_path)
+    assert again.resume()
+    assert again.step == 1
+    assert weights(again) == before
+    again.train_step()
+    again.save()
+    assert weights(again) == weights(trainer)
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [
+        "index.json",
+        "step-00000001",
+        "step-00000002",
+    ]
+
+
+def test_the_best_and_the_last_two_checkpoints_stay(tmp_path, monkeypatch):
+    losses = iter([5.0, 2.0, 3.0, 4.0, 3.0])
+    trainer = translation(tmp_path, steps=5, validate_every=1, checkpoint_every=1)
+    monkeypatch.setattr(trainer.task, "validate", lambda model: {"loss": next(losses)})
+    trainer.train()
+    folder = tmp_path / "checkpoints"
+    assert json.loads((folder / "index.json").read_text()) == {
+        "last": "step-00000005",
+        "best": "step-00000002",
+    }
+    assert sorted(p.name for p in folder.glob("step-*")) == [
+        "step-00000002",
+        "step-00000004",
+        "step-00000005",
+    ]
+
+
+def test_the_best_loss_outlives_an_interruption(tmp_path, monkeypatch):
+    trainer = translation(tmp_path, steps=3, validate_every=1, checkpoint_every=1)
+    losses = iter([2.0, 1.0, 3.0])
+    monkeypatch.setattr(trainer.task, "validate", lambda model: {"loss": next(losses)})
+    trainer.train()
+    again = translation(tmp_path, steps=4, validate_every=1, checkpoint_every=1)
+    monkeypatch.setattr(again.task, "validate", lambda model: {"loss": 1.5})
+    again.resume()
+    again.train()
+    assert again.checkpoints.index["best"] == "step-00000002"
+
+
+def test_a_checkpoint_is_named_best_last_or_by_its_step(tmp_path):
+    trainer = translation(tmp_path, steps=3, checkpoint_every=1)
+    trainer.train()
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    assert checkpoints.path("last") == checkpoints.path("best") == checkpoints.path("step-00000003")
+    with pytest.raises(
+        CheckpointError, match=r"no checkpoint 'worst'.\nChoose one of best, last, step-00000002"
+    ):
+        checkpoints.path("worst")
+    with pytest.raises(CheckpointError, match=r"no checkpoint '\.\.'"):
+        checkpoints.path("..")
+    with pytest.raises(CheckpointError, match="--resume"):
+        Checkpoints(tmp_path / "none").path()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors"])
+def test_a_damaged_checkpoint_is_named_and_another_offered(name, tmp_path):
+    trainer = translation(tmp_path, steps=3, checkpoint_every=1)
+    trainer.train()
+    path = tmp_path / "checkpoints" / "step-00000003" / name
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(CheckpointError, match=rf"(?s)step-00000003 cannot be used: .*{name}.*step-00000002"):
+        translation(tmp_path).resume()
+
+
+def test_a_new_training_does_not_mix_with_the_checkpoints_of_another(tmp_path):
+    translation(tmp_path).train()
+    with pytest.raises(UserError, match="holds checkpoints already"):
+        translation(tmp_path).train()
+
+
+# --- What is learned ---
+
+
+def test_a_handful_of_pairs_is_learned_by_heart(tmp_path):
+    trainer = translation(
+        tmp_path, 0.0, 1000, steps=150, lr=1e-2, label_smoothing=0.0, schedule="constant", log_every=150
+    )
+    trainer.train()
+    (record,) = [record for record in read_log(tmp_path / "log.jsonl") if "loss" in record]
+    assert record["loss"] < 0.05
+    assert trainer.task.validate(trainer.model.eval())["token_accuracy"] == 1.0
+
+
+def test_only_matrices_decay(tmp_path):
+    plain, decayed = (translation(tmp_path / str(decay), weight_decay=decay) for decay in (0.0, 0.9))
+    plain.train_step()
+    decayed.train_step()
+    other = dict(decayed.model.named_parameters())
+    for name, p in plain.model.named_parameters():
+        assert np.array_equal(p.numpy(), other[name].numpy()) == (p.ndim < 2), name
+
+
+def test_the_gradients_are_clipped_to_the_norm(tmp_path):
+    trainer = translation(tmp_path, clip_norm=0.01)
+    assert trainer.train_step()["grad_norm"] > 0.01
+    norm = math.sqrt(sum((p.grad.numpy() ** 2).sum() for p in trainer.model.parameters()))
+    assert norm == pytest.approx(0.01, rel=1e-3)
+
+
+def test_label_smoothing_is_not_part_of_the_validation(tmp_path):
+    smooth, sharp = (translation(tmp_path, 0.0, label_smoothing=s) for s in (0.5, 0.0))
+    assert smooth.task.validate(smooth.model) == sharp.task.validate(sharp.model)
+    assert smooth.train_step()["loss"] != sharp.train_step()["loss"]
+
+
+def test_validation_of_a_text_is_its_mean_loss_in_nats_and_in_bits(tmp_path):
+    trainer = language(tmp_path)
+    scores = trainer.task.validate(trainer.model.eval())
+    ids = trainer.task.validation
+    total = 0.0
+    for start in range(0, len(ids) - 1, 8):
+        x, y = ids[start : start + 8][: len(ids) - 1 - start], ids[start + 1 : start + 9]
+        logits = trainer.model(x[None]).numpy()[0].astype(np.float64)
+        total -= (logits - np.log(np.exp(logits).sum(-1, keepdims=True)))[np.arange(len(y)), y].sum()
+    assert scores["loss"] == pytest.approx(total / (len(ids) - 1), rel=1e-5)
+    assert scores["bits_per_char"] == pytest.approx(scores["loss"] / math.log(2))
+
+
+def test_bits_per_character_are_of_characters_only(tmp_path):
+    words = Tokenizer.train_word([TEXT])
+    task = LanguageModelling(words, TEXT, TEXT, 4, 2, seed=0)
+    model = GPT(GPTConfig(words.vocab_size, 4, 8, 1, 2))
+    assert task.validate(model).keys() == {"loss", "token_accuracy"}
+
+
+# --- Settings ---
+
+
+@pytest.mark.parametrize("schedule", ["inverse_sqrt", "cosine", "constant"])
+def test_schedules_rise_to_the_peak_and_do_not_exceed_it(schedule):
+    config = TrainConfig(steps=100, lr=0.5, schedule=schedule, warmup_steps=10, min_lr=0.01)
+    rates = [config.learning_rate(step) for step in range(1, 101)]
+    assert max(rates) == pytest.approx(0.5)
+    assert rates.index(max(rates)) + 1 in (10, 11)
+    assert 0 < rates[0] < rates[5] < rates[9]
+    assert rates[99] == pytest.approx(
+        {"inverse_sqrt": 0.5 * 0.1**0.5, "cosine": 0.01, "constant": 0.5}[schedule], abs=1e-3
+    )
+
+
+def test_the_rate_of_the_schedule_is_the_one_that_is_used(tmp_path):
+    trainer = translation(tmp_path, lr=1e-3, warmup_steps=5)
+    for step in (1, 2, 3):
+        assert trainer.train_step()["lr"] == trainer.config.learning_rate(step)
+        assert {group["lr"] for group in trainer.optimizer.param_groups} == {
+            trainer.config.learning_rate(step)
+        }
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"steps": 0}, {"steps": -3}, {"lr": -1.0}, {"lr": math.nan}, {"micro_batches": 0}, {"log_every": 0},
+        {"validate_every": 0}, {"checkpoint_every": -1}, {"warmup_steps": -1}, {"label_smoothing": 1.0},
+        {"seed": -1}, {"seed": 2**64}, {"betas": (0.9, 1.0)}, {"weight_decay": -0.1}, {"clip_norm": -1.0},
+        {"schedule": "linear"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_setting_that_cannot_be_is_named(wrong):
+    with pytest.raises(UserError) as caught:
+        TrainConfig(**wrong)
+    first, second = str(caught.value).splitlines()
+    assert next(iter(wrong)) in first
+    assert second.startswith("Choose")
+
+
+def test_a_text_shorter_than_a_block_is_refused():
+    characters = Tokenizer.train_char(["abc"])
+    with pytest.raises(UserError, match=r"3 tokens of text are too few: a block has 3.*\n.*--block-size"):
+        LanguageModelling(characters, "abc", "abc", block_size=3, batch_size=1, seed=0)
+
+
+# --- What a run leaves behind ---
+
+
+def test_the_log_says_what_happened_at_each_step(tmp_path):
+    trainer = translation(tmp_path, steps=6, log_every=2, validate_every=3)
+    trainer.train()
+    records = read_log(tmp_path / "log.jsonl")
+    training = [record for record in records if "loss" in record]
+    assert [record["step"] for record in training] == [2, 4, 6]
+    assert all(r.keys() == {"step", "loss", "lr", "grad_norm", "tokens_per_second"} for r in training)
+    validations = [record for record in records if "val_loss" in record]
+    assert [record["step"] for record in validations] == [3, 6]
+    assert all(record.keys() == {"step", "val_loss", "val_token_accuracy"} for record in validations)
+
+
+def test_a_line_of_the_log_that_was_cut_short_is_left_out(tmp_path):
+    (tmp_path / "log.jsonl").write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "lo')
+    assert read_log(tmp_path / "log.jsonl") == [{"step": 1, "loss": 2.0}]
+
+
+def test_the_curves_are_a_picture(tmp_path):
+    translation(tmp_path).train()
+    assert draw_curves(tmp_path).read_bytes().startswith(b"\x89PNG\r\n")
+
+
+def test_the_state_of_a_checkpoint_is_json_that_every_reader_takes(tmp_path):
+    trainer = translation(tmp_path)
+    trainer.train_step()
+    trainer.save()  # before the first validation: the best loss is infinite
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    text = (trainer.checkpoints.path("last") / "state.json").read_text()
+    assert json.loads(text, parse_constant=refuse)["best_loss"] is None
+    again = translation(tmp_path)
+    again.resume()
+    assert again.best_loss == math.inf
+
+
+def test_decay_groups_hold_every_parameter_once(tmp_path):
+    trainer = translation(tmp_path, weight_decay=0.1)
+    grouped = [id(p) for group in trainer.optimizer.param_groups for p in group["params"]]
+    assert sorted(grouped) == sorted(id(p) for p in trainer.model.parameters())
+    assert isinstance(trainer.optimizer, mg.optim.AdamW)
