@@ -110,6 +110,16 @@ def test_backward_lets_each_array_go_as_it_passes():
     assert array() is None
 
 
+def test_a_loss_that_is_kept_does_not_keep_the_graph_behind_it():
+    x = leaf(1, 2)
+    y = x.exp()
+    loss = y.sum()
+    node = weakref.ref(y.node)
+    del y
+    loss.backward()
+    assert node() is None
+
+
 def test_a_graph_that_is_dropped_frees_its_arrays():
     x = leaf(1, 2)
     y = x.exp()
@@ -325,6 +335,12 @@ def test_the_unused_results_of_an_op_count_as_zero(used):
     parts = x.split([1, 2])
     sum((parts[i] * parts[i]).sum() for i in used).backward()
     equal(x.grad, np.concatenate([2 * x.data[:1] * (0 in used), 2 * x.data[1:] * (1 in used)]))
+
+
+def test_an_unused_result_does_not_widen_the_gradient():
+    x = mg.ones(3, requires_grad=True)
+    x.split([1, 2])[0].sum().backward()
+    assert x.grad.dtype == mg.float32
 
 
 def test_results_of_one_op_can_be_differentiated_twice():

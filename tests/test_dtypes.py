@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.nn import functional as F
 
 INF = math.inf
 
@@ -50,6 +51,19 @@ def test_the_gradient_comes_back_in_each_operands_dtype():
     assert y.grad.dtype == mg.float64
 
 
-def test_dtypes_of_one_kind_are_one_object_so_that_no_op_thinks_they_differ():
-    for made in (mg.zeros(2), mg.tensor([1.0]), mg.rand(2), mg.arange(2.0), mg.full((2,), 1.0)):
-        assert made.dtype is (made * 2).dtype
+def test_a_dtype_is_one_object_so_that_no_op_thinks_two_differ():
+    for made in (
+        mg.zeros(2),
+        mg.tensor([1.0]),
+        mg.rand(2),
+        mg.arange(2.0),
+        mg.full((2,), 1.0),
+        mg.ones(2) * 2,
+    ):
+        assert made.dtype is np.dtype("float32")
+    assert mg.ones(2, dtype=">f4").dtype is np.dtype("float32")
+
+
+def test_a_float64_mask_does_not_widen_attention():
+    q = mg.ones(2, 3)
+    assert F.scaled_dot_product_attention(q, q, q, np.zeros((2, 2))).dtype == mg.float32

@@ -228,6 +228,8 @@ def test_a_deep_copy_is_a_model_of_its_own():
         assert q.requires_grad
         assert not np.shares_memory(p.data, q.data), name
         np.testing.assert_array_equal(p.grad.data, q.grad.data)
+    twin.scale.grad.zero_()
+    assert block.scale.grad.data.any()
     with mg.no_grad():
         twin.scale.zero_()
     assert block.scale.tolist() == [1, 1, 1]

@@ -160,3 +160,12 @@ def test_indices_that_change_after_use_do_not_change_the_gradient():
     places[:] = 2
     y.backward()
     equal(x.grad, [4, 0, 0])
+
+
+def test_clipping_a_gradient_that_a_graph_needs_is_noticed():
+    p, w = leaf(3, 4), leaf(1, 1)
+    (p * p).sum().backward()
+    loss = (w * p.grad).sum()
+    optim.clip_grad_norm_(p, 1.0)
+    with pytest.raises(GraphError, match="changed since by clip_grad_norm_"):
+        loss.backward()
