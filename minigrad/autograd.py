@@ -15,12 +15,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from .errors import GraphError, OptionError, ShapeError
-from .versions import Cell, clock, holds, record_change, root, where
+from .versions import Cell, check_versions, clock, record_change, root, where
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -126,28 +126,6 @@ def mutate(tensor: Tensor, name: str) -> None:
             f"Write it out of place (x = x + y), or wrap the change in `with mg.no_grad():`."
         )
     record_change(tensor, name)
-
-
-def _check_versions(node: Node, gradients: Any, replayed: bool) -> None:
-    """Refuse to walk through a node if `gradients`, its functions, need an array that has been changed since.
-
-    What is replayed starts from the inputs again, so that there every change of one counts, unless the
-    gradient needs no array at all.
-    """
-    for edge in (*node.edges, node):
-        cell = getattr(edge, "cell", None)
-        if cell is None or cell.stamp <= node.clock:
-            continue
-        for change in cell.changes:
-            memory = change.memory()
-            if change.time <= node.clock or memory is None:
-                continue
-            if holds(gradients, memory) or (replayed and edge is not node and holds(gradients)):
-                what = "output" if edge is node else f"input of shape {tuple(edge.shape)}"
-                raise GraphError(
-                    f"the gradient of {node} needs its {what}, which was changed since by {change}.\n"
-                    f"Change a copy (`x.clone()`), or change it after backward()."
-                )
 
 
 # ---------------------------------------------------------------- the walk
@@ -291,6 +269,13 @@ def run_hooks(edge: Any, g: Any) -> Any:
     return g
 
 
+def _refuse_freed(node: Node) -> NoReturn:
+    raise GraphError(
+        f"backward came a second time to {node}, which was freed the first time.\n"
+        f"Pass retain_graph=True to the first backward(), or compute the loss anew."
+    )
+
+
 def propagate(
     seeds: list[tuple[Any, Any]],
     wanted: Iterable[Any] | None = None,
@@ -327,12 +312,9 @@ def propagate(
             if type(gradients) is tuple:
                 gradients = tuple(f if needed else None for f, needed in zip(gradients, needs, strict=True))
         if gradients is None:
-            raise GraphError(
-                f"backward came a second time to {node}, which was freed the first time.\n"
-                f"Pass retain_graph=True to the first backward(), or compute the loss anew."
-            )
+            _refuse_freed(node)
         if node.clock != clock.time:
-            _check_versions(node, gradients, create_graph)
+            check_versions(node, gradients, create_graph)
         if create_graph:
             for edge, r in replay(node, g, needs, rebuilt):
                 add(edge, r, upstream=g)
@@ -389,7 +371,7 @@ def _tensor_of(edge: Any, rebuilt: dict[Any, Tensor]) -> Any:
             continue
         node = maker(top)
         if node.gradients is None:
-            raise GraphError(f"{node} was freed.\nPass retain_graph=True to the backward() that came before.")
+            _refuse_freed(node)
         missing = [e for e in node.edges if _is_edge(e) and e not in rebuilt and _alive(e) is None]
         if missing:
             stack.extend(missing)

@@ -15,10 +15,14 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .errors import GraphError
+
 if TYPE_CHECKING:
+    from .autograd import Node
     from .tensor import Tensor
 
-LIBRARY = frozenset(str(path) for path in Path(__file__).parent.rglob("*.py"))  # frames in here are ours, not the user's
+# frames in these files are ours, not the user's
+LIBRARY = frozenset(str(path) for path in Path(__file__).parent.rglob("*.py"))
 
 
 def caller() -> tuple[CodeType, int]:
@@ -101,3 +105,25 @@ def holds(thing: Any, memory: Any = None) -> bool:
     if isinstance(thing, dict):
         return any(holds(item, memory) for item in thing.values())
     return hasattr(thing, "strides") and (memory is None or root(thing) is memory)
+
+
+def check_versions(node: Node, gradients: Any, replayed: bool) -> None:
+    """Refuse to walk through a node if `gradients`, its functions, need an array that has been changed since.
+
+    What is replayed starts from the inputs again, so that there every change of one counts, unless the
+    gradient needs no array at all.
+    """
+    for edge in (*node.edges, node):
+        cell = getattr(edge, "cell", None)
+        if cell is None or cell.stamp <= node.clock:
+            continue
+        for change in cell.changes:
+            memory = change.memory()
+            if change.time <= node.clock or memory is None:
+                continue
+            if holds(gradients, memory) or (replayed and edge is not node and holds(gradients)):
+                what = "output" if edge is node else f"input of shape {tuple(edge.shape)}"
+                raise GraphError(
+                    f"the gradient of {node} needs its {what}, which was changed since by {change}.\n"
+                    f"Change a copy (`x.clone()`), or change it after backward()."
+                )

@@ -95,7 +95,7 @@ def differentiable(
     """Make a rule an op.
 
     `view`: the value may share memory with the first array. `promotes`: True where all arrays meet in one
-    dtype, False where they keep theirs, or the positions that meet. `floating`: integers are computed as float32.
+    dtype, False where they keep theirs, or the positions that meet. `floating`: integers become float32.
     """
     if rule is None:
         return lambda rule: differentiable(rule, view=view, promotes=promotes, floating=floating)
@@ -237,7 +237,8 @@ def _needed(op: Op, gradients: Any, needs: list[bool]) -> Any:
         return gradients
     if len(gradients) != len(needs):
         raise ValueError(
-            f"the rule of {op.name} has {len(needs)} arrays and gives {len(gradients)} gradients.\nGive one for each."
+            f"the rule of {op.name} has {len(needs)} arrays and gives {len(gradients)} gradients.\n"
+            f"Give one for each."
         )
     if False in needs:
         return tuple([f if needed else None for f, needed in zip(gradients, needs, strict=True)])

@@ -1,4 +1,4 @@
-"""NumPy kernels. What is slow in NumPy is a pass over memory and a fresh temporary, so they have few of both."""
+"""NumPy kernels: a pass over memory and a fresh temporary are slow, so they have few of both."""
 
 from .activations import dropout, gelu, log_softmax, softmax
 from .attention import scaled_dot_product_attention

@@ -6,14 +6,13 @@ import numpy as np
 
 
 def embedding(weight, ids):
-    """weight[ids]; each row's gradient is the sum over its uses, added up in the order of ids after a stable sort."""
+    """weight[ids]; a row's gradient is the sum over its uses, in the order of ids after a stable sort."""
     shape = weight.shape
     if ids.dtype.kind not in "iu":
         raise TypeError(f"ids are whole numbers, got {ids.dtype}")
     if ids.size and (ids.min() < 0 or ids.max() >= shape[0]):
-        raise IndexError(
-            f"id {ids.max() if ids.max() >= shape[0] else ids.min()} in a table of {shape[0]} rows; ids count from 0"
-        )
+        wrong = ids.max() if ids.max() >= shape[0] else ids.min()
+        raise IndexError(f"id {wrong} in a table of {shape[0]} rows")
 
     def gradient(g, needs):
         out = np.zeros(shape, g.dtype)

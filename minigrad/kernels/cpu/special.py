@@ -8,7 +8,7 @@ import numpy as np
 
 
 def _series(terms: int) -> np.ndarray:
-    """Coefficients of erf(x) / x in x**2: 2/sqrt(pi) * (-1)**n / (n! (2n + 1)) (Abramowitz and Stegun 7.1.5)."""
+    """Coefficients of erf(x) / x in x**2, 2/sqrt(pi) (-1)**n / (n! (2n + 1)) (Abramowitz, Stegun 7.1.5)."""
     return np.array(
         [2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(terms)]
     )
@@ -17,7 +17,7 @@ def _series(terms: int) -> np.ndarray:
 def _tail() -> np.ndarray:
     """Chebyshev coefficients of log(erfc(x) e^(x^2) / t) in 2t - 1, t = 2 / (2 + x), x >= 0.
 
-    Fitted to `math.erfc` where that is exact, and to its continued fraction (Abramowitz and Stegun 7.1.14) beyond.
+    Fitted to `math.erfc` where that is exact, beyond to its continued fraction (Abramowitz, Stegun 7.1.14).
     """
 
     def scaled_erfc(x: float) -> float:
