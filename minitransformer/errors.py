@@ -13,4 +13,4 @@ def check_range(config: object, names: str, low: float, below: float = math.inf)
         value = getattr(config, name)
         if not low <= value < below:
             span = f"from {low} on" if below == math.inf else f"from {low} to below {below}"
-            raise UserError(f"{name} = {value} cannot be.\nChoose a value {span}.")
+            raise UserError(f"{name} = {value} is out of range.\nChoose a value {span}.")

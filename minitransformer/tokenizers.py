@@ -169,7 +169,7 @@ class Tokenizer:
         try:
             return cls(hf.Tokenizer.from_str(content))
         except Exception as error:  # the library raises nothing narrower
-            message = f"{path} is not a tokenizer of ours: {error}.\nUse one that `save` wrote."
+            message = f"{path} is not a tokenizer of ours: {error}.\nUse one that a training wrote."
             raise TokenizerError(message) from None
 
 

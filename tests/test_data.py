@@ -71,6 +71,22 @@ def test_a_file_without_pairs_is_refused(tsv, content):
         read_pairs(tsv(content))
 
 
+@pytest.mark.parametrize("character", "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
+def test_only_a_line_end_ends_a_line(tsv, character):
+    assert read_pairs(tsv(f"a{character}b\tc\n".encode())) == [(f"a{character}b", "c")]
+
+
+def test_a_folder_is_no_file_of_pairs(tmp_path):
+    with pytest.raises(DataError, match="directory"):
+        read_pairs(tmp_path)
+
+
+def test_a_long_text_is_read_whole(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"\xef\xbb\xbf" + b"a line\r\n" * 20)
+    assert datasets.read_long_text(path) == "a line\n" * 20
+
+
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(DataError, match=r"missing\.tsv"):
         read_pairs(tmp_path / "missing.tsv")

@@ -4,6 +4,7 @@ import unicodedata
 
 import numpy as np
 import pytest
+import tokenizers as hf
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -103,6 +104,23 @@ def test_rare_words_are_left_out():
 
 def test_unknown_words_are_named_in_order_and_once(words):
     assert words.unknown_words("I love zebras, zebras and quaggas.") == ["zebras", "and", "quaggas"]
+
+
+def test_an_unknown_word_is_named_whole_however_its_accents_are_written(words):
+    assert words.unknown_words(unicodedata.normalize("NFD", "Je t'aime, Ève rêvée")) == ["Ève", "rêvée"]
+
+
+def test_a_word_vocabulary_can_be_limited_to_the_most_frequent():
+    tokenizer = Tokenizer.train_word(["a a a b b c"], vocab_size=6)
+    assert set(tokenizer.token_to_id) == {*SPECIAL_TOKENS, "a", "b"}
+
+
+def test_one_vocabulary_serves_both_languages():
+    book = phrasebook().train[:300]
+    both = Tokenizer.train_word([side for pair in book for side in pair])
+    for language in (0, 1):
+        alone = Tokenizer.train_word([pair[language] for pair in book])
+        assert alone.token_to_id.keys() <= both.token_to_id.keys()
 
 
 def test_an_unknown_word_is_unk(words):
@@ -220,6 +238,21 @@ def test_a_save_that_fails_leaves_the_old_file(words, tmp_path, monkeypatch):
         Tokenizer.train_word(["other words"]).save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("kind", TRAINERS)
+def test_what_is_no_text_is_refused(kind):
+    with pytest.raises(TokenizerError):
+        TRAINERS[kind](SENTENCES).encode("caf\udce9")
+
+
+def test_a_tokenizer_of_another_program_is_refused(tmp_path):
+    foreign = hf.Tokenizer(hf.models.WordPiece({"[UNK]": 0}, unk_token="[UNK]"))
+    foreign.save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(
+        TokenizerError, match=r"tokenizer\.json .*made by another program"
+    ):
+        Tokenizer.load(tmp_path / "tokenizer.json")
 
 
 @pytest.mark.parametrize("content", ["", "{}", "not json"])

@@ -1,4 +1,4 @@
-"""Training: the same seed is the same run, whatever interrupts it; what goes wrong is named, nothing is lost."""
+"""Training: the same seed is the same run, whatever interrupts it; what goes wrong is named."""
 
 import json
 import math

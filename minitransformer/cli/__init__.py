@@ -5,6 +5,7 @@ Exit code 0: done; 2: a mistake that the message explains; 1: anything else.
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from importlib import import_module
@@ -35,18 +36,21 @@ def main(argv: list[str] | None = None) -> int:
         if args[0] not in VERBS:
             raise UserError(f"there is no verb {args[0]!r}.{nearest(args[0], VERBS)}\n{usage()}")
         import_module(f".{args[0]}", __name__).run(args[1:])
+        sys.stdout.flush()
     except (UserError, MinigradError) as error:
         return _explain(str(error), debug)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 1
-    except BrokenPipeError:
+    except BrokenPipeError:  # who read the output, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
         if error.filename is None:
             raise
         return _explain(
-            f"{error.filename}: {error.strerror}.\nCheck the path, and who may write there.", debug
+            f"{error.filename}: {error.strerror}.\nCheck the path, the space left, and who may write there.",
+            debug,
         )
     except SystemExit as done:  # tyro's: 0 after --help, 2 for options that it refuses
         return int(done.code or 0)

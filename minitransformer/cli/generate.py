@@ -55,9 +55,11 @@ def continuation(
         )
     for name, value in (("max_new_tokens", max_new_tokens), ("top_k", top_k)):
         if value is not None and value < 1:
-            raise UserError(f"{name} = {value} cannot be.\nChoose a value from 1 on.")
+            raise UserError(f"{name} = {value} is out of range.\nChoose a value from 1 on.")
     if temperature is not None and not 0 < temperature < math.inf:
-        raise UserError(f"temperature = {temperature} cannot be.\nChoose a value above 0, or pass --greedy.")
+        raise UserError(
+            f"temperature = {temperature} is out of range.\nChoose a value above 0, or pass --greedy."
+        )
     ids = run.tokenizer.encode(prompt)
     if not ids:
         raise UserError(f"the prompt {prompt!r} has no token in it.\nGive at least one.")

@@ -125,7 +125,7 @@ def load_recipe(name: str) -> Recipe:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """` Did you mean ...?`, or nothing if no name is near."""
-    close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.5)
+    close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.7)
     return f" Did you mean {' or '.join(close)}?" if close else ""
 
 

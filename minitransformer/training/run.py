@@ -255,7 +255,7 @@ def begun(folder: Path, recipe: Recipe) -> Recipe:
     """The recipe as the run in `folder` has it, or as it is if there is no run yet."""
     if not is_run(folder):
         return recipe
-    name = read_json(folder / "run.json")["recipe"]
+    name = read_json(folder / "run.json").get("recipe")
     if name != recipe.name:
         raise RunError(
             f"{folder} is a run of {name}, not of {recipe.name}.\nName its recipe, or another --run-dir DIR."
@@ -282,7 +282,7 @@ def check_same_run(folder: Path, recipe: Recipe, splits: Mapping[str, Any]) -> N
 def check_same_data(folder: Path, recipe: Recipe, splits: Mapping[str, Any]) -> None:
     """The data is what a run was trained on, so that its test split is what it has not seen."""
     path = folder / "run.json"
-    if path.is_file() and read_json(path)["data_sha256"] != describe(recipe, splits)["data_sha256"]:
+    if path.is_file() and read_json(path).get("data_sha256") != describe(recipe, splits)["data_sha256"]:
         raise RunError(
             f"{folder} was trained on other data.\n"
             f"Pass the same --data or --data-dir, or begin a run anew with `train --overwrite`."

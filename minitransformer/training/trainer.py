@@ -56,7 +56,7 @@ class TrainConfig:
         check_range(self, "label_smoothing", 0, 1)
         check_range(self, "seed", 0, 2**64)
         if not all(0 <= beta < 1 for beta in self.betas):
-            raise UserError(f"betas = {self.betas} cannot be.\nChoose two values from 0 to below 1.")
+            raise UserError(f"betas = {self.betas} is out of range.\nChoose two values from 0 to below 1.")
 
     def learning_rate(self, step: int) -> float:
         """The rate of `step`, counted from 1."""
