@@ -1,6 +1,7 @@
 """Shapes in signatures are checked while the tests run; real data is found beside the project, or skipped."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,45 @@ def shared():
     if not place.is_dir():
         pytest.skip(f"no shared data at {place}")
     return place
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory):
+    """A folder with data, a translation run `mine` and a language run `play`."""
+    from tiny import PAIRS, TEXT, TINY, TINY_GPT
+
+    from minitransformer.cli import main
+
+    folder = tmp_path_factory.mktemp("place")
+    (folder / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-8")
+    (folder / "text.txt").write_text(TEXT, encoding="utf-8")
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        assert main(["train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", *TINY]) == 0
+        play = ["train", "shakespeare-char-cpu", "--data", "text.txt", "--run-dir", "play", *TINY_GPT]
+        assert main(play) == 0
+    finally:
+        os.chdir(before)
+    return folder
+
+
+@pytest.fixture
+def here(place, tmp_path, monkeypatch):
+    """A copy of the place, to work in."""
+    shutil.copytree(place, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "here"
+
+
+@pytest.fixture
+def cli(here, capsys):
+    """Runs a command; gives exit code, standard output and standard error."""
+    from minitransformer.cli import main
+
+    def run(*argv):
+        capsys.readouterr()
+        code = main([str(word) for word in argv])
+        return code, *capsys.readouterr()
+
+    return run

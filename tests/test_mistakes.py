@@ -1,0 +1,258 @@
+"""A user's mistake at the command line: explained, exit code 2, and nothing is lost."""
+
+import io
+import os
+import signal
+
+import pytest
+from tiny import TINY
+
+from minitransformer.training.tasks import Translation
+
+
+@pytest.fixture
+def refused(cli, here):
+    """Runs a command that is a mistake: exit code 2, a short message with all of `words`, nothing changed."""
+
+    def run(*argv, words):
+        before = contents(here)
+        code, out, err = cli(*argv)
+        assert code == 2
+        assert "Traceback" not in err
+        assert out == ""
+        assert len(err.splitlines()) <= 14, err
+        flat = " ".join(err.replace("│", " ").split())
+        for word in words:
+            assert word in flat
+        assert contents(here) == before
+        return err
+
+    return run
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ("translat mine hello", ["no verb 'translat'", "translate"]),
+        ("train phrasbook", ["no recipe 'phrasbook'", "phrasebook"]),
+        ("train mine.toml", ["mine.toml", "No such file"]),
+        ("train phrasebook --stesp 3", ["--stesp", "--steps"]),
+        ("train phrasebook --steps abc", ["--steps", "abc"]),
+        ("train phrasebook --steps 0", ["steps = 0", "from 1 on"]),
+        ("train phrasebook --steps -1", ["steps = -1", "from 1 on"]),
+        ("train phrasebook --lr -1", ["lr = -1", "from 0 on"]),
+        ("train phrasebook --d-model 0", ["d_model = 0", "from 1 on"]),
+        ("train phrasebook --num-heads 0", ["num_heads = 0", "from 1 on"]),
+        ("train phrasebook --d-model 10 --num-heads 3", ["d_model=10", "num_heads=3", "multiple of 3"]),
+        ("train phrasebook --num-encoder-layers -1", ["num_encoder_layers = -1"]),
+        ("train phrasebook --dropout 1.5", ["dropout = 1.5", "below 1"]),
+        ("train phrasebook --vocab-size -1", ["vocab_size = -1"]),
+        ("train phrasebook --max-tokens 8", ["max_tokens = 8", "max_length = 32"]),
+        ("train phrasebook --max-length 1", ["max_length = 1", "from 2 on"]),
+        ("train phrasebook --max-length 2 --data pairs.tsv", ["shorter than 2 tokens", "--max-length"]),
+        ("train phrasebook --micro-batches 0", ["micro_batches = 0"]),
+        ("train phrasebook --schedule linear", ["schedule", "linear", "cosine"]),
+        ("train phrasebook --tokenizer wordpiece --data pairs.tsv", ["tokenizer 'wordpiece'", "bpe"]),
+        ("train phrasebook --activation swish --data pairs.tsv", ["activation 'swish'", "relu"]),
+        ("train phrasebook --positions none --data pairs.tsv", ["positions", "sinusoidal"]),
+        ("train phrasebook --positions learned --max-positions 9", ["max_length = 32", "max_positions = 9"]),
+        ("train phrasebook --dataset wmt14", ["no dataset 'wmt14'", "--data FILE"]),
+        ("train phrasebook --dataset file", ["--data FILE"]),
+        ("train phrasebook --device cuda", ["cuda", "CPU"]),
+        ("train phrasebook --data nothing.tsv", ["nothing.tsv", "No such file"]),
+        ("train phrasebook --data mine", ["mine", "directory"]),
+        ("train phrasebook --data pairs.tsv --run-dir mine", ["mine holds a run", "--resume", "--overwrite"]),
+        ("train phrasebook --run-dir mine --resume --overwrite", ["--resume", "--overwrite", "contradict"]),
+        ("train phrasebook --run-dir text.txt", ["text.txt", "not a run folder", "--run-dir"]),
+        ("train phrasebook --data pairs.tsv --run-dir text.txt/run", ["text.txt/run", "Not a directory"]),
+        ("train phrasebook --data pairs.tsv --run-dir .", ["not a run folder", "--run-dir"]),
+        ("train phrasebook --data pairs.tsv --run-dir . --overwrite", ["not a run folder", "--run-dir"]),
+        ("train phrasebook --data pairs.tsv --run-dir play --resume", ["a run of shakespeare-char-cpu"]),
+        ("train phrasebook --run-dir mine --resume", ["--data FILE"]),
+        ("train phrasebook --data pairs.tsv --run-dir mine --resume --d-model 32", ["d_model is 16, not 32"]),
+        ("train phrasebook --data pairs.tsv --run-dir mine --resume --max-tokens 64", ["max_tokens is"]),
+        ("train phrasebook --data text.txt --run-dir mine --overwrite", ["text.txt, line 1", "no tab"]),
+        ("train phrasebook --data pairs.tsv --run-dir mine --overwrite --activation x", ["activation 'x'"]),
+        ("train multi30k-en-fr --data-dir mine", ["train.en", "mine", "--data-dir"]),
+        ("train shakespeare-char-cpu --data-dir mine", ["input.txt", "mine", "--data-dir"]),
+        ("train shakespeare-char-cpu --data pairs.tsv --block-size 0", ["block_size = 0"]),
+        ("train shakespeare-char-cpu --block-size 65", ["block_size = 65", "n_positions = 64"]),
+        ("train shakespeare-char-cpu --data nothing.txt", ["nothing.txt", "No such file"]),
+        ("translate nowhere hello", ["no run folder nowhere", "train"]),
+        ("translate . hello", ["not a run folder", "config.toml"]),
+        ("translate mine  ", ["nothing to translate"]),
+        ("translate play hello", ["language model", "generate"]),
+        ("translate mine hello --checkpoint bset", ["no checkpoint 'bset'", "best", "step-00000004"]),
+        ("generate mine --prompt hello", ["translate"]),
+        ("generate play --prompt Zebra", ["'Z'"]),
+        ("generate play --temperature 0", ["temperature = 0", "--greedy"]),
+        ("generate play --temperature nan", ["temperature = nan", "--greedy"]),
+        ("generate play --top-k 0", ["top_k = 0"]),
+        ("generate play --max-new-tokens 0", ["max_new_tokens = 0"]),
+        ("generate play --seed -1", ["seed"]),
+        ("generate nowhere", ["no run folder nowhere"]),
+        ("evaluate mine", ["--data FILE"]),
+        ("evaluate mine --data text.txt", ["text.txt, line 1", "no tab"]),
+        ("evaluate play --data pairs.tsv", ["other data", "--data"]),
+        ("evaluate mine --jsno", ["--jsno", "--json"]),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_explained(refused, monkeypatch, argv, words):
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    refused(*argv.split(), words=words)
+
+
+@pytest.mark.parametrize("sentence", ["", "   "])
+def test_an_empty_sentence_is_a_mistake(refused, sentence):
+    refused("translate", "mine", "I love you", sentence, words=["an empty sentence", "at least one word"])
+
+
+def test_a_sentence_that_is_too_long_is_a_mistake(refused):
+    refused("translate", "mine", "love " * 32, words=["32 tokens", "at most 31", "Cut it in two"])
+
+
+def test_bytes_that_are_no_text_are_a_mistake(refused):
+    refused("translate", "mine", os.fsdecode(b"caf\xe9"), words=["not a text", "UTF-8"])
+
+
+def test_standard_input_that_is_no_text_is_a_mistake(refused, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="utf-8"))
+    refused("translate", "mine", words=["standard input is not UTF-8"])
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (b"no tab here", "no tab"),
+        (b"a\tb\tc", "2 tabs"),
+        (b"a\t", "an empty side"),
+        (b"\xff\tb", "not UTF-8"),
+    ],
+)
+def test_a_malformed_line_is_named_by_file_and_number(refused, here, line, found):
+    (here / "bad.tsv").write_bytes(b"one\tun\ntwo\tdeux\n" + line + b"\n")
+    command = ("train", "phrasebook", "--data", "bad.tsv", "--run-dir", "mine", "--overwrite")
+    refused(*command, words=["bad.tsv, line 3", found])
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"too short"])
+def test_a_text_that_is_none_is_named(refused, here, content):
+    (here / "bad.txt").write_bytes(content)
+    refused("train", "shakespeare-char-cpu", "--data", "bad.txt", words=["bad.txt"])
+
+
+def test_a_run_goes_on_with_its_own_data_only(refused, here):
+    lines = (here / "pairs.tsv").read_text().splitlines(keepends=True)
+    (here / "other.tsv").write_text("".join(lines[:-1]))
+    command = ("train", "phrasebook", "--data", "other.tsv", "--run-dir", "mine", "--resume")
+    refused(*command, words=["mine was trained on other data", "--data", "--overwrite"])
+
+
+def test_a_folder_of_another_kind_is_never_overwritten(refused, here):
+    (here / "project").mkdir()
+    (here / "project" / "config.toml").write_text("precious = true")
+    command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "project", "--overwrite")
+    refused(*command, words=["project exists and is not a run folder", "nothing there was touched"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("config.toml", b"steps = = 3", ["config.toml is not valid TOML", "line 1"]),
+        ("config.toml", b"\xff", ["config.toml is not UTF-8"]),
+        ("config.toml", b'task = "translation"\nmodel = 3', ["config.toml", "model = 3", "[model]"]),
+        ("tokenizer.json", b"{}", ["tokenizer.json"]),
+        ("checkpoints/index.json", b"{", ["index.json is not valid JSON"]),
+        ("checkpoints/index.json", b"{}", ["no checkpoint 'best'", "step-00000004"]),
+        (
+            "checkpoints/step-00000004/model.safetensors",
+            None,
+            ["step-00000004 cannot be used", "model.safetensors"],
+        ),
+    ],
+)
+def test_a_damaged_run_is_named(refused, here, name, content, words):
+    path = here / "mine" / name
+    path.write_bytes(path.read_bytes()[:-100] if content is None else content)
+    refused("translate", "mine", "I love you", words=words)
+
+
+def test_a_damaged_run_can_be_replaced(cli, here):
+    (here / "mine" / "config.toml").write_text("steps = = 3")
+    assert (
+        cli("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--overwrite", *TINY)[0] == 0
+    )
+
+
+def test_weights_of_another_model_are_refused(refused, here):
+    config = here / "mine" / "config.toml"
+    config.write_text(config.read_text().replace("d_model = 16", "d_model = 32"))
+    refused(
+        "translate", "mine", "I love you", words=["step-00000004 cannot be used", "[295, 16]", "[295, 32]"]
+    )
+
+
+def test_a_place_where_nothing_can_be_written_is_named(refused, monkeypatch):
+    def denied(path, *_, **__):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("pathlib.Path.mkdir", denied)
+    command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "locked", *TINY)
+    refused(*command, words=["cannot write to locked: Permission denied", "--run-dir"])
+
+
+def test_a_file_that_cannot_be_written_is_named(refused, monkeypatch):
+    def full(path, content):
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr("minitransformer.cli.evaluate.write_atomically", full)
+    refused("evaluate", "mine", "--data", "pairs.tsv", words=["predictions.txt: No space left on device"])
+
+
+def test_a_loss_that_is_no_number_ends_the_training_and_leaves_the_run_usable(cli, here):
+    command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--resume", "--steps", 9)
+    code, out, err = cli(*command, "--lr", "1e30", "--warmup-steps", 0)
+    assert (code, out) == (2, "")
+    assert "Traceback" not in err
+    message = err[err.index("error:") :]
+    assert message.startswith("error: step 6: the loss is nan")
+    assert "first in module" in message
+    assert "step-00000004" in message
+    assert "--lr" in message
+    assert cli("translate", "mine", "I love you")[0] == 0
+    assert cli(*command, "--lr", "1e-3")[0] == 0
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(cli, here, monkeypatch):
+    next_batch = Translation.next_batch
+
+    def interrupted(task):
+        signal.raise_signal(signal.SIGINT)
+        return next_batch(task)
+
+    monkeypatch.setattr(Translation, "next_batch", interrupted)
+    code, _, err = cli("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "new", *TINY)
+    assert code == 1
+    assert "stopped after step 1; all is saved. Go on with --resume --run-dir new" in " ".join(err.split())
+    assert (here / "new/checkpoints/step-00000001").is_dir()
+
+
+def test_debug_shows_the_traceback(cli):
+    for argv in (["translate", "nowhere", "hello"], ["--debug", "translate", "nowhere", "hello"]):
+        code, _, err = cli(*argv)
+        assert code == 2
+        assert ("Traceback" in err) == ("--debug" in argv)
+        assert err.splitlines()[-2].startswith("error: there is no run folder nowhere")
+
+
+def test_what_is_no_mistake_of_the_user_is_not_hidden(cli, monkeypatch):
+    def broken(argv):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("minitransformer.cli.recipes.run", broken)
+    with pytest.raises(ZeroDivisionError):
+        cli("recipes")
