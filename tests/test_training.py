@@ -15,6 +15,7 @@ import minigrad as mg
 from minitransformer import GPT, GPTConfig, Transformer, TransformerConfig
 from minitransformer.data.batching import IGNORE
 from minitransformer.errors import UserError
+from minitransformer.files import to_json
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.checkpoint import CheckpointError, Checkpoints
 from minitransformer.training.curves import draw_curves, read_log
@@ -108,6 +109,21 @@ def test_evaluating_more_often_does_not_change_the_run(begin, tmp_path):
     assert weights(often) == weights(seldom)
 
 
+def test_a_validation_is_without_dropout(tmp_path):
+    trainer = translation(tmp_path, dropout=0.5)
+    trainer.train()
+    (record,) = [record for record in read_log(tmp_path / "log.jsonl") if "val_loss" in record]
+    assert record["val_loss"] == trainer.task.validate(trainer.model.eval())["loss"]
+
+
+def test_every_step_drops_other_units(tmp_path, monkeypatch):
+    trainer = translation(tmp_path, dropout=0.5, lr=0.0)
+    batch = trainer.task.next_batch()
+    monkeypatch.setattr(trainer.task, "next_batch", lambda: batch)
+    losses = {trainer.train_step()["loss"] for _ in range(4)}
+    assert len(losses) == 4
+
+
 @both_tasks
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_micro_batches_give_the_gradients_of_the_whole_batch(begin, dropout, tmp_path):
@@ -162,7 +178,7 @@ def test_a_run_that_a_signal_stopped_goes_on_as_if_nothing_were(stop, unbroken, 
     script = SCRIPT.format(tests=os.path.dirname(__file__), folder=str(tmp_path))
     process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
     log = tmp_path / "log.jsonl"
-    while process.poll() is None and not (log.is_file() and log.read_text().count("\n") > 20):
+    while process.poll() is None and not (log.is_file() and log.read_text().count("\n") > 23):
         time.sleep(0.005)
     process.send_signal(getattr(signal, stop))
     assert process.wait(30) == {"SIGINT": 1, "SIGKILL": -signal.SIGKILL}[stop]
@@ -243,6 +259,8 @@ def test_a_crash_while_saving_leaves_the_checkpoint_before_it(crash_at, tmp_path
     with pytest.raises(KeyboardInterrupt):
         trainer.save()
     monkeypatch.setattr(os, "replace", replace)
+    for folder in (tmp_path / "checkpoints").glob("step-*"):  # only what is complete has its name
+        assert len(list(folder.iterdir())) == 3
 
     again = translation(tmp_path)
     assert again.resume()
@@ -466,3 +484,12 @@ def test_decay_groups_hold_every_parameter_once(tmp_path):
     grouped = [id(p) for group in trainer.optimizer.param_groups for p in group["params"]]
     assert sorted(grouped) == sorted(id(p) for p in trainer.model.parameters())
     assert isinstance(trainer.optimizer, mg.optim.AdamW)
+
+
+def test_json_has_no_number_that_is_none():
+    assert json.loads(to_json({"loss": math.inf, "scores": {"bleu": math.nan}})) == {
+        "loss": None,
+        "scores": {"bleu": None},
+    }
+    with pytest.raises(ValueError, match="JSON"):
+        to_json([math.nan])
