@@ -31,7 +31,10 @@ def main(which: tyro.conf.Positional[str] = "overhead", repeats: int = 50) -> No
         table.caption = "torch is not installed: pip install torch==2.13.0 to compare"
     console = Console()
     console.print(table)
-    console.print(f"Python {platform.python_version()}, NumPy {np.__version__}, {platform.machine()}, one thread", highlight=False)
+    console.print(
+        f"Python {platform.python_version()}, NumPy {np.__version__}, {platform.machine()}, one thread",
+        highlight=False,
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What the engine itself costs: forward and backward of a long chain of operations on 4x4 arrays, per operation.
+"""What the engine itself costs: forward and backward of a long chain of operations on 4x4 arrays.
 
-The arithmetic is next to nothing, so what is measured is recording and walking the graph, version checks included.
+The arithmetic is next to nothing: what is measured is recording and walking the graph, versions checked.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def measure(steps: dict[str, Callable[[], None]], repeats: int) -> dict[str, lis
 
 
 def overhead(repeats: int = 50) -> dict[str, float]:
-    """Microseconds per operation, forward plus backward: ours and, where it is installed, torch eager's (one thread)."""
+    """Microseconds per operation, forward plus backward: ours and, where installed, torch eager's."""
     values = [[0.1 * (i + j) for j in range(4)] for i in range(4)]
     steps = {"minigrad": run(mg.tensor(values, requires_grad=True))}
     try:

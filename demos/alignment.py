@@ -1,6 +1,6 @@
 """What a trained translator looks at while it writes each word: its cross-attention, as a picture.
 
-    python demos/alignment.py runs/phrasebook "The cat sat on the mat" -o alignment.png
+python demos/alignment.py runs/phrasebook "The cat sat on the mat" -o alignment.png
 """
 
 from pathlib import Path
@@ -9,15 +9,15 @@ from typing import Annotated
 import numpy as np
 import tyro
 from matplotlib.figure import Figure
-from minigrad import no_grad
 
+from minigrad import no_grad
 from minitransformer import generate
 from minitransformer.training.run import Run
 
 
 @no_grad()
 def alignment(run: Run, sentence: str) -> tuple[list[str], list[str], np.ndarray]:
-    """Source tokens, target tokens, and the last decoder layer's weights, averaged over heads (target x source)."""
+    """Source and target tokens, and the last decoder layer's weights (target x source), its heads' mean."""
     tokenizer, model = run.tokenizer, run.model
     source = [*tokenizer.encode(sentence), tokenizer.end_id]
     (target,) = generate(model, [source], max_new_tokens=64)
@@ -26,7 +26,10 @@ def alignment(run: Run, sentence: str) -> tuple[list[str], list[str], np.ndarray
     remove = layer.register_forward_hook(lambda module, inputs, output: seen.append(module.weights(*inputs)))
     model(np.array([source]), np.array([[tokenizer.start_id, *target]]))
     remove()
-    names = [tokenizer.id_to_token[i].strip() for i in source], [tokenizer.id_to_token[i].strip() for i in [*target, tokenizer.end_id]]
+    names = (
+        [tokenizer.id_to_token[i].strip() for i in source],
+        [tokenizer.id_to_token[i].strip() for i in [*target, tokenizer.end_id]],
+    )
     return *names, seen[0].numpy()[0].mean(0)
 
 
@@ -44,7 +47,15 @@ def draw(source: list[str], target: list[str], weights: np.ndarray, path: Path) 
         spine.set_visible(False)
     for (row, column), weight in np.ndenumerate(weights):
         if weight >= 0.1:
-            axes.text(column, row, f"{weight:.2f}", ha="center", va="center", fontsize=8, color="white" if weight > 0.5 else "black")
+            axes.text(
+                column,
+                row,
+                f"{weight:.2f}",
+                ha="center",
+                va="center",
+                fontsize=8,
+                color="white" if weight > 0.5 else "black",
+            )
     axes.set_xlabel("attends to")
     axes.set_ylabel("while writing")
     figure.savefig(path, dpi=130)

@@ -1,16 +1,16 @@
-"""Every number of one attention layer, for "I love you": embeddings, positions, Q K V, scores, softmax, output.
+"""Every number of one attention layer, for "I love you": embeddings, Q K V, scores, softmax, output.
 
     python demos/attention_by_hand.py
 
 The vectors are small enough to follow with a pencil: three tokens of four numbers, one head.
 """
 
-import minigrad as mg
 import numpy as np
-from minigrad.nn import functional as F
 from rich.console import Console
 from rich.table import Table
 
+import minigrad as mg
+from minigrad.nn import functional as F
 from minitransformer.embeddings import positional_encoding
 
 TOKENS = ["I", "love", "you"]

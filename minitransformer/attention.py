@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float
+
 from minigrad import Tensor, nn
 from minigrad.nn import functional as F
 
@@ -11,23 +12,25 @@ from .errors import UserError
 
 
 class MultiHeadAttention(nn.Module):
-    """Concat(head_1, ..., head_h) W_O, with head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i): 4 d² weights in all.
+    """Concat(head_1, ..., head_h) W_O, with head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i): 4 d² weights.
 
-    W_Q, W_K and W_V of all heads are stacked in `in_proj_weight` (3 d_model, d_model), as in PyTorch's module, so that
-    self-attention projects with one matrix product. A mask is boolean, True = may attend.
+    W_Q, W_K and W_V of all heads are stacked in `in_proj_weight` (3 d_model, d_model), as in PyTorch's
+    module, so that self-attention projects with one product. A mask is boolean, True = may attend.
     """
 
     def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0) -> None:
         super().__init__()
         if d_model % num_heads:
-            raise UserError(f"d_model={d_model} does not split into {num_heads} heads.\nChoose a multiple of {num_heads}.")
+            raise UserError(
+                f"d_model={d_model} does not split into {num_heads} heads.\nChoose a multiple of {num_heads}."
+            )
         self.d_model, self.num_heads, self.dropout = d_model, num_heads, dropout
         self.in_proj_weight = nn.Parameter(np.empty((3 * d_model, d_model), np.float32))
         self.in_proj_bias = nn.Parameter(np.zeros(3 * d_model, np.float32))
         self.out_proj = nn.Linear(d_model, d_model)
         for matrix in (*np.split(self.in_proj_weight.data, 3), self.out_proj.weight.data):
             nn.init.xavier_uniform_(Tensor(matrix))
-        nn.init.zeros_(self.out_proj.bias)
+        nn.init.zeros_(dict(self.out_proj.named_parameters())["bias"])
 
     def forward(
         self,
@@ -50,7 +53,7 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Float[Tensor, "B H T S"]:
-        """How much each query attends to each key: what `forward` would give for values that are unit vectors."""
+        """How much each query attends to each key: attention over values that are unit vectors."""
         q, k, _ = self._heads(query, memory)
         unit = Tensor(np.eye(k.shape[-2], dtype=k.dtype))
         return F.scaled_dot_product_attention(q, k, unit, mask, is_causal=is_causal)

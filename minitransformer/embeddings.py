@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+
 from minigrad import Tensor, nn
 from minigrad.nn import functional as F
 
 from .errors import UserError
 
 
-def positional_encoding(length: int, d_model: int, dtype: Any = np.float32) -> Float[np.ndarray, "length d_model"]:
+def positional_encoding(
+    length: int, d_model: int, dtype: Any = np.float32
+) -> Float[np.ndarray, "length d_model"]:
     """PE(pos, 2i) = sin(pos / 10000**(2i / d)), PE(pos, 2i + 1) = cos(the same) (section 3.5).
 
     Wavelengths run from 2 pi to 10000 * 2 pi.
@@ -60,9 +63,9 @@ class LearnedPositions(nn.Module):
 
 
 class TokenEmbedding(nn.Module):
-    """A learned vector for each token, times sqrt(d_model) where `scale` (section 3.4); read backward it is the output layer.
+    """A learned vector for each token, times sqrt(d_model) if `scale`; also the output layer (section 3.4).
 
-    It begins normal with variance 1 / d_model, so that scaled vectors have unit variance, and so have the first logits.
+    It begins normal with variance 1 / d_model: scaled vectors, and the first logits, have unit variance.
     """
 
     def __init__(self, vocab_size: int, d_model: int, scale: bool = True) -> None:

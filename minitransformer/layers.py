@@ -1,7 +1,8 @@
 """Encoder and decoder layers and their stacks: the boxes of the paper's figure 1.
 
-Each sub-layer f stands in a residual connection with layer norm, norm(x + dropout(f(x))) as in the paper (post-norm),
-or x + dropout(f(norm(x))) with `norm_first` (pre-norm, Xiong et al. 2020), where a stack ends with a norm of its own.
+Each sub-layer f stands in a residual connection with layer norm: norm(x + dropout(f(x))) as in the paper
+(post-norm), or x + dropout(f(norm(x))) with `norm_first` (pre-norm, Xiong et al. 2020), where a stack ends
+with a norm of its own.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jaxtyping import Float
+
 from minigrad import Tensor, nn
 from minigrad.nn import functional as F
 
@@ -50,25 +52,30 @@ class FeedForward(nn.Module):
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
         if config.activation not in ACTIVATIONS:
-            raise UserError(f"unknown activation {config.activation!r}.\nChoose one of {', '.join(ACTIVATIONS)}.")
+            raise UserError(
+                f"unknown activation {config.activation!r}.\nChoose one of {', '.join(ACTIVATIONS)}."
+            )
         self.linear1 = nn.Linear(config.d_model, config.d_ff)
         self.linear2 = nn.Linear(config.d_ff, config.d_model)
         self.dropout = nn.Dropout(config.activation_dropout)
         self.activation = ACTIVATIONS[config.activation]
-        for linear in (self.linear1, self.linear2):
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
+        for p in self.parameters():
+            nn.init.xavier_uniform_(p) if p.ndim == 2 else nn.init.zeros_(p)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
 
 class Residual(nn.Module):
-    """The connection around a sub-layer: norm(x + dropout(f(x))), or x + dropout(f(norm(x))) with `norm_first`."""
+    """Around a sub-layer f: norm(x + dropout(f(x))), or x + dropout(f(norm(x))) with `norm_first`."""
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
-        self.norm, self.dropout, self.norm_first = config.norm(), nn.Dropout(config.dropout), config.norm_first
+        self.norm, self.dropout, self.norm_first = (
+            config.norm(),
+            nn.Dropout(config.dropout),
+            config.norm_first,
+        )
 
     def forward(self, x: Float[Tensor, "B T D"], f: Callable[[Tensor], Tensor]) -> Float[Tensor, "B T D"]:
         if self.norm_first:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
+
 from minigrad import Tensor
 
 
 def causal_mask(length: int) -> Bool[Tensor, "T T"]:
-    """Position t may attend to positions 0 to t: no target token sees a later one (section 3.2.3 of the paper)."""
+    """Position t may attend to positions 0 to t: no token sees a later one (section 3.2.3)."""
     return Tensor(np.tri(length, dtype=bool))
 
 
@@ -32,5 +33,5 @@ def combine(*masks: Tensor | None) -> Tensor | None:
 
 
 def from_blocked(mask: Any) -> Bool[Tensor, "..."]:
-    """A mask of the other kind, where True means "may not attend" (torch.nn.Transformer's), as one of ours."""
+    """A mask of the other kind, where True means "may not attend" (torch.nn.Transformer's), as ours."""
     return Tensor(~np.asarray(mask, dtype=bool))

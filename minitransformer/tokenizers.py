@@ -1,4 +1,3 @@
-# The integrated version: extend it, do not replace it (training/, cli/ and recipes depend on these names).
 """Text to token ids and back: whole words, byte-pair pieces or single characters.
 
 Learning and splitting are Hugging Face's `tokenizers`, and so is the file. One tokenizer serves both

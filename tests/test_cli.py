@@ -75,7 +75,7 @@ def test_training_ends_with_scores_and_examples(cli):
     assert out.count(" -> ") == 5
     for words in (
         "parameters",
-        "step      4  validation: loss",
+        "validation: loss",
         "exact match",
         "nrefs:1|case:mixed|eff:no|tok:13a|smooth:",
     ):

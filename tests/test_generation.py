@@ -1,9 +1,9 @@
 """Generation: it is the model's own argmax, it ends, and it disturbs nothing."""
 
-import minigrad as mg
 import numpy as np
 import pytest
 
+import minigrad as mg
 from minitransformer import GPT, GPTConfig, Transformer, TransformerConfig, generate
 from minitransformer.errors import UserError
 
@@ -44,7 +44,10 @@ def test_a_batch_gives_what_each_sentence_gives_alone(translator):
 
 
 def test_the_end_token_ends_and_the_limit_holds(translator):
-    lengths = {len(t) for t in generate(translator, [[4, END], [5, END], [6, END], [7, END], [8, END]], max_new_tokens=5)}
+    lengths = {
+        len(t)
+        for t in generate(translator, [[4, END], [5, END], [6, END], [7, END], [8, END]], max_new_tokens=5)
+    }
     assert max(lengths) <= 5
     translator.embedding.weight.data[END] *= 100
     states = [generate(translator, [[4, END]], max_new_tokens=5, eos_token_id=e)[0] for e in range(9)]

@@ -2,11 +2,11 @@
 
 import dataclasses
 
-import minigrad as mg
 import numpy as np
 import pytest
-from minigrad.nn import functional as F
 
+import minigrad as mg
+from minigrad.nn import functional as F
 from minitransformer import GPT, GPTConfig, MultiHeadAttention, Transformer, TransformerConfig
 from minitransformer.embeddings import LearnedPositions, SinusoidalPositions, positional_encoding
 from minitransformer.errors import UserError
@@ -44,7 +44,9 @@ def test_the_gradient_of_every_parameter_of_a_tiny_transformer(norm_first, fused
     attribute = {id(p): n for m in model.modules() for n, p in m._parameters.items()}
     assert len(names) == 2 * 4 + 4 + 4 + 3 * 2 + 4 + 2 * 2 + 1 + (4 if norm_first else 0)
     with mg.fused(fused):
-        report = mg.gradcheck(loss, [mg.tensor(p.numpy(), requires_grad=True) for p in model.parameters()], atol=1e-7, rtol=1e-5)
+        report = mg.gradcheck(
+            loss, [mg.tensor(p.numpy(), requires_grad=True) for p in model.parameters()], atol=1e-7, rtol=1e-5
+        )
     assert report.elements == model.num_parameters()
 
 
@@ -131,7 +133,9 @@ def test_odd_widths_have_positions_too():
 
 
 def test_embeddings_are_scaled_by_the_root_of_the_width_unless_switched_off():
-    scaled, plain = (Transformer(dataclasses.replace(TINY, scale_embeddings=s)).embedding for s in (True, False))
+    scaled, plain = (
+        Transformer(dataclasses.replace(TINY, scale_embeddings=s)).embedding for s in (True, False)
+    )
     plain.load_state_dict(scaled.state_dict())
     np.testing.assert_allclose(scaled(SOURCE).numpy(), plain(SOURCE).numpy() * np.sqrt(8), rtol=1e-6)
 

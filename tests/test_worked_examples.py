@@ -2,14 +2,14 @@
 
 import json
 
-import minigrad as mg
 import numpy as np
 import pytest
-from minigrad.nn import functional as F
 
+import minigrad as mg
+from minigrad.nn import functional as F
 from minitransformer import MultiHeadAttention, Transformer, TransformerConfig
 from minitransformer.embeddings import TokenEmbedding, positional_encoding
-from minitransformer.layers import LayerConfig, Encoder
+from minitransformer.layers import Encoder, LayerConfig
 from minitransformer.masks import causal_mask
 
 
@@ -54,7 +54,12 @@ def test_i_love_you_through_multi_head_attention_with_one_head(example):
     attention = MultiHeadAttention(4, 1).double()
     stacked = np.concatenate([np.array(given[w]).T for w in ("W_q", "W_k", "W_v")])
     attention.load_state_dict(
-        {"in_proj_weight": stacked, "in_proj_bias": np.zeros(12), "out_proj.weight": np.eye(4), "out_proj.bias": np.zeros(4)}
+        {
+            "in_proj_weight": stacked,
+            "in_proj_bias": np.zeros(12),
+            "out_proj.weight": np.eye(4),
+            "out_proj.bias": np.zeros(4),
+        }
     )
     close(attention(tensor([expected["x"]]))[0], expected["output"])
 
@@ -63,8 +68,13 @@ def test_causal_mask(example):
     given, expected = example("causal-mask")
     scores = tensor(given["scores"])
     close(F.softmax(scores.masked_fill(~causal_mask(4), -np.inf)), expected["weights"])
-    identity = tensor(np.eye(4))  # attention whose scores are the given ones, and whose values are unit vectors
-    close(F.scaled_dot_product_attention(scores, identity, identity, is_causal=True, scale=1.0), expected["weights"])
+    identity = tensor(
+        np.eye(4)
+    )  # attention whose scores are the given ones, and whose values are unit vectors
+    close(
+        F.scaled_dot_product_attention(scores, identity, identity, is_causal=True, scale=1.0),
+        expected["weights"],
+    )
 
 
 def test_next_word(example):
@@ -106,10 +116,15 @@ def test_label_smoothing(example):
 
 def test_paper_base_parameters(example):
     given, expected = example("paper-base-parameters")
-    assert MultiHeadAttention(given["d_model"], given["heads"]).num_parameters() - 4 * given["d_model"] == expected["attention_weights_per_layer"]
+    assert (
+        MultiHeadAttention(given["d_model"], given["heads"]).num_parameters() - 4 * given["d_model"]
+        == expected["attention_weights_per_layer"]
+    )
     model = Transformer(TransformerConfig(given["vocabulary"]))
     c = model.config
-    assert (c.d_model, c.d_ff, c.num_encoder_layers, c.num_heads) == tuple(given[k] for k in ("d_model", "d_ff", "layers", "heads"))
+    assert (c.d_model, c.d_ff, c.num_encoder_layers, c.num_heads) == tuple(
+        given[k] for k in ("d_model", "d_ff", "layers", "heads")
+    )
     parts = {"encoder": "encoder", "decoder": "decoder", "embedding": "embedding_tied"}
     for part, name in parts.items():
         assert getattr(model, part).num_parameters() == expected[name]

@@ -1,4 +1,3 @@
-# The integrated version: extend it, do not replace it (training/, cli/ and recipes depend on these names).
 """Batches: sentence pairs of like length up to a number of tokens, and blocks of a long text.
 
 Which examples a batch holds is a function of the seed and of its place in the run, so that a run can go on

@@ -1,4 +1,3 @@
-# The integrated version: extend it, do not replace it (training/, cli/ and recipes depend on these names).
 """Where sentences come from: a file of the user's, Multi30k, tiny Shakespeare.
 
 Public data sets are fetched from their homes into a cache folder, or read from `--data-dir`.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+
 from minigrad import Tensor, nn
 
 from ..config import GPTConfig
@@ -15,7 +16,7 @@ from ..layers import Encoder, LayerConfig
 
 
 class GPT(nn.Module):
-    """Token and learned position embeddings, pre-norm causal layers, and the embedding matrix again as the output.
+    """Token and learned position embeddings, pre-norm causal layers, the embedding matrix as the output.
 
     model(ids) takes (B, T) and gives logits (B, T, V); logit t is for the token after position t.
     """
@@ -35,7 +36,7 @@ class GPT(nn.Module):
         self._initialize()
 
     def _initialize(self) -> None:
-        """Normal with `initializer_range`; what writes into the residual stream 1 / sqrt(2 layers) of it (GPT-2, section 2.3)."""
+        """Normal; what writes into the residual stream has 1 / sqrt(2 layers) of it (GPT-2, section 2.3)."""
         std = self.config.initializer_range
         for name, p in self.named_parameters():
             if p.ndim == 2:

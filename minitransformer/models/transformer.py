@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jaxtyping import Float
+
 from minigrad import Tensor, nn
 
 from ..config import TransformerConfig
@@ -20,8 +21,8 @@ class Transformer(nn.Module):
         model = Transformer(TransformerConfig(vocab_size=1000))
         logits = model(source_ids, target_ids)      # (B, S), (B, T) -> (B, T, V)
 
-    Logit t is for the token after target position t. Source padding (`pad_token_id`) is not attended to. Target padding
-    needs no mask of its own: it stands on the right, where causal attention hides it from every real token.
+    Logit t is for the token after target position t. Source padding (`pad_token_id`) is not attended to.
+    Target padding needs no mask of its own: it stands on the right, where causal attention hides it.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -40,11 +41,17 @@ class Transformer(nn.Module):
     def _positions(self) -> nn.Module:
         c = self.config
         if c.positions not in ("sinusoidal", "learned"):
-            raise UserError(f'positions is "sinusoidal" or "learned", got {c.positions!r}.\nChoose one of them.')
-        return SinusoidalPositions(c.d_model) if c.positions == "sinusoidal" else LearnedPositions(c.max_positions, c.d_model)
+            raise UserError(
+                f'positions is "sinusoidal" or "learned", got {c.positions!r}.\nChoose one of them.'
+            )
+        return (
+            SinusoidalPositions(c.d_model)
+            if c.positions == "sinusoidal"
+            else LearnedPositions(c.max_positions, c.d_model)
+        )
 
     def encode(self, source: Any, source_mask: Tensor | None = None) -> Float[Tensor, "B S D"]:
-        """The source ids (B, S) as vectors in context. `source_mask` (True = may attend): without one, all but padding."""
+        """The source ids (B, S) as vectors in context; without a `source_mask`, of all but padding."""
         if source_mask is None:
             source_mask = padding_mask(source, self.config.pad_token_id)
         x = self.dropout(self.encoder_positions(self.embedding(source)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tomllib
 from pathlib import Path
 
 from minigrad.io import write_atomically
@@ -20,6 +21,16 @@ def read_log(path: Path) -> list[dict[str, float]]:
     return records
 
 
+def _training(folder: Path) -> str:
+    """What the training loss is called: with label smoothing it stays well above the validation loss."""
+    config = folder / "config.toml"
+    settings = (
+        tomllib.loads(config.read_text(encoding="utf-8")).get("training", {}) if config.is_file() else {}
+    )
+    smoothing = settings.get("label_smoothing")
+    return f"training, labels smoothed by {smoothing:g}" if smoothing else "training"
+
+
 def draw_curves(folder: Path) -> Path:
     """Write `curves.png`: training and validation loss, and the learning rate below, against the step."""
     from matplotlib.figure import Figure
@@ -30,7 +41,11 @@ def draw_curves(folder: Path) -> Path:
     figure = Figure(figsize=(7, 5), layout="constrained")
     losses, rates = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     losses.plot(
-        list(train), [r["loss"] for r in train.values()], color="#9ecae1", linewidth=1, label="training"
+        list(train),
+        [r["loss"] for r in train.values()],
+        color="#9ecae1",
+        linewidth=1,
+        label=_training(folder),
     )
     losses.plot(
         list(validation),

@@ -188,7 +188,9 @@ class Trainer:
         _write(log, {"step": self.step, **{f"val_{name}": value for name, value in scores.items()}})
         figures = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
         self.console.print(
-            f"step {self.step:>6}  validation: {figures}  ({self.seconds:.0f} s)", highlight=False
+            f"step {self.step:>6}  {self.seconds:4.0f} s  validation: {figures}",
+            highlight=False,
+            soft_wrap=True,
         )
         if scores["loss"] < self.best_loss:
             self.best_loss = scores["loss"]
