@@ -56,8 +56,8 @@ def draw(source: list[str], target: list[str], weights: np.ndarray, path: Path) 
                 fontsize=8,
                 color="white" if weight > 0.5 else "black",
             )
-    axes.set_xlabel("attends to")
-    axes.set_ylabel("while writing")
+    axes.set_xlabel("attends to", labelpad=10, fontstyle="italic")
+    axes.set_ylabel("while writing", labelpad=10, fontstyle="italic")
     figure.savefig(path, dpi=130)
 
 
