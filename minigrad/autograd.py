@@ -161,6 +161,7 @@ class _Goal:
         self.wanted = set(wanted)
         self.reach = {maker(edge) for edge in self.wanted}  # what is wanted, and the nodes that lead there
         self.leading: set[Node] = set()
+        self.freed = next((node for node in order if node.gradients is None), None)
         for node in order:
             if any(maker(edge) in self.reach for edge in node.edges if _is_edge(edge)):
                 self.reach.add(node)
@@ -235,11 +236,14 @@ class _Pending:
         return parts if any(part is not None for part in parts) else None
 
 
+registration = itertools.count()  # numbers hooks
+
+
 class Handle:
     """What registering a hook gives: `handle.remove()` (or calling it) takes the hook away."""
 
     def __init__(self, hooks: dict[int, Callable], hook: Callable) -> None:
-        self.hooks, self.key = hooks, max(hooks, default=-1) + 1
+        self.hooks, self.key = hooks, next(registration)
         hooks[self.key] = hook
 
     def remove(self) -> None:
@@ -323,12 +327,16 @@ def propagate(
                 if gradient is not None:
                     add(edge, gradient(g), g)
         else:
-            for edge, r, needed in zip(node.edges, gradients(g, needs), needs, strict=True):
-                if needed and r is not None:
-                    add(edge, r, r if type(g) is list else g)
+            parts = [r if needed else None for r, needed in zip(gradients(g, needs), needs, strict=True)]
+            for edge, part in zip(node.edges, parts, strict=True):
+                if part is not None:  # of several results, or given twice: not to be added into
+                    shared = type(g) is list or sum(part is other for other in parts) > 1
+                    add(edge, part, part if shared else g)
         if not retain_graph:
             node.gradients = None
             node.edges = []
+    if goal is not None and goal.freed and any(e not in results and e not in sums for e in goal.wanted):
+        _refuse_freed(goal.freed)
     for edge, g in sums.items():
         if type(edge) not in (Node, Output) and (goal is None or edge in goal.wanted):
             results[edge] = run_hooks(edge, g)
@@ -455,7 +463,7 @@ def grad(
     outs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     ins = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     given = list(grad_outputs) if isinstance(grad_outputs, list | tuple) else [grad_outputs] * len(outs)
-    if len(given) != len(outs) or (grad_outputs is given[0] is not None and len(outs) > 1):
+    if len(given) != len(outs) or (isinstance(grad_outputs, Tensor) and len(outs) > 1):
         raise OptionError(f"{len(outs)} outputs need as many grad_outputs.\nPass a list, or None.")
     for x in ins:
         if not x.requires_grad:

@@ -51,6 +51,8 @@ def gradcheck(
     Inputs that require a gradient are float64, and are left as they are. `order=2` checks the gradient of the
     gradient. Raises GradcheckError where they differ, or returns the report without `raise_exception`.
     """
+    if order not in (1, 2):
+        raise OptionError(f"order is 1 or 2, got {order}.\nFor more, check the gradient's own gradient.")
     inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     checked = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
     if not checked:

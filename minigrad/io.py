@@ -25,8 +25,12 @@ def write_atomically(path: str | Path, content: bytes) -> None:
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if (
+            isinstance(error, OSError) and error.errno and error.filename is None
+        ):  # a full disk does not say which file
+            error.filename = str(path)
         raise
 
 

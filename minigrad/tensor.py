@@ -194,7 +194,7 @@ class Tensor:
     def accumulate_grad(self, g: Any, owned: bool) -> None:
         """Add `g`, an array (kept without a copy only if `owned`) or a Tensor with a graph, to `.grad`."""
         if isinstance(g, Tensor):
-            self.grad = g if self.grad is None else self.grad + g
+            self.grad = g.clone() if self.grad is None else self.grad + g
         elif self.grad is None:
             self.grad = Tensor(g if owned else np.array(g))
         elif not self.grad.requires_grad:

@@ -456,19 +456,19 @@ class Tensor:
         """x >= y."""
 
     def __invert__(self) -> Tensor:
-        """Whether x is 0 or False."""
+        """~x, bit by bit; of booleans, whether it is false."""
 
     def __and__(self, y: Any) -> Tensor:
-        """Whether both are true; on booleans this is `&`."""
+        """x & y, bit by bit; of booleans, whether both are true."""
 
     def __rand__(self, y: Any) -> Tensor:
-        """Whether both are true; on booleans this is `&`."""
+        """x & y, bit by bit; of booleans, whether both are true."""
 
     def __or__(self, y: Any) -> Tensor:
-        """Whether either is true; on booleans this is `|`."""
+        """x | y, bit by bit; of booleans, whether either is true."""
 
     def __ror__(self, y: Any) -> Tensor:
-        """Whether either is true; on booleans this is `|`."""
+        """x | y, bit by bit; of booleans, whether either is true."""
 
     def __getitem__(self, index: Any) -> Tensor:
         """x[index], where indices may be tensors, arrays and lists."""

@@ -11,6 +11,7 @@ import itertools
 import sys
 import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -99,7 +100,11 @@ def record_change(tensor: Tensor, name: str) -> None:
 def holds(thing: Any, memory: Any = None) -> bool:
     """Whether a gradient function (its closure, to the bottom) refers to `memory`, or to any array."""
     if isinstance(thing, FunctionType):
-        return any(holds(cell.cell_contents, memory) for cell in thing.__closure__ or ())
+        kept = [cell.cell_contents for cell in thing.__closure__ or ()]
+        kept += [thing.__defaults__ or (), thing.__kwdefaults__ or {}]
+        return any(holds(item, memory) for item in kept)
+    if isinstance(thing, partial):
+        return any(holds(item, memory) for item in (thing.func, thing.args, thing.keywords))
     if isinstance(thing, tuple | list):
         return any(holds(item, memory) for item in thing)
     if isinstance(thing, dict):

@@ -1,17 +1,20 @@
 """minitransformer: the Transformer family on minigrad, and a trainer for it."""
 
 from .attention import MultiHeadAttention
-from .config import GPTConfig, TransformerConfig
+from .config import GPTConfig, TrainConfig, TransformerConfig
 from .generation import generate
 from .masks import causal_mask, padding_mask
 from .models import GPT, Transformer
 from .tokenizers import Tokenizer
+from .training.trainer import Trainer
 
 __all__ = [
     "GPT",
     "GPTConfig",
     "MultiHeadAttention",
     "Tokenizer",
+    "TrainConfig",
+    "Trainer",
     "Transformer",
     "TransformerConfig",
     "causal_mask",

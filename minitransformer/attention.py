@@ -30,7 +30,9 @@ class MultiHeadAttention(nn.Module):
         self.out_proj = nn.Linear(d_model, d_model)
         for matrix in (*np.split(self.in_proj_weight.data, 3), self.out_proj.weight.data):
             nn.init.xavier_uniform_(Tensor(matrix))
-        nn.init.zeros_(dict(self.out_proj.named_parameters())["bias"])
+        for p in self.out_proj.parameters():
+            if p.ndim == 1:
+                nn.init.zeros_(p)
 
     def forward(
         self,
@@ -63,8 +65,9 @@ class MultiHeadAttention(nn.Module):
         d = self.d_model
         if memory is None:
             return self._project(query, self.in_proj_weight, self.in_proj_bias)
-        q = self._project(query, self.in_proj_weight[:d], self.in_proj_bias[:d])
-        return q + self._project(memory, self.in_proj_weight[d:], self.in_proj_bias[d:])
+        q_weight, kv_weight = self.in_proj_weight.split([d, 2 * d])
+        q_bias, kv_bias = self.in_proj_bias.split([d, 2 * d])
+        return self._project(query, q_weight, q_bias) + self._project(memory, kv_weight, kv_bias)
 
     def _project(self, x: Tensor, weight: Tensor, bias: Tensor) -> list[Tensor]:
         """x Wᵀ + b for each of the stacked matrices, split into heads: each (B, H, T, D / H)."""
@@ -72,4 +75,4 @@ class MultiHeadAttention(nn.Module):
         number = len(weight) // d
         y = F.linear(x, weight, bias).reshape(batch, length, number, self.num_heads, d // self.num_heads)
         y = y.permute(2, 0, 3, 1, 4)  # (number, B, H, T, D / H)
-        return [y[i] for i in range(number)]
+        return list(y.unbind(0))

@@ -1,10 +1,14 @@
-"""What a model is made of: dataclasses with the field's keys."""
+"""What a model is made of and how it is trained: dataclasses with the field's keys."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from minigrad import optim
+
 from .errors import UserError, check_range
+
+SCHEDULES = ("inverse_sqrt", "cosine", "constant")
 
 
 def _check_heads(config: object, width: str, heads: str) -> None:
@@ -74,3 +78,42 @@ class GPTConfig:
         if self.n_inner is not None:
             check_range(self, "n_inner", 1)
         _check_heads(self, "n_embd", "n_head")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How a model is trained. The sizes of batches are the task's."""
+
+    steps: int = 1000  # how many batches
+    lr: float = 1e-3  # the schedule's peak
+    schedule: str = "inverse_sqrt"  # the paper's (section 5.3), or "cosine", "constant"
+    warmup_steps: int = 100
+    min_lr: float = 0.0  # where "cosine" ends
+    betas: tuple[float, float] = (0.9, 0.98)  # of AdamW, as adam_eps (section 5.3)
+    adam_eps: float = 1e-9
+    weight_decay: float = 0.0  # of matrices only
+    clip_norm: float = 1.0  # of all gradients taken together; 0: no clipping
+    label_smoothing: float = 0.1  # section 5.4
+    micro_batches: int = 1  # parts that a batch is computed in, to save memory
+    seed: int = 0  # of first weights, batches and dropout: the same seed gives the same run
+    log_every: int = 20  # steps
+    validate_every: int = 200  # steps
+    checkpoint_every: int = 200  # steps
+
+    def __post_init__(self) -> None:
+        if self.schedule not in SCHEDULES:
+            raise UserError(f"unknown schedule {self.schedule!r}.\nChoose one of {', '.join(SCHEDULES)}.")
+        check_range(self, "steps micro_batches log_every validate_every checkpoint_every", 1)
+        check_range(self, "lr warmup_steps min_lr adam_eps weight_decay clip_norm", 0)
+        check_range(self, "label_smoothing", 0, 1)
+        check_range(self, "seed", 0, 2**64)
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise UserError(f"betas = {self.betas} is out of range.\nChoose two values from 0 to below 1.")
+
+    def learning_rate(self, step: int) -> float:
+        """The rate of `step`, counted from 1."""
+        if self.schedule == "inverse_sqrt":
+            return optim.inverse_sqrt_schedule(step, self.lr, self.warmup_steps)
+        if self.schedule == "cosine":
+            return optim.cosine_schedule(step - 1, self.lr, self.steps, self.warmup_steps, self.min_lr)
+        return self.lr * min(1.0, step / max(self.warmup_steps, 1))

@@ -2,7 +2,7 @@
 
 Each sub-layer f stands in a residual connection with layer norm: norm(x + dropout(f(x))) as in the paper
 (post-norm), or x + dropout(f(norm(x))) with `norm_first` (pre-norm, Xiong et al. 2020), where a stack ends
-with a norm of its own.
+with a norm of its own. Masks are boolean, True = may attend, and broadcast to (B, H, T, S).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minitransformer import GPT, GPTConfig, Transformer, TransformerConfig
+from minitransformer import GPT, GPTConfig, TrainConfig, Transformer, TransformerConfig
 from minitransformer.data.batching import IGNORE
 from minitransformer.errors import UserError
 from minitransformer.files import to_json
@@ -20,7 +20,7 @@ from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.checkpoint import CheckpointError, Checkpoints
 from minitransformer.training.curves import draw_curves, read_log
 from minitransformer.training.tasks import LanguageModelling, Translation
-from minitransformer.training.trainer import NotFiniteError, TrainConfig, Trainer, first_not_finite
+from minitransformer.training.trainer import NotFiniteError, Trainer, first_not_finite
 
 PAIRS = [
     ("I love you", "Je t'aime"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from ..devices import as_dtype, default_float, is_floating, plain_number
+from ..errors import OptionError
 from .namespace import namespace
 from .record import differentiable
 
@@ -186,6 +187,8 @@ def _won(xp, own, other, chosen, g):
 @differentiable
 def clamp(x, /, min=None, max=None):
     """x, no less than `min`, no more than `max`; the derivative is 1 within (limits included), 0 outside."""
+    if min is None and max is None:
+        raise OptionError("clamp with neither min nor max.\nGive one of them.")
     xp = namespace(x)
     if x.dtype.kind != "f" and (isinstance(min, float) or isinstance(max, float)):
         x = x.astype(default_float)
@@ -194,7 +197,7 @@ def clamp(x, /, min=None, max=None):
         y = xp.maximum(y, plain_number(min))
     if max is not None:
         y = xp.minimum(y, plain_number(max))
-    return y, (lambda g: xp.where(x == y, g, 0.0),)
+    return y, (lambda g: xp.gate(x == y, g),)
 
 
 @differentiable(promotes=(1, 2))
@@ -245,6 +248,24 @@ def greater(x, y, /):
 def greater_equal(x, y, /):
     """x >= y."""
     return x >= y, None
+
+
+@differentiable
+def bitwise_and(x, y, /):
+    """x & y, bit by bit; of booleans, whether both are true."""
+    return x & y, None
+
+
+@differentiable
+def bitwise_or(x, y, /):
+    """x | y, bit by bit; of booleans, whether either is true."""
+    return x | y, None
+
+
+@differentiable
+def bitwise_not(x, /):
+    """~x, bit by bit; of booleans, whether it is false."""
+    return ~x, None
 
 
 @differentiable

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import DtypeError, RangeError, ShapeError
+from ..errors import DtypeError, OptionError, RangeError, ShapeError
 from ..tensor import Tensor, array_index
 from .axes import axis_of
 from .namespace import namespace
@@ -87,8 +87,10 @@ def masked_fill(x, mask, /, value):
         raise DtypeError(
             f"masked_fill takes a boolean mask, got {mask.dtype}.\nCompare to get one: mask != 0."
         )
+    if isinstance(value, Tensor) and value.requires_grad:
+        raise OptionError("masked_fill has no gradient for its value.\nUse mg.where(mask, value, x).")
     xp = namespace(x)
-    return xp.where(mask, np.asarray(value, x.dtype), x), (lambda g: xp.where(mask, 0.0, g), None)
+    return xp.where(mask, np.asarray(value, x.dtype), x), (lambda g: xp.gate(xp.logical_not(mask), g), None)
 
 
 @made_of_ops

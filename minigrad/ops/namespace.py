@@ -43,6 +43,17 @@ class _Arrays:
     def take(x: Any, index: Any) -> Any:
         return x[index]
 
+    @staticmethod
+    def gate(mask: Any, g: Any) -> Any:
+        """g where `mask` is True, 0 elsewhere, also where g is infinite: `where`, without its branches.
+
+        The mask becomes words of ones and zeros as wide as g's numbers, and the two are combined bit by bit.
+        """
+        word = np.dtype(f"i{g.dtype.itemsize}")
+        bits = -mask.view(np.int8).astype(word)
+        bits = bits & g.view(word)
+        return bits.view(g.dtype)
+
 
 def _is_basic(index: Any) -> bool:
     """Whether an index names each element at most once (no index arrays)."""
@@ -70,6 +81,10 @@ class _Tensors:
     @staticmethod
     def scatter_add(shape: tuple[int, ...], index: Any, values: Tensor) -> Tensor:
         return ops["put"].call(values, shape, index)
+
+    @staticmethod
+    def gate(mask: Tensor, g: Tensor) -> Tensor:
+        return ops["where"].call(mask, g, 0.0)
 
     @staticmethod
     def concat(xs: Any, axis: int = 0) -> Tensor:

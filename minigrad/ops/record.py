@@ -30,7 +30,7 @@ import numpy as np
 from .. import autograd
 from ..autograd import Node, Output, creation, grad_mode
 from ..devices import default_float, result_type
-from ..errors import DtypeError, MinigradError, RangeError, ShapeError
+from ..errors import DtypeError, MinigradError, OptionError, RangeError, ShapeError
 from ..kernels import kernels
 from ..tensor import Tensor, as_tensor
 from ..versions import LIBRARY, Cell, caller, clock, share_cell
@@ -159,7 +159,7 @@ def _callable(op: Op, face: Callable) -> Callable:
             settings = dict(zip(names, inputs[arity:], strict=False), **settings)
             inputs = inputs[:arity]
         if settings:
-            settings = {ALIASES.get(k, k) if k not in names else k: v for k, v in settings.items()}
+            settings = _renamed(op.name, settings, names)
         if readable is not None and not _fusion.enabled:
             return readable(*(_prepare(op, inputs, False, False) or inputs), **settings)
 
@@ -291,13 +291,14 @@ def _prepare(op: Op, inputs: Sequence[Any], promoting: bool, floating: bool) -> 
         meeting = [changed[i] for i in places if i < len(changed) and changed[i] is not None]
         if meeting:
             dtype = result_type(*meeting)
+            of_tensors = any(isinstance(x, Tensor) for x in meeting)
             if floating and dtype.kind != "f":
                 dtype = default_float
             for i in places:
                 x = changed[i] if i < len(changed) else None
                 if isinstance(x, Tensor) and x.dtype != dtype:
                     changed[i] = ops["astype"].call(x, dtype)
-                elif type(x) in (float, int, bool) and dtype.kind != "f":
+                elif type(x) in (float, int, bool) and (dtype.kind != "f" or not of_tensors):
                     changed[i] = as_tensor(x, dtype=dtype)
     same = all(a is b for a, b in zip(changed, inputs, strict=True))
     return None if same else changed
@@ -316,13 +317,22 @@ def _convert(op: Op, x: Any) -> Any:
         ) from None
 
 
+def _renamed(name: str, settings: dict[str, Any], own: Sequence[str] = ()) -> dict[str, Any]:
+    """`axis` and `keepdims` as `dim` and `keepdim`, unless they are the function's own names."""
+    renamed = {k if k in own else ALIASES.get(k, k): v for k, v in settings.items()}
+    if len(renamed) < len(settings):
+        given = ", ".join(settings)
+        raise OptionError(f"{name} was given one setting under two names: {given}.\nGive it once.")
+    return renamed
+
+
 def made_of_ops(function: Callable) -> Callable:
     """Let a function that calls ops, and so is no op itself, take `axis` and explain its errors as ops do."""
 
     @wraps(function)
     def face(*args: Any, **settings: Any) -> Any:
         if settings:
-            settings = {ALIASES.get(k, k): v for k, v in settings.items()}
+            settings = _renamed(function.__name__, settings)
         try:
             return function(*args, **settings)
         except MinigradError:

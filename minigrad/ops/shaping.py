@@ -203,7 +203,7 @@ def pieces(x, /, sizes, dim):
 def flip(x, /, dim):
     """x with the order along `dim` (one axis or several) reversed."""
     xp = namespace(x)
-    return xp.flip(x, axis=dim), (lambda g: xp.flip(g, axis=dim),)
+    return xp.copy(xp.flip(x, axis=dim)), (lambda g: xp.flip(g, axis=dim),)
 
 
 @differentiable

@@ -52,11 +52,11 @@ def run(argv: list[str]) -> None:
     if not argv or argv[0].startswith("-"):
         print(f"{USAGE}\n\n{listing()}", file=sys.stdout if argv[:1] in (["-h"], ["--help"]) else sys.stderr)
         raise SystemExit(0 if argv[:1] in (["-h"], ["--help"]) else 2)
-    recipe = recipes.load_recipe(argv[0])
-    folder = _given_folder(argv[1:]) or Path("runs") / recipe.name
-    if "--resume" in argv:
-        recipe = runs.begun(folder, recipe)  # flags change what was run, not the recipe
-    recipe, options = parse(recipe, argv[1:])
+    named = recipes.load_recipe(argv[0])
+    recipe, options = parse(named, argv[1:])
+    folder = options.run_dir or Path("runs") / named.name
+    if options.resume:  # flags change what was begun, not the recipe
+        recipe, options = parse(runs.begun(folder, named), argv[1:])
     train(recipe, options, folder)
 
 
@@ -108,11 +108,12 @@ def train(recipe: Recipe, options: Options, folder: Path) -> None:
     curves = draw_curves(folder)
     if not finished:
         console.print(
-            f"stopped after step {trainer.step}; all is saved. Go on with --resume --run-dir {folder}"
+            f"stopped after step {trainer.step}; all is saved. Go on with --resume --run-dir {folder}",
+            soft_wrap=True,
         )
         raise SystemExit(1)
     conclude(folder, splits, trainer.seconds, console)
-    console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}")
+    console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}", soft_wrap=True)
 
 
 def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Console) -> None:
@@ -131,15 +132,6 @@ def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Cons
         examples = [source for source, _ in short[:5]]
     for source, target in zip(examples, translations(run, examples), strict=True):
         print(f"{source} -> {target}")
-
-
-def _given_folder(argv: list[str]) -> Path | None:
-    """The value of --run-dir, needed before the flags are parsed: a run that goes on has its own defaults."""
-    for i, word in enumerate(argv):
-        name, equals, value = word.partition("=")
-        if name in ("--run-dir", "--run_dir"):
-            return Path(value) if equals else Path(argv[i + 1]) if i + 1 < len(argv) else None
-    return None
 
 
 def listing() -> str:

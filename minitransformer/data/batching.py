@@ -20,7 +20,8 @@ SHUFFLE, BLOCKS = 1, 2  # streams of random numbers
 
 
 def _generator(seed: int, stream: int, counter: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(key=[seed, stream], counter=[0, 0, counter, 0]))
+    key = np.array([seed, stream], np.uint64)  # a list would become floats, and large seeds fall together
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, counter, 0]))
 
 
 @dataclass(frozen=True)

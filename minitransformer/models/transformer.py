@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from jaxtyping import Float
@@ -21,17 +22,16 @@ class Transformer(nn.Module):
         model = Transformer(TransformerConfig(vocab_size=1000))
         logits = model(source_ids, target_ids)      # (B, S), (B, T) -> (B, T, V)
 
-    Logit t is for the token after target position t. Source padding (`pad_token_id`) is not attended to.
-    Target padding needs no mask of its own: it stands on the right, where causal attention hides it.
+    Logit t is for the token after target position t. Masks are boolean, True = may attend. Source padding
+    (`pad_token_id`) is not attended to. Target padding needs no mask of its own: it stands on the right,
+    where causal attention hides it.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        layer = LayerConfig(
-            config.d_model, config.num_heads, config.d_ff, config.dropout, config.attention_dropout,
-            config.activation_dropout, config.activation, config.norm_first, config.layer_norm_eps,
-        )  # fmt: skip
+        shared = [field.name for field in fields(LayerConfig)]
+        layer = LayerConfig(**{name: getattr(config, name) for name in shared})
         self.embedding = TokenEmbedding(config.vocab_size, config.d_model, config.scale_embeddings)
         self.encoder_positions, self.decoder_positions = self._positions(), self._positions()
         self.dropout = nn.Dropout(config.dropout)
@@ -64,7 +64,11 @@ class Transformer(nn.Module):
         source_mask: Tensor | None = None,
         target_mask: Tensor | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """The target ids (B, T), in the context of what comes before each and of `memory`."""
+        """The decoder's vectors for target ids (B, T), in the context of the earlier ones and of `memory`.
+
+        `logits` makes scores of them. Masks: boolean, True = may attend. `source_mask` is the one that
+        `encode` used, padding_mask(source, pad); without it padding in the memory is attended to as well.
+        """
         x = self.dropout(self.decoder_positions(self.embedding(target)))
         return self.decoder(x, memory, source_mask, target_mask)
 

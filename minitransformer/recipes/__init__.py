@@ -13,10 +13,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..config import GPTConfig, TransformerConfig
+from ..config import GPTConfig, TrainConfig, TransformerConfig
 from ..errors import UserError, check_range
 from ..files import read_text
-from ..training.trainer import TrainConfig
 
 
 class RecipeError(UserError):

@@ -20,7 +20,7 @@ from minigrad.io import write_atomically
 
 from .. import recipes
 from ..data.datasets import DataError, multi30k, read_long_text, read_pairs, sha256_of, tinyshakespeare
-from ..data.phrasebook import phrasebook
+from ..data.phrasebook import DOCUMENT_SENTENCES, phrasebook
 from ..errors import UserError
 from ..files import read_json, read_text, write_json
 from ..models import GPT, Transformer
@@ -54,6 +54,7 @@ def load_splits(recipe: Recipe, data: Path | None, data_dir: Path | None) -> dic
     elif dataset == "phrasebook":
         book = phrasebook()
         held = _hold_out(len(book.train), 300)
+        held = held[[book.train[i] not in DOCUMENT_SENTENCES for i in held]]
         return {**_by_place(book.train, held, "validation"), "test": book.test}
     elif dataset == "multi30k":
         return dict(multi30k(recipe.data.source_language, recipe.data.target_language, data_dir))
@@ -219,7 +220,7 @@ class Run:
                 f"there is no run folder {folder}.\n"
                 f"Train one with `minitransformer train RECIPE --run-dir {folder}`."
             )
-        for name in ("config.toml", "tokenizer.json", "checkpoints"):
+        for name in ("config.toml", "tokenizer.json"):
             if not (self.folder / name).exists():
                 raise RunError(
                     f"{folder} is not a run folder: it has no {name}.\n"

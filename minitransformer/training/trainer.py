@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,55 +15,15 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from minigrad import nn, no_grad, optim, random
+from minigrad import Tensor, nn, no_grad, optim, random
 from minigrad.io import write_atomically
 
-from ..errors import UserError, check_range
+from ..config import TrainConfig
+from ..errors import UserError
 from ..files import to_json
 from .checkpoint import Checkpoints
 from .curves import read_log
 from .tasks import Task
-
-SCHEDULES = ("inverse_sqrt", "cosine", "constant")
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """How a model is trained. The sizes of batches are the task's."""
-
-    steps: int = 1000  # how many batches
-    lr: float = 1e-3  # the schedule's peak
-    schedule: str = "inverse_sqrt"  # the paper's (section 5.3), or "cosine", "constant"
-    warmup_steps: int = 100
-    min_lr: float = 0.0  # where "cosine" ends
-    betas: tuple[float, float] = (0.9, 0.98)  # of AdamW, as adam_eps (section 5.3)
-    adam_eps: float = 1e-9
-    weight_decay: float = 0.0  # of matrices only
-    clip_norm: float = 1.0  # of all gradients taken together; 0: no clipping
-    label_smoothing: float = 0.1  # section 5.4
-    micro_batches: int = 1  # parts that a batch is computed in, to save memory
-    seed: int = 0  # of first weights, batches and dropout: the same seed gives the same run
-    log_every: int = 20  # steps
-    validate_every: int = 200  # steps
-    checkpoint_every: int = 200  # steps
-
-    def __post_init__(self) -> None:
-        if self.schedule not in SCHEDULES:
-            raise UserError(f"unknown schedule {self.schedule!r}.\nChoose one of {', '.join(SCHEDULES)}.")
-        check_range(self, "steps micro_batches log_every validate_every checkpoint_every", 1)
-        check_range(self, "lr warmup_steps min_lr adam_eps weight_decay clip_norm", 0)
-        check_range(self, "label_smoothing", 0, 1)
-        check_range(self, "seed", 0, 2**64)
-        if not all(0 <= beta < 1 for beta in self.betas):
-            raise UserError(f"betas = {self.betas} is out of range.\nChoose two values from 0 to below 1.")
-
-    def learning_rate(self, step: int) -> float:
-        """The rate of `step`, counted from 1."""
-        if self.schedule == "inverse_sqrt":
-            return optim.inverse_sqrt_schedule(step, self.lr, self.warmup_steps)
-        if self.schedule == "cosine":
-            return optim.cosine_schedule(step - 1, self.lr, self.steps, self.warmup_steps, self.min_lr)
-        return self.lr * min(1.0, step / max(self.warmup_steps, 1))
 
 
 class NotFiniteError(UserError, FloatingPointError):
@@ -137,7 +96,7 @@ class Trainer:
         """What to say of a failed step: `forward` is run again to find the first module that went wrong."""
         random.set_step(step)
         module = first_not_finite(self.model, forward)
-        where = f"first in module {module}" if module else "in the backward pass only"
+        where = f"first in module {module}" if module else "in the backward pass only: forward all is finite"
         last = self.checkpoints.index.get("last")
         kept = (
             f"the last checkpoint stands: {self.checkpoints.folder / last}"
@@ -242,7 +201,10 @@ class Trainer:
 
 
 def first_not_finite(model: nn.Module, forward: Callable[[], Any]) -> str:
-    """The path of the first module, as they compute, whose output or own parameter is not finite; or ""."""
+    """Where a number that is none came up first: a module's path, the output layer, or "" if nowhere.
+
+    A module is looked at when it has computed: its output, and the parameters of its own.
+    """
     found: list[str] = []
 
     def watch(path: str) -> Any:
@@ -256,10 +218,12 @@ def first_not_finite(model: nn.Module, forward: Callable[[], Any]) -> str:
     handles = [module.register_forward_hook(watch(path)) for path, module in model.named_modules() if path]
     try:
         with no_grad():
-            forward()
+            result = forward()
     finally:
         for remove in handles:
             remove()
+    if not found and isinstance(result, Tensor) and not math.isfinite(result.item()):
+        return "the output layer (the model's logits) or the loss"
     return found[0] if found else ""
 
 

@@ -45,13 +45,13 @@ def gelu(x, approximate="none"):
     forward, backward = (
         (_gelu_tanh, _gelu_tanh_backward) if approximate == "tanh" else (_gelu, _gelu_backward)
     )
-    x = np.ascontiguousarray(x)
+    x = np.asarray(x, order="C")
     y = np.empty_like(x)
     _in_blocks(forward, x, out=y)
 
     def gradient(g, needs):
         r = np.empty_like(x)
-        _in_blocks(backward, x, np.ascontiguousarray(g), out=r)
+        _in_blocks(backward, x, np.asarray(g, order="C"), out=r)
         return (r,)
 
     return y, gradient

@@ -1,0 +1,153 @@
+"""Mistakes that a reading found, each with the smallest program that shows it."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import GraphError, OptionError
+from minigrad.ops import differentiable
+from minigrad.ops.record import ops
+from minitransformer import Transformer, TransformerConfig
+from minitransformer.data.batching import BlockBatches
+from minitransformer.training.trainer import first_not_finite
+
+
+def leaf(*values):
+    return mg.tensor(list(values), requires_grad=True)
+
+
+@pytest.mark.parametrize("allow_unused", [False, True])
+def test_grad_through_a_freed_graph_says_that_it_was_freed(allow_unused):
+    x = leaf(1.0, 2.0)
+    y = x * x
+    mg.autograd.grad(y.sum(), x)
+    with pytest.raises(GraphError, match="freed the first time"):
+        mg.autograd.grad(y.sum(), x, allow_unused=allow_unused)
+
+
+def test_flip_gives_memory_of_its_own():
+    x = mg.tensor([1.0, 2.0, 3.0])
+    y = x.flip(0)
+    x[0] = 100.0
+    assert y.tolist() == [3.0, 2.0, 1.0]
+
+
+def test_clamp_without_a_limit_is_refused():
+    with pytest.raises(OptionError, match="neither min nor max"):
+        mg.tensor([1.0]).clamp()
+
+
+def test_gradients_with_graphs_share_no_memory():
+    x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    (x + y).sum().backward(create_graph=True)
+    assert x.grad is not y.grad
+    mg.optim.clip_grad_norm_([x, y], 1.0)
+    np.testing.assert_allclose(x.grad.numpy(), [0.5, 0.5], rtol=1e-5)
+
+
+@pytest.fixture
+def twice():
+    @differentiable
+    def the_same_twice(x, y, /):
+        def gradients(g, needs):
+            r = g * 2
+            return r, r
+
+        return 2 * x + 2 * y, gradients
+
+    yield the_same_twice
+    del ops["the_same_twice"]
+
+
+def test_an_array_that_a_rule_gives_twice_is_not_added_into(twice):
+    x, y = leaf(1.0), leaf(1.0)
+    (twice(x, y) + 5 * x).sum().backward()
+    assert (x.grad.item(), y.grad.item()) == (7.0, 2.0)
+
+
+@pytest.mark.parametrize("how", ["default", "partial"])
+def test_arrays_kept_in_defaults_and_partials_have_versions_too(how):
+    @differentiable
+    def scaled(x, y, /):
+        keep = (lambda g, y=y: g * y) if how == "default" else functools.partial(lambda y, g: g * y, y)
+        return x * y, (keep, None)
+
+    x, y = leaf(1.0), mg.tensor([2.0])
+    z = scaled(x, y)
+    y += 5.0
+    with pytest.raises(GraphError, match="changed since"):
+        z.backward()
+    del ops["scaled"]
+
+
+def test_where_of_two_numbers_is_float32():
+    assert mg.where(mg.tensor([True, False]), 1.0, 0.0).dtype == mg.float32
+
+
+def test_gelu_of_a_0d_tensor_is_0d():
+    x = mg.tensor(1.0, requires_grad=True)
+    for form in ("none", "tanh"):
+        y = mg.nn.functional.gelu(x, form)
+        assert y.shape == ()
+        y.backward()
+        assert x.grad.shape == ()
+
+
+def test_bits_of_integers_and_logic_of_booleans():
+    a = mg.tensor([6, 5])
+    assert (a & 3).tolist() == [2, 1]
+    assert (a | 1).tolist() == [7, 5]
+    assert (~a).tolist() == [-7, -6]
+    b = mg.tensor([True, False])
+    assert (~b).tolist() == [False, True]
+    assert (b | ~b).tolist() == [True, True]
+
+
+def test_a_handle_removes_its_own_hook_only():
+    x, seen = leaf(1.0), []
+    first = x.register_hook(lambda g: seen.append("first"))
+    first.remove()
+    x.register_hook(lambda g: seen.append("second"))
+    first.remove()
+    (x * 2).backward()
+    assert seen == ["second"]
+
+
+def test_large_seeds_draw_different_blocks():
+    draw = lambda seed: BlockBatches(np.arange(1000), 4, 8, seed).batch(0)[0].tolist()
+    assert draw(2**63) != draw(2**63 + 1)
+
+
+def test_a_value_with_a_gradient_is_refused_where_it_would_lose_it():
+    with pytest.raises(OptionError, match="no gradient for its value"):
+        mg.zeros(2).masked_fill(mg.tensor([True, False]), leaf(1.0))
+
+
+@pytest.mark.parametrize("function", [lambda x: x.sum(0, axis=1), lambda x: mg.sum(x, dim=0, axis=1)])
+def test_one_setting_under_two_names_is_refused(function):
+    with pytest.raises((OptionError, TypeError)):
+        function(mg.zeros(2, 3))
+
+
+def test_gradcheck_knows_two_orders():
+    with pytest.raises(OptionError, match="order is 1 or 2"):
+        mg.gradcheck(lambda x: x, mg.ones(1, dtype="float64", requires_grad=True), order=3)
+
+
+def test_infinite_gradients_do_not_pass_closed_gates():
+    x = leaf(-1.0, 1.0)
+    x.relu().backward(mg.tensor([np.inf, np.inf]))
+    assert x.grad.tolist() == [0.0, np.inf]
+
+
+def test_infinite_logits_name_the_output_layer():
+    model = Transformer(TransformerConfig(5, 4, 2, 8, 1, 1, dropout=0.0))
+
+    def loss():
+        states = model.decode(np.array([[2]]), model.encode(np.array([[4]])))
+        return (model.logits(states) * np.inf).sum()
+
+    with np.errstate(invalid="ignore"):
+        assert "output layer" in first_not_finite(model, loss)
