@@ -42,9 +42,9 @@ _state = _State()
 
 def manual_seed(seed: int) -> None:
     """Start every stream anew from `seed` (0 to 2**64 - 1), as `torch.manual_seed`."""
-    if not 0 <= seed < 2**64:
-        raise OptionError(f"a seed is a whole number from 0 to 2**64 - 1, got {seed}.\nPass another one.")
-    _state.seed, _state.step, _state.row, _state.calls = seed, 0, 0, {}
+    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
+        raise OptionError(f"a seed is a whole number from 0 to 2**64 - 1, got {seed!r}.\nPass another one.")
+    _state.seed, _state.step, _state.row, _state.calls = int(seed), 0, 0, {}
 
 
 def set_step(step: int) -> None:

@@ -62,6 +62,20 @@ class LearnedPositions(nn.Module):
         return x + self.weight[:length]
 
 
+def token_ids(ids: Any) -> np.ndarray:
+    """Ids as an array (B, T) of whole numbers, or a UserError that says what they are instead."""
+    try:
+        array = np.asarray(ids)
+    except ValueError:
+        raise UserError("the sequences of a batch have different lengths.\nPad them to one length.") from None
+    if array.ndim != 2 or array.dtype.kind not in "iu":
+        raise UserError(
+            f"token ids are whole numbers (batch, length), got {array.dtype} {array.shape}.\n"
+            f"One sequence is a batch of one: [ids]."
+        )
+    return array
+
+
 class TokenEmbedding(nn.Module):
     """A learned vector for each token, times sqrt(d_model) if `scale`; also the output layer (section 3.4).
 
@@ -75,7 +89,7 @@ class TokenEmbedding(nn.Module):
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
     def forward(self, ids: Any) -> Float[Tensor, "B T D"]:
-        x = F.embedding(ids, self.weight)
+        x = F.embedding(token_ids(ids), self.weight)
         return x if self.factor is None else x * self.factor
 
     def logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:

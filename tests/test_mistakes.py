@@ -237,7 +237,8 @@ def test_ctrl_c_saves_and_says_how_to_go_on(cli, here, monkeypatch):
     monkeypatch.setattr(Translation, "next_batch", interrupted)
     code, _, err = cli("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "new", *TINY)
     assert code == 1
-    assert "stopped after step 1; all is saved. Go on with --resume --run-dir new" in " ".join(err.split())
+    assert "stopped after step 1; all is saved. Go on with: minitransformer train" in " ".join(err.split())
+    assert "--resume --run-dir new" in " ".join(err.split())
     assert (here / "new/checkpoints/step-00000001").is_dir()
 
 

@@ -11,6 +11,7 @@ from minigrad.ops import differentiable
 from minigrad.ops.record import ops
 from minitransformer import Transformer, TransformerConfig
 from minitransformer.data.batching import BlockBatches
+from minitransformer.errors import UserError
 from minitransformer.training.trainer import first_not_finite
 
 
@@ -151,3 +152,60 @@ def test_infinite_logits_name_the_output_layer():
 
     with np.errstate(invalid="ignore"):
         assert "output layer" in first_not_finite(model, loss)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        ([1, 2], [[2]], "batch of one"),
+        ([[1, 2], [1]], [[2], [2]], "different lengths"),
+        ([[1, 2], [1, 2]], [[2]], "2 source sequences and 1 target"),
+        ([[0.5]], [[2]], "whole numbers"),
+    ],
+)
+def test_token_ids_of_a_wrong_kind_are_explained(source, target, message):
+    model = Transformer(TransformerConfig(5, 4, 2, 8, 1, 1))
+    with pytest.raises(UserError, match=message):
+        model(source, target)
+
+
+@pytest.mark.parametrize("options", [{"lr": -1}, {"lr": "0.1"}, {"betas": (1.5, 0.9)}, {"eps": -1e-8}])
+def test_an_optimizer_refuses_rates_that_cannot_be(options):
+    with pytest.raises(OptionError):
+        mg.optim.Adam([leaf(1.0)], **options)
+
+
+def test_a_diagonal_is_a_whole_number():
+    with pytest.raises(mg.DtypeError, match="diagonal is a whole number"):
+        mg.ones(2, 2).tril(2.5)
+
+
+def test_a_seed_is_a_whole_number():
+    with pytest.raises(OptionError, match="'a'"):
+        mg.manual_seed("a")
+
+
+def test_fewer_than_ten_pairs_are_refused(tmp_path, cli):
+    (tmp_path / "few.tsv").write_text("".join(f"a{i}\tb{i}\n" for i in range(9)))
+    code, _, err = cli("train", "phrasebook", "--data", tmp_path / "few.tsv", "--run-dir", tmp_path / "run")
+    assert code == 2
+    assert "at least 10" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_fewer_steps_than_are_done_are_refused(here, cli):
+    command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--resume", "--steps", 2)
+    before = (here / "mine" / "config.toml").read_bytes()
+    code, _, err = cli(*command)
+    assert code == 2
+    assert "4 steps behind it, more than --steps 2" in err
+    assert (here / "mine" / "config.toml").read_bytes() == before
+
+
+def test_a_damaged_state_is_named(here, cli):
+    (state,) = (here / "mine" / "checkpoints").glob("*4/state.json")
+    state.write_text("{}")
+    command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--resume", "--steps", 6)
+    code, _, err = cli(*command)
+    assert code == 2
+    assert "state.json is damaged" in err

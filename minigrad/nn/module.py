@@ -155,8 +155,8 @@ class Module:
         missing, unknown = sorted(own.keys() - state_dict.keys()), sorted(state_dict.keys() - own.keys())
         if strict and (missing or unknown):
             raise StateError(
-                f"the state does not fit {type(self).__name__}: missing {missing or 'none'}, "
-                f"unknown {unknown or 'none'}.\nLoad the state of the same model, or pass strict=False."
+                f"the state does not fit {type(self).__name__}: missing {_some(missing)}, "
+                f"unknown {_some(unknown)}.\nLoad the state of the same model, or pass strict=False."
             )
         values = {name: np.asarray(state_dict[name]) for name in own if name in state_dict}
         for name, value in values.items():
@@ -283,3 +283,9 @@ class Sequential(_Numbered):
         for module in self.children():
             x = module(x)
         return x
+
+
+def _some(names: list[str]) -> str:
+    """The first few names, and how many more there are."""
+    shown = ", ".join(names[:3]) or "none"
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..errors import OptionError, ShapeError
+from ..errors import DtypeError, OptionError, ShapeError
 from ..tensor import as_tensor
 from .axes import axes_of, axis_of
 from .namespace import namespace
@@ -209,18 +209,20 @@ def flip(x, /, dim):
 @differentiable
 def tril(x, /, diagonal=0):
     """The lower triangle of each matrix, zero above the diagonal."""
-    xp = _of_matrices(x)
+    xp = _of_matrices(x, diagonal)
     return xp.tril(x, diagonal), (lambda g: xp.tril(g, diagonal),)
 
 
 @differentiable
 def triu(x, /, diagonal=0):
     """The upper triangle of each matrix, zero below the diagonal."""
-    xp = _of_matrices(x)
+    xp = _of_matrices(x, diagonal)
     return xp.triu(x, diagonal), (lambda g: xp.triu(g, diagonal),)
 
 
-def _of_matrices(x):
+def _of_matrices(x, diagonal):
+    if not isinstance(diagonal, int | np.integer):
+        raise DtypeError(f"a diagonal is a whole number, got {diagonal!r}.\nThe main one is 0.")
     if x.ndim < 2:
         raise ShapeError(f"a triangle of a tensor with {x.ndim} axes.\nGive a matrix, or a batch of them.")
     return namespace(x)

@@ -39,6 +39,7 @@ class Optimizer:
         ids = [id(p) for p in (*self._parameters(), *params)]
         if len(set(ids)) != len(ids):
             raise OptionError("a parameter is given twice.\nName each once.")
+        _check_ranges({**self.defaults, **group})
         unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"}
         if unknown:
             raise OptionError(
@@ -99,6 +100,16 @@ class Optimizer:
         if "steps" not in state_dict:
             raise StateError("this is no optimizer state: it has no `steps`.\nLoad what state_dict() gave.")
         self.state, self.steps = loaded, int(np.asarray(state_dict["steps"]))
+
+
+def _check_ranges(options: Mapping[str, Any]) -> None:
+    """Refuse rates that no optimizer can work with."""
+    for name in ("lr", "momentum", "weight_decay", "eps"):
+        value = options.get(name, 0)
+        if not isinstance(value, int | float | np.number) or not value >= 0:
+            raise OptionError(f"{name} is a number from 0 on, got {value!r}.\nPass one.")
+    if not all(0 <= beta < 1 for beta in options.get("betas", ())):
+        raise OptionError(f"betas are from 0 to below 1, got {options['betas']}.\nPass two such numbers.")
 
 
 class SGD(Optimizer):

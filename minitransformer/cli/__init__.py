@@ -5,6 +5,7 @@ Exit code 0: done; 2: a mistake that the message explains; 1: anything else.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -32,6 +33,9 @@ def main(argv: list[str] | None = None) -> int:
     if not args or args[0] in ("-h", "--help", "help"):
         print(usage())
         return 0 if args else 2
+    for stream in (sys.stdout, sys.stderr):  # a terminal that cannot show a letter shows a question mark
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         if args[0] not in VERBS:
             raise UserError(f"there is no verb {args[0]!r}.{nearest(args[0], VERBS)}\n{usage()}")
@@ -46,12 +50,9 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        if error.filename is None:
-            raise
-        return _explain(
-            f"{error.filename}: {error.strerror}.\nCheck the path, the space left, and who may write there.",
-            debug,
-        )
+        place = error.filename or "standard output"
+        mend = "Check the path, the space left, and who may write there."
+        return _explain(f"{place}: {error.strerror}.\n{mend}", debug)
     except SystemExit as done:  # tyro's: 0 after --help, 2 for options that it refuses
         return int(done.code or 0)
     return 0

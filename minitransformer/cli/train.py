@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import dataclass, make_dataclass, replace
 from pathlib import Path
@@ -95,6 +96,11 @@ def train(recipe: Recipe, options: Options, folder: Path) -> None:
         runs.clear(folder)
     if options.resume:
         went_on = trainer.resume()
+        if trainer.step > recipe.training.steps:
+            raise UserError(
+                f"{folder} has {trainer.step} steps behind it, more than --steps {recipe.training.steps}.\n"
+                f"Ask for more, or begin anew with --overwrite."
+            )
         console.print(
             f"going on from step {trainer.step}" if went_on else "no checkpoint yet: starting at step 0"
         )
@@ -108,12 +114,20 @@ def train(recipe: Recipe, options: Options, folder: Path) -> None:
     curves = draw_curves(folder)
     if not finished:
         console.print(
-            f"stopped after step {trainer.step}; all is saved. Go on with --resume --run-dir {folder}",
+            f"stopped after step {trainer.step}; all is saved. Go on with: {_again(recipe, options, folder)}",
             soft_wrap=True,
         )
         raise SystemExit(1)
     conclude(folder, splits, trainer.seconds, console)
     console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}", soft_wrap=True)
+
+
+def _again(recipe: Recipe, options: Options, folder: Path) -> str:
+    """The command that goes on with a run."""
+    words = ["minitransformer", "train", recipe.name, "--resume", "--run-dir", folder]
+    for flag, value in (("--data", options.data), ("--data-dir", options.data_dir)):
+        words += [flag, value] if value is not None else []
+    return shlex.join(map(str, words))
 
 
 def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Console) -> None:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from minigrad import Tensor, nn
 
 from ..config import TransformerConfig
-from ..embeddings import LearnedPositions, SinusoidalPositions, TokenEmbedding
+from ..embeddings import LearnedPositions, SinusoidalPositions, TokenEmbedding, token_ids
 from ..errors import UserError
 from ..layers import Decoder, Encoder, LayerConfig
 from ..masks import padding_mask
@@ -53,7 +53,7 @@ class Transformer(nn.Module):
     def encode(self, source: Any, source_mask: Tensor | None = None) -> Float[Tensor, "B S D"]:
         """The source ids (B, S) as vectors in context; without a `source_mask`, of all but padding."""
         if source_mask is None:
-            source_mask = padding_mask(source, self.config.pad_token_id)
+            source_mask = padding_mask(token_ids(source), self.config.pad_token_id)
         x = self.dropout(self.encoder_positions(self.embedding(source)))
         return self.encoder(x, source_mask)
 
@@ -70,6 +70,10 @@ class Transformer(nn.Module):
         `encode` used, padding_mask(source, pad); without it padding in the memory is attended to as well.
         """
         x = self.dropout(self.decoder_positions(self.embedding(target)))
+        if len(x) != len(memory):
+            raise UserError(
+                f"{len(memory)} source sequences and {len(x)} target sequences.\nGive each source its target."
+            )
         return self.decoder(x, memory, source_mask, target_mask)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
@@ -80,6 +84,6 @@ class Transformer(nn.Module):
         self, source: Any, target: Any, source_mask: Tensor | None = None, target_mask: Tensor | None = None
     ) -> Float[Tensor, "B T V"]:
         if source_mask is None:
-            source_mask = padding_mask(source, self.config.pad_token_id)
+            source_mask = padding_mask(token_ids(source), self.config.pad_token_id)
         memory = self.encode(source, source_mask)
         return self.logits(self.decode(target, memory, source_mask, target_mask))

@@ -70,7 +70,7 @@ class Checkpoints:
         name = index.get(which, which)
         if name in stand:
             return self.folder / name
-        known = ", ".join([*sorted(index), *stand])
+        known = ", ".join([*sorted(key for key in index if index[key] in stand), *stand])
         mend = f"Choose one of {known}." if known else "Train first, or continue the run with --resume."
         raise CheckpointError(f"{self.folder} has no checkpoint {which!r}.\n{mend}")
 
@@ -92,7 +92,13 @@ class Checkpoints:
         except MinigradError as error:
             mend = f'Name another as "last" in {self.folder / "index.json"}'
             raise self._unusable(path, error, mend) from None
-        return read_json(path / "state.json")
+        state = read_json(path / "state.json")
+        if not {"step", "seconds", "best_loss", "task"} <= set(state):
+            raise CheckpointError(
+                f"{path / 'state.json'} is damaged.\nTrain anew with --overwrite, or name another checkpoint "
+                f'"last" in {self.folder / "index.json"}.'
+            )
+        return state
 
     def _unusable(self, path: Path, error: MinigradError, mend: str) -> CheckpointError:
         others = ", ".join(other.name for other in sorted(self.folder.glob("step-*")) if other != path)

@@ -79,11 +79,14 @@ def _by_place(pairs: Sequence[Any], held: np.ndarray, name: str) -> dict[str, li
 def _split_pairs(pairs: list[tuple[str, str]]) -> dict[str, Any]:
     """A tenth of a user's pairs (HELD_OUT at most) to validate, as many to test; the rest to train on."""
     unique = list(dict.fromkeys(pairs))
+    if len(unique) < 10:
+        raise DataError(
+            f"{len(unique)} different pairs are too few to train and to test with.\nGive at least 10."
+        )
     number = min(HELD_OUT, len(unique) // 10)
     rest = _by_place(unique, _hold_out(len(unique), 2 * number), "held")
     held = rest["held"]
-    train = rest["train"] or unique
-    return {"train": train, "validation": held[::2] or train, "test": held[1::2] or train}
+    return {"train": rest["train"], "validation": held[::2], "test": held[1::2]}
 
 
 def _split_text(text: str) -> dict[str, Any]:

@@ -105,7 +105,7 @@ class Trainer:
         )
         return NotFiniteError(
             f"step {step}: {what}, {where}; {kept}.\n"
-            f"Lower the learning rate (--lr) or lengthen the warm-up (--warmup-steps)."
+            f"Lower the learning rate (--lr) or lengthen the warm-up (--warmup-steps); --overwrite the run."
         )
 
     # ------------------------------------------------------------ the run
