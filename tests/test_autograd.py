@@ -14,7 +14,7 @@ def leaf(*data, shape=None):
     return mg.tensor(np.array(data, dtype=np.float64).reshape(shape or len(data)), requires_grad=True)
 
 
-def equal(x, expected, rtol=1e-12):
+def assert_equal(x, expected, rtol=1e-12):
     np.testing.assert_allclose(np.asarray(x), expected, rtol=rtol)
 
 
@@ -25,32 +25,32 @@ def test_a_second_backward_adds_to_the_gradient():
     x = leaf(1, 2)
     (x * 3).sum().backward()
     (x * x).sum().backward()
-    equal(x.grad, [5, 7])
+    assert_equal(x.grad, [5, 7])
 
 
 def test_a_fan_out_adds_the_gradients_of_all_uses():
     x = leaf(1, 2)
     y = x * 2
     (y * y + y.exp() + y).sum().backward()
-    equal(x.grad, 2 * (2 * y.data + np.exp(y.data) + 1))
+    assert_equal(x.grad, 2 * (2 * y.data + np.exp(y.data) + 1))
 
 
 def test_gradients_that_begin_as_one_array_do_not_become_one():
     x, y = leaf(1, 2), leaf(3, 4)
     s = x + y
     (s.sum() + (x * 10).sum()).backward()
-    equal(x.grad, [11, 11])
-    equal(y.grad, [1, 1])
+    assert_equal(x.grad, [11, 11])
+    assert_equal(y.grad, [1, 1])
     x.grad.zero_()
-    equal(y.grad, [1, 1])
+    assert_equal(y.grad, [1, 1])
 
 
 def test_the_gradient_given_to_backward_stays_the_callers():
     x, g = leaf(1, 2), np.array([1.0, 1.0])
     (x + 0).backward(g)
     (x + 0).backward(g)
-    equal(x.grad, [2, 2])
-    equal(g, [1, 1])
+    assert_equal(x.grad, [2, 2])
+    assert_equal(g, [1, 1])
 
 
 def test_what_grad_returns_is_the_callers():
@@ -58,7 +58,7 @@ def test_what_grad_returns_is_the_callers():
     y = x + 1
     dy, dx = autograd.grad(y.sum(), [y, x])
     dx.zero_()
-    equal(dy, [1, 1])
+    assert_equal(dy, [1, 1])
 
 
 def test_an_accumulating_gradient_is_not_changed_under_a_graph_that_uses_it():
@@ -73,9 +73,9 @@ def test_an_accumulating_gradient_is_not_changed_under_a_graph_that_uses_it():
 def test_a_broadcast_operands_gradient_is_summed():
     x, y, z = leaf(1, 2), leaf(3, shape=(1, 1)), leaf(4, shape=())
     (x * y * z).backward(np.ones((1, 2)))
-    equal(x.grad, [12, 12])
-    equal(y.grad, [[12]])
-    equal(z.grad, 9)
+    assert_equal(x.grad, [12, 12])
+    assert_equal(y.grad, [[12]])
+    assert_equal(z.grad, 9)
 
 
 # ---------------------------------------------------------------- freeing
@@ -96,7 +96,7 @@ def test_a_retained_graph_can_be_walked_again():
     y = x.exp().sum()
     y.backward(retain_graph=True)
     y.backward()
-    equal(x.grad, 2 * np.exp([1, 2]))
+    assert_equal(x.grad, 2 * np.exp([1, 2]))
 
 
 def test_backward_lets_each_array_go_as_it_passes():
@@ -137,7 +137,7 @@ def test_a_node_keeps_only_what_its_gradient_needs():
     del y
     assert array() is None
     z.sum().backward()
-    equal(x.grad, [2, 2])
+    assert_equal(x.grad, [2, 2])
 
 
 # ---------------------------------------------------------------- grad()
@@ -146,7 +146,7 @@ def test_a_node_keeps_only_what_its_gradient_needs():
 def test_grad_leaves_every_grad_alone():
     x = leaf(1, 2)
     (g,) = autograd.grad((x * x).sum(), x)
-    equal(g, [2, 4])
+    assert_equal(g, [2, 4])
     assert x.grad is None
 
 
@@ -155,9 +155,9 @@ def test_grad_with_respect_to_intermediates():
     y = x * 2
     z = y * y
     dz, dy, dx = autograd.grad(z.sum(), [z, y, x])
-    equal(dz, [1, 1])
-    equal(dy, 2 * y.data)
-    equal(dx, 4 * y.data)
+    assert_equal(dz, [1, 1])
+    assert_equal(dy, 2 * y.data)
+    assert_equal(dx, 4 * y.data)
 
 
 def test_grad_does_not_walk_beyond_what_is_asked():
@@ -165,7 +165,7 @@ def test_grad_does_not_walk_beyond_what_is_asked():
     y = x.exp()
     autograd.grad((y * y).sum(), y)
     y.sum().backward()  # exp was neither run nor freed
-    equal(x.grad, y.data)
+    assert_equal(x.grad, y.data)
 
 
 def test_grad_computes_nothing_for_what_is_not_asked():
@@ -181,7 +181,7 @@ def test_an_input_asked_for_twice_is_given_twice():
     x = leaf(1, 2)
     first, second = autograd.grad((x * x).sum(), [x, x])
     first.zero_()
-    equal(second, [2, 4])
+    assert_equal(second, [2, 4])
 
 
 def test_an_unused_input_is_refused_or_none():
@@ -201,14 +201,14 @@ def test_several_outputs_with_weights_of_their_own():
     x = leaf(1, 2)
     y, z = x * 2, x * x
     (g,) = autograd.grad([y, z], x, [np.array([1.0, 0.0]), mg.tensor([0.0, 1.0])])
-    equal(g, [2, 4])
+    assert_equal(g, [2, 4])
     with pytest.raises(OptionError, match="grad_outputs"):
         autograd.grad([x * 2, x * x], x, [None])
 
 
 def test_a_single_outputs_weights_may_be_an_array():
     x = leaf(1, 2)
-    equal(autograd.grad(x * x, x, np.array([1.0, 10.0]))[0], [2, 40])
+    assert_equal(autograd.grad(x * x, x, np.array([1.0, 10.0]))[0], [2, 40])
 
 
 def test_a_gradient_of_the_wrong_shape_is_refused():
@@ -251,7 +251,7 @@ def test_detach_shares_memory_outside_the_graph():
     assert not d.requires_grad
     assert np.shares_memory(d.data, y.data)
     (y * d).sum().backward()
-    equal(x.grad, 2 * d.data)
+    assert_equal(x.grad, 2 * d.data)
 
 
 def test_constants_are_not_recorded():
@@ -266,12 +266,12 @@ def test_a_leafs_hook_sees_the_whole_gradient_and_may_replace_it():
     handle = x.register_hook(lambda g: seen.append(g.numpy().copy()) or g * 10)
     (x * 2 + x * 3).sum().backward()
     assert len(seen) == 1
-    equal(seen[0], [5, 5])
-    equal(x.grad, [50, 50])
+    assert_equal(seen[0], [5, 5])
+    assert_equal(x.grad, [50, 50])
     handle.remove()
     x.grad = None
     x.sum().backward()
-    equal(x.grad, [1, 1])
+    assert_equal(x.grad, [1, 1])
 
 
 def test_an_intermediates_hook_changes_what_flows_on():
@@ -279,7 +279,7 @@ def test_an_intermediates_hook_changes_what_flows_on():
     y = x * 3
     y.register_hook(lambda g: g * 2)
     (y * y).sum().backward()
-    equal(x.grad, 3 * 2 * 2 * y.data)
+    assert_equal(x.grad, 3 * 2 * 2 * y.data)
 
 
 def test_what_a_hook_returns_stays_the_hooks():
@@ -291,7 +291,7 @@ def test_what_a_hook_returns_stays_the_hooks():
     y.sum().backward()
     dy.zero_()
     x.grad.zero_()
-    equal(kept, [7, 7])
+    assert_equal(kept, [7, 7])
 
 
 def test_a_hook_on_one_of_several_results():
@@ -299,8 +299,8 @@ def test_a_hook_on_one_of_several_results():
     a, b = x.split([1, 2])
     b.register_hook(lambda g: g * 0)
     gb, gx = autograd.grad(a.sum() + (b * b).sum(), [b, x])
-    equal(gb, [0, 0])
-    equal(gx, [1, 0, 0])
+    assert_equal(gb, [0, 0])
+    assert_equal(gx, [1, 0, 0])
 
 
 def test_a_hook_cannot_change_the_shape():
@@ -314,7 +314,7 @@ def test_a_hook_runs_on_differentiable_gradients_too():
     x = leaf(2)
     x.register_hook(lambda g: g * 3)
     (g,) = autograd.grad((x**3).sum(), x, create_graph=True)
-    equal(g, [36])
+    assert_equal(g, [36])
     assert g.requires_grad
 
 
@@ -323,7 +323,7 @@ def test_retain_grad_keeps_an_intermediates_gradient():
     y = x * 2
     y.retain_grad()
     (y * y).sum().backward()
-    equal(y.grad, 2 * y.data)
+    assert_equal(y.grad, 2 * y.data)
 
 
 # ---------------------------------------------------------------- ops with several results
@@ -334,7 +334,7 @@ def test_the_unused_results_of_an_op_count_as_zero(used):
     x = leaf(1, 2, 3)
     parts = x.split([1, 2])
     sum((parts[i] * parts[i]).sum() for i in used).backward()
-    equal(x.grad, np.concatenate([2 * x.data[:1] * (0 in used), 2 * x.data[1:] * (1 in used)]))
+    assert_equal(x.grad, np.concatenate([2 * x.data[:1] * (0 in used), 2 * x.data[1:] * (1 in used)]))
 
 
 def test_an_unused_result_does_not_widen_the_gradient():
@@ -347,9 +347,9 @@ def test_results_of_one_op_can_be_differentiated_twice():
     x = leaf(1, 2, 3)
     a, b = x.split([1, 2])
     (g,) = autograd.grad((a * b).sum(), x, create_graph=True)
-    equal(g, [5, 1, 1])
+    assert_equal(g, [5, 1, 1])
     g[0].backward()
-    equal(x.grad, [0, 1, 1])
+    assert_equal(x.grad, [0, 1, 1])
 
 
 def test_max_along_an_axis_gives_the_gradient_to_its_place():
@@ -357,7 +357,7 @@ def test_max_along_an_axis_gives_the_gradient_to_its_place():
     values, indices = x.max(dim=1)
     assert not indices.requires_grad
     values.sum().backward()
-    equal(x.grad, [[0, 1, 0], [1, 0, 0]])
+    assert_equal(x.grad, [[0, 1, 0], [1, 0, 0]])
 
 
 # ---------------------------------------------------------------- higher order
@@ -385,7 +385,7 @@ def derivatives(function, x, order):
 )
 def test_derivatives_to_third_order(function, closed_forms, order):
     x = leaf(0.5, 1.0, 3.0)
-    equal(derivatives(function, x, order), closed_forms[order - 1](x.data))
+    assert_equal(derivatives(function, x, order), closed_forms[order - 1](x.data))
 
 
 def test_the_gradient_of_a_gradient_norm():
@@ -393,14 +393,14 @@ def test_the_gradient_of_a_gradient_norm():
     (g,) = autograd.grad(((w * x).sum()) ** 2, x, create_graph=True)  # 2 (w.x) w
     (g * g).sum().backward()
     s = float(w.data @ x.data)
-    equal(x.grad, 8 * s * (w.data @ w.data) * w.data)
+    assert_equal(x.grad, 8 * s * (w.data @ w.data) * w.data)
 
 
 def test_backward_with_create_graph_leaves_gradients_that_can_be_differentiated():
     x = leaf(2)
     (x**3).sum().backward(create_graph=True)
     (g,) = autograd.grad(x.grad.sum(), x)
-    equal(g, [12])
+    assert_equal(g, [12])
 
 
 def test_a_second_derivative_with_respect_to_a_live_intermediate():
@@ -408,7 +408,7 @@ def test_a_second_derivative_with_respect_to_a_live_intermediate():
     y = x * 3
     (g,) = autograd.grad((y**3).sum(), y, create_graph=True)
     (h,) = autograd.grad(g.sum(), y)
-    equal(h, 6 * y.data)
+    assert_equal(h, 6 * y.data)
 
 
 def test_intermediates_that_were_let_go_are_rebuilt():
@@ -416,9 +416,9 @@ def test_intermediates_that_were_let_go_are_rebuilt():
     z = (((x * 2).sin() + 1).exp()).sum()  # no name keeps any of them
     (g,) = autograd.grad(z, x, create_graph=True)
     inside = np.exp(np.sin(2 * x.data) + 1)
-    equal(g, 2 * np.cos(2 * x.data) * inside)
+    assert_equal(g, 2 * np.cos(2 * x.data) * inside)
     (h,) = autograd.grad(g.sum(), x)
-    equal(h, 4 * inside * (np.cos(2 * x.data) ** 2 - np.sin(2 * x.data)))
+    assert_equal(h, 4 * inside * (np.cos(2 * x.data) ** 2 - np.sin(2 * x.data)))
 
 
 def test_a_rebuilt_piece_of_several():
@@ -426,11 +426,11 @@ def test_a_rebuilt_piece_of_several():
     y = (x.split(1)[1] ** 3).sum()
     (g,) = autograd.grad(y, x, create_graph=True)
     (h,) = autograd.grad(g.sum(), x)
-    equal(h, [0, 12])
+    assert_equal(h, [0, 12])
 
 
 def test_mixed_derivatives():
     x, y = leaf(2.0), leaf(3.0)
     (gx,) = autograd.grad((x**2 * y**3).sum(), x, create_graph=True)
     (gxy,) = autograd.grad(gx.sum(), y)
-    equal(gxy, 2 * 2 * 3 * 3**2)
+    assert_equal(gxy, 2 * 2 * 3 * 3**2)

@@ -162,7 +162,7 @@ def first_gradients(name, arrays, settings, dtype="float64", create_graph=False)
     return [out.data for out in outs], [None if g is None else g.data for g in gradients]
 
 
-def same(ours, theirs, rtol, atol):
+def assert_same(ours, theirs, rtol, atol):
     for a, b in zip(ours, theirs, strict=True):
         if a is not None or b is not None:
             assert a.dtype == b.dtype
@@ -235,7 +235,7 @@ def test_a_gradient_function_gives_fresh_memory_or_its_argument(name, arrays, se
 
     for a, b in zip((*gs, *kept), before, strict=True):
         np.testing.assert_array_equal(a, b, err_msg="changed in place")
-    same(found, again, rtol=0, atol=0)
+    assert_same(found, again, rtol=0, atol=0)
     own = [r for r in found if r is not None and not any(np.shares_memory(r, g) for g in gs)]
     theirs = [a for a in (*arrays, *kept) if a is not None and not any(a is g for g in gs)]
     for i, r in enumerate(own):
@@ -270,14 +270,14 @@ def test_a_kernel_computes_its_definition(name, arrays, settings, dtype, rtol, a
     with mg.fused(False):
         slow = first_gradients(name, arrays, settings, dtype)
     for ours, theirs in zip(fast, slow, strict=True):
-        same(ours, theirs, rtol, atol)
+        assert_same(ours, theirs, rtol, atol)
 
 
 @pytest.mark.parametrize(("name", "arrays", "settings"), CASES)
 def test_the_gradient_is_the_same_when_it_will_be_differentiated_again(name, arrays, settings):
     raw = first_gradients(name, arrays, settings)[1]
     replayed = first_gradients(name, arrays, settings, create_graph=True)[1]
-    same(raw, replayed, rtol=1e-12, atol=1e-14)
+    assert_same(raw, replayed, rtol=1e-12, atol=1e-14)
 
 
 def test_every_op_can_be_reached_by_a_public_name():

@@ -19,7 +19,7 @@ def leaf(array, dtype="float64"):
     return mg.tensor(np.array(array, dtype=dtype), requires_grad=True)
 
 
-def equal(x, expected, rtol=1e-12, atol=0.0):
+def assert_equal(x, expected, rtol=1e-12, atol=0.0):
     np.testing.assert_allclose(np.asarray(x), expected, rtol=rtol, atol=atol)
 
 
@@ -36,24 +36,24 @@ def gradient_of(function, x):
 def test_01_adding_into_an_aliased_gradient():
     x, y = leaf([1, 2]), leaf([3, 4])
     ((x + y).mean() + x.mean()).backward()
-    equal(x.grad, [1, 1])
-    equal(y.grad, [0.5, 0.5])
+    assert_equal(x.grad, [1, 1])
+    assert_equal(y.grad, [0.5, 0.5])
     z = leaf([1, 2, 3, 4])
     (x.reshape(2, 1) + z.reshape(2, 2)).mean().backward()
-    equal(z.grad, [0.25] * 4)
+    assert_equal(z.grad, [0.25] * 4)
 
 
 def test_01_a_sum_with_itself():
     x = leaf([1, 2])
     (x + x).sum().backward()
-    equal(x.grad, [2, 2])
+    assert_equal(x.grad, [2, 2])
 
 
 def test_01_views_of_one_gradient():
     x = leaf([[1, 2], [3, 4]])
     y = x.T + x + x.reshape(2, 2)
     y.backward(np.array([[1.0, 10.0], [100.0, 1000.0]]))
-    equal(x.grad, [[3, 120], [210, 3000]])
+    assert_equal(x.grad, [[3, 120], [210, 3000]])
 
 
 # ---------------------------------------------------------------- 2: dtypes
@@ -76,26 +76,26 @@ def test_02_a_number_does_not_change_a_float_tensors_dtype(number):
 
 @pytest.mark.parametrize("name", ["max", "min", "amax", "amin"])
 def test_03_ties_over_all_elements_share(name):
-    equal(gradient_of(lambda x: getattr(x, name)(), [2, 2, 2, 2]), [0.25] * 4)
+    assert_equal(gradient_of(lambda x: getattr(x, name)(), [2, 2, 2, 2]), [0.25] * 4)
 
 
 @pytest.mark.parametrize(("name", "row"), [("max", [1, 3, 3]), ("min", [3, 1, 1])])
 def test_03_ties_along_an_axis_go_to_the_first(name, row):
-    equal(gradient_of(lambda x: getattr(x, name)(dim=1).values, [row]), [[0, 1, 0]])
-    equal(gradient_of(lambda x: getattr(x, "a" + name)(dim=1), [row]), [[0, 0.5, 0.5]])
+    assert_equal(gradient_of(lambda x: getattr(x, name)(dim=1).values, [row]), [[0, 1, 0]])
+    assert_equal(gradient_of(lambda x: getattr(x, "a" + name)(dim=1), [row]), [[0, 0.5, 0.5]])
 
 
 @pytest.mark.parametrize("name", ["maximum", "minimum"])
 def test_03_a_tied_pair_shares(name):
     x = leaf([1, 2])
     getattr(x, name)(leaf([1, 2])).sum().backward()
-    equal(x.grad, [0.5, 0.5])
+    assert_equal(x.grad, [0.5, 0.5])
 
 
 def test_03_clamp_passes_gradients_at_its_limits_and_relu_none_at_zero():
-    equal(gradient_of(lambda x: x.clamp(-1, 1), [-2, -1, 0, 1, 2]), [0, 1, 1, 1, 0])
-    equal(gradient_of(lambda x: x.relu(), [-1, 0, 1]), [0, 0, 1])
-    equal(gradient_of(lambda x: x.abs(), [-1, 0, 1]), [-1, 0, 1])
+    assert_equal(gradient_of(lambda x: x.clamp(-1, 1), [-2, -1, 0, 1, 2]), [0, 1, 1, 1, 0])
+    assert_equal(gradient_of(lambda x: x.relu(), [-1, 0, 1]), [0, 0, 1])
+    assert_equal(gradient_of(lambda x: x.abs(), [-1, 0, 1]), [-1, 0, 1])
 
 
 # ---------------------------------------------------------------- 4: matrix products
@@ -111,7 +111,7 @@ def test_04_products_of_all_ranks_and_batches(left, right):
     rng = np.random.default_rng(0)
     x, y = leaf(rng.normal(size=left)), leaf(rng.normal(size=right))
     out = x @ y
-    equal(out, x.data @ y.data)
+    assert_equal(out, x.data @ y.data)
     mg.gradcheck(lambda x, y: x @ y, [x, y])
 
 
@@ -138,7 +138,7 @@ def test_05_a_chain_of_20000_ops_is_walked_once_without_recursion(monkeypatch):
 
     monkeypatch.setattr(autograd._Pending, "add", counted)
     y.backward()
-    equal(x.grad, [1])
+    assert_equal(x.grad, [1])
     assert len(calls) <= n + 1
 
 
@@ -159,7 +159,7 @@ def test_05_a_second_derivative_of_a_chain():
         y = y * 1.001
     (g,) = autograd.grad((y * y).sum(), x, create_graph=True)
     (h,) = autograd.grad(g.sum(), x)
-    equal(h, [2 * 1.001**2000], rtol=1e-9)
+    assert_equal(h, [2 * 1.001**2000], rtol=1e-9)
 
 
 def test_05_paths_that_double_at_each_step_are_walked_once():
@@ -168,7 +168,7 @@ def test_05_paths_that_double_at_each_step_are_walked_once():
     for _ in range(60):
         y = y + y  # 2**60 paths
     y.backward()
-    equal(x.grad, [2.0**60])
+    assert_equal(x.grad, [2.0**60])
 
 
 # ---------------------------------------------------------------- 6: the same operand twice
@@ -180,7 +180,7 @@ def test_06_the_same_operand_twice_is_two_edges():
         (lambda x: x / x, [0, 0]),
         (lambda x: mg.cat([x, x]), [2, 2]), (lambda x: mg.maximum(x, x), [1, 1]), (lambda x: x @ x, [2, 4]),
     ):  # fmt: skip
-        equal(gradient_of(function, [1, 2]), expected, atol=1e-15)
+        assert_equal(gradient_of(function, [1, 2]), expected, atol=1e-15)
 
 
 # ---------------------------------------------------------------- 7: freeing
@@ -274,7 +274,7 @@ def test_08_a_gradient_penalty_through_a_block():
     with mg.fused(False):
         slow = autograd.grad(penalty(x, w), [x, w])
     for a, b in zip(fast, slow, strict=True):
-        equal(a, b.data, rtol=1e-9, atol=1e-12)
+        assert_equal(a, b.data, rtol=1e-9, atol=1e-12)
     mg.gradcheck(penalty, [x, w])
 
 
@@ -283,24 +283,24 @@ def test_08_a_gradient_penalty_through_a_block():
 
 def test_09_values_and_gradients_at_zero_are_pytorchs():
     with np.errstate(divide="ignore", invalid="ignore"):
-        equal(mg.zeros(1).log(), [-INF])
-        equal(gradient_of(lambda x: x.log(), [0]), [INF])
-        equal(gradient_of(lambda x: x.sqrt(), [0]), [INF])
-        equal(gradient_of(lambda x: x**0.5, [0]), [INF])
-    equal(gradient_of(lambda x: x.norm(), [0, 0]), [0, 0])
-    equal(gradient_of(lambda x: x.std(), [3, 3]), [0, 0])
-    equal(gradient_of(lambda x: x**0, [0, 2]), [0, 0])
-    equal(gradient_of(lambda x: x**1, [0, 2]), [1, 1])
-    equal(gradient_of(lambda x: x**2, [0, 2]), [0, 4])
-    equal(mg.zeros(1) ** 0, [1])
-    equal(mg.zeros(1) ** mg.zeros(1), [1])
+        assert_equal(mg.zeros(1).log(), [-INF])
+        assert_equal(gradient_of(lambda x: x.log(), [0]), [INF])
+        assert_equal(gradient_of(lambda x: x.sqrt(), [0]), [INF])
+        assert_equal(gradient_of(lambda x: x**0.5, [0]), [INF])
+    assert_equal(gradient_of(lambda x: x.norm(), [0, 0]), [0, 0])
+    assert_equal(gradient_of(lambda x: x.std(), [3, 3]), [0, 0])
+    assert_equal(gradient_of(lambda x: x**0, [0, 2]), [0, 0])
+    assert_equal(gradient_of(lambda x: x**1, [0, 2]), [1, 1])
+    assert_equal(gradient_of(lambda x: x**2, [0, 2]), [0, 4])
+    assert_equal(mg.zeros(1) ** 0, [1])
+    assert_equal(mg.zeros(1) ** mg.zeros(1), [1])
 
 
 def test_09_powers_of_tensors_at_zero():
     x, y = leaf([0, 0, 2]), leaf([0, 2, 3])
     (x**y).sum().backward()
-    equal(x.grad, [0, 0, 12])
-    equal(y.grad, [0, 0, 8 * math.log(2)])
+    assert_equal(x.grad, [0, 0, 12])
+    assert_equal(y.grad, [0, 0, 8 * math.log(2)])
 
 
 def test_09_an_infinite_gradient_does_not_pass_a_closed_gate():
@@ -314,15 +314,15 @@ def test_09_an_infinite_gradient_does_not_pass_a_closed_gate():
         lambda x: mg.maximum(x * np.where(closed, -1.0, 1.0), 0.0),
     ]
     for gate in gates:
-        equal(gradient_of(lambda x, gate=gate: gate(x).sqrt(), [4, 4]), [0, 0.25])
+        assert_equal(gradient_of(lambda x, gate=gate: gate(x).sqrt(), [4, 4]), [0, 0.25])
 
 
 def test_09_sigmoid_and_friends_keep_their_small_tails():
     x = mg.tensor([-80.0, -30.0])
-    equal(x.sigmoid(), np.exp([-80.0, -30.0]), rtol=1e-6)
-    equal(mg.tensor([-1000.0, 1000.0]).sigmoid(), [0, 1])
-    equal(F.log_softmax(mg.tensor([[0.0, 1000.0]])), [[-1000, 0]])
-    equal(mg.tensor([1000.0, 1000.0]).logsumexp(0), 1000 + math.log(2), rtol=1e-6)
+    assert_equal(x.sigmoid(), np.exp([-80.0, -30.0]), rtol=1e-6)
+    assert_equal(mg.tensor([-1000.0, 1000.0]).sigmoid(), [0, 1])
+    assert_equal(F.log_softmax(mg.tensor([[0.0, 1000.0]])), [[-1000, 0]])
+    assert_equal(mg.tensor([1000.0, 1000.0]).logsumexp(0), 1000 + math.log(2), rtol=1e-6)
 
 
 # ---------------------------------------------------------------- 10: mutation: test_versions.py
@@ -365,11 +365,11 @@ def test_11_how_an_array_lies_in_memory_changes_nothing(function, odd):
     array = odd(np.random.default_rng(0).normal(size=(3, 4)))
     plain, strange = leaf(array.copy(order="C")), mg.Tensor(array, requires_grad=True)
     outs = [function(x) for x in (plain, strange)]
-    equal(outs[0], outs[1].data, rtol=1e-13)
+    assert_equal(outs[0], outs[1].data, rtol=1e-13)
     weights = np.random.default_rng(1).normal(size=(*outs[0].shape, 2))[..., 0]  # odd memory itself
     for out in outs:
         out.backward(weights)
-    equal(plain.grad, strange.grad.data, rtol=1e-12, atol=1e-15)
+    assert_equal(plain.grad, strange.grad.data, rtol=1e-12, atol=1e-15)
 
 
 ELEMENTWISE = [
@@ -397,14 +397,14 @@ def test_11_empty_batches_go_through_a_network():
     y = F.scaled_dot_product_attention(y, y, y, is_causal=True)
     (y.sum() + F.embedding(mg.zeros(0, dtype="int64"), w).sum() + y.amax(-1).sum()).backward()
     assert x.grad.shape == (0, 5, 4)
-    equal(w.grad, np.zeros((4, 4)))
+    assert_equal(w.grad, np.zeros((4, 4)))
 
 
 def test_11_reductions_of_numbers_take_an_axis():
     x = leaf(3.0)
     for name in ("sum", "mean", "amax", "amin"):
-        equal(getattr(x, name)(dim=0), 3)
-    equal(x.argmax(dim=-1), 0)
+        assert_equal(getattr(x, name)(dim=0), 3)
+    assert_equal(x.argmax(dim=-1), 0)
 
 
 # ---------------------------------------------------------------- 12: masks
@@ -418,15 +418,15 @@ def test_12_a_query_that_may_see_nothing_gives_zeros_and_zero_gradients(fused, m
     with mg.fused(fused):
         out = F.scaled_dot_product_attention(q, k, v, mask)
     out.sum().backward()
-    equal(out[0], np.zeros(4))
-    equal(out[1], v.data[2])
-    equal(q.grad, np.zeros((2, 4)))
-    equal(v.grad, [[0] * 4, [0] * 4, [1] * 4])
+    assert_equal(out[0], np.zeros(4))
+    assert_equal(out[1], v.data[2])
+    assert_equal(q.grad, np.zeros((2, 4)))
+    assert_equal(v.grad, [[0] * 4, [0] * 4, [1] * 4])
 
 
 def test_12_no_keys_at_all():
     q = leaf(np.ones((2, 4)))
-    equal(F.scaled_dot_product_attention(q, mg.zeros(0, 4), mg.zeros(0, 3)), np.zeros((2, 3)))
+    assert_equal(F.scaled_dot_product_attention(q, mg.zeros(0, 4), mg.zeros(0, 3)), np.zeros((2, 3)))
 
 
 @pytest.mark.parametrize("fused", [True, False])
@@ -440,18 +440,18 @@ def test_12_an_ignored_row_counts_nothing_whatever_it_holds(fused, reduction, sm
         expected = F.cross_entropy(alone, [2], reduction=reduction, label_smoothing=smoothing)
         loss.sum().backward()
         expected.sum().backward()
-    equal(loss.sum(), expected.sum().item())
-    equal(logits.grad, np.concatenate([alone.grad.data, np.zeros((1, 3))]))
+    assert_equal(loss.sum(), expected.sum().item())
+    assert_equal(logits.grad, np.concatenate([alone.grad.data, np.zeros((1, 3))]))
 
 
 @pytest.mark.parametrize("fused", [True, False])
 def test_12_one_class_is_certain(fused):
     x = leaf([[3.0], [-2.0]])
     with mg.fused(fused):
-        equal(x.softmax(-1), [[1], [1]])
-        equal(x.log_softmax(-1), [[0], [0]])
+        assert_equal(x.softmax(-1), [[1], [1]])
+        assert_equal(x.log_softmax(-1), [[0], [0]])
         F.cross_entropy(x, [0, 0]).backward()
-    equal(x.grad, [[0], [0]])
+    assert_equal(x.grad, [[0], [0]])
 
 
 # ---------------------------------------------------------------- 15: gradient accumulation
@@ -465,4 +465,4 @@ def test_15_uneven_micro_batches_weighted_by_their_count_give_the_big_batch():
     whole, w.grad = w.grad, None
     for rows in (slice(0, 3), slice(3, 4), slice(4, 5)):
         (F.cross_entropy(mg.tensor(x[rows]) @ w, target[rows], reduction="sum") / 3).backward()
-    equal(w.grad, whole.data, rtol=1e-12, atol=1e-15)
+    assert_equal(w.grad, whole.data, rtol=1e-12, atol=1e-15)

@@ -238,7 +238,7 @@ def _agree(ours, theirs, rtol=1e-12, atol=1e-13, better_than_nan=False):
     np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol)
 
 
-def compare(ours, theirs, arrays, second=True, **tolerance):
+def assert_agrees(ours, theirs, arrays, second=True, **tolerance):
     """Values, gradients and gradients of gradients of one computation in both libraries."""
     xs, ts = [_ours(a) for a in arrays], [_theirs(a) for a in arrays]
     with np.errstate(all="ignore"):
@@ -267,12 +267,12 @@ def compare(ours, theirs, arrays, second=True, **tolerance):
 
 @pytest.mark.parametrize(("function", "arrays"), METHOD_CASES + OPERATOR_CASES)
 def test_methods_and_operators(function, arrays):
-    compare(function, function, arrays)
+    assert_agrees(function, function, arrays)
 
 
 @pytest.mark.parametrize(("function", "arrays"), FUNCTION_CASES)
 def test_functions(function, arrays):
-    compare(lambda *xs: function(mg, *xs), lambda *xs: function(torch, *xs), arrays)
+    assert_agrees(lambda *xs: function(mg, *xs), lambda *xs: function(torch, *xs), arrays)
 
 
 def test_every_method_of_ours_is_compared_or_is_not_pytorchs():
@@ -284,15 +284,15 @@ def test_every_method_of_ours_is_compared_or_is_not_pytorchs():
 
 def test_conversions():
     for name in ("float", "double", "half", "long", "int", "bool"):
-        compare(
+        assert_agrees(
             lambda x, name=name: getattr(x, name)(),
             lambda t, name=name: getattr(t, name)(),
             (EDGES,),
             second=False,
         )
-    compare(lambda x: x.to("float32"), lambda t: t.to(torch.float32), (A,), second=False)
-    compare(lambda x, y: x.to(y), lambda t, u: t.to(u), (INTS, A), second=False)
-    compare(lambda x: x.type("int64"), lambda t: t.type(torch.int64), (A,), second=False)
+    assert_agrees(lambda x: x.to("float32"), lambda t: t.to(torch.float32), (A,), second=False)
+    assert_agrees(lambda x, y: x.to(y), lambda t, u: t.to(u), (INTS, A), second=False)
+    assert_agrees(lambda x: x.type("int64"), lambda t: t.type(torch.int64), (A,), second=False)
 
 
 DTYPES = ["bool_", "uint8", "int8", "int32", "int64", "float16", "float32", "float64"]
@@ -335,24 +335,24 @@ ACTIVATIONS = ["relu", "sigmoid", "tanh", "silu", "gelu"]
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activations(name):
-    compare(*pair(name), (np.array([-30.0, -3.0, -0.7, -1e-9, 0.0, 1e-9, 0.3, 2.0, 30.0]),))
+    assert_agrees(*pair(name), (np.array([-30.0, -3.0, -0.7, -1e-9, 0.0, 1e-9, 0.3, 2.0, 30.0]),))
 
 
 def test_gelu_tanh():
-    compare(*pair("gelu", approximate="tanh"), (CUBE,))
+    assert_agrees(*pair("gelu", approximate="tanh"), (CUBE,))
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_softmaxes(name):
     for dim in (0, 1, -1):
-        compare(*pair(name, dim=dim), (CUBE,))
-    compare(*pair(name, dim=-1), (CUBE * 300,))
+        assert_agrees(*pair(name, dim=dim), (CUBE,))
+    assert_agrees(*pair(name, dim=-1), (CUBE * 300,))
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 4, 3), (0, 3)])
 @pytest.mark.parametrize("bias", [True, False])
 def test_linear(shape, bias):
-    compare(
+    assert_agrees(
         *pair("linear"), (reals(*shape), reals(5, 3), *([reals(5)] if bias else [])), second=shape != (0, 3)
     )
 
@@ -365,15 +365,15 @@ def test_layer_norm(axes, affine):
     for settings in ({}, {"eps": 1e-3}):
         ours = lambda x, *p, settings=settings: F.layer_norm(x, shape, *p, **settings)
         theirs = lambda x, *p, settings=settings: TF.layer_norm(x, shape, *p, **settings)
-        compare(ours, theirs, (CUBE, *extra))
+        assert_agrees(ours, theirs, (CUBE, *extra))
 
 
 def test_layer_norm_far_from_zero():
-    compare(*pair("layer_norm", (4,)), (CUBE + 1e4,), second=False, rtol=1e-9, atol=1e-9)
+    assert_agrees(*pair("layer_norm", (4,)), (CUBE + 1e4,), second=False, rtol=1e-9, atol=1e-9)
 
 
 def test_embedding():
-    compare(lambda w, i: F.embedding(i, w), lambda w, i: TF.embedding(i, w), (reals(4, 2), INDEX))
+    assert_agrees(lambda w, i: F.embedding(i, w), lambda w, i: TF.embedding(i, w), (reals(4, 2), INDEX))
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
@@ -386,25 +386,25 @@ def test_embedding():
 )  # fmt: skip
 def test_cross_entropy(shape, target, reduction, smoothing):
     logits, target = reals(*shape), np.array(target)
-    compare(*pair("cross_entropy", reduction=reduction, label_smoothing=smoothing), (logits, target))
+    assert_agrees(*pair("cross_entropy", reduction=reduction, label_smoothing=smoothing), (logits, target))
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_cross_entropy_of_what_is_all_ignored(reduction, smoothing):
     settings = {"reduction": reduction, "label_smoothing": smoothing, "ignore_index": 2}
-    compare(*pair("cross_entropy", **settings), (reals(3, 5), np.array([2, 2, 2])), second=False)
-    compare(*pair("cross_entropy", **settings), (reals(3, 5), np.array([2, 0, 2])))
+    assert_agrees(*pair("cross_entropy", **settings), (reals(3, 5), np.array([2, 2, 2])), second=False)
+    assert_agrees(*pair("cross_entropy", **settings), (reals(3, 5), np.array([2, 0, 2])))
 
 
 def test_cross_entropy_of_impossible_classes():
     logits = np.where(MASK, -math.inf, A)
-    compare(*pair("cross_entropy", reduction="none"), (logits, np.array([1, -100])), second=False)
+    assert_agrees(*pair("cross_entropy", reduction="none"), (logits, np.array([1, -100])), second=False)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_mse_loss(reduction):
-    compare(*pair("mse_loss", reduction=reduction), (A, B))
+    assert_agrees(*pair("mse_loss", reduction=reduction), (A, B))
 
 
 MASKS = {
@@ -429,7 +429,7 @@ def test_attention(mask, batch, scale):
     q, k, v = reals(*batch, 3, 5), reals(*batch, 4, 5), reals(*batch, 4, 2)
     extra = () if given is None or mask == "causal" else (given,)
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-        compare(
+        assert_agrees(
             *pair("scaled_dot_product_attention", **settings),
             (q, k, v, *extra),
             second=mask != "nothing-allowed",
@@ -439,7 +439,7 @@ def test_attention(mask, batch, scale):
 def test_attention_broadcasts_its_batch():
     arrays = (reals(2, 1, 3, 5), reals(1, 2, 4, 5), reals(4, 2), rng.random((2, 1, 1, 4)) < 0.7)
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-        compare(*pair("scaled_dot_product_attention"), arrays)
+        assert_agrees(*pair("scaled_dot_product_attention"), arrays)
 
 
 @pytest.mark.parametrize("name", ["gelu", "softmax", "layer_norm", "cross_entropy", "sigmoid", "linear"])
