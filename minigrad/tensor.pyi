@@ -167,11 +167,176 @@ class Tensor:
     def mT(self) -> Tensor:
         """Each matrix transposed."""
 
+    def abs(self) -> Tensor:
+        """|x|; the derivative at 0 is 0."""
+
     def absolute(self) -> Tensor:
         """|x|; the derivative at 0 is 0."""
 
     def add(self, y: Any) -> Tensor:
         """x + y."""
+
+    def bitwise_and(self, y: Any) -> Tensor:
+        """x & y, bit by bit; of booleans, whether both are true."""
+
+    def bitwise_not(self) -> Tensor:
+        """~x, bit by bit; of booleans, whether it is false."""
+
+    def bitwise_or(self, y: Any) -> Tensor:
+        """x | y, bit by bit; of booleans, whether either is true."""
+
+    def clamp(self, min: Any=None, max: Any=None) -> Tensor:
+        """x, no less than `min`, no more than `max`; the derivative is 1 within (limits included), 0 outside."""
+
+    def clone(self) -> Tensor:
+        """A copy of x, within the graph."""
+
+    def cos(self) -> Tensor:
+        """cos(x); d/dx = -sin(x)."""
+
+    def div(self, y: Any) -> Tensor:
+        """q = x / y; d/dx = 1 / y, d/dy = -q / y."""
+
+    def divide(self, y: Any) -> Tensor:
+        """q = x / y; d/dx = 1 / y, d/dy = -q / y."""
+
+    def eq(self, y: Any) -> Tensor:
+        """x == y."""
+
+    def equal(self, y: Any) -> Tensor:
+        """x == y."""
+
+    def erf(self) -> Tensor:
+        """2/sqrt(pi) times the integral of e**(-t**2) from 0 to x; d/dx = 2/sqrt(pi) e**(-x**2)."""
+
+    def exp(self) -> Tensor:
+        """e ** x, its own derivative."""
+
+    def expm1(self) -> Tensor:
+        """e ** x - 1, exact for small x; d/dx = e ** x."""
+
+    def floor(self) -> Tensor:
+        """The next whole number below; its derivative is 0."""
+
+    def floor_divide(self, y: Any) -> Tensor:
+        """x // y, rounded down."""
+
+    def ge(self, y: Any) -> Tensor:
+        """x >= y."""
+
+    def greater(self, y: Any) -> Tensor:
+        """x > y."""
+
+    def greater_equal(self, y: Any) -> Tensor:
+        """x >= y."""
+
+    def gt(self, y: Any) -> Tensor:
+        """x > y."""
+
+    def isfinite(self) -> Tensor:
+        """Whether x is neither infinite nor NaN."""
+
+    def isinf(self) -> Tensor:
+        """Whether x is infinite."""
+
+    def isnan(self) -> Tensor:
+        """Whether x is not a number."""
+
+    def le(self, y: Any) -> Tensor:
+        """x <= y."""
+
+    def less(self, y: Any) -> Tensor:
+        """x < y."""
+
+    def less_equal(self, y: Any) -> Tensor:
+        """x <= y."""
+
+    def log(self) -> Tensor:
+        """The natural logarithm; d/dx = 1 / x."""
+
+    def log1p(self) -> Tensor:
+        """log(1 + x), exact for small x; d/dx = 1 / (1 + x)."""
+
+    def logical_and(self, y: Any) -> Tensor:
+        """Whether both are true; on booleans this is `&`."""
+
+    def logical_not(self) -> Tensor:
+        """Whether x is 0 or False."""
+
+    def logical_or(self, y: Any) -> Tensor:
+        """Whether either is true; on booleans this is `|`."""
+
+    def lt(self, y: Any) -> Tensor:
+        """x < y."""
+
+    def maximum(self, y: Any) -> Tensor:
+        """The larger of each pair; where they are equal each gets half of the gradient."""
+
+    def minimum(self, y: Any) -> Tensor:
+        """The smaller of each pair; where they are equal each gets half of the gradient."""
+
+    def mul(self, y: Any) -> Tensor:
+        """x * y; d/dx = y, d/dy = x."""
+
+    def multiply(self, y: Any) -> Tensor:
+        """x * y; d/dx = y, d/dy = x."""
+
+    def ne(self, y: Any) -> Tensor:
+        """x != y."""
+
+    def neg(self) -> Tensor:
+        """-x."""
+
+    def negative(self) -> Tensor:
+        """-x."""
+
+    def not_equal(self, y: Any) -> Tensor:
+        """x != y."""
+
+    def pow(self, y: Any) -> Tensor:
+        """x ** y; d/dx = y x**(y - 1), 0 where y = 0; d/dy = x**y log(x), 0 where x = 0 and y >= 0."""
+
+    def power(self, y: Any) -> Tensor:
+        """x ** y; d/dx = y x**(y - 1), 0 where y = 0; d/dy = x**y log(x), 0 where x = 0 and y >= 0."""
+
+    def remainder(self, y: Any) -> Tensor:
+        """x - y floor(x / y), of the sign of y."""
+
+    def rsqrt(self) -> Tensor:
+        """1 / sqrt(x); d/dx = -1/2 x**(-3/2)."""
+
+    def sigmoid(self) -> Tensor:
+        """y = 1 / (1 + e**-x); d/dx = y (1 - y)."""
+
+    def sign(self) -> Tensor:
+        """-1, 0 or 1; its derivative is 0."""
+
+    def sin(self) -> Tensor:
+        """sin(x); d/dx = cos(x)."""
+
+    def sqrt(self) -> Tensor:
+        """The square root; d/dx = 1 / (2 sqrt(x)), infinite at 0."""
+
+    def square(self) -> Tensor:
+        """x * x."""
+
+    def sub(self, y: Any) -> Tensor:
+        """x - y."""
+
+    def subtract(self, y: Any) -> Tensor:
+        """x - y."""
+
+    def tanh(self) -> Tensor:
+        """tanh(x); d/dx = 1 - tanh(x)**2."""
+
+    def log_softmax(self, dim: Any=..., **axis: Any) -> Tensor:
+        """log(softmax(x)), computed as x - m - log(sum(exp(x - m)))."""
+
+    def relu(self) -> Tensor:
+        """max(x, 0); the derivative at 0 is 0."""
+
+    def softmax(self, dim: Any=..., **axis: Any) -> Tensor:
+        """exp(x - m) / sum(exp(x - m)) along `dim`; m, the largest, changes nothing but prevents overflow."""
 
     def all(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
         """Whether every element is true."""
@@ -191,104 +356,14 @@ class Tensor:
     def argmin(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
         """The index of the smallest (of ties the first), in the flattened tensor if `dim` is None."""
 
-    def astype(self, dtype: Any) -> Tensor:
-        """x in another dtype; the gradient comes back in the first, and there is none from whole numbers."""
-
-    def bmm(self, y: Any) -> Tensor:
-        """The matrix products of two batches, (B, n, m) and (B, m, p) -> (B, n, p)."""
-
-    def broadcast_to(self, shape: Any) -> Tensor:
-        """x repeated, without a copy, to a shape that it broadcasts to; the gradient adds the repetitions up."""
-
-    def chunk(self, chunks: Any, dim: Any=0, **axis: Any) -> tuple[Tensor, ...]:
-        """At most `chunks` pieces of equal length (the last may be shorter)."""
-
-    def clamp(self, min: Any=None, max: Any=None) -> Tensor:
-        """x, no less than `min`, no more than `max`; the derivative is 1 within (limits included), 0 outside."""
-
-    def clone(self) -> Tensor:
-        """A copy of x, within the graph."""
-
-    def cos(self) -> Tensor:
-        """cos(x); d/dx = -sin(x)."""
-
     def cumsum(self, dim: Any=..., **axis: Any) -> Tensor:
         """The sum of all elements up to each (int64 of integers); the gradient is the sum of all from each on."""
-
-    def dot(self, y: Any) -> Tensor:
-        """The sum of x * y, of two vectors."""
-
-    def erf(self) -> Tensor:
-        """2/sqrt(pi) times the integral of e**(-t**2) from 0 to x; d/dx = 2/sqrt(pi) e**(-x**2)."""
-
-    def exp(self) -> Tensor:
-        """e ** x, its own derivative."""
-
-    def expand(self, *shape: Any) -> Tensor:
-        """x repeated along its axes of length 1, without a copy; -1 keeps an axis as it is."""
-
-    def expand_as(self, other: Any) -> Tensor:
-        """x repeated, without a copy, to the shape of `other`."""
-
-    def expm1(self) -> Tensor:
-        """e ** x - 1, exact for small x; d/dx = e ** x."""
-
-    def flatten(self, start_dim: Any=0, end_dim: Any=-1) -> Tensor:
-        """The axes from `start_dim` to `end_dim` as one."""
-
-    def flip(self, dim: Any=..., **axis: Any) -> Tensor:
-        """x with the order along `dim` (one axis or several) reversed."""
-
-    def floor(self) -> Tensor:
-        """The next whole number below; its derivative is 0."""
-
-    def gather(self, dim: Any, index: Any, **axis: Any) -> Tensor:
-        """y[i, j] = x[i, index[i, j]] for dim=1, and so for each axis (torch.gather)."""
-
-    def index_select(self, dim: Any, index: Any, **axis: Any) -> Tensor:
-        """The elements of `index`, a list of places along `dim`."""
-
-    def isfinite(self) -> Tensor:
-        """Whether x is neither infinite nor NaN."""
-
-    def isinf(self) -> Tensor:
-        """Whether x is infinite."""
-
-    def isnan(self) -> Tensor:
-        """Whether x is not a number."""
-
-    def log(self) -> Tensor:
-        """The natural logarithm; d/dx = 1 / x."""
-
-    def log1p(self) -> Tensor:
-        """log(1 + x), exact for small x; d/dx = 1 / (1 + x)."""
-
-    def log_softmax(self, dim: Any=..., **axis: Any) -> Tensor:
-        """log(softmax(x)), computed as x - m - log(sum(exp(x - m)))."""
-
-    def logical_and(self, y: Any) -> Tensor:
-        """Whether both are true; on booleans this is `&`."""
-
-    def logical_not(self) -> Tensor:
-        """Whether x is 0 or False."""
-
-    def logical_or(self, y: Any) -> Tensor:
-        """Whether either is true; on booleans this is `|`."""
 
     def logsumexp(self, dim: Any=..., keepdim: builtins.bool=False, **axis: Any) -> Tensor:
         """log(sum(exp(x))), without overflow: m + log(sum(exp(x - m))) with m the largest."""
 
-    def masked_fill(self, mask: Any, value: Any) -> Tensor:
-        """x with the number `value` where `mask` is True."""
-
-    def matmul(self, y: Any) -> Tensor:
-        """The matrix product over the last two axes, batches broadcast; vectors are a row and a column."""
-
     def max(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Any:
         """The largest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient."""
-
-    def maximum(self, y: Any) -> Tensor:
-        """The larger of each pair; where they are equal each gets half of the gradient."""
 
     def mean(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
         """The mean; each element's derivative is 1 / n."""
@@ -296,23 +371,38 @@ class Tensor:
     def min(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Any:
         """The smallest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient."""
 
-    def minimum(self, y: Any) -> Tensor:
-        """The smaller of each pair; where they are equal each gets half of the gradient."""
-
     def norm(self, p: Any=2, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
         """The length of vectors, sum(|x|**p)**(1/p), with p 1, 2 or inf; where it is 0 its derivative is 0."""
 
-    def outer(self, y: Any) -> Tensor:
-        """Every product x[i] * y[j] of two vectors."""
+    def std(self, dim: Any=None, unbiased: builtins.bool=True, keepdim: builtins.bool=False, *, correction: Any=None, **axis: Any) -> Tensor:
+        """The standard deviation, sqrt(var); where it is 0 its derivative is taken to be 0."""
+
+    def sum(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
+        """The sum; each element's derivative is 1. Integers and booleans add up in int64."""
+
+    def var(self, dim: Any=None, unbiased: builtins.bool=True, keepdim: builtins.bool=False, *, correction: Any=None, **axis: Any) -> Tensor:
+        """The variance, divided by n - correction, which is 1 unless given (or 0 with unbiased=False)."""
+
+    def broadcast_to(self, shape: Any) -> Tensor:
+        """x repeated, without a copy, to a shape that it broadcasts to; the gradient adds the repetitions up."""
+
+    def chunk(self, chunks: Any, dim: Any=0, **axis: Any) -> tuple[Tensor, ...]:
+        """At most `chunks` pieces of equal length (the last may be shorter)."""
+
+    def expand(self, *shape: Any) -> Tensor:
+        """x repeated along its axes of length 1, without a copy; -1 keeps an axis as it is."""
+
+    def expand_as(self, other: Any) -> Tensor:
+        """x repeated, without a copy, to the shape of `other`."""
+
+    def flatten(self, start_dim: Any=0, end_dim: Any=-1) -> Tensor:
+        """The axes from `start_dim` to `end_dim` as one."""
+
+    def flip(self, dim: Any=..., **axis: Any) -> Tensor:
+        """x with the order along `dim` (one axis or several) reversed."""
 
     def permute(self, *dims: Any) -> Tensor:
         """x with axis dims[i] in place i."""
-
-    def relu(self) -> Tensor:
-        """max(x, 0); the derivative at 0 is 0."""
-
-    def remainder(self, y: Any) -> Tensor:
-        """x - y floor(x / y), of the sign of y."""
 
     def repeat(self, *sizes: Any) -> Tensor:
         """x copied sizes[i] times along axis i, as tiles; sizes beyond its axes make new ones in front."""
@@ -323,44 +413,14 @@ class Tensor:
     def reshape(self, *shape: Any) -> Tensor:
         """x in another shape of as many elements; one of the sizes may be -1."""
 
-    def rsqrt(self) -> Tensor:
-        """1 / sqrt(x); d/dx = -1/2 x**(-3/2)."""
-
-    def sigmoid(self) -> Tensor:
-        """y = 1 / (1 + e**-x); d/dx = y (1 - y)."""
-
-    def sign(self) -> Tensor:
-        """-1, 0 or 1; its derivative is 0."""
-
-    def sin(self) -> Tensor:
-        """sin(x); d/dx = cos(x)."""
-
-    def softmax(self, dim: Any=..., **axis: Any) -> Tensor:
-        """exp(x - m) / sum(exp(x - m)) along `dim`; m, the largest, changes nothing but prevents overflow."""
-
     def split(self, split_size: Any, dim: Any=0, **axis: Any) -> tuple[Tensor, ...]:
         """Pieces of length `split_size` along an axis (the last may be shorter), or of the lengths given."""
-
-    def sqrt(self) -> Tensor:
-        """The square root; d/dx = 1 / (2 sqrt(x)), infinite at 0."""
-
-    def square(self) -> Tensor:
-        """x * x."""
 
     def squeeze(self, dim: Any=None, **axis: Any) -> Tensor:
         """x without its axes of length 1, or without those of them that `dim` names."""
 
-    def std(self, dim: Any=None, unbiased: builtins.bool=True, keepdim: builtins.bool=False, *, correction: Any=None, **axis: Any) -> Tensor:
-        """The standard deviation, sqrt(var); where it is 0 its derivative is taken to be 0."""
-
-    def sum(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """The sum; each element's derivative is 1. Integers and booleans add up in int64."""
-
-    def tanh(self) -> Tensor:
-        """tanh(x); d/dx = 1 - tanh(x)**2."""
-
-    def to(self, *targets: Any, dtype: Any=None, device: Any=None) -> Tensor:
-        """x in another dtype or on another device: `to("float64")`, `to("cpu")`, `to(other_tensor)`."""
+    def swapaxes(self, dim0: Any, dim1: Any) -> Tensor:
+        """x with two axes exchanged."""
 
     def transpose(self, dim0: Any, dim1: Any) -> Tensor:
         """x with two axes exchanged."""
@@ -380,8 +440,32 @@ class Tensor:
     def unsqueeze(self, dim: Any=..., **axis: Any) -> Tensor:
         """x with an axis of length 1 put in place `dim`."""
 
-    def var(self, dim: Any=None, unbiased: builtins.bool=True, keepdim: builtins.bool=False, *, correction: Any=None, **axis: Any) -> Tensor:
-        """The variance, divided by n - correction, which is 1 unless given (or 0 with unbiased=False)."""
+    def view(self, *shape: Any) -> Tensor:
+        """x in another shape of as many elements; one of the sizes may be -1."""
+
+    def gather(self, dim: Any, index: Any, **axis: Any) -> Tensor:
+        """y[i, j] = x[i, index[i, j]] for dim=1, and so for each axis (torch.gather)."""
+
+    def index_select(self, dim: Any, index: Any, **axis: Any) -> Tensor:
+        """The elements of `index`, a list of places along `dim`."""
+
+    def masked_fill(self, mask: Any, value: Any) -> Tensor:
+        """x with the number `value` where `mask` is True."""
+
+    def bmm(self, y: Any) -> Tensor:
+        """The matrix products of two batches, (B, n, m) and (B, m, p) -> (B, n, p)."""
+
+    def dot(self, y: Any) -> Tensor:
+        """The sum of x * y, of two vectors."""
+
+    def matmul(self, y: Any) -> Tensor:
+        """The matrix product over the last two axes, batches broadcast; vectors are a row and a column."""
+
+    def mm(self, y: Any) -> Tensor:
+        """The matrix product over the last two axes, batches broadcast; vectors are a row and a column."""
+
+    def outer(self, y: Any) -> Tensor:
+        """Every product x[i] * y[j] of two vectors."""
 
     def __add__(self, y: Any) -> Tensor:
         """x + y."""
@@ -473,56 +557,17 @@ class Tensor:
     def __getitem__(self, index: Any) -> Tensor:
         """x[index], where indices may be tensors, arrays and lists."""
 
-    def abs(self) -> Tensor:
-        """|x|; the derivative at 0 is 0."""
-
-    def pow(self, y: Any) -> Tensor:
-        """x ** y; d/dx = y x**(y - 1), 0 where y = 0; d/dy = x**y log(x), 0 where x = 0 and y >= 0."""
-
-    def sub(self, y: Any) -> Tensor:
-        """x - y."""
-
-    def mul(self, y: Any) -> Tensor:
-        """x * y; d/dx = y, d/dy = x."""
-
-    def div(self, y: Any) -> Tensor:
-        """q = x / y; d/dx = 1 / y, d/dy = -q / y."""
-
-    def neg(self) -> Tensor:
-        """-x."""
-
-    def view(self, *shape: Any) -> Tensor:
-        """x in another shape of as many elements; one of the sizes may be -1."""
-
-    def swapaxes(self, dim0: Any, dim1: Any) -> Tensor:
-        """x with two axes exchanged."""
-
-    def eq(self, y: Any) -> Tensor:
-        """x == y."""
-
-    def ne(self, y: Any) -> Tensor:
-        """x != y."""
-
-    def lt(self, y: Any) -> Tensor:
-        """x < y."""
-
-    def le(self, y: Any) -> Tensor:
-        """x <= y."""
-
-    def gt(self, y: Any) -> Tensor:
-        """x > y."""
-
-    def ge(self, y: Any) -> Tensor:
-        """x >= y."""
-
-    def mm(self, y: Any) -> Tensor:
-        """The matrix product over the last two axes, batches broadcast; vectors are a row and a column."""
-
     def contiguous(self) -> Tensor:
         """x itself, as a node of its own."""
 
+    def astype(self, dtype: Any) -> Tensor:
+        """x in another dtype; the gradient comes back in the first, and there is none from whole numbers."""
+
     def where(self, condition: Any, y: Any) -> Tensor:
         """x where `condition` is True, y elsewhere."""
+
+    def to(self, *targets: Any, dtype: Any=None, device: Any=None) -> Tensor:
+        """x in another dtype or on another device: `to("float64")`, `to("cpu")`, `to(other_tensor)`."""
 
     def type(self, *targets: Any, dtype: Any=None, device: Any=None) -> Tensor:
         """x in another dtype or on another device: `to("float64")`, `to("cpu")`, `to(other_tensor)`."""

@@ -5,110 +5,26 @@ from __future__ import annotations
 from ..devices import as_dtype, check_device
 from ..tensor import Tensor
 from . import activations, arithmetic, attention, indexing, linalg, losses, normalization, reductions, shaping
-from .activations import log_softmax, relu, silu, softmax
-from .arithmetic import (
-    absolute,
-    add,
-    alias,
-    astype,
-    bitwise_and,
-    bitwise_not,
-    bitwise_or,
-    clamp,
-    clone,
-    cos,
-    divide,
-    equal,
-    erf,
-    exp,
-    expm1,
-    floor,
-    floor_divide,
-    greater,
-    greater_equal,
-    isfinite,
-    isinf,
-    isnan,
-    less,
-    less_equal,
-    log,
-    log1p,
-    logical_and,
-    logical_not,
-    logical_or,
-    maximum,
-    minimum,
-    multiply,
-    negative,
-    not_equal,
-    power,
-    remainder,
-    rsqrt,
-    sigmoid,
-    sign,
-    sin,
-    sqrt,
-    square,
-    subtract,
-    tanh,
-    where,
-)
-from .indexing import gather, getitem, index, index_select, masked_fill, one_hot
-from .linalg import bmm, dot, matmul, outer
-from .record import Op, composite, differentiable, fused, made_of_ops
-from .reductions import (
-    all,
-    amax,
-    amin,
-    any,
-    argmax,
-    argmin,
-    cumsum,
-    logsumexp,
-    max,
-    mean,
-    min,
-    norm,
-    std,
-    sum,
-    var,
-)
-from .shaping import (
-    broadcast_to,
-    cat,
-    chunk,
-    expand,
-    expand_as,
-    flatten,
-    flip,
-    permute,
-    repeat,
-    repeat_interleave,
-    reshape,
-    split,
-    squeeze,
-    stack,
-    transpose,
-    tril,
-    triu,
-    unbind,
-    unflatten,
-    unsqueeze,
-    view,
-)
+from .activations import *
+from .arithmetic import *
+from .arithmetic import alias, astype
+from .indexing import *
+from .indexing import getitem, index
+from .linalg import *
+from .record import Op, Record, composite, differentiable, fused, made_of_ops, records
+from .reductions import *
+from .shaping import *
 
-abs, pow, sub, mul, div, neg = absolute, power, subtract, multiply, divide, negative
-concat = cat
-swapaxes = transpose
+FAMILIES = (arithmetic, activations, reductions, shaping, indexing, linalg)  # whose functions are `mg.NAME`
+FUNCTIONS = {name: getattr(family, name) for family in FAMILIES for name in family.__all__}
+__all__ = [*FUNCTIONS, "fused"]
 
 
-@made_of_ops
 def where_self(x, condition, y):
     """x where `condition` is True, y elsewhere."""
     return where(condition, x, y)
 
 
-@made_of_ops
 def to(x, *targets, dtype=None, device=None):
     """x in another dtype or on another device: `to("float64")`, `to("cpu")`, `to(other_tensor)`."""
     for target in targets:
@@ -148,20 +64,12 @@ def _transposed_matrices(x):
     return transpose(x, -1, -2)
 
 
+# functions that take no tensor first, or several
+NOT_METHODS = {"cat", "concat", "one_hot", "silu", "stack", "where"}
+
+# operators, and methods whose name or meaning is not the function's
 # fmt: off
-_named = [
-    absolute, add, all, amax, amin, any, argmax, argmin, astype, bmm, broadcast_to, chunk, clamp, clone, cos,
-    cumsum,
-    dot, erf, exp, expand, expand_as, expm1, flatten, flip, floor, gather, index_select, isfinite, isinf,
-    isnan, log,
-    log1p, log_softmax, logical_and, logical_not, logical_or, logsumexp, masked_fill, matmul, max, maximum,
-    mean,
-    min, minimum, norm, outer, permute, relu, remainder, repeat, repeat_interleave, reshape, rsqrt, sigmoid,
-    sign,
-    sin, softmax, split, sqrt, square, squeeze, std, sum, tanh, to, transpose, tril, triu, unbind, unflatten,
-    unsqueeze, var,
-]
-_renamed = {
+_own = {
     "__add__": add, "__radd__": add, "__sub__": subtract, "__rsub__": _reflected(subtract),
     "__mul__": multiply,
     "__rmul__": multiply, "__truediv__": divide, "__rtruediv__": _reflected(divide), "__pow__": power,
@@ -173,15 +81,12 @@ _renamed = {
     "__le__": less_equal, "__gt__": greater, "__ge__": greater_equal, "__invert__": bitwise_not,
     "__and__": bitwise_and, "__rand__": bitwise_and, "__or__": bitwise_or, "__ror__": bitwise_or,
     "__getitem__": index,
-    "abs": absolute, "pow": power, "sub": subtract, "mul": multiply, "div": divide, "neg": negative,
-    "view": view,
-    "swapaxes": transpose, "eq": equal, "ne": not_equal, "lt": less, "le": less_equal, "gt": greater,
-    "ge": greater_equal, "mm": matmul, "contiguous": alias, "where": where_self, "type": to,
+    "contiguous": alias, "astype": astype, "where": where_self, "to": to, "type": to,
     "float": _converts_to("float32"), "double": _converts_to("float64"), "half": _converts_to("float16"),
     "long": _converts_to("int64"), "int": _converts_to("int32"), "bool": _converts_to("bool"),
 }
 # fmt: on
-METHODS = {function.__name__: function for function in _named} | _renamed
+METHODS = {name: f for name, f in FUNCTIONS.items() if name not in NOT_METHODS} | _own
 PROPERTIES = {"T": _reversed_axes, "mT": _transposed_matrices}
 
 for _name, _function in METHODS.items():

@@ -10,6 +10,10 @@ from .arithmetic import sigmoid
 from .namespace import namespace
 from .record import composite, differentiable, made_of_ops
 
+__all__ = [
+    "log_softmax", "relu", "silu", "softmax",
+]  # fmt: skip
+
 
 @differentiable
 def relu(x, /):

@@ -9,38 +9,52 @@ import math
 
 from ..devices import as_dtype, default_float, is_floating, plain_number
 from ..errors import OptionError
+from .costs import per_element
 from .namespace import namespace
 from .record import differentiable
+from .samplers import away_from_zero, binary, distinct, positive, real, unary
+
+__all__ = [
+    "abs", "absolute", "add", "bitwise_and", "bitwise_not", "bitwise_or", "clamp", "clone", "cos",
+    "div", "divide", "eq", "equal", "erf", "exp", "expm1", "floor", "floor_divide", "ge", "greater",
+    "greater_equal", "gt", "isfinite", "isinf", "isnan", "le", "less", "less_equal", "log", "log1p",
+    "logical_and", "logical_not", "logical_or", "lt", "maximum", "minimum", "mul", "multiply", "ne",
+    "neg", "negative", "not_equal", "pow", "power", "remainder", "rsqrt", "sigmoid", "sign", "sin",
+    "sqrt", "square", "sub", "subtract", "tanh", "where",
+]  # fmt: skip
+
 
 # ---------------------------------------------------------------- arithmetic
 
 
-@differentiable
+@differentiable(samples=binary(real), latex=("g", "g"))
 def add(x, y, /):
     """x + y."""
     return x + y, (lambda g: g, lambda g: g)
 
 
-@differentiable
+@differentiable(samples=binary(real), latex=("g", "-g"))
 def subtract(x, y, /):
     """x - y."""
     return x - y, (lambda g: g, lambda g: -g)
 
 
-@differentiable
+@differentiable(samples=binary(real), latex=(r"g\,y", r"g\,x"))
 def multiply(x, y, /):
     """x * y; d/dx = y, d/dy = x."""
     return x * y, (lambda g: g * y, lambda g: g * x)
 
 
-@differentiable(floating=True)
+@differentiable(
+    floating=True, samples=binary(real, away_from_zero), latex=(r"\frac{g}{y}", r"-g\,\frac{x}{y^2}")
+)
 def divide(x, y, /):
     """q = x / y; d/dx = 1 / y, d/dy = -q / y."""
     q = x / y
     return q, (lambda g: g / y, lambda g: -g * (q / y))
 
 
-@differentiable
+@differentiable(samples=unary(real), latex="-g")
 def negative(x, /):
     """-x."""
     return -x, (lambda g: -g,)
@@ -64,13 +78,13 @@ def power(x, y, /):
     )
 
 
-@differentiable
+@differentiable(samples=unary(real), latex=r"2\,g\,x")
 def square(x, /):
     """x * x."""
     return x * x, (lambda g: g * (2 * x),)
 
 
-@differentiable
+@differentiable(samples=unary(distinct), latex=r"g\,\operatorname{sign}(x)")
 def absolute(x, /):
     """|x|; the derivative at 0 is 0."""
     xp = namespace(x)
@@ -87,14 +101,14 @@ def sign(x, /):
 # ---------------------------------------------------------------- exponentials, roots, circles
 
 
-@differentiable(floating=True)
+@differentiable(floating=True, samples=unary(real), latex=r"g\,e^x")
 def exp(x, /):
     """e ** x, its own derivative."""
     y = namespace(x).exp(x)
     return y, (lambda g: g * y,)
 
 
-@differentiable(floating=True)
+@differentiable(floating=True, samples=unary(positive), latex=r"\frac{g}{x}")
 def log(x, /):
     """The natural logarithm; d/dx = 1 / x."""
     return namespace(x).log(x), (lambda g: g / x,)
@@ -148,7 +162,9 @@ def tanh(x, /):
     return y, (lambda g: g * (1 - y * y),)
 
 
-@differentiable(floating=True)
+@differentiable(
+    floating=True, samples=unary(real), latex=r"g\,\sigma(x)\,(1 - \sigma(x))", flops=per_element(4)
+)
 def sigmoid(x, /):
     """y = 1 / (1 + e**-x); d/dx = y (1 - y)."""
     y = namespace(x).sigmoid(x)
@@ -344,3 +360,9 @@ def astype(x, /, dtype):
     """x in another dtype; the gradient comes back in the first, and there is none from whole numbers."""
     source, dtype = x.dtype, as_dtype(dtype)
     return x.astype(dtype), (lambda g: g.astype(source),) if is_floating(dtype) else None
+
+
+# ---------------------------------------------------------------- PyTorch's other names
+
+abs, pow, sub, mul, div, neg = absolute, power, subtract, multiply, divide, negative
+eq, ne, lt, le, gt, ge = equal, not_equal, less, less_equal, greater, greater_equal

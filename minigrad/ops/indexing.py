@@ -13,6 +13,10 @@ from .axes import axis_of
 from .namespace import namespace
 from .record import composite, differentiable, made_of_ops
 
+__all__ = [
+    "gather", "index_select", "masked_fill", "one_hot",
+]  # fmt: skip
+
 
 @differentiable(view=True)
 def getitem(x, /, index):

@@ -5,6 +5,10 @@ from __future__ import annotations
 from ..errors import ShapeError
 from .record import composite, differentiable, made_of_ops
 
+__all__ = [
+    "bmm", "dot", "matmul", "mm", "outer",
+]  # fmt: skip
+
 
 @differentiable
 def matmul(x, y, /):
@@ -70,3 +74,6 @@ def dot(x, y):
 def bmm(x, y):
     """The matrix products of two batches, (B, n, m) and (B, m, p) -> (B, n, p)."""
     return matmul(x, y)
+
+
+mm = matmul  # of two matrices

@@ -1,6 +1,6 @@
-"""An op is one record: its value and its derivative, in one place.
+r"""An op is one record: its value and its derivative, in one place.
 
-    @differentiable
+    @differentiable(samples=binary(real), latex=(r"g\,y", r"g\,x"))
     def multiply(x, y, /):
         return x * y, (lambda g: g * y, lambda g: g * x)
 
@@ -11,37 +11,58 @@ or `g` or a view of it; it changes nothing in place. The engine promotes dtypes 
 gradients over broadcast axes after it.
 
 A *composite* op is defined twice. Its readable definition, out of other ops, says what it is; a fused kernel
-of the same name (`minigrad.kernels`) computes it quickly. `fused(False)` runs the definitions.
+of the same name (`minigrad.kernels`) computes it quickly. `fused(False)` runs the definitions. What is *made
+of ops* has no rule at all: its derivative is that of its parts.
+
+Each record also says how it is tried and taught: `samples` draws valid inputs (see `samplers`), `latex` is
+the gradient of each array in terms of the upstream gradient g, and `flops` what it costs (see `costs`). The
+gradient check, the tests, the graph views and the reference page read them.
 """
 
 from __future__ import annotations
 
 import inspect
-import reprlib
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Sequence
-from functools import update_wrapper, wraps
-from typing import Any, NoReturn
-
-import numpy as np
+from typing import Any
 
 from .. import autograd
-from ..autograd import Node, Output, creation, grad_mode
-from ..devices import default_float, result_type
-from ..errors import DtypeError, MinigradError, OptionError, RangeError, ShapeError
+from ..autograd import Output
 from ..kernels import kernels
-from ..tensor import Tensor, as_tensor
-from ..versions import LIBRARY, Cell, caller, clock, share_cell
+from ..tensor import Tensor
+from .costs import Flops, one_each
+from .dispatch import fused, make_callable, ops, with_manners
+from .samplers import Sampler
 
-ALIASES = {"axis": "dim", "dims": "dim", "keepdims": "keepdim"}  # NumPy's names are accepted beside PyTorch's
+__all__ = ["Op", "Record", "composite", "differentiable", "fused", "made_of_ops", "ops", "records"]
 
-ops: dict[str, Op] = {}  # every op by name
+Latex = str | Sequence[str | None]
+
+records: dict[str, Record] = {}  # every op, and everything made of ops, by name
 
 
-class Op:
-    """What is known of one op. `call` is the function that users call."""
+class Record:
+    """What is known of one function. `call` is what users call."""
+
+    flops: Flops | None = None  # of what is made of ops: those of its parts
+
+    def __init__(self, name: str, source: Callable, samples: Sampler | None, latex: Latex) -> None:
+        self.name, self.source, self.samples = name, source, samples
+        self.latex = (latex,) if isinstance(latex, str) else tuple(latex)
+        self.call: Callable = source
+        records[name] = self
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.lower()} {self.name}>"
+
+
+class Derived(Record):
+    """A function made of ops, which has no rule of its own."""
+
+
+class Op(Record):
+    """An operation with a rule of its own: what a node of the graph refers to."""
 
     def __init__(
         self,
@@ -51,14 +72,17 @@ class Op:
         view: bool,
         promotes: Any,
         floating: bool,
+        samples: Sampler | None,
+        latex: Latex,
+        flops: Flops,
     ) -> None:
-        self.name, self.rule, self.definition = name, rule, definition
+        super().__init__(name, definition or rule, samples, latex)
+        self.rule, self.definition, self.flops = rule, definition, flops
         self.view, self.promotes, self.floating = view, promotes, floating
         kinds = inspect.signature(definition or rule).parameters.values()
         self.settings = tuple(p.name for p in kinds if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
         variadic = any(p.kind is p.VAR_POSITIONAL for p in kinds)
         self.arity = sys.maxsize if variadic else sum(p.kind is p.POSITIONAL_ONLY for p in kinds)
-        self.call: Callable = rule
 
     def pull_tensors(
         self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
@@ -90,304 +114,62 @@ class Op:
 
 
 def differentiable(
-    rule: Callable | None = None, *, view: bool = False, promotes: Any = True, floating: bool = False
+    rule: Callable | None = None,
+    *,
+    view: bool = False,
+    promotes: Any = True,
+    floating: bool = False,
+    samples: Sampler | None = None,
+    latex: Latex = (),
+    flops: Flops = one_each,
 ) -> Any:
     """Make a rule an op.
 
     `view`: the value may share memory with the first array. `promotes`: True where all arrays meet in one
     dtype, False where they keep theirs, or the positions that meet. `floating`: integers become float32.
     """
-    if rule is None:
-        return lambda rule: differentiable(rule, view=view, promotes=promotes, floating=floating)
-    return _callable(Op(rule.__name__, rule, None, view, promotes, floating), rule)
+
+    def make(rule: Callable) -> Callable:
+        op = Op(rule.__name__, rule, None, view, promotes, floating, samples, latex, flops)
+        return make_callable(op, rule)
+
+    return make if rule is None else make(rule)
 
 
-def composite(definition: Callable | None = None, *, promotes: Any = True) -> Any:
+def composite(
+    definition: Callable | None = None,
+    *,
+    promotes: Any = True,
+    samples: Sampler | None = None,
+    latex: Latex = (),
+    flops: Flops = one_each,
+) -> Any:
     """Make a readable definition an op whose value comes from the fused kernel of the same name.
 
     The kernel takes the same arrays and settings and returns what a rule returns.
     """
-    if definition is None:
-        return lambda definition: composite(definition, promotes=promotes)
-    name = definition.__name__
 
-    def rule(*arrays: Any, **settings: Any) -> Any:
-        return getattr(kernels(arrays[0]), name)(*arrays, **settings)
+    def make(definition: Callable) -> Callable:
+        name = definition.__name__
 
-    return _callable(Op(name, rule, definition, False, promotes, True), definition)
+        def rule(*arrays: Any, **settings: Any) -> Any:
+            return getattr(kernels(arrays[0]), name)(*arrays, **settings)
 
+        op = Op(name, rule, definition, False, promotes, True, samples, latex, flops)
+        return make_callable(op, definition)
 
-class _Fused(threading.local):
-    enabled = True
-
-
-_fusion = _Fused()
+    return make if definition is None else make(definition)
 
 
-class fused:
-    """`fused(False)` computes composite ops by their readable definitions, from now on or within a `with`."""
+def made_of_ops(
+    function: Callable | None = None, *, samples: Sampler | None = None, latex: Latex = ()
+) -> Any:
+    """Record a function that calls ops and so is no op; it takes `axis` and explains errors as ops do."""
 
-    def __init__(self, enabled: bool = True) -> None:
-        self.before, _fusion.enabled = _fusion.enabled, enabled
+    def make(function: Callable) -> Callable:
+        record = Derived(function.__name__, function, samples, latex)
+        record.call = with_manners(function)
+        record.call.record = record  # type: ignore[attr-defined]
+        return record.call
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exc: object) -> None:
-        _fusion.enabled = self.before
-
-
-def _callable(op: Op, face: Callable) -> Callable:
-    """The function that users call: unwrap, promote, run the rule, record a node."""
-    rule, definition, arity, names, view, floating = (
-        op.rule,
-        op.definition,
-        op.arity,
-        op.settings,
-        op.view,
-        op.floating,
-    )
-    readable = made_of_ops(definition) if definition else None
-    promoting = op.promotes is not False
-    new_tensor, new_node, ndarray, new_ref = Tensor.__new__, Node.__new__, np.ndarray, weakref.ref
-    get_frame = sys._getframe
-
-    def call(*inputs: Any, **settings: Any) -> Any:
-        if len(inputs) > arity:  # settings given by position
-            if len(inputs) > arity + len(names):
-                _refuse_extra(op, inputs)
-            settings = dict(zip(names, inputs[arity:], strict=False), **settings)
-            inputs = inputs[:arity]
-        if settings:
-            settings = _renamed(op.name, settings, names)
-        if readable is not None and not _fusion.enabled:
-            return readable(*(_prepare(op, inputs, False, False) or inputs), **settings)
-
-        arrays, edges, needs = [], [], []
-        uniform, dtype = True, None
-        for x in inputs:
-            if isinstance(x, Tensor):
-                array = x.data
-                arrays.append(array)
-                if x.requires_grad:
-                    edges.append(x.node or x)
-                    needs.append(True)
-                else:
-                    edges.append(x)
-                    needs.append(False)
-                if dtype is None:
-                    dtype = array.dtype
-                elif array.dtype is not dtype and array.dtype != dtype:
-                    uniform = False
-            else:
-                arrays.append(x)
-                edges.append(x)
-                needs.append(False)
-                if x is not None and (type(x) not in (float, int) or dtype is None or dtype.kind != "f"):
-                    uniform = False
-        if dtype is None or not uniform or (floating and dtype.kind != "f"):
-            again = _prepare(op, inputs, promoting, floating)
-            if again is not None:
-                return call(*again, **settings)
-
-        try:
-            value, gradients = rule(*arrays, **settings)
-        except MinigradError:
-            raise
-        except FOREIGN as error:
-            _explain(op.name, inputs, settings, error)
-
-        if type(value) is tuple:
-            return _several(op, inputs, settings, value, gradients, edges, needs)
-        out = new_tensor(Tensor)
-        out.data = value if type(value) is ndarray else np.asarray(value)
-        out.grad = out.cell = out.hooks = None
-        if gradients is None or True not in needs or not grad_mode.enabled:
-            out.requires_grad, out.node = False, None
-            if view:
-                _share(inputs[0], out)
-            return out
-
-        out.requires_grad = True
-        node = out.node = new_node(Node)
-        node.op, node.settings, node.shape = op, settings, out.data.shape
-        node.number, node.clock, node.cell, node.hooks = next(creation), clock.time, None, None
-        node.output = new_ref(out)
-        frame = get_frame(1)
-        while frame.f_code.co_filename in LIBRARY and frame.f_back is not None:
-            frame = frame.f_back
-        node.source = (frame.f_code, frame.f_lasti)
-        node.edges, node.needs = edges, needs
-        all_needed = type(gradients) is tuple and len(gradients) == len(needs) and False not in needs
-        node.gradients = gradients if all_needed else _needed(op, gradients, needs)
-        if view:
-            _share(inputs[0], out)
-        return out
-
-    update_wrapper(call, face)
-    call.op = op  # type: ignore[attr-defined]
-    op.call = call
-    ops[op.name] = op
-    return call
-
-
-def _needed(op: Op, gradients: Any, needs: list[bool]) -> Any:
-    """Of a rule's gradient functions those that are needed; nothing else keeps what the others hold."""
-    if type(gradients) is not tuple:
-        return gradients
-    if len(gradients) != len(needs):
-        raise ValueError(
-            f"the rule of {op.name} has {len(needs)} arrays and gives {len(gradients)} gradients.\n"
-            f"Give one for each."
-        )
-    if False in needs:
-        return tuple([f if needed else None for f, needed in zip(gradients, needs, strict=True)])
-    return gradients
-
-
-def _share(base: Tensor, view: Tensor) -> None:
-    """A view and its base change together."""
-    view.cell = share_cell(base)
-    if view.node is not None:
-        view.node.cell = view.cell
-
-
-def _several(
-    op: Op,
-    inputs: Sequence[Any],
-    settings: dict,
-    values: tuple,
-    gradients: Any,
-    edges: list[Any],
-    needs: list[bool],
-) -> tuple[Tensor, ...]:
-    """Several results of one node; integer ones carry no gradient."""
-    outs = tuple(Tensor(value) for value in values)
-    if gradients is not None and True in needs and grad_mode.enabled:
-        node = Node.__new__(Node)
-        node.op, node.settings, node.shape = op, settings, [out.shape for out in outs]
-        node.number, node.clock, node.cell, node.hooks = next(creation), clock.time, None, None
-        node.source = caller()
-        node.output = [weakref.ref(out) for out in outs]
-        node.edges, node.needs, node.gradients = edges, needs, _needed(op, gradients, needs)
-        for i, out in enumerate(outs):
-            if out.is_floating_point():
-                out.requires_grad, out.node = True, Output(node, i, out.shape, Cell())
-    if op.view:
-        for out in outs:
-            _share(inputs[0], out)
-    return outs
-
-
-def _prepare(op: Op, inputs: Sequence[Any], promoting: bool, floating: bool) -> Sequence[Any] | None:
-    """Make arrays Tensors and cast to one dtype; None where nothing needs to be changed."""
-    if not inputs:
-        raise ShapeError(f"{op.name} of no tensors at all.\nGive it at least one.")
-    changed = [x if isinstance(x, Tensor) or x is None else _convert(op, x) for x in inputs]
-    if not any(isinstance(x, Tensor) for x in changed):
-        changed[0] = as_tensor(changed[0])
-    if promoting:
-        places = range(len(changed)) if op.promotes is True else op.promotes
-        meeting = [changed[i] for i in places if i < len(changed) and changed[i] is not None]
-        if meeting:
-            dtype = result_type(*meeting)
-            of_tensors = any(isinstance(x, Tensor) for x in meeting)
-            if floating and dtype.kind != "f":
-                dtype = default_float
-            for i in places:
-                x = changed[i] if i < len(changed) else None
-                if isinstance(x, Tensor) and x.dtype != dtype:
-                    changed[i] = ops["astype"].call(x, dtype)
-                elif type(x) in (float, int, bool) and (dtype.kind != "f" or not of_tensors):
-                    changed[i] = as_tensor(x, dtype=dtype)
-    same = all(a is b for a, b in zip(changed, inputs, strict=True))
-    return None if same else changed
-
-
-def _convert(op: Op, x: Any) -> Any:
-    """A Python number as it is, a NumPy number as a Python number, anything else as a Tensor."""
-    if type(x) in (float, int, bool):
-        return x
-    try:
-        return x.item() if isinstance(x, np.generic) else as_tensor(x)
-    except (TypeError, ValueError):
-        raise DtypeError(
-            f"{op.name} takes tensors, arrays and numbers, got {type(x).__name__} {_describe(x)}.\n"
-            f"Convert it with mg.tensor(...)."
-        ) from None
-
-
-def _renamed(name: str, settings: dict[str, Any], own: Sequence[str] = ()) -> dict[str, Any]:
-    """`axis` and `keepdims` as `dim` and `keepdim`, unless they are the function's own names."""
-    renamed = {k if k in own else ALIASES.get(k, k): v for k, v in settings.items()}
-    if len(renamed) < len(settings):
-        given = ", ".join(settings)
-        raise OptionError(f"{name} was given one setting under two names: {given}.\nGive it once.")
-    return renamed
-
-
-def made_of_ops(function: Callable) -> Callable:
-    """Let a function that calls ops, and so is no op itself, take `axis` and explain its errors as ops do."""
-
-    @wraps(function)
-    def face(*args: Any, **settings: Any) -> Any:
-        if settings:
-            settings = _renamed(function.__name__, settings)
-        try:
-            return function(*args, **settings)
-        except MinigradError:
-            raise
-        except FOREIGN as error:
-            _explain(function.__name__, args, settings, error)
-
-    return face
-
-
-# ---------------------------------------------------------------- what went wrong
-
-
-def _refuse_extra(op: Op, inputs: Sequence[Any]) -> NoReturn:
-    names = ", ".join(op.settings) or "none"
-    raise DtypeError(
-        f"{op.name} takes {op.arity} tensors and the settings ({names}), got {len(inputs)} arguments.\n"
-        f"Leave out the last."
-    )
-
-
-FOREIGN = (ValueError, TypeError, IndexError, AttributeError, ArithmeticError)  # what NumPy and Python raise
-
-
-def _explain(name: str, inputs: Sequence[Any], settings: dict[str, Any], error: Exception) -> NoReturn:
-    """Say a NumPy error in the user's terms."""
-    operands = ", ".join(_describe(x) for x in inputs)
-    given = "".join(f", {k}={_describe(v)}" for k, v in settings.items())
-    kind: type[MinigradError] = ShapeError
-    if isinstance(error, TypeError | AttributeError):
-        kind = DtypeError
-    elif isinstance(error, IndexError):
-        kind = RangeError
-    origins = "".join(
-        f" Operand {i} came from {autograd.maker(x.node)}."
-        for i, x in enumerate(inputs)
-        if isinstance(x, Tensor) and x.node is not None
-    )
-    said = " ".join(str(error).split()).rstrip(".")
-    raise kind(f"{name}({operands}{given}): {said}.\n{_advice(kind, inputs)}{origins}") from error
-
-
-def _describe(x: Any) -> str:
-    return f"{x.dtype}{list(x.shape)}" if hasattr(x, "shape") else " ".join(reprlib.repr(x).split())
-
-
-def _advice(kind: type[MinigradError], inputs: Sequence[Any]) -> str:
-    """What to look at; where axes clash, which."""
-    if kind is RangeError:
-        return "Indices count from 0, ids and classes too; axes also from the end, from -1."
-    if kind is DtypeError:
-        return "Look at what each argument is, and at its dtype."
-    shapes = [x.shape for x in inputs if hasattr(x, "shape")]
-    if len(shapes) == 2:
-        for axis, (n, m) in enumerate(zip(reversed(shapes[0]), reversed(shapes[1]), strict=False), 1):
-            if n != m and 1 not in (n, m):
-                return f"Axis -{axis} has {n} elements in the first, {m} in the second; reshape or index one."
-    return "Check the shapes and settings."
+    return make if function is None else make(function)

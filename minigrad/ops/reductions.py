@@ -15,6 +15,11 @@ from .axes import axes_of, axis_of, count, spread
 from .namespace import namespace
 from .record import composite, differentiable, made_of_ops
 
+__all__ = [
+    "all", "amax", "amin", "any", "argmax", "argmin", "cumsum", "logsumexp", "max", "mean", "min", "norm",
+    "std", "sum", "var",
+]  # fmt: skip
+
 
 @differentiable
 def sum(x, /, dim=None, keepdim=False):

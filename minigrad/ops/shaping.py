@@ -12,6 +12,12 @@ from .axes import axes_of, axis_of
 from .namespace import namespace
 from .record import differentiable, made_of_ops
 
+__all__ = [
+    "broadcast_to", "cat", "chunk", "concat", "expand", "expand_as", "flatten", "flip", "permute",
+    "repeat", "repeat_interleave", "reshape", "split", "squeeze", "stack", "swapaxes", "transpose",
+    "tril", "triu", "unbind", "unflatten", "unsqueeze", "view",
+]  # fmt: skip
+
 
 def _sizes(shape):
     """`x.reshape(2, 3)` and `x.reshape((2, 3))` are the same."""
@@ -226,3 +232,6 @@ def _of_matrices(x, diagonal):
     if x.ndim < 2:
         raise ShapeError(f"a triangle of a tensor with {x.ndim} axes.\nGive a matrix, or a batch of them.")
     return namespace(x)
+
+
+concat, swapaxes = cat, transpose  # PyTorch's other names

@@ -1,0 +1,255 @@
+"""What happens when an op is called: unwrap, promote, run the rule, record a node. The hot path.
+
+`fused(False)` computes composite ops by their readable definitions instead.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from functools import update_wrapper, wraps
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..autograd import Node, Output, creation, grad_mode
+from ..devices import default_float, result_type
+from ..errors import DtypeError, MinigradError, OptionError, ShapeError
+from ..tensor import Tensor, as_tensor
+from ..versions import LIBRARY, Cell, caller, clock, share_cell
+from .explain import FOREIGN, describe, explain, refuse_extra
+
+if TYPE_CHECKING:
+    from .record import Op
+
+ALIASES = {"axis": "dim", "dims": "dim", "keepdims": "keepdim"}  # NumPy's names are accepted beside PyTorch's
+
+ops: dict[str, Op] = {}  # every op by name
+
+
+class _Fused(threading.local):
+    enabled = True
+
+
+_fusion = _Fused()
+
+
+class fused:
+    """`fused(False)` computes composite ops by their readable definitions, from now on or within a `with`."""
+
+    def __init__(self, enabled: bool = True) -> None:
+        self.before, _fusion.enabled = _fusion.enabled, enabled
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        _fusion.enabled = self.before
+
+
+def make_callable(op: Op, face: Callable) -> Callable:
+    """The function that users call: unwrap, promote, run the rule, record a node."""
+    rule, definition, arity, names, view, floating = (
+        op.rule,
+        op.definition,
+        op.arity,
+        op.settings,
+        op.view,
+        op.floating,
+    )
+    readable = with_manners(definition) if definition else None
+    promoting = op.promotes is not False
+    new_tensor, new_node, ndarray, new_ref = Tensor.__new__, Node.__new__, np.ndarray, weakref.ref
+    get_frame = sys._getframe
+
+    def call(*inputs: Any, **settings: Any) -> Any:
+        if len(inputs) > arity:  # settings given by position
+            if len(inputs) > arity + len(names):
+                refuse_extra(op, inputs)
+            settings = dict(zip(names, inputs[arity:], strict=False), **settings)
+            inputs = inputs[:arity]
+        if settings:
+            settings = _renamed(op.name, settings, names)
+        if readable is not None and not _fusion.enabled:
+            return readable(*(_prepare(op, inputs, False, False) or inputs), **settings)
+
+        arrays, edges, needs = [], [], []
+        uniform, dtype = True, None
+        for x in inputs:
+            if isinstance(x, Tensor):
+                array = x.data
+                arrays.append(array)
+                if x.requires_grad:
+                    edges.append(x.node or x)
+                    needs.append(True)
+                else:
+                    edges.append(x)
+                    needs.append(False)
+                if dtype is None:
+                    dtype = array.dtype
+                elif array.dtype is not dtype and array.dtype != dtype:
+                    uniform = False
+            else:
+                arrays.append(x)
+                edges.append(x)
+                needs.append(False)
+                if x is not None and (type(x) not in (float, int) or dtype is None or dtype.kind != "f"):
+                    uniform = False
+        if dtype is None or not uniform or (floating and dtype.kind != "f"):
+            again = _prepare(op, inputs, promoting, floating)
+            if again is not None:
+                return call(*again, **settings)
+
+        try:
+            value, gradients = rule(*arrays, **settings)
+        except MinigradError:
+            raise
+        except FOREIGN as error:
+            explain(op.name, inputs, settings, error)
+
+        if type(value) is tuple:
+            return _several(op, inputs, settings, value, gradients, edges, needs)
+        out = new_tensor(Tensor)
+        out.data = value if type(value) is ndarray else np.asarray(value)
+        out.grad = out.cell = out.hooks = None
+        if gradients is None or True not in needs or not grad_mode.enabled:
+            out.requires_grad, out.node = False, None
+            if view:
+                _share(inputs[0], out)
+            return out
+
+        out.requires_grad = True
+        node = out.node = new_node(Node)
+        node.op, node.settings, node.shape = op, settings, out.data.shape
+        node.number, node.clock, node.cell, node.hooks = next(creation), clock.time, None, None
+        node.output = new_ref(out)
+        frame = get_frame(1)
+        while frame.f_code.co_filename in LIBRARY and frame.f_back is not None:
+            frame = frame.f_back
+        node.source = (frame.f_code, frame.f_lasti)
+        node.edges, node.needs = edges, needs
+        all_needed = type(gradients) is tuple and len(gradients) == len(needs) and False not in needs
+        node.gradients = gradients if all_needed else _needed(op, gradients, needs)
+        if view:
+            _share(inputs[0], out)
+        return out
+
+    update_wrapper(call, face)
+    call.op = op  # type: ignore[attr-defined]
+    op.call = call
+    ops[op.name] = op
+    return call
+
+
+def _needed(op: Op, gradients: Any, needs: list[bool]) -> Any:
+    """Of a rule's gradient functions those that are needed; nothing else keeps what the others hold."""
+    if type(gradients) is not tuple:
+        return gradients
+    if len(gradients) != len(needs):
+        raise ValueError(
+            f"the rule of {op.name} has {len(needs)} arrays and gives {len(gradients)} gradients.\n"
+            f"Give one for each."
+        )
+    if False in needs:
+        return tuple([f if needed else None for f, needed in zip(gradients, needs, strict=True)])
+    return gradients
+
+
+def _share(base: Tensor, view: Tensor) -> None:
+    """A view and its base change together."""
+    view.cell = share_cell(base)
+    if view.node is not None:
+        view.node.cell = view.cell
+
+
+def _several(
+    op: Op,
+    inputs: Sequence[Any],
+    settings: dict,
+    values: tuple,
+    gradients: Any,
+    edges: list[Any],
+    needs: list[bool],
+) -> tuple[Tensor, ...]:
+    """Several results of one node; integer ones carry no gradient."""
+    outs = tuple(Tensor(value) for value in values)
+    if gradients is not None and True in needs and grad_mode.enabled:
+        node = Node.__new__(Node)
+        node.op, node.settings, node.shape = op, settings, [out.shape for out in outs]
+        node.number, node.clock, node.cell, node.hooks = next(creation), clock.time, None, None
+        node.source = caller()
+        node.output = [weakref.ref(out) for out in outs]
+        node.edges, node.needs, node.gradients = edges, needs, _needed(op, gradients, needs)
+        for i, out in enumerate(outs):
+            if out.is_floating_point():
+                out.requires_grad, out.node = True, Output(node, i, out.shape, Cell())
+    if op.view:
+        for out in outs:
+            _share(inputs[0], out)
+    return outs
+
+
+def _prepare(op: Op, inputs: Sequence[Any], promoting: bool, floating: bool) -> Sequence[Any] | None:
+    """Make arrays Tensors and cast to one dtype; None where nothing needs to be changed."""
+    if not inputs:
+        raise ShapeError(f"{op.name} of no tensors at all.\nGive it at least one.")
+    changed = [x if isinstance(x, Tensor) or x is None else _convert(op, x) for x in inputs]
+    if not any(isinstance(x, Tensor) for x in changed):
+        changed[0] = as_tensor(changed[0])
+    if promoting:
+        places = range(len(changed)) if op.promotes is True else op.promotes
+        meeting = [changed[i] for i in places if i < len(changed) and changed[i] is not None]
+        if meeting:
+            dtype = result_type(*meeting)
+            of_tensors = any(isinstance(x, Tensor) for x in meeting)
+            if floating and dtype.kind != "f":
+                dtype = default_float
+            for i in places:
+                x = changed[i] if i < len(changed) else None
+                if isinstance(x, Tensor) and x.dtype != dtype:
+                    changed[i] = ops["astype"].call(x, dtype)
+                elif type(x) in (float, int, bool) and (dtype.kind != "f" or not of_tensors):
+                    changed[i] = as_tensor(x, dtype=dtype)
+    same = all(a is b for a, b in zip(changed, inputs, strict=True))
+    return None if same else changed
+
+
+def _convert(op: Op, x: Any) -> Any:
+    """A Python number as it is, a NumPy number as a Python number, anything else as a Tensor."""
+    if type(x) in (float, int, bool):
+        return x
+    try:
+        return x.item() if isinstance(x, np.generic) else as_tensor(x)
+    except (TypeError, ValueError):
+        raise DtypeError(
+            f"{op.name} takes tensors, arrays and numbers, got {type(x).__name__} {describe(x)}.\n"
+            f"Convert it with mg.tensor(...)."
+        ) from None
+
+
+def _renamed(name: str, settings: dict[str, Any], own: Sequence[str] = ()) -> dict[str, Any]:
+    """`axis` and `keepdims` as `dim` and `keepdim`, unless they are the function's own names."""
+    renamed = {k if k in own else ALIASES.get(k, k): v for k, v in settings.items()}
+    if len(renamed) < len(settings):
+        given = ", ".join(settings)
+        raise OptionError(f"{name} was given one setting under two names: {given}.\nGive it once.")
+    return renamed
+
+
+def with_manners(function: Callable) -> Callable:
+    """Let a function that calls ops, and so is no op itself, take `axis` and explain its errors as ops do."""
+
+    @wraps(function)
+    def face(*args: Any, **settings: Any) -> Any:
+        if settings:
+            settings = _renamed(function.__name__, settings)
+        try:
+            return function(*args, **settings)
+        except MinigradError:
+            raise
+        except FOREIGN as error:
+            explain(function.__name__, args, settings, error)
+
+    return face

@@ -1,0 +1,158 @@
+"""Valid inputs for each op, by name: what the gradient check, the tests and the benchmarks try it on.
+
+A *domain* draws an array of a shape: `real`, `positive`, `distinct` (far from ties and kinks), ...
+A *sampler* draws a list of Samples from a random generator: `unary(domain)` and `binary(domain)` have the
+shapes that most ops need; what is awkward writes its own out with `each`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Domain = Callable[..., np.ndarray]  # (generator, *shape) -> array
+
+
+class Sample(NamedTuple):
+    """One call: float64 arrays in `args` (also within lists) are inputs, all else is given as it is."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] = {}  # noqa: RUF012 (never changed)
+
+
+Sampler = Callable[[np.random.Generator], Sequence[Sample]]
+
+
+# ---------------------------------------------------------------- domains
+
+
+def real(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Normal numbers."""
+    return np.asarray(rng.normal(size=shape))
+
+
+def positive(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """From 0.5 to 2."""
+    return np.asarray(rng.uniform(0.5, 2.0, shape))
+
+
+def above_one(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """From 1.2 to 3."""
+    return np.asarray(rng.uniform(1.2, 3.0, shape))
+
+
+def within_one(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """From -0.9 to 0.9."""
+    return np.asarray(rng.uniform(-0.9, 0.9, shape))
+
+
+def probability(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """From 0.1 to 0.9."""
+    return np.asarray(rng.uniform(0.1, 0.9, shape))
+
+
+def distinct(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Numbers 0.4 apart and none nearer than 0.1 to 0, so that no step of finite differences meets a kink."""
+    n = int(np.prod(shape))
+    return np.asarray((rng.permutation(n) * 0.4 - 0.2 * n + 0.1).reshape(shape))
+
+
+def away_from_zero(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """From 0.5 to 2, of either sign."""
+    return np.asarray(rng.uniform(0.5, 2.0, shape) * rng.choice([-1.0, 1.0], shape))
+
+
+def mask(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """True or False."""
+    return np.asarray(rng.random(shape) < 0.5)
+
+
+def whole(low: int, high: int) -> Domain:
+    """Whole numbers from `low` to before `high`."""
+    return lambda rng, *shape: np.asarray(rng.integers(low, high, shape))
+
+
+def symmetric(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Symmetric positive definite matrices, well conditioned."""
+    a = rng.normal(size=shape)
+    return a @ a.swapaxes(-1, -2) + shape[-1] * np.eye(shape[-1])
+
+
+def invertible(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Matrices far from singular."""
+    return rng.normal(size=shape) * 0.5 + shape[-1] * np.eye(shape[-1])
+
+
+# ---------------------------------------------------------------- samplers
+
+
+class each:
+    """Samples written out: `each((real, 2, 3), dim=1)` draws one; add more with `|`.
+
+    A tuple that begins with a domain is drawn, also within a list; anything else is given as it is.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.calls = [(args, kwargs)]
+
+    def __or__(self, other: each) -> each:
+        both = each()
+        both.calls = self.calls + other.calls
+        return both
+
+    def __call__(self, rng: np.random.Generator) -> list[Sample]:
+        return [
+            Sample(tuple(_drawn(rng, a) for a in args), {k: _drawn(rng, v) for k, v in kwargs.items()})
+            for args, kwargs in self.calls
+        ]
+
+
+def _drawn(rng: np.random.Generator, thing: Any) -> Any:
+    if isinstance(thing, tuple) and thing and callable(thing[0]):
+        domain, *shape = thing
+        return domain(rng, *shape)
+    return [_drawn(rng, item) for item in thing] if isinstance(thing, list) else thing
+
+
+def unary(domain: Domain, **settings: Any) -> each:
+    """A matrix, a number, nothing at all, and three axes."""
+    return (
+        each((domain, 2, 3), **settings)
+        | each((domain,), **settings)
+        | each((domain, 2, 0), **settings)
+        | each((domain, 2, 1, 2), **settings)
+    )
+
+
+def binary(domain: Domain, second: Domain | None = None, **settings: Any) -> each:
+    """Two operands of one shape, and operands that broadcast against each other."""
+    other = second or domain
+    return (
+        each((domain, 2, 3), (other, 2, 3), **settings)
+        | each((domain, 2, 3), (other, 3), **settings)
+        | each((domain, 2, 1), (other, 1, 3), **settings)
+        | each((domain,), (other, 2, 2), **settings)
+    )
+
+
+def along(domain: Domain, **settings: Any) -> each:
+    """A function along one axis, `dim`."""
+    return (
+        each((domain, 2, 3), dim=0, **settings)
+        | each((domain, 2, 3), dim=-1, **settings)
+        | each((domain, 2, 3, 2), dim=1, **settings)
+        | each((domain, 4), dim=0, **settings)
+    )
+
+
+def reducing(domain: Domain, **settings: Any) -> each:
+    """A function over all axes, one, or several, with and without `keepdim`."""
+    return (
+        each((domain, 2, 3), **settings)
+        | each((domain, 2, 3), dim=1, **settings)
+        | each((domain, 2, 3), dim=0, keepdim=True, **settings)
+        | each((domain, 2, 3, 2), dim=(0, -1), **settings)
+        | each((domain,), **settings)
+    )

@@ -1,0 +1,195 @@
+"""PyTorch's own operator database: every sample of every entry that minigrad has a function for.
+
+Values, first gradients and, where PyTorch defines them, second gradients in float64. What minigrad does not
+have is named, with the reason, in op_db_left_out.toml.
+"""
+
+import fnmatch
+import tomllib
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.nn import functional as F
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("expecttest")  # PyTorch's testing package wants it
+pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from torch.testing._internal.common_methods_invocations import op_db
+
+LEFT_OUT = tomllib.loads((Path(__file__).parent / "op_db_left_out.toml").read_text(encoding="utf-8"))
+ENTRIES = {op.name + (f"/{op.variant_test_name}" if op.variant_test_name else ""): op
+           for op in op_db if torch.float64 in op.dtypes}  # fmt: skip
+
+# entries whose function takes its arguments in another order than the function of that name
+SPELLINGS = {
+    "where": lambda x, condition, other: mg.where(condition, x, other),
+}
+
+
+def ours_of(name):
+    """Our function of a database entry, or None."""
+    name = name.split("/")[0]
+    if name in SPELLINGS:
+        return SPELLINGS[name]
+    *rooms, last = name.split(".")
+    room = {(): mg, ("nn", "functional"): F, ("linalg",): getattr(mg, "linalg", None),
+            ("special",): getattr(mg, "special", None)}.get(tuple(rooms))  # fmt: skip
+    found = getattr(room, last, None)
+    if found is None and not rooms:
+        found = getattr(mg.Tensor, last, None)
+    return found if callable(found) else None
+
+
+def left_out(name):
+    return any(fnmatch.fnmatchcase(name, pattern.replace("[", "[[]")) for pattern in LEFT_OUT)
+
+
+COVERED = [name for name in ENTRIES if ours_of(name) and not left_out(name)]
+
+
+class Converter:
+    """A sample's arguments as minigrad's; the same tensor stays the same tensor."""
+
+    def __init__(self):
+        self.pairs = []  # (theirs, ours) of every tensor
+
+    def __call__(self, thing):
+        if isinstance(thing, torch.Tensor):
+            return self.tensor(thing)
+        if isinstance(thing, torch.dtype):
+            return str(thing).removeprefix("torch.")
+        if isinstance(thing, torch.device):
+            return str(thing)
+        if isinstance(thing, dict):
+            return {key: self(value) for key, value in thing.items()}
+        if isinstance(thing, list | tuple):
+            return type(thing)(map(self, thing)) if type(thing) in (list, tuple) else tuple(map(self, thing))
+        if isinstance(thing, slice):
+            return slice(self(thing.start), self(thing.stop), self(thing.step))
+        return thing
+
+    def tensor(self, theirs):
+        for known, ours in self.pairs:
+            if known is theirs:
+                return ours
+        ours = mg.Tensor(theirs.detach().resolve_neg().numpy())
+        if theirs.requires_grad:
+            ours.requires_grad_()
+        self.pairs.append((theirs, ours))
+        return ours
+
+
+def flat(result, kind):
+    """The tensors of a result, in order."""
+    if isinstance(result, kind):
+        return [result]
+    if isinstance(result, list | tuple):
+        return [leaf for item in result for leaf in flat(item, kind)]
+    return [result]
+
+
+def assert_equal(ours, theirs, what):
+    if not isinstance(theirs, torch.Tensor):
+        assert ours == theirs or (ours != ours and theirs != theirs), what
+        return
+    assert isinstance(ours, mg.Tensor), f"{what}: {type(ours)}"
+    theirs = theirs.detach().resolve_neg()
+    assert tuple(ours.shape) == tuple(theirs.shape), what
+    assert str(ours.dtype) == str(theirs.dtype).removeprefix("torch."), what
+    np.testing.assert_allclose(ours.data, theirs.numpy(force=True), rtol=RTOL, atol=ATOL, err_msg=what)
+
+
+RTOL = ATOL = 1e-9
+
+
+def cotangents(outs, seed):
+    rng = np.random.default_rng(seed)
+    return [np.asarray(rng.uniform(0.5, 1.5, tuple(out.shape))) for out in outs]
+
+
+def gradients(outs, ins, cots, grad):
+    """d sum(out * cotangent) / d in, differentiable again; zeros where there is none."""
+    found = grad(outs, ins, cots, create_graph=True, allow_unused=True)
+    return [g if g is not None else x * 0 for g, x in zip(found, ins, strict=True)]
+
+
+def check_sample(op, function, sample):
+    convert = Converter()
+    args, kwargs = convert((sample.input, *sample.args)), convert(sample.kwargs)
+    theirs = flat(op(sample.input, *sample.args, **sample.kwargs), torch.Tensor)
+    ours = flat(function(*args, **kwargs), mg.Tensor)
+    assert len(ours) == len(theirs), f"{len(ours)} results, not {len(theirs)}"
+    for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        assert_equal(a, b, f"value of result {i}")
+    if not op.supports_autograd:
+        return
+    pairs = [
+        (b, a) for a, b in zip(ours, theirs, strict=True) if isinstance(b, torch.Tensor) and b.requires_grad
+    ]
+    leaves = [(b, a) for b, a in convert.pairs if b.requires_grad]
+    if not pairs or not leaves:
+        return
+    assert all(a.requires_grad for _, a in pairs), "a result has no gradient"
+    t_outs, m_outs = zip(*pairs, strict=True)
+    t_ins, m_ins = zip(*leaves, strict=True)
+    weights = cotangents(t_outs, 0)
+    t_cots = [torch.tensor(w, requires_grad=True) for w in weights]
+    m_cots = [mg.tensor(w, requires_grad=True) for w in weights]
+    t_first = gradients(t_outs, t_ins, t_cots, torch.autograd.grad)
+    m_first = gradients(m_outs, m_ins, m_cots, mg.autograd.grad)
+    for i, (a, b) in enumerate(zip(m_first, t_first, strict=True)):
+        assert_equal(a, b, f"gradient of input {i}")
+    raw = mg.autograd.grad(function_again(function, args, kwargs, pairs, ours), m_ins,
+                           [mg.Tensor(w) for w in weights], allow_unused=True)  # fmt: skip
+    for i, (a, b) in enumerate(zip(raw, t_first, strict=True)):
+        if a is not None:
+            assert_equal(a, b, f"gradient of input {i}, not to be differentiated again")
+    if not op.supports_gradgrad or not any(g.requires_grad for g in t_first):
+        return
+    kept = [i for i, g in enumerate(t_first) if g.requires_grad]
+    weights = cotangents([t_first[i] for i in kept], 1)
+    t_second = gradients([t_first[i] for i in kept], [*t_ins, *t_cots],
+                         [torch.tensor(w) for w in weights], torch.autograd.grad)  # fmt: skip
+    m_second = gradients([m_first[i] for i in kept], [*m_ins, *m_cots],
+                         [mg.tensor(w) for w in weights], mg.autograd.grad)  # fmt: skip
+    for i, (a, b) in enumerate(zip(m_second, t_second, strict=True)):
+        assert_equal(a, b, f"second gradient {i}")
+
+
+def function_again(function, args, kwargs, pairs, ours):
+    """The results that have gradients, computed anew."""
+    wanted = [any(a is out for _, a in pairs) for out in ours]
+    return [out for out, want in zip(flat(function(*args, **kwargs), mg.Tensor), wanted, strict=True) if want]
+
+
+@pytest.mark.parametrize("name", COVERED)
+def test_every_sample_agrees(name):
+    op, function = ENTRIES[name], ours_of(name)
+    torch.manual_seed(0)
+    count, failures = 0, []
+    for sample in op.sample_inputs("cpu", torch.float64, requires_grad=op.supports_autograd):
+        count += 1
+        try:
+            check_sample(op, function, sample)
+        except Exception as error:  # every failing sample is worth seeing at once
+            said = " ".join(str(error).split())[:300]
+            failures.append(f"{sample.summary()}\n    {type(error).__name__}: {said}")
+    assert count, "the database has no sample"
+    assert not failures, f"{len(failures)} of {count} samples:\n" + "\n".join(failures[:6])
+
+
+def test_every_entry_is_covered_or_left_out_with_a_reason():
+    missing = [name for name in ENTRIES if not ours_of(name) and not left_out(name)]
+    assert not missing, f"{len(missing)} entries: {missing}"
+    assert all(LEFT_OUT.values())
+
+
+def test_at_least_two_hundred_entries_are_covered():
+    assert len(COVERED) >= 200
