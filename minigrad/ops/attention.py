@@ -6,12 +6,44 @@ import math
 
 import numpy as np
 
+from ..random import Key
 from ..tensor import Tensor
 from .activations import dropout
+from .costs import Flops
 from .record import composite
+from .samplers import each, mask, real
 
 
-@composite(promotes=(0, 1, 2))
+def _count(inputs, result, settings):
+    *batch, queries, width = result
+    keys, depth = inputs[1][-2:]
+    return math.prod(batch) * queries * keys * (2 * depth + 2 * width + 6)
+
+
+KEY = Key(0, 0, 0, 0)
+plain = {"is_causal": False, "scale": 0.7, "dropout_p": 0.0, "key": None}
+samples = (
+    each((real, 2, 3), (real, 4, 3), (real, 4, 2), None, **plain)
+    | each((real, 2, 2, 3), (real, 2, 4, 3), (real, 2, 4, 2), None, **plain | {"is_causal": True})
+    | each((real, 3, 3), (real, 4, 3), (real, 4, 2), (mask, 3, 4), **plain)
+    | each((real, 2, 1, 2, 3), (real, 1, 4, 3), (real, 4, 2), (real, 2, 4), **plain | {"is_causal": True})
+    | each((real, 2, 3), (real, 4, 3), (real, 4, 2), None, **plain | {"dropout_p": 0.5, "key": KEY})
+    | each((real, 2, 3), (real, 0, 3), (real, 0, 2), None, **plain)
+)
+
+
+@composite(
+    promotes=(0, 1, 2),
+    samples=samples,
+    latex=(
+        r"s\,dS\,k,\quad dS = W \odot (gv^\top - \operatorname{rowsum}(gv^\top \odot W)),"
+        r"\; W = \operatorname{softmax}(s\,qk^\top)",
+        r"s\,dS^\top q",
+        r"W^\top g",
+        r"dS",
+    ),
+    flops=Flops("queries × keys × (2 × width of q + 2 × width of v + 6), for each head", _count),
+)
 def scaled_dot_product_attention(q, k, v, mask, /, is_causal, scale, dropout_p, key):
     """softmax(scale Q Kᵀ) V, over the keys that `mask` allows; a query that may see nothing gives zeros.
 
@@ -19,6 +51,8 @@ def scaled_dot_product_attention(q, k, v, mask, /, is_causal, scale, dropout_p, 
     or numbers that are added to the scores; None allows all.
     """
     scores = q @ k.transpose(-1, -2) * scale
+    if not k.shape[-2]:
+        return scores @ v  # sums of no values
     allowed = Tensor(np.tri(q.shape[-2], k.shape[-2], dtype=bool)) if is_causal else None
     if mask is not None and mask.is_floating_point():
         scores = scores + mask

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from ..errors import OptionError
 from .activations import log_softmax
+from .costs import per_input
 from .indexing import gather
 from .record import composite, made_of_ops
+from .samplers import each, real, whole
 
 
-@composite(promotes=False)
+@composite(
+    promotes=False,
+    samples=each((real, 3, 4), (whole(0, 4), 3), ignore_index=-100, reduction="mean", label_smoothing=0.0)
+    | each((real, 3, 4), (whole(0, 2), 3), ignore_index=1, reduction="sum", label_smoothing=0.1)
+    | each((real, 3, 4), (whole(0, 4), 3), ignore_index=3, reduction="none", label_smoothing=0.1)
+    | each((real, 1, 1), (whole(0, 1), 1), ignore_index=-100, reduction="mean", label_smoothing=0.1),
+    latex=(r"\frac{g}{n}\,(\operatorname{softmax}(logits) - q)", None),
+    flops=per_input(4),
+)
 def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
     """-sum of q log softmax(logits) over classes, q = (1 - e) onehot(target) + e / V (Szegedy et al. 2015).
 
