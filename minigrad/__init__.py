@@ -9,6 +9,7 @@ x.grad                       # tensor([2., 4.])
 
 from . import autograd, nn, ops, optim, random
 from .autograd import enable_grad, is_grad_enabled, no_grad
+from .creation import *
 from .devices import bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from .errors import (
     DtypeError,
@@ -26,21 +27,4 @@ from .gradcheck import GradcheckError, GradcheckReport, gradcheck
 from .io import load_file, save_file
 from .ops import *
 from .random import manual_seed
-from .tensor import (
-    Tensor,
-    arange,
-    as_tensor,
-    empty,
-    eye,
-    full,
-    full_like,
-    linspace,
-    ones,
-    ones_like,
-    rand,
-    randint,
-    randn,
-    tensor,
-    zeros,
-    zeros_like,
-)
+from .tensor import Tensor, as_tensor, tensor

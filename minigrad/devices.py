@@ -23,6 +23,7 @@ float16 = np.dtype("float16")
 float32 = np.dtype("float32")
 float64 = np.dtype("float64")
 
+DTYPES = frozenset([bool_, uint8, int8, int16, int32, int64, float16, float32, float64])
 default_float = float32
 
 _KINDS = {"b": 0, "u": 1, "i": 1, "f": 2}  # bool < integer < floating
@@ -42,14 +43,30 @@ def as_dtype(dtype: Any) -> np.dtype:
     if dtype is float:
         return default_float
     try:
-        result = np.dtype(dtype)
+        result = np.dtype(dtype).newbyteorder("=")  # in this machine's byte order
     except TypeError:
         result = None
-    if result is None or result.kind not in _KINDS:
+    if result not in DTYPES:
         raise DtypeError(
             f"unknown dtype {dtype!r}.\nUse one of bool, uint8, int8 to int64, float16, float32, float64."
         )
-    return np.dtype(result.type)  # NumPy's one object for it, in this machine's byte order
+    return np.dtype(result.type)  # NumPy's one object for it
+
+
+def refuse_unconvertible(array: Any, dtype: np.dtype) -> None:
+    """A DtypeError where floats become integers and one of them is NaN, infinite or too large."""
+    if dtype.kind not in "iu" or array.dtype.kind != "f":
+        return
+    limits = np.iinfo(dtype)
+    wrong = ~((array > float(limits.min) - 1) & (array < float(limits.max) + 1))
+    if dtype == int64:
+        wrong &= array != float(limits.min)  # float64 has no number just below it
+    if wrong.any():
+        place = tuple(int(axis[0]) for axis in np.nonzero(np.atleast_1d(wrong)))[: array.ndim]
+        raise DtypeError(
+            f"{array[place]} at index {list(place)} is no {dtype}.\n"
+            f"Replace it first (x.nan_to_num(), x.clamp(...)), or choose another dtype."
+        )
 
 
 def is_floating(dtype: np.dtype) -> bool:

@@ -6,16 +6,15 @@ a method in one place (`minigrad/ops/__init__.py`).
 
 from __future__ import annotations
 
-import contextlib
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from . import autograd, random
+from . import autograd, printing
 from .autograd import mutate
-from .devices import as_dtype, check_device, default_float, is_floating
+from .devices import DTYPES, as_dtype, check_device, default_float, is_floating, refuse_unconvertible
 from .errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
 from .versions import Cell, record_change, share_cell
 
@@ -28,7 +27,6 @@ class Tensor:
     """
 
     __slots__ = ("__weakref__", "cell", "data", "grad", "hooks", "node", "requires_grad")
-    __array_ufunc__ = None  # ndarray * Tensor is left to Tensor.__rmul__
 
     data: np.ndarray
     grad: Tensor | None
@@ -36,9 +34,12 @@ class Tensor:
     node: Any
     cell: Cell | None
     hooks: dict[int, Callable] | None
+    __array_ufunc__: Any  # ndarray * Tensor, np.exp(Tensor): see ops/ufuncs.py
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
-        self.data = data if type(data) is np.ndarray else _new_array(data, None, copy=False)
+        self.data = (
+            data if type(data) is np.ndarray and data.dtype in DTYPES else _new_array(data, None, copy=False)
+        )
         self.grad = self.node = self.cell = self.hooks = None
         self.requires_grad = False
         if requires_grad:
@@ -122,25 +123,35 @@ class Tensor:
         return format(self.item(), spec) if spec else repr(self)
 
     def __deepcopy__(self, memo: dict) -> Tensor:
-        if self.node is not None:
-            raise GraphError(
-                "only a leaf can be deep-copied, this tensor was computed.\nUse .detach() or .clone()."
-            )
-        copy = memo[id(self)] = type(self).__new__(type(self))
-        Tensor.__init__(copy, self.data.copy(), self.requires_grad)
-        copy.grad = None if self.grad is None else Tensor(self.grad.data.copy())
+        self._refuse_unless_leaf("deep-copied")
+        grad = None if self.grad is None else self.grad.data.copy()
+        copy = memo[id(self)] = _rebuilt(type(self), self.data.copy(), self.requires_grad, grad)
         return copy
 
-    def __repr__(self) -> str:
-        body = np.array2string(self.data, separator=", ", precision=4, prefix="tensor(", threshold=1000)
-        notes = ""
-        if self.data.dtype not in (default_float, np.dtype("int64"), np.dtype("bool")):
-            notes += f", dtype={self.data.dtype}"
+    def __copy__(self) -> Tensor:
+        """The same memory and the same gradient under another tensor."""
+        self._refuse_unless_leaf("copied")
+        copy = _rebuilt(type(self), self.data, self.requires_grad, None)
+        copy.grad, copy.cell = self.grad, share_cell(self)
+        return copy
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """For pickle and so for other processes; files are for `mg.save_file`."""
+        self._refuse_unless_leaf("pickled")
+        grad = None if self.grad is None else self.grad.data
+        return _rebuilt, (type(self), self.data, self.requires_grad, grad)
+
+    def _refuse_unless_leaf(self, what: str) -> None:
         if self.node is not None:
-            notes += f", grad_fn=<{_op_name(self.node)}>"
-        elif self.requires_grad:
-            notes += ", requires_grad=True"
-        return f"tensor({body}{notes})"
+            raise GraphError(
+                f"only a leaf can be {what}, this tensor was computed by {_op_name(self.node)}.\n"
+                f"Use .detach() or .clone()."
+            )
+
+    def __repr__(self) -> str:
+        if self.node is not None:
+            return printing.text(self.data, f"grad_fn=<{_op_name(self.node)}>")
+        return printing.text(self.data, "requires_grad=True" if self.requires_grad else "")
 
     # ------------------------------------------------------------ out of the library
 
@@ -162,6 +173,13 @@ class Tensor:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.data, dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **settings: Any) -> Any:
+        """The memory itself, for another library (`torch.from_dlpack(x)`)."""
+        return self.data.__dlpack__(**settings)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.data.__dlpack_device__()
 
     def detach(self) -> Tensor:
         """The same memory, outside the graph."""
@@ -274,6 +292,14 @@ class Tensor:
         return self
 
 
+def _rebuilt(cls: type, data: np.ndarray, requires_grad: bool, grad: np.ndarray | None) -> Tensor:
+    """A leaf from its parts."""
+    tensor = cls.__new__(cls)
+    Tensor.__init__(tensor, data, requires_grad)
+    tensor.grad = None if grad is None else Tensor(grad)
+    return tensor
+
+
 def _kind(error: Exception) -> type[MinigradError]:
     """Our name of a NumPy error."""
     if isinstance(error, IndexError):
@@ -328,112 +354,13 @@ def _new_array(data: Any, dtype: Any, copy: bool) -> np.ndarray:
         raise ShapeError(f"this makes no tensor: {error}.\nGive nested lists of one shape.") from None
     if dtype is None:
         dtype = default_float if array.dtype.kind == "f" and not known else array.dtype
+    dtype = as_dtype(dtype)
+    refuse_unconvertible(array, dtype)
     try:
-        return array.astype(as_dtype(dtype), copy=False)
+        return array.astype(dtype, copy=False)
     except (ValueError, TypeError, OverflowError) as error:
-        if isinstance(error, DtypeError):
-            raise
         raise DtypeError(f"this makes no {dtype} tensor: {error}.\nGive numbers of that dtype.") from None
 
 
 def _plain(data: Any) -> Any:
     return [_plain(x) for x in data] if isinstance(data, list | tuple) else _array(data)
-
-
-def zeros(*shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
-    check_device(device)
-    return Tensor(np.zeros(_shape(shape), as_dtype(dtype or default_float)), requires_grad)
-
-
-def ones(*shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
-    check_device(device)
-    return Tensor(np.ones(_shape(shape), as_dtype(dtype or default_float)), requires_grad)
-
-
-def empty(*shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
-    check_device(device)
-    return Tensor(np.empty(_shape(shape), as_dtype(dtype or default_float)), requires_grad)
-
-
-def full(
-    shape: Any, fill_value: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
-) -> Tensor:
-    check_device(device)
-    if dtype is None:
-        dtype = default_float if isinstance(fill_value, float) else np.asarray(fill_value).dtype
-    return Tensor(np.full(_shape((shape,)), fill_value, as_dtype(dtype)), requires_grad)
-
-
-def arange(
-    start: float, end: float | None = None, step: float = 1, dtype: Any = None, device: str | None = None
-) -> Tensor:
-    """Numbers from `start` (0 if only one is given) to before `end`: int64, or float32 if one is a float."""
-    check_device(device)
-    if end is None:
-        start, end = 0, start
-    if dtype is None:
-        dtype = default_float if any(isinstance(x, float) for x in (start, end, step)) else np.int64
-    return Tensor(np.arange(start, end, step).astype(as_dtype(dtype)))
-
-
-def eye(n: int, m: int | None = None, dtype: Any = None, device: str | None = None) -> Tensor:
-    check_device(device)
-    return Tensor(np.eye(n, m, dtype=as_dtype(dtype or default_float)))
-
-
-def linspace(start: float, end: float, steps: int, dtype: Any = None, device: str | None = None) -> Tensor:
-    """`steps` numbers at equal distances from `start` to `end`, both included."""
-    check_device(device)
-    return Tensor(np.linspace(start, end, steps).astype(as_dtype(dtype or default_float)))
-
-
-def zeros_like(input: Tensor, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    return zeros(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
-
-
-def ones_like(input: Tensor, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    return ones(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
-
-
-def full_like(input: Tensor, fill_value: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    return full(input.shape, fill_value, dtype=dtype or input.dtype, requires_grad=requires_grad)
-
-
-def rand(*shape: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Uniform on [0, 1)."""
-    return _drawn("random", shape, dtype, requires_grad)
-
-
-def randn(*shape: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Standard normal."""
-    return _drawn("standard_normal", shape, dtype, requires_grad)
-
-
-def randint(low: int, high: int, size: Any, dtype: Any = None) -> Tensor:
-    """Integers from `low` to before `high`."""
-    draw = lambda shape: _generator("randint").integers(low, high, shape)
-    return Tensor(_rows(draw, _shape((size,))).astype(as_dtype(dtype or np.int64)))
-
-
-def _drawn(distribution: str, shape: Any, dtype: Any, requires_grad: bool) -> Tensor:
-    draw = getattr(_generator(distribution), distribution)
-    return Tensor(_rows(draw, _shape(shape)).astype(as_dtype(dtype or default_float)), requires_grad)
-
-
-def _generator(stream: str) -> np.random.Generator:
-    return random.generator(random.next_key(stream))
-
-
-def _rows(draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> np.ndarray:
-    """What `draw` gives for the rows of the whole batch that `random.rows` names (it draws row after row)."""
-    first = random.first_row() if shape else 0
-    return np.asarray(draw((shape[0] + first, *shape[1:]))[first:] if first else draw(shape))
-
-
-def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
-    """`zeros(2, 3)`, `zeros((2, 3))` and `zeros([2, 3])` are the same."""
-    if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
-        sizes = tuple(sizes[0])
-    with contextlib.suppress(TypeError, ValueError):
-        return tuple(int(n) for n in sizes)
-    raise ShapeError(f"a shape is whole numbers, got {sizes!r}.\nWrite zeros(2, 3) or zeros((2, 3)).")

@@ -3,26 +3,25 @@
 # ruff: noqa
 from __future__ import annotations
 import builtins
-import contextlib
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 import numpy as np
-from . import autograd, random
+from . import autograd, printing
 from .autograd import mutate
-from .devices import as_dtype, check_device, default_float, is_floating
+from .devices import DTYPES, as_dtype, check_device, default_float, is_floating, refuse_unconvertible
 from .errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
 from .versions import Cell, record_change, share_cell
 
 class Tensor:
     __slots__ = ('__weakref__', 'cell', 'data', 'grad', 'hooks', 'node', 'requires_grad')
-    __array_ufunc__ = None
     data: np.ndarray
     grad: Tensor | None
     requires_grad: builtins.bool
     node: Any
     cell: Cell | None
     hooks: dict[builtins.int, Callable] | None
+    __array_ufunc__: Any
 
     def __init__(self, data: Any, requires_grad: builtins.bool=False) -> None:
         ...
@@ -90,6 +89,14 @@ class Tensor:
     def __deepcopy__(self, memo: dict) -> Tensor:
         ...
 
+    def __copy__(self) -> Tensor:
+        """The same memory and the same gradient under another tensor."""
+        ...
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """For pickle and so for other processes; files are for `mg.save_file`."""
+        ...
+
     def __repr__(self) -> str:
         ...
 
@@ -105,6 +112,13 @@ class Tensor:
         ...
 
     def __array__(self, dtype: Any=None, copy: builtins.bool | None=None) -> np.ndarray:
+        ...
+
+    def __dlpack__(self, **settings: Any) -> Any:
+        """The memory itself, for another library (`torch.from_dlpack(x)`)."""
+        ...
+
+    def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]:
         ...
 
     def detach(self) -> Tensor:
@@ -467,6 +481,21 @@ class Tensor:
     def outer(self, y: Any) -> Tensor:
         """Every product x[i] * y[j] of two vectors."""
 
+    def new_empty(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
+        """A tensor of a shape and this tensor's dtype whose numbers are whatever the memory held."""
+
+    def new_full(self, size: Any, fill_value: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
+        """One number everywhere, in this tensor's dtype."""
+
+    def new_ones(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
+        """Ones of a shape, in this tensor's dtype."""
+
+    def new_tensor(self, data: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
+        """A tensor with a copy of `data`, in this tensor's dtype."""
+
+    def new_zeros(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
+        """Zeros of a shape, in this tensor's dtype."""
+
     def __add__(self, y: Any) -> Tensor:
         """x + y."""
 
@@ -566,11 +595,11 @@ class Tensor:
     def where(self, condition: Any, y: Any) -> Tensor:
         """x where `condition` is True, y elsewhere."""
 
-    def to(self, *targets: Any, dtype: Any=None, device: Any=None) -> Tensor:
-        """x in another dtype or on another device: `to("float64")`, `to("cpu")`, `to(other_tensor)`."""
+    def to(self, *targets: Any, dtype: Any=None, device: Any=None, copy: builtins.bool=False) -> Tensor:
+        """x in another dtype or on another device: `to("float64")`, `to("cpu", "float64")`, `to(other_tensor)`."""
 
-    def type(self, *targets: Any, dtype: Any=None, device: Any=None) -> Tensor:
-        """x in another dtype or on another device: `to("float64")`, `to("cpu")`, `to(other_tensor)`."""
+    def type(self, *targets: Any, dtype: Any=None, device: Any=None, copy: builtins.bool=False) -> Tensor:
+        """x in another dtype or on another device: `to("float64")`, `to("cpu", "float64")`, `to(other_tensor)`."""
 
     def float(self) -> Tensor:
         """x as float32."""
@@ -600,48 +629,4 @@ def tensor(data: Any, dtype: Any=None, device: str | None=None, requires_grad: b
 
 def as_tensor(data: Any, dtype: Any=None, device: str | None=None) -> Tensor:
     """As `tensor`, but sharing memory where it can."""
-    ...
-
-def zeros(*shape: Any, dtype: Any=None, device: str | None=None, requires_grad: bool=False) -> Tensor:
-    ...
-
-def ones(*shape: Any, dtype: Any=None, device: str | None=None, requires_grad: bool=False) -> Tensor:
-    ...
-
-def empty(*shape: Any, dtype: Any=None, device: str | None=None, requires_grad: bool=False) -> Tensor:
-    ...
-
-def full(shape: Any, fill_value: Any, dtype: Any=None, device: str | None=None, requires_grad: bool=False) -> Tensor:
-    ...
-
-def arange(start: float, end: float | None=None, step: float=1, dtype: Any=None, device: str | None=None) -> Tensor:
-    """Numbers from `start` (0 if only one is given) to before `end`: int64, or float32 if one is a float."""
-    ...
-
-def eye(n: int, m: int | None=None, dtype: Any=None, device: str | None=None) -> Tensor:
-    ...
-
-def linspace(start: float, end: float, steps: int, dtype: Any=None, device: str | None=None) -> Tensor:
-    """`steps` numbers at equal distances from `start` to `end`, both included."""
-    ...
-
-def zeros_like(input: Tensor, dtype: Any=None, requires_grad: bool=False) -> Tensor:
-    ...
-
-def ones_like(input: Tensor, dtype: Any=None, requires_grad: bool=False) -> Tensor:
-    ...
-
-def full_like(input: Tensor, fill_value: Any, dtype: Any=None, requires_grad: bool=False) -> Tensor:
-    ...
-
-def rand(*shape: Any, dtype: Any=None, requires_grad: bool=False) -> Tensor:
-    """Uniform on [0, 1)."""
-    ...
-
-def randn(*shape: Any, dtype: Any=None, requires_grad: bool=False) -> Tensor:
-    """Standard normal."""
-    ...
-
-def randint(low: int, high: int, size: Any, dtype: Any=None) -> Tensor:
-    """Integers from `low` to before `high`."""
     ...

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Handle, no_grad
+from ..creation import zeros_like
 from ..devices import as_dtype
 from ..errors import DtypeError, ShapeError, StateError
-from ..tensor import Tensor, zeros_like
+from ..tensor import Tensor
 
 
 class Parameter(Tensor):

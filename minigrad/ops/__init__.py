@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .. import creation
 from ..devices import as_dtype, check_device
 from ..tensor import Tensor
 from . import activations, arithmetic, attention, indexing, linalg, losses, normalization, reductions, shaping
@@ -14,6 +15,7 @@ from .linalg import *
 from .record import Op, Record, composite, differentiable, fused, made_of_ops, records
 from .reductions import *
 from .shaping import *
+from .ufuncs import array_ufunc
 
 FAMILIES = (arithmetic, activations, reductions, shaping, indexing, linalg)  # whose functions are `mg.NAME`
 FUNCTIONS = {name: getattr(family, name) for family in FAMILIES for name in family.__all__}
@@ -25,17 +27,22 @@ def where_self(x, condition, y):
     return where(condition, x, y)
 
 
-def to(x, *targets, dtype=None, device=None):
-    """x in another dtype or on another device: `to("float64")`, `to("cpu")`, `to(other_tensor)`."""
+def to(x, *targets, dtype=None, device=None, copy=False):
+    """x in another dtype or on another device: `to("float64")`, `to("cpu", "float64")`, `to(other_tensor)`.
+
+    x itself where nothing changes, unless `copy` is set.
+    """
     for target in targets:
         if isinstance(target, Tensor):
             dtype = target.dtype
-        elif target == "cpu" or (isinstance(target, str) and target.startswith("cuda")):
+        elif isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda"):
             device = target
         else:
             dtype = target
     check_device(device)
-    return x if dtype is None or as_dtype(dtype) == x.dtype else astype(x, as_dtype(dtype))
+    if dtype is None or as_dtype(dtype) == x.dtype:
+        return clone(x) if copy else x
+    return astype(x, as_dtype(dtype))
 
 
 def _converts_to(dtype):
@@ -70,6 +77,8 @@ NOT_METHODS = {"cat", "concat", "one_hot", "silu", "stack", "where"}
 # operators, and methods whose name or meaning is not the function's
 # fmt: off
 _own = {
+    "new_empty": creation.new_empty, "new_full": creation.new_full,
+    "new_ones": creation.new_ones, "new_tensor": creation.new_tensor, "new_zeros": creation.new_zeros,
     "__add__": add, "__radd__": add, "__sub__": subtract, "__rsub__": _reflected(subtract),
     "__mul__": multiply,
     "__rmul__": multiply, "__truediv__": divide, "__rtruediv__": _reflected(divide), "__pow__": power,
@@ -93,3 +102,4 @@ for _name, _function in METHODS.items():
     setattr(Tensor, _name, _function)
 for _name, _function in PROPERTIES.items():
     setattr(Tensor, _name, property(_function))
+Tensor.__array_ufunc__ = array_ufunc(FUNCTIONS)

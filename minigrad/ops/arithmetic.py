@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from ..devices import as_dtype, default_float, is_floating, plain_number
+from ..devices import as_dtype, default_float, is_floating, plain_number, refuse_unconvertible
 from ..errors import OptionError
 from .costs import per_element
 from .namespace import namespace
@@ -359,6 +359,7 @@ def clone(x, /):
 def astype(x, /, dtype):
     """x in another dtype; the gradient comes back in the first, and there is none from whole numbers."""
     source, dtype = x.dtype, as_dtype(dtype)
+    refuse_unconvertible(x, dtype)
     return x.astype(dtype), (lambda g: g.astype(source),) if is_floating(dtype) else None
 
 

@@ -230,7 +230,12 @@ def _convert(op: Op, x: Any) -> Any:
 
 
 def _renamed(name: str, settings: dict[str, Any], own: Sequence[str] = ()) -> dict[str, Any]:
-    """`axis` and `keepdims` as `dim` and `keepdim`, unless they are the function's own names."""
+    """`axis` and `keepdims` as `dim` and `keepdim`, unless they are the function's own names.
+
+    `np.sum(x)` calls x.sum(axis=None, out=None): no `out` is the only one that there is.
+    """
+    if "out" in settings and settings["out"] is None:
+        settings = {k: v for k, v in settings.items() if k != "out"}
     renamed = {k if k in own else ALIASES.get(k, k): v for k, v in settings.items()}
     if len(renamed) < len(settings):
         given = ", ".join(settings)

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..creation import ones_like, zeros_like
 from ..kernels.cpu.special import erf, sigmoid
-from ..tensor import Tensor, ones_like, zeros_like
+from ..tensor import Tensor
 from .record import ops
 
 

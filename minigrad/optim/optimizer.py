@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..autograd import mutate, no_grad
+from ..creation import zeros_like
 from ..errors import OptionError, StateError
-from ..tensor import Tensor, zeros_like
+from ..tensor import Tensor
 
 BLOCK = 1 << 14  # elements updated at a time, so that all temporaries stay in cache
 

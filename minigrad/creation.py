@@ -1,0 +1,314 @@
+"""Tensors made from nothing but a shape: constants, ranges, random numbers; and from other libraries' memory.
+
+Tensors are float32 unless `dtype` says otherwise. A name that ends in `_like` takes shape and dtype from a
+tensor; `x.new_zeros(...)` and its kin take x's dtype. Random numbers come from `minigrad.random`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import random
+from .devices import as_dtype, check_device, default_float, plain_number
+from .errors import DtypeError, MinigradError, OptionError, ShapeError
+from .tensor import Tensor, as_tensor, tensor
+
+__all__ = [
+    "arange", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like",
+    "linspace", "logspace", "ones", "ones_like", "rand", "rand_like", "randint", "randint_like",
+    "randn", "randn_like", "randperm", "scalar_tensor", "zeros", "zeros_like",
+]  # fmt: skip
+
+
+Device = str | None
+
+
+# ---------------------------------------------------------------- constants
+
+
+def _made(
+    make: Callable[..., np.ndarray], sizes: Any, dtype: Any, device: Any, requires_grad: bool
+) -> Tensor:
+    check_device(device)
+    shape = _shape(sizes)
+    try:
+        return Tensor(make(shape, as_dtype(dtype or default_float)), requires_grad)
+    except (ValueError, OverflowError) as error:
+        if isinstance(error, MinigradError):
+            raise
+        raise ShapeError(f"no tensor of shape {shape}: {error}.\nGive a smaller one.") from None
+
+
+def zeros(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
+    """Zeros of a shape: zeros(2, 3) or zeros((2, 3))."""
+    return _made(np.zeros, size, dtype, device, requires_grad)
+
+
+def ones(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
+    """Ones of a shape: ones(2, 3) or ones((2, 3))."""
+    return _made(np.ones, size, dtype, device, requires_grad)
+
+
+def empty(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of a shape whose numbers are whatever the memory held."""
+    return _made(np.empty, size, dtype, device, requires_grad)
+
+
+def full(
+    size: Any, fill_value: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False
+) -> Tensor:
+    """One number everywhere: of its dtype, a Python float in float32."""
+    (value,) = _numbers("full", fill_value)
+    if dtype is None:
+        dtype = default_float if isinstance(value, float) else np.asarray(value).dtype
+    fill = lambda shape, dtype: np.full(shape, value, dtype)
+    return _made(fill, (size,), dtype, device, requires_grad)
+
+
+def scalar_tensor(value: Any, dtype: Any = None, device: Device = None) -> Tensor:
+    """One number without axes, float32 unless told."""
+    return full((), value, dtype or default_float, device)
+
+
+def eye(
+    n: int, m: int | None = None, dtype: Any = None, device: Device = None, requires_grad: bool = False
+) -> Tensor:
+    """Ones on the diagonal of an n x m matrix (n x n by default), zeros elsewhere."""
+    return _made(lambda shape, dtype: np.eye(*shape, dtype=dtype), (n, n if m is None else m), dtype, device,
+                 requires_grad)  # fmt: skip
+
+
+def zeros_like(
+    input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False
+) -> Tensor:
+    """Zeros of the input's shape and dtype."""
+    return zeros(input.shape, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+
+
+def ones_like(input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
+    """Ones of the input's shape and dtype."""
+    return ones(input.shape, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+
+
+def empty_like(
+    input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of the input's shape and dtype whose numbers are whatever the memory held."""
+    return empty(input.shape, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+
+
+def full_like(
+    input: Tensor, fill_value: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False
+) -> Tensor:
+    """One number everywhere, in the input's shape and dtype."""
+    return full(input.shape, fill_value, dtype or input.dtype, device, requires_grad)
+
+
+# ---------------------------------------------------------------- of a tensor's dtype: x.new_zeros(2, 3)
+
+
+def new_zeros(x: Tensor, *size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False):
+    """Zeros of a shape, in this tensor's dtype."""
+    return zeros(*size, dtype=dtype or x.dtype, device=device, requires_grad=requires_grad)
+
+
+def new_ones(x: Tensor, *size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False):
+    """Ones of a shape, in this tensor's dtype."""
+    return ones(*size, dtype=dtype or x.dtype, device=device, requires_grad=requires_grad)
+
+
+def new_empty(x: Tensor, *size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False):
+    """A tensor of a shape and this tensor's dtype whose numbers are whatever the memory held."""
+    return empty(*size, dtype=dtype or x.dtype, device=device, requires_grad=requires_grad)
+
+
+def new_full(
+    x: Tensor,
+    size: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+):
+    """One number everywhere, in this tensor's dtype."""
+    return full(size, fill_value, dtype or x.dtype, device, requires_grad)
+
+
+def new_tensor(x: Tensor, data: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False):
+    """A tensor with a copy of `data`, in this tensor's dtype."""
+    return tensor(data, dtype or x.dtype, device, requires_grad)
+
+
+# ---------------------------------------------------------------- ranges
+
+
+def arange(
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    dtype: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Numbers from `start` (0 if only one is given) to before `end`: int64, or float32 if one is a float."""
+    if end is None:
+        start, end = 0, start
+    start, end, step = _numbers("arange", start, end, step)
+    if not step or (end - start) / step < 0:
+        raise OptionError(
+            f"arange from {start} to {end} in steps of {step} never arrives.\nGive a step that leads there."
+        )
+    if dtype is None:
+        dtype = default_float if any(isinstance(x, float) for x in (start, end, step)) else np.int64
+    check_device(device)
+    count = math.ceil((end - start) / step)
+    whole = all(isinstance(x, int) for x in (start, end, step))
+    numbers = start + np.arange(count, dtype=np.int64 if whole else np.float64) * step
+    return Tensor(numbers.astype(as_dtype(dtype)), requires_grad)
+
+
+def linspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    dtype: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """`steps` numbers at equal distances from `start` to `end`, both included."""
+    start, end = _numbers("linspace", start, end)
+    make = lambda shape, dtype: np.linspace(start, end, *shape).astype(dtype)
+    return _made(make, (steps,), dtype, device, requires_grad)
+
+
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    dtype: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """`steps` powers of `base`, with exponents at equal distances from `start` to `end`."""
+    start, end = _numbers("logspace", start, end)
+    make = lambda shape, dtype: (base ** np.linspace(start, end, *shape)).astype(dtype)
+    return _made(make, (steps,), dtype, device, requires_grad)
+
+
+def _numbers(name: str, *given: Any) -> list[Any]:
+    """Numbers, also from tensors of one element."""
+    numbers = [plain_number(x.item() if isinstance(x, Tensor) else x) for x in given]
+    for x in numbers:
+        if not isinstance(x, int | float):
+            raise DtypeError(f"{name} takes numbers, got {x!r}.\nGive a number, or a tensor of one element.")
+    return numbers
+
+
+# ---------------------------------------------------------------- random numbers
+
+
+def rand(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
+    """Uniform on [0, 1)."""
+    return _drawn("random", size, dtype, device, requires_grad)
+
+
+def randn(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
+    """Standard normal."""
+    return _drawn("standard_normal", size, dtype, device, requires_grad)
+
+
+def randint(
+    low: int, high: int | None = None, size: Any = (), dtype: Any = None, device: Device = None
+) -> Tensor:
+    """Integers from `low` (0 if only one is given) to before `high`."""
+    if high is None or isinstance(high, tuple | list):
+        low, high, size = 0, low, size if high is None else high
+    if low >= high:
+        raise OptionError(f"there is no integer from {low} to before {high}.\nGive a larger `high`.")
+    integers = lambda shape: _generator("randint").integers(low, high, shape)
+    draw = lambda shape, dtype: _rows(integers, shape).astype(dtype)
+    return _made(draw, (size,), dtype or np.int64, device, False)
+
+
+def randperm(n: int, device: Device = None) -> Tensor:
+    """The numbers 0 to n - 1 in random order."""
+    check_device(device)
+    return Tensor(_generator("randperm").permutation(n))
+
+
+def rand_like(input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
+    """Uniform on [0, 1), in the input's shape and dtype."""
+    return rand(input.shape, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+
+
+def randn_like(
+    input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False
+) -> Tensor:
+    """Standard normal, in the input's shape and dtype."""
+    return randn(input.shape, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+
+
+def randint_like(
+    input: Tensor, low: int, high: int | None = None, dtype: Any = None, device: Device = None
+) -> Tensor:
+    """Integers from `low` (0 if only one is given) to before `high`, in the input's shape and dtype."""
+    low, high = (0, low) if high is None else (low, high)
+    return randint(low, high, input.shape, dtype or input.dtype, device)
+
+
+def _drawn(distribution: str, size: Any, dtype: Any, device: Device, requires_grad: bool) -> Tensor:
+    draw = getattr(_generator(distribution), distribution)
+    return _made(lambda shape, dtype: _rows(draw, shape).astype(dtype), size, dtype, device, requires_grad)
+
+
+def _generator(stream: str) -> np.random.Generator:
+    return random.generator(random.next_key(stream))
+
+
+def _rows(draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> np.ndarray:
+    """What `draw` gives for the rows of the whole batch that `random.rows` names (it draws row after row)."""
+    first = random.first_row() if shape else 0
+    return np.asarray(draw((shape[0] + first, *shape[1:]))[first:] if first else draw(shape))
+
+
+def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
+    """`zeros(2, 3)`, `zeros((2, 3))` and `zeros([2, 3])` are the same."""
+    if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
+        sizes = tuple(sizes[0])
+    with contextlib.suppress(TypeError, ValueError):
+        shape = tuple(operator.index(n) for n in sizes)
+        if min(shape, default=0) >= 0:
+            return shape
+    raise ShapeError(f"a shape is whole numbers from 0, got {sizes!r}.\nWrite zeros(2, 3) or zeros((2, 3)).")
+
+
+# ---------------------------------------------------------------- other libraries' memory
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A tensor on the array's own memory."""
+    if not isinstance(array, np.ndarray):
+        raise DtypeError(f"from_numpy takes an array, got {type(array).__name__}.\nUse mg.tensor(...).")
+    return as_tensor(array)
+
+
+def from_dlpack(source: Any) -> Tensor:
+    """A tensor on another library's memory (a PyTorch tensor's, say), without a copy (DLPack)."""
+    if not hasattr(source, "__dlpack__"):
+        raise DtypeError(
+            f"from_dlpack takes what has __dlpack__, got {type(source).__name__}.\nUse mg.tensor(...)."
+        )
+    try:
+        return Tensor(np.from_dlpack(source))
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        raise DtypeError(
+            f"this {type(source).__name__} gives no array: {error}.\n"
+            f"It has to be on the CPU, of a real dtype, and detached from any graph."
+        ) from None

@@ -1,0 +1,49 @@
+"""Memory shared with PyTorch by DLPack, and tensors that print alike."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.errors import DtypeError
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.parity
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int32", "uint8", "bool"])
+def test_dlpack_shares_memory_both_ways(dtype):
+    x = mg.tensor(np.arange(6).reshape(2, 3) % 2, dtype=dtype)
+    there = torch.from_dlpack(x)
+    assert there.data_ptr() == x.data.ctypes.data
+    assert str(there.dtype) == f"torch.{dtype}"
+    there[0, 0] = 1
+    assert x[0, 0].item() == 1
+    back = mg.from_dlpack(there)
+    assert back.data.ctypes.data == x.data.ctypes.data
+    assert back.dtype == dtype
+
+
+def test_dlpack_keeps_strides():
+    theirs = torch.arange(12.0).reshape(3, 4).T[1:]
+    ours = mg.from_dlpack(theirs)
+    np.testing.assert_array_equal(ours.data, theirs.numpy())
+    assert ours.data.ctypes.data == theirs.data_ptr()
+    assert torch.equal(torch.from_dlpack(ours), theirs)
+
+
+def test_dlpack_says_why_it_cannot():
+    with pytest.raises(DtypeError, match=r"use tensor\.detach\(\)"):
+        mg.from_dlpack(torch.ones(2, requires_grad=True))
+    with pytest.raises(DtypeError, match=r"gives no array|unknown dtype"):
+        mg.from_dlpack(torch.ones(2, dtype=torch.bfloat16))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_tensors_print_alike(seed):
+    rng = np.random.default_rng(seed)
+    shape = tuple(rng.integers(1, 5, rng.integers(0, 4)))
+    array = np.asarray(np.abs(rng.normal(size=shape)) * 10.0 ** rng.integers(-6, 8) + 1e-3)
+    kinds = [np.float32, np.float64, np.int64, lambda a: np.round(a).astype(np.float32), lambda a: a > 0.5]
+    array = np.asarray(kinds[seed % 5](array))
+    ours, theirs = repr(mg.tensor(array)), repr(torch.tensor(array)).replace("torch.", "")
+    assert ours.split() == theirs.split()  # a long line may break elsewhere

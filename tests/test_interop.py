@@ -1,0 +1,240 @@
+"""In and out of the library: NumPy, DLPack, pickling, copying, and whatever a tensor is made from."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.errors import DtypeError, GraphError, ShapeError
+
+X = np.array([[1.0, -2.0, 3.0], [0.5, 0.0, -1.0]])
+
+
+# ---------------------------------------------------------------- NumPy
+
+
+def test_asarray_gives_the_tensors_own_memory_also_where_a_gradient_is_required():
+    x = mg.tensor(X, requires_grad=True)
+    assert np.asarray(x) is x.data
+    assert np.asarray(x, dtype="float32").dtype == np.float32
+    assert np.array(x) is not x.data
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        lambda a, t: a * t,
+        lambda a, t: a - t,
+        lambda a, t: a / (t + 3),
+        lambda a, t: a @ t.T,
+        lambda a, t: np.exp(t) + np.tanh(a * t),
+        lambda a, t: np.maximum(a, t) + np.sqrt(t * t + 1),
+        lambda a, t: np.float64(2.0) * t - np.float32(1.0),
+        lambda a, t: np.sum(t, axis=1) + np.sum(a * t),
+        lambda a, t: (a > t) * t,
+    ],
+)
+def test_a_formula_for_arrays_gives_tensors_with_gradients(formula):
+    t = mg.tensor(X, requires_grad=True)
+    given = X[::-1] + 0.25
+    result = formula(given, t)
+    assert isinstance(result, mg.Tensor)
+    np.testing.assert_allclose(result.data, formula(given, X), rtol=1e-12)
+    assert mg.gradcheck(lambda x: formula(given, x), t).passed
+
+
+def test_an_array_changed_by_a_tensor_stays_an_array():
+    a = np.ones(3)
+    a += mg.tensor([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(a, [2.0, 3.0, 4.0])
+    assert type(a) is np.ndarray
+
+
+def test_what_numpy_has_and_tensors_have_not_is_said():
+    x = mg.tensor([1, 2])
+    with pytest.raises(DtypeError, match=r"np\.gcd has no counterpart on Tensors"):
+        np.gcd(x, x)
+    with pytest.raises(DtypeError, match=r"np\.add\.reduce"):
+        np.add.reduce(x)
+    with pytest.raises(DtypeError, match="does not write into a Tensor"):
+        np.add(np.ones(2), 1.0, out=mg.ones(2))
+
+
+# ---------------------------------------------------------------- what tensors are made from
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype", "shape"),
+    [
+        (3, "int64", ()),
+        (3.0, "float32", ()),
+        (True, "bool", ()),
+        ([1, 2.5], "float32", (2,)),
+        ([[True], [False]], "bool", (2, 1)),
+        ([], "float32", (0,)),
+        ([[], []], "float32", (2, 0)),
+        (np.float64(2), "float64", ()),
+        (np.float16([1, 2]), "float16", (2,)),
+        (np.arange(3, dtype=">i4"), "int32", (3,)),
+        (np.arange(3, dtype=">f8"), "float64", (3,)),
+        (X.T, "float64", (3, 2)),
+        (X[::-1, ::-2], "float64", (2, 2)),
+        (np.broadcast_to(X[0], (4, 3)), "float64", (4, 3)),
+        ([mg.tensor(1.0), mg.tensor(2.0)], "float32", (2,)),
+        ([np.array([1, 2]), [3, 4]], "int64", (2, 2)),
+        (range(3), "int64", (3,)),
+    ],
+    ids=str,
+)
+def test_a_tensor_is_made_from(data, dtype, shape):
+    for made in (mg.tensor(data), mg.as_tensor(data), mg.Tensor(data)):
+        assert made.dtype == dtype
+        assert made.dtype.isnative
+        assert made.shape == shape
+        values = (
+            [x.item() for x in data]
+            if isinstance(data, list) and data and isinstance(data[0], mg.Tensor)
+            else data
+        )
+        np.testing.assert_array_equal(made.data, np.asarray(values))
+
+
+def test_strided_and_foreign_memory_computes_and_differentiates():
+    for view in (X.T, X[::-1], X[:, ::-2], np.broadcast_to(X[:, :1], X.shape), X.astype(">f8")):
+        x = mg.as_tensor(view).requires_grad_()
+        assert mg.gradcheck(lambda x: (x * x).sum(0) + x.exp().mean(), x, order=2).passed
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (X * 1j, "complex128"),
+        ("a", "<U1"),
+        ([1, None], "object"),
+        (np.ones(2, np.uint32), "uint32"),
+        (np.ones(2, np.longdouble), "float128|longdouble|float64"),
+        (np.array(["2020-01-01"], "datetime64[D]"), "M8"),
+    ],
+    ids=str,
+)
+def test_what_makes_no_tensor_is_named(data, what):
+    for make in (mg.tensor, mg.as_tensor, mg.Tensor):
+        with pytest.raises(DtypeError, match=f"unknown dtype.*({what}|O)"):
+            make(data)
+
+
+def test_ragged_lists_are_refused():
+    with pytest.raises(ShapeError, match="Give nested lists of one shape"):
+        mg.tensor([[1.0, 2.0], [3.0]])
+
+
+def test_tensor_copies_and_as_tensor_shares():
+    a = X.copy()
+    assert not np.shares_memory(mg.tensor(a).data, a)
+    assert mg.as_tensor(a).data is a
+    assert mg.from_numpy(a).data is a
+    with pytest.raises(DtypeError, match="from_numpy takes an array, got list"):
+        mg.from_numpy([1.0])
+
+
+# ---------------------------------------------------------------- DLPack
+
+
+def test_dlpack_shares_memory_with_numpy():
+    x = mg.tensor(X)
+    there = np.from_dlpack(x)
+    assert np.shares_memory(there, x.data)
+    back = mg.from_dlpack(there)
+    assert np.shares_memory(back.data, x.data)
+    with pytest.raises(DtypeError, match="from_dlpack takes what has __dlpack__, got int"):
+        mg.from_dlpack(3)
+
+
+# ---------------------------------------------------------------- copies
+
+
+@pytest.mark.parametrize("make", [mg.Tensor, mg.nn.Parameter])
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_is_a_leaf_of_its_own_with_its_own_gradient(make, duplicate):
+    x = make(X.copy(), requires_grad=True)
+    (x * x).sum().backward()
+    twin = duplicate(x)
+    assert type(twin) is make
+    assert twin.requires_grad
+    np.testing.assert_array_equal(twin.data, X)
+    np.testing.assert_array_equal(twin.grad.data, 2 * X)
+    assert not np.shares_memory(twin.data, x.data)
+    assert not np.shares_memory(twin.grad.data, x.grad.data)
+
+
+def test_a_shallow_copy_shares_memory_and_versions():
+    x = mg.tensor(X, requires_grad=True)
+    twin = copy.copy(x)
+    assert twin.data is x.data
+    y = x.exp() * x
+    with mg.no_grad():
+        twin.zero_()
+    with pytest.raises(GraphError, match="changed since by zero_"):
+        y.sum().backward()
+
+
+def test_a_module_survives_pickling():
+    model = mg.nn.Sequential(mg.nn.Linear(3, 2), mg.nn.ReLU())
+    twin = pickle.loads(pickle.dumps(model))
+    x = mg.tensor(X, dtype="float32")
+    np.testing.assert_array_equal(model(x).data, twin(x).data)
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_only_a_leaf_can_be_copied(duplicate):
+    x = mg.tensor(X, requires_grad=True)
+    with pytest.raises(
+        GraphError, match=r"only a leaf can be .*copied|pickled, this tensor was computed by exp"
+    ):
+        duplicate(x.exp())
+
+
+def test_integers_are_not_made_of_what_is_not_a_number():
+    for make in (lambda x: x.to("int64"), lambda x: x.long(), lambda x: mg.tensor(x.data, dtype="int64")):
+        with pytest.raises(DtypeError, match=r"nan at index \[1\] is no int64"):
+            make(mg.tensor([1.0, float("nan")]))
+        with pytest.raises(DtypeError, match=r"inf at index \[1, 0\] is no int64"):
+            make(mg.tensor([[1.0], [float("inf")]]))
+    with pytest.raises(DtypeError, match=r"3000000000.* at index \[\] is no int32"):
+        mg.tensor(3e9).int()
+    assert mg.tensor([-1.7, 2.9]).long().tolist() == [-1, 2]
+
+
+# ---------------------------------------------------------------- how a tensor prints
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ([1.0, 2.0], "tensor([1., 2.])"),
+        ([0.5, -12.25], "tensor([  0.5000, -12.2500])"),
+        ([1.0, 20000.5], "tensor([1.0000e+00, 2.0000e+04])"),
+        ([[1, -2], [30, 4]], "tensor([[ 1, -2],\n        [30,  4]])"),
+        ([True, False], "tensor([ True, False])"),
+        (3.14159, "tensor(3.1416)"),
+        (np.float64(2), "tensor(2., dtype=float64)"),
+        (np.zeros((0, 3)), "tensor([], size=(0, 3), dtype=float64)"),
+        ([1.0, float("nan"), float("-inf")], "tensor([  1.,  nan, -inf])"),
+        (np.arange(2000), "tensor([   0,    1,    2, ..., 1997, 1998, 1999])"),
+    ],
+)
+def test_a_tensor_prints_as_in_pytorch(data, text):
+    assert repr(mg.tensor(data)) == text
+
+
+def test_a_tensor_prints_where_it_came_from():
+    x = mg.tensor([1.0], requires_grad=True)
+    assert repr(x) == "tensor([1.], requires_grad=True)"
+    assert repr(x.exp()) == "tensor([2.7183], grad_fn=<exp>)"
+    long = repr(mg.tensor(np.full(6, 1234567.5), requires_grad=True))
+    assert (
+        long.endswith("]," + "\n       dtype=float64, requires_grad=True)")
+        or max(map(len, long.splitlines())) <= 80
+    )
