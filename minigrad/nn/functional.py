@@ -15,13 +15,24 @@ from ..ops import linalg as _linalg
 from ..ops import losses as _losses
 from ..ops import normalization as _normalization
 from ..ops import one_hot, permute, relu, reshape, sigmoid, silu, tanh
-from ..ops.losses import mse_loss
+from ..ops.losses import (
+    binary_cross_entropy,
+    gaussian_nll_loss,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    nll_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+)
 from ..tensor import Tensor, as_tensor
 
 __all__ = [
-    "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear", "log_softmax", "mse_loss",
-    "one_hot",
-    "relu", "scaled_dot_product_attention", "sigmoid", "silu", "softmax", "tanh",
+    "binary_cross_entropy", "cross_entropy", "dropout", "embedding", "gaussian_nll_loss", "gelu",
+    "huber_loss", "kl_div", "l1_loss", "layer_norm", "linear", "log_softmax", "mse_loss",
+    "nll_loss", "one_hot", "poisson_nll_loss", "relu", "scaled_dot_product_attention", "sigmoid",
+    "silu", "smooth_l1_loss", "softmax", "tanh",
 ]  # fmt: skip
 
 
@@ -121,6 +132,7 @@ def scaled_dot_product_attention(
 def cross_entropy(
     input: Tensor,
     target: Any,
+    weight: Any = None,
     ignore_index: int = -100,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
@@ -128,16 +140,19 @@ def cross_entropy(
     """The mean of -log softmax(input)[target], for input (N, V), (V,) or (N, V, d1, ...), target without V.
 
     Targets equal to `ignore_index` count nothing. `label_smoothing` e: the target is (1 - e) one-hot + e / V.
+    `weight` (V,) is how much each class counts, in the mean too. A target of floats, of the input's shape,
+    gives a probability for each class.
     """
-    if reduction not in ("mean", "sum", "none"):
-        raise OptionError(f'reduction is "mean", "sum" or "none", got {reduction!r}.\nChoose one of them.')
-    target = as_tensor(target)
-    expected = input.shape[:1] + input.shape[2:] if input.ndim > 1 else ()
-    if target.shape != expected or target.is_floating_point():
-        raise (DtypeError if target.is_floating_point() else ShapeError)(
-            f"cross_entropy of input {input.shape} takes whole numbers of shape {expected}, got "
-            f"{target.dtype} {target.shape}.\nThe classes are axis 1 of the input; a target is one's number."
-        )
+    _losses.check_reduction(reduction)
+    if not 0 <= label_smoothing <= 1:
+        raise OptionError(f"label_smoothing is from 0 to 1, got {label_smoothing}.\nPass one in that range.")
+    input, target = as_tensor(input), as_tensor(target)
+    weight = None if weight is None else _losses.class_weights(weight, input)
+    if target.shape == input.shape and target.is_floating_point():
+        return _losses.soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+    target = _losses.class_numbers("cross_entropy", input, target)
+    if weight is not None:
+        return _losses.weighted_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
     if input.ndim > 2:  # (N, V, d1, ...) -> (N, d1, ..., V)
         input = permute(input, 0, *range(2, input.ndim), 1)
     rows = reshape(input, -1, input.shape[-1])

@@ -130,16 +130,3 @@ class Tanh(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.tanh(x)
-
-
-class CrossEntropyLoss(Module):
-    """`functional.cross_entropy` with its settings."""
-
-    def __init__(
-        self, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0
-    ) -> None:
-        super().__init__()
-        self.ignore_index, self.reduction, self.label_smoothing = ignore_index, reduction, label_smoothing
-
-    def forward(self, input: Tensor, target: Any) -> Tensor:
-        return F.cross_entropy(input, target, self.ignore_index, self.reduction, self.label_smoothing)

@@ -158,7 +158,9 @@ class TokenBlocks:
 def _summed(logits: Tensor, target: np.ndarray, label_smoothing: float) -> Tensor:
     """The sum of cross-entropies: logits (B, T, V), target (B, T)."""
     rows = logits.reshape(-1, logits.shape[-1])
-    return F.cross_entropy(rows, target.reshape(-1), IGNORE, "sum", label_smoothing)
+    return F.cross_entropy(
+        rows, target.reshape(-1), ignore_index=IGNORE, reduction="sum", label_smoothing=label_smoothing
+    )
 
 
 def _lengths(pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:
