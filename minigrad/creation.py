@@ -71,9 +71,11 @@ def full(
     return _made(fill, (size,), dtype, device, requires_grad)
 
 
-def scalar_tensor(value: Any, dtype: Any = None, device: Device = None) -> Tensor:
+def scalar_tensor(
+    value: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False
+) -> Tensor:
     """One number without axes, float32 unless told."""
-    return full((), value, dtype or default_float, device)
+    return full((), value, dtype or default_float, device, requires_grad)
 
 
 def eye(

@@ -27,8 +27,12 @@ LEFT_OUT = tomllib.loads((Path(__file__).parent / "op_db_left_out.toml").read_te
 ENTRIES = {op.name + (f"/{op.variant_test_name}" if op.variant_test_name else ""): op
            for op in op_db if torch.float64 in op.dtypes}  # fmt: skip
 
+# settings that have no meaning here: memory layouts, other devices
+OF_TORCH_ALONE = {"layout", "memory_format", "non_blocking", "pin_memory"}
+
 # entries whose function takes its arguments in another order than the function of that name
 SPELLINGS = {
+    "to": lambda x, *where, **settings: x.to(*[t for t in where if not isinstance(t, bool)], **settings),
     "where": lambda x, condition, other: mg.where(condition, x, other),
 }
 
@@ -68,7 +72,7 @@ class Converter:
         if isinstance(thing, torch.device):
             return str(thing)
         if isinstance(thing, dict):
-            return {key: self(value) for key, value in thing.items()}
+            return {key: self(value) for key, value in thing.items() if key not in OF_TORCH_ALONE}
         if isinstance(thing, list | tuple):
             return type(thing)(map(self, thing)) if type(thing) in (list, tuple) else tuple(map(self, thing))
         if isinstance(thing, slice):
