@@ -26,13 +26,21 @@ from ..ops.losses import (
     poisson_nll_loss,
     smooth_l1_loss,
 )
+from ..ops.margin_losses import (
+    cosine_embedding_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+)
 from ..tensor import Tensor, as_tensor
 
 __all__ = [
-    "binary_cross_entropy", "cross_entropy", "dropout", "embedding", "gaussian_nll_loss", "gelu",
-    "huber_loss", "kl_div", "l1_loss", "layer_norm", "linear", "log_softmax", "mse_loss",
-    "nll_loss", "one_hot", "poisson_nll_loss", "relu", "scaled_dot_product_attention", "sigmoid",
-    "silu", "smooth_l1_loss", "softmax", "tanh",
+    "binary_cross_entropy", "cosine_embedding_loss", "cross_entropy", "dropout", "embedding",
+    "gaussian_nll_loss", "gelu", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss",
+    "layer_norm", "linear", "log_softmax", "margin_ranking_loss", "mse_loss", "multi_margin_loss",
+    "multilabel_margin_loss", "nll_loss", "one_hot", "poisson_nll_loss", "relu",
+    "scaled_dot_product_attention", "sigmoid", "silu", "smooth_l1_loss", "softmax", "tanh",
 ]  # fmt: skip
 
 

@@ -1,0 +1,122 @@
+"""Losses that want two things apart by a margin: scores, distances, angles, classes.
+
+They are 0 from the margin on. Their names are in `nn.functional`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import DtypeError, OptionError, ShapeError
+from ..tensor import Tensor, as_tensor
+from .activations import relu
+from .arithmetic import where
+from .indexing import gather, whole_numbers
+from .losses import class_weights, of_one_shape, reduced
+from .record import made_of_ops
+from .samplers import each, positive, real, whole
+
+__all__ = [
+    "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
+    "multilabel_margin_loss",
+]  # fmt: skip
+
+
+def sides(rng, *shape):
+    """1 or -1."""
+    return rng.choice([-1, 1], shape)
+
+
+@made_of_ops(
+    samples=each((real, 2, 3), (sides, 2, 3)) | each((real, 3), (sides, 3), margin=0.5, reduction="none")
+)
+def hinge_embedding_loss(input, target, margin=1.0, reduction="mean"):
+    """input where target is 1, max(0, margin - input) where it is -1: input is a distance."""
+    input, target = as_tensor(input), as_tensor(target)
+    near = where(target != -1, input, 0.0)
+    far = where(target != 1, (margin - input).clamp(min=0), 0.0)
+    return reduced(near + far, reduction)
+
+
+@made_of_ops(
+    samples=each((real, 2, 3), (real, 2, 3), (sides, 2, 3))
+    | each((real, 3), (real, 3), (sides, 3), margin=0.5, reduction="none")
+)
+def margin_ranking_loss(input1, input2, target, margin=0.0, reduction="mean"):
+    """max(0, margin - target (input1 - input2)): target is 1 where input1 should be the larger, else -1."""
+    input1, input2, target = as_tensor(input1), as_tensor(input2), as_tensor(target)
+    return reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
+
+
+@made_of_ops(
+    samples=each((real, 2, 3), (real, 2, 3), (sides, 2), margin=-0.5)
+    | each((real, 3), (real, 3), (sides,), reduction="none")
+)
+def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction="mean"):
+    """1 - c where target is 1, max(0, c - margin) where it is -1, c the cosine between input1 and input2.
+
+    Vectors (N, D) with target (N,), or (D,) with (). 1e-12 is added to each squared length.
+    """
+    input1, input2, target = as_tensor(input1), as_tensor(input2), as_tensor(target)
+    lengths = (input1.square().sum(-1) + 1e-12) * (input2.square().sum(-1) + 1e-12)
+    cosine = (input1 * input2).sum(-1) / lengths.sqrt()
+    if target.shape != cosine.shape:
+        raise ShapeError(
+            f"cosine_embedding_loss of inputs {input1.shape} and {input2.shape} with target {target.shape}.\n"
+            f"Give a target of shape {cosine.shape}: 1 or -1 for each pair of vectors."
+        )
+    near = where(target == 1, 1 - cosine, 0.0)
+    return reduced(near + where(target == -1, (cosine - margin).clamp(min=0), 0.0), reduction)
+
+
+@made_of_ops(
+    samples=each((real, 3, 4), (whole(0, 4), 3))
+    | each((real, 3, 4), (whole(0, 4), 3), p=2, margin=0.5, weight=(positive, 4), reduction="none")
+    | each((real, 4), (whole(0, 4),))
+)
+def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, reduction="mean"):
+    """The mean over classes j of max(0, margin - input[target] + input[j])**p, which is 0 for j = target.
+
+    input (N, V) with target (N,), or (V,) with (); p is 1 or 2, `weight` (V,) is for the target's class.
+    """
+    if p not in (1, 2):
+        raise OptionError(f"p is 1 or 2, got {p}.\nChoose one of them.")
+    input = as_tensor(input)
+    classes = input.shape[-1] if input.ndim else 1
+    target = whole_numbers("multi_margin_loss", target, classes)
+    rows = input.reshape(-1, classes)
+    places = Tensor(target.reshape(-1, 1))
+    if len(places) != len(rows):
+        raise ShapeError(
+            f"multi_margin_loss of input {input.shape} with target {target.shape}.\n"
+            f"Give the number of a class for each row."
+        )
+    short = relu(margin - gather(rows, 1, places) + rows)
+    short = short if p == 1 else short.square()
+    if weight is not None:
+        short = short * class_weights(weight, rows)[places]
+    losses = short.masked_fill(Tensor(places.data == np.arange(classes)), 0.0).mean(1)
+    return reduced(losses if input.ndim > 1 else losses.reshape(()), reduction)
+
+
+@made_of_ops(
+    samples=each((real, 3, 4), np.array([[1, 3, -1, 0], [2, -1, 0, 0], [-1, 0, 0, 0]]))
+    | each((real, 4), np.array([1, 3, -1, 0]), reduction="none")
+)
+def multilabel_margin_loss(input, target, reduction="mean"):
+    """The sum of max(0, 1 - input[i] + input[j]) / V over the classes i in target and all j that are not.
+
+    (N, V) or (V,) both; a row of target lists classes, and ends at the first -1.
+    """
+    input, target = of_one_shape("multilabel_margin_loss", input, target)
+    if target.is_floating_point():
+        raise DtypeError(f"a target is a list of classes, got {target.dtype}.\nGive whole numbers.")
+    classes = input.shape[-1] if input.ndim else 1
+    rows, listed = input.reshape(-1, classes), target.data.reshape(-1, classes)
+    valid = np.logical_and.accumulate(listed >= 0, axis=1)
+    listed = whole_numbers("multilabel_margin_loss", np.where(valid, listed, 0), classes)
+    right = ((listed[:, :, None] == np.arange(classes)) & valid[:, :, None]).any(1)
+    counted = valid[:, :, None] & ~right[:, None, :]  # (N, target's place, class)
+    short = relu(1 - gather(rows, 1, listed).unsqueeze(2) + rows.unsqueeze(1))
+    losses = short.masked_fill(Tensor(~counted), 0.0).sum((1, 2)) / classes
+    return reduced(losses if input.ndim > 1 else losses.reshape(()), reduction)
