@@ -7,6 +7,8 @@ Each is also the builtin error that a Python programmer would catch for it.
 class MinigradError(Exception):
     """Any mistake that minigrad explains."""
 
+    placed = False  # whether it says already in which op it happened
+
 
 class ShapeError(MinigradError, ValueError):
     """Shapes that do not fit an operation."""

@@ -278,6 +278,27 @@ def test_an_operands_origin_is_named():
         y + B
 
 
+def test_origins_are_named_in_every_kind_of_error():
+    x = mg.ones(2, 3, requires_grad=True).exp()
+    named = r"Operand 0 came from exp \(recorded at .*test_errors\.py:\d+\)"
+    for mistake in (lambda: x @ x, lambda: x.sum(4), lambda: x[7], lambda: x.gather(1, [[3]])):
+        with pytest.raises(mg.MinigradError, match=named):
+            mistake()
+
+
+def test_an_origin_is_the_users_op_and_not_a_promotion():
+    x = mg.ones(2, 3, requires_grad=True).exp()
+    with pytest.raises(ShapeError, match="Operand 0 came from exp"):
+        x + np.ones((2, 4))
+
+
+def test_what_is_made_of_ops_is_named_before_the_op_that_failed():
+    with pytest.raises(ShapeError, match=r"^reshape: view_as_shape\(float32\[2, 3\], shape=\(4, 2\)\)"):
+        A.reshape(4, 2)
+    with pytest.raises(RangeError, match=r"^std: var\w*.*axis 7"):
+        A.std(dim=7)
+
+
 def test_our_errors_are_also_pythons():
     for ours, pythons in (
         (ShapeError, ValueError), (DtypeError, TypeError), (RangeError, IndexError),

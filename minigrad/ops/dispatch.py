@@ -19,7 +19,7 @@ from ..devices import default_float, result_type
 from ..errors import DtypeError, MinigradError, OptionError, ShapeError
 from ..tensor import Tensor, as_tensor
 from ..versions import LIBRARY, Cell, caller, clock, share_cell
-from .explain import FOREIGN, describe, explain, refuse_extra
+from .explain import FOREIGN, describe, explain, place, refuse_extra
 
 if TYPE_CHECKING:
     from .record import Op
@@ -104,7 +104,8 @@ def make_callable(op: Op, face: Callable) -> Callable:
 
         try:
             value, gradients = rule(*arrays, **settings)
-        except MinigradError:
+        except MinigradError as error:
+            place(error, op.name, inputs, settings)
             raise
         except FOREIGN as error:
             explain(op.name, inputs, settings, error)
@@ -252,7 +253,8 @@ def with_manners(function: Callable) -> Callable:
             settings = _renamed(function.__name__, settings)
         try:
             return function(*args, **settings)
-        except MinigradError:
+        except MinigradError as error:
+            place(error, function.__name__, args, settings)
             raise
         except FOREIGN as error:
             explain(function.__name__, args, settings, error)

@@ -24,20 +24,40 @@ FOREIGN = (ValueError, TypeError, IndexError, AttributeError, ArithmeticError)  
 
 def explain(name: str, inputs: Sequence[Any], settings: dict[str, Any], error: Exception) -> NoReturn:
     """Say a NumPy error in the user's terms."""
-    operands = ", ".join(describe(x) for x in inputs)
-    given = "".join(f", {k}={describe(v)}" for k, v in settings.items())
     kind: type[MinigradError] = ShapeError
     if isinstance(error, TypeError | AttributeError):
         kind = DtypeError
     elif isinstance(error, IndexError):
         kind = RangeError
-    origins = "".join(
-        f" Operand {i} came from {autograd.maker(x.node)}."
-        for i, x in enumerate(inputs)
-        if isinstance(x, Tensor) and x.node is not None
-    )
     said = " ".join(str(error).split()).rstrip(".")
-    raise kind(f"{name}({operands}{given}): {said}.\n{_advice(kind, inputs)}{origins}") from error
+    raise place(kind(f"{said}.\n{_advice(kind, inputs)}"), name, inputs, settings) from error
+
+
+def place(error: MinigradError, name: str, inputs: Sequence[Any], settings: dict[str, Any]) -> MinigradError:
+    """Add to one of our errors the op, its operands and where they came from; the function around an op
+    adds its name."""
+    what, _, remedy = str(error).partition("\n")
+    if not error.placed:
+        remedy += _origins(inputs)
+        if not what.startswith(name):
+            given = "".join(f", {k}={describe(v)}" for k, v in settings.items())
+            what = f"{name}({', '.join(map(describe, inputs))}{given}): {what}"
+    elif not what.startswith(name):
+        what = f"{name}: {what}"
+    error.args, error.placed = (f"{what}\n{remedy}",), True
+    return error
+
+
+def _origins(inputs: Sequence[Any]) -> str:
+    """The lines that made the operands, where that is known."""
+    said = ""
+    for i, x in enumerate(inputs):
+        node = autograd.maker(x.node) if isinstance(x, Tensor) else None
+        while node is not None and node.op.name == "astype":  # promotion's, not the user's
+            node = node.edges[0] if type(node.edges[0]) is type(node) else None
+        if node is not None:
+            said += f" Operand {i} came from {node}."
+    return said
 
 
 def describe(x: Any) -> str:
