@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import random
-from ..errors import DtypeError, OptionError, ShapeError
+from ..creation import ones
+from ..errors import DtypeError, OptionError, RangeError, ShapeError
 from ..ops import activations as _activations
 from ..ops import attention as _attention
 from ..ops import indexing as _indexing
 from ..ops import linalg as _linalg
 from ..ops import losses as _losses
 from ..ops import normalization as _normalization
-from ..ops import one_hot, permute, relu, reshape, sigmoid, silu, tanh
+from ..ops import one_hot, permute, relu, repeat_interleave, reshape, sigmoid, silu, tanh, where
 from ..ops.losses import (
     binary_cross_entropy,
     gaussian_nll_loss,
@@ -36,11 +37,12 @@ from ..ops.margin_losses import (
 from ..tensor import Tensor, as_tensor
 
 __all__ = [
-    "binary_cross_entropy", "cosine_embedding_loss", "cross_entropy", "dropout", "embedding",
-    "gaussian_nll_loss", "gelu", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss",
-    "layer_norm", "linear", "log_softmax", "margin_ranking_loss", "mse_loss", "multi_margin_loss",
-    "multilabel_margin_loss", "nll_loss", "one_hot", "poisson_nll_loss", "relu",
-    "scaled_dot_product_attention", "sigmoid", "silu", "smooth_l1_loss", "softmax", "tanh",
+    "alpha_dropout", "binary_cross_entropy", "cosine_embedding_loss", "cross_entropy", "dropout",
+    "dropout1d", "dropout2d", "dropout3d", "embedding", "gaussian_nll_loss", "gelu",
+    "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "layer_norm", "linear",
+    "log_softmax", "margin_ranking_loss", "mse_loss", "multi_margin_loss", "multilabel_margin_loss",
+    "nll_loss", "one_hot", "poisson_nll_loss", "relu", "scaled_dot_product_attention", "sigmoid",
+    "silu", "smooth_l1_loss", "softmax", "tanh",
 ]  # fmt: skip
 
 
@@ -55,9 +57,19 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return _linalg.linear(input, weight, bias)
 
 
-def embedding(input: Any, weight: Tensor) -> Tensor:
-    """Row `input` of `weight` (V, D) for each id in `input`: (..., D)."""
-    return _indexing.embedding(weight, input)
+def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+    """Row `input` of `weight` (V, D) for each id in `input`: (..., D); row `padding_idx` gets no gradient."""
+    rows = _indexing.embedding(weight, input)
+    if padding_idx is None:
+        return rows
+    count = weight.shape[0]
+    if not -count <= padding_idx < count:
+        raise RangeError(
+            f"padding_idx {padding_idx} in a table of {count} rows.\n"
+            f"They count from 0, or from the end from -1."
+        )
+    padded = as_tensor(input) == padding_idx % count
+    return where(padded.unsqueeze(-1), rows.detach(), rows)
 
 
 def softmax(input: Tensor, dim: int = -1) -> Tensor:
@@ -100,9 +112,55 @@ def layer_norm(
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """Zero each element with probability p and divide the others by 1 - p; nothing unless `training`."""
+    check_probability(p)
+    return _activations.dropout(input, p, random.next_key("dropout")) if training and p else input
+
+
+def check_probability(p: float) -> None:
     if not 0 <= p <= 1:
         raise OptionError(f"p is a probability from 0 to 1, got {p}.\nPass one in that range.")
-    return _activations.dropout(input, p, random.next_key("dropout")) if training and p else input
+
+
+def _channel_dropout(name: str, input: Tensor, p: float, training: bool, places: int) -> Tensor:
+    """Zero or keep each channel as a whole; what lies within a channel has `places` axes."""
+    if input.ndim not in (places + 1, places + 2):
+        raise ShapeError(
+            f"{name} of shape {input.shape}.\nGive (N, C, ...) or (C, ...), with {places} axes after C."
+        )
+    channels = ones(*input.shape[: input.ndim - places], *[1] * places, dtype=input.dtype)
+    return input * dropout(channels, p, training)
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Dropout of whole channels: (N, C, L) or (C, L) (Tompson et al. 2015)."""
+    return _channel_dropout("dropout1d", input, p, training, 1)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Dropout of whole channels: (N, C, H, W); three axes are (N, C, L), as PyTorch's."""
+    return _channel_dropout("dropout2d", input, p, training, 1 if input.ndim == 3 else 2)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Dropout of whole channels: (N, C, D, H, W) or (C, D, H, W)."""
+    return _channel_dropout("dropout3d", input, p, training, 3)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
+    """Dropout that keeps mean 0 and variance 1 after selu (Klambauer et al. 2017).
+
+    What is dropped becomes a = -1.7581, selu's limit at -infinity; then all are scaled by
+    ((1 - p) (1 + p a**2))**-0.5, and shifted by -a p times that.
+    """
+    check_probability(p)
+    if not training or p == 0:
+        return input
+    if p == 1:
+        return input * 0
+    a = -1.7580993408473766
+    kept = Tensor(random.keep_mask(random.next_key("dropout"), input.shape, p))
+    scale = ((1 - p) * (1 + p * a * a)) ** -0.5
+    return where(kept, input, a) * scale - a * p * scale
 
 
 def scaled_dot_product_attention(
@@ -113,12 +171,16 @@ def scaled_dot_product_attention(
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Tensor:
     """softmax(query keyᵀ / sqrt(d_k)) value: (..., T, D), (..., S, D), (..., S, Dv) -> (..., T, Dv).
 
     A boolean `attn_mask` (broadcast to (..., T, S)) is True where a query may attend; one of floats is added
     to the scores. A query that may attend to nothing gives zeros. ("Attention Is All You Need", equation 1.)
+    `enable_gqa`: each head of key and value (axis -3) serves a group of query heads (Ainslie et al. 2023).
     """
+    if enable_gqa:
+        key, value = _for_each_query_head(query, key), _for_each_query_head(query, value)
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
         raise ShapeError(
             f"attention of query {query.shape}, key {key.shape}, value {value.shape}.\n"
@@ -135,6 +197,16 @@ def scaled_dot_product_attention(
     draw = random.next_key("dropout") if dropout_p else None
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     return _attention.scaled_dot_product_attention(query, key, value, mask, is_causal, scale, dropout_p, draw)
+
+
+def _for_each_query_head(query: Tensor, heads: Tensor) -> Tensor:
+    """Each of the heads as often as there are query heads for it."""
+    if query.ndim < 3 or heads.ndim < 3 or query.shape[-3] % heads.shape[-3]:
+        raise ShapeError(
+            f"grouped attention of query {query.shape} with key or value {heads.shape}.\n"
+            f"Give a number of query heads, axis -3, that is a multiple of theirs."
+        )
+    return repeat_interleave(heads, query.shape[-3] // heads.shape[-3], -3)
 
 
 def cross_entropy(

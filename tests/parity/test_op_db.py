@@ -32,6 +32,7 @@ OF_TORCH_ALONE = {"layout", "memory_format", "non_blocking", "pin_memory"}
 
 # entries whose function takes its arguments in another order than the function of that name
 SPELLINGS = {
+    "nn.functional.embedding": lambda weight, ids, **settings: F.embedding(ids, weight, **settings),
     "to": lambda x, *where, **settings: x.to(*[t for t in where if not isinstance(t, bool)], **settings),
     "where": lambda x, condition, other: mg.where(condition, x, other),
 }
@@ -187,6 +188,23 @@ def test_every_sample_agrees(name):
             failures.append(f"{sample.summary()}\n    {type(error).__name__}: {said}")
     assert count, "the database has no sample"
     assert not failures, f"{len(failures)} of {count} samples:\n" + "\n".join(failures[:6])
+
+
+def draws_nothing(sample):
+    """Whether dropout, with these settings, drops nothing or all."""
+    settings = {"p": 0.5, "training": True} | sample.kwargs
+    return settings.get("dropout_p", settings["p"] if settings["training"] else 0) in (0, 1)
+
+
+@pytest.mark.parametrize("name", ["alpha_dropout", "dropout", "dropout2d", "dropout3d",
+                                  "scaled_dot_product_attention"])  # fmt: skip
+def test_samples_of_dropout_that_draw_nothing_agree(name):
+    op = ENTRIES[f"nn.functional.{name}"]
+    samples = [s for s in op.sample_inputs("cpu", torch.float64, requires_grad=True) if draws_nothing(s)]
+    assert samples
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):  # it has second gradients
+        for sample in samples:
+            check_sample(op, getattr(F, name), sample)
 
 
 def test_every_entry_is_covered_or_left_out_with_a_reason():
