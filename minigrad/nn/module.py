@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..autograd import Handle, no_grad
 from ..creation import zeros_like
-from ..devices import as_dtype
-from ..errors import DtypeError, ShapeError, StateError
+from ..devices import as_dtype, check_device, is_floating
+from ..errors import DtypeError, OptionError, ShapeError, StateError
 from ..tensor import Tensor
 
 
@@ -23,6 +23,13 @@ class Parameter(Tensor):
         super().__init__(data.data if isinstance(data, Tensor) else data, requires_grad)
 
 
+class LoadedKeys(NamedTuple):
+    """What `load_state_dict` did not find in the state, and what of the state it had no place for."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
 class Module:
     """A piece of a network: assigning a Parameter or a Module, or registering a buffer, gives it a name."""
 
@@ -32,16 +39,26 @@ class Module:
     _modules: dict[str, Module]
     _transient: set[str]
     _forward_hooks: dict[int, Callable]
+    _forward_pre_hooks: dict[int, Callable]
 
     def __init__(self) -> None:
         self.__dict__.update(
-            training=True, _parameters={}, _buffers={}, _modules={}, _transient=set(), _forward_hooks={}
+            training=True,
+            _parameters={},
+            _buffers={},
+            _modules={},
+            _transient=set(),
+            _forward_hooks={},
+            _forward_pre_hooks={},
         )
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no forward().\nDefine one.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for hook in tuple(self._forward_pre_hooks.values()):
+            given = hook(self, args)
+            args = args if given is None else given if isinstance(given, tuple) else (given,)
         output = self.forward(*args, **kwargs)
         for hook in tuple(self._forward_hooks.values()):
             replaced = hook(self, args, output)
@@ -54,6 +71,10 @@ class Module:
         `remove()` of what it gives takes the hook away.
         """
         return Handle(self._forward_hooks, hook)
+
+    def register_forward_pre_hook(self, hook: Callable[[Module, tuple], Any]) -> Handle:
+        """Call hook(module, inputs) before each forward; what it returns replaces the positional inputs."""
+        return Handle(self._forward_pre_hooks, hook)
 
     # ------------------------------------------------------------ names
 
@@ -83,18 +104,65 @@ class Module:
             kind.pop(name, None)
         super().__delattr__(name)
 
+    def _check_name(self, name: str, kind: dict[str, Any]) -> None:
+        if not isinstance(name, str) or not name or "." in name:
+            raise OptionError(f"a name is a word without dots, got {name!r}.\nChoose another one.")
+        if hasattr(self, name) and name not in kind:
+            raise OptionError(
+                f"{type(self).__name__} has something else named {name!r}.\nChoose another name."
+            )
+
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
+        self._check_name(name, self._parameters)
+        if parameter is not None and not isinstance(parameter, Parameter):
+            raise DtypeError(
+                f"{name!r} is to be a parameter, got {type(parameter).__name__}.\nPass nn.Parameter(tensor)."
+            )
         setattr(self, name, parameter)
         self._parameters[name] = parameter
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """A tensor that is part of the state but not learned; not in `state_dict` unless persistent."""
+        self._check_name(name, self._buffers)
         setattr(self, name, tensor)
         self._buffers[name] = tensor
         (self._transient.discard if persistent else self._transient.add)(name)
 
     def add_module(self, name: str, module: Module) -> None:
+        self._check_name(name, self._modules)
         setattr(self, name, module)
+
+    register_module = add_module
+
+    def get_submodule(self, target: str) -> Module:
+        """The module at a path, "encoder.layers.0"; this one at ""."""
+        module = self
+        for name in target.split(".") if target else ():
+            if name not in module._modules:
+                raise StateError(
+                    f"{type(self).__name__} has no module {target!r}: there is no {name!r}.\n"
+                    f"{type(module).__name__} has {_some(list(module._modules))}."
+                )
+            module = module._modules[name]
+        return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at a path, "encoder.layers.0.weight"."""
+        return self._get("_parameters", target)
+
+    def get_buffer(self, target: str) -> Tensor:
+        return self._get("_buffers", target)
+
+    def _get(self, kind: str, target: str) -> Any:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        members = getattr(module, kind)
+        if members.get(name) is None:
+            raise StateError(
+                f"{type(module).__name__} has no {kind.strip('_')[:-1]} {name!r}.\n"
+                f"It has {_some(list(members))}."
+            )
+        return members[name]
 
     def _paths(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
         """This module and all below it, one that stands in two places twice."""
@@ -115,18 +183,22 @@ class Module:
     def children(self) -> Iterator[Module]:
         return iter(self._modules.values())
 
-    def named_parameters(self, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
-        """All parameters by path; one that two modules share comes once, under its first name."""
-        return _once(_members(self.named_modules(prefix), "_parameters"))
+    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """All parameters by path; one that two modules share comes once, under its first name.
 
-    def parameters(self) -> Iterator[Parameter]:
-        return (parameter for _, parameter in self.named_parameters())
+        Without `recurse`, only this module's own.
+        """
+        modules = self.named_modules(prefix) if recurse else [(prefix, self)]
+        return _once(_members(modules, "_parameters"))
 
-    def named_buffers(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
-        return _once(_members(self.named_modules(prefix), "_buffers"))
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
 
-    def buffers(self) -> Iterator[Tensor]:
-        return (buffer for _, buffer in self.named_buffers())
+    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
+        return _once(_members(self.named_modules(prefix) if recurse else [(prefix, self)], "_buffers"))
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
     def num_parameters(self) -> int:
         """How many numbers are learned."""
@@ -141,14 +213,12 @@ class Module:
                 if tensor is not None:
                     yield (f"{path}.{name}" if path else name), tensor
 
-    def state_dict(self) -> dict[str, Tensor]:
+    def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
         """Parameters and buffers by path, sharing memory with the module."""
-        return {name: tensor.detach() for name, tensor in self._state()}
+        return {prefix + name: tensor.detach() for name, tensor in self._state()}
 
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True
-    ) -> tuple[list[str], list[str]]:
-        """Copy values into parameters and buffers of the same paths; gives the (missing, unknown) paths.
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> LoadedKeys:
+        """Copy values into parameters and buffers of the same paths; gives (missing_keys, unexpected_keys).
 
         `strict` refuses those. All is checked before anything is changed.
         """
@@ -170,7 +240,7 @@ class Module:
         with no_grad():
             for name, value in values.items():
                 own[name].copy_(value)
-        return missing, unknown
+        return LoadedKeys(missing, unknown)
 
     # ------------------------------------------------------------ modes
 
@@ -194,13 +264,23 @@ class Module:
             else:
                 parameter.grad = zeros_like(parameter)
 
-    def to(self, target: Any) -> Module:
+    def to(self, *targets: Any, dtype: Any = None, device: str | None = None) -> Module:
         """Convert floating parameters and buffers to a dtype, in place; or move all to a device ("cpu")."""
-        if target == "cpu":
+        for target in targets:
+            if isinstance(target, Tensor):
+                dtype = target.dtype
+            elif target == "cpu" or (isinstance(target, str) and target.startswith("cuda")):
+                device = target
+            else:
+                dtype = target
+        check_device(device)
+        if dtype is None:
             return self
+        if not is_floating(as_dtype(dtype)):
+            raise DtypeError(f"a module's parameters are floating numbers, not {dtype}.\nPass such a dtype.")
         for tensor in (*self.parameters(), *self.buffers()):
             if tensor.is_floating_point():
-                tensor.data = tensor.data.astype(as_dtype(target))
+                tensor.data = tensor.data.astype(as_dtype(dtype))
                 tensor.grad = None
         return self
 
@@ -209,6 +289,9 @@ class Module:
 
     def float(self) -> Module:
         return self.to("float32")
+
+    def half(self) -> Module:
+        return self.to("float16")
 
     def apply(self, function: Callable[[Module], None]) -> Module:
         """Call `function` with every module below this one, then with this one."""
@@ -222,7 +305,10 @@ class Module:
 
     def __repr__(self) -> str:
         lines = [f"({name}): {module!r}".replace("\n", "\n  ") for name, module in self._modules.items()]
-        body = "".join(f"\n  {line}" for line in lines) + "\n" if lines else self.extra_repr()
+        extra = self.extra_repr()
+        if lines and extra:
+            lines = [extra.replace("\n", "\n  "), *lines]
+        body = "".join(f"\n  {line}" for line in lines) + "\n" if lines else extra
         return f"{type(self).__name__}({body})"
 
 
@@ -241,49 +327,6 @@ def _once(named: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
         if id(thing) not in seen:
             seen.add(id(thing))
             yield name, thing
-
-
-class _Numbered(Module):
-    """Modules under their numbers."""
-
-    def __init__(self, modules: Iterable[Module] = ()) -> None:
-        super().__init__()
-        for module in modules:
-            self.append(module)
-
-    def append(self, module: Module) -> Module:
-        self.add_module(str(len(self)), module)
-        return self
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Any]:
-        return self.children()
-
-    def __getitem__(self, index: int | slice) -> Any:
-        chosen = list(self._modules.values())[index]
-        return chosen if isinstance(chosen, Module) else _of(type(self), chosen)
-
-
-def _of(kind: type[_Numbered], modules: list[Module]) -> _Numbered:
-    return kind(*modules) if issubclass(kind, Sequential) else kind(modules)
-
-
-class ModuleList(_Numbered):
-    """A list of modules."""
-
-
-class Sequential(_Numbered):
-    """Modules one after another."""
-
-    def __init__(self, *modules: Module) -> None:
-        super().__init__(modules)
-
-    def forward(self, x: Any) -> Any:
-        for module in self.children():
-            x = module(x)
-        return x
 
 
 def _some(names: list[str]) -> str:

@@ -1,0 +1,163 @@
+"""Lists and dictionaries of modules and parameters; finding modules by path; hooks before forward."""
+
+import copy
+import pickle
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+from minigrad.errors import DtypeError, OptionError, RangeError, StateError
+
+
+class Add(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.n = n
+
+    def forward(self, x):
+        return x + self.n
+
+    def extra_repr(self):
+        return f"n={self.n}"
+
+
+def added(modules):
+    return [module.n for module in modules]
+
+
+def test_a_sequential_takes_its_names_from_a_dictionary():
+    model = nn.Sequential(OrderedDict(first=nn.Linear(2, 3), act=nn.ReLU(), last=nn.Linear(3, 1)))
+    assert list(model.state_dict()) == ["first.weight", "first.bias", "last.weight", "last.bias"]
+    assert model.act is model[1]
+    assert list(dict(model[1:].named_children())) == ["act", "last"]
+    assert model(mg.ones(4, 2)).shape == (4, 1)
+
+
+@pytest.mark.parametrize("kind", [nn.ModuleList, lambda modules: nn.Sequential(*modules)])
+def test_lists_of_modules_change_as_lists_do(kind):
+    container = kind(map(Add, range(4)))
+    container.insert(1, Add(10)).extend([Add(11)])
+    assert added(container) == [0, 10, 1, 2, 3, 11]
+    container[-1] = Add(12)
+    del container[0], container[1:3]
+    assert added(container) == [10, 3, 12]
+    assert [name for name, _ in container.named_children()] == ["0", "1", "2"]
+    assert added(container[1:].append(Add(5))) == [3, 12, 5]
+    with pytest.raises(RangeError, match="of 3 has no 3"):
+        container[3]
+
+
+def test_a_dictionary_of_modules():
+    container = nn.ModuleDict({"a": Add(1), "b": Add(2)})
+    container.update([("c", Add(3))])
+    assert list(container) == list(container.keys()) == ["a", "b", "c"]
+    assert "b" in container
+    assert container.pop("b").n == 2
+    assert [(name, module.n) for name, module in container.items()] == [("a", 1), ("c", 3)]
+    assert added(container.values()) == added(container.children()) == [1, 3]
+    assert len(container) == 2
+    container.clear()
+    assert not len(container)
+    assert not list(container.modules())[1:]
+
+
+def test_lists_and_dictionaries_of_parameters():
+    model = nn.Module()
+    model.rows = nn.ParameterList([mg.ones(2), nn.Parameter(np.zeros(3))])
+    model.rows.append(np.ones((1, 2)))
+    model.table = nn.ParameterDict({"left": mg.zeros(2)})
+    model.table["right"] = mg.ones(2)
+    assert {name: p.shape for name, p in model.named_parameters()} == {
+        "rows.0": (2,), "rows.1": (3,), "rows.2": (1, 2), "table.left": (2,), "table.right": (2,),
+    }  # fmt: skip
+    assert all(isinstance(p, nn.Parameter) for p in (*model.rows, *model.table.values()))
+    (model.rows[0] * model.table["right"]).sum().backward()
+    assert model.rows[0].grad.tolist() == [1, 1]
+    assert "(1): float64[3]" in repr(model)
+
+
+def test_modules_and_parameters_are_found_by_path():
+    model = nn.Sequential(nn.ModuleDict({"a": nn.Linear(1, 1)}))
+    assert model.get_submodule("") is model
+    assert model.get_submodule("0.a") is model[0]["a"]
+    assert model.get_parameter("0.a.weight") is model[0]["a"].weight
+    model.register_buffer("table", mg.ones(1))
+    assert model.get_buffer("table") is model.table
+    with pytest.raises(StateError, match=r"no module '0\.b': there is no 'b'\.\nModuleDict has a"):
+        model.get_submodule("0.b")
+    with pytest.raises(StateError, match="no parameter 'scale'"):
+        model.get_parameter("0.a.scale")
+
+
+def test_without_recurse_only_a_modules_own_are_listed():
+    model = nn.Sequential(nn.Linear(1, 1))
+    model.register_parameter("scale", nn.Parameter(np.ones(1)))
+    model.register_buffer("table", mg.ones(1))
+    assert [name for name, _ in model.named_parameters(recurse=False)] == ["scale"]
+    assert [name for name, _ in model.named_buffers("x", recurse=False)] == ["x.table"]
+    assert len(list(model.parameters())) == 3
+
+
+WRONG_NAMES = {
+    "a dot": lambda m: m.register_parameter("a.b", None),
+    "nothing": lambda m: m.register_buffer("", mg.ones(1)),
+    "taken": lambda m: m.register_buffer("forward", mg.ones(1)),
+    "a parameter's": lambda m: m.register_buffer("weight", mg.ones(1)),
+    "a module's": lambda m: m.add_module("weight", nn.ReLU()),
+}
+
+
+@pytest.mark.parametrize("register", WRONG_NAMES.values(), ids=list(WRONG_NAMES))
+def test_names_that_are_none_or_taken_are_refused(register):
+    with pytest.raises(OptionError, match="name"):
+        register(nn.Linear(1, 1))
+
+
+def test_a_plain_tensor_is_no_parameter():
+    with pytest.raises(DtypeError, match=r"nn\.Parameter"):
+        nn.Module().register_parameter("w", mg.ones(1))
+
+
+def test_hooks_before_forward_see_and_replace_the_inputs():
+    layer, seen = Add(1), []
+    look = layer.register_forward_pre_hook(lambda module, inputs: seen.append((module, inputs)))
+    double = layer.register_forward_pre_hook(lambda module, inputs: inputs[0] * 2)
+    assert layer(3) == 7
+    assert seen == [(layer, (3,))]
+    double.remove()
+    look.remove()
+    assert layer(3) == 4
+
+
+def test_modules_are_pickled_with_their_state():
+    model = nn.Sequential(nn.Linear(2, 3), nn.ModuleDict({"a": nn.LayerNorm(3)}))
+    model.register_buffer("scratch", mg.ones(1), persistent=False)
+    model.eval()
+    for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert list(twin.state_dict()) == list(model.state_dict())
+        assert all(isinstance(p, nn.Parameter) and p.requires_grad for p in twin.parameters())
+        assert twin[0].weight is twin.get_parameter("0.weight")
+        assert not twin[1].training
+        x = mg.ones(1, 2)
+        np.testing.assert_array_equal(twin[0](x).data, model[0](x).data)
+
+
+def test_modules_convert_by_dtype_by_keyword_and_as_another_tensor():
+    model = nn.Linear(2, 2)
+    assert model.to(mg.zeros(1, dtype="float64")).weight.dtype == mg.float64
+    assert model.to(dtype="float32", device="cpu").weight.dtype == mg.float32
+    assert model.half().weight.dtype == mg.float16
+    with pytest.raises(DtypeError, match="floating"):
+        model.to("int64")
+
+
+def test_a_module_prints_its_own_settings_and_what_is_in_it():
+    class Both(Add):
+        def __init__(self):
+            super().__init__(2)
+            self.inner = Add(1)
+
+    assert repr(Both()) == "Both(\n  n=2\n  (inner): Add(n=1)\n)"
