@@ -63,6 +63,26 @@ def rows(first: int) -> Iterator[None]:
         _state.row, _state.calls = before, calls
 
 
+Snapshot = tuple[int, int, int, dict[str, int]]
+
+
+def snapshot() -> Snapshot:
+    """Where every stream stands now."""
+    return _state.seed, _state.step, _state.row, dict(_state.calls)
+
+
+@contextlib.contextmanager
+def replayed(before: Snapshot) -> Iterator[None]:
+    """Within it draws are those that followed when `snapshot` gave `before`; afterwards all is as it was."""
+    now = snapshot()
+    _state.seed, _state.step, _state.row, calls = before
+    _state.calls = dict(calls)
+    try:
+        yield
+    finally:
+        _state.seed, _state.step, _state.row, _state.calls = now
+
+
 def first_row() -> int:
     """The row of the whole batch at which draws begin now."""
     return _state.row

@@ -10,10 +10,10 @@ from __future__ import annotations
 import itertools
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import GraphError
@@ -97,19 +97,35 @@ def record_change(tensor: Tensor, name: str) -> None:
     cell.changes = [*others, Change(clock.time, weakref.ref(memory), name, caller())]
 
 
+def arrays_in(thing: Any) -> Iterator[Any]:
+    """Every array that a gradient function (its closure, to the bottom) refers to."""
+    stack, seen = [thing], set()
+    while stack:
+        thing = stack.pop()
+        if hasattr(thing, "strides"):
+            yield thing
+        elif isinstance(thing, tuple | list):
+            stack.extend(thing)
+        elif isinstance(thing, dict):
+            stack.extend(thing.values())
+        elif isinstance(thing, partial):
+            stack += (thing.func, thing.args, thing.keywords)
+        elif isinstance(thing, FunctionType) and id(thing) not in seen:
+            seen.add(id(thing))
+            stack += [cell.cell_contents for cell in thing.__closure__ or () if _is_filled(cell)]
+            stack += (thing.__defaults__, thing.__kwdefaults__)
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:  # named in a closure, and never assigned
+        return False
+
+
 def holds(thing: Any, memory: Any = None) -> bool:
-    """Whether a gradient function (its closure, to the bottom) refers to `memory`, or to any array."""
-    if isinstance(thing, FunctionType):
-        kept = [cell.cell_contents for cell in thing.__closure__ or ()]
-        kept += [thing.__defaults__ or (), thing.__kwdefaults__ or {}]
-        return any(holds(item, memory) for item in kept)
-    if isinstance(thing, partial):
-        return any(holds(item, memory) for item in (thing.func, thing.args, thing.keywords))
-    if isinstance(thing, tuple | list):
-        return any(holds(item, memory) for item in thing)
-    if isinstance(thing, dict):
-        return any(holds(item, memory) for item in thing.values())
-    return hasattr(thing, "strides") and (memory is None or root(thing) is memory)
+    """Whether a gradient function refers to `memory`, or to any array."""
+    return any(memory is None or root(array) is memory for array in arrays_in(thing))
 
 
 def check_versions(node: Node, gradients: Any, replayed: bool) -> None:

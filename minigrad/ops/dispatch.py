@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..autograd import Node, Output, creation, grad_mode
+from ..autograd import Node, Output, creation, grad_mode, watch
 from ..devices import default_float, result_type
 from ..errors import DtypeError, MinigradError, OptionError, ShapeError
 from ..tensor import Tensor, as_tensor
@@ -109,6 +109,8 @@ def make_callable(op: Op, face: Callable) -> Callable:
             raise
         except FOREIGN as error:
             explain(op.name, inputs, settings, error)
+        if watch.on:
+            watch.check_result(op, arrays, settings, value)
 
         if type(value) is tuple:
             return _several(op, inputs, settings, value, gradients, edges, needs)

@@ -1,0 +1,260 @@
+"""Where a NaN or an infinity was made: the first operation, or gradient, that made one out of finite numbers.
+
+An operation *produced* a NaN if none of its operands has one, and an infinity if all of its operands (arrays,
+numbers and settings) are finite. So what a user puts in on purpose, a mask filled with -inf, is nobody's
+fault, and neither is what follows from it; what is produced is reported where it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from ..errors import NonFiniteError
+from ..versions import arrays_in, caller, where
+from .nodes import Node, alive, maker
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+MATRIX_PRODUCTS = {"matmul", "linear"}  # whose operands' elements do not stand over the result's
+
+
+class detect_anomaly:
+    """Within it (or in a function it decorates) the first operation that produces a NaN or Inf is an error.
+
+    NonFiniteError names the operation, the line that called it, the first bad element, and what the inputs
+    hold there; in backward() the operation whose gradient is not finite, the gradient that came to it, and
+    the line of the forward pass. With `check_inf=False` only NaN counts. (torch.autograd.detect_anomaly)
+    """
+
+    def __init__(self, check_inf: bool = True) -> None:
+        self.check_inf = check_inf
+
+    def __enter__(self) -> None:
+        self.before = watch.on, watch.check_inf
+        watch.on, watch.check_inf = True, self.check_inf
+        self.quiet = np.errstate(all="ignore")  # what NumPy would warn of is said better here
+        self.quiet.__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        watch.on, watch.check_inf = self.before
+        self.quiet.__exit__(*exc)
+
+    def __call__(self, function: Callable) -> Callable:
+        @functools.wraps(function)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            with detect_anomaly(self.check_inf):
+                return function(*args, **kwargs)
+
+        return watched
+
+
+class set_detect_anomaly:
+    """`set_detect_anomaly(True)` looks for anomalies from now on, or within a `with`."""
+
+    def __init__(self, mode: bool, check_inf: bool = True) -> None:
+        self.before = watch.on, watch.check_inf
+        watch.on, watch.check_inf = mode, check_inf
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        watch.on, watch.check_inf = self.before
+
+
+class _Watch:
+    """What the hot path asks (`on`), and what it calls where the answer is yes."""
+
+    __slots__ = ("check_inf", "on")
+
+    def __init__(self) -> None:
+        self.on, self.check_inf = False, True
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        before, self.on = self.on, False
+        try:
+            yield
+        finally:
+            self.on = before
+
+    def check_result(self, op: Any, operands: list[Any], settings: dict[str, Any], value: Any) -> None:
+        """Refuse what an operation's rule has just produced."""
+        given = [*operands, *arrays_in(settings), *_numbers_in(settings)]
+        for i, result in enumerate(value if type(value) is tuple else (value,)):
+            result = np.asarray(result)
+            index = self._produced(result, given)
+            if index is None:
+                continue
+            over = _over(op, result)
+            names = operand_names(op, len(operands))
+            inputs = [_describe(*pair, index, over) for pair in zip(names, operands, strict=True)]
+            which = f" {i}" if type(value) is tuple else ""
+            raise NonFiniteError(
+                f"{op.name} produced {_at(result, index)} of its result{which}, {_kind(result)}, at "
+                f"{where(caller())}.\n"
+                f"There {'; '.join(inputs)}. Keep the inputs where {op.name} is finite (clamp, add an eps)."
+            )
+
+    def checked(
+        self, node: Node, gradients: Any, g: Any, pulled: Iterable[tuple[Any, Any, Any]]
+    ) -> Iterator[tuple[Any, Any, Any]]:
+        """What was `pulled` through a node (edge, gradient, ...), or a refusal of what its rule produced."""
+        upstream = [_array(part) for part in (g if type(g) is list else [g]) if part is not None]
+        operands = [*upstream, *arrays_in(gradients)]
+        for edge, r, made_from in pulled:
+            array = _array(r)
+            index = self._produced(array, operands)
+            if index is not None:
+                _refuse_gradient(node, edge, array, index, upstream)
+            yield edge, r, made_from
+
+    def check_start(self, tensor: Tensor, g: Any) -> None:
+        """Refuse to begin backward() from what is no number."""
+        given = _array(g)
+        if not np.isfinite(given).all():
+            index = _first(~np.isfinite(given))
+            raise NonFiniteError(
+                f"the gradient given to backward() is {_at(given, index)}.\nBegin from finite numbers."
+            )
+        value = tensor.data
+        if np.isnan(value).any() or (self.check_inf and value.size == 1 and np.isinf(value).any()):
+            index = _first(~np.isfinite(value))
+            raise NonFiniteError(
+                f"backward() begins from a result that is {_at(value, index)}, which no operation produced "
+                f"while this was watched for.\n{_origin(tensor)}"
+            )
+
+    def _produced(self, result: np.ndarray, operands: list[Any]) -> tuple[int, ...] | None:
+        """Where `result` has a NaN or an infinity that `operands` do not account for: the first index."""
+        if result.dtype.kind != "f" or np.isfinite(result).all():
+            return None
+        nan = np.isnan(result)
+        if nan.any() and not any(_any(np.isnan, x) for x in operands):
+            return _first(nan)
+        infinite = np.isinf(result)
+        if self.check_inf and infinite.any() and not any(_any(_not_finite, x) for x in operands):
+            return _first(infinite)
+        return None
+
+
+watch = _Watch()
+
+
+def _refuse_gradient(node: Node, edge: Any, r: np.ndarray, index: tuple, upstream: list[Any]) -> NoReturn:
+    place = next(i for i, e in enumerate(node.edges) if e is edge)
+    name = operand_names(node.op, len(node.edges))[place]
+    kept = alive(edge)
+    over = _over(node.op, r)
+    known = [_describe("the gradient g that came to it", g, index, over) for g in upstream]
+    if kept is not None and hasattr(kept, "data"):
+        known.append(_describe(name, _array(kept), index, over))
+    raise NonFiniteError(
+        f"the gradient of {node} with respect to {name}, {_kind(r)}, is {_at(r, index)}.\n"
+        f"There {'; '.join(known)}. Keep {name} away from where the derivative is infinite: "
+        f"choose safe values (where, clamp) before {node.op.name}, not after it."
+    )
+
+
+def _origin(tensor: Tensor) -> str:
+    """Where in a graph something not finite was put in."""
+    stack = [] if tensor.node is None else [maker(tensor.node)]
+    seen = set(stack)
+    found: list[tuple[int, str]] = []
+    while stack:
+        node = stack.pop()
+        for i, edge in enumerate(node.edges):
+            before = maker(edge)
+            if type(before) is Node:
+                if before not in seen:
+                    seen.add(before)
+                    stack.append(before)
+            elif _any(_not_finite, array := _array(edge)):
+                at = _at(np.asarray(array), _first(~np.isfinite(array)))
+                name = operand_names(node.op, len(node.edges))[i]
+                found.append((node.number, f"{node} was given {name} = {at}."))
+    if not found:
+        return "Let detect_anomaly() surround the forward pass too."
+    return f"It was put in: {min(found)[1]}"
+
+
+def operand_names(op: Any, count: int) -> list[str]:
+    """What an op's rule calls its arrays: x, y; xs[0], xs[1], ... where it takes any number."""
+    parameters = inspect.signature(op.source).parameters.values() if hasattr(op, "source") else ()
+    for p in parameters:
+        if p.kind is p.VAR_POSITIONAL:
+            return [f"{p.name}[{i}]" for i in range(count)]
+    named = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
+    return named if len(named) == count else [f"input {i}" for i in range(count)]
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def _array(x: Any) -> Any:
+    """The array of a Tensor, anything else as it is."""
+    return x if isinstance(x, np.ndarray | np.generic) else getattr(x, "data", x)
+
+
+def _not_finite(x: Any) -> Any:
+    return ~np.isfinite(x)
+
+
+def _any(test: Callable[[Any], Any], x: Any) -> bool:
+    """Whether some number in `x`, an array, a number or anything else, passes the test."""
+    if isinstance(x, float):
+        return bool(test(np.float64(x)))
+    return hasattr(x, "dtype") and x.dtype.kind == "f" and bool(test(_array(x)).any())
+
+
+def _numbers_in(thing: Any) -> list[float]:
+    """Every float within settings."""
+    if isinstance(thing, float):
+        return [thing]
+    if isinstance(thing, dict):
+        thing = tuple(thing.values())
+    return [x for item in thing for x in _numbers_in(item)] if isinstance(thing, tuple | list) else []
+
+
+def _first(mask: Any) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), np.shape(mask)))
+
+
+def _at(array: np.ndarray, index: tuple[int, ...]) -> str:
+    """`nan at [0, 2] (3 of 12 elements are not finite)`."""
+    if not array.ndim:
+        return f"{float(array):g}"
+    bad = int((~np.isfinite(array)).sum())
+    return f"{float(array[index]):g} at {list(index)} ({bad} of {array.size} elements are not finite)"
+
+
+def _kind(array: Any) -> str:
+    return f"{array.dtype}{list(array.shape)}"
+
+
+def _over(op: Any, result: np.ndarray) -> tuple[int, ...] | None:
+    """The shape in which operands and result can be compared element by element, if in any."""
+    return None if op.name in MATRIX_PRODUCTS else result.shape
+
+
+def _describe(name: str, x: Any, index: tuple[int, ...], over: tuple[int, ...] | None) -> str:
+    """What `x` holds at `index` of a shape that it is broadcast to; else what it holds altogether."""
+    if x is None:
+        return f"{name} = None"
+    x = np.asarray(_array(x))
+    with contextlib.suppress(ValueError):
+        if over is not None and x.ndim:
+            return f"{name} = {np.broadcast_to(x, over)[index].item():.6g}"
+    if not x.ndim:
+        return f"{name} = {x.item():.6g}"
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        return f"{name}, {_kind(x)}, has {int((~np.isfinite(x)).sum())} elements that are not finite"
+    span = f" from {x.min().item():.6g} to {x.max().item():.6g}" if x.size else ""
+    return f"{name}, {_kind(x)}, is finite,{span}"

@@ -1,0 +1,196 @@
+"""Checkpoints: memory for time. What lies within one is not kept for backward() but computed again there.
+
+Chen, Xu, Zhang and Guestrin 2016, "Training Deep Nets with Sublinear Memory Cost".
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from .. import random
+from ..errors import GraphError
+from ..trees import fill, leaves, structure
+from ..versions import caller, clock, share_cell
+from .modes import enable_grad, grad_mode
+from .nodes import Node, Output, alive, creation, is_edge, maker
+from .walk import propagate
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """function(*args, **kwargs), its inner graph not kept: backward() runs it again, with the same draws.
+
+    Gradients arrive where they would without it: at arguments, at a module's parameters, at what `function`
+    closes over. Results may be a tensor or nested dicts, lists and tuples; checkpoints may be nested, and
+    differentiated to any order. `function` runs twice, so what else it does (counting, printing) happens
+    twice, and it must not read what changes in between, such as a variable that it closes over or a module's
+    `training`. (torch.utils.checkpoint with use_reentrant=False)
+    """
+    from ..tensor import Tensor
+
+    if not grad_mode.enabled:
+        return function(*args, **kwargs)
+    segment = _Segment(function, args, kwargs)
+    first, results = segment.run()
+    flat = leaves(results)
+    inside = [i for i, x in enumerate(flat) if isinstance(x, Tensor) and _is_inside(x, first)]
+    if not inside:
+        return results
+    outside = _edges_outside([flat[i].node for i in inside], first)
+    constants = [x for x in leaves((args, kwargs)) if isinstance(x, Tensor) and not x.requires_grad]
+    segment.remember(results, inside, outside)
+
+    node = Node.__new__(Node)
+    node.op, node.settings = Checkpoint(segment), {}
+    node.number, node.clock, node.cell, node.hooks = next(creation), clock.time, None, None
+    node.source = caller()
+    node.edges = [*outside, *constants]
+    node.needs = [True] * len(outside) + [False] * len(constants)
+    kept = [x.data for x in map(alive, node.edges) if x is not None]
+    node.gradients = partial(_pull, segment, kept)
+    for i, result in zip(inside, _results(node, [flat[i] for i in inside]), strict=True):
+        flat[i] = result
+    return fill(results, flat)
+
+
+def _results(node: Node, inner: list[Tensor]) -> list[Tensor]:
+    """Tensors with the memory of `inner` that were made by `node`."""
+    from ..tensor import Tensor
+
+    outs = [Tensor(x.data) for x in inner]
+    for i, (out, x) in enumerate(zip(outs, inner, strict=True)):
+        out.requires_grad, out.cell = True, share_cell(x)
+        out.node = node if len(outs) == 1 else Output(node, i, out.shape, out.cell)
+    refs = [weakref.ref(out) for out in outs]
+    if len(outs) == 1:
+        node.cell, node.shape, node.output = outs[0].cell, outs[0].shape, refs[0]
+    else:
+        node.shape, node.output = [out.shape for out in outs], refs
+    return outs
+
+
+def _is_inside(x: Tensor, first: int) -> bool:
+    return x.node is not None and maker(x.node).number > first
+
+
+def _edges_outside(edges: Iterable[Any], first: int) -> list[Any]:
+    """Where gradients leave the graph of `edges` made since node number `first`: leaves and earlier nodes."""
+    stack = [maker(edge) for edge in edges]
+    seen = set(stack)
+    found: dict[Any, None] = {}
+    while stack:
+        for edge in stack.pop().edges:
+            node = maker(edge)
+            if type(node) is not Node or node.number <= first:
+                if is_edge(edge):
+                    found[edge] = None
+            elif node not in seen:
+                seen.add(node)
+                stack.append(node)
+    return list(found)
+
+
+class _Segment:
+    """A stretch of the computation that can be run again; kept by its node's gradient functions only."""
+
+    def __init__(self, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> None:
+        self.function, self.args, self.kwargs = function, args, kwargs
+        self.draws = random.snapshot()
+
+    def run(self) -> tuple[int, Any]:
+        """The results, and the number of a node before the first that was made for them."""
+        first = next(creation)
+        return first, self.function(*self.args, **self.kwargs)
+
+    def remember(self, results: Any, inside: list[int], outside: list[Any]) -> None:
+        """What running again has to come to."""
+        self.structure, self.inside, self.outside = structure(results), inside, outside
+        flat = leaves(results)
+        self.kinds = [_kind(flat[i]) for i in inside]
+
+    def again(self) -> list[Tensor]:
+        """The results that carry gradients, computed anew with the same draws, checked."""
+        with enable_grad(), random.replayed(self.draws):
+            first, results = self.run()
+        flat = leaves(results)
+        kinds = [_kind(flat[i]) for i in self.inside] if structure(results) == self.structure else None
+        if kinds != self.kinds:
+            given = structure(results) if kinds is None else ", ".join(kinds)
+            expected = self.structure if kinds is None else ", ".join(self.kinds)
+            raise GraphError(
+                f"checkpoint ran {_name(self.function)} again and got {given}, the first time {expected}.\n"
+                f"It must compute the same both times: look for what it reads that changed in between."
+            )
+        outs = [flat[i] for i in self.inside]
+        found = _edges_outside([x.node for x in outs if _is_inside(x, first)], first)
+        for edge in set(found) - set(self.outside):
+            if type(maker(edge)) is Node:
+                raise GraphError(
+                    f"checkpoint ran {_name(self.function)} again and it used the result of {maker(edge)}, "
+                    f"which it had not used the first time.\n"
+                    f"A closure sees a variable's latest value: pass tensors as arguments."
+                )
+        return outs
+
+    def pull(self, g: Any, needs: Sequence[bool], create_graph: bool = False) -> list[Any]:
+        """The gradients of the edges, through a graph computed anew."""
+        wanted = [edge for edge, needed in zip(self.outside, needs, strict=False) if needed]
+        given = g if type(g) is list else [g]
+        seeds = [(x.node, part) for x, part in zip(self.again(), given, strict=True) if part is not None]
+        found, owned = propagate(seeds, wanted, create_graph, create_graph, ends=self.outside)
+        if not create_graph:  # the caller may add into what it is given
+            found = {edge: r if edge in owned else r.copy() for edge, r in found.items()}
+        return [found.get(edge) for edge in self.outside] + [None] * (len(needs) - len(self.outside))
+
+
+def _kind(x: Any) -> str:
+    carries = "" if getattr(x, "node", None) is not None else " without a graph"
+    return f"{x.dtype}{list(x.shape)}{carries}" if hasattr(x, "dtype") else type(x).__name__
+
+
+def _name(function: Callable) -> str:
+    return getattr(function, "__qualname__", type(function).__name__)
+
+
+def _pull(segment: _Segment, kept: list[Any], g: Any, needs: Sequence[bool]) -> list[Any]:
+    """A node's gradient function. `kept` are the arrays that must not change until then."""
+    return segment.pull(g, needs)
+
+
+class Checkpoint:
+    """What stands in a node for the operation: as an op, it can be replayed on Tensors and rebuilt."""
+
+    name = "checkpoint"
+    definition = flops = samples = None
+    latex, view, runs_user_code = (), False, True
+
+    def __init__(self, segment: _Segment) -> None:
+        self.segment = weakref.ref(segment)
+
+    def _segment(self) -> _Segment:
+        segment = self.segment()
+        assert segment is not None  # a walk refuses a freed node before it comes here
+        return segment
+
+    def pull_tensors(self, inputs: list[Any], settings: dict, needs: Sequence[bool], g: Any) -> list[Any]:
+        """The gradients as Tensors that can be differentiated again: the graph computed anew stays."""
+        return self._segment().pull(g, needs, create_graph=True)
+
+    def rebuild(self, inputs: list[Any], settings: dict, edge: Any) -> Tensor:
+        """Compute a result that was let go once more, in its old place in the graph."""
+        from ..tensor import Tensor
+
+        outs = self._segment().again()
+        node, several = maker(edge), type(edge) is Output
+        tensor = Tensor(outs[edge.index if several else 0].data)
+        tensor.requires_grad, tensor.node = True, edge
+        if several:
+            node.output[edge.index] = weakref.ref(tensor)
+        else:
+            node.output = weakref.ref(tensor)
+        return tensor

@@ -1,0 +1,106 @@
+"""What users call: backward() and grad()."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import GraphError, OptionError, ShapeError
+from .anomaly import watch
+from .walk import propagate
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+def backward(
+    tensor: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
+) -> None:
+    """Add d tensor / d leaf to `.grad` of every leaf that requires it (torch.Tensor.backward)."""
+    retain = create_graph if retain_graph is None else retain_graph
+    seed = _matching(tensor, gradient, create_graph)
+    gradients, owned = propagate([seed], retain_graph=retain, create_graph=create_graph)
+    for leaf, g in gradients.items():
+        leaf.accumulate_grad(g, owned=leaf in owned)
+
+
+def grad(
+    outputs: Tensor | Iterable[Tensor],
+    inputs: Tensor | Iterable[Tensor],
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """d sum(outputs * grad_outputs) / d inputs, leaving every `.grad` alone (torch.autograd.grad).
+
+    `inputs` may be intermediate tensors. One that was not used is a GraphError, or None with `allow_unused`.
+    """
+    from ..tensor import Tensor
+
+    outs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    ins = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    given = list(grad_outputs) if isinstance(grad_outputs, list | tuple) else [grad_outputs] * len(outs)
+    if len(given) != len(outs) or (isinstance(grad_outputs, Tensor) and len(outs) > 1):
+        raise OptionError(f"{len(outs)} outputs need as many grad_outputs.\nPass a list, or None.")
+    for x in ins:
+        if not x.requires_grad:
+            raise GraphError(
+                f"an input of shape {x.shape} does not require a gradient.\n"
+                f"Set requires_grad=True before it is used."
+            )
+    retain = create_graph if retain_graph is None else retain_graph
+    seeds = [_matching(out, g, create_graph) for out, g in zip(outs, given, strict=True)]
+    edges = [x.node if x.node is not None else x for x in ins]
+    found, owned = propagate(seeds, edges, retain, create_graph)
+    results: list[Tensor | None] = []
+    for x, edge in zip(ins, edges, strict=True):
+        g = found.get(edge)
+        if g is None and not allow_unused:
+            raise GraphError(
+                f"an input of shape {x.shape} was not used to compute the outputs.\n"
+                f"Pass allow_unused=True to get None for it."
+            )
+        if not (g is None or isinstance(g, Tensor)):
+            g = Tensor(g if edge in owned else g.copy())
+            owned.discard(edge)
+        results.append(g)
+    return tuple(results)
+
+
+def _matching(tensor: Tensor, gradient: Any, create_graph: bool) -> Any:
+    """(edge, gradient) to begin from, checked: a user's gradient as an array (a Tensor with create_graph)."""
+    from ..tensor import Tensor, as_tensor
+
+    if gradient is not None:
+        gradient = as_tensor(gradient).to(tensor.dtype)
+        if gradient.shape != tensor.shape:
+            raise ShapeError(
+                f"the gradient has shape {gradient.shape}, the tensor {tensor.shape}.\n"
+                f"Pass one of the tensor's shape."
+            )
+        if not create_graph:
+            gradient = gradient.data
+    edge, g = _seed(tensor, gradient)
+    if watch.on:
+        watch.check_start(tensor, g)
+    return edge, (Tensor(g) if create_graph and not isinstance(g, Tensor) else g)
+
+
+def _seed(tensor: Tensor, gradient: Any) -> tuple[Any, Any]:
+    """(edge, gradient) to begin from; a scalar's gradient is 1."""
+    if not tensor.requires_grad:
+        raise GraphError(
+            f"a tensor of shape {tensor.shape} has no gradient: nothing that it came from requires one.\n"
+            f"Set requires_grad=True on a leaf before computing, and do not compute under no_grad()."
+        )
+    if gradient is None:
+        if tensor.data.size != 1:
+            raise GraphError(
+                f"backward() of a tensor of shape {tensor.shape}, which is not one number.\n"
+                f"Reduce it (`.sum()`, `.mean()`), or pass gradient= of that shape."
+            )
+        gradient = np.ones_like(tensor.data)
+    return tensor.node if tensor.node is not None else tensor, gradient

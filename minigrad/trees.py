@@ -1,0 +1,65 @@
+"""Nested dicts, lists and tuples with something at their leaves: taken apart, and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def flatten(tree: Any, path: str = "") -> list[tuple[str, Any]]:
+    """(path, leaf) of every leaf, in order: `params["w"]`, `params[0]`, `params.name`. None has no leaves."""
+    if tree is None:
+        return []
+    if isinstance(tree, dict):
+        branches = [(f"{path}[{_quoted(key)}]", value) for key, value in tree.items()]
+    elif _is_named(tree):
+        branches = [(f"{path}.{name}", value) for name, value in zip(tree._fields, tree, strict=True)]
+    elif isinstance(tree, list | tuple):
+        branches = [(f"{path}[{i}]", value) for i, value in enumerate(tree)]
+    else:
+        return [(path, tree)]
+    return [leaf for place, value in branches for leaf in flatten(value, place)]
+
+
+def leaves(tree: Any) -> list[Any]:
+    return [leaf for _, leaf in flatten(tree)]
+
+
+def fill(tree: Any, values: list[Any]) -> Any:
+    """A tree of the same structure with `values`, in the order of `flatten`, at its leaves."""
+    remaining = iter(values)
+    return map_leaves(lambda _: next(remaining), tree)
+
+
+def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+    """The tree with function(leaf) in place of each leaf."""
+    if tree is None:
+        return None
+    if isinstance(tree, dict):
+        return {key: map_leaves(function, value) for key, value in tree.items()}
+    if _is_named(tree):
+        return type(tree)(*(map_leaves(function, value) for value in tree))
+    if isinstance(tree, list | tuple):
+        return type(tree)(map_leaves(function, value) for value in tree)
+    return function(tree)
+
+
+def structure(tree: Any) -> str:
+    """What a tree looks like with `*` for each leaf; two of one structure say the same."""
+    if tree is None:
+        return "None"
+    if isinstance(tree, dict):
+        return "{" + ", ".join(f"{key!r}: {structure(value)}" for key, value in tree.items()) + "}"
+    if isinstance(tree, list | tuple):
+        inside = ", ".join(structure(value) for value in tree)
+        named = type(tree).__name__ if _is_named(tree) else ""
+        return f"[{inside}]" if isinstance(tree, list) else f"{named}({inside})"
+    return "*"
+
+
+def _is_named(tree: Any) -> bool:
+    return isinstance(tree, tuple) and hasattr(tree, "_fields")
+
+
+def _quoted(key: Any) -> str:
+    return f'"{key}"' if isinstance(key, str) else repr(key)
