@@ -187,8 +187,233 @@ class Tensor:
     def absolute(self) -> Tensor:
         """|x|; the derivative at 0 is 0."""
 
-    def add(self, y: Any) -> Tensor:
-        """x + y."""
+    def add(self, y: Any, *, alpha: Any=1) -> Tensor:
+        """x + alpha y."""
+
+    def addcdiv(self, x: Any, y: Any, *, value: Any=1) -> Tensor:
+        """input + value * x / y."""
+
+    def addcmul(self, x: Any, y: Any, *, value: Any=1) -> Tensor:
+        """input + value * x * y."""
+
+    def angle(self) -> Tensor:
+        """A real number's angle in the complex plane: pi where it is negative, else 0; its derivative is 0."""
+
+    def ceil(self) -> Tensor:
+        """The next whole number above; its derivative is 0."""
+
+    def clone(self) -> Tensor:
+        """A copy of x, within the graph."""
+
+    def conj(self) -> Tensor:
+        """x itself."""
+
+    def conj_physical(self) -> Tensor:
+        """x itself."""
+
+    def copysign(self, y: Any) -> Tensor:
+        """|x| with the sign of y (that of -0.0 is negative); d/dx = sign(x) sign(y), 0 where x is 0; d/dy = 0."""
+
+    def deg2rad(self) -> Tensor:
+        """Degrees as radians."""
+
+    def div(self, y: Any, *, rounding_mode: Any=None) -> Tensor:
+        """x / y, or rounded towards 0 ("trunc") or down ("floor"), where the derivative is 0."""
+
+    def divide(self, y: Any, *, rounding_mode: Any=None) -> Tensor:
+        """x / y, or rounded towards 0 ("trunc") or down ("floor"), where the derivative is 0."""
+
+    def fix(self) -> Tensor:
+        """The next whole number towards 0; its derivative is 0."""
+
+    def float_power(self, y: Any) -> Tensor:
+        """x ** y in float64, whatever the dtypes."""
+
+    def floor(self) -> Tensor:
+        """The next whole number below; its derivative is 0."""
+
+    def floor_divide(self, y: Any) -> Tensor:
+        """x / y rounded down, without a derivative."""
+
+    def fmod(self, y: Any) -> Tensor:
+        """x - y trunc(x / y), of the sign of x; d/dx = 1, d/dy = -trunc(x / y)."""
+
+    def frac(self) -> Tensor:
+        """What follows the decimal point, of the sign of x; its derivative is 1."""
+
+    def hypot(self, y: Any) -> Tensor:
+        """r = sqrt(x**2 + y**2), without overflow; d/dx = x / r, d/dy = y / r, NaN where both are 0."""
+
+    def ldexp(self, y: Any) -> Tensor:
+        """x * 2 ** y."""
+
+    def lerp(self, end: Any, weight: Any) -> Tensor:
+        """start + weight (end - start), computed from the nearer of the two so that a weight of 1 gives `end`."""
+
+    def mul(self, y: Any) -> Tensor:
+        """x * y; d/dx = y, d/dy = x."""
+
+    def multiply(self, y: Any) -> Tensor:
+        """x * y; d/dx = y, d/dy = x."""
+
+    def neg(self) -> Tensor:
+        """-x."""
+
+    def negative(self) -> Tensor:
+        """-x."""
+
+    def positive(self) -> Tensor:
+        """x itself."""
+
+    def pow(self, y: Any) -> Tensor:
+        """x ** y; d/dx = y x**(y - 1), 0 where y = 0; d/dy = x**y log(x), 0 where x = 0 and y >= 0."""
+
+    def power(self, y: Any) -> Tensor:
+        """x ** y; d/dx = y x**(y - 1), 0 where y = 0; d/dy = x**y log(x), 0 where x = 0 and y >= 0."""
+
+    def rad2deg(self) -> Tensor:
+        """Radians as degrees."""
+
+    def real(self) -> Tensor:
+        """x itself."""
+
+    def reciprocal(self) -> Tensor:
+        """y = 1 / x; d/dx = -y**2."""
+
+    def remainder(self, y: Any) -> Tensor:
+        """x - y floor(x / y), of the sign of y; d/dx = 1, d/dy = -floor(x / y)."""
+
+    def round(self, decimals: Any=0) -> Tensor:
+        """x to so many decimals, of a tie to the even one (2.5 becomes 2); its derivative is 0."""
+
+    def rsqrt(self) -> Tensor:
+        """1 / sqrt(x); d/dx = -1/2 x**(-3/2)."""
+
+    def rsub(self, y: Any, *, alpha: Any=1) -> Tensor:
+        """y - alpha x."""
+
+    def sgn(self) -> Tensor:
+        """-1, 0 or 1; its derivative is 0."""
+
+    def sign(self) -> Tensor:
+        """-1, 0 or 1; its derivative is 0."""
+
+    def sqrt(self) -> Tensor:
+        """The square root; d/dx = 1 / (2 sqrt(x)), infinite at 0."""
+
+    def square(self) -> Tensor:
+        """x * x."""
+
+    def sub(self, y: Any, *, alpha: Any=1) -> Tensor:
+        """x - alpha y."""
+
+    def subtract(self, y: Any, *, alpha: Any=1) -> Tensor:
+        """x - alpha y."""
+
+    def true_divide(self, y: Any) -> Tensor:
+        """q = x / y; d/dx = 1 / y, d/dy = -q / y."""
+
+    def trunc(self) -> Tensor:
+        """The next whole number towards 0; its derivative is 0."""
+
+    def acos(self) -> Tensor:
+        """The angle in [0, pi] with cosine x; d/dx = -1 / sqrt(1 - x**2)."""
+
+    def acosh(self) -> Tensor:
+        """The positive number whose cosh is x; d/dx = 1 / sqrt(x**2 - 1)."""
+
+    def arccos(self) -> Tensor:
+        """The angle in [0, pi] with cosine x; d/dx = -1 / sqrt(1 - x**2)."""
+
+    def arccosh(self) -> Tensor:
+        """The positive number whose cosh is x; d/dx = 1 / sqrt(x**2 - 1)."""
+
+    def arcsin(self) -> Tensor:
+        """The angle in [-pi/2, pi/2] with sine x; d/dx = 1 / sqrt(1 - x**2)."""
+
+    def arcsinh(self) -> Tensor:
+        """The number whose sinh is x; d/dx = 1 / sqrt(x**2 + 1)."""
+
+    def arctan(self) -> Tensor:
+        """The angle in (-pi/2, pi/2) with tangent x; d/dx = 1 / (1 + x**2)."""
+
+    def arctan2(self, y: Any) -> Tensor:
+        """The angle of the point at height x and distance y, in (-pi, pi]; d/dx = y / r**2, d/dy = -x / r**2."""
+
+    def arctanh(self) -> Tensor:
+        """The number whose tanh is x; d/dx = 1 / (1 - x**2)."""
+
+    def asin(self) -> Tensor:
+        """The angle in [-pi/2, pi/2] with sine x; d/dx = 1 / sqrt(1 - x**2)."""
+
+    def asinh(self) -> Tensor:
+        """The number whose sinh is x; d/dx = 1 / sqrt(x**2 + 1)."""
+
+    def atan(self) -> Tensor:
+        """The angle in (-pi/2, pi/2) with tangent x; d/dx = 1 / (1 + x**2)."""
+
+    def atan2(self, y: Any) -> Tensor:
+        """The angle of the point at height x and distance y, in (-pi, pi]; d/dx = y / r**2, d/dy = -x / r**2."""
+
+    def atanh(self) -> Tensor:
+        """The number whose tanh is x; d/dx = 1 / (1 - x**2)."""
+
+    def cos(self) -> Tensor:
+        """cos(x); d/dx = -sin(x)."""
+
+    def cosh(self) -> Tensor:
+        """cosh(x) = (e**x + e**-x) / 2; d/dx = sinh(x)."""
+
+    def exp(self) -> Tensor:
+        """e ** x, its own derivative."""
+
+    def exp2(self) -> Tensor:
+        """2 ** x; d/dx = 2**x log(2)."""
+
+    def expm1(self) -> Tensor:
+        """e ** x - 1, exact for small x; d/dx = e ** x."""
+
+    def log(self) -> Tensor:
+        """The natural logarithm; d/dx = 1 / x."""
+
+    def log1p(self) -> Tensor:
+        """log(1 + x), exact for small x; d/dx = 1 / (1 + x)."""
+
+    def log2(self) -> Tensor:
+        """The logarithm to base 2; d/dx = 1 / (x log(2))."""
+
+    def log10(self) -> Tensor:
+        """The logarithm to base 10; d/dx = 1 / (x log(10))."""
+
+    def logaddexp(self, y: Any) -> Tensor:
+        """log(e**x + e**y), without overflow; d/dx = sigmoid(x - y), d/dy = sigmoid(y - x)."""
+
+    def logaddexp2(self, y: Any) -> Tensor:
+        """log2(2**x + 2**y), without overflow; d/dx = 1 / (1 + 2**(y - x)), d/dy = 1 / (1 + 2**(x - y))."""
+
+    def sin(self) -> Tensor:
+        """sin(x); d/dx = cos(x)."""
+
+    def sinc(self) -> Tensor:
+        """sin(pi x) / (pi x), which is 1 at 0, where its derivative is 0."""
+
+    def sinh(self) -> Tensor:
+        """sinh(x) = (e**x - e**-x) / 2; d/dx = cosh(x)."""
+
+    def tan(self) -> Tensor:
+        """tan(x); d/dx = 1 + tan(x)**2."""
+
+    def tanh(self) -> Tensor:
+        """tanh(x) = sinh(x) / cosh(x); d/dx = 1 - tanh(x)**2."""
+
+    def erf(self) -> Tensor:
+        """2/sqrt(pi) times the integral of e**(-t**2) from 0 to x; d/dx = 2/sqrt(pi) e**(-x**2)."""
+
+    def sigmoid(self) -> Tensor:
+        """y = 1 / (1 + e**-x); d/dx = y (1 - y)."""
+
+    def allclose(self, y: Any, rtol: Any=1e-05, atol: Any=1e-08, equal_nan: builtins.bool=False) -> builtins.bool:
+        """Whether every element of x `isclose` to that of y: a Python bool."""
 
     def bitwise_and(self, y: Any) -> Tensor:
         """x & y, bit by bit; of booleans, whether both are true."""
@@ -199,41 +424,14 @@ class Tensor:
     def bitwise_or(self, y: Any) -> Tensor:
         """x | y, bit by bit; of booleans, whether either is true."""
 
-    def clamp(self, min: Any=None, max: Any=None) -> Tensor:
-        """x, no less than `min`, no more than `max`; the derivative is 1 within (limits included), 0 outside."""
-
-    def clone(self) -> Tensor:
-        """A copy of x, within the graph."""
-
-    def cos(self) -> Tensor:
-        """cos(x); d/dx = -sin(x)."""
-
-    def div(self, y: Any) -> Tensor:
-        """q = x / y; d/dx = 1 / y, d/dy = -q / y."""
-
-    def divide(self, y: Any) -> Tensor:
-        """q = x / y; d/dx = 1 / y, d/dy = -q / y."""
+    def bitwise_xor(self, y: Any) -> Tensor:
+        """x ^ y, bit by bit; of booleans, whether one is true and the other is not."""
 
     def eq(self, y: Any) -> Tensor:
         """x == y."""
 
-    def equal(self, y: Any) -> Tensor:
-        """x == y."""
-
-    def erf(self) -> Tensor:
-        """2/sqrt(pi) times the integral of e**(-t**2) from 0 to x; d/dx = 2/sqrt(pi) e**(-x**2)."""
-
-    def exp(self) -> Tensor:
-        """e ** x, its own derivative."""
-
-    def expm1(self) -> Tensor:
-        """e ** x - 1, exact for small x; d/dx = e ** x."""
-
-    def floor(self) -> Tensor:
-        """The next whole number below; its derivative is 0."""
-
-    def floor_divide(self, y: Any) -> Tensor:
-        """x // y, rounded down."""
+    def equal(self, y: Any) -> builtins.bool:
+        """Whether two tensors have one shape and the same elements: a Python bool. Elementwise is `eq`."""
 
     def ge(self, y: Any) -> Tensor:
         """x >= y."""
@@ -247,6 +445,9 @@ class Tensor:
     def gt(self, y: Any) -> Tensor:
         """x > y."""
 
+    def isclose(self, y: Any, rtol: Any=1e-05, atol: Any=1e-08, equal_nan: builtins.bool=False) -> Tensor:
+        """Whether |x - y| <= atol + rtol |y|; an infinity is close to itself, NaN only with `equal_nan`."""
+
     def isfinite(self) -> Tensor:
         """Whether x is neither infinite nor NaN."""
 
@@ -255,6 +456,15 @@ class Tensor:
 
     def isnan(self) -> Tensor:
         """Whether x is not a number."""
+
+    def isneginf(self) -> Tensor:
+        """Whether x is -infinity."""
+
+    def isposinf(self) -> Tensor:
+        """Whether x is +infinity."""
+
+    def isreal(self) -> Tensor:
+        """True everywhere: no number here is complex."""
 
     def le(self, y: Any) -> Tensor:
         """x <= y."""
@@ -265,12 +475,6 @@ class Tensor:
     def less_equal(self, y: Any) -> Tensor:
         """x <= y."""
 
-    def log(self) -> Tensor:
-        """The natural logarithm; d/dx = 1 / x."""
-
-    def log1p(self) -> Tensor:
-        """log(1 + x), exact for small x; d/dx = 1 / (1 + x)."""
-
     def logical_and(self, y: Any) -> Tensor:
         """Whether both are true; on booleans this is `&`."""
 
@@ -280,68 +484,50 @@ class Tensor:
     def logical_or(self, y: Any) -> Tensor:
         """Whether either is true; on booleans this is `|`."""
 
+    def logical_xor(self, y: Any) -> Tensor:
+        """Whether one is true and the other is not; on booleans this is `^`."""
+
     def lt(self, y: Any) -> Tensor:
         """x < y."""
-
-    def maximum(self, y: Any) -> Tensor:
-        """The larger of each pair; where they are equal each gets half of the gradient."""
-
-    def minimum(self, y: Any) -> Tensor:
-        """The smaller of each pair; where they are equal each gets half of the gradient."""
-
-    def mul(self, y: Any) -> Tensor:
-        """x * y; d/dx = y, d/dy = x."""
-
-    def multiply(self, y: Any) -> Tensor:
-        """x * y; d/dx = y, d/dy = x."""
 
     def ne(self, y: Any) -> Tensor:
         """x != y."""
 
-    def neg(self) -> Tensor:
-        """-x."""
-
-    def negative(self) -> Tensor:
-        """-x."""
-
     def not_equal(self, y: Any) -> Tensor:
         """x != y."""
 
-    def pow(self, y: Any) -> Tensor:
-        """x ** y; d/dx = y x**(y - 1), 0 where y = 0; d/dy = x**y log(x), 0 where x = 0 and y >= 0."""
+    def signbit(self) -> Tensor:
+        """Whether x is negative, -0.0 included."""
 
-    def power(self, y: Any) -> Tensor:
-        """x ** y; d/dx = y x**(y - 1), 0 where y = 0; d/dy = x**y log(x), 0 where x = 0 and y >= 0."""
+    def clamp(self, min: Any=None, max: Any=None) -> Tensor:
+        """x, no less than `min`, no more than `max`, which are numbers or tensors."""
 
-    def remainder(self, y: Any) -> Tensor:
-        """x - y floor(x / y), of the sign of y."""
+    def clamp_max(self, max: Any) -> Tensor:
+        """x, no more than `max`."""
 
-    def rsqrt(self) -> Tensor:
-        """1 / sqrt(x); d/dx = -1/2 x**(-3/2)."""
+    def clamp_min(self, min: Any) -> Tensor:
+        """x, no less than `min`."""
 
-    def sigmoid(self) -> Tensor:
-        """y = 1 / (1 + e**-x); d/dx = y (1 - y)."""
+    def clip(self, min: Any=None, max: Any=None) -> Tensor:
+        """x, no less than `min`, no more than `max`, which are numbers or tensors."""
 
-    def sign(self) -> Tensor:
-        """-1, 0 or 1; its derivative is 0."""
+    def fmax(self, y: Any) -> Tensor:
+        """The larger of each pair, the other where one is NaN; of a tie the first gets the gradient."""
 
-    def sin(self) -> Tensor:
-        """sin(x); d/dx = cos(x)."""
+    def fmin(self, y: Any) -> Tensor:
+        """The smaller of each pair, the other where one is NaN; of a tie the first gets the gradient."""
 
-    def sqrt(self) -> Tensor:
-        """The square root; d/dx = 1 / (2 sqrt(x)), infinite at 0."""
+    def heaviside(self, values: Any) -> Tensor:
+        """0 where x is negative, 1 where it is positive, `values` where it is 0; without a derivative."""
 
-    def square(self) -> Tensor:
-        """x * x."""
+    def maximum(self, y: Any) -> Tensor:
+        """The larger of each pair, NaN if one is; where they are equal each gets half of the gradient."""
 
-    def sub(self, y: Any) -> Tensor:
-        """x - y."""
+    def minimum(self, y: Any) -> Tensor:
+        """The smaller of each pair, NaN if one is; where they are equal each gets half of the gradient."""
 
-    def subtract(self, y: Any) -> Tensor:
-        """x - y."""
-
-    def tanh(self) -> Tensor:
-        """tanh(x); d/dx = 1 - tanh(x)**2."""
+    def nan_to_num(self, nan: Any=0.0, posinf: Any=None, neginf: Any=None) -> Tensor:
+        """x with numbers for NaN and infinities (if None the dtype's largest and lowest), where d/dx = 0."""
 
     def log_softmax(self, dim: Any=..., **axis: Any) -> Tensor:
         """log(softmax(x)), computed as x - m - log(sum(exp(x - m)))."""
@@ -496,17 +682,17 @@ class Tensor:
     def new_zeros(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
         """Zeros of a shape, in this tensor's dtype."""
 
-    def __add__(self, y: Any) -> Tensor:
-        """x + y."""
+    def __add__(self, y: Any, *, alpha: Any=1) -> Tensor:
+        """x + alpha y."""
 
-    def __radd__(self, y: Any) -> Tensor:
-        """x + y."""
+    def __radd__(self, y: Any, *, alpha: Any=1) -> Tensor:
+        """x + alpha y."""
 
-    def __sub__(self, y: Any) -> Tensor:
-        """x - y."""
+    def __sub__(self, y: Any, *, alpha: Any=1) -> Tensor:
+        """x - alpha y."""
 
     def __rsub__(self, x: Any) -> Tensor:
-        """x - y."""
+        """x - alpha y."""
 
     def __mul__(self, y: Any) -> Tensor:
         """x * y; d/dx = y, d/dy = x."""
@@ -539,16 +725,16 @@ class Tensor:
         """|x|; the derivative at 0 is 0."""
 
     def __floordiv__(self, y: Any) -> Tensor:
-        """x // y, rounded down."""
+        """x / y rounded down, without a derivative."""
 
     def __rfloordiv__(self, x: Any) -> Tensor:
-        """x // y, rounded down."""
+        """x / y rounded down, without a derivative."""
 
     def __mod__(self, y: Any) -> Tensor:
-        """x - y floor(x / y), of the sign of y."""
+        """x - y floor(x / y), of the sign of y; d/dx = 1, d/dy = -floor(x / y)."""
 
     def __rmod__(self, x: Any) -> Tensor:
-        """x - y floor(x / y), of the sign of y."""
+        """x - y floor(x / y), of the sign of y; d/dx = 1, d/dy = -floor(x / y)."""
 
     def __eq__(self, y: Any) -> Tensor:  # type: ignore[override]
         """x == y."""
@@ -567,6 +753,15 @@ class Tensor:
 
     def __ge__(self, y: Any) -> Tensor:
         """x >= y."""
+
+    def __xor__(self, y: Any) -> Tensor:
+        """x ^ y, bit by bit; of booleans, whether one is true and the other is not."""
+
+    def __rxor__(self, y: Any) -> Tensor:
+        """x ^ y, bit by bit; of booleans, whether one is true and the other is not."""
+
+    def __pos__(self) -> Tensor:
+        """x itself."""
 
     def __invert__(self) -> Tensor:
         """~x, bit by bit; of booleans, whether it is false."""

@@ -5,19 +5,48 @@ from __future__ import annotations
 from .. import creation
 from ..devices import as_dtype, check_device
 from ..tensor import Tensor
-from . import activations, arithmetic, attention, indexing, linalg, losses, normalization, reductions, shaping
+from . import (
+    activations,
+    arithmetic,
+    attention,
+    choices,
+    comparisons,
+    elementary,
+    indexing,
+    linalg,
+    losses,
+    normalization,
+    reductions,
+    shaping,
+    specials,
+)
 from .activations import *
 from .arithmetic import *
 from .arithmetic import alias, astype
+from .choices import *
+from .comparisons import *
+from .elementary import *
 from .indexing import *
 from .indexing import getitem, index
 from .linalg import *
 from .record import Op, Record, composite, differentiable, fused, made_of_ops, records
 from .reductions import *
 from .shaping import *
+from .specials import *
 from .ufuncs import array_ufunc
 
-FAMILIES = (arithmetic, activations, reductions, shaping, indexing, linalg)  # whose functions are `mg.NAME`
+FAMILIES = (  # whose functions are `mg.NAME`
+    arithmetic,
+    elementary,
+    specials,
+    comparisons,
+    choices,
+    activations,
+    reductions,
+    shaping,
+    indexing,
+    linalg,
+)
 FUNCTIONS = {name: getattr(family, name) for family in FAMILIES for name in family.__all__}
 __all__ = [*FUNCTIONS, "fused"]
 
@@ -80,14 +109,15 @@ _own = {
     "new_empty": creation.new_empty, "new_full": creation.new_full,
     "new_ones": creation.new_ones, "new_tensor": creation.new_tensor, "new_zeros": creation.new_zeros,
     "__add__": add, "__radd__": add, "__sub__": subtract, "__rsub__": _reflected(subtract),
-    "__mul__": multiply,
-    "__rmul__": multiply, "__truediv__": divide, "__rtruediv__": _reflected(divide), "__pow__": power,
+    "__mul__": multiply, "__rmul__": multiply, "__truediv__": true_divide,
+    "__rtruediv__": _reflected(true_divide), "__pow__": power,
     "__rpow__": _reflected(power), "__matmul__": matmul, "__rmatmul__": _reflected(matmul),
     "__neg__": negative,
     "__abs__": absolute, "__floordiv__": floor_divide, "__rfloordiv__": _reflected(floor_divide),
-    "__mod__": remainder, "__rmod__": _reflected(remainder), "__eq__": equal, "__ne__": not_equal,
-    "__lt__": less,
-    "__le__": less_equal, "__gt__": greater, "__ge__": greater_equal, "__invert__": bitwise_not,
+    "__mod__": remainder, "__rmod__": _reflected(remainder), "__eq__": eq, "__ne__": ne,
+    "__lt__": lt, "__le__": le, "__gt__": gt, "__ge__": ge,
+    "__xor__": bitwise_xor, "__rxor__": bitwise_xor, "__pos__": positive,
+    "__invert__": bitwise_not,
     "__and__": bitwise_and, "__rand__": bitwise_and, "__or__": bitwise_or, "__ror__": bitwise_or,
     "__getitem__": index,
     "contiguous": alias, "astype": astype, "where": where_self, "to": to, "type": to,

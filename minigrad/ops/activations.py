@@ -6,9 +6,9 @@ import math
 
 from .. import random
 from ..tensor import Tensor
-from .arithmetic import sigmoid
 from .namespace import namespace
 from .record import composite, differentiable, made_of_ops
+from .specials import sigmoid
 
 __all__ = [
     "log_softmax", "relu", "silu", "softmax",

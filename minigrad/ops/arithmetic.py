@@ -1,4 +1,4 @@
-"""Elementwise arithmetic, powers, exponentials, comparisons and choices.
+"""Elementwise arithmetic, powers and roots, rounding, and signs.
 
 Where a function has no derivative (a tie, a kink, a pole) the choice is PyTorch's, named beside the rule.
 """
@@ -7,60 +7,193 @@ from __future__ import annotations
 
 import math
 
-from ..devices import as_dtype, default_float, is_floating, plain_number, refuse_unconvertible
+import numpy as np
+
+from ..devices import as_dtype, is_floating, refuse_unconvertible
 from ..errors import OptionError
-from .costs import per_element
+from ..tensor import as_tensor
+from .choices import maximum, minimum, where  # noqa: F401
+from .costs import nothing, per_element
 from .namespace import namespace
-from .record import differentiable
-from .samplers import away_from_zero, binary, distinct, positive, real, unary
+from .record import differentiable, made_of_ops
+from .samplers import away_from_zero, binary, distinct, each, unary
+from .samplers import positive as positives
+from .samplers import real as reals
+from .specials import sigmoid  # noqa: F401
 
 __all__ = [
-    "abs", "absolute", "add", "bitwise_and", "bitwise_not", "bitwise_or", "clamp", "clone", "cos",
-    "div", "divide", "eq", "equal", "erf", "exp", "expm1", "floor", "floor_divide", "ge", "greater",
-    "greater_equal", "gt", "isfinite", "isinf", "isnan", "le", "less", "less_equal", "log", "log1p",
-    "logical_and", "logical_not", "logical_or", "lt", "maximum", "minimum", "mul", "multiply", "ne",
-    "neg", "negative", "not_equal", "pow", "power", "remainder", "rsqrt", "sigmoid", "sign", "sin",
-    "sqrt", "square", "sub", "subtract", "tanh", "where",
+    "abs", "absolute", "add", "addcdiv", "addcmul", "angle", "ceil", "clone", "conj", "conj_physical",
+    "copysign", "deg2rad", "div", "divide", "fix", "float_power", "floor", "floor_divide", "fmod", "frac",
+    "hypot", "ldexp", "lerp", "mul", "multiply", "neg", "negative", "positive", "pow", "power",
+    "rad2deg", "real", "reciprocal", "remainder", "round", "rsqrt", "rsub", "sgn", "sign", "sqrt", "square",
+    "sub", "subtract", "true_divide", "trunc",
 ]  # fmt: skip
 
 
-# ---------------------------------------------------------------- arithmetic
+# ---------------------------------------------------------------- sums and products
 
 
-@differentiable(samples=binary(real), latex=("g", "g"))
-def add(x, y, /):
-    """x + y."""
-    return x + y, (lambda g: g, lambda g: g)
+@differentiable(samples=binary(reals) | binary(reals, alpha=0.5), latex=("g", r"\alpha\,g"))
+def add(x, y, /, *, alpha=1):
+    """x + alpha y."""
+    if alpha == 1:
+        return x + y, (lambda g: g, lambda g: g)
+    return x + alpha * y, (lambda g: g, lambda g: g * alpha)
 
 
-@differentiable(samples=binary(real), latex=("g", "-g"))
-def subtract(x, y, /):
-    """x - y."""
-    return x - y, (lambda g: g, lambda g: -g)
+@differentiable(samples=binary(reals) | binary(reals, alpha=0.5), latex=("g", r"-\alpha\,g"))
+def subtract(x, y, /, *, alpha=1):
+    """x - alpha y."""
+    if alpha == 1:
+        return x - y, (lambda g: g, lambda g: -g)
+    return x - alpha * y, (lambda g: g, lambda g: g * -alpha)
 
 
-@differentiable(samples=binary(real), latex=(r"g\,y", r"g\,x"))
+@made_of_ops(samples=binary(reals) | binary(reals, alpha=0.5), latex=(r"-\alpha\,g", "g"))
+def rsub(x, y, *, alpha=1):
+    """y - alpha x."""
+    return subtract(y, x, alpha=alpha)
+
+
+@differentiable(samples=binary(reals), latex=(r"g\,y", r"g\,x"))
 def multiply(x, y, /):
     """x * y; d/dx = y, d/dy = x."""
     return x * y, (lambda g: g * y, lambda g: g * x)
 
 
 @differentiable(
-    floating=True, samples=binary(real, away_from_zero), latex=(r"\frac{g}{y}", r"-g\,\frac{x}{y^2}")
+    floating=True, samples=binary(reals, away_from_zero), latex=(r"\frac{g}{y}", r"-g\,\frac{x}{y^2}")
 )
-def divide(x, y, /):
+def true_divide(x, y, /):
     """q = x / y; d/dx = 1 / y, d/dy = -q / y."""
     q = x / y
     return q, (lambda g: g / y, lambda g: -g * (q / y))
 
 
-@differentiable(samples=unary(real), latex="-g")
+@made_of_ops(
+    samples=binary(reals, away_from_zero) | binary(reals, away_from_zero, rounding_mode="trunc"),
+    latex=(r"\frac{g}{y}", r"-g\,\frac{x}{y^2}"),
+)
+def div(x, y, *, rounding_mode=None):
+    """x / y, or rounded towards 0 ("trunc") or down ("floor"), where the derivative is 0."""
+    if rounding_mode is None:
+        return true_divide(x, y)
+    if rounding_mode not in ("trunc", "floor"):
+        raise OptionError(
+            f'rounding_mode is None, "trunc" or "floor", got {rounding_mode!r}.\nChoose one of them.'
+        )
+    return quotient(x, y, rounding_mode == "floor")
+
+
+@differentiable(
+    samples=each((reals, 2, 3), (away_from_zero, 3), down=True)
+    | each((reals, 2, 3), (away_from_zero, 2, 1), down=False),
+    latex=("0", "0"),
+)
+def quotient(x, y, /, down):
+    """The whole part of x / y, rounded `down` or towards 0; its derivative is 0."""
+    xp = namespace(x, y)
+    value = xp.floor_divide(x, y)
+    if not down:
+        whole = value.dtype.kind != "f"
+        value = value + ((value < 0) & (value * y != x)) if whole else xp.trunc(x / y)
+    return value, (lambda g: xp.zeros_like(g), lambda g: xp.zeros_like(g))
+
+
+@differentiable(samples=binary(reals, away_from_zero))
+def floor_divide(x, y, /):
+    """x / y rounded down, without a derivative."""
+    return x // y, None
+
+
+@differentiable(samples=binary(reals, positives), latex=("g", r"-g\left\lfloor\frac{x}{y}\right\rfloor"))
+def remainder(x, y, /):
+    """x - y floor(x / y), of the sign of y; d/dx = 1, d/dy = -floor(x / y)."""
+    xp = namespace(x, y)
+    return xp.remainder(x, y), (lambda g: g, lambda g: g * -xp.floor(x / y))
+
+
+@differentiable(
+    samples=binary(reals, positives), latex=("g", r"-g\,\operatorname{trunc}\left(\frac{x}{y}\right)")
+)
+def fmod(x, y, /):
+    """x - y trunc(x / y), of the sign of x; d/dx = 1, d/dy = -trunc(x / y)."""
+    xp = namespace(x, y)
+    return xp.fmod(x, y), (lambda g: g, lambda g: g * -xp.trunc(x / y))
+
+
+@differentiable(samples=unary(reals), latex="-g")
 def negative(x, /):
     """-x."""
     return -x, (lambda g: -g,)
 
 
-@differentiable
+@made_of_ops(samples=unary(reals), latex="g")
+def positive(x):
+    """x itself."""
+    return as_tensor(x)
+
+
+@differentiable(floating=True, samples=unary(away_from_zero), latex=r"-\frac{g}{x^2}")
+def reciprocal(x, /):
+    """y = 1 / x; d/dx = -y**2."""
+    y = 1 / x
+    return y, (lambda g: g * -(y * y),)
+
+
+@made_of_ops(
+    samples=each((reals, 2, 3), (reals, 3), (reals, 2, 1))
+    | each((reals, 2), (reals, 2), (reals, 2), value=-2),
+    latex=("g", r"g\,\text{value}\;y", r"g\,\text{value}\;x"),
+)
+def addcmul(input, x, y, *, value=1):
+    """input + value * x * y."""
+    return as_tensor(input) + value * multiply(x, y)
+
+
+@made_of_ops(
+    samples=each((reals, 2, 3), (reals, 3), (away_from_zero, 2, 1))
+    | each((reals, 2), (reals, 2), (away_from_zero, 2), value=-2),
+    latex=("g", r"g\,\frac{\text{value}}{y}", r"-g\,\frac{\text{value}\;x}{y^2}"),
+)
+def addcdiv(input, x, y, *, value=1):
+    """input + value * x / y."""
+    return as_tensor(input) + value * true_divide(x, y)
+
+
+@made_of_ops(
+    samples=each((reals, 2, 3), (reals, 3), (reals, 2, 1)) | each((reals, 2), (reals, 2), 0.75),
+    latex=(r"(1 - w)\,g", r"w\,g", r"g\,(\text{end} - \text{start})"),
+)
+def lerp(start, end, weight):
+    """start + weight (end - start), computed from the nearer of the two so that a weight of 1 gives `end`."""
+    start, end = as_tensor(start), as_tensor(end)
+    step = end - start
+    if isinstance(weight, int | float):
+        return start + weight * step if weight < 0.5 else end - (1 - weight) * step
+    weight = as_tensor(weight)
+    return where(weight < 0.5, start + weight * step, end - (1 - weight) * step)
+
+
+@made_of_ops(samples=unary(reals), latex=r"g\,\frac{\pi}{180}")
+def deg2rad(x):
+    """Degrees as radians."""
+    return multiply(x, math.pi / 180)
+
+
+@made_of_ops(samples=unary(reals), latex=r"g\,\frac{180}{\pi}")
+def rad2deg(x):
+    """Radians as degrees."""
+    return multiply(x, 180 / math.pi)
+
+
+# ---------------------------------------------------------------- powers and roots
+
+
+@differentiable(
+    samples=binary(positives, reals) | each((away_from_zero, 2, 3), 3) | each((reals, 3), 0),
+    latex=(r"g\,y\,x^{y - 1}", r"g\,x^y \ln x"),
+)
 def power(x, y, /):
     """x ** y; d/dx = y x**(y - 1), 0 where y = 0; d/dy = x**y log(x), 0 where x = 0 and y >= 0."""
     xp = namespace(x, y)
@@ -78,10 +211,91 @@ def power(x, y, /):
     )
 
 
-@differentiable(samples=unary(real), latex=r"2\,g\,x")
+@made_of_ops(samples=binary(positives, reals), latex=(r"g\,y\,x^{y - 1}", r"g\,x^y \ln x"))
+def float_power(x, y):
+    """x ** y in float64, whatever the dtypes."""
+    x, y = (
+        as_tensor(a, dtype="float64") if isinstance(a, int | float) else astype(a, "float64") for a in (x, y)
+    )
+    return power(x, y)
+
+
+@differentiable(samples=unary(reals), latex=r"2\,g\,x")
 def square(x, /):
     """x * x."""
     return x * x, (lambda g: g * (2 * x),)
+
+
+@differentiable(floating=True, samples=unary(positives), latex=r"\frac{g}{2\sqrt{x}}")
+def sqrt(x, /):
+    """The square root; d/dx = 1 / (2 sqrt(x)), infinite at 0."""
+    y = namespace(x).sqrt(x)
+    return y, (lambda g: g / (2 * y),)
+
+
+@differentiable(floating=True, samples=unary(positives), latex=r"-\frac{g}{2\,x^{3/2}}", flops=per_element(2))
+def rsqrt(x, /):
+    """1 / sqrt(x); d/dx = -1/2 x**(-3/2)."""
+    y = 1 / namespace(x).sqrt(x)
+    return y, (lambda g: g * (-0.5 * y * y * y),)
+
+
+@differentiable(
+    floating=True,
+    samples=binary(away_from_zero),
+    latex=(r"g\,\frac{x}{\sqrt{x^2 + y^2}}", r"g\,\frac{y}{\sqrt{x^2 + y^2}}"),
+    flops=per_element(4),
+)
+def hypot(x, y, /):
+    """r = sqrt(x**2 + y**2), without overflow; d/dx = x / r, d/dy = y / r, NaN where both are 0."""
+    r = namespace(x, y).hypot(x, y)
+    return r, (lambda g: g * (x / r), lambda g: g * (y / r))
+
+
+@made_of_ops(samples=binary(reals), latex=(r"g\,2^y", r"g\,x\,2^y \ln 2"))
+def ldexp(x, y):
+    """x * 2 ** y."""
+    return multiply(x, power(2.0, y))
+
+
+# ---------------------------------------------------------------- rounding
+
+
+def _rounding(name, meaning):
+    def rule(x, /):
+        xp = namespace(x)
+        whole = x.dtype.kind != "f"
+        return xp.copy(x) if whole else getattr(xp, name)(x), (lambda g: xp.zeros_like(g),)
+
+    rule.__name__ = rule.__qualname__ = name
+    rule.__doc__ = f"{meaning}; its derivative is 0."
+    return differentiable(rule, samples=unary(distinct), latex="0")
+
+
+floor = _rounding("floor", "The next whole number below")
+ceil = _rounding("ceil", "The next whole number above")
+trunc = _rounding("trunc", "The next whole number towards 0")
+
+
+def _far_from_ties(rng, *shape):
+    """Whole numbers from -4 to 3, and 0.1 to 0.4 more."""
+    return np.asarray(rng.integers(-4, 4, shape) + rng.uniform(0.1, 0.4, shape))
+
+
+@differentiable(samples=unary(_far_from_ties) | each((_far_from_ties, 2, 3), decimals=-1), latex="0")
+def round(x, /, decimals=0):
+    """x to so many decimals, of a tie to the even one (2.5 becomes 2); its derivative is 0."""
+    xp = namespace(x)
+    return xp.round(x, decimals), (lambda g: xp.zeros_like(g),)
+
+
+@made_of_ops(samples=unary(distinct), latex="g")
+def frac(x):
+    """What follows the decimal point, of the sign of x; its derivative is 1."""
+    return subtract(x, trunc(x))
+
+
+# ---------------------------------------------------------------- signs
 
 
 @differentiable(samples=unary(distinct), latex=r"g\,\operatorname{sign}(x)")
@@ -91,271 +305,48 @@ def absolute(x, /):
     return xp.absolute(x), (lambda g: g * xp.sign(x),)
 
 
-@differentiable
+@differentiable(samples=unary(distinct), latex="0")
 def sign(x, /):
     """-1, 0 or 1; its derivative is 0."""
     xp = namespace(x)
     return xp.sign(x), (lambda g: xp.zeros_like(g),)
 
 
-# ---------------------------------------------------------------- exponentials, roots, circles
-
-
-@differentiable(floating=True, samples=unary(real), latex=r"g\,e^x")
-def exp(x, /):
-    """e ** x, its own derivative."""
-    y = namespace(x).exp(x)
-    return y, (lambda g: g * y,)
-
-
-@differentiable(floating=True, samples=unary(positive), latex=r"\frac{g}{x}")
-def log(x, /):
-    """The natural logarithm; d/dx = 1 / x."""
-    return namespace(x).log(x), (lambda g: g / x,)
-
-
-@differentiable(floating=True)
-def log1p(x, /):
-    """log(1 + x), exact for small x; d/dx = 1 / (1 + x)."""
-    return namespace(x).log1p(x), (lambda g: g / (1 + x),)
-
-
-@differentiable(floating=True)
-def expm1(x, /):
-    """e ** x - 1, exact for small x; d/dx = e ** x."""
-    y = namespace(x).expm1(x)
-    return y, (lambda g: g * (y + 1),)
-
-
-@differentiable(floating=True)
-def sqrt(x, /):
-    """The square root; d/dx = 1 / (2 sqrt(x)), infinite at 0."""
-    y = namespace(x).sqrt(x)
-    return y, (lambda g: g / (2 * y),)
-
-
-@differentiable(floating=True)
-def rsqrt(x, /):
-    """1 / sqrt(x); d/dx = -1/2 x**(-3/2)."""
-    y = 1 / namespace(x).sqrt(x)
-    return y, (lambda g: g * (-0.5 * y * y * y),)
-
-
-@differentiable(floating=True)
-def sin(x, /):
-    """sin(x); d/dx = cos(x)."""
-    xp = namespace(x)
-    return xp.sin(x), (lambda g: g * xp.cos(x),)
-
-
-@differentiable(floating=True)
-def cos(x, /):
-    """cos(x); d/dx = -sin(x)."""
-    xp = namespace(x)
-    return xp.cos(x), (lambda g: g * -xp.sin(x),)
-
-
-@differentiable(floating=True)
-def tanh(x, /):
-    """tanh(x); d/dx = 1 - tanh(x)**2."""
-    y = namespace(x).tanh(x)
-    return y, (lambda g: g * (1 - y * y),)
-
-
 @differentiable(
-    floating=True, samples=unary(real), latex=r"g\,\sigma(x)\,(1 - \sigma(x))", flops=per_element(4)
+    floating=True,
+    samples=binary(distinct, away_from_zero),
+    latex=(r"g\,\operatorname{sign}(x)\,\operatorname{sign}(y)", "0"),
 )
-def sigmoid(x, /):
-    """y = 1 / (1 + e**-x); d/dx = y (1 - y)."""
-    y = namespace(x).sigmoid(x)
-    return y, (lambda g: g * (y * (1 - y)),)
-
-
-@differentiable(floating=True)
-def erf(x, /):
-    """2/sqrt(pi) times the integral of e**(-t**2) from 0 to x; d/dx = 2/sqrt(pi) e**(-x**2)."""
-    xp = namespace(x)
-    return xp.erf(x), (lambda g: g * (2 / math.sqrt(math.pi) * xp.exp(-x * x)),)
-
-
-# ---------------------------------------------------------------- choices
-
-
-@differentiable
-def maximum(x, y, /):
-    """The larger of each pair; where they are equal each gets half of the gradient."""
+def copysign(x, y, /):
+    """|x| with the sign of y (that of -0.0 is negative); d/dx = sign(x) sign(y), 0 where x is 0; d/dy = 0."""
     xp = namespace(x, y)
-    return xp.maximum(x, y), (lambda g: _won(xp, x, y, x > y, g), lambda g: _won(xp, y, x, y > x, g))
+    value = xp.copysign(x, y)
+    return value, (lambda g: g * (xp.sign(value) * xp.sign(x)), lambda g: xp.zeros_like(g))
 
 
-@differentiable
-def minimum(x, y, /):
-    """The smaller of each pair; where they are equal each gets half of the gradient."""
-    xp = namespace(x, y)
-    return xp.minimum(x, y), (lambda g: _won(xp, x, y, x < y, g), lambda g: _won(xp, y, x, y < x, g))
-
-
-def _won(xp, own, other, chosen, g):
-    """g where `own` was chosen, half of it at a tie, 0 elsewhere."""
-    return xp.where(chosen, g, xp.where(own == other, g * 0.5, 0.0))
-
-
-@differentiable
-def clamp(x, /, min=None, max=None):
-    """x, no less than `min`, no more than `max`; the derivative is 1 within (limits included), 0 outside."""
-    if min is None and max is None:
-        raise OptionError("clamp with neither min nor max.\nGive one of them.")
+@differentiable(floating=True, samples=unary(distinct), latex="0")
+def angle(x, /):
+    """A real number's angle in the complex plane: pi where it is negative, else 0; its derivative is 0."""
     xp = namespace(x)
-    if x.dtype.kind != "f" and (isinstance(min, float) or isinstance(max, float)):
-        x = x.astype(default_float)
-    y = x
-    if min is not None:
-        y = xp.maximum(y, plain_number(min))
-    if max is not None:
-        y = xp.minimum(y, plain_number(max))
-    return y, (lambda g: xp.gate(x == y, g),)
-
-
-@differentiable(promotes=(1, 2))
-def where(condition, x, y, /):
-    """x where `condition` is True, y elsewhere."""
-    xp = namespace(condition, x, y)
-    return xp.where(condition, x, y), (
-        None,
-        lambda g: xp.where(condition, g, 0.0),
-        lambda g: xp.where(condition, 0.0, g),
-    )
-
-
-# ---------------------------------------------------------------- comparisons and logic, without derivatives
-
-
-@differentiable
-def equal(x, y, /):
-    """x == y."""
-    return x == y, None
-
-
-@differentiable
-def not_equal(x, y, /):
-    """x != y."""
-    return x != y, None
-
-
-@differentiable
-def less(x, y, /):
-    """x < y."""
-    return x < y, None
-
-
-@differentiable
-def less_equal(x, y, /):
-    """x <= y."""
-    return x <= y, None
-
-
-@differentiable
-def greater(x, y, /):
-    """x > y."""
-    return x > y, None
-
-
-@differentiable
-def greater_equal(x, y, /):
-    """x >= y."""
-    return x >= y, None
-
-
-@differentiable
-def bitwise_and(x, y, /):
-    """x & y, bit by bit; of booleans, whether both are true."""
-    return x & y, None
-
-
-@differentiable
-def bitwise_or(x, y, /):
-    """x | y, bit by bit; of booleans, whether either is true."""
-    return x | y, None
-
-
-@differentiable
-def bitwise_not(x, /):
-    """~x, bit by bit; of booleans, whether it is false."""
-    return ~x, None
-
-
-@differentiable
-def logical_not(x, /):
-    """Whether x is 0 or False."""
-    return namespace(x).logical_not(x), None
-
-
-@differentiable
-def logical_and(x, y, /):
-    """Whether both are true; on booleans this is `&`."""
-    return namespace(x, y).logical_and(x, y), None
-
-
-@differentiable
-def logical_or(x, y, /):
-    """Whether either is true; on booleans this is `|`."""
-    return namespace(x, y).logical_or(x, y), None
-
-
-@differentiable(floating=True)
-def isnan(x, /):
-    """Whether x is not a number."""
-    return namespace(x).isnan(x), None
-
-
-@differentiable(floating=True)
-def isinf(x, /):
-    """Whether x is infinite."""
-    return namespace(x).isinf(x), None
-
-
-@differentiable(floating=True)
-def isfinite(x, /):
-    """Whether x is neither infinite nor NaN."""
-    return namespace(x).isfinite(x), None
-
-
-@differentiable
-def floor_divide(x, y, /):
-    """x // y, rounded down."""
-    return x // y, None
-
-
-@differentiable
-def remainder(x, y, /):
-    """x - y floor(x / y), of the sign of y."""
-    xp = namespace(x, y)
-    return xp.remainder(x, y), (lambda g: g, lambda g: g * -xp.floor(x / y))
-
-
-@differentiable
-def floor(x, /):
-    """The next whole number below; its derivative is 0."""
-    xp = namespace(x)
-    return xp.floor(x), (lambda g: xp.zeros_like(g),)
+    return xp.where(x < 0, math.pi, xp.where(x != x, x, 0.0)), (lambda g: xp.zeros_like(g),)
 
 
 # ---------------------------------------------------------------- the same value
 
 
-@differentiable(view=True)
+@differentiable(view=True, samples=unary(reals), latex="g", flops=nothing)
 def alias(x, /):
     """x itself, as a node of its own."""
     return x, (lambda g: g,)
 
 
-@differentiable
+@differentiable(samples=unary(reals), latex="g", flops=nothing)
 def clone(x, /):
     """A copy of x, within the graph."""
     return namespace(x).copy(x), (lambda g: g,)
 
 
-@differentiable(promotes=False)
+@differentiable(promotes=False, samples=each((reals, 2, 3), dtype="float64"), latex="g", flops=nothing)
 def astype(x, /, dtype):
     """x in another dtype; the gradient comes back in the first, and there is none from whole numbers."""
     source, dtype = x.dtype, as_dtype(dtype)
@@ -365,5 +356,6 @@ def astype(x, /, dtype):
 
 # ---------------------------------------------------------------- PyTorch's other names
 
-abs, pow, sub, mul, div, neg = absolute, power, subtract, multiply, divide, negative
-eq, ne, lt, le, gt, ge = equal, not_equal, less, less_equal, greater, greater_equal
+abs, pow, sub, mul, neg = absolute, power, subtract, multiply, negative
+divide, fix, sgn = div, trunc, sign
+real = conj = conj_physical = positive  # of real numbers

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from ..errors import OptionError
 from ..tensor import Tensor, as_tensor
-from .arithmetic import maximum, minimum
 from .axes import axes_of, axis_of, count, spread
+from .choices import maximum, minimum
 from .namespace import namespace
 from .record import composite, differentiable, made_of_ops
 

@@ -107,6 +107,8 @@ def _aliases(parameters: list[inspect.Parameter]) -> str:
 
 
 def _result(name: str, op: Any) -> str:
+    if name in ("equal", "allclose"):
+        return "builtins.bool"
     if name in SEVERAL:
         return "tuple[Tensor, ...]"
     if op is None and name in ("max", "min"):
