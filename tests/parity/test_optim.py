@@ -102,24 +102,69 @@ def schedulers(library, optimizer):
         "cosine": lambda: scheduler.CosineAnnealingLR(optimizer, T_max=6, eta_min=0.01),
         "lambda": lambda: scheduler.LambdaLR(optimizer, lambda t: 0.9**t),
         "lambdas": lambda: scheduler.LambdaLR(optimizer, [lambda t: 0.9**t, lambda t: 1 / (t + 1)]),
-    }
+        "multiplied": lambda: scheduler.MultiplicativeLR(optimizer, lambda t: 1 - 1 / (t + 1)),
+        "step": lambda: scheduler.StepLR(optimizer, 3, gamma=0.5),
+        "milestones": lambda: scheduler.MultiStepLR(optimizer, [5, 2], gamma=0.5),
+        "exponential": lambda: scheduler.ExponentialLR(optimizer, 0.8),
+        "constant": lambda: scheduler.ConstantLR(optimizer, 0.5, total_iters=3),
+        "linear": lambda: scheduler.LinearLR(optimizer, 0.25, 0.75, total_iters=4),
+        "polynomial": lambda: scheduler.PolynomialLR(optimizer, 6, power=2.0),
+        "restarts": lambda: scheduler.CosineAnnealingWarmRestarts(optimizer, 2, eta_min=0.01),
+        "longer restarts": lambda: scheduler.CosineAnnealingWarmRestarts(optimizer, 1, 2),
+        "one cycle": lambda: scheduler.OneCycleLR(optimizer, 0.7, total_steps=10),
+        "one linear cycle": lambda: scheduler.OneCycleLR(
+            optimizer, [0.7, 0.3], epochs=2, steps_per_epoch=6, anneal_strategy="linear", three_phase=True
+        ),
+        "sequence": lambda: scheduler.SequentialLR(
+            optimizer,
+            [scheduler.LinearLR(optimizer, 0.1, total_iters=3), scheduler.CosineAnnealingLR(optimizer, 5),
+             scheduler.ExponentialLR(optimizer, 0.5)],
+            [3, 7],
+        ),
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["cosine", "lambda", "lambdas"])
+@pytest.mark.parametrize("kind", schedulers(torch.optim, None))
 def test_schedules(kind):
     rng = np.random.default_rng(0)
     ours, theirs = parameters(rng)
     groups = [{"params": ours[:1], "lr": 0.5}, {"params": ours[1:]}]
     references = [{"params": theirs[:1], "lr": 0.5}, {"params": theirs[1:]}]
-    optimizer, reference = optim.SGD(groups, lr=0.1), torch.optim.SGD(references, lr=0.1)
+    optimizer = optim.SGD(groups, lr=0.1, momentum=0.9)
+    reference = torch.optim.SGD(references, lr=0.1, momentum=0.9)
     schedule, expected = schedulers(optim, optimizer)[kind](), schedulers(torch.optim, reference)[kind]()
     for _ in range(9):
         np.testing.assert_allclose(schedule.get_last_lr(), expected.get_last_lr(), rtol=1e-9)
+        momenta = [[group["momentum"] for group in o.param_groups] for o in (optimizer, reference)]
+        np.testing.assert_allclose(*momenta, rtol=1e-9)
         give_gradients(rng, ours, theirs)
         optimizer.step()
         reference.step()
         schedule.step()
         expected.step()
+
+
+METRICS = [5, 4, 4, 3.9999, 4, 6, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"patience": 1},
+        {"patience": 0, "cooldown": 2, "min_lr": 0.02},
+        {"mode": "max", "patience": 2, "factor": 0.5},
+        {"threshold_mode": "abs", "threshold": 0.5, "patience": 1},
+        {"mode": "max", "threshold": 0.9, "patience": 3, "eps": 0.1},
+    ],
+)
+def test_a_plateau_lowers_the_learning_rate(settings):
+    ours, theirs = parameters(np.random.default_rng(0))
+    schedule = optim.lr_scheduler.ReduceLROnPlateau(optim.SGD(ours, lr=0.1), **settings)
+    expected = torch.optim.lr_scheduler.ReduceLROnPlateau(torch.optim.SGD(theirs, lr=0.1), **settings)
+    for metric in METRICS:
+        schedule.step(metric)
+        expected.step(metric)
+        np.testing.assert_allclose(schedule.get_last_lr(), expected.get_last_lr(), rtol=1e-12)
 
 
 LAYERS = {
