@@ -18,6 +18,7 @@ from ..ops import normalization as _normalization
 from ..ops import one_hot, permute, relu, repeat_interleave, reshape, sigmoid, silu, tanh, where
 from ..ops.losses import (
     binary_cross_entropy,
+    binary_cross_entropy_with_logits,
     gaussian_nll_loss,
     huber_loss,
     kl_div,
@@ -33,16 +34,22 @@ from ..ops.margin_losses import (
     margin_ranking_loss,
     multi_margin_loss,
     multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
 )
 from ..tensor import Tensor, as_tensor
 
 __all__ = [
-    "alpha_dropout", "binary_cross_entropy", "cosine_embedding_loss", "cross_entropy", "dropout",
-    "dropout1d", "dropout2d", "dropout3d", "embedding", "gaussian_nll_loss", "gelu",
-    "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "layer_norm", "linear",
-    "log_softmax", "margin_ranking_loss", "mse_loss", "multi_margin_loss", "multilabel_margin_loss",
-    "nll_loss", "one_hot", "poisson_nll_loss", "relu", "scaled_dot_product_attention", "sigmoid",
-    "silu", "smooth_l1_loss", "softmax", "tanh",
+    "alpha_dropout", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+    "cosine_embedding_loss", "cross_entropy", "dropout", "dropout1d", "dropout2d", "dropout3d",
+    "embedding", "gaussian_nll_loss", "gelu", "hinge_embedding_loss", "huber_loss", "kl_div",
+    "l1_loss", "layer_norm", "linear", "log_softmax", "margin_ranking_loss", "mse_loss",
+    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss",
+    "one_hot", "poisson_nll_loss", "relu", "scaled_dot_product_attention", "sigmoid", "silu",
+    "smooth_l1_loss", "soft_margin_loss", "softmax", "tanh", "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
 ]  # fmt: skip
 
 

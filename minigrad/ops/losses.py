@@ -16,14 +16,15 @@ from ..tensor import as_tensor
 from .activations import log_softmax
 from .arithmetic import where
 from .costs import per_element, per_input
+from .elementary import logaddexp
 from .indexing import gather
 from .namespace import namespace
 from .record import composite, differentiable, made_of_ops
 from .samplers import distinct, each, positive, probability, real, whole
 
 __all__ = [
-    "binary_cross_entropy", "gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss",
-    "mse_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "huber_loss", "kl_div",
+    "l1_loss", "mse_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss",
 ]  # fmt: skip
 
 
@@ -198,6 +199,26 @@ def binary_cross_entropy(input, target, weight=None, reduction="mean"):
             "Apply sigmoid first, or use binary_cross_entropy_with_logits."
         )
     losses = bernoulli_loss(input, target)
+    return reduced(losses if weight is None else losses * as_tensor(weight), reduction)
+
+
+@made_of_ops(
+    samples=each((real, 2, 3), (probability, 2, 3))
+    | each(
+        (real, 2, 3), (probability, 2, 3), weight=(positive, 3), pos_weight=(positive, 3), reduction="none"
+    ),
+    latex=(r"\frac{g}{n}\,(\sigma(input) - target)", r"-\frac{g}{n}\,input"),
+)
+def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean", pos_weight=None):
+    """binary_cross_entropy(sigmoid(input), target), computed without overflow; each times `weight`.
+
+    It is (1 - target) input + log(1 + exp(-input)). `pos_weight` is how much target, not 1 - target, counts.
+    """
+    input, target = of_one_shape("binary_cross_entropy_with_logits", input, target)
+    surprise = logaddexp(-input, 0.0)
+    if pos_weight is not None:
+        surprise = surprise * (1 + (as_tensor(pos_weight) - 1) * target)
+    losses = (1 - target) * input + surprise
     return reduced(losses if weight is None else losses * as_tensor(weight), reduction)
 
 

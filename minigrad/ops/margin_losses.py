@@ -10,15 +10,18 @@ import numpy as np
 from ..errors import DtypeError, OptionError, ShapeError
 from ..tensor import Tensor, as_tensor
 from .activations import relu
-from .arithmetic import where
+from .choices import minimum, where
+from .elementary import logaddexp
 from .indexing import gather, whole_numbers
-from .losses import class_weights, of_one_shape, reduced
+from .losses import binary_cross_entropy_with_logits, class_weights, of_one_shape, reduced
 from .record import made_of_ops
-from .samplers import each, positive, real, whole
+from .reductions import norm
+from .samplers import each, positive, probability, real, whole
 
 __all__ = [
     "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
-    "multilabel_margin_loss",
+    "multilabel_margin_loss", "multilabel_soft_margin_loss", "soft_margin_loss", "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
 ]  # fmt: skip
 
 
@@ -120,3 +123,56 @@ def multilabel_margin_loss(input, target, reduction="mean"):
     short = relu(1 - gather(rows, 1, listed).unsqueeze(2) + rows.unsqueeze(1))
     losses = short.masked_fill(Tensor(~counted), 0.0).sum((1, 2)) / classes
     return reduced(losses if input.ndim > 1 else losses.reshape(()), reduction)
+
+
+@made_of_ops(
+    samples=each((real, 2, 3), (sides, 2, 3)) | each((real, 3), (sides, 3), reduction="none"),
+    latex=(r"-\frac{g}{n}\,target\,\sigma(-target\,input)", None),
+)
+def soft_margin_loss(input, target, reduction="mean"):
+    """log(1 + exp(-target input)), without overflow: target is 1 or -1."""
+    input, target = of_one_shape("soft_margin_loss", input, target)
+    return reduced(logaddexp(-target * input, 0.0), reduction)
+
+
+@made_of_ops(
+    samples=each((real, 2, 3), (probability, 2, 3))
+    | each((real, 3), (whole(0, 2), 3), weight=(positive, 3), reduction="none")
+)
+def multilabel_soft_margin_loss(input, target, weight=None, reduction="mean"):
+    """binary_cross_entropy_with_logits, averaged over the last axis: whether each class is there or not."""
+    return reduced(
+        binary_cross_entropy_with_logits(input, target, weight, reduction="none").mean(-1), reduction
+    )
+
+
+@made_of_ops(
+    samples=each((real, 2, 3), (real, 2, 3), (real, 2, 3))
+    | each((real, 3), (real, 3), (real, 3), margin=3.0, swap=True, reduction="none")
+)
+def triplet_margin_loss(
+    anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction="mean"
+):
+    """max(0, margin + |anchor - positive| - |anchor - negative|), lengths of vectors (..., D) with norm p.
+
+    `swap` takes |positive - negative| where it is the smaller (Balntas et al. 2016). `eps` is added to each
+    difference.
+    """
+    distance = lambda x, y: norm(x - y + eps, p, -1)
+    return triplet_margin_with_distance_loss(
+        anchor, positive, negative, distance_function=distance, margin=margin, swap=swap, reduction=reduction
+    )
+
+
+@made_of_ops(samples=each((real, 2, 3), (real, 2, 3), (real, 2, 3)))
+def triplet_margin_with_distance_loss(
+    anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
+):
+    """triplet_margin_loss with another distance, `distance_function(x, y)`."""
+    if distance_function is None:
+        return triplet_margin_loss(anchor, positive, negative, margin, swap=swap, reduction=reduction)
+    anchor, positive, negative = as_tensor(anchor), as_tensor(positive), as_tensor(negative)
+    far = distance_function(anchor, negative)
+    if swap:
+        far = minimum(far, distance_function(positive, negative))
+    return reduced((margin + distance_function(anchor, positive) - far).clamp(min=0), reduction)
