@@ -529,13 +529,19 @@ class Tensor:
     def nan_to_num(self, nan: Any=0.0, posinf: Any=None, neginf: Any=None) -> Tensor:
         """x with numbers for NaN and infinities (if None the dtype's largest and lowest), where d/dx = 0."""
 
-    def log_softmax(self, dim: Any=..., **axis: Any) -> Tensor:
+    def hardshrink(self, lambd: Any=0.5) -> Tensor:
+        """x where |x| > lambd, 0 elsewhere."""
+
+    def log_softmax(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
         """log(softmax(x)), computed as x - m - log(sum(exp(x - m)))."""
+
+    def prelu(self, weight: Any) -> Tensor:
+        """x where it is positive, weight * x elsewhere (He et al. 2015)."""
 
     def relu(self) -> Tensor:
         """max(x, 0); the derivative at 0 is 0."""
 
-    def softmax(self, dim: Any=..., **axis: Any) -> Tensor:
+    def softmax(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
         """exp(x - m) / sum(exp(x - m)) along `dim`; m, the largest, changes nothing but prevents overflow."""
 
     def all(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:

@@ -16,6 +16,26 @@ from ..ops import linalg as _linalg
 from ..ops import losses as _losses
 from ..ops import normalization as _normalization
 from ..ops import one_hot, permute, relu, repeat_interleave, reshape, sigmoid, silu, tanh, where
+from ..ops.activations import (
+    celu,
+    elu,
+    glu,
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    logsigmoid,
+    mish,
+    prelu,
+    relu6,
+    selu,
+    softplus,
+    softshrink,
+    softsign,
+    tanhshrink,
+    threshold,
+)
 from ..ops.losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -42,14 +62,16 @@ from ..ops.margin_losses import (
 from ..tensor import Tensor, as_tensor
 
 __all__ = [
-    "alpha_dropout", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+    "alpha_dropout", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu",
     "cosine_embedding_loss", "cross_entropy", "dropout", "dropout1d", "dropout2d", "dropout3d",
-    "embedding", "gaussian_nll_loss", "gelu", "hinge_embedding_loss", "huber_loss", "kl_div",
-    "l1_loss", "layer_norm", "linear", "log_softmax", "margin_ranking_loss", "mse_loss",
-    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss",
-    "one_hot", "poisson_nll_loss", "relu", "scaled_dot_product_attention", "sigmoid", "silu",
-    "smooth_l1_loss", "soft_margin_loss", "softmax", "tanh", "triplet_margin_loss",
-    "triplet_margin_with_distance_loss",
+    "elu", "embedding", "gaussian_nll_loss", "gelu", "glu", "hardshrink", "hardsigmoid",
+    "hardswish", "hardtanh", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss",
+    "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "margin_ranking_loss",
+    "mish", "mse_loss", "multi_margin_loss", "multilabel_margin_loss",
+    "multilabel_soft_margin_loss", "nll_loss", "one_hot", "poisson_nll_loss", "prelu", "relu",
+    "relu6", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss",
+    "soft_margin_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh",
+    "tanhshrink", "threshold", "triplet_margin_loss", "triplet_margin_with_distance_loss",
 ]  # fmt: skip
 
 
@@ -79,14 +101,19 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
     return where(padded.unsqueeze(-1), rows.detach(), rows)
 
 
-def softmax(input: Tensor, dim: int = -1) -> Tensor:
-    """exp(input) / sum(exp(input)) along `dim`."""
-    return _activations.softmax(input, dim)
+def softmax(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
+    """exp(input) / sum(exp(input)) along `dim`; computed in `dtype` if that is given."""
+    return _activations.softmax(input, dim, dtype)
 
 
-def log_softmax(input: Tensor, dim: int = -1) -> Tensor:
-    """log(softmax(input)) along `dim`."""
-    return _activations.log_softmax(input, dim)
+def softmin(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
+    """softmax(-input) along `dim`; computed in `dtype` if that is given."""
+    return _activations.softmin(input, dim, dtype)
+
+
+def log_softmax(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
+    """log(softmax(input)) along `dim`; computed in `dtype` if that is given."""
+    return _activations.log_softmax(input, dim, dtype)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:

@@ -101,7 +101,7 @@ def _transposed_matrices(x):
 
 
 # functions that take no tensor first, or several
-NOT_METHODS = {"cat", "concat", "one_hot", "silu", "stack", "where"}
+NOT_METHODS = {"celu", "selu", "threshold", "cat", "concat", "one_hot", "silu", "stack", "where"}
 
 # operators, and methods whose name or meaning is not the function's
 # fmt: off

@@ -14,7 +14,7 @@ BLOCK = 1 << 14  # elements a block: the block and its temporaries stay in the s
 
 def softmax(x, dim):
     """exp(x - m) / sum, with m the largest; dx = y (g - sum(g y))."""
-    y = x - x.max(axis=dim, keepdims=True, initial=-np.inf)
+    y = np.asarray(x - x.max(axis=dim, keepdims=True, initial=-np.inf))
     np.exp(y, out=y)
     y /= y.sum(axis=dim, keepdims=True)
 
@@ -28,7 +28,7 @@ def softmax(x, dim):
 
 def log_softmax(x, dim):
     """x - m - log(sum(exp(x - m))); dx = g - softmax(x) sum(g)."""
-    y = x - x.max(axis=dim, keepdims=True, initial=-np.inf)
+    y = np.asarray(x - x.max(axis=dim, keepdims=True, initial=-np.inf))
     y -= np.log(np.exp(y).sum(axis=dim, keepdims=True))
 
     def gradient(g, needs):
