@@ -1,0 +1,338 @@
+"""Functions that make derivatives of functions, with JAX's names and meaning.
+
+Arguments and results may be nested dicts, lists and tuples (also named ones, and None) of tensors, arrays and
+Python floats; derivatives are Tensors in the same structure. They compose to any order (`grad(grad(f))`), and
+leave every `.grad` alone. What `f` closes over is a constant for them, but gradients of the outside reach it:
+a derivative is differentiable again wherever something outside requires a gradient (not under `no_grad`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import autograd
+from .autograd import enable_grad, is_edge, is_grad_enabled, maker
+from .errors import DtypeError, OptionError, ShapeError
+from .ops import alias, stack
+from .tensor import Tensor, as_tensor
+from .trees import fill, flatten, leaves, map_leaves, structure
+from .versions import share_cell
+
+__all__ = ["grad", "hessian", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"]
+
+ArgNums = int | Sequence[int]
+
+
+def grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable:
+    """The function that computes the gradient of `f`, whose result is one number (jax.grad).
+
+    `argnums` says which argument is differentiated; for several the gradients come as a tuple. What `f` does
+    not use has the gradient 0. With `has_aux` f returns (number, anything), and the function (gradient,
+    anything).
+    """
+    both = value_and_grad(f, argnums, has_aux)
+
+    @functools.wraps(f)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, gradients = both(*args, **kwargs)
+        return (gradients, value[1]) if has_aux else gradients
+
+    return gradient
+
+
+def value_and_grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable:
+    """The function that computes (number, gradient), as `grad`; with `has_aux` ((number, aux), gradient)."""
+
+    @functools.wraps(f)
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        run = _Run(f, args, kwargs, argnums, has_aux)
+        value = run.outputs[0] if run.outputs and isinstance(run.result, Tensor) else None
+        if value is None or value.shape:
+            what = "no tensor" if value is None else f"a tensor of shape {value.shape}"
+            raise ShapeError(
+                f"grad of {_name(f)}, which returned {what}: a gradient is that of one number.\n"
+                f"Reduce it (.sum(), .mean()), or use jacobian."
+            )
+        gradients = run.pull([Tensor(np.ones((), value.dtype))], retain=False)
+        result = run.outside(run.result)
+        return ((result, run.outside(run.aux)) if has_aux else result), gradients
+
+    return value_and_gradient
+
+
+def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
+    """(f(*primals), pull): pull(v) is vᵀ J, a tuple with one gradient an argument (jax.vjp).
+
+    v has the structure and shapes of the result; `pull` may be called any number of times. With `has_aux` f
+    returns (result, anything), and this (result, pull, anything).
+    """
+    run = _Run(f, primals, {}, tuple(range(len(primals))), has_aux)
+
+    def pull(cotangents: Any) -> Any:
+        return run.pull(_like("cotangent", cotangents, run.result, run.outputs), retain=True)
+
+    result = run.outside(run.result)
+    return (result, pull, run.outside(run.aux)) if has_aux else (result, pull)
+
+
+def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> tuple:
+    """(f(*primals), J t): the derivative of `f` along `tangents`, which are like `primals` (jax.jvp).
+
+    uᵀ J, what reverse mode computes, is linear in u, so that its derivative along t with respect to u is J t:
+    two walks back make one forward (Townsend 2017, "A new trick for calculating Jacobian vector products").
+    """
+    primals, tangents = _arguments(primals), _arguments(tangents)
+    run = _Run(f, primals, {}, tuple(range(len(primals))), has_aux)
+    given = _like("tangent", tangents, primals, run.inputs)
+    u = [Tensor(np.zeros_like(out.data), requires_grad=True) for out in run.outputs]
+    pulled = run.reverse(list(zip(run.outputs, u, strict=True)), create_graph=True, retain=True)
+    moving = [(p, t) for p, t in zip(pulled, given, strict=True) if p is not None and p.requires_grad]
+    again = run.connected or (is_grad_enabled() and any(t.requires_grad for t in given))
+    found: Sequence[Tensor | None] = [None] * len(u)
+    if moving:
+        ps, ts = zip(*moving, strict=True)
+        found = autograd.grad(ps, u, ts, create_graph=again, allow_unused=True)
+    moved = _filled(run.result, run.outputs, found)
+    result = run.outside(run.result)
+    return (result, moved, run.outside(run.aux)) if has_aux else (result, moved)
+
+
+def jacobian(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable:
+    """The function that computes the Jacobian of `f`, one walk back for each element of the result.
+
+    For a result of shape (m,) and an argument of shape (n,) it is (m, n). Where the result or the argument is
+    nested, so is the Jacobian: the structure of the result, in each place the structure of the argument, in
+    each place a block of shape result + argument. (jax.jacrev)
+    """
+
+    @functools.wraps(f)
+    def matrix(*args: Any, **kwargs: Any) -> Any:
+        run = _Run(f, args, kwargs, argnums, has_aux)
+        whole = fill(run.result, [run.rows(out) for out in run.outputs])
+        return (whole, run.outside(run.aux)) if has_aux else whole
+
+    return matrix
+
+
+def hessian(f: Callable, argnums: ArgNums = 0) -> Callable:
+    """The function that computes the second derivatives of `f`, jacobian(jacobian(f)) (jax.hessian).
+
+    For a number of an argument of shape (n,) it is (n, n); nested arguments give blocks, as for `jacobian`.
+    """
+    return jacobian(jacobian(f, argnums), argnums)
+
+
+def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
+    """H v, the Hessian of the number f(*primals) times `tangents`, without the Hessian: ∇(∇f · v).
+
+    `primals` and `tangents` are tuples, an element an argument (one argument that is no tuple may stand
+    alone). The product is like the argument, or a tuple where there are several.
+    """
+    primals, tangents = _arguments(primals), _arguments(tangents)
+    argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
+
+    def slope(*arguments: Any) -> Tensor:
+        gradients = grad(f, tuple(range(len(arguments))))(*arguments)
+        along = zip(leaves(gradients), _like("tangent", tangents, primals, leaves(gradients)), strict=True)
+        return sum(((g * t).sum() for g, t in along), start=Tensor(np.zeros((), np.float32)))
+
+    return grad(slope, argnums)(*primals)
+
+
+# ---------------------------------------------------------------- one call of a function
+
+
+class _Input(Tensor):
+    """A leaf of our own; `active` while the function that it was given to is running."""
+
+    __slots__ = ("active",)
+    active: bool
+
+
+class _Run:
+    """One call of `f` on tensors of our own, recorded, ready to be walked back."""
+
+    def __init__(
+        self, f: Callable, args: Sequence[Any], kwargs: dict[str, Any], argnums: ArgNums, has_aux: bool
+    ) -> None:
+        self.f, recording = f, is_grad_enabled()
+        self.places, self.single = _places(f, args, argnums)
+        given = [args[i] for i in self.places]
+        self.arguments = given[0] if self.single else tuple(given)
+        self.inputs: list[Tensor] = []
+        lifted = list(args)
+        with enable_grad():
+            for i in self.places:
+                own = [_lift(path, leaf, recording) for path, leaf in flatten(args[i], _parameter(f, i))]
+                self.inputs += own
+                lifted[i] = fill(args[i], own)
+            try:
+                result = f(*lifted, **kwargs)
+            finally:
+                for x in self.inputs:
+                    if isinstance(x, _Input):
+                        x.active = False
+        self.aux = None
+        if has_aux:
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise OptionError(
+                    f"{_name(f)} returned {type(result).__name__}, with has_aux it returns (result, aux).\n"
+                    f"Return such a pair, or leave has_aux out."
+                )
+            result, self.aux = result
+        self.result = map_leaves(lambda x: _as_result(f, x), result)
+        self.outputs: list[Tensor] = leaves(self.result)
+        self.connected = recording and self._reaches_outside()
+
+    def _reaches_outside(self) -> bool:
+        """Whether the outputs come from what requires a gradient and is no input of a finished run."""
+        if any(x.node is not None for x in self.inputs):
+            return True
+        stack = [maker(x.node) if x.node is not None else x for x in self.outputs if x.requires_grad]
+        seen = set(stack)
+        while stack:
+            thing = stack.pop()
+            if isinstance(thing, Tensor):
+                if not isinstance(thing, _Input) or thing.active:
+                    return True
+                continue
+            for edge in thing.edges:
+                before = maker(edge)
+                if is_edge(edge) and before not in seen:
+                    seen.add(before)
+                    stack.append(before)
+        return False
+
+    def reverse(
+        self, pairs: Sequence[tuple[Tensor, Tensor]], create_graph: bool, retain: bool
+    ) -> list[Tensor | None]:
+        """The gradients of the inputs for pairs of output and cotangent; None for 0."""
+        pairs = [(y, v) for y, v in pairs if y.requires_grad]
+        if not pairs or not self.inputs:
+            return [None] * len(self.inputs)
+        ys, vs = zip(*pairs, strict=True)
+        return list(
+            autograd.grad(ys, self.inputs, vs, retain or create_graph, create_graph, allow_unused=True)
+        )
+
+    def pull(self, cotangents: list[Tensor], retain: bool) -> Any:
+        """The gradients in the structure of the arguments, differentiable where something outside asks."""
+        again = self.connected or (is_grad_enabled() and any(v.requires_grad for v in cotangents))
+        pairs = list(zip(self.outputs, cotangents, strict=True))
+        return _filled(self.arguments, self.inputs, self.reverse(pairs, again, retain))
+
+    def rows(self, out: Tensor) -> Any:
+        """The Jacobian of one output, a walk back for each of its elements, in the arguments' structure."""
+        found = []
+        for index in np.ndindex(out.shape):
+            one = np.zeros_like(out.data)
+            one[index] = 1
+            found.append(self.reverse([(out, Tensor(one))], self.connected, retain=True))
+        blocks = []
+        for k, x in enumerate(self.inputs):
+            zero = Tensor(np.zeros_like(x.data))
+            column = [zero if row[k] is None else row[k] for row in found]
+            block = stack(column) if column else zero
+            blocks.append(block.reshape(*out.shape, *x.shape))
+        return fill(self.arguments, blocks)
+
+    def outside(self, tree: Any) -> Any:
+        """What the caller may see: tensors that remain in a graph only where one leads outside."""
+        return (
+            tree if self.connected else map_leaves(lambda x: x.detach() if isinstance(x, Tensor) else x, tree)
+        )
+
+
+def _filled(tree: Any, like: Sequence[Tensor], values: Sequence[Tensor | None]) -> Any:
+    """The tree with `values` at its leaves, zeros where there is None."""
+    zero = lambda x: Tensor(np.zeros_like(x.data))
+    return fill(tree, [zero(x) if value is None else value for x, value in zip(like, values, strict=True)])
+
+
+# ---------------------------------------------------------------- checking what goes in and comes out
+
+
+def _places(f: Callable, args: Sequence[Any], argnums: ArgNums) -> tuple[list[int], bool]:
+    """Which arguments are differentiated, and whether one was asked for alone."""
+    single = isinstance(argnums, int)
+    places = []
+    for i in [argnums] if isinstance(argnums, int) else argnums:
+        if not -len(args) <= i < len(args):
+            raise OptionError(
+                f"argnums names argument {i} of {_name(f)}, which was given {len(args)} by position.\n"
+                f"Arguments count from 0; one that is given by keyword cannot be differentiated."
+            )
+        places.append(i % len(args))
+    if len(set(places)) < len(places):
+        raise OptionError(f"argnums {tuple(argnums)} name an argument twice.\nName each once.")  # type: ignore
+    return places, single
+
+
+def _lift(path: str, leaf: Any, recording: bool) -> Tensor:
+    """A tensor of our own with the numbers of `leaf`, to differentiate with respect to."""
+    floating = isinstance(leaf, float) or (hasattr(leaf, "dtype") and leaf.dtype.kind == "f")
+    if not floating:
+        kind = f"{leaf.dtype}" if hasattr(leaf, "dtype") else type(leaf).__name__
+        raise DtypeError(
+            f"{path} is {kind}, and only floating numbers have derivatives.\n"
+            f"Make it floating, or leave its argument out of argnums."
+        )
+    x = as_tensor(leaf)
+    if x.requires_grad and recording:
+        return alias(x)
+    own = _Input(x.data, requires_grad=True)
+    own.cell, own.active = share_cell(x), True
+    return own
+
+
+def _as_result(f: Callable, x: Any) -> Tensor:
+    """What `f` returned in one place, as a tensor."""
+    if isinstance(x, float | np.ndarray | np.generic):
+        x = as_tensor(x)
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        kind = f"{x.dtype}" if isinstance(x, Tensor) else type(x).__name__
+        raise DtypeError(
+            f"{_name(f)} returned {kind}, and only floating tensors have derivatives.\n"
+            f"Return what else it computes as aux, with has_aux=True."
+        )
+    return x
+
+
+def _like(kind: str, given: Any, tree: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The leaves of `given` as tensors, checked to be built like `tree` and shaped like `tensors`."""
+    if structure(given) != structure(tree):
+        raise ShapeError(
+            f"the {kind}s have the structure {structure(given)}, expected {structure(tree)}.\n"
+            f"Give one {kind} for each tensor, in the same nested structure."
+        )
+    found = []
+    for (path, leaf), x in zip(flatten(given, kind), tensors, strict=True):
+        v = as_tensor(leaf)
+        if v.shape != x.shape:
+            raise ShapeError(f"{path} has shape {v.shape}, expected {x.shape}.\nGive one of that shape.")
+        found.append(v.to(x.dtype))
+    return found
+
+
+def _arguments(given: Any) -> tuple:
+    """A tuple of arguments; what is no tuple or list stands for one argument."""
+    return tuple(given) if isinstance(given, tuple | list) else (given,)
+
+
+def _parameter(f: Callable, i: int) -> str:
+    """What `f` calls its argument number `i`."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return named[i].name if i < len(named) else f"argument {i}"
+
+
+def _name(f: Callable) -> str:
+    return getattr(f, "__qualname__", type(f).__name__)
