@@ -1,9 +1,10 @@
 """Functions that make derivatives of functions, with JAX's names and meaning.
 
 Arguments and results may be nested dicts, lists and tuples (also named ones, and None) of tensors, arrays and
-Python floats; derivatives are Tensors in the same structure. They compose to any order (`grad(grad(f))`), and
-leave every `.grad` alone. What `f` closes over is a constant for them, but gradients of the outside reach it:
-a derivative is differentiable again wherever something outside requires a gradient (not under `no_grad`).
+Python floats; `f` gets tensors, and derivatives are tensors in the same structure. They compose to any order
+(`grad(grad(f))`), and leave every `.grad` alone. What `f` closes over is a constant for them, but gradients
+of the outside reach it: a derivative is differentiable again wherever something outside requires a gradient
+(not under `no_grad`).
 """
 
 from __future__ import annotations
@@ -165,7 +166,8 @@ class _Run:
         given = [args[i] for i in self.places]
         self.arguments = given[0] if self.single else tuple(given)
         self.inputs: list[Tensor] = []
-        lifted = list(args)
+        lifted = [x if i in self.places else _as_tensors(x) for i, x in enumerate(args)]
+        kwargs = {name: _as_tensors(x) for name, x in kwargs.items()}
         with enable_grad():
             for i in self.places:
                 own = [_lift(path, leaf, recording) for path, leaf in flatten(args[i], _parameter(f, i))]
@@ -237,8 +239,8 @@ class _Run:
         for k, x in enumerate(self.inputs):
             zero = Tensor(np.zeros_like(x.data))
             column = [zero if row[k] is None else row[k] for row in found]
-            block = stack(column) if column else zero
-            blocks.append(block.reshape(*out.shape, *x.shape))
+            shape = (*out.shape, *x.shape)
+            blocks.append(stack(column).reshape(shape) if column else Tensor(np.zeros(shape, x.data.dtype)))
         return fill(self.arguments, blocks)
 
     def outside(self, tree: Any) -> Any:
@@ -271,6 +273,13 @@ def _places(f: Callable, args: Sequence[Any], argnums: ArgNums) -> tuple[list[in
     if len(set(places)) < len(places):
         raise OptionError(f"argnums {tuple(argnums)} name an argument twice.\nName each once.")  # type: ignore
     return places, single
+
+
+def _as_tensors(tree: Any) -> Any:
+    """An argument that is not differentiated, its arrays as tensors, so that `f` sees no difference."""
+    if not any(isinstance(x, np.ndarray) for x in leaves(tree)):
+        return tree
+    return map_leaves(lambda x: as_tensor(x) if isinstance(x, np.ndarray) else x, tree)
 
 
 def _lift(path: str, leaf: Any, recording: bool) -> Tensor:

@@ -136,13 +136,12 @@ class _Watch:
         """Where `result` has a NaN or an infinity that `operands` do not account for: the first index."""
         if result.dtype.kind != "f" or np.isfinite(result).all():
             return None
-        nan = np.isnan(result)
-        if nan.any() and not any(_any(np.isnan, x) for x in operands):
-            return _first(nan)
-        infinite = np.isinf(result)
-        if self.check_inf and infinite.any() and not any(_any(_not_finite, x) for x in operands):
-            return _first(infinite)
-        return None
+        produced = np.zeros(result.shape, bool)
+        if not any(_any(np.isnan, x) for x in operands):
+            produced |= np.isnan(result)
+        if self.check_inf and not any(_any(_not_finite, x) for x in operands):
+            produced |= np.isinf(result)
+        return _first(produced) if produced.any() else None
 
 
 watch = _Watch()

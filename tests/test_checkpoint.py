@@ -1,0 +1,241 @@
+"""checkpoint: the same numbers and gradients as without it, and nothing kept in between."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import GraphError, autograd, nn
+from minigrad.autograd import checkpoint
+from minigrad.nn import functional as F
+
+
+def leaf(*data):
+    return mg.tensor(np.array(data, dtype=np.float64), requires_grad=True)
+
+
+def assert_equal(x, expected, rtol=1e-12, atol=1e-14):
+    np.testing.assert_allclose(np.asarray(x), expected, rtol=rtol, atol=atol)
+
+
+def plainly(function, *args, **kwargs):
+    return function(*args, **kwargs)
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down, self.dropout = nn.Linear(4, 8), nn.Linear(8, 4), nn.Dropout(0.4)
+
+    def forward(self, x, scale=1.0):
+        return x + scale * self.dropout(self.down(F.gelu(self.up(x))))
+
+
+def gradients(run, create_graph=False):
+    """Loss, gradients and the next draw of a stack of three blocks, each called by `run`."""
+    mg.manual_seed(3)
+    blocks = [Block() for _ in range(3)]
+    x = mg.randn(5, 4, requires_grad=True)
+    y = x
+    for block in blocks:
+        y = run(block, y, scale=0.5)
+    loss = y.square().sum()
+    leaves = [x, *(p for block in blocks for p in block.parameters())]
+    if create_graph:
+        (g,) = autograd.grad(loss, x, create_graph=True)
+        loss = (g * g).sum()
+    loss.backward()
+    return [loss, *(p.grad for p in leaves), mg.rand(2), F.dropout(mg.ones(20), 0.5)]
+
+
+def assert_same_run(run, **options):
+    for ours, expected in zip(gradients(run, **options), gradients(plainly, **options), strict=True):
+        assert_equal(ours, expected.data, rtol=2e-5, atol=1e-6)
+
+
+def test_values_gradients_of_parameters_and_draws_are_those_without_it():
+    assert_same_run(checkpoint)
+
+
+def test_nested_checkpoints():
+    assert_same_run(
+        lambda block, x, **kw: checkpoint(lambda x: checkpoint(block, checkpoint(mg.clone, x), **kw), x)
+    )
+
+
+def test_higher_order():
+    assert_same_run(checkpoint, create_graph=True)
+    assert_same_run(
+        lambda block, x, **kw: checkpoint(lambda x: checkpoint(block, x, **kw), x), create_graph=True
+    )
+    f = lambda x: checkpoint(lambda x: x**4, x)
+    assert_equal(mg.func.grad(mg.func.grad(mg.func.grad(f)))(np.float64(2.0)), 48)
+    mg.gradcheck(lambda x: checkpoint(lambda x: (x.exp() * x).sum(), x), leaf(0.3, -0.5), order=2)
+
+
+def test_several_results_in_any_structure():
+    x, c = leaf(1, 2), mg.tensor(np.array([3.0, 4.0]))
+
+    def function(x, c, number, flag=None):
+        return {"a": x * c, "b": (x.exp(), [x.argmax(), c, "text"]), "same": x, "n": number if flag else None}
+
+    out = checkpoint(function, x, c, 5, flag=True)
+    assert out["same"] is x
+    assert out["b"][1][1] is c
+    assert out["b"][1][2] == "text"
+    assert out["n"] == 5
+    (out["a"].sum() + (out["b"][0] * out["a"]).sum()).backward()
+    e = np.exp([1, 2])
+    assert_equal(x.grad, c.data + e * x.data * c.data + e * c.data)
+
+
+def test_only_some_of_the_results_used():
+    x = leaf(1, 2)
+    a, _ = checkpoint(lambda x: (x * x, x.exp()), x)
+    a.sum().backward()
+    assert_equal(x.grad, [2, 4])
+
+
+def test_hooks_on_the_way_run_once():
+    x, seen = leaf(1, 2), []
+    y = x * 2
+    for tensor in (x, y):
+        tensor.register_hook(lambda g: seen.append(g.data.copy()))
+    z = checkpoint(lambda y: y * y * x, y)
+    z.register_hook(lambda g: seen.append("z"))
+    (z.sum() + y.sum()).backward()
+    assert seen[0] == "z"
+    assert len(seen) == 3
+    assert_equal(x.grad, 12 * x.data**2 + 2)
+
+
+def test_the_gradient_with_respect_to_an_intermediate():
+    x = leaf(1, 2)
+    y = x * 2
+    (g,) = autograd.grad(checkpoint(lambda y: y**3, y).sum(), y)
+    assert_equal(g, 3 * y.data**2)
+
+
+def test_under_no_grad_it_just_calls():
+    x = leaf(1, 2)
+    with mg.no_grad():
+        y = checkpoint(lambda x: x * 2, x)
+    assert y.is_leaf
+    assert not y.requires_grad
+    assert not checkpoint(lambda x: x * 2, mg.ones(2)).requires_grad
+
+
+def test_nothing_within_is_kept_and_backward_frees_what_it_needs():
+    inner = []
+
+    def function(x):
+        h = (x * 2).exp()
+        inner.append(weakref.ref(h.data))
+        return (h * h).sin()
+
+    x = leaf(1, 2)
+    y = x + 0
+    z = checkpoint(function, y)
+    assert inner[0]() is None
+    loss, argument = z.sum(), weakref.ref(y.data)
+    del y, z
+    assert argument() is not None
+    loss.backward()
+    assert len(inner) == 2
+    assert inner[1]() is None
+    assert argument() is None
+
+
+def test_reference_counting_alone_frees_it():
+    gc.collect()
+    gc.disable()
+    try:
+        x = leaf(1, 2)
+        y = checkpoint(lambda x: (x.exp(), x.sin()), x)
+        refs = [weakref.ref(y[0].node.node), weakref.ref(y[0].data)]
+        del y
+        assert [ref() for ref in refs] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_a_retained_graph_computes_it_once_more():
+    calls = []
+    x = leaf(1, 2)
+    y = checkpoint(lambda x: calls.append(1) or x * x, x).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    assert_equal(x.grad, [4, 8])
+    assert len(calls) == 3
+    with pytest.raises(GraphError, match=r"second time to .*sum"):
+        y.backward()
+
+
+def test_a_result_that_was_let_go_is_rebuilt():
+    x = leaf(0.5, 1.0)
+    z = checkpoint(lambda x: x**3, x * 1).sin().sum()  # no name keeps any of them
+    (g,) = autograd.grad(z, x, create_graph=True)
+    (h,) = autograd.grad(g.sum(), x)
+    cube = x.data**3
+    assert_equal(h, -np.sin(cube) * 9 * x.data**4 + np.cos(cube) * 6 * x.data)
+
+
+# ---------------------------------------------------------------- mistakes
+
+
+def test_another_shape_the_second_time_is_an_error():
+    sizes = iter([2, 3])
+    x = leaf(1, 2)
+    y = checkpoint(lambda x: x.expand(next(sizes), 2), x)
+    with pytest.raises(GraphError, match=r"got float64\[3, 2\], the first time float64\[2, 2\]"):
+        y.sum().backward()
+
+
+def test_another_structure_the_second_time_is_an_error():
+    results = iter([lambda x: (x * 2, x), lambda x: [x * 2]])
+    y, _ = checkpoint(lambda x: next(results)(x), leaf(1, 2))
+    with pytest.raises(GraphError, match=r"got \[\*\], the first time \(\*, \*\)"):
+        y.sum().backward()
+
+
+def test_a_variable_of_a_closure_that_means_something_else_by_then_is_an_error():
+    x = leaf(1, 2)
+    y = x * 2
+    y = checkpoint(lambda: y * 3)
+    with pytest.raises(
+        GraphError, match=r"result of checkpoint \(recorded at .*test_checkpoint[\s\S]*arguments"
+    ):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_an_argument_changed_in_place_is_found(create_graph):
+    for i in range(2):
+        arguments = [leaf(1, 2), mg.ones(2, dtype="float64")]
+        y = checkpoint(lambda x, c: x * c, *arguments)
+        with mg.no_grad():
+            arguments[i].add_(1)
+        with pytest.raises(GraphError, match=r"checkpoint .* needs its input .* changed since by add_"):
+            autograd.grad(y.sum(), arguments[0], create_graph=create_graph)
+
+
+def test_an_error_in_the_second_run_leaves_the_draws_where_they_were():
+    runs = []
+
+    def function(x):
+        runs.append(mg.rand(3))
+        if len(runs) == 2:
+            raise RuntimeError("on purpose")
+        return x * runs[-1]
+
+    mg.manual_seed(0)
+    y = checkpoint(function, leaf(1, 2, 3)).sum()
+    with pytest.raises(RuntimeError, match="on purpose"):
+        y.backward()
+    after = mg.rand(3)
+    assert_equal(runs[0], runs[1].data)
+    mg.manual_seed(0)
+    mg.rand(3)
+    assert_equal(mg.rand(3), after.data)
