@@ -11,6 +11,7 @@ from . import (
     attention,
     choices,
     comparisons,
+    convolution,
     elementary,
     indexing,
     linalg,

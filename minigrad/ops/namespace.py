@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..creation import ones_like, zeros_like
+from ..kernels.cpu import convolution as _windows
 from ..kernels.cpu.special import erf, sigmoid
 from ..tensor import Tensor
 from .record import ops
@@ -20,6 +21,11 @@ class _Arrays:
     """NumPy, with what it lacks."""
 
     erf, sigmoid = staticmethod(erf), staticmethod(sigmoid)
+    sliding_windows = staticmethod(_windows.sliding_windows)
+    overlap_add = staticmethod(_windows.overlap_add)
+    convolution = staticmethod(_windows.convolution)
+    convolution_input = staticmethod(_windows.convolution_input)
+    convolution_weight = staticmethod(_windows.convolution_weight)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(np, name)
