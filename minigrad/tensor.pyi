@@ -553,6 +553,9 @@ class Tensor:
     def amin(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
         """The smallest along `dim`; elements that tie share the gradient evenly."""
 
+    def aminmax(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
+        """(the smallest, the largest); elements that tie share the gradient evenly."""
+
     def any(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
         """Whether some element is true."""
 
@@ -562,8 +565,8 @@ class Tensor:
     def argmin(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
         """The index of the smallest (of ties the first), in the flattened tensor if `dim` is None."""
 
-    def cumsum(self, dim: Any=..., **axis: Any) -> Tensor:
-        """The sum of all elements up to each (int64 of integers); the gradient is the sum of all from each on."""
+    def count_nonzero(self, dim: Any=None, **axis: Any) -> Tensor:
+        """How many elements are not 0."""
 
     def logsumexp(self, dim: Any=..., keepdim: builtins.bool=False, **axis: Any) -> Tensor:
         """log(sum(exp(x))), without overflow: m + log(sum(exp(x - m))) with m the largest."""
@@ -571,23 +574,83 @@ class Tensor:
     def max(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Any:
         """The largest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient."""
 
-    def mean(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
+    def mean(self, dim: Any=None, keepdim: builtins.bool=False, dtype: Any=None, **axis: Any) -> Tensor:
         """The mean; each element's derivative is 1 / n."""
 
     def min(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Any:
         """The smallest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient."""
 
-    def norm(self, p: Any=2, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """The length of vectors, sum(|x|**p)**(1/p), with p 1, 2 or inf; where it is 0 its derivative is 0."""
+    def nanmean(self, dim: Any=None, keepdim: builtins.bool=False, dtype: Any=None, **axis: Any) -> Tensor:
+        """The mean of what is not NaN."""
+
+    def nansum(self, dim: Any=None, keepdim: builtins.bool=False, dtype: Any=None, **axis: Any) -> Tensor:
+        """The sum of what is not NaN."""
+
+    def prod(self, dim: Any=None, keepdim: builtins.bool=False, dtype: Any=None, **axis: Any) -> Tensor:
+        """The product, multiplied up as a tree of pairs, so that its derivatives hold where elements are 0."""
 
     def std(self, dim: Any=None, unbiased: builtins.bool=True, keepdim: builtins.bool=False, *, correction: Any=None, **axis: Any) -> Tensor:
         """The standard deviation, sqrt(var); where it is 0 its derivative is taken to be 0."""
 
-    def sum(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
+    def std_mean(self, dim: Any=None, unbiased: builtins.bool=True, keepdim: builtins.bool=False, *, correction: Any=None, **axis: Any) -> Tensor:
+        """(standard deviation, mean)."""
+
+    def sum(self, dim: Any=None, keepdim: builtins.bool=False, dtype: Any=None, **axis: Any) -> Tensor:
         """The sum; each element's derivative is 1. Integers and booleans add up in int64."""
+
+    def sum_to_size(self, *size: Any) -> Tensor:
+        """x summed over the axes along which `size` is broadcast to x's shape."""
 
     def var(self, dim: Any=None, unbiased: builtins.bool=True, keepdim: builtins.bool=False, *, correction: Any=None, **axis: Any) -> Tensor:
         """The variance, divided by n - correction, which is 1 unless given (or 0 with unbiased=False)."""
+
+    def var_mean(self, dim: Any=None, unbiased: builtins.bool=True, keepdim: builtins.bool=False, *, correction: Any=None, **axis: Any) -> Tensor:
+        """(variance, mean)."""
+
+    def cummax(self, dim: Any=..., **axis: Any) -> Tensor:
+        """(values, indices) of the largest element so far."""
+
+    def cummin(self, dim: Any=..., **axis: Any) -> Tensor:
+        """(values, indices) of the smallest element so far."""
+
+    def cumprod(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
+        """The product of all elements up to each (int64 of integers); derivatives hold at zeros."""
+
+    def cumsum(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
+        """The sum of all elements up to each (int64 of integers); the gradient is the sum of all from each on."""
+
+    def diff(self, n: Any=1, dim: Any=-1, prepend: Any=None, append: Any=None, **axis: Any) -> Tensor:
+        """Each element less the one before it, n times over; `prepend` and `append` are joined to x first."""
+
+    def logcumsumexp(self, dim: Any=..., **axis: Any) -> Tensor:
+        """log(cumsum(exp(x))), without overflow."""
+
+    def argsort(self, dim: Any=-1, descending: builtins.bool=False, stable: builtins.bool=False, **axis: Any) -> Tensor:
+        """The places of the elements in increasing order; elements that tie keep theirs, `stable` or not."""
+
+    def kthvalue(self, k: Any, dim: Any=-1, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
+        """(values, indices) of the k-th smallest along an axis; the smallest is k = 1."""
+
+    def median(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
+        """The lower of the middle elements of all, or (values, indices) along `dim`; NaN if one is NaN."""
+
+    def msort(self) -> Tensor:
+        """x in increasing order along its first axis."""
+
+    def nanmedian(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
+        """The lower of the middle elements that are not NaN, of all, or (values, indices) along `dim`."""
+
+    def quantile(self, q: Any, dim: Any=None, keepdim: builtins.bool=False, *, interpolation: str='linear', **axis: Any) -> Tensor:
+        """The values that a share q (0 to 1; a number, or several for a new first axis) of the elements lie below."""
+
+    def sort(self, dim: Any=-1, descending: builtins.bool=False, stable: builtins.bool=False, **axis: Any) -> Tensor:
+        """(values, indices) in increasing order along an axis; a gradient goes back to where its value stood."""
+
+    def topk(self, k: Any, dim: Any=-1, largest: builtins.bool=True, sorted: builtins.bool=True, **axis: Any) -> Tensor:
+        """(values, indices) of the k largest (or smallest) along an axis, the largest (smallest) first."""
+
+    def norm(self, p: Any=2, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
+        """The length of vectors, sum(|x|**p)**(1/p), with p 1, 2 or inf; where it is 0 its derivative is 0."""
 
     def broadcast_to(self, shape: Any) -> Tensor:
         """x repeated, without a copy, to a shape that it broadcasts to; the gradient adds the repetitions up."""

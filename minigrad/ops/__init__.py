@@ -17,8 +17,11 @@ from . import (
     linalg,
     losses,
     normalization,
+    norms,
     reductions,
+    scans,
     shaping,
+    sorting,
     specials,
 )
 from .activations import *
@@ -30,9 +33,12 @@ from .elementary import *
 from .indexing import *
 from .indexing import getitem, index
 from .linalg import *
+from .norms import *
 from .record import Op, Record, composite, differentiable, fused, made_of_ops, records
 from .reductions import *
+from .scans import *
 from .shaping import *
+from .sorting import *
 from .specials import *
 from .ufuncs import array_ufunc
 
@@ -44,6 +50,9 @@ FAMILIES = (  # whose functions are `mg.NAME`
     choices,
     activations,
     reductions,
+    scans,
+    sorting,
+    norms,
     shaping,
     indexing,
     linalg,
@@ -102,7 +111,10 @@ def _transposed_matrices(x):
 
 
 # functions that take no tensor first, or several
-NOT_METHODS = {"celu", "selu", "threshold", "cat", "concat", "one_hot", "silu", "stack", "where"}
+NOT_METHODS = {
+    "cat", "celu", "concat", "cumulative_trapezoid", "one_hot", "selu", "silu", "stack", "threshold",
+    "trapezoid", "trapz", "where",
+}  # fmt: skip
 
 # operators, and methods whose name or meaning is not the function's
 # fmt: off

@@ -215,8 +215,9 @@ def test_shaping(x, data):
         ("transpose", (axis, other)), ("movedim", (axis, other)), ("squeeze", (axis,)), ("squeeze", ()),
         ("unsqueeze", (axis,)), ("flatten", (axis, other)), ("flip", ([axis],)), ("roll", (n, axis)),
         ("roll", (n,)), ("tril", (n,)), ("triu", (n,)), ("diagonal", (n, axis, other)), ("chunk", (n, axis)),
-        ("split", (n, axis)), ("unbind", (axis,)), ("narrow", (axis, 0, n)), ("reshape", (-1,)), ("ravel", ()),
-        ("trace", ()), ("t", ()), ("diag", (n,)), ("select", (axis, n)), ("tensor_split", (n, axis)),
+        ("split", (n, axis)), ("unbind", (axis,)), ("narrow", (axis, 0, n)), ("reshape", (-1,)),
+        ("ravel", ()), ("trace", ()), ("t", ()), ("diag", (n,)), ("select", (axis, n)),
+        ("tensor_split", (n, axis)),
     ]:  # fmt: skip
         assert_as_pytorch(getattr(mg.Tensor, name), getattr(torch.Tensor, name), x, *arguments)
 

@@ -7,6 +7,7 @@ import numpy as np
 
 def logsumexp(x, dim, keepdim=False):
     """m + log(sum(exp(x - m))), with m the largest; dx = g softmax(x)."""
+    dim = dim if x.ndim else ()  # a number has no axes
     m = x.max(axis=dim, keepdims=True, initial=-np.inf)
     m = np.where(np.isinf(m), 0, m).astype(x.dtype, copy=False)
     e = np.exp(x - m)
