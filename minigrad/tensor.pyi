@@ -641,7 +641,7 @@ class Tensor:
         """The lower of the middle elements that are not NaN, of all, or (values, indices) along `dim`."""
 
     def quantile(self, q: Any, dim: Any=None, keepdim: builtins.bool=False, *, interpolation: str='linear', **axis: Any) -> Tensor:
-        """The values that a share q (0 to 1; a number, or several for a new first axis) of the elements lie below."""
+        """What a share q (0 to 1) of the elements lie below; several shares make a new first axis."""
 
     def sort(self, dim: Any=-1, descending: builtins.bool=False, stable: builtins.bool=False, **axis: Any) -> Tensor:
         """(values, indices) in increasing order along an axis; a gradient goes back to where its value stood."""

@@ -14,8 +14,8 @@ from .choices import minimum, where
 from .elementary import logaddexp
 from .indexing import gather, whole_numbers
 from .losses import binary_cross_entropy_with_logits, class_weights, of_one_shape, reduced
+from .norms import norm
 from .record import made_of_ops
-from .reductions import norm
 from .samplers import each, positive, probability, real, whole
 
 __all__ = [
