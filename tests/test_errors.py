@@ -228,7 +228,7 @@ MISTAKES = {
     "a reduction": (lambda: F.cross_entropy(A, IDS, reduction="avg"), OptionError, "'avg'", "Choose"),
     "a reduction of squares": (lambda: F.mse_loss(A, A, reduction="avg"), OptionError, "'avg'", "Choose"),
     "a GELU": (lambda: F.gelu(A, "fast"), OptionError, "'fast'", "Choose"),
-    "a norm": (lambda: A.norm(3), OptionError, "got 3", "Choose"),
+    "a norm": (lambda: A.norm("max"), OptionError, "'max'", "Choose"),
     "in place, larger": (lambda: mg.ones(3).add_(A), ShapeError, r"add_ on a tensor of shape \(3,\)", "fits"),
     "in place, finer": (lambda: mg.tensor([1, 2]).div_(2), DtypeError, "div_ .* int64", "fits"),
     "backward of many": (

@@ -56,6 +56,7 @@ FAMILIES = (  # whose functions are `mg.NAME`
     shaping,
     indexing,
     linalg,
+    norms,
 )
 FUNCTIONS = {name: getattr(family, name) for family in FAMILIES for name in family.__all__}
 __all__ = [*FUNCTIONS, "fused"]

@@ -105,3 +105,10 @@ def namespace(x: Any, y: Any = None, z: Any = None) -> Any:
     """The functions for such operands: Tensors if one of them is a Tensor (numbers go with either)."""
     tensors = isinstance(x, Tensor) or isinstance(y, Tensor) or isinstance(z, Tensor)
     return _tensors if tensors else _arrays
+
+
+def itself(name: str, compute: Any, *args: Any) -> Any:
+    """An op's value within its own rule: computed of arrays, the op once more of Tensors, so that a
+    derivative which is written in terms of the value is differentiated by that same derivative."""
+    tensors = any(isinstance(x, Tensor) for x in args)
+    return ops[name].call(*args) if tensors else compute(*args)
