@@ -649,8 +649,8 @@ class Tensor:
     def topk(self, k: Any, dim: Any=-1, largest: builtins.bool=True, sorted: builtins.bool=True, **axis: Any) -> Tensor:
         """(values, indices) of the k largest (or smallest) along an axis, the largest (smallest) first."""
 
-    def norm(self, p: Any=2, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """The length of vectors, sum(|x|**p)**(1/p), with p 1, 2 or inf; where it is 0 its derivative is 0."""
+    def norm(self, p: str='fro', dim: Any=None, keepdim: builtins.bool=False, *, dtype: Any=None, **axis: Any) -> Tensor:
+        """sum(|x|**p)**(1/p), of all elements or along `dim`; where it is 0 its derivative is 0."""
 
     def broadcast_to(self, shape: Any) -> Tensor:
         """x repeated, without a copy, to a shape that it broadcasts to; the gradient adds the repetitions up."""
