@@ -91,16 +91,20 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Tensor:
     """Row `input` of `weight` (V, D) for each id in `input`: (..., D); row `padding_idx` gets no gradient."""
     rows = _indexing.embedding(weight, input)
+    padding_idx = padding_row(padding_idx, weight.shape[0])
     if padding_idx is None:
         return rows
-    count = weight.shape[0]
-    if not -count <= padding_idx < count:
-        raise RangeError(
-            f"padding_idx {padding_idx} in a table of {count} rows.\n"
-            f"They count from 0, or from the end from -1."
-        )
-    padded = as_tensor(input) == padding_idx % count
+    padded = as_tensor(input) == padding_idx
     return where(padded.unsqueeze(-1), rows.detach(), rows)
+
+
+def padding_row(padding_idx: int | None, count: int) -> int | None:
+    """The row of padding in a table of `count` rows, counted from 0."""
+    if padding_idx is None or -count <= padding_idx < count:
+        return None if padding_idx is None else padding_idx % count
+    raise RangeError(
+        f"padding_idx {padding_idx} in a table of {count} rows.\nThey count from 0, or from the end from -1."
+    )
 
 
 def softmax(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
@@ -163,8 +167,11 @@ def _channel_dropout(name: str, input: Tensor, p: float, training: bool, places:
         raise ShapeError(
             f"{name} of shape {input.shape}.\nGive (N, C, ...) or (C, ...), with {places} axes after C."
         )
+    check_probability(p)
+    if not training or not p:
+        return input
     channels = ones(*input.shape[: input.ndim - places], *[1] * places, dtype=input.dtype)
-    return input * dropout(channels, p, training)
+    return input * dropout(channels, p)
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import OptionError
+from ..autograd import no_grad
 from ..tensor import Tensor
 from . import functional as F
 from . import init
@@ -43,19 +43,27 @@ class Linear(Module):
 
 
 class Embedding(Module):
-    """A table of `num_embeddings` vectors of `embedding_dim` numbers, standard normal at first."""
+    """A table of `num_embeddings` vectors of `embedding_dim` numbers, standard normal at first.
 
-    def __init__(self, num_embeddings: int, embedding_dim: int) -> None:
+    Row `padding_idx` is zeros at first and gets no gradient.
+    """
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None) -> None:
         super().__init__()
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.padding_idx = F.padding_row(padding_idx, num_embeddings)
         self.weight = _new(num_embeddings, embedding_dim)
         init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with no_grad():
+                self.weight[self.padding_idx] = 0.0
 
-    def forward(self, ids: Any) -> Tensor:
-        return F.embedding(ids, self.weight)
+    def forward(self, input: Any) -> Tensor:
+        return F.embedding(input, self.weight, self.padding_idx)
 
     def extra_repr(self) -> str:
-        return f"{self.num_embeddings}, {self.embedding_dim}"
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
 
 
 class LayerNorm(Module):
@@ -88,20 +96,59 @@ class LayerNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}"
 
 
-class Dropout(Module):
-    """In training, zero each element with probability p (Srivastava et al. 2014)."""
+class Identity(Module):
+    """What comes in; what it is made with means nothing."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(self, input: Any) -> Any:
+        return input
+
+
+class _Dropout(Module):
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
-        if not 0 <= p <= 1:
-            raise OptionError(f"p is a probability from 0 to 1, got {p}.\nPass one in that range.")
+        F.check_probability(p)
         self.p = p
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.p, self.training)
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
+
+
+class Dropout(_Dropout):
+    """In training, zero each element with probability p (Srivastava et al. 2014)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout(input, self.p, self.training)
+
+
+class Dropout1d(_Dropout):
+    """In training, zero each channel of (N, C, L) with probability p."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout1d(input, self.p, self.training)
+
+
+class Dropout2d(_Dropout):
+    """In training, zero each channel of (N, C, H, W) with probability p."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout2d(input, self.p, self.training)
+
+
+class Dropout3d(_Dropout):
+    """In training, zero each channel of (N, C, D, H, W) with probability p."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout3d(input, self.p, self.training)
+
+
+class AlphaDropout(_Dropout):
+    """Dropout that keeps mean and variance after selu (Klambauer et al. 2017)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.alpha_dropout(input, self.p, self.training)
 
 
 class ReLU(Module):

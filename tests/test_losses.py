@@ -1,0 +1,205 @@
+"""Losses, embeddings and dropout beyond what parity compares: promises, mistakes, edges."""
+
+import math
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+from minigrad.errors import DtypeError, OptionError, RangeError, ShapeError
+from minigrad.nn import functional as F
+
+LOGITS = np.random.default_rng(0).normal(size=(4, 3))
+TARGET = np.array([2, -100, 0, 0])
+WEIGHT = np.array([1.0, 2.0, 0.5])
+
+
+def leaf(array):
+    return mg.tensor(array, requires_grad=True)
+
+
+# ---------------------------------------------------------------- cross-entropy in all its forms
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_weights_of_one_and_one_hot_probabilities_change_nothing(reduction, smoothing):
+    settings = {"reduction": reduction, "label_smoothing": smoothing}
+    known = TARGET != -100
+    plain = F.cross_entropy(mg.tensor(LOGITS[known]), TARGET[known], **settings)
+    one_hot = np.eye(3)[TARGET[known]]
+    for other in (
+        F.cross_entropy(mg.tensor(LOGITS[known]), TARGET[known], np.ones(3), **settings),
+        F.cross_entropy(mg.tensor(LOGITS[known]), one_hot, **settings),
+    ):
+        np.testing.assert_allclose(other.data, plain.data, rtol=1e-12)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_an_ignored_row_counts_nothing_with_weights_either(smoothing):
+    spoilt = LOGITS.copy()
+    spoilt[1] = [-math.inf, math.inf, 0.0]
+    x, alone, known = leaf(spoilt), leaf(LOGITS[[0, 2, 3]]), [0, 2, 3]
+    with np.errstate(invalid="ignore"):
+        loss = F.cross_entropy(x, TARGET, WEIGHT, label_smoothing=smoothing)
+        expected = F.cross_entropy(alone, TARGET[known], WEIGHT, label_smoothing=smoothing)
+    np.testing.assert_allclose(loss.item(), expected.item(), rtol=1e-12)
+
+
+def test_nll_loss_of_log_softmax_is_cross_entropy():
+    x, y = leaf(LOGITS), leaf(LOGITS)
+    a = F.nll_loss(F.log_softmax(x, 1), TARGET, WEIGHT, ignore_index=-100)
+    b = F.cross_entropy(y, TARGET, WEIGHT)
+    a.backward()
+    b.backward()
+    np.testing.assert_allclose(a.item(), b.item(), rtol=1e-12)
+    np.testing.assert_allclose(x.grad.data, y.grad.data, rtol=1e-10, atol=1e-12)
+
+
+def test_a_loss_keeps_float32():
+    x, t = mg.tensor(LOGITS, dtype="float32"), mg.rand(4, 3)
+    weight = mg.tensor(WEIGHT, dtype="float32")
+    assert F.cross_entropy(x, TARGET, weight).dtype == mg.float32
+    assert F.cross_entropy(x, t, label_smoothing=0.1).dtype == mg.float32
+    for loss in (F.mse_loss, F.huber_loss, F.kl_div, F.binary_cross_entropy_with_logits, F.poisson_nll_loss):
+        assert loss(x, t).dtype == mg.float32
+
+
+# ---------------------------------------------------------------- edges
+
+
+def test_certain_and_wrong_costs_100_and_its_gradient_is_finite():
+    p = leaf([0.0, 1.0, 0.0, 1.0])
+    losses = F.binary_cross_entropy(p, mg.tensor([1.0, 0.0, 0.0, 1.0]), reduction="none")
+    assert losses.tolist() == [100, 100, 0, 0]
+    losses.sum().backward()
+    np.testing.assert_allclose(p.grad.data, [-1e12, 1e12, 0, 0])
+
+
+def test_logits_may_be_huge():
+    x = leaf([1000.0, -1000.0, 1000.0])
+    loss = F.binary_cross_entropy_with_logits(x, mg.tensor([1.0, 0.0, 0.0]), reduction="none")
+    assert loss.tolist() == [0, 0, 1000]
+    loss.sum().backward()
+    np.testing.assert_allclose(x.grad.data, [0, 0, 1], atol=1e-12)
+    far = leaf([1000.0, -1000.0])
+    F.soft_margin_loss(far, mg.tensor([-1, -1]), reduction="sum").backward()
+    np.testing.assert_allclose(far.grad.data, [1, 0], atol=1e-12)
+
+
+def test_a_variance_below_eps_still_gets_a_gradient():
+    var = leaf([0.0])
+    F.gaussian_nll_loss(mg.tensor([0.0]), mg.tensor([1.0]), var).backward()
+    assert var.grad.item() < 0
+
+
+def test_nothing_to_attend_gives_zeros_in_grouped_attention_too():
+    q, k = leaf(np.ones((4, 3, 2))), leaf(np.ones((2, 5, 2)))
+    y = F.scaled_dot_product_attention(q, k, k, np.zeros((3, 5), bool), enable_gqa=True)
+    y.sum().backward()
+    assert y.shape == (4, 3, 2)
+    assert not y.data.any()
+    assert not q.grad.data.any()
+
+
+def test_grouped_attention_is_attention_with_repeated_heads():
+    rng = np.random.default_rng(0)
+    q, k, v = (mg.tensor(rng.normal(size=shape)) for shape in ((2, 6, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4)))
+    grouped = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+    each = F.scaled_dot_product_attention(q, k.repeat_interleave(3, 1), v.repeat_interleave(3, 1))
+    np.testing.assert_array_equal(grouped.data, each.data)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_attention_over_no_keys_gives_zeros(fused):
+    q, k = leaf(np.ones((2, 3))), leaf(np.ones((0, 3)))
+    with mg.fused(fused):
+        y = F.scaled_dot_product_attention(q, k, k)
+    y.sum().backward()
+    assert y.tolist() == [[0, 0, 0]] * 2
+    assert q.grad.tolist() == [[0, 0, 0]] * 2
+
+
+# ---------------------------------------------------------------- embedding and dropout
+
+
+@pytest.mark.parametrize("padding_idx", [1, -3])
+def test_the_row_of_padding_is_used_and_not_learned(padding_idx):
+    layer = nn.Embedding(4, 2, padding_idx=padding_idx)
+    assert layer.weight[1].tolist() == [0, 0]
+    with mg.no_grad():
+        layer.weight[1] = 5.0
+    y = layer([[0, 1], [1, 3]])
+    assert y[0, 1].tolist() == [5, 5]
+    y.sum().backward()
+    assert layer.weight.grad.tolist() == [[1, 1], [0, 0], [0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [(nn.Dropout1d, (50, 40, 3)), (nn.Dropout2d, (50, 40, 3, 2)), (nn.Dropout3d, (50, 40, 2, 1, 2)),
+     (nn.Dropout1d, (2000, 3)), (nn.Dropout3d, (2000, 1, 2, 2))],
+)  # fmt: skip
+def test_channels_are_dropped_as_a_whole(layer, shape):
+    y = layer(0.25)(mg.ones(*shape)).data
+    channels = y.reshape(2000, -1)
+    assert (channels == channels[:, :1]).all()
+    kept = channels[:, 0] != 0
+    assert abs(kept.mean() - 0.75) < 0.05
+    np.testing.assert_allclose(channels[kept], 1 / 0.75, rtol=1e-4)
+    x = mg.ones(*shape)
+    assert layer().eval()(x) is x
+
+
+def test_alpha_dropout_keeps_mean_and_variance():
+    x = mg.tensor(np.random.default_rng(0).normal(size=(400, 500)))
+    y = nn.AlphaDropout(0.3)(x).data
+    assert abs(y.mean()) < 0.01
+    assert abs(y.std() - 1) < 0.01
+    assert 0.29 < np.unique(y, return_counts=True)[1].max() / y.size < 0.31
+    assert nn.AlphaDropout(0.3).eval()(x) is x
+
+
+# ---------------------------------------------------------------- mistakes
+
+A, ONES = mg.zeros(4, 3), np.ones((4, 3))
+MISTAKES = {
+    "a weight too many": (lambda: F.cross_entropy(A, TARGET, np.ones(4)), ShapeError, "for 3 classes"),
+    "probabilities of integers": (lambda: F.cross_entropy(A, np.ones((4, 3), int)), ShapeError, r"\(4,\)"),
+    "too much smoothing": (lambda: F.cross_entropy(A, TARGET, label_smoothing=1.5), OptionError, "0 to 1"),
+    "no class": (lambda: F.cross_entropy(A, TARGET + 3, WEIGHT), RangeError, "none of the 3"),
+    "classes of floats": (lambda: F.nll_loss(A, np.ones(4)), DtypeError, "whole numbers"),
+    "no probability": (lambda: F.binary_cross_entropy(A - 1, ONES), RangeError, "with_logits"),
+    "another shape": (lambda: F.binary_cross_entropy(A, np.ones(4)), ShapeError, "the input's shape"),
+    "another shape of logits": (lambda: F.soft_margin_loss(A, np.ones(3)), ShapeError, "the input's shape"),
+    "a reduction": (lambda: F.l1_loss(A, ONES, reduction="avg"), OptionError, "'avg'"),
+    "batchmean elsewhere": (lambda: F.mse_loss(A, ONES, reduction="batchmean"), OptionError, "'batchmean'"),
+    "beta": (lambda: F.smooth_l1_loss(A, ONES, beta=-1), OptionError, "beta"),
+    "delta": (lambda: F.huber_loss(A, ONES, delta=0), OptionError, "delta"),
+    "var": (lambda: F.gaussian_nll_loss(A, ONES, -ONES), RangeError, "negative variance"),
+    "a var's shape": (lambda: F.gaussian_nll_loss(A, ONES, np.ones(3)), ShapeError, "var"),
+    "p": (lambda: F.multi_margin_loss(A, TARGET, p=3), OptionError, "p is 1 or 2"),
+    "margin's class": (lambda: F.multi_margin_loss(A, TARGET), RangeError, "-100"),
+    "rows": (lambda: F.multi_margin_loss(A, [0]), ShapeError, "for each row"),
+    "labels of floats": (lambda: F.multilabel_margin_loss(A, ONES), DtypeError, "list of classes"),
+    "cosine's target": (lambda: F.cosine_embedding_loss(A, A, ONES), ShapeError, r"\(4,\)"),
+    "a padding row": (lambda: nn.Embedding(3, 2, padding_idx=3), RangeError, "padding_idx 3"),
+    "channels": (lambda: F.dropout2d(mg.ones(2, 3)), ShapeError, "dropout2d"),
+    "heads": (lambda: F.scaled_dot_product_attention(
+        mg.ones(3, 2, 4), *[mg.ones(2, 2, 4)] * 2, enable_gqa=True), ShapeError, "multiple"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("mistake", "error", "message"), MISTAKES.values(), ids=list(MISTAKES))
+def test_a_mistake_is_explained(mistake, error, message):
+    with pytest.raises(error, match=message) as caught:
+        mistake()
+    assert str(caught.value).count("\n") >= 1
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss])
+def test_a_target_that_broadcasts_is_warned_of(loss):
+    with pytest.warns(UserWarning, match=r"\(4, 1\) with target \(4,\)") as warned:
+        loss(mg.ones(4, 1), mg.ones(4))
+    assert warned[0].filename == __file__
