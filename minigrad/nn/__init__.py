@@ -1,27 +1,19 @@
-"""Networks: modules, layers, losses, functions, initialization, with PyTorch's names."""
+"""Networks: modules, layers, activations, losses, functions, initialization, with PyTorch's names."""
 
-from . import functional, init, losses
-from .containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
-from .layers import (
-    GELU,
-    AlphaDropout,
-    Dropout,
-    Dropout1d,
-    Dropout2d,
-    Dropout3d,
-    Embedding,
-    Identity,
-    LayerNorm,
-    Linear,
-    ReLU,
-    Tanh,
-)
+from . import activations, containers, functional, init, layers, losses
+from .activations import *
+from .containers import *
+from .layers import *
 from .losses import *
 from .module import Module, Parameter
 
 __all__ = [
+    *activations.__all__,
+    *containers.__all__,
+    *layers.__all__,
     *losses.__all__,
-    "AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Embedding", "GELU", "Identity",
-    "LayerNorm", "Linear", "Module", "ModuleDict", "ModuleList", "Parameter",
-    "ParameterDict", "ParameterList", "ReLU", "Sequential", "Tanh", "functional", "init",
-]  # fmt: skip
+    "Module",
+    "Parameter",
+    "functional",
+    "init",
+]

@@ -10,6 +10,8 @@ from ..errors import RangeError
 from ..tensor import as_tensor
 from .module import Module, Parameter
 
+__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+
 
 class _Numbered(Module):
     """Things under their numbers; subclasses say which."""

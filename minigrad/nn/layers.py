@@ -14,6 +14,11 @@ from . import functional as F
 from . import init
 from .module import Module, Parameter
 
+__all__ = [
+    "AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Embedding", "Identity", "LayerNorm",
+    "Linear",
+]  # fmt: skip
+
 
 def _new(*shape: int) -> Parameter:
     return Parameter(np.empty(shape, np.float32))
@@ -149,31 +154,3 @@ class AlphaDropout(_Dropout):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.alpha_dropout(input, self.p, self.training)
-
-
-class ReLU(Module):
-    """max(x, 0)."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.relu(x)
-
-
-class GELU(Module):
-    """x Phi(x); `approximate` is "none" or "tanh"."""
-
-    def __init__(self, approximate: str = "none") -> None:
-        super().__init__()
-        self.approximate = approximate
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.gelu(x, self.approximate)
-
-    def extra_repr(self) -> str:
-        return f"approximate={self.approximate!r}"
-
-
-class Tanh(Module):
-    """tanh(x)."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.tanh(x)
