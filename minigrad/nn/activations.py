@@ -78,14 +78,13 @@ class PReLU(Module):
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
         super().__init__()
-        self.num_parameters = num_parameters
         self.weight = Parameter(np.full(num_parameters, init, np.float32))
 
     def forward(self, input: Tensor) -> Tensor:
         return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
-        return f"num_parameters={self.num_parameters}"
+        return f"num_parameters={len(self.weight)}"
 
 
 class Hardtanh(Module):
