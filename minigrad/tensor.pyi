@@ -406,11 +406,32 @@ class Tensor:
     def tanh(self) -> Tensor:
         """tanh(x) = sinh(x) / cosh(x); d/dx = 1 - tanh(x)**2."""
 
+    def digamma(self) -> Tensor:
+        """The derivative of lgamma, -infinity at 0 and NaN at -1, -2, ..."""
+
     def erf(self) -> Tensor:
         """2/sqrt(pi) times the integral of e**(-t**2) from 0 to x; d/dx = 2/sqrt(pi) e**(-x**2)."""
 
+    def erfc(self) -> Tensor:
+        """1 - erf(x), with all its digits in the tail too; d/dx = -2/sqrt(pi) e**(-x**2)."""
+
+    def erfinv(self) -> Tensor:
+        """The y with erf(y) = x, NaN where |x| > 1; d/dx = sqrt(pi)/2 e**(y**2)."""
+
+    def lgamma(self) -> Tensor:
+        """log|gamma(x)|, infinite at 0, -1, -2, ...; d/dx = digamma(x)."""
+
+    def logit(self, eps: Any=None) -> Tensor:
+        """log(x / (1 - x)), the inverse of sigmoid; d/dx = 1 / (x (1 - x))."""
+
+    def mvlgamma(self, p: Any) -> Tensor:
+        """log of the multivariate gamma function of dimension p: p (p - 1)/4 log(pi) + sum of lgamma(x - i/2)."""
+
     def sigmoid(self) -> Tensor:
         """y = 1 / (1 + e**-x); d/dx = y (1 - y)."""
+
+    def xlogy(self, y: Any) -> Tensor:
+        """x log(y), 0 where x = 0 (NaN if y is); d/dx = log(y), 0 where x = 0 and y <= 0; d/dy = x / y."""
 
     def allclose(self, y: Any, rtol: Any=1e-05, atol: Any=1e-08, equal_nan: builtins.bool=False) -> builtins.bool:
         """Whether every element of x `isclose` to that of y: a Python bool."""

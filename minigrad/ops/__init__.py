@@ -113,7 +113,7 @@ def _transposed_matrices(x):
 
 # functions that take no tensor first, or several
 NOT_METHODS = {
-    "cat", "celu", "concat", "cumulative_trapezoid", "one_hot", "selu", "silu", "stack", "threshold",
+    "cat", "celu", "concat", "cumulative_trapezoid", "one_hot", "polygamma", "selu", "silu", "stack", "threshold",
     "trapezoid", "trapz", "where",
 }  # fmt: skip
 

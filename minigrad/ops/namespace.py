@@ -12,7 +12,8 @@ import numpy as np
 
 from ..creation import ones_like, zeros_like
 from ..kernels.cpu import convolution as _windows
-from ..kernels.cpu.special import erf, sigmoid
+from ..kernels.cpu import gamma as _gamma
+from ..kernels.cpu import special as _special
 from ..tensor import Tensor
 from .record import ops
 
@@ -20,7 +21,14 @@ from .record import ops
 class _Arrays:
     """NumPy, with what it lacks."""
 
-    erf, sigmoid = staticmethod(erf), staticmethod(sigmoid)
+    erf = staticmethod(_special.erf)
+    erfc = staticmethod(_special.erfc)
+    erfcx = staticmethod(_special.erfcx)
+    erfinv = staticmethod(_special.erfinv)
+    ndtri = staticmethod(_special.ndtri)
+    sigmoid = staticmethod(_special.sigmoid)
+    lgamma = staticmethod(_gamma.lgamma)
+    gamma_derivative = staticmethod(_gamma.polygamma)
     sliding_windows = staticmethod(_windows.sliding_windows)
     overlap_add = staticmethod(_windows.overlap_add)
     convolution = staticmethod(_windows.convolution)

@@ -32,9 +32,12 @@ OF_TORCH_ALONE = {"layout", "memory_format", "non_blocking", "pin_memory"}
 
 # entries whose function takes its arguments in another order than the function of that name
 SPELLINGS = {
+    "__rdiv__": lambda x, y: x.__rtruediv__(y),
     "nn.functional.embedding": lambda weight, ids, **settings: F.embedding(ids, weight, **settings),
     "nn.functional.triplet_margin_with_distance_loss":  # the samples' distance is our default one
     lambda *args, distance_function, **rest: F.triplet_margin_with_distance_loss(*args, **rest),
+    "polygamma": lambda x, n: mg.polygamma(n, x),
+    "special.polygamma": lambda x, n: mg.polygamma(n, x),
     "to": lambda x, *where, **settings: x.to(*[t for t in where if not isinstance(t, bool)], **settings),
     "where": lambda x, condition, other: mg.where(condition, x, other),
 }

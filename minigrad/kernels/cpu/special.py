@@ -1,8 +1,10 @@
-"""The error function, which NumPy lacks, and the logistic function, which must not overflow."""
+"""The error function and its family, which NumPy lacks, and a logistic function that cannot overflow."""
 
 from __future__ import annotations
 
 import math
+from functools import wraps
+from typing import Any
 
 import numpy as np
 
@@ -35,16 +37,89 @@ def _tail() -> np.ndarray:
 
 
 _SERIES, _TAIL = _series(18), _tail()
+_FAR = 40.0  # beyond it e**(-x**2) is 0 in float64
 
 
-def erf(x: np.ndarray) -> np.ndarray:
-    """erf(x), elementwise, to a few units in the last place of float64; the dtype of `x`."""
-    z = np.abs(x, dtype=np.float64)
+def in_double(function):
+    """`function` computed in float64; its result has the dtype of x."""
+
+    @wraps(function)
+    def computed(x: np.ndarray, *settings: Any) -> np.ndarray:
+        return function(np.asarray(x, np.float64), *settings).astype(np.asarray(x).dtype)
+
+    return computed
+
+
+def _scaled(z: np.ndarray) -> np.ndarray:
+    """erfc(z) e**(z**2) for z >= 0."""
     t = 2 / (2 + z)
-    tail = 1 - t * np.exp(np.polynomial.chebyshev.chebval(2 * t - 1, _TAIL) - z * z)
+    return t * np.exp(np.polynomial.chebyshev.chebval(2 * t - 1, _TAIL))
+
+
+def _bell(z: np.ndarray) -> np.ndarray:
+    """e**(-z**2), without overflow on the way."""
+    return np.exp(-np.square(np.minimum(z, _FAR)))
+
+
+@in_double
+def erf(x):
+    """erf(x), elementwise, to a few units in the last place of float64; the dtype of `x`."""
+    z = np.abs(x)
     near = z < 1
-    head = z * np.polynomial.polynomial.polyval(np.where(near, z * z, 0), _SERIES)
-    return np.copysign(np.where(near, head, tail), x).astype(np.asarray(x).dtype)
+    head = z * np.polynomial.polynomial.polyval(np.where(near, z * np.minimum(z, 1), 0), _SERIES)
+    return np.copysign(np.where(near, head, 1 - _scaled(z) * _bell(z)), x)
+
+
+@in_double
+def erfc(x):
+    """1 - erf(x), elementwise, with all its digits also in the tail, where erf(x) is 1."""
+    z = np.abs(x)
+    tail = _scaled(z) * _bell(z)
+    return np.where(x < 0, 2 - tail, tail)
+
+
+@in_double
+def erfcx(x):
+    """erfc(x) e**(x**2), elementwise, which falls as 1 / (sqrt(pi) x) where erfc(x) has long been 0."""
+    z = np.abs(x)
+    below = np.minimum(x, 0)
+    return np.where(x < 0, 2 * np.exp(np.square(np.maximum(below, -_FAR))) - _scaled(z), _scaled(z))
+
+
+def _inverse(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """The y with erf(y) = p and erfc(y) = q, 0 <= p = 1 - q: Winitzki's guess (2008), then Halley's steps."""
+    near = p < 0.5
+    inside = (q > 0) & (p >= 0)
+    p, q = np.where(inside, p, 0.5), np.where(inside, q, 0.5)
+    logarithm = np.where(near, np.log1p(-p * np.minimum(p, 0.5)), np.log(q) + np.log(2 - q))
+    c = 2 / (math.pi * 0.147) + logarithm / 2
+    y = np.sqrt(np.maximum(np.sqrt(c * c - logarithm / 0.147) - c, 0))
+    for _ in range(3):
+        square = y * y
+        residual = np.where(
+            near,
+            (erf(y) - p) * np.exp(np.minimum(square, 1)),
+            np.exp(np.log(q) + square) - _scaled(y),
+        )
+        step = residual * (math.sqrt(math.pi) / 2)
+        y = y - step / (1 + y * step)
+    return y
+
+
+@in_double
+def erfinv(x):
+    """The y with erf(y) = x, elementwise; NaN where |x| > 1."""
+    p = np.abs(x)
+    y = np.copysign(_inverse(p, 1 - p), x)
+    return np.where(p < 1, y, np.where(p == 1, np.copysign(np.inf, x), np.nan))
+
+
+@in_double
+def ndtri(p):
+    """The quantile of the normal distribution, elementwise; NaN outside [0, 1]."""
+    q = 2 * np.minimum(p, 1 - p)
+    z = np.copysign(math.sqrt(2) * _inverse(1 - q, q), p - 0.5)
+    return np.where(q > 0, z, np.where(q == 0, np.copysign(np.inf, p - 0.5), np.nan))
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:

@@ -1,0 +1,32 @@
+"""Special functions under the names of torch.special."""
+
+from .ops.activations import log_softmax, softmax
+from .ops.arithmetic import round
+from .ops.elementary import exp2, expm1, log1p, sinc
+from .ops.reductions import logsumexp
+from .ops.specials import (
+    digamma,
+    entr,
+    erf,
+    erfc,
+    erfcx,
+    erfinv,
+    lgamma,
+    log_ndtr,
+    logit,
+    mvlgamma,
+    ndtr,
+    ndtri,
+    polygamma,
+    sigmoid,
+    xlog1py,
+    xlogy,
+)
+
+expit, gammaln, multigammaln, psi = sigmoid, lgamma, mvlgamma, digamma
+
+__all__ = [
+    "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammaln", "log1p",
+    "log_ndtr", "log_softmax", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "polygamma", "psi",
+    "round", "sinc", "softmax", "xlog1py", "xlogy",
+]  # fmt: skip
