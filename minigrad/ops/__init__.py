@@ -113,8 +113,8 @@ def _transposed_matrices(x):
 
 # functions that take no tensor first, or several
 NOT_METHODS = {
-    "cat", "celu", "concat", "cumulative_trapezoid", "one_hot", "polygamma", "selu", "silu", "stack", "threshold",
-    "trapezoid", "trapz", "where",
+    "cat", "celu", "concat", "cumulative_trapezoid", "one_hot", "polygamma", "selu", "silu", "stack",
+    "threshold", "trapezoid", "trapz", "where",
 }  # fmt: skip
 
 # operators, and methods whose name or meaning is not the function's

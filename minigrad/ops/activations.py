@@ -230,7 +230,8 @@ def _cast_first(op):
     def function(x, dim, dtype=None):
         return op(x if dtype is None else astype(x, dtype), dim)
 
-    function.__name__, function.__doc__, function.op = op.__name__, op.__doc__, op.op
+    function.__name__, function.__doc__ = op.__name__, op.__doc__
+    function.op = op.op  # type: ignore[attr-defined]
     return with_manners(function)
 
 
