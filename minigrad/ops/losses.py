@@ -16,6 +16,7 @@ from ..tensor import as_tensor
 from .activations import log_softmax
 from .arithmetic import where
 from .costs import per_element, per_input
+from .distances import no_less
 from .elementary import logaddexp
 from .indexing import gather
 from .namespace import namespace
@@ -341,7 +342,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
         )
     if (var.data < 0).any():
         raise RangeError("gaussian_nll_loss with a negative variance.\nApply exp or softplus to get one.")
-    var = var + (var.detach().clamp(min=eps) - var.detach())
+    var = no_less(var, eps)
     losses = 0.5 * (var.log() + (input - target).square() / var)
     return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
 

@@ -11,10 +11,10 @@ from ..errors import DtypeError, OptionError, ShapeError
 from ..tensor import Tensor, as_tensor
 from .activations import relu
 from .choices import minimum, where
+from .distances import pairwise_distance
 from .elementary import logaddexp
 from .indexing import gather, whole_numbers
 from .losses import binary_cross_entropy_with_logits, class_weights, of_one_shape, reduced
-from .norms import norm
 from .record import made_of_ops
 from .samplers import each, positive, probability, real, whole
 
@@ -158,7 +158,7 @@ def triplet_margin_loss(
     `swap` takes |positive - negative| where it is the smaller (Balntas et al. 2016). `eps` is added to each
     difference.
     """
-    distance = lambda x, y: norm(x - y + eps, p, -1)
+    distance = lambda x, y: pairwise_distance(x, y, p, eps)
     return triplet_margin_with_distance_loss(
         anchor, positive, negative, distance_function=distance, margin=margin, swap=swap, reduction=reduction
     )

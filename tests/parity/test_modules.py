@@ -68,12 +68,15 @@ LOSSES = [
 ]  # fmt: skip
 LAYERS = [
     ("AlphaDropout", {"p": 0.0}, (X,)),
+    ("Bilinear", {"in1_features": 3, "in2_features": 2, "out_features": 4}, (X, reals(4, 2))),
+    ("CosineSimilarity", {"dim": 0, "eps": 0.1}, (X, reals(4, 3))),
     ("Dropout", {"p": 0.0}, (X,)),
     ("Dropout1d", {"p": 1.0}, (reals(2, 3, 4),)),
     ("Dropout2d", {"p": 0.0}, (reals(2, 3, 4, 2),)),
     ("Dropout3d", {"p": 0.0}, (reals(2, 3, 1, 2, 2),)),
     ("Embedding", {"num_embeddings": 5, "embedding_dim": 3, "padding_idx": -1}, (IDS,)),
     ("Identity", {}, (X,)),
+    ("PairwiseDistance", {"p": 3.0, "keepdim": True}, (X, reals(4, 3))),
 ]
 FOUR = reals(2, 3, 2, 2) * 3
 ACTIVATIONS = [
