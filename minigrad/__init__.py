@@ -23,7 +23,7 @@ from .errors import (
     ShapeError,
     StateError,
 )
-from .gradcheck import GradcheckError, GradcheckReport, gradcheck
+from .gradcheck import GradcheckError, GradcheckReport, gradcheck, gradcheck_sweep
 from .io import load_file, save_file
 from .ops import *
 from .random import manual_seed

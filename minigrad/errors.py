@@ -14,6 +14,17 @@ class ShapeError(MinigradError, ValueError):
     """Shapes that do not fit an operation."""
 
 
+class GradientShapeError(ShapeError):
+    """A gradient that does not fit the input that it is for: `given` and `expected` are the shapes."""
+
+    def __init__(self, given: tuple[int, ...], expected: tuple[int, ...]) -> None:
+        super().__init__(
+            f"a gradient of shape {given} was given for an input of shape {expected}.\n"
+            f"This is a fault in the op's rule."
+        )
+        self.given, self.expected = given, expected
+
+
 class DtypeError(MinigradError, TypeError):
     """A dtype, or a thing that is no tensor, that an operation does not take."""
 

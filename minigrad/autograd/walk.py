@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ShapeError
+from ..errors import GradientShapeError
 from ..versions import check_versions, clock, root
 from .anomaly import watch
 from .hooks import run_hooks
@@ -196,10 +196,7 @@ def _unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
         i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1
     )
     if extra < 0 or any(n not in (1, m) for n, m in zip(shape, g.shape[extra:], strict=True)):
-        raise ShapeError(
-            f"a gradient of shape {tuple(g.shape)} was given for an input of shape {shape}.\n"
-            f"This is a fault in the op's rule."
-        )
+        raise GradientShapeError(tuple(g.shape), shape)
     return g.sum(axis=axes, keepdims=True).reshape(shape) if axes else g.reshape(shape)
 
 

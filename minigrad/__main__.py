@@ -1,0 +1,134 @@
+"""`python -m minigrad gradcheck [NAME ...]`: every op's derivative against finite differences.
+
+Exit code 0: all agree; 1: one does not; 2: a mistake that the message explains.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import time
+from typing import Annotated, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+from tyro.conf import FlagCreatePairsOff, Positional, arg
+
+from .errors import MinigradError, OptionError
+from .gradcheck.check import refuse_settings
+from .gradcheck.records import Row, check_record, forms
+from .ops import FUNCTIONS
+from .ops.record import Record, records
+
+ORDERS = {"1": (1,), "2": (2,), "both": (1, 2)}
+USAGE = """usage: python -m minigrad VERB ...  (VERB --help says more)
+  gradcheck  check derivatives against finite differences: python -m minigrad gradcheck softmax gelu"""
+
+Names = Annotated[
+    tuple[str, ...],
+    Positional,
+    arg(metavar="[NAME ...]", help="Which ops; all where none is named.", help_behavior_hint=""),
+]
+Flag = Annotated[bool, FlagCreatePairsOff, arg(help_behavior_hint="")]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one verb; gives the exit code."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if args[:1] != ["gradcheck"]:
+        print(USAGE)
+        return 0 if args and args[0] in ("-h", "--help", "help") else 2
+    try:
+        return tyro.cli(gradcheck, args=args[1:], prog="python -m minigrad gradcheck")
+    except MinigradError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except SystemExit as done:  # tyro's: 0 after --help, 2 for options that it refuses
+        return int(done.code or 0)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 1
+
+
+def gradcheck(
+    names: Names = (),
+    order: Literal["1", "2", "both"] = "both",
+    eps: float = 1e-6,
+    seed: int = 0,
+    fused: Flag = False,
+    readable: Flag = False,
+) -> int:
+    """Check the derivatives of ops against finite differences, on the samples that each op names.
+
+    Args:
+        order: The gradient, the gradient of the gradient, or both.
+        eps: The step of the differences.
+        seed: Draws other samples.
+        fused: Only the fused kernels of ops that also have a readable definition.
+        readable: Only the readable definitions.
+    """
+    refuse_settings(1, eps=eps)
+    chosen = [_record(name) for name in names] or [r for _, r in sorted(records.items()) if r.samples]
+    wanted = {True: fused or not readable, False: readable or not fused}
+    began = time.perf_counter()
+    console = Console()
+    console = console if console.is_terminal else Console(width=120)
+    rows = []
+    with console.status("") as status:
+        for record in chosen:
+            status.update(record.name)
+            kinds = [fuse for fuse in forms(record) if wanted[fuse] or len(forms(record)) == 1]
+            rows += [check_record(record, ORDERS[order], eps, seed, fuse) for fuse in kinds]
+    console.print(_table(rows, ORDERS[order]))
+    failed = [row for row in rows if not row.passed]
+    for row in failed:
+        for failure in row.failures:
+            print(f"{row.name}{' (readable)' * bool(row.form)}, {failure}")
+    some = f"{len(rows) - len(failed)} of {len(rows)} pass" if failed else f"all {len(rows)} pass"
+    left_out = [name for name, record in sorted(records.items()) if not (names or record.samples)]
+    print(f"{some}, {sum(row.elements for row in rows):,} elements in {time.perf_counter() - began:.1f} s")
+    if left_out:
+        print(f"without samples: {', '.join(left_out)}")
+    return 1 if failed else 0
+
+
+def _record(name: str) -> Record:
+    """The record of an op by its name, or by one of its other names."""
+    function = FUNCTIONS.get(name)
+    record = records.get(name) or getattr(function, "op", None) or getattr(function, "record", None)
+    if record is None:
+        near = difflib.get_close_matches(name, {*records, *FUNCTIONS}, 3)
+        meant = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise OptionError(f"there is no op {name!r}.{meant}\nWithout names every op is checked.")
+    if record.samples is None:
+        raise OptionError(f"{record.name} names no samples to check it on.\nGive its record `samples=`.")
+    return record
+
+
+def _table(rows: list[Row], orders: tuple[int, ...]) -> Table:
+    table = Table(box=None, header_style="bold")
+    table.add_column("op", no_wrap=True)
+    for heading in ("samples", "elements", *(f"worst, order {order}" for order in orders)):
+        table.add_column(heading, justify="right")
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("ms", justify="right")
+    for row in rows:
+        errors = [f"{row.worst[order]:.0e}" if order in row.worst else "-" for order in orders]
+        name = f"{row.name} ({row.form})" if row.form else row.name
+        table.add_row(
+            name, str(row.samples), str(row.elements), *errors, _verdict(row), f"{1e3 * row.seconds:.0f}"
+        )
+    return table
+
+
+def _verdict(row: Row) -> str:
+    if row.failures:
+        return f"[red]wrong in {len(row.failures)} checks[/red]"
+    if not row.worst:
+        return "[dim]no derivative[/dim]"
+    return f"agrees, {row.kinks} kinks" if row.kinks else "agrees"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

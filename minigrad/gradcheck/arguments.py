@@ -1,0 +1,116 @@
+"""The inputs of a check, on memory of their own: nothing of the caller's is changed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DtypeError, OptionError
+from ..tensor import Tensor
+from .report import label
+
+
+class Arguments:
+    """Copies of the inputs, and how the function is called with them.
+
+    A tensor, or a list or tuple of arguments, comes in their order; a dict of names as keyword arguments. For
+    a Module the function takes no arguments, and the module's parameters stand on copies of their memory
+    within the `with`.
+    """
+
+    def __init__(self, inputs: Any) -> None:
+        self.borrowed: list[tuple[Tensor, np.ndarray]] = []
+        module = hasattr(inputs, "named_parameters")
+        if module:
+            inputs = dict(inputs.named_parameters())
+        named = isinstance(inputs, Mapping)
+        if isinstance(inputs, Tensor):
+            inputs = [inputs]
+        elif not isinstance(inputs, Mapping | Sequence) or isinstance(inputs, str):
+            raise DtypeError(
+                f"inputs are tensors, got {type(inputs).__name__}.\n"
+                f"Give one tensor, a list of arguments, a dict of names, or a Module."
+            )
+        given = list(inputs.values()) if named else list(inputs)
+        self.names = [str(name) for name in inputs] if named else [""] * len(given)
+        self.checked = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
+        self._refuse_coarse(given)
+        if module:
+            self.values = given
+            self.borrowed = [(p, p.data) for p in given]
+            self.call: Callable[[Callable], Any] = lambda fn: fn()
+            return
+        self.values = [self._copied(x) for x in given]
+        self.call = self._by_name if named else (lambda fn: fn(*self.values))
+
+    def __enter__(self) -> Arguments:
+        for parameter, array in self.borrowed:
+            parameter.data = array.copy(order="K")
+        self.pristine = self._arrays_copied()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for parameter, array in self.borrowed:
+            parameter.data = array
+
+    @property
+    def leaves(self) -> list[Tensor]:
+        """The inputs that require a gradient."""
+        return [self.values[i] for i in self.checked]
+
+    def label(self, number: int) -> str:
+        return label(number, self.names[number])
+
+    def changed(self) -> tuple[int, tuple[int, ...]] | None:
+        """The first input, and its element, that is not as it was."""
+        for number, before in enumerate(self.pristine):
+            if before is not None:
+                after = _array(self.values[number])
+                different = ~((after == before) | ((after != after) & (before != before)))
+                if different.any():
+                    return number, tuple(int(i) for i in np.argwhere(different)[0])
+        return None
+
+    def _refuse_coarse(self, given: list[Any]) -> None:
+        if not self.checked:
+            raise OptionError("no input requires a gradient.\nPass requires_grad=True for one.")
+        for i in self.checked:
+            if given[i].dtype != np.float64:
+                raise DtypeError(f"{self.label(i)} is {given[i].dtype}, too coarse for this.\nUse float64.")
+
+    def _by_name(self, fn: Callable) -> Any:
+        """Call with keywords, and with what the function takes by position only in its place."""
+        keywords = dict(zip(self.names, self.values, strict=True))
+        try:
+            signature = inspect.signature(fn)
+        except (TypeError, ValueError):  # some builtins do not say
+            return fn(**keywords)
+        places = [p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_ONLY]
+        placed = [keywords.pop(name) for name in places if name in keywords]
+        try:
+            signature.bind(*placed, **keywords)
+        except TypeError as error:
+            raise OptionError(
+                f"the function does not take the inputs by these names: {error}.\n"
+                f"Its parameters are {signature}; a list gives inputs in their order."
+            ) from None
+        return fn(*placed, **keywords)
+
+    @staticmethod
+    def _copied(x: Any) -> Any:
+        if isinstance(x, Tensor):
+            return Tensor(x.data.copy(order="K"), requires_grad=x.requires_grad)
+        return x.copy() if isinstance(x, np.ndarray) else x
+
+    def _arrays_copied(self) -> list[Any]:
+        arrays = [_array(x) for x in self.values]
+        return [None if a is None else a.copy() for a in arrays]
+
+
+def _array(x: Any) -> Any:
+    if isinstance(x, Tensor):
+        return x.data
+    return x if isinstance(x, np.ndarray) else None

@@ -1,0 +1,121 @@
+"""What a gradient check found, to read and to compute with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import MinigradError
+
+Index = tuple[int, ...]
+
+
+class GradcheckError(MinigradError, AssertionError):
+    """A derivative that finite differences contradict; `report` says how."""
+
+    def __init__(self, report: GradcheckReport) -> None:
+        super().__init__(f"{report}.\n{report.advice}")
+        self.report = report
+
+
+@dataclass(frozen=True)
+class Kink:
+    """An element at which the function has no derivative: its slopes to the left and right differ."""
+
+    input: int
+    name: str
+    index: Index
+    left: float
+    right: float
+    analytic: float
+    jump: bool  # the function itself jumps, and the slopes grow without end
+    passed: bool  # the analytic value lies between the slopes, as a subgradient does
+
+    def __str__(self) -> str:
+        what = "a jump" if self.jump else "a kink"
+        return (
+            f"{what} at {label(self.input, self.name)} {list(self.index)}: there is no derivative, the slope "
+            f"is {self.left:.6g} to the left and {self.right:.6g} to the right; {self.analytic:.6g} was given"
+        )
+
+
+@dataclass(frozen=True)
+class InputErrors:
+    """How one input fared: its worst element, and the verdict on its gradient."""
+
+    input: int
+    name: str
+    shape: tuple[int, ...]
+    elements: int
+    failing: int
+    worst_error: float
+    relative_error: float
+    index: Index
+    analytic: float
+    numeric: float
+    verdict: str = ""
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class GradcheckReport:
+    """What was compared, the worst element, and where the gradient is wrong a verdict.
+
+    `worst_error` is the largest |analytic - numeric| - rtol |numeric|, at most `atol` where `passed`;
+    `relative_error` the largest |analytic - numeric| / max(1, |numeric|). At an element of `kinks` the
+    numeric value is whichever slope between those to the left and right is nearest to the analytic one.
+    """
+
+    elements: int
+    worst_error: float
+    input: int
+    index: Index
+    analytic: float
+    numeric: float
+    passed: bool
+    name: str = ""
+    order: int = 1
+    failing: int = 0
+    relative_error: float = 0.0
+    verdict: str = ""
+    advice: str = ""
+    inputs: tuple[InputErrors, ...] = ()
+    kinks: tuple[Kink, ...] = ()
+
+    def __str__(self) -> str:
+        what = "gradient" if self.order == 1 else "gradient of the gradient"
+        kinks = f", {len(self.kinks)} of them at kinks" if self.kinks else ""
+        verdict = f"; verdict: {self.verdict}" if self.verdict else ""
+        if not self.elements:
+            return f"the {what} {'has no elements to check' if self.passed else 'cannot be checked'}{verdict}"
+        place = f"{label(self.input, self.name)} at {list(self.index)}"
+        numbers = f"analytic {self.analytic:.10g}, numeric {self.numeric:.10g}"
+        if self.passed:
+            return (
+                f"the {what} agrees with finite differences in {self.elements} elements{kinks}; "
+                f"the worst is {place}: {numbers}"
+            )
+        return (
+            f"the {what} contradicts finite differences in {self.failing} of {self.elements} elements{kinks};"
+            f" the worst is {place}: {numbers}{verdict}"
+        )
+
+    def __rich__(self) -> Any:
+        from rich.console import Group
+        from rich.table import Table
+
+        table = Table("input", "shape", "wrong", "worst at", "analytic", "numeric", "verdict", box=None)
+        for one in self.inputs:
+            numbers = (f"{one.analytic:.6g}", f"{one.numeric:.6g}")
+            wrong = f"{one.failing} of {one.elements}"
+            table.add_row(
+                label(one.input, one.name, "").strip(),
+                str(list(one.shape)), wrong, str(list(one.index)), *numbers, one.verdict or "agrees",
+                style="" if not one.failing else "red",
+            )  # fmt: skip
+        return Group(str(self), table, *(str(kink) for kink in self.kinks))
+
+
+def label(number: int, name: str, kind: str = "input ") -> str:
+    """`input 1`, or `input 1 (weight)`."""
+    return f"{kind}{number} ({name})" if name else f"{kind}{number}"

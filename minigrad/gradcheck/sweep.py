@@ -1,0 +1,154 @@
+"""The error of a derivative against the step: what of it is the step's fault, and what the derivative's.
+
+A central difference is off by eps^2 f''' / 6 (truncation, for the function is no straight line) and by the
+rounding of f over eps. So the error of a right derivative falls like eps^2 and then grows like 1 / eps; that
+of a wrong one levels off where the derivative is wrong; that of a kink does not care for eps at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import OptionError
+from .arguments import Arguments
+from .check import gradcheck, refuse_settings
+from .differences import Differences, Function
+from .report import Index, label
+
+STEPS = tuple(float(f"{m}e{-k}") for k in range(1, 13) for m in (1.0, 0.3) if (m, k) != (0.3, 12))
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """For each step the error |analytic - numeric| and the gap |right slope - left slope| of one element.
+
+    `kind` is what the error tells: "right", "exact" (at most quadratic: rounding is all there is), "wrong",
+    "kink" or "kink nearby"; `reading` says it in a sentence. `rounding` / eps is what rounding may cost.
+    """
+
+    input: int
+    name: str
+    index: Index
+    order: int
+    analytic: float
+    eps: tuple[float, ...]
+    numeric: tuple[float, ...]
+    errors: tuple[float, ...]
+    gaps: tuple[float, ...]
+    rounding: float
+    kind: str
+    reading: str
+
+    def __str__(self) -> str:
+        rows = [f"{e:8.0e}  {x:9.2e}" for e, x in zip(self.eps, self.errors, strict=True)]
+        return "\n".join(["     eps      error", *rows, self.reading])
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw error against eps, both logarithmic, with the slopes to expect; gives matplotlib's axes."""
+        from .plot import plot_sweep
+
+        return plot_sweep(self, axes)
+
+    def save(self, path: str | Path) -> None:
+        """The plot as a file (.png, .svg, .pdf)."""
+        self.plot().figure.savefig(path, dpi=150)
+
+
+def gradcheck_sweep(
+    fn: Callable[..., Any],
+    inputs: Any,
+    element: tuple[int, Index] | None = None,
+    order: int = 1,
+    steps: Sequence[float] = STEPS,
+) -> Sweep:
+    """Vary the step of `gradcheck` at one element: (input number, index), or the worst that it finds.
+
+    A number for the input counts the arguments, as in a GradcheckReport. Nothing is raised for a wrong
+    derivative: the result's `kind` and `reading` name it, and `.save("sweep.png")` shows it.
+    """
+    for eps in steps:
+        refuse_settings(order, eps=eps)
+    if element is None:
+        report = gradcheck(fn, inputs, order=order, raise_exception=False)
+        if not report.elements:
+            raise OptionError(f"{report}.\nMend that first.")
+        element = report.input, report.index
+    number, index = element
+    with Arguments(inputs) as arguments:
+        if number not in arguments.checked:
+            raise OptionError(
+                f"argument {number} requires no gradient.\nThose that do are {arguments.checked}."
+            )
+        leaf, function = arguments.values[number], Function(fn, arguments, order)
+        differences = Differences(function, function.values())
+        gradient = function.gradients()[arguments.checked.index(number)]
+        analytic = float(gradient[index]) if isinstance(gradient, np.ndarray) else 0.0
+        slopes = np.array([differences.at(leaf.data, index, eps) for eps in steps])
+    errors, gaps = np.abs(slopes[:, 0] - analytic), np.abs(slopes[:, 2] - slopes[:, 1])
+    kind, reading = _read(np.array(steps), errors, gaps, slopes, analytic, differences.rounding)
+    place = f"{label(number, arguments.names[number])} at {list(index)}"
+    return Sweep(
+        number, arguments.names[number], index, order, analytic, tuple(steps), tuple(slopes[:, 0].tolist()),
+        tuple(errors.tolist()), tuple(gaps.tolist()), differences.rounding, kind, f"{place}: {reading}",
+    )  # fmt: skip
+
+
+def _read(
+    eps: np.ndarray,
+    errors: np.ndarray,
+    gaps: np.ndarray,
+    slopes: np.ndarray,
+    analytic: float,
+    rounding: float,
+) -> tuple[str, str]:
+    """What the error against the step tells, as a word and as a sentence."""
+    noise = rounding / eps + 1e-15 * max(1.0, abs(analytic))
+    tolerance = 1e-6 * max(1.0, abs(analytic))
+    clear = (noise < tolerance) & np.isfinite(errors)  # steps at which rounding hides nothing of interest
+    if not clear.any():
+        return "unclear", "rounding hides the error at every step; scale the function's values down."
+    closest = np.flatnonzero(clear)[np.argmin(eps[clear])]
+    best = int(np.nanargmin(np.where(clear, errors, np.inf)))
+    numeric, left, right = (float(x) for x in slopes[closest])
+    broken = gaps[closest] > max(10 * tolerance, 20 * noise[closest])
+    larger = clear & (eps >= 100 * eps[closest])
+    if broken and (not larger.any() or gaps[closest] > gaps[larger].min() / 10):
+        sides = f"the slope is {left:.6g} to the left and {right:.6g} to the right"
+        what = "a jump" if larger.any() and gaps[closest] > 10 * gaps[larger].max() else "a kink"
+        return "kink", f"{what}: {sides} down to eps = {eps[closest]:.0e}; {analytic:.6g} was given there."
+    if errors[best] > tolerance and errors[closest] > 0.5 * errors[best]:
+        return "wrong", (
+            f"the derivative is wrong, not the step: the error levels off at {errors[closest]:.2g} "
+            f"(analytic {analytic:.6g}, numeric {numeric:.6g}) where rounding and truncation are far below."
+        )
+    crossed = _crossing(eps, gaps, noise)
+    if crossed is not None:
+        return "kink nearby", (
+            f"right, with a kink between {crossed[0]:.0e} and {crossed[1]:.0e} away, which larger steps "
+            f"reach across; the best is {errors[best]:.1e} at eps = {eps[best]:.0e}."
+        )
+    truncation = clear & (errors > 10 * noise)
+    if not truncation.any():
+        return "exact", (
+            "right: rounding, which grows like 1 / eps, is the whole error; there is no "
+            "truncation, which would fall like eps^2 (the function is at most quadratic here)."
+        )
+    return "right", (
+        f"right: truncation falls like eps^2 down to eps = {eps[best]:.0e}, where the error is "
+        f"{errors[best]:.1e}; below that rounding grows like 1 / eps."
+    )
+
+
+def _crossing(eps: np.ndarray, gaps: np.ndarray, noise: np.ndarray) -> tuple[float, float] | None:
+    """The steps between which the slopes meet faster than a smooth function's, whose gap is like eps."""
+    seen = gaps > 20 * noise
+    for i in range(len(eps) - 1):
+        falls = gaps[i + 1] < gaps[i] * (eps[i + 1] / eps[i]) ** 3
+        if seen[i] and falls and eps[i + 1] < eps[i]:
+            return float(eps[i + 1]), float(eps[i])
+    return None
