@@ -18,6 +18,7 @@ from . import (
     losses,
     normalization,
     norms,
+    pooling,
     reductions,
     scans,
     shaping,

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import math
 
-from ..errors import DtypeError, OptionError, ShapeError
+from ..errors import OptionError, ShapeError
 from ..tensor import as_tensor
 from .costs import Flops
 from .namespace import namespace
 from .record import differentiable, made_of_ops
 from .samplers import each, real
+from .windows import per_axis
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
@@ -236,16 +237,3 @@ def _named_padding(name, stride, spans):
     if name == "same" and any(s != 1 for s in stride):
         raise OptionError(f'padding="same" with stride {stride}.\nIt keeps the size, so the stride is 1.')
     return tuple((span // 2, span - span // 2) if name == "same" else (0, 0) for span in spans)
-
-
-def per_axis(name, value, n, least=1):
-    """A setting as one whole number for each of n axes."""
-    values = tuple(value) if isinstance(value, tuple | list) else (value,)
-    values = values * n if len(values) == 1 else values
-    if not all(isinstance(v, int) for v in values):
-        raise DtypeError(f"{name} is a whole number, or one for each axis, got {value!r}.\nGive integers.")
-    if len(values) != n or min(values) < least:
-        raise OptionError(
-            f"{name} is {n} numbers from {least} on, or one for all, got {value!r}.\nGive that."
-        )
-    return values

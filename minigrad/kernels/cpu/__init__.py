@@ -6,6 +6,7 @@ from .indexing import embedding
 from .linalg import linear
 from .losses import cross_entropy
 from .normalization import layer_norm
+from .pooling import largest_place
 from .reductions import logsumexp
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "dropout",
     "embedding",
     "gelu",
+    "largest_place",
     "layer_norm",
     "linear",
     "log_softmax",
