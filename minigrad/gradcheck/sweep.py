@@ -88,6 +88,7 @@ def gradcheck_sweep(
         differences = Differences(function, function.values())
         gradient = function.gradients()[arguments.checked.index(number)]
         analytic = float(gradient[index]) if isinstance(gradient, np.ndarray) else 0.0
+        steps = [eps for eps in steps if eps > np.spacing(abs(leaf.data[index]))]
         slopes = np.array([differences.at(leaf.data, index, eps) for eps in steps])
     errors, gaps = np.abs(slopes[:, 0] - analytic), np.abs(slopes[:, 2] - slopes[:, 1])
     kind, reading = _read(np.array(steps), errors, gaps, slopes, analytic, differences.rounding)

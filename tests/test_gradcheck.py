@@ -1,0 +1,510 @@
+"""The gradient check finds each planted mistake, names its element, and says what it looks like."""
+
+import io
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.errors import DtypeError, OptionError
+from minigrad.gradcheck import GradcheckError
+from minigrad.ops.record import differentiable, ops, records
+
+rng = np.random.default_rng(0)
+X, Y = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))
+SQUARE_X, SQUARE_Y = rng.normal(size=(3, 3)), rng.normal(size=(3, 3))
+SIGNED = np.array([[-1.5, 0.5, 2.0], [1.0, -0.5, -2.0]])
+
+
+@pytest.fixture(autouse=True)
+def _no_planted_op_stays():
+    before = dict(records), dict(ops)
+    yield
+    for registry, old in zip((records, ops), before, strict=True):
+        registry.clear()
+        registry.update(old)
+
+
+def leaf(data):
+    return mg.tensor(np.asarray(data, dtype=np.float64), requires_grad=True)
+
+
+def checked(fn, *arrays, **settings):
+    return mg.gradcheck(fn, [leaf(a) for a in arrays], raise_exception=False, **settings)
+
+
+def expect(report, verdict, number=0, index=None):
+    """The report names the element and gives the verdict."""
+    assert not report.passed
+    assert verdict in report.verdict, report
+    assert report.input == number
+    if index is not None:
+        assert report.index == index
+    assert report.advice
+    with pytest.raises(GradcheckError) as caught:
+        raise GradcheckError(report)
+    assert report.verdict in str(caught.value)
+    assert str(caught.value).endswith(report.advice)
+
+
+# ---------------------------------------------------------------- planted mistakes
+
+
+def test_a_constant_factor():
+    @differentiable
+    def planted(x, /):
+        return x * x, (lambda g: g * x,)
+
+    report = checked(planted, [[1.0, 2.0], [30.0, -3.0]])
+    expect(report, "off by a constant factor (analytic = 0.5 x numeric)", index=(1, 0))
+    assert report.analytic == pytest.approx(report.numeric / 2)
+    assert "the worst is input 0 at [1, 0]: analytic 16.22920572, numeric 32.45841144" in str(report)
+
+
+def test_a_mean_that_forgets_its_length():
+    @differentiable
+    def planted(x, /):
+        return x.mean(1), (lambda g: np.repeat(g[:, None], 3, 1),)
+
+    expect(checked(planted, X), "analytic = 3 x numeric); 3 is the length of axis 1")
+
+
+def test_a_flipped_sign():
+    @differentiable
+    def planted(x, /):
+        return np.cos(x), (lambda g: g * np.sin(x),)
+
+    expect(checked(planted, X), "sign flipped")
+
+
+def test_a_broadcast_axis_that_is_not_summed_in_value():
+    @differentiable
+    def planted(x, b, /):
+        return x + b, (lambda g: g, lambda g: g[0])
+
+    expect(
+        checked(planted, X, Y[0]), "missing sum over a broadcast axis: only index 0 of the output's axis 0", 1
+    )
+
+
+def test_a_broadcast_axis_that_is_not_summed_in_shape():
+    @differentiable
+    def planted(x, /):
+        return x[:, None] * np.ones(4), (lambda g: g,)
+
+    report = checked(planted, X[0])
+    expect(report, "missing sum over a broadcast axis: axis 1 (length 4) of the gradient")
+    assert "the gradient has shape [3, 4], the input [3]" in report.verdict
+    assert np.isnan(report.analytic)
+    assert abs(report.numeric) > 0
+
+
+def test_a_transposed_matmul():
+    @differentiable
+    def planted(x, y, /):
+        return x @ y, (lambda g: (g @ y.T).T, lambda g: x.T @ g)
+
+    expect(checked(planted, SQUARE_X, SQUARE_Y), "transposed (analytic = numeric transposed)")
+    expect(checked(planted, X, X.T), "transposed: the gradient has shape [3, 2], the input [2, 3]")
+
+
+@pytest.mark.parametrize(("gradient", "kind"), [(None, "None"), (lambda g: np.zeros_like(g), "zero")])
+def test_a_missing_gradient(gradient, kind):
+    @differentiable
+    def planted(x, y, /):
+        return x * y, (lambda g: g * y, gradient)
+
+    expect(checked(planted, X, Y), f"gradient missing ({kind} where the slope is not)", 1)
+
+
+def test_right_at_first_order_wrong_at_second():
+    @differentiable
+    def planted(x, /):
+        kept = np.asarray(x)  # a constant, as far as the second derivative can tell
+        return x * x, (lambda g: g * (2 * kept),)
+
+    assert checked(planted, X).passed
+    report = checked(planted, X, order=2)
+    expect(report, "right at first order, wrong at second: gradient missing")
+    assert report.order == 2
+
+
+def test_wrong_only_at_a_kink():
+    def planted(slope):
+        @differentiable
+        def planted(x, /):
+            return np.maximum(x, 0), (lambda g: g * np.where(x == 0, slope, x > 0),)
+
+        return planted
+
+    at_zero = np.array([-1.0, 0.0, 2.0])
+    expect(checked(planted(2.0), at_zero), "wrong only at a kink: there is no derivative at [1]", index=(1,))
+    report = checked(planted(0.5), at_zero)
+    assert report.passed
+    (kink,) = report.kinks
+    assert (kink.input, kink.index, kink.jump, kink.passed) == (0, (1,), False, True)
+    assert (kink.left, kink.analytic / kink.right) == (0, pytest.approx(0.5))
+
+
+def test_wrong_in_one_element():
+    @differentiable
+    def planted(x, /):
+        return np.sin(x), (lambda g: g * np.where(np.arange(6).reshape(2, 3) == 4, 7.0, np.cos(x)),)
+
+    expect(checked(planted, X), "only in the element [1, 1]", index=(1, 1))
+
+
+def test_an_op_that_changes_its_input():
+    @differentiable
+    def planted(x, /):
+        x[1, 2] = 0.0
+        return x * 2, (lambda g: g * 2,)
+
+    x = leaf(X)
+    report = mg.gradcheck(planted, x, raise_exception=False)
+    expect(report, "input mutated: the function changed input 0 at [1, 2]", index=(1, 2))
+    np.testing.assert_array_equal(x.data, X)
+
+
+def test_a_gradient_that_changes_its_input():
+    @differentiable
+    def planted(x, /):
+        def gradient(g):
+            x[0, 1] += 1
+            return g * 2
+
+        return x * 2, (gradient,)
+
+    expect(checked(planted, X), "input mutated: the gradient changed input 0 at [0, 1]", index=(0, 1))
+
+
+def test_an_op_that_draws():
+    draw = np.random.default_rng(0)
+
+    @differentiable
+    def planted(x, /):
+        keep = draw.random(x.shape) < 0.5
+        return x * keep, (lambda g: g * keep,)
+
+    expect(checked(planted, X), "not deterministic: output 0 at [")
+
+
+def test_a_gradient_that_draws():
+    draw = np.random.default_rng(0)
+
+    @differentiable
+    def planted(x, /):
+        return x * 2, (lambda g: g * draw.random(x.shape),)
+
+    expect(checked(planted, X), "not deterministic: the gradient of input 0 at [0, 0]", index=(0, 0))
+
+
+def test_wrong_only_for_negative_inputs():
+    @differentiable
+    def planted(x, /):
+        return np.where(x > 0, x, 0.1 * x), (lambda g: g * np.where(x > 0, 1.0, 0.2),)
+
+    report = checked(planted, SIGNED)
+    expect(report, "off by a constant factor (analytic = 2 x numeric), only where the input is negative")
+    assert SIGNED[report.index] < 0
+    assert report.failing == 3
+
+
+def test_gradients_to_each_others_inputs():
+    @differentiable
+    def planted(x, y, /):
+        return x * y, (lambda g: g * x, lambda g: g * y)
+
+    expect(checked(planted, X, Y), "gradient to the wrong input: input 0 and input 1 have each other's", 1)
+
+
+def test_right_numbers_in_the_wrong_places():
+    @differentiable
+    def planted(x, /):
+        return np.flip(x, 1) ** 2, (lambda g: g * 2 * np.flip(x, 1),)
+
+    # the gradient's numbers are those of the right one, each in its mirror's place
+    expect(checked(lambda x: planted(x).sum(1).sum(), X), "the right numbers in the wrong places")
+
+
+def test_a_sum_over_an_axis_too_many():
+    @differentiable
+    def planted(x, /):
+        return x * 2, (lambda g: np.zeros_like(g) + 2 * g.sum(0, keepdims=True),)
+
+    expect(checked(planted, X), "summed over axis 0, which is not broadcast")
+
+
+def test_a_gradient_that_is_not_a_number():
+    @differentiable
+    def planted(x, /):
+        return np.abs(x), (lambda g: g * (x / np.sqrt(np.where(x > 0, x * x, np.nan))),)
+
+    expect(
+        checked(planted, SIGNED),
+        "the gradient is nan at [0, 0], only where the input is negative",
+        index=(0, 0),
+    )
+
+
+# ---------------------------------------------------------------- what is not the gradient's fault
+
+
+def test_values_that_are_not_finite_are_named():
+    with np.errstate(divide="ignore"):
+        expect(checked(mg.log, [1.0, 0.0]), "the function's value is not finite: output 0 at [1] is -inf")
+
+
+def test_the_edge_of_a_domain_is_named():
+    with np.errstate(invalid="ignore"):
+        expect(checked(mg.sqrt, [1.0, 1e-8]), "the function is not finite a step away", index=(1,))
+
+
+def test_a_kink_within_a_step_is_no_fault():
+    report = checked(mg.relu, [3e-7, -3e-7, 1.0])
+    assert report.passed
+    assert not report.kinks
+
+
+def test_a_jump_is_told_from_a_kink():
+    (kink,) = checked(mg.relu, [0.0, 1.0], order=2).kinks
+    assert kink.jump
+    assert "a jump at input 0 [0]" in str(kink)
+
+
+def test_steep_curves_are_no_kinks():
+    report = checked(lambda x: (50 * x).exp(), [0.1, -0.1, 0.02])
+    assert report.passed
+    assert not report.kinks
+
+
+# ---------------------------------------------------------------- inputs
+
+
+def test_the_callers_tensors_stay_as_they_are():
+    x, y = leaf(X), leaf(Y)
+    (x * 2).sum().backward()
+    before, grad, cell = x.data, x.grad, x.cell
+    mg.gradcheck(lambda x, y: (x * y).sin(), [x, y], order=2)
+    with pytest.raises(ZeroDivisionError):
+        mg.gradcheck(lambda x, y: 1 / 0, [x, y])
+    assert x.data is before
+    assert x.grad is grad
+    assert x.cell is cell
+    assert x.requires_grad
+    assert y.grad is None
+    np.testing.assert_array_equal(x.data, X)
+
+
+def test_inputs_in_a_dict_are_named():
+    @differentiable
+    def planted(x, weight, /):
+        return x * weight, (lambda g: g * weight, lambda g: -g * x)
+
+    report = mg.gradcheck(planted, {"x": leaf(X), "weight": leaf(Y)}, raise_exception=False)
+    expect(report, "sign flipped", 1)
+    assert report.name == "weight"
+    assert "input 1 (weight)" in str(report)
+    with pytest.raises(OptionError, match="does not take the inputs by these names"):
+        mg.gradcheck(planted, {"x": leaf(X), "bias": leaf(Y)})
+
+
+def test_a_modules_parameters_are_varied_and_given_back():
+    model = mg.nn.Linear(3, 2).double()
+    arrays = [p.data for p in model.parameters()]
+    copies = [a.copy() for a in arrays]
+    report = mg.gradcheck(lambda: model(mg.tensor(X)).tanh(), model, order=2)
+    assert report.elements == 8
+    assert [one.name for one in report.inputs] == ["weight", "bias"]
+    with pytest.raises(ZeroDivisionError):
+        mg.gradcheck(lambda: 1 / 0, model)
+    for p, array, copy in zip(model.parameters(), arrays, copies, strict=True):
+        assert p.data is array
+        assert p.grad is None
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_arguments_that_need_no_gradient_are_passed_on():
+    mask = mg.tensor([[True, False, True], [False, True, True]])
+    report = mg.gradcheck(mg.where, [mask, leaf(X), 0.5])
+    assert report.elements == 6
+
+
+def test_an_array_in_the_place_of_eps_is_explained():
+    x = leaf(X)
+    with pytest.raises(OptionError, match=r"eps is a number .*, got Tensor.\n.*mg.gradcheck\(fn, \[x, y\]\)"):
+        mg.gradcheck(mg.multiply, x, x)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: mg.gradcheck(mg.exp, mg.ones(2, requires_grad=True)), DtypeError, "input 0 is float32"),
+        (lambda: mg.gradcheck(mg.exp, mg.ones(2)), OptionError, "no input requires a gradient"),
+        (lambda: mg.gradcheck(mg.exp, 3.0), DtypeError, "inputs are tensors, got float"),
+        (lambda: mg.gradcheck(mg.exp, leaf(X), eps=0), OptionError, "a small positive number"),
+        (lambda: mg.gradcheck(mg.argmax, leaf(X)), DtypeError, "int64, which has no derivative"),
+        (lambda: mg.gradcheck(lambda x: 1.0, leaf(X)), DtypeError, "the function gave float"),
+        (lambda: mg.gradcheck(mg.square, leaf([1e12])), OptionError, "lost beside the element"),
+    ],
+)
+def test_a_mistake_in_the_call_is_explained(call, error, message):
+    with pytest.raises(error, match=message), np.errstate(all="ignore"):
+        call()
+
+
+def test_a_function_that_ignores_its_arguments_is_explained():
+    x = leaf(X)
+    with pytest.raises(OptionError, match="from none of the inputs"):
+        mg.gradcheck(lambda copy: x * x, x)
+
+
+# ---------------------------------------------------------------- the report
+
+
+def test_a_report_counts_and_compares():
+    report = checked(lambda x, y: (x * y).exp(), X, Y[0])
+    assert (report.elements, report.failing, report.passed, report.order) == (9, 0, True, 1)
+    assert [(one.input, one.shape, one.elements) for one in report.inputs] == [(0, (2, 3), 6), (1, (3,), 3)]
+    assert report.relative_error < 1e-8
+    assert report.worst_error <= 0
+    assert str(report).startswith("the gradient agrees with finite differences in 9 elements")
+
+
+def test_a_report_draws_itself_as_a_table():
+    from rich.console import Console
+
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(checked(lambda x, y: x * y.detach(), X, Y))
+    text = console.export_text()
+    assert "0 of 6" in text
+    assert "6 of 6" in text
+    assert "gradient missing" in text
+
+
+def test_nothing_to_check_is_said():
+    report = checked(mg.exp, np.zeros((2, 0)))
+    assert report.passed
+    assert str(report) == "the gradient has no elements to check"
+
+
+# ---------------------------------------------------------------- the sweep
+
+
+@pytest.mark.parametrize(
+    ("fn", "at", "kind", "says"),
+    [
+        (mg.exp, 0.5, "right", "truncation falls like eps^2"),
+        (mg.sin, 2.0, "right", "rounding grows like 1 / eps"),
+        (mg.square, 0.5, "exact", "at most quadratic"),
+        (lambda x: x * 3.0, 0.5, "exact", "at most quadratic"),
+        (lambda x: x * x.detach(), 0.5, "wrong", "the derivative is wrong, not the step"),
+        (mg.relu, 0.0, "kink", "a kink: the slope is 0 to the left"),
+        (mg.floor, 1.0, "kink", "a jump"),
+        (mg.relu, 2e-4, "kink nearby", "a kink between 1e-04 and 3e-04 away"),
+        (lambda x: (1 + x * x).log(), 3.0, "right", "truncation"),
+    ],
+)
+def test_a_sweep_reads_the_error(fn, at, kind, says):
+    sweep = mg.gradcheck_sweep(fn, leaf([at]))
+    assert sweep.kind == kind, sweep
+    assert says in sweep.reading
+
+
+def test_a_sweep_measures_both_errors():
+    sweep = mg.gradcheck_sweep(mg.exp, leaf([0.5]), steps=[1e-1, 1e-2, 1e-3, 1e-11, 1e-12])
+    assert sweep.errors[0] / sweep.errors[1] == pytest.approx(100, rel=0.02)  # like eps^2
+    assert sweep.errors[1] / sweep.errors[2] == pytest.approx(100, rel=0.02)
+    assert all(
+        error < sweep.rounding / eps for eps, error in zip(sweep.eps[3:], sweep.errors[3:], strict=True)
+    )
+    assert max(sweep.errors[3:]) > 1e-7
+
+
+def test_a_sweep_takes_the_worst_element_or_the_one_that_is_asked_for():
+    fn = lambda x, y: x * y + mg.where(mg.tensor([False, True, False]), y * y.detach(), 0.0)
+    inputs = [leaf(X[0]), leaf(Y[0])]
+    assert (mg.gradcheck_sweep(fn, inputs).input, mg.gradcheck_sweep(fn, inputs).index) == (1, (1,))
+    asked = mg.gradcheck_sweep(fn, inputs, element=(0, (2,)), order=1)
+    assert (asked.input, asked.index, asked.kind) == (0, (2,), "exact")
+    assert mg.gradcheck_sweep(mg.exp, leaf([0.5]), order=2).kind == "right"
+    assert min(mg.gradcheck_sweep(mg.square, leaf([1e5])).eps) > 1e-12  # what is lost beside 1e5 is left out
+    with pytest.raises(OptionError, match="requires no gradient"):
+        mg.gradcheck_sweep(fn, inputs, element=(2, (0,)))
+
+
+def test_a_sweep_becomes_a_picture(tmp_path):
+    for fn, at in ((mg.exp, 0.5), (mg.relu, 0.0), (lambda x: x * 3.0, 0.0)):
+        sweep = mg.gradcheck_sweep(fn, leaf([at]))
+        sweep.save(tmp_path / "sweep.png")
+        assert (tmp_path / "sweep.png").read_bytes().startswith(b"\x89PNG")
+    axes = mg.gradcheck_sweep(mg.exp, leaf([0.5])).plot()
+    assert axes.get_xscale() == axes.get_yscale() == "log"
+    assert {"|analytic - numeric|", "truncation, like eps$^2$"} <= set(axes.get_legend_handles_labels()[1])
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def run(capsys, *argv):
+    from minigrad.__main__ import main
+
+    code = main(["gradcheck", *argv])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_the_command_checks_the_ops_that_are_named(capsys):
+    code, out, _ = run(capsys, "softmax", "pow")
+    assert code == 0
+    assert "softmax (readable)" in out
+    assert "power" in out
+    assert "all 3 pass" in out
+
+
+@pytest.mark.parametrize(
+    ("flag", "shown"), [("--fused", ["softmax "]), ("--readable", ["softmax (readable)"])]
+)
+def test_the_command_checks_one_form(capsys, flag, shown):
+    code, out, _ = run(capsys, "softmax", "--order", "1", flag)
+    assert code == 0
+    assert "all 1 pass" in out
+    assert all(word in out for word in shown)
+    assert "order 2" not in out
+
+
+def test_the_command_fails_where_a_derivative_is_wrong(capsys):
+    from minigrad.ops.samplers import real, unary
+
+    @differentiable(samples=unary(real))
+    def planted(x, /):
+        return x * x, (lambda g: g * x,)
+
+    code, out, _ = run(capsys, "planted", "exp")
+    assert code == 1
+    assert "1 of 2 pass" in out
+    assert "planted, sample 0: the gradient contradicts" in out
+    assert "analytic = 0.5 x numeric" in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["sofmax"], "there is no op 'sofmax'. Did you mean softmax"),
+        (["exp", "--eps", "0"], "a small positive number"),
+        (["exp", "--order", "3"], "3"),
+    ],
+)
+def test_the_command_explains_a_mistake(capsys, argv, message):
+    code, _, err = run(capsys, *argv)
+    assert code == 2
+    assert message in err
+
+
+def test_the_module_shows_how_it_is_used(capsys):
+    from minigrad.__main__ import main
+
+    assert main([]) == 2
+    assert main(["--help"]) == 0
+    assert main(["gradcheck", "--help"]) == 0
+    assert "python -m minigrad gradcheck" in capsys.readouterr().out
