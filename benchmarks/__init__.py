@@ -1,1 +1,1 @@
-"""Side-by-side measurements: `python -m benchmarks overhead`."""
+"""Side-by-side measurements: `python -m benchmarks overhead|memory`."""

@@ -1,40 +1,71 @@
-"""`python -m benchmarks overhead`: print a table, ours beside theirs, measured in one run."""
+"""`python -m benchmarks overhead|memory`: print tables, ours beside theirs, measured in one run."""
 
 from __future__ import annotations
 
+import json
 import platform
+from typing import Any, Literal
 
 import numpy as np
 import tyro
 from rich.console import Console
 from rich.table import Table
 
+from .memory import against_torch, checkpoints
 from .overhead import OPS, overhead
 
 
-def main(which: tyro.conf.Positional[str] = "overhead", repeats: int = 50) -> None:
+def main(
+    which: tyro.conf.Positional[Literal["overhead", "memory"]] = "overhead",
+    repeats: int = 50,
+    as_json: bool = False,
+) -> None:
     """Measure.
 
     Args:
-        which: What to measure: overhead.
+        which: What to measure: what the engine costs an operation, or what a graph keeps in memory.
         repeats: How many times; medians are shown.
+        as_json: Print one JSON object instead of tables.
     """
-    if which != "overhead":
-        raise SystemExit(f"there is no benchmark {which!r}.\nThere is: overhead.")
-    found = overhead(repeats)
-    table = Table(title=f"forward + backward of {OPS:,} operations on 4x4 float32 arrays")
-    for column in ("engine", "us per operation", "ratio ours / theirs"):
-        table.add_column(column, justify="left" if column == "engine" else "right")
-    for name, us in found.items():
-        table.add_row(name, f"{us:.2f}", f"{found['minigrad'] / us:.2f}")
-    if len(found) == 1:
-        table.caption = "torch is not installed: pip install torch==2.13.0 to compare"
+    found = measured(which, repeats)
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
     console = Console()
-    console.print(table)
+    for title, rows in found.items():
+        console.print(table(title, rows))
+    if not any("torch" in name for rows in found.values() for row in rows for name in (row, *rows[row])):
+        console.print("torch is not installed: pip install torch==2.13.0 to compare")
     console.print(
         f"Python {platform.python_version()}, NumPy {np.__version__}, {platform.machine()}, one thread",
         highlight=False,
     )
+
+
+def measured(which: str, repeats: int) -> dict[str, dict[str, dict[str, float | None]]]:
+    """Title -> row -> column -> number."""
+    if which == "overhead":
+        times = overhead(repeats)
+        title = f"forward + backward of {OPS:,} operations on 4x4 float32 arrays"
+        rows = {
+            name: {"us per operation": us, "ratio ours / theirs": times["minigrad"] / us}
+            for name, us in times.items()
+        }
+        return {title: rows}
+    return {
+        "MiB that a graph keeps beyond inputs and weights": against_torch(),
+        "MiB with each layer checkpointed, and what that costs": checkpoints(max(repeats // 10, 1)),
+    }
+
+
+def table(title: str, rows: dict[str, dict[str, Any]]) -> Table:
+    result = Table(title=title)
+    columns = list(next(iter(rows.values())))
+    for name in ("", *columns):
+        result.add_column(name, justify="right" if name else "left")
+    for name, row in rows.items():
+        result.add_row(name, *("-" if row[c] is None else f"{row[c]:.2f}" for c in columns))
+    return result
 
 
 if __name__ == "__main__":

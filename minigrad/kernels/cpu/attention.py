@@ -15,11 +15,8 @@ def _causal(queries, keys, dtype):
     return np.where(np.tri(queries, keys, dtype=bool), 0, -np.inf).astype(dtype)
 
 
-def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
-    """softmax(scale q kᵀ + mask) v over the last two axes; a row with nothing to attend to gives zeros.
-
-    With W the weights: dv = Wᵀ g, dW = g vᵀ, dS = W (dW - sum(dW W)), dq = scale dS k, dk = scale dSᵀ q.
-    """
+def _weights(q, k, mask, is_causal, scale):
+    """softmax(scale q kᵀ + mask) over the keys; zeros in a row with nothing to attend to."""
     w = q @ k.swapaxes(-1, -2)
     w *= scale
     if is_causal:
@@ -33,19 +30,33 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
     total = w.sum(axis=-1, keepdims=True)
     total[total == 0] = 1
     w /= total
-    scaled = scaled_keep(key, w.shape, dropout_p, w.dtype) if dropout_p else None
-    used = w if scaled is None else w * scaled
-    y = used @ v
+    return w
+
+
+def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
+    """softmax(scale q kᵀ + mask) v over the last two axes; a row with nothing to attend to gives zeros.
+
+    With W the weights: dv = Wᵀ g, dW = g vᵀ, dS = W (dW - sum(dW W)), dq = scale dS k, dk = scale dSᵀ q.
+    W grows with the square of the length, so it is not kept but computed again (Dao et al. 2022,
+    "FlashAttention", section 3.1).
+    """
+    w = _weights(q, k, mask, is_causal, scale)
+    if dropout_p:
+        w *= scaled_keep(key, w.shape, dropout_p, w.dtype)
+    y = w @ v
 
     def gradient(g, needs):
-        d_v = used.swapaxes(-1, -2) @ g if needs[2] else None
+        w = _weights(q, k, mask, is_causal, scale)
+        scaled = scaled_keep(key, w.shape, dropout_p, w.dtype) if dropout_p else None
+        d_v = (w if scaled is None else w * scaled).swapaxes(-1, -2) @ g if needs[2] else None
         if not (needs[0] or needs[1] or needs[3]):
             return None, None, d_v, None
         d_s = g @ v.swapaxes(-1, -2)
         if scaled is not None:
             d_s *= scaled
         d_s *= w
-        d_s -= w * d_s.sum(axis=-1, keepdims=True)
+        w *= d_s.sum(axis=-1, keepdims=True)
+        d_s -= w
         d_mask = d_s.copy() if needs[3] else None
         d_s *= scale
         d_q = d_s @ k if needs[0] else None

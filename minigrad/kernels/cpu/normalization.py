@@ -10,32 +10,42 @@ import numpy as np
 def layer_norm(x, weight, bias, normalized_shape, eps):
     """(x - mean) / sqrt(var + eps) * weight + bias over the last axes.
 
-    With h the normalized x and u = g * weight: dx = (u - mean(u) - h mean(u h)) / sqrt(var + eps).
+    With h the normalized x and u = g * weight: dx = (u - mean(u) - h mean(u h)) / sqrt(var + eps). x is kept,
+    which others may keep too, and h computed from it again.
     """
     shape, size = x.shape, math.prod(normalized_shape)
     flat = x.reshape(-1, size)
-    average = np.full(size, 1 / size, x.dtype)
-    h = flat - (flat @ average)[:, None]
-    inverse = 1 / np.sqrt(np.einsum("ij,ij->i", h, h) / size + eps)
+    mean = (flat @ _average(size, x.dtype))[:, None]
+    y = flat - mean
+    inverse = 1 / np.sqrt(np.einsum("ij,ij->i", y, y) / size + eps)
     inverse = inverse.astype(x.dtype, copy=False)[:, None]
-    h *= inverse
-    y = h if weight is None else h * weight.reshape(size)
+    y *= inverse
+    if weight is not None:
+        y *= weight.reshape(size)
     if bias is not None:
-        y = y + bias.reshape(size) if y is h else np.add(y, bias.reshape(size), out=y)
+        y += bias.reshape(size)
 
     def gradient(g, needs):
         g = g.reshape(-1, size)
-        d_weight = np.einsum("ij,ij->j", g, h).reshape(weight.shape) if needs[1] else None
         d_bias = (np.ones(len(g), g.dtype) @ g).reshape(bias.shape) if needs[2] else None
+        if not (needs[0] or needs[1]):
+            return None, None, d_bias
+        h = flat - mean
+        h *= inverse
+        d_weight = np.einsum("ij,ij->j", g, h).reshape(weight.shape) if needs[1] else None
         if not needs[0]:
             return None, d_weight, d_bias
         u = g if weight is None else g * weight.reshape(size)
-        centre = (u @ average)[:, None]
-        slope = (np.einsum("ij,ij->i", u, h) / size)[:, None]
-        r = h * -slope
-        r += u
-        r -= centre
-        r *= inverse
-        return r.reshape(shape), d_weight, d_bias
+        centre = (u @ _average(size, g.dtype))[:, None]
+        h *= (np.einsum("ij,ij->i", u, h) / -size)[:, None]
+        h += u
+        h -= centre
+        h *= inverse
+        return h.reshape(shape), d_weight, d_bias
 
     return y.reshape(shape), gradient
+
+
+def _average(size, dtype):
+    """The vector whose product with a row is the row's mean."""
+    return np.full(size, 1 / size, dtype)

@@ -1,0 +1,174 @@
+"""What a graph keeps in memory between forward and backward: ours beside torch's, and with checkpoints.
+
+Counted is what backward() needs beyond inputs and weights. Ours: the arrays that the gradient functions'
+closures and the nodes' constants hold. Theirs: what `saved_tensors_hooks` is shown. Each memory counts once.
+Besides, a process of its own for each counts by how much its resident memory grows.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import minigrad as mg
+from minigrad.autograd import Node, maker
+from minigrad.nn import functional
+from minigrad.versions import arrays_in, root
+
+from .overhead import measure
+from .programs import PROGRAMS, Program, block
+
+MIB = 2**20
+
+
+def retained_by_ours(output: mg.Tensor, given: Iterable[mg.Tensor]) -> int:
+    """Bytes that the graph of `output` keeps alive, beyond those of the tensors given to it."""
+    stack = [maker(output.node)]
+    seen = set(stack)
+    memories: dict[int, Any] = {}
+    while stack:
+        node = stack.pop()
+        held = [*arrays_in(node.gradients), *arrays_in(node.settings)]
+        for edge in node.edges:
+            before = maker(edge)
+            if type(before) is not Node:
+                held += [edge.data] if isinstance(edge, mg.Tensor) else []
+            elif before not in seen:
+                seen.add(before)
+                stack.append(before)
+        memories.update((id(root(array)), root(array)) for array in held)
+    for tensor in given:
+        memories.pop(id(root(tensor.data)), None)
+    return sum(memory.nbytes for memory in memories.values())
+
+
+def ours(program: Program) -> int:
+    tensors = [mg.tensor(array, requires_grad=True) for array in program.arrays()]
+    return retained_by_ours(program.forward(functional, *tensors), tensors)
+
+
+def theirs(program: Program) -> int:
+    """Bytes of the storages that torch saves for backward, beyond those of the tensors given."""
+    import torch
+
+    tensors = [torch.tensor(array, requires_grad=True) for array in program.arrays()]
+    kept: list[Any] = []
+
+    def pack(tensor: Any) -> Any:
+        kept.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        program.forward(torch.nn.functional, *tensors)
+    storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in kept}
+    for tensor in tensors:
+        storages.pop(tensor.untyped_storage().data_ptr(), None)
+    return sum(storages.values())
+
+
+# ---------------------------------------------------------------- by the process's memory
+
+
+def resident() -> int:
+    """Bytes of this process in memory (Linux)."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def growth(library: str, name: str, times: int = 4) -> int:
+    """By how many bytes this process grows for each graph that it keeps."""
+    program = PROGRAMS[name]
+    if library == "minigrad":
+        F, new = functional, lambda array: mg.tensor(array, requires_grad=True)
+    else:
+        import torch
+
+        torch.set_num_threads(1)
+        F, new = torch.nn.functional, lambda array: torch.tensor(array, requires_grad=True)
+    tensors = [new(array) for array in program.arrays()]
+    program.forward(F, *tensors).backward()
+    gc.collect()
+    before = resident()
+    graphs = [program.forward(F, *tensors) for _ in range(times)]
+    return (resident() - before) // len(graphs)
+
+
+def growth_in_a_process_of_its_own(library: str, name: str) -> int | None:
+    """`growth`, with a C library that gives freed memory back at once; None where /proc is missing."""
+    if not Path("/proc/self/statm").exists():
+        return None
+    code = f"from benchmarks.memory import growth; print(growth({library!r}, {name!r}))"
+    settings = {"MALLOC_MMAP_THRESHOLD_": "16384", "MALLOC_TRIM_THRESHOLD_": "0", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | settings, capture_output=True, text=True, check=True
+    )
+    return int(done.stdout)
+
+
+def against_torch() -> dict[str, dict[str, float | None]]:
+    """MiB that each program's graph keeps, for each library, counted both ways."""
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        return {name: {"minigrad": ours(program) / MIB} for name, program in PROGRAMS.items()}
+    table: dict[str, dict[str, float | None]] = {}
+    for name, program in PROGRAMS.items():
+        table[name] = {"minigrad": ours(program) / MIB, "torch": theirs(program) / MIB}
+        for library in ("minigrad", "torch"):
+            grown = growth_in_a_process_of_its_own(library, name)
+            table[name][f"{library}, process"] = None if grown is None else grown / MIB
+    return table
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+def _stack(layer: Callable[..., Any], weights: list[list[mg.Tensor]], run: Callable[..., Any]) -> Callable:
+    def forward(x: mg.Tensor) -> mg.Tensor:
+        for own in weights:
+            x = run(layer, x, *own)
+        return x.sum()
+
+    return forward
+
+
+def _mlp_layer(x: mg.Tensor, up: mg.Tensor, down: mg.Tensor) -> mg.Tensor:
+    return x + functional.linear(functional.gelu(functional.linear(x, up)), down)
+
+
+def _block(x: mg.Tensor, *weights: mg.Tensor) -> mg.Tensor:
+    return block(functional, x, *weights, p=0.1)
+
+
+def checkpoints(repeats: int = 5) -> dict[str, dict[str, float]]:
+    """MiB retained and the time of a step, of deep stacks whose layers are checkpointed and not."""
+    table = {}
+    width = PROGRAMS["attention block, 256 tokens"].input[-1]
+    shapes = PROGRAMS["attention block, 256 tokens"].weights
+    for name, layer, own, size, depth in (
+        ("MLP of 16 layers", _mlp_layer, [(4 * width, width), (width, 4 * width)], (1024, width), 16),
+        ("Transformer of 8 layers", _block, shapes, (4, 256, width), 8),
+    ):
+        x, *flat = (
+            mg.tensor(array, requires_grad=True) for array in Program(layer, size, own * depth).arrays()
+        )
+        weights = [flat[i : i + len(own)] for i in range(0, len(flat), len(own))]
+        plain = _stack(layer, weights, lambda f, *args: f(*args))
+        saving = _stack(layer, weights, mg.autograd.checkpoint)
+        kept = {
+            key: retained_by_ours(f(x), [x, *flat]) / MIB for key, f in (("all", plain), ("some", saving))
+        }
+        steps = {"plain": lambda f=plain: f(x).backward(), "saving": lambda f=saving: f(x).backward()}
+        times = {key: statistics.median(t) for key, t in measure(steps, repeats).items()}
+        table[name] = {
+            "kept": kept["all"],
+            "kept with checkpoints": kept["some"],
+            "times less": kept["all"] / kept["some"],
+            "step time ratio": times["saving"] / times["plain"],
+        }
+    return table
