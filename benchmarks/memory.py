@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,10 @@ def _block(x: mg.Tensor, *weights: mg.Tensor) -> mg.Tensor:
     return block(functional, x, *weights, p=0.1)
 
 
+def _step(forward: Callable[[], mg.Tensor]) -> None:
+    forward().backward()
+
+
 def checkpoints(repeats: int = 5) -> dict[str, dict[str, float]]:
     """MiB retained and the time of a step, of deep stacks whose layers are checkpointed and not."""
     table = {}
@@ -158,17 +163,17 @@ def checkpoints(repeats: int = 5) -> dict[str, dict[str, float]]:
             mg.tensor(array, requires_grad=True) for array in Program(layer, size, own * depth).arrays()
         )
         weights = [flat[i : i + len(own)] for i in range(0, len(flat), len(own))]
-        plain = _stack(layer, weights, lambda f, *args: f(*args))
-        saving = _stack(layer, weights, mg.autograd.checkpoint)
-        kept = {
-            key: retained_by_ours(f(x), [x, *flat]) / MIB for key, f in (("all", plain), ("some", saving))
+        forwards = {
+            "plain": partial(_stack(layer, weights, lambda f, *args: f(*args)), x),
+            "saving": partial(_stack(layer, weights, mg.autograd.checkpoint), x),
         }
-        steps = {"plain": lambda f=plain: f(x).backward(), "saving": lambda f=saving: f(x).backward()}
+        kept = {key: retained_by_ours(f(), [x, *flat]) / MIB for key, f in forwards.items()}
+        steps = {key: partial(_step, f) for key, f in forwards.items()}
         times = {key: statistics.median(t) for key, t in measure(steps, repeats).items()}
         table[name] = {
-            "kept": kept["all"],
-            "kept with checkpoints": kept["some"],
-            "times less": kept["all"] / kept["some"],
+            "kept": kept["plain"],
+            "kept with checkpoints": kept["saving"],
+            "times less": kept["plain"] / kept["saving"],
             "step time ratio": times["saving"] / times["plain"],
         }
     return table

@@ -38,7 +38,7 @@ def mlp(F: Any, x: Any, *weights: Any) -> Any:
 def block(
     F: Any, x: Any, qkv: Any, out: Any, up: Any, down: Any, gain: Any, shift: Any, p: float = 0.0
 ) -> Any:
-    """A Transformer's layer, normalized first: causal attention of heads of 64, then gelu between two maps."""
+    """A Transformer's layer, normalized first: causal attention in heads of 64, gelu between two maps."""
     batch, length, width = x.shape
     h = F.linear(F.layer_norm(x, (width,), gain, shift), qkv)
     q, k, v = h.reshape(batch, length, 3, -1, 64).permute(2, 0, 3, 1, 4).unbind(0)

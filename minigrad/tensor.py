@@ -211,6 +211,11 @@ class Tensor:
 
     def accumulate_grad(self, g: Any, owned: bool) -> None:
         """Add `g`, an array (kept without a copy only if `owned`) or a Tensor with a graph, to `.grad`."""
+        if self.grad is not None and self.grad.shape != self.shape:
+            raise ShapeError(
+                f"`.grad` of shape {self.grad.shape} was put on a tensor of shape {self.shape}.\n"
+                f"Assign a gradient of the tensor's shape, or None."
+            )
         if isinstance(g, Tensor):
             self.grad = g.clone() if self.grad is None else self.grad + g
         elif self.grad is None:
