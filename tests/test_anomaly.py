@@ -40,7 +40,7 @@ def test_the_message_names_the_op_the_line_the_place_and_the_inputs():
     message = refusal(lambda: (x / y).sum())
     assert matches(
         message,
-        r"^divide produced inf at \[0, 1\] \(2 of 6 elements are not finite\) of its result, float64\[2, 3\]",
+        r"^(true_)?divide produced inf at \[0, 1\] \(2 of 6 elements are not finite\) of its result, float64\[2, 3\]",
         HERE,
         r"\nThere x = 2; y = 0\.",
     )
@@ -122,7 +122,7 @@ def test_an_infinite_gradient_and_the_operand_it_belongs_to():
     message = refusal(lambda: (x / y).sum().backward())
     assert matches(
         message,
-        r"^the gradient of divide .* with respect to y, float64\[2, 2\], is -inf at \[0, 0\]",
+        r"^the gradient of (true_)?divide .* with respect to y, float64\[2, 2\], is -inf at \[0, 0\]",
         "y = 1e-200",
     )
 
