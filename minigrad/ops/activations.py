@@ -33,7 +33,7 @@ def relu(x, /):
     """max(x, 0); the derivative at 0 is 0."""
     xp = namespace(x)
     y = xp.maximum(x, 0)
-    return y, (lambda g: xp.gate(y > 0, g),)
+    return y, (lambda g: xp.gate(y != 0, g),)
 
 
 @made_of_ops(samples=unary(distinct), latex=r"g\,[x > 0] + \text{slope}\;g\,[x \le 0]")
@@ -71,8 +71,10 @@ def prelu(x, weight):
 def hardtanh(x, /, min_val=-1.0, max_val=1.0):
     """x between two limits; the derivative is 0 at them (where that of `clamp` is 1) and beyond."""
     xp = namespace(x)
-    inside = (x > min_val) & (x < max_val)
-    return xp.minimum(xp.maximum(x, min_val), max_val), (lambda g: xp.gate(inside, g),)
+    if x.dtype.kind != "f":
+        min_val, max_val = int(min_val), int(max_val)
+    flat = (x <= min_val) | (x >= max_val)
+    return xp.minimum(xp.maximum(x, min_val), max_val), (lambda g: xp.where(flat, 0.0, g),)
 
 
 @made_of_ops(samples=unary(distinct), latex=r"g\,[0 < x < 6]")
@@ -126,10 +128,10 @@ def elu(x, /, alpha=1.0, scale=1.0, input_scale=1.0):
     derivative is that of the exponential.
     """
     xp = namespace(x)
-    above = x > 0
-    below = xp.expm1(input_scale * xp.where(above, 0.0, x)) * alpha
+    below = x <= 0
+    bent = xp.expm1(input_scale * xp.where(below, x, 0.0)) * alpha
     slope = scale * input_scale
-    return scale * xp.where(above, x, below), (lambda g: g * xp.where(above, scale, slope * (below + alpha)),)
+    return scale * xp.where(below, bent, x), (lambda g: g * xp.where(below, slope * (bent + alpha), scale),)
 
 
 @made_of_ops(

@@ -307,7 +307,7 @@ def absolute(x, /):
 
 @differentiable(samples=unary(distinct), latex="0")
 def sign(x, /):
-    """-1, 0 or 1; its derivative is 0."""
+    """-1, 0 or 1, and NaN of NaN (where PyTorch says 0); its derivative is 0."""
     xp = namespace(x)
     return xp.sign(x), (lambda g: xp.zeros_like(g),)
 

@@ -62,7 +62,7 @@ def ge(x, y, /):
     return x >= y, None
 
 
-@made_of_ops
+@made_of_ops(samples=binary(_small))
 def equal(x, y):
     """Whether two tensors have one shape and the same elements: a Python bool. Elementwise is `eq`."""
     x, y = as_tensor(x), as_tensor(y)
@@ -75,7 +75,7 @@ def isclose(x, y, /, rtol=1e-5, atol=1e-8, equal_nan=False):
     return namespace(x, y).isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan), None
 
 
-@made_of_ops
+@made_of_ops(samples=binary(real) | binary(_small))
 def allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Whether every element of x `isclose` to that of y: a Python bool."""
     return bool(isclose(x, y, rtol, atol, equal_nan).data.all())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ..errors import OptionError
 from ..tensor import as_tensor
 from .costs import per_element
@@ -37,11 +39,12 @@ def sigmoid(x, /):
 def logit(x, /, eps=None):
     """log(x / (1 - x)), the inverse of sigmoid; d/dx = 1 / (x (1 - x)).
 
-    With `eps`, x is first clamped to [eps, 1 - eps], where outside d/dx = 0.
+    Outside of [0, 1] both are NaN. With `eps`, x is first clamped to [eps, 1 - eps]; outside d/dx = 0.
     """
     xp = namespace(x)
     y = x if eps is None else xp.minimum(xp.maximum(x, eps), 1 - eps)
-    return xp.log(y / (1 - y)), (lambda g: xp.gate(x == y, g / (y * (1 - y))),)
+    outside, there = ((x < 0) | (x > 1), math.nan) if eps is None else (x != y, 0.0)
+    return xp.log(y / (1 - y)), (lambda g: xp.where(outside, there, g / (y * (1 - y))),)
 
 
 # ---------------------------------------------------------------- errors and the normal distribution
@@ -95,8 +98,9 @@ def log_ndtr(x, /):
     """log(ndtr(x)), with all its digits where ndtr(x) is 0 or 1; d/dx = sqrt(2/pi) / erfcx(-x / sqrt(2))."""
     xp = namespace(x)
     z = x * (-1 / math.sqrt(2))
-    tail = xp.erfcx(xp.maximum(z, -26.0))  # below, it is infinite and the derivative 0
-    low, high = xp.log(tail * 0.5) - z * z, xp.log1p(xp.erfc(-z) * -0.5)
+    largest = math.sqrt(math.log(np.finfo(x.dtype).max / 4))  # where erfcx would overflow, d/dx is 0
+    tail = xp.erfcx(xp.maximum(z, -largest))
+    low, high = xp.log(tail * 0.5) - z * z, xp.log1p(xp.erfc(xp.maximum(-z, -1.0)) * -0.5)
     return xp.where(x < -1, low, high), (lambda g: g * (math.sqrt(2 / math.pi) / tail),)
 
 
