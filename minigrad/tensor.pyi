@@ -293,10 +293,10 @@ class Tensor:
         """y - alpha x."""
 
     def sgn(self) -> Tensor:
-        """-1, 0 or 1; its derivative is 0."""
+        """-1, 0 or 1, and NaN of NaN (where PyTorch says 0); its derivative is 0."""
 
     def sign(self) -> Tensor:
-        """-1, 0 or 1; its derivative is 0."""
+        """-1, 0 or 1, and NaN of NaN (where PyTorch says 0); its derivative is 0."""
 
     def sqrt(self) -> Tensor:
         """The square root; d/dx = 1 / (2 sqrt(x)), infinite at 0."""

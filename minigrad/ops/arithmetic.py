@@ -12,14 +12,13 @@ import numpy as np
 from ..devices import as_dtype, is_floating, refuse_unconvertible
 from ..errors import OptionError
 from ..tensor import as_tensor
-from .choices import maximum, minimum, where  # noqa: F401
+from .choices import where
 from .costs import nothing, per_element
 from .namespace import namespace
 from .record import differentiable, made_of_ops
 from .samplers import away_from_zero, binary, distinct, each, unary
 from .samplers import positive as positives
 from .samplers import real as reals
-from .specials import sigmoid  # noqa: F401
 
 __all__ = [
     "abs", "absolute", "add", "addcdiv", "addcmul", "angle", "ceil", "clone", "conj", "conj_physical",

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import DtypeError, OptionError, RangeError, ShapeError
 from ..tensor import as_tensor
 from .activations import log_softmax
-from .arithmetic import where
+from .choices import where
 from .costs import per_element, per_input
 from .distances import no_less
 from .elementary import logaddexp
