@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import random
 from ..creation import ones
 from ..errors import DtypeError, OptionError, RangeError, ShapeError
@@ -61,6 +63,7 @@ from ..ops.margin_losses import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
+from ..ops.normalization import batch_norm, group_norm, instance_norm, local_response_norm
 from ..ops.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -81,15 +84,16 @@ from ..tensor import Tensor, as_tensor
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
     "adaptive_max_pool2d", "adaptive_max_pool3d", "alpha_dropout", "avg_pool1d", "avg_pool2d",
-    "avg_pool3d", "bilinear", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu",
-    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-    "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "dropout", "dropout1d",
-    "dropout2d", "dropout3d", "elu", "embedding", "fold", "gaussian_nll_loss", "gelu", "glu",
-    "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hinge_embedding_loss", "huber_loss",
-    "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid",
+    "avg_pool3d", "batch_norm", "bilinear", "binary_cross_entropy",
+    "binary_cross_entropy_with_logits", "celu", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss", "cosine_similarity",
+    "cross_entropy", "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "embedding", "fold",
+    "gaussian_nll_loss", "gelu", "glu", "group_norm", "hardshrink", "hardsigmoid", "hardswish",
+    "hardtanh", "hinge_embedding_loss", "huber_loss", "instance_norm", "kl_div", "l1_loss",
+    "layer_norm", "leaky_relu", "linear", "local_response_norm", "log_softmax", "logsigmoid",
     "margin_ranking_loss", "max_pool1d", "max_pool2d", "max_pool3d", "mish", "mse_loss",
     "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss",
-    "one_hot", "pairwise_distance", "poisson_nll_loss", "prelu", "relu", "relu6",
+    "one_hot", "pairwise_distance", "poisson_nll_loss", "prelu", "relu", "relu6", "rms_norm",
     "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss", "soft_margin_loss",
     "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
     "triplet_margin_loss", "triplet_margin_with_distance_loss", "unfold",
@@ -156,17 +160,37 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """(input - mean) / sqrt(var + eps) * weight + bias over the last axes, which have `normalized_shape`."""
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    if (
-        any(p is not None and tuple(p.shape) != shape for p in (weight, bias))
-        or input.shape[-len(shape) :] != shape
-    ):
-        given = [None if p is None else tuple(p.shape) for p in (weight, bias)]
-        raise ShapeError(
-            f"layer_norm over {shape} of shape {input.shape}, with weight and bias of shapes {given}.\n"
-            f"The input's last axes, the weight and the bias must have that shape."
-        )
+    shape = _normalized_shape("layer_norm", input, normalized_shape, weight, bias)
     return _normalization.layer_norm(input, weight, bias, shape, eps)
+
+
+def rms_norm(
+    input: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """input / sqrt(mean(input**2) + eps) * weight over the last axes, which have `normalized_shape`.
+
+    `eps` is by default the distance from 1 to the next number of the input's dtype.
+    """
+    shape = _normalized_shape("rms_norm", input, normalized_shape, weight)
+    eps = float(np.finfo(input.dtype).eps) if eps is None else eps
+    return _normalization.rms_norm(input, weight, shape, eps)
+
+
+def _normalized_shape(
+    name: str, input: Tensor, shape: int | Sequence[int], *parameters: Tensor | None
+) -> tuple[int, ...]:
+    """The shape of the last axes, which the parameters must have too."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    given = [None if p is None else tuple(p.shape) for p in parameters]
+    if not shape or input.shape[-len(shape) :] != shape or any(p not in (None, shape) for p in given):
+        raise ShapeError(
+            f"{name} over {shape} of shape {input.shape}, with parameters of shapes {given}.\n"
+            f"The input's last axes and the parameters must have that shape."
+        )
+    return shape
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:

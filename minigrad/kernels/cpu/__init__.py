@@ -5,7 +5,7 @@ from .attention import scaled_dot_product_attention
 from .indexing import embedding
 from .linalg import linear
 from .losses import cross_entropy
-from .normalization import layer_norm
+from .normalization import layer_norm, rms_norm
 from .pooling import largest_place
 from .reductions import logsumexp
 
@@ -19,6 +19,7 @@ __all__ = [
     "linear",
     "log_softmax",
     "logsumexp",
+    "rms_norm",
     "scaled_dot_product_attention",
     "softmax",
 ]

@@ -1,4 +1,4 @@
-"""Layer normalization."""
+"""Layer normalization, with and without a mean."""
 
 from __future__ import annotations
 
@@ -46,6 +46,34 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
     return y.reshape(shape), gradient
 
 
+def rms_norm(x, weight, normalized_shape, eps):
+    """x / sqrt(mean(x**2) + eps) * weight over the last axes.
+
+    With h the normalized x and u = g * weight: dx = (u - h mean(u h)) / sqrt(mean(x**2) + eps).
+    """
+    shape, size = x.shape, math.prod(normalized_shape)
+    flat = x.reshape(-1, size)
+    inverse = 1 / np.sqrt(np.einsum("ij,ij->i", flat, flat) / max(size, 1) + eps)
+    inverse = inverse.astype(x.dtype, copy=False)[:, None]
+    y = flat * inverse
+    if weight is not None:
+        y *= weight.reshape(size)
+
+    def gradient(g, needs):
+        g = g.reshape(-1, size)
+        h = flat * inverse
+        d_weight = np.einsum("ij,ij->j", g, h).reshape(weight.shape) if needs[1] else None
+        if not needs[0]:
+            return None, d_weight
+        u = g if weight is None else g * weight.reshape(size)
+        h *= (np.einsum("ij,ij->i", u, h) / -max(size, 1))[:, None]
+        h += u
+        h *= inverse
+        return h.reshape(shape), d_weight
+
+    return y.reshape(shape), gradient
+
+
 def _average(size, dtype):
     """The vector whose product with a row is the row's mean."""
-    return np.full(size, 1 / size, dtype)
+    return np.full(size, 1 / max(size, 1), dtype)
