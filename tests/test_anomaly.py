@@ -40,7 +40,7 @@ def test_the_message_names_the_op_the_line_the_place_and_the_inputs():
     message = refusal(lambda: (x / y).sum())
     assert matches(
         message,
-        r"^(true_)?divide produced inf at \[0, 1\] \(2 of 6 elements are not finite\) of its result, float64\[2, 3\]",
+        r"^(true_)?divide produced inf at \[0, 1\] \(2 of 6 elements are not finite\) of its result",
         HERE,
         r"\nThere x = 2; y = 0\.",
     )
