@@ -11,6 +11,7 @@ from . import (
     attention,
     choices,
     comparisons,
+    contractions,
     convolution,
     elementary,
     indexing,
@@ -30,6 +31,7 @@ from .arithmetic import *
 from .arithmetic import alias, astype
 from .choices import *
 from .comparisons import *
+from .contractions import *
 from .elementary import *
 from .indexing import *
 from .indexing import getitem, index
@@ -57,6 +59,7 @@ FAMILIES = (  # whose functions are `mg.NAME`
     shaping,
     indexing,
     linalg,
+    contractions,
     norms,
 )
 FUNCTIONS = {name: getattr(family, name) for family in FAMILIES for name in family.__all__}
@@ -114,8 +117,8 @@ def _transposed_matrices(x):
 
 # functions that take no tensor first, or several
 NOT_METHODS = {
-    "cat", "celu", "concat", "cumulative_trapezoid", "one_hot", "polygamma", "selu", "silu", "stack",
-    "threshold", "trapezoid", "trapz", "where",
+    "cat", "celu", "chain_matmul", "concat", "cumulative_trapezoid", "einsum", "one_hot", "polygamma", "selu",
+    "silu", "stack", "tensordot", "threshold", "trapezoid", "trapz", "where",
 }  # fmt: skip
 
 # operators, and methods whose name or meaning is not the function's

@@ -1,26 +1,54 @@
-"""Products of matrices and vectors."""
+"""Products of vectors and matrices. All but `matmul` and `linear` are said in terms of other ops."""
 
 from __future__ import annotations
 
+import math
+
 from ..errors import ShapeError
+from ..tensor import as_tensor
+from .arithmetic import multiply
+from .axes import axis_of
+from .costs import Flops
 from .record import composite, differentiable, made_of_ops
+from .samplers import each, real
+from .shaping import stack, unbind
 
 __all__ = [
-    "bmm", "dot", "matmul", "mm", "outer",
+    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cross", "dot", "ger", "matmul", "mm", "mv",
+    "outer", "vdot",
 ]  # fmt: skip
 
+products = Flops(
+    "2 × elements of the result × length of a row",
+    lambda inputs, result, settings: 2 * math.prod(result) * inputs[0][-1],
+)
 
-@differentiable
+# ---------------------------------------------------------------- the two that have kernels
+
+
+@differentiable(
+    samples=each((real, 2, 3), (real, 3, 4))
+    | each((real, 3), (real, 3))
+    | each((real, 3), (real, 2, 3, 2))
+    | each((real, 2, 2, 3), (real, 3))
+    | each((real, 2, 2, 3), (real, 3, 2))
+    | each((real, 2, 1, 2, 3), (real, 4, 3, 2))
+    | each((real, 2, 0), (real, 0, 3)),
+    latex=(r"g\,y^\top", r"x^\top g"),
+    flops=products,
+)
 def matmul(x, y, /):
     """The matrix product over the last two axes, batches broadcast; vectors are a row and a column.
 
     With C = A B: dA = G Bᵀ, dB = Aᵀ G.
     """
-    _check(x.shape, y.shape)
     row, column = x.ndim == 1, y.ndim == 1
     a = x[None, :] if row else x
     b = y[:, None] if column else y
-    value = a @ b
+    try:
+        value = a @ b
+    except ValueError:
+        raise _misfit(x.shape, y.shape) from None
     if row:
         value = value[..., 0, :]
     if column:
@@ -35,45 +63,216 @@ def matmul(x, y, /):
         return r[..., 0, :] if row else r
 
     def right(g):
-        r = a.swapaxes(-1, -2) @ as_matrix(g)
+        g = as_matrix(g)
+        if a.ndim > 2 and b.ndim == 2:  # all rows of the batch at once, rather than a sum over the batch
+            r = a.reshape(-1, a.shape[-1]).swapaxes(0, 1) @ g.reshape(-1, g.shape[-1])
+        else:
+            r = a.swapaxes(-1, -2) @ g
         return r[..., 0] if column else r
 
     return value, (left, right)
 
 
-def _check(x, y):
+def _misfit(x, y):
+    """Why tensors of these shapes have no matrix product."""
     if not x or not y:
-        raise ShapeError(f"matmul of shapes {x} and {y}: a number is no matrix.\nUse * for it.")
-    if x[-1] != y[-min(2, len(y))]:
-        raise ShapeError(
-            f"matmul of shapes {x} and {y}: rows of {x[-1]} by columns of {y[-min(2, len(y))]}.\n"
-            f"The first's last axis must be as long as the second's last but one; transpose one (.mT)."
+        return ShapeError(f"matmul of shapes {x} and {y}: a number is no matrix.\nUse * for it.")
+    row, column = x[-1], y[-min(2, len(y))]
+    if row != column:
+        return ShapeError(
+            f"matmul of shapes {x} and {y}: axis -1 of the first has {row} elements, "
+            f"axis -{min(2, len(y))} of the second {column}.\n"
+            f"They must be as long as each other; transpose one (.mT)."
         )
+    for axis, (n, m) in enumerate(zip(x[-3::-1], y[-3::-1], strict=False), 3):
+        if n != m and 1 not in (n, m):
+            return ShapeError(
+                f"matmul of shapes {x} and {y}: batch axis -{axis} has {n} in the first, {m} in the second.\n"
+                f"Batch axes must be equal, or 1 in one of them."
+            )
+    return ShapeError(f"matmul of shapes {x} and {y}.\nGive matrices, vectors, or batches of matrices.")
 
 
-@composite
+@composite(
+    samples=each((real, 2, 3), (real, 4, 3), (real, 4))
+    | each((real, 2, 2, 3), (real, 4, 3), None)
+    | each((real, 3), (real, 2, 3), (real, 2)),
+    latex=("g W", r"g^\top x", r"\sum_{\text{rows}} g"),
+    flops=products,
+)
 def linear(x, weight, bias, /):
     """x Wᵀ + b: x (..., in), weight (out, in), bias (out,) or None."""
     y = x @ weight.transpose(0, 1)
     return y if bias is None else y + bias
 
 
-@made_of_ops
-def outer(x, y):
-    """Every product x[i] * y[j] of two vectors."""
-    return x.reshape(-1, 1) * y.reshape(1, -1)
+# ---------------------------------------------------------------- of two vectors or matrices
 
 
-@made_of_ops
-def dot(x, y):
-    """The sum of x * y, of two vectors."""
-    return matmul(x, y)
+def _with_axes(*counts):
+    """A function that gives its arguments back as tensors, if they have so many axes each."""
+    kinds = ("numbers", "vectors", "matrices", "batches of matrices")
+
+    def checked(*given):
+        tensors = [as_tensor(x) for x in given]
+        if any(x.ndim != n for x, n in zip(tensors, counts, strict=True)):
+            expected = " and ".join(dict.fromkeys(kinds[n] for n in counts))
+            shapes = " and ".join(str(x.shape) for x in tensors)
+            raise ShapeError(f"{expected} are wanted, the shapes are {shapes}.\nUse matmul for any others.")
+        return tensors
+
+    return checked
 
 
-@made_of_ops
+_vectors, _matrices, _batches = _with_axes(1, 1), _with_axes(2, 2), _with_axes(3, 3)
+_matrix_and_vector = _with_axes(2, 1)
+
+
+@made_of_ops(samples=each((real, 2, 3), (real, 3, 4)), latex=(r"g\,y^\top", r"x^\top g"))
+def mm(x, y):
+    """The product of two matrices, (n, m) and (m, p) -> (n, p)."""
+    return matmul(*_matrices(x, y))
+
+
+@made_of_ops(samples=each((real, 2, 2, 3), (real, 2, 3, 4)), latex=(r"g\,y^\top", r"x^\top g"))
 def bmm(x, y):
     """The matrix products of two batches, (B, n, m) and (B, m, p) -> (B, n, p)."""
+    x, y = _batches(x, y)
+    if x.shape[0] != y.shape[0]:
+        raise ShapeError(
+            f"batches of {x.shape[0]} and {y.shape[0]} matrices.\nGive equally many, or use matmul."
+        )
     return matmul(x, y)
 
 
-mm = matmul  # of two matrices
+@made_of_ops(samples=each((real, 2, 3), (real, 3)), latex=(r"g\,y^\top", r"x^\top g"))
+def mv(x, y):
+    """The product of a matrix and a vector, (n, m) and (m,) -> (n,)."""
+    return matmul(*_matrix_and_vector(x, y))
+
+
+@made_of_ops(samples=each((real, 3), (real, 3)), latex=(r"g\,y", r"g\,x"))
+def dot(x, y):
+    """The sum of x * y, of two vectors."""
+    return matmul(*_vectors(x, y))
+
+
+vdot = dot  # which of complex numbers would conjugate the first
+
+
+@made_of_ops(samples=each((real, 3), (real, 2)), latex=(r"g\,y", r"g^\top x"))
+def outer(x, y):
+    """Every product x[i] * y[j] of two vectors."""
+    x, y = _vectors(x, y)
+    return multiply(x.unsqueeze(1), y)
+
+
+@made_of_ops(samples=each((real, 2, 3), (real, 2, 3)) | each((real, 2, 3), (real, 3, 2, 1), dim=1))
+def vecdot(x, y, *, dim=-1):
+    """The sum of x * y along an axis, the others broadcast."""
+    return multiply(x, y).sum(dim)
+
+
+# ---------------------------------------------------------------- a product and what is added to it
+
+
+def _added(input, product, beta, alpha):
+    """beta * input + alpha * product; with beta = 0 `input` does not count, not even its NaN."""
+    if alpha != 1:
+        product = alpha * product
+    if beta == 0:
+        return product
+    input = as_tensor(input)
+    value = (input if beta == 1 else beta * input) + product
+    if value.shape != product.shape:
+        raise ShapeError(
+            f"an input of shape {input.shape} and a product of shape {product.shape}.\n"
+            f"The input must broadcast to the product."
+        )
+    return value
+
+
+@made_of_ops(
+    samples=each((real, 2, 4), (real, 2, 3), (real, 3, 4))
+    | each((real, 4), (real, 2, 3), (real, 3, 4), beta=0.5, alpha=2),
+    latex=(r"\beta\,g", r"\alpha\,g\,y^\top", r"\alpha\,x^\top g"),
+)
+def addmm(input, x, y, *, beta=1, alpha=1):
+    """beta * input + alpha * x @ y, of matrices x and y."""
+    return _added(input, mm(x, y), beta, alpha)
+
+
+@made_of_ops(
+    samples=each((real, 2), (real, 2, 3), (real, 3))
+    | each((real,), (real, 2, 3), (real, 3), beta=0.5, alpha=2),
+    latex=(r"\beta\,g", r"\alpha\,g\,y^\top", r"\alpha\,x^\top g"),
+)
+def addmv(input, x, y, *, beta=1, alpha=1):
+    """beta * input + alpha * x @ y, of a matrix x and a vector y."""
+    return _added(input, mv(x, y), beta, alpha)
+
+
+@made_of_ops(
+    samples=each((real, 3, 2), (real, 3), (real, 2)) | each((real,), (real, 3), (real, 2), beta=0.5, alpha=2),
+    latex=(r"\beta\,g", r"\alpha\,g\,y", r"\alpha\,g^\top x"),
+)
+def addr(input, x, y, *, beta=1, alpha=1):
+    """beta * input + alpha * outer(x, y)."""
+    return _added(input, outer(x, y), beta, alpha)
+
+
+@made_of_ops(
+    samples=each((real, 2, 2, 4), (real, 2, 2, 3), (real, 2, 3, 4))
+    | each((real, 4), (real, 2, 2, 3), (real, 2, 3, 4), beta=0.5, alpha=2),
+    latex=(r"\beta\,g", r"\alpha\,g\,y^\top", r"\alpha\,x^\top g"),
+)
+def baddbmm(input, x, y, *, beta=1, alpha=1):
+    """beta * input + alpha * x @ y, of batches of matrices x and y."""
+    return _added(input, bmm(x, y), beta, alpha)
+
+
+@made_of_ops(
+    samples=each((real, 2, 4), (real, 2, 2, 3), (real, 2, 3, 4))
+    | each((real, 4), (real, 2, 2, 3), (real, 2, 3, 4), beta=0.5, alpha=2),
+    latex=(r"\beta\,g", r"\alpha\,g\,y^\top", r"\alpha\,x^\top g"),
+)
+def addbmm(input, x, y, *, beta=1, alpha=1):
+    """beta * input + alpha * the sum over the batch of x @ y."""
+    x, y = _batches(x, y)
+    rows = x.transpose(0, 1).reshape(x.shape[1], x.shape[0] * x.shape[2])
+    columns = y.reshape(y.shape[0] * y.shape[1], y.shape[2])
+    return _added(input, matmul(rows, columns), beta, alpha)
+
+
+# ---------------------------------------------------------------- crosses and powers
+
+
+@made_of_ops(
+    samples=each((real, 2, 3), (real, 2, 3)) | each((real, 3, 1), (real, 3, 2), dim=0),
+    latex=(r"y \times g", r"g \times x"),
+)
+def cross(x, y, dim=None):
+    """The cross product along an axis of 3 elements, by default the first such axis."""
+    x, y = as_tensor(x), as_tensor(y)
+    if dim is None:
+        dim = next((i for i, n in enumerate(x.shape) if n == 3), -1)
+    if x.ndim != y.ndim or not x.ndim or not x.shape[dim] == y.shape[dim] == 3:
+        raise ShapeError(
+            f"the cross product of shapes {x.shape} and {y.shape} along axis {dim}.\n"
+            f"Both need as many axes, and 3 elements along that one."
+        )
+    (x0, x1, x2), (y0, y1, y2) = unbind(x, dim), unbind(y, dim)
+    return stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], axis_of(dim, x.ndim))
+
+
+@made_of_ops(samples=each((real, 3)) | each((real, 2, 3), N=4) | each((real, 2), N=1))
+def vander(x, N=None):
+    """The powers x**0, x**1, ..., x**(N - 1) of each element, along a new last axis; N is by default how many
+    elements x has there.
+    """
+    x = as_tensor(x)
+    powers = list(range(x.shape[-1] if N is None else N))
+    return x.unsqueeze(-1) ** as_tensor(powers)
+
+
+ger = outer  # PyTorch's other name
