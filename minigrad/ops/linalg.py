@@ -65,7 +65,8 @@ def matmul(x, y, /):
     def right(g):
         g = as_matrix(g)
         if a.ndim > 2 and b.ndim == 2:  # all rows of the batch at once, rather than a sum over the batch
-            r = a.reshape(-1, a.shape[-1]).swapaxes(0, 1) @ g.reshape(-1, g.shape[-1])
+            rows = math.prod(a.shape[:-1])
+            r = a.reshape(rows, a.shape[-1]).swapaxes(0, 1) @ g.reshape(rows, g.shape[-1])
         else:
             r = a.swapaxes(-1, -2) @ g
         return r[..., 0] if column else r
@@ -267,12 +268,12 @@ def cross(x, y, dim=None):
 
 @made_of_ops(samples=each((real, 3)) | each((real, 2, 3), N=4) | each((real, 2), N=1))
 def vander(x, N=None):
-    """The powers x**0, x**1, ..., x**(N - 1) of each element, along a new last axis; N is by default how many
-    elements x has there.
+    """The powers x**0, x**1, ... of each element along a new last axis; N of them, by default as many as x
+    has elements there. A number counts as a vector of one element.
     """
     x = as_tensor(x)
-    powers = list(range(x.shape[-1] if N is None else N))
-    return x.unsqueeze(-1) ** as_tensor(powers)
+    x = x if x.ndim else x.reshape(1)
+    return x.unsqueeze(-1) ** as_tensor(list(range(x.shape[-1] if N is None else N)))
 
 
 ger = outer  # PyTorch's other name

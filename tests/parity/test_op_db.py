@@ -32,6 +32,7 @@ OF_TORCH_ALONE = {"layout", "memory_format", "non_blocking", "pin_memory"}
 
 # entries whose function takes its arguments in another order than the function of that name
 SPELLINGS = {
+    "einsum": lambda operands, equation: mg.einsum(equation, *operands),
     "__rdiv__": lambda x, y: x.__rtruediv__(y),
     "nn.functional.embedding": lambda weight, ids, **settings: F.embedding(ids, weight, **settings),
     "nn.functional.triplet_margin_with_distance_loss":  # the samples' distance is our default one
