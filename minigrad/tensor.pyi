@@ -742,20 +742,53 @@ class Tensor:
     def masked_fill(self, mask: Any, value: Any) -> Tensor:
         """x with the number `value` where `mask` is True."""
 
+    def addbmm(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """beta * input + alpha * the sum over the batch of x @ y."""
+
+    def addmm(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """beta * input + alpha * x @ y, of matrices x and y."""
+
+    def addmv(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """beta * input + alpha * x @ y, of a matrix x and a vector y."""
+
+    def addr(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """beta * input + alpha * outer(x, y)."""
+
+    def baddbmm(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """beta * input + alpha * x @ y, of batches of matrices x and y."""
+
     def bmm(self, y: Any) -> Tensor:
         """The matrix products of two batches, (B, n, m) and (B, m, p) -> (B, n, p)."""
 
+    def cross(self, y: Any, dim: Any=None, **axis: Any) -> Tensor:
+        """The cross product along an axis of 3 elements, by default the first such axis."""
+
     def dot(self, y: Any) -> Tensor:
         """The sum of x * y, of two vectors."""
+
+    def ger(self, y: Any) -> Tensor:
+        """Every product x[i] * y[j] of two vectors."""
 
     def matmul(self, y: Any) -> Tensor:
         """The matrix product over the last two axes, batches broadcast; vectors are a row and a column."""
 
     def mm(self, y: Any) -> Tensor:
-        """The matrix product over the last two axes, batches broadcast; vectors are a row and a column."""
+        """The product of two matrices, (n, m) and (m, p) -> (n, p)."""
+
+    def mv(self, y: Any) -> Tensor:
+        """The product of a matrix and a vector, (n, m) and (m,) -> (n,)."""
 
     def outer(self, y: Any) -> Tensor:
         """Every product x[i] * y[j] of two vectors."""
+
+    def vdot(self, y: Any) -> Tensor:
+        """The sum of x * y, of two vectors."""
+
+    def inner(self, y: Any) -> Tensor:
+        """The sums of x * y over the last axis of each, for every pair of their other axes."""
+
+    def kron(self, y: Any) -> Tensor:
+        """The Kronecker product: y in place of each element of x, times that element."""
 
     def new_empty(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
         """A tensor of a shape and this tensor's dtype whose numbers are whatever the memory held."""
