@@ -21,6 +21,7 @@ from . import (
     norms,
     pooling,
     reductions,
+    resampling,
     scans,
     shaping,
     sorting,
