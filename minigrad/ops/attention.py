@@ -20,21 +20,21 @@ def _count(inputs, result, settings):
     return math.prod(batch) * queries * keys * (2 * depth + 2 * width + 6)
 
 
-KEY = Key(0, 0, 0, 0)
-plain = {"is_causal": False, "scale": 0.7, "dropout_p": 0.0, "key": None}
-samples = (
-    each((real, 2, 3), (real, 4, 3), (real, 4, 2), None, **plain)
-    | each((real, 2, 2, 3), (real, 2, 4, 3), (real, 2, 4, 2), None, **plain | {"is_causal": True})
-    | each((real, 3, 3), (real, 4, 3), (real, 4, 2), (mask, 3, 4), **plain)
-    | each((real, 2, 1, 2, 3), (real, 1, 4, 3), (real, 4, 2), (real, 2, 4), **plain | {"is_causal": True})
-    | each((real, 2, 3), (real, 4, 3), (real, 4, 2), None, **plain | {"dropout_p": 0.5, "key": KEY})
-    | each((real, 2, 3), (real, 0, 3), (real, 0, 2), None, **plain)
+_key = Key(0, 0, 0, 0)
+_plain = {"is_causal": False, "scale": 0.7, "dropout_p": 0.0, "key": None}
+_samples = (
+    each((real, 2, 3), (real, 4, 3), (real, 4, 2), None, **_plain)
+    | each((real, 2, 2, 3), (real, 2, 4, 3), (real, 2, 4, 2), None, **_plain | {"is_causal": True})
+    | each((real, 3, 3), (real, 4, 3), (real, 4, 2), (mask, 3, 4), **_plain)
+    | each((real, 2, 1, 2, 3), (real, 1, 4, 3), (real, 4, 2), (real, 2, 4), **_plain | {"is_causal": True})
+    | each((real, 2, 3), (real, 4, 3), (real, 4, 2), None, **_plain | {"dropout_p": 0.5, "key": _key})
+    | each((real, 2, 3), (real, 0, 3), (real, 0, 2), None, **_plain)
 )
 
 
 @composite(
     promotes=(0, 1, 2),
-    samples=samples,
+    samples=_samples,
     latex=(
         r"s\,dS\,k,\quad dS = W \odot (gv^\top - \operatorname{rowsum}(gv^\top \odot W)),"
         r"\; W = \operatorname{softmax}(s\,qk^\top)",
