@@ -20,6 +20,7 @@ from .gradcheck.check import refuse_settings
 from .gradcheck.records import Row, check_record, forms
 from .ops import FUNCTIONS
 from .ops.record import Record, records
+from .ops.reference import record_of
 
 ORDERS = {"1": (1,), "2": (2,), "both": (1, 2)}
 USAGE = """usage: python -m minigrad VERB ...  (VERB --help says more)
@@ -95,8 +96,7 @@ def gradcheck(
 
 def _record(name: str) -> Record:
     """The record of an op by its name, or by one of its other names."""
-    function = FUNCTIONS.get(name)
-    record = records.get(name) or getattr(function, "op", None) or getattr(function, "record", None)
+    record = records.get(name) or record_of(FUNCTIONS.get(name))
     if record is None:
         near = difflib.get_close_matches(name, {*records, *FUNCTIONS}, 3)
         meant = f" Did you mean {' or '.join(near)}?" if near else ""

@@ -31,25 +31,33 @@ def samples_of(record: Record, seed: int = 0) -> list[Sample]:
 def as_function(
     record: Record, sample: Sample, dtype: str = "float64"
 ) -> tuple[Callable[..., Any], list[Tensor]]:
-    """A call of an op as a function of its floating inputs, and those inputs, which require gradients."""
-    inputs: list[Tensor] = []
+    """A call of an op as a function of its floating inputs, and those inputs, which require gradients.
 
-    def prepared(x: Any, of: Iterator[Tensor] | None) -> Any:
+    Other arrays come as tensors where the op takes tensors, and as they are where they are settings.
+    """
+    inputs: list[Tensor] = []
+    arity = record.arity if isinstance(record, Op) else len(sample.args)
+
+    def prepared(x: Any, place: int, of: Iterator[Tensor] | None) -> Any:
         """x with its floating arrays collected into `inputs`, or replaced by the next ones of `of`."""
         if isinstance(x, list):
-            return [prepared(item, of) for item in x]
-        if isinstance(x, np.ndarray) and x.dtype == np.float64:
-            if of is not None:
-                return next(of)
-            inputs.append(Tensor(x.astype(dtype), requires_grad=True))
+            return [prepared(item, place, of) for item in x]
+        if not isinstance(x, np.ndarray) or place >= arity:
+            return x
+        if x.dtype != np.float64:
+            return Tensor(x)
+        if of is not None:
+            return next(of)
+        inputs.append(Tensor(x.astype(dtype), requires_grad=True))
         return x
 
     def function(*given: Tensor) -> Any:
         each = iter(given)
-        return record.call(*[prepared(x, each) for x in sample.args], **sample.kwargs)
+        args = [prepared(x, place, each) for place, x in enumerate(sample.args)]
+        return record.call(*args, **sample.kwargs)
 
-    for x in sample.args:
-        prepared(x, None)
+    for place, x in enumerate(sample.args):
+        prepared(x, place, None)
     return function, inputs
 
 

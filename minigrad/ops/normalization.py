@@ -100,7 +100,7 @@ def batch_norm(
 
 @made_of_ops(
     samples=each((real, 2, 4, 3), 2, (real, 4), (real, 4))
-    | each((real, 2, 4), 2)
+    | each((real, 2, 6), 2)
     | each((real, 1, 3, 2, 2), 3)
 )
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):

@@ -125,7 +125,7 @@ def _prose(text: str) -> str:
 def _public(record: Record) -> dict[str, Callable]:
     """What users call it, its own name first; or a function of its name that leads to it."""
     places = {"mg": minigrad, "F": minigrad.nn.functional}
-    places |= {f"mg.{n}": getattr(minigrad, n) for n in ("linalg", "special") if hasattr(minigrad, n)}
+    places |= {"mg.linalg": minigrad.linalg, "mg.special": minigrad.special}
     named = [(f"{p}.{n}", n, f) for p, place in places.items() for n, f in vars(place).items()]
     same = {name: f for name, _, f in named if f is record.call}
     leading = {name: f for name, n, f in named if n == record.name and inspect.isfunction(f)}
@@ -213,17 +213,27 @@ def _link(module: str) -> str:
 
 def _parts(function: Callable) -> str:
     """The ops that a function's source names, linked."""
-    found = dict.fromkeys(_ops_in(function, {function}))
-    return ", ".join(f"[{name}](#{_anchor(name)})" for name in found) or "operators"
+    return ", ".join(f"[{name}](#{_anchor(name)})" for name in ops_in(function)) or "operators"
+
+
+def record_of(thing: Any) -> Record | None:
+    """The record of what users call."""
+    if not inspect.isfunction(thing):
+        return None
+    return getattr(thing, "op", None) or getattr(thing, "record", None)
+
+
+def ops_in(function: Callable) -> list[str]:
+    """The ops that a function names, also by way of functions that are no ops."""
+    return list(dict.fromkeys(_ops_in(function, {function})))
 
 
 def _ops_in(function: Callable, seen: set[Callable]) -> Iterator[str]:
-    """The ops that a function names, also by way of functions that are no ops."""
     nodes = [n for n in ast.walk(_tree(function)) if isinstance(n, ast.Name | ast.Attribute)]
     for node in sorted(nodes, key=lambda n: (n.lineno, n.col_offset)):
         thing = _meaning(node, function)
-        record = getattr(thing, "op", None) or getattr(thing, "record", None)
-        if isinstance(record, Record):
+        record = record_of(thing)
+        if record is not None:
             if record.source not in seen:
                 yield record.name
         elif inspect.isfunction(thing) and thing.__module__.startswith(__package__) and thing not in seen:
