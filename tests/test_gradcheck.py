@@ -247,6 +247,15 @@ def test_a_gradient_that_is_not_a_number():
     )
 
 
+def test_a_gradient_that_is_infinite():
+    @differentiable
+    def planted(x, /):
+        return x * 2, (lambda g: g / np.zeros(3),)
+
+    with np.errstate(divide="ignore"):
+        expect(checked(planted, [1.0, 2.0, 3.0]), "the gradient is inf at [0]", index=(0,))
+
+
 # ---------------------------------------------------------------- what is not the gradient's fault
 
 

@@ -4,8 +4,8 @@
     mg.gradcheck_sweep(mg.softmax, [x, 0]).save("e.png")  # the error against the step
     python -m minigrad gradcheck                          # every op, both orders
 
-`differences` measures, `verdicts` reads the measured arrays, `report` says it, `sweep` varies the step, and
-`records` tries every op on its own samples.
+`differences` measures, `comparing` finds what differs, `verdicts` reads the mistake in it, `report` says it;
+`sweep` varies the step, and `records` tries every op on its own samples.
 """
 
 from .check import gradcheck

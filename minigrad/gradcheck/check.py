@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,10 @@ from ..errors import GradientShapeError, OptionError
 from ..tensor import Tensor
 from . import verdicts
 from .arguments import Arguments
+from .comparing import errors_of, kinks_of, measured, summed_up, verdict_on
 from .differences import Differences, Function, Slopes
-from .report import GradcheckError, GradcheckReport, InputErrors, Kink, label
-from .verdicts import Comparison, Verdict
-
-Inputs = Any  # a Tensor, a sequence of arguments, a mapping of names, or a Module
+from .report import GradcheckError, GradcheckReport
+from .verdicts import Verdict
 
 
 def gradcheck(
@@ -97,7 +97,8 @@ class _Check:
         slopes = [self.differences.slopes(a, self.eps, self.atol, self.rtol) for a in arrays]
         if all(a is None for a in analytic) and not any(s.central.any() for s in slopes):
             self._refuse_outsiders()
-        return self._compared(arrays, analytic, slopes)
+        with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is reported, not warned of
+            return self._compared(arrays, analytic, slopes)
 
     # ------------------------------------------------------------ faults
 
@@ -175,82 +176,16 @@ class _Check:
     def _compared(
         self, arrays: list[np.ndarray], analytic: list[Any], slopes: list[Slopes]
     ) -> GradcheckReport:
-        kinks: list[Kink] = []
-        comparisons = []
-        for number, x, a, s in zip(self.arguments.checked, arrays, analytic, slopes, strict=True):
-            given = (
-                np.zeros(x.shape)
-                if a is None
-                else a
-                if isinstance(a, np.ndarray)
-                else np.full(x.shape, np.nan)
-            )
-            low, high = np.minimum(s.left, s.right), np.maximum(s.left, s.right)
-            numeric = np.where(s.kink, np.clip(given, low, high), s.central)
-            wrong = ~(np.abs(given - numeric) <= self.atol + self.rtol * np.abs(numeric))
-            comparisons.append(Comparison(x, given, numeric, wrong, self.atol, self.rtol))
-            for index in map(tuple, np.argwhere(s.kink).tolist()):
-                sides = (float(s.left[index]), float(s.right[index]), float(given[index]))
-                jump, passed = bool(s.jump[index]), not wrong[index]
-                kinks.append(Kink(number, self.arguments.names[number], index, *sides, jump, passed))
+        names = self.arguments.names
+        everything = [
+            measured(number, names[number], x, a, s, self.atol, self.rtol)
+            for number, x, a, s in zip(self.arguments.checked, arrays, analytic, slopes, strict=True)
+        ]
         inputs = tuple(
-            self._of_input(i, comparisons, analytic[i], slopes[i]) for i in range(len(comparisons))
+            errors_of(m, verdict_on(m, everything, partial(self._jacobians, i)))
+            for i, m in enumerate(everything)
         )
-        worst = max((one for one in inputs if one.elements), key=_badness, default=None)
-        elements, failing = sum(one.elements for one in inputs), sum(one.failing for one in inputs)
-        if worst is None:
-            number = self.arguments.checked[0]
-            return GradcheckReport(
-                0, -np.inf, number, (), 0.0, 0.0, True, self.arguments.names[number], self.order
-            )
-        also = [label(one.input, one.name) for one in inputs if one.failing and one is not worst]
-        verdict = worst.verdict + (f"; also wrong: {', '.join(also)}" if worst.verdict and also else "")
-        return GradcheckReport(
-            elements, worst.worst_error, worst.input, worst.index, worst.analytic, worst.numeric, not failing,
-            worst.name, self.order, failing, max(one.relative_error for one in inputs), verdict, worst.advice,
-            inputs, tuple(kinks),
-        )  # fmt: skip
-
-    def _of_input(self, i: int, comparisons: list[Comparison], analytic: Any, slopes: Slopes) -> InputErrors:
-        c, number = comparisons[i], self.arguments.checked[i]
-        head = (number, self.arguments.names[number], c.x.shape, c.x.size, int(c.wrong.sum()))
-        if not c.x.size:
-            return InputErrors(*head, -np.inf, 0.0, (), 0.0, 0.0)
-        off = np.abs(c.analytic - c.numeric)
-        errors = np.where(np.isfinite(off), off - self.rtol * np.abs(c.numeric), np.inf)
-        index = tuple(int(k) for k in np.unravel_index(np.argmax(errors), c.x.shape))
-        if isinstance(analytic, GradientShapeError):  # no element was compared: show the one with most slope
-            index = tuple(int(k) for k in np.unravel_index(np.argmax(np.abs(c.numeric)), c.x.shape))
-        relative = np.where(np.isfinite(off), off / np.maximum(1, np.abs(c.numeric)), np.inf)
-        verdict = self._verdict(i, comparisons, analytic, slopes) if c.wrong.any() else Verdict("", "")
-        numbers = (float(errors[index]), float(relative.max()), index)
-        return InputErrors(*head, *numbers, float(c.analytic[index]), float(c.numeric[index]), *verdict)
-
-    def _verdict(self, i: int, comparisons: list[Comparison], analytic: Any, slopes: Slopes) -> Verdict:
-        c = comparisons[i]
-        if isinstance(analytic, GradientShapeError):
-            return verdicts.verdict_of_shapes(analytic)
-        if not np.isfinite(c.numeric[c.wrong]).all():
-            return Verdict(
-                "the function is not finite a step away: at the edge of its domain",
-                "Check further within its domain, or with a smaller eps.",
-            )
-        if not (c.wrong & ~slopes.kink).any():
-            index = tuple(int(k) for k in np.argwhere(c.wrong)[0])
-            left, right = slopes.left[index], slopes.right[index]
-            return Verdict(
-                f"wrong only at a kink: there is no derivative at {list(index)}, the slope is {left:.6g} to "
-                f"the left and {right:.6g} to the right, and {c.analytic[index]:.6g} is not between them",
-                "Give a slope between the two there (a subgradient), PyTorch's choice for preference.",
-            )
-        for j, other in enumerate(comparisons):
-            if j != i and verdicts.swapped(c, other):
-                pair = sorted(self.arguments.label(self.arguments.checked[k]) for k in (i, j))
-                return Verdict(
-                    f"gradient to the wrong input: {pair[0]} and {pair[1]} have each other's",
-                    "Return the gradients in the order of the rule's arrays.",
-                )
-        return verdicts.verdict_of(c, lambda: self._jacobians(i), analytic is None)
+        return summed_up(self.order, inputs, tuple(kink for m in everything for kink in kinks_of(m)))
 
     def _jacobians(self, i: int) -> list[np.ndarray]:
         """d weighted output / d input, an array an output."""
@@ -263,10 +198,6 @@ class _Check:
             part.reshape(out.shape + array.shape)
             for part, out in zip(np.split(columns, ends), outs, strict=True)
         ]
-
-
-def _badness(one: InputErrors) -> tuple[bool, float]:
-    return one.failing > 0, one.worst_error
 
 
 def _as_good_as_equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -1,0 +1,125 @@
+"""Analytic beside numeric, an input each: which elements differ, which lie on kinks, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import GradientShapeError
+from . import verdicts
+from .differences import Slopes
+from .report import GradcheckReport, Index, InputErrors, Kink, label
+from .verdicts import Comparison, Verdict
+
+Analytic = np.ndarray | GradientShapeError | None  # a gradient, the error that it raised, or none at all
+
+
+class Measured(NamedTuple):
+    """One input: its number and name, what was found of it, and the two gradients made comparable."""
+
+    number: int
+    name: str
+    found: Analytic
+    slopes: Slopes
+    compared: Comparison
+
+
+def measured(
+    number: int, name: str, x: np.ndarray, found: Analytic, slopes: Slopes, atol: float, rtol: float
+) -> Measured:
+    """At a kink the numeric gradient is the slope between left and right that is nearest to the analytic."""
+    analytic = found if isinstance(found, np.ndarray) else np.full(x.shape, 0.0 if found is None else np.nan)
+    low, high = np.minimum(slopes.left, slopes.right), np.maximum(slopes.left, slopes.right)
+    numeric = np.where(slopes.kink, np.clip(analytic, low, high), slopes.central)
+    wrong = ~(np.abs(analytic - numeric) <= atol + rtol * np.abs(numeric))
+    return Measured(number, name, found, slopes, Comparison(x, analytic, numeric, wrong, atol, rtol))
+
+
+def kinks_of(m: Measured) -> list[Kink]:
+    """The elements at which there is no derivative."""
+    s, c = m.slopes, m.compared
+    places = [tuple(index) for index in np.argwhere(s.kink).tolist()]
+    return [
+        Kink(
+            m.number, m.name, i, float(s.left[i]), float(s.right[i]), float(c.analytic[i]),
+            jump=bool(s.jump[i]), passed=not c.wrong[i],
+        )
+        for i in places
+    ]  # fmt: skip
+
+
+def errors_of(m: Measured, verdict: Verdict) -> InputErrors:
+    """An input's worst element."""
+    c = m.compared
+    head = (m.number, m.name, c.x.shape, c.x.size, int(c.wrong.sum()))
+    if not c.x.size:
+        return InputErrors(*head, -np.inf, 0.0, (), 0.0, 0.0)
+    off = np.abs(c.analytic - c.numeric)
+    errors = np.where(np.isfinite(off), off - c.rtol * np.abs(c.numeric), np.inf)
+    relative = np.where(np.isfinite(off), off / np.maximum(1, np.abs(c.numeric)), np.inf)
+    # where no element could be compared, the one with the largest slope is shown
+    worst = _largest(np.abs(c.numeric) if isinstance(m.found, GradientShapeError) else errors)
+    numbers = (float(errors[worst]), float(relative.max()), worst)
+    return InputErrors(*head, *numbers, float(c.analytic[worst]), float(c.numeric[worst]), *verdict)
+
+
+def verdict_on(m: Measured, everything: Sequence[Measured], jacobian: Callable[[], Any]) -> Verdict:
+    """What is wrong with one input's gradient."""
+    c = m.compared
+    if not c.wrong.any():
+        return Verdict("", "")
+    if isinstance(m.found, GradientShapeError):
+        return verdicts.verdict_of_shapes(m.found)
+    if not np.isfinite(c.numeric[c.wrong]).all():
+        return Verdict(
+            "the function is not finite a step away: at the edge of its domain",
+            "Check further within its domain, or with a smaller eps.",
+        )
+    if not (c.wrong & ~m.slopes.kink).any():
+        kink = next(kink for kink in kinks_of(m) if not kink.passed)
+        return Verdict(
+            f"wrong only at a kink: there is no derivative at {list(kink.index)}, the slope is "
+            f"{kink.left:.6g} to the left and {kink.right:.6g} to the right, and {kink.analytic:.6g} is not between them",
+            "Give a slope between the two there (a subgradient), PyTorch's choice for preference.",
+        )
+    for other in everything:
+        if other is not m and verdicts.swapped(c, other.compared):
+            one, two = sorted((m, other), key=lambda each: each.number)
+            return Verdict(
+                f"gradient to the wrong input: {label(one.number, one.name)} and "
+                f"{label(two.number, two.name)} have each other's",
+                "Return the gradients in the order of the rule's arrays.",
+            )
+    return verdicts.verdict_of(c, jacobian, m.found is None)
+
+
+def summed_up(order: int, inputs: tuple[InputErrors, ...], kinks: tuple[Kink, ...]) -> GradcheckReport:
+    """The report on all inputs, headed by the worst."""
+    filled = [one for one in inputs if one.elements]
+    if not filled:
+        return GradcheckReport(0, -np.inf, inputs[0].input, (), 0.0, 0.0, True, inputs[0].name, order)
+    worst = max(filled, key=lambda one: (one.failing > 0, one.worst_error))
+    also = [label(one.input, one.name) for one in inputs if one.failing and one is not worst]
+    return GradcheckReport(
+        elements=sum(one.elements for one in inputs),
+        worst_error=worst.worst_error,
+        input=worst.input,
+        index=worst.index,
+        analytic=worst.analytic,
+        numeric=worst.numeric,
+        passed=not worst.failing,
+        name=worst.name,
+        order=order,
+        failing=sum(one.failing for one in inputs),
+        relative_error=max(one.relative_error for one in inputs),
+        verdict=worst.verdict + (f"; also wrong: {', '.join(also)}" if worst.verdict and also else ""),
+        advice=worst.advice,
+        inputs=inputs,
+        kinks=kinks,
+    )
+
+
+def _largest(values: np.ndarray) -> Index:
+    return tuple(int(i) for i in np.unravel_index(np.argmax(values), values.shape))
