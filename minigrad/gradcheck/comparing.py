@@ -81,7 +81,8 @@ def verdict_on(m: Measured, everything: Sequence[Measured], jacobian: Callable[[
         kink = next(kink for kink in kinks_of(m) if not kink.passed)
         return Verdict(
             f"wrong only at a kink: there is no derivative at {list(kink.index)}, the slope is "
-            f"{kink.left:.6g} to the left and {kink.right:.6g} to the right, and {kink.analytic:.6g} is not between them",
+            f"{kink.left:.6g} to the left and {kink.right:.6g} to the right, and {kink.analytic:.6g} "
+            f"is not between them",
             "Give a slope between the two there (a subgradient), PyTorch's choice for preference.",
         )
     for other in everything:
