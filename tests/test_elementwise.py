@@ -72,6 +72,8 @@ def test_polygamma_of_integers_and_their_reflections():
     assert mg.polygamma(1, mg.tensor([0.0, -3.0])).tolist() == [math.inf, math.inf]
     with pytest.raises(mg.OptionError, match="order n"):
         mg.polygamma(-1, x)
+    with pytest.raises(mg.RangeError, match=r"above 0\.5, got -0\.5"):
+        mg.mvlgamma(x, 2)
 
 
 FAR = ["sigmoid", "silu", "softplus", "logsigmoid", "mish", "gelu", "elu", "selu", "tanh", "softsign"]
@@ -136,6 +138,8 @@ def test_alpha_and_rounding_are_settings_of_arithmetic():
     assert mg.div(x, y, rounding_mode="floor").tolist() == [3, -4]
     whole = mg.div(mg.tensor([7, -7, 6]), 2, rounding_mode="trunc")
     assert (whole.tolist(), whole.dtype) == ([3, -3, 3], "int64")
+    with pytest.raises(mg.DtypeError, match="takes 2 tensors"):
+        mg.add(x, y, 3)
     with pytest.raises(mg.OptionError, match="rounding_mode"):
         mg.div(x, y, rounding_mode="up")
 

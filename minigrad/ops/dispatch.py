@@ -66,7 +66,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
 
     def call(*inputs: Any, **settings: Any) -> Any:
         if len(inputs) > arity:  # settings given by position
-            if len(inputs) > arity + len(names):
+            if len(inputs) > arity + op.by_position:
                 refuse_extra(op, inputs)
             settings = dict(zip(names, inputs[arity:], strict=False), **settings)
             inputs = inputs[:arity]

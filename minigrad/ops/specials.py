@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..errors import OptionError
+from ..errors import OptionError, RangeError
 from ..tensor import as_tensor
 from .costs import per_element
 from .namespace import namespace
@@ -196,8 +196,8 @@ def digamma(x):
 @made_of_ops(samples=each(0, (above_one, 3)) | each(2, (above_one, 2)), latex=(None, r"g\,\psi^{(n + 1)}(x)"))
 def polygamma(n, x):
     """The derivative of order n of digamma(x)."""
-    if not isinstance(n, int) or n < 0:
-        raise OptionError(f"polygamma has an order n = 0, 1, 2, ..., got {n!r}.\nCall polygamma(n, x).")
+    if not isinstance(n, int) or not 0 <= n <= 100:
+        raise OptionError(f"polygamma has an order n from 0 to 100, got {n!r}.\nCall polygamma(n, x).")
     return gamma_derivative(x, n)
 
 
@@ -205,5 +205,12 @@ def polygamma(n, x):
 def mvlgamma(x, p):
     """log of the multivariate gamma function of dimension p: p (p - 1)/4 log(pi) + sum of lgamma(x - i/2)."""
     x = as_tensor(x)
+    if not isinstance(p, int) or p < 1:
+        raise OptionError(f"mvlgamma has a dimension p = 1, 2, ..., got {p!r}.\nCall mvlgamma(x, p).")
+    if x.numel() and not (smallest := x.data.min()) > (p - 1) / 2:
+        raise RangeError(
+            f"mvlgamma of dimension {p} is of numbers above {(p - 1) / 2}, got {smallest}.\n"
+            f"Give larger ones, or a smaller dimension."
+        )
     constant = p * (p - 1) / 4 * math.log(math.pi)
     return sum((lgamma(x - i / 2) for i in range(1, p)), lgamma(x) + constant)
