@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from .module import Module, Parameter
 
 __all__ = [
     "AlphaDropout", "Bilinear", "CosineSimilarity", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d",
-    "Embedding", "Identity", "LayerNorm", "Linear", "PairwiseDistance",
+    "Embedding", "Identity", "Linear", "PairwiseDistance",
 ]  # fmt: skip
 
 
@@ -115,36 +114,6 @@ class Embedding(Module):
     def extra_repr(self) -> str:
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
-
-
-class LayerNorm(Module):
-    """Layer normalization over the last axes, with a learned scale and shift (Ba, Kiros and Hinton 2016)."""
-
-    weight: Parameter | None
-    bias: Parameter | None
-
-    def __init__(
-        self,
-        normalized_shape: int | Sequence[int],
-        eps: float = 1e-5,
-        elementwise_affine: bool = True,
-        bias: bool = True,
-    ) -> None:
-        super().__init__()
-        self.normalized_shape = (
-            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        )
-        self.eps = eps
-        new = Parameter(np.ones(self.normalized_shape, np.float32)) if elementwise_affine else None
-        self.register_parameter("weight", new)
-        new = Parameter(np.zeros(self.normalized_shape, np.float32)) if elementwise_affine and bias else None
-        self.register_parameter("bias", new)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
-
-    def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}"
 
 
 class Identity(Module):

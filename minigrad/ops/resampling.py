@@ -139,7 +139,7 @@ def _weights(mode, length, count, scale, align_corners, antialias):
     if antialias:
         return _wide_weights(places, length, max(step, 1.0), _cubic(-0.5) if cubic else _triangle)
     if not cubic:
-        places = places.clip(0, length - 1)
+        places = places.clip(0, length - 1) if count != length else np.arange(length)
     curve, reach = (_cubic(-0.75), 2) if cubic else (_triangle, 1)
     first = np.floor(places).astype(np.int64)
     matrix = np.zeros((count, length))

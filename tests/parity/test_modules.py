@@ -110,7 +110,99 @@ ACTIVATIONS = [
     ("Tanhshrink", {}, (FOUR,)),
     ("Threshold", {"threshold": 0.2, "value": -1.0}, (FOUR,)),
 ]
-CASES = [*LOSSES, *LAYERS, *ACTIVATIONS]
+LINE, PLANE, SPACE = reals(2, 4, 7), reals(2, 4, 5, 6), reals(1, 4, 3, 4, 3)
+CONVOLUTIONS = [
+    ("Conv1d", {"in_channels": 4, "out_channels": 3, "kernel_size": 3}, (LINE,)),
+    (
+        "Conv1d",
+        {"in_channels": 4, "out_channels": 2, "kernel_size": 4, "padding": "same", "dilation": 2},
+        (LINE,),
+    ),
+    (
+        "Conv2d",
+        {
+            "in_channels": 4,
+            "out_channels": 6,
+            "kernel_size": (2, 3),
+            "stride": 2,
+            "padding": (1, 0),
+            "groups": 2,
+        },
+        (PLANE,),
+    ),
+    (
+        "Conv2d",
+        {"in_channels": 4, "out_channels": 4, "kernel_size": 3, "groups": 4, "bias": False},
+        (PLANE[0],),
+    ),
+    ("Conv3d", {"in_channels": 4, "out_channels": 2, "kernel_size": 2, "dilation": (1, 2, 1)}, (SPACE,)),
+    ("ConvTranspose1d", {"in_channels": 4, "out_channels": 3, "kernel_size": 3, "stride": 2}, (LINE,)),
+    (
+        "ConvTranspose2d",
+        {
+            "in_channels": 4,
+            "out_channels": 6,
+            "kernel_size": 3,
+            "stride": (2, 3),
+            "padding": 1,
+            "output_padding": 1,
+            "groups": 2,
+            "bias": False,
+            "dilation": (2, 1),
+        },
+        (PLANE,),
+    ),
+    ("ConvTranspose3d", {"in_channels": 4, "out_channels": 2, "kernel_size": (1, 2, 2)}, (SPACE,)),
+    ("Fold", {"output_size": (4, 5), "kernel_size": 2, "padding": 1, "stride": (2, 1)}, (reals(2, 8, 18),)),
+    ("Unfold", {"kernel_size": (2, 3), "dilation": (1, 2), "padding": 1, "stride": 2}, (PLANE,)),
+]
+POOLING = [
+    ("MaxPool1d", {"kernel_size": 3, "stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True}, (LINE,)),
+    ("MaxPool2d", {"kernel_size": 2}, (PLANE[0],)),
+    ("MaxPool2d", {"kernel_size": 3, "stride": 1, "padding": 1}, (np.round(PLANE),)),  # ties
+    ("MaxPool3d", {"kernel_size": (1, 2, 2), "stride": (1, 2, 1)}, (SPACE,)),
+    ("AvgPool1d", {"kernel_size": 3, "stride": 2, "padding": 1}, (LINE,)),
+    ("AvgPool2d", {"kernel_size": 2, "ceil_mode": True, "count_include_pad": False, "padding": 1}, (PLANE,)),
+    ("AvgPool2d", {"kernel_size": (2, 3), "stride": 1, "divisor_override": 5}, (PLANE,)),
+    ("AvgPool3d", {"kernel_size": 2, "stride": 1}, (SPACE,)),
+    ("AdaptiveAvgPool1d", {"output_size": 3}, (LINE,)),
+    ("AdaptiveAvgPool2d", {"output_size": (2, 4)}, (PLANE,)),
+    ("AdaptiveAvgPool2d", {"output_size": (None, 1)}, (PLANE[0],)),
+    ("AdaptiveAvgPool3d", {"output_size": 2}, (SPACE,)),
+    ("AdaptiveMaxPool1d", {"output_size": 3}, (LINE,)),
+    ("AdaptiveMaxPool2d", {"output_size": (2, 4)}, (PLANE,)),
+    ("AdaptiveMaxPool3d", {"output_size": 2}, (SPACE,)),
+    ("Upsample", {"scale_factor": 2}, (PLANE,)),
+    ("Upsample", {"size": (3, 8), "mode": "bicubic"}, (PLANE,)),
+    ("UpsamplingBilinear2d", {"scale_factor": 2}, (PLANE,)),
+    ("UpsamplingNearest2d", {"size": 7}, (PLANE,)),
+    ("PixelShuffle", {"upscale_factor": 2}, (PLANE,)),
+    ("PixelUnshuffle", {"downscale_factor": 2}, (reals(3, 4, 6),)),
+    ("ChannelShuffle", {"groups": 2}, (PLANE,)),
+    ("Flatten", {}, (PLANE,)),
+    ("Flatten", {"start_dim": 0, "end_dim": 1}, (PLANE,)),
+    ("Unflatten", {"dim": 1, "unflattened_size": (2, 2)}, (PLANE,)),
+]
+NORMALIZATION = [
+    ("BatchNorm1d", {"num_features": 3}, (X,)),
+    ("BatchNorm1d", {"num_features": 4, "affine": False, "momentum": None}, (LINE,)),
+    ("BatchNorm2d", {"num_features": 4, "eps": 0.1, "momentum": 0.3}, (PLANE,)),
+    ("BatchNorm2d", {"num_features": 4, "track_running_stats": False, "bias": False}, (PLANE,)),
+    ("BatchNorm3d", {"num_features": 4}, (SPACE,)),
+    ("GroupNorm", {"num_groups": 2, "num_channels": 4}, (PLANE,)),
+    ("GroupNorm", {"num_groups": 1, "num_channels": 4, "affine": False, "eps": 0.1}, (LINE,)),
+    ("InstanceNorm1d", {"num_features": 4}, (LINE,)),
+    ("InstanceNorm1d", {"num_features": 4, "affine": True}, (LINE[0],)),
+    ("InstanceNorm2d", {"num_features": 4, "affine": True, "track_running_stats": True}, (PLANE,)),
+    ("InstanceNorm3d", {"num_features": 4, "bias": False}, (SPACE,)),
+    ("LayerNorm", {"normalized_shape": 6}, (PLANE,)),
+    ("LayerNorm", {"normalized_shape": (5, 6), "eps": 0.1, "bias": False}, (PLANE,)),
+    ("LayerNorm", {"normalized_shape": 7, "elementwise_affine": False}, (LINE,)),
+    ("LocalResponseNorm", {"size": 3, "alpha": 0.5}, (PLANE,)),
+    ("RMSNorm", {"normalized_shape": (5, 6), "eps": 0.1}, (PLANE,)),
+    ("RMSNorm", {"normalized_shape": 7, "elementwise_affine": False}, (LINE,)),
+]
+CASES = [*LOSSES, *LAYERS, *ACTIVATIONS, *CONVOLUTIONS, *POOLING, *NORMALIZATION]
 IDENTIFIED = [pytest.param(*case, id=f"{case[0]}-{i}") for i, case in enumerate(CASES)]
 
 
@@ -142,8 +234,9 @@ def test_values_and_gradients(name, settings, arrays):
     ours, theirs = given(arrays, mg.tensor), given(arrays, torch.tensor)
     y, expected = module(*ours), reference(*theirs)
     assert_close(y, expected)
-    y.backward(np.ones(y.shape))
-    expected.backward(torch.ones_like(expected))
+    weights = rng.uniform(0.5, 1.5, tuple(y.shape))
+    y.backward(weights)
+    expected.backward(torch.tensor(weights))
     pairs = [*zip(ours, theirs, strict=True), *zip(module.parameters(), reference.parameters(), strict=True)]
     for a, b in pairs:
         assert (a.grad is None) == (b.grad is None)
@@ -155,7 +248,9 @@ def test_values_and_gradients(name, settings, arrays):
 def test_state_and_what_is_printed(name, settings, arrays):
     module, reference = made(name, settings)
     state = {k: (v.shape, str(v.dtype)) for k, v in module.state_dict().items()}
-    assert state == {k: (tuple(v.shape), "float64") for k, v in reference.state_dict().items()}
+    assert state == {
+        k: (tuple(v.shape), str(v.dtype).removeprefix("torch.")) for k, v in reference.state_dict().items()
+    }
     assert repr(module) == without_what_is_not_ours(repr(reference))
 
 
@@ -173,3 +268,44 @@ def test_arguments_have_pytorchs_names_order_and_defaults(name):
     theirs = [OTHER_DEFAULTS.get((name, *argument), argument) for argument in theirs]
     ours, theirs = ([a for a in arguments if a[0] not in NOT_OURS] for arguments in (ours, theirs))
     assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "arrays"),
+    [c for c in CASES if "momentum" in inspect.signature(getattr(nn, c[0])).parameters],
+)
+def test_running_statistics_follow_in_training_and_serve_in_evaluation(name, settings, arrays):
+    module, reference = made(name, settings)
+    for scale in (1.0, 3.0, -2.0):
+        x = arrays[0] * scale + scale
+        assert_close(module(mg.tensor(x)), reference(torch.tensor(x)))
+    module.eval()
+    reference.eval()
+    for name, buffer in reference.named_buffers():
+        assert_close(dict(module.named_buffers())[name], buffer)
+    ours, theirs = mg.tensor(arrays[0], requires_grad=True), torch.tensor(arrays[0], requires_grad=True)
+    y, expected = module(ours), reference(theirs)
+    assert_close(y, expected)
+    y.square().sum().backward()
+    expected.square().sum().backward()
+    assert_close(ours.grad, theirs.grad)
+
+
+@pytest.mark.parametrize("name", ["MaxPool1d", "MaxPool2d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d"])
+def test_indices_of_the_largest_count_within_the_channel(name):
+    x = np.round((LINE if "1d" in name else PLANE) * 2)
+    x[..., 2] = np.nan
+    y, places = getattr(nn, name)(2, return_indices=True)(mg.tensor(x))
+    expected = getattr(torch.nn, name)(2, return_indices=True)(torch.tensor(x))
+    np.testing.assert_array_equal(places.numpy(), expected[1].numpy())
+    np.testing.assert_array_equal(y.numpy(), expected[0].numpy())
+
+
+def test_a_transposed_convolution_reaches_the_size_that_is_asked():
+    module, reference = made(
+        "ConvTranspose2d", {"in_channels": 4, "out_channels": 2, "kernel_size": 2, "stride": 3}
+    )
+    for size in ((14, 17), (16, 19), (2, 2, 15, 18)):
+        assert_close(module(mg.tensor(PLANE), size), reference(torch.tensor(PLANE), size))
+    with pytest.raises(mg.errors.ShapeError, match=r"from \[14, 17\] to \[16, 19\]"):
+        module(mg.tensor(PLANE), (17, 18))

@@ -1,0 +1,237 @@
+"""Convolutions as modules: a kernel and a bias, and how the windows lie."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import OptionError, ShapeError
+from ..ops.windows import per_axis
+from ..tensor import Tensor
+from . import functional as F
+from . import init
+from .module import Module, Parameter
+
+__all__ = [
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Fold", "Unfold",
+]  # fmt: skip
+
+Sizes = int | Sequence[int]
+
+
+class _Convolution(Module):
+    """What all have: channels, a kernel, and a bias; uniform on ±1/sqrt(numbers that meet in one result)."""
+
+    places: int  # how many axes follow the channels
+    transposed = False
+    bias: Parameter | None
+
+    def _prepare(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes,
+        padding: Sizes | str,
+        dilation: Sizes,
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        output_padding: Sizes = 0,
+    ) -> None:
+        super().__init__()
+        if groups < 1 or in_channels % groups or out_channels % groups:
+            raise OptionError(
+                f"{in_channels} channels to {out_channels} in {groups} groups.\n"
+                f"Take a number of groups that divides both."
+            )
+        n = self.places
+        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.kernel_size = per_axis("kernel_size", kernel_size, n)
+        self.stride, self.dilation = per_axis("stride", stride, n), per_axis("dilation", dilation, n)
+        self.padding = padding if isinstance(padding, str) else per_axis("padding", padding, n, least=0)
+        self.output_padding = per_axis("output_padding", output_padding, n, least=0)
+        self.padding_mode = padding_mode
+        own, other = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
+        shape = (own, other // groups, *self.kernel_size)
+        self.weight = Parameter(np.empty(shape, np.float32))
+        self.register_parameter("bias", Parameter(np.empty(out_channels, np.float32)) if bias else None)
+        bound = 1 / math.sqrt(math.prod(shape[1:])) if math.prod(shape[1:]) else 0.0
+        for parameter in self.parameters():
+            init.uniform_(parameter, -bound, bound)
+
+    def extra_repr(self) -> str:
+        n = self.places
+        shown = (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        )
+        for name, usual in (
+            ("padding", (0,) * n),
+            ("dilation", (1,) * n),
+            ("output_padding", (0,) * n),
+            ("groups", 1),
+        ):
+            if getattr(self, name) != usual:
+                shown += f", {name}={getattr(self, name)}"
+        shown += "" if self.bias is not None else ", bias=False"
+        return shown if self.padding_mode == "zeros" else f"{shown}, padding_mode={self.padding_mode}"
+
+
+class _Straight(_Convolution):
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes | str = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+    ) -> None:
+        self._prepare(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        convolve = (F.conv1d, F.conv2d, F.conv3d)[self.places - 1]
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = F.pad(input, self._ends(), self.padding_mode), 0  # type: ignore[attr-defined]
+        return convolve(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+    def _ends(self) -> list[int]:
+        """How much is added before and after each axis, the last first."""
+        ends = []
+        for i in reversed(range(self.places)):
+            span = self.dilation[i] * (self.kernel_size[i] - 1) if self.padding == "same" else 0
+            own = self.padding[i] if isinstance(self.padding, tuple) else 0
+            ends += [own + span // 2, own + span - span // 2]
+        return ends
+
+
+class Conv1d(_Straight):
+    """Convolution of (N, C, L) with `out_channels` kernels; see `functional.conv1d`."""
+
+    places = 1
+
+
+class Conv2d(_Straight):
+    """Convolution of images (N, C, H, W) with `out_channels` kernels; see `functional.conv1d`."""
+
+    places = 2
+
+
+class Conv3d(_Straight):
+    """Convolution of (N, C, D, H, W) with `out_channels` kernels; see `functional.conv1d`."""
+
+    places = 3
+
+
+class _Transposed(_Convolution):
+    transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Sizes = 1,
+        padding_mode: str = "zeros",
+    ) -> None:
+        if padding_mode != "zeros":
+            raise OptionError(f'padding_mode is "zeros" here, not {padding_mode!r}.\nLeave it out.')
+        how = (stride, padding, dilation, groups, bias, padding_mode, output_padding)
+        self._prepare(in_channels, out_channels, kernel_size, *how)
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        convolve = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[self.places - 1]
+        extra = self.output_padding if output_size is None else self._extra(input, output_size)
+        how = (self.stride, self.padding, extra, self.groups, self.dilation)
+        return convolve(input, self.weight, self.bias, *how)
+
+    def _extra(self, input: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
+        """What is added at the end for a result of this size, of the sizes that the stride leaves open."""
+        n = self.places
+        least = [
+            (length - 1) * s - 2 * int(p) + d * (k - 1) + 1
+            for length, s, p, d, k in zip(
+                input.shape[-n:], self.stride, self.padding, self.dilation, self.kernel_size, strict=True
+            )
+        ]
+        extra = tuple(size - low for size, low in zip(output_size[-n:], least, strict=True))
+        if any(not 0 <= e < s for e, s in zip(extra, self.stride, strict=True)):
+            most = [low + s - 1 for low, s in zip(least, self.stride, strict=True)]
+            raise ShapeError(
+                f"output_size {tuple(output_size)}, but it can be from {least} to {most}.\n"
+                f"Give one in that range."
+            )
+        return extra
+
+
+class ConvTranspose1d(_Transposed):
+    """The transpose of a convolution, which makes (N, C, L) longer; see `functional.conv_transpose1d`."""
+
+    places = 1
+
+
+class ConvTranspose2d(_Transposed):
+    """The transpose of a convolution, which makes (N, C, H, W) larger; see `functional.conv_transpose1d`."""
+
+    places = 2
+
+
+class ConvTranspose3d(_Transposed):
+    """The transpose of a convolution, which makes (N, C, D, H, W) larger; see conv_transpose1d."""
+
+    places = 3
+
+
+class Unfold(Module):
+    """The windows of images as columns."""
+
+    def __init__(
+        self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
+    ) -> None:
+        super().__init__()
+        self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
+
+    def extra_repr(self) -> str:
+        return (
+            f"kernel_size={self.kernel_size}, dilation={self.dilation}, "
+            f"padding={self.padding}, stride={self.stride}"
+        )
+
+
+class Fold(Unfold):
+    """Columns added up into images of `output_size`."""
+
+    def __init__(
+        self,
+        output_size: Sizes,
+        kernel_size: Sizes,
+        dilation: Sizes = 1,
+        padding: Sizes = 0,
+        stride: Sizes = 1,
+    ) -> None:
+        super().__init__(kernel_size, dilation, padding, stride)
+        self.output_size = output_size
+
+    def forward(self, input: Tensor) -> Tensor:
+        how: Any = (self.kernel_size, self.dilation, self.padding, self.stride)
+        return F.fold(input, self.output_size, *how)
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}, {super().extra_repr()}"
