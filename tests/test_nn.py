@@ -291,7 +291,8 @@ def test_apply_visits_children_first():
 def test_a_model_prints_as_a_tree():
     assert repr(Block()) == (
         "Block(\n  (first): Linear(in_features=2, out_features=3, bias=True)\n  (rest): ModuleList(\n"
-        "    (0): LayerNorm((3,), eps=1e-05, elementwise_affine=True, bias=True)\n    (1): Dropout(p=0.5)\n  )\n)"
+        "    (0): LayerNorm((3,), eps=1e-05, elementwise_affine=True, bias=True)\n"
+        "    (1): Dropout(p=0.5)\n  )\n)"
     )
 
 
