@@ -199,7 +199,7 @@ def _normalized_shape(
     if not shape or input.shape[-len(shape) :] != shape or any(p not in (None, shape) for p in given):
         raise ShapeError(
             f"{name} over {shape} of shape {input.shape}, with parameters of shapes {given}.\n"
-            f"The input's last axes, and the weight and bias, must have that shape."
+            f"The input's last axes and the parameters must have that shape."
         )
     return shape
 
