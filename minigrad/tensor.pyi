@@ -676,8 +676,8 @@ class Tensor:
     def broadcast_to(self, shape: Any) -> Tensor:
         """x repeated, without a copy, to a shape that it broadcasts to; the gradient adds the repetitions up."""
 
-    def chunk(self, chunks: Any, dim: Any=0, **axis: Any) -> tuple[Tensor, ...]:
-        """At most `chunks` pieces of equal length (the last may be shorter)."""
+    def contiguous(self) -> Tensor:
+        """x itself where its memory is in row order, otherwise a copy that is."""
 
     def expand(self, *shape: Any) -> Tensor:
         """x repeated along its axes of length 1, without a copy; -1 keeps an axis as it is."""
@@ -688,23 +688,23 @@ class Tensor:
     def flatten(self, start_dim: Any=0, end_dim: Any=-1) -> Tensor:
         """The axes from `start_dim` to `end_dim` as one."""
 
-    def flip(self, dim: Any=..., **axis: Any) -> Tensor:
-        """x with the order along `dim` (one axis or several) reversed."""
+    def moveaxis(self, source: Any, destination: Any) -> Tensor:
+        """x with the axes `source` (one or several) in the places `destination`, the others in their order."""
+
+    def movedim(self, source: Any, destination: Any) -> Tensor:
+        """x with the axes `source` (one or several) in the places `destination`, the others in their order."""
 
     def permute(self, *dims: Any) -> Tensor:
         """x with axis dims[i] in place i."""
 
-    def repeat(self, *sizes: Any) -> Tensor:
-        """x copied sizes[i] times along axis i, as tiles; sizes beyond its axes make new ones in front."""
-
-    def repeat_interleave(self, repeats: Any, dim: Any=..., **axis: Any) -> Tensor:
-        """x with each slice along `dim` repeated `repeats` times in a row."""
+    def ravel(self) -> Tensor:
+        """All elements along one axis."""
 
     def reshape(self, *shape: Any) -> Tensor:
         """x in another shape of as many elements; one of the sizes may be -1."""
 
-    def split(self, split_size: Any, dim: Any=0, **axis: Any) -> tuple[Tensor, ...]:
-        """Pieces of length `split_size` along an axis (the last may be shorter), or of the lengths given."""
+    def reshape_as(self, other: Any) -> Tensor:
+        """x in the shape of `other`."""
 
     def squeeze(self, dim: Any=None, **axis: Any) -> Tensor:
         """x without its axes of length 1, or without those of them that `dim` names."""
@@ -712,17 +712,14 @@ class Tensor:
     def swapaxes(self, dim0: Any, dim1: Any) -> Tensor:
         """x with two axes exchanged."""
 
-    def transpose(self, dim0: Any, dim1: Any) -> Tensor:
+    def swapdims(self, dim0: Any, dim1: Any) -> Tensor:
         """x with two axes exchanged."""
 
-    def tril(self, diagonal: Any=0) -> Tensor:
-        """The lower triangle of each matrix, zero above the diagonal."""
+    def t(self) -> Tensor:
+        """The transpose of a matrix; a vector or a number as it is."""
 
-    def triu(self, diagonal: Any=0) -> Tensor:
-        """The upper triangle of each matrix, zero below the diagonal."""
-
-    def unbind(self, dim: Any=0, **axis: Any) -> tuple[Tensor, ...]:
-        """The slices of x along an axis, one by one."""
+    def transpose(self, dim0: Any, dim1: Any) -> Tensor:
+        """x with two axes exchanged."""
 
     def unflatten(self, dim: Any, sizes: Any, **axis: Any) -> Tensor:
         """The axis `dim` as several of the given sizes, one of which may be -1."""
@@ -733,14 +730,146 @@ class Tensor:
     def view(self, *shape: Any) -> Tensor:
         """x in another shape of as many elements; one of the sizes may be -1."""
 
-    def gather(self, dim: Any, index: Any, **axis: Any) -> Tensor:
+    def view_as(self, other: Any) -> Tensor:
+        """x in the shape of `other`."""
+
+    def chunk(self, chunks: Any, dim: Any=0, **axis: Any) -> tuple[Tensor, ...]:
+        """At most `chunks` pieces of equal length (the last may be shorter)."""
+
+    def dsplit(self, indices_or_sections: Any) -> Tensor:
+        """`tensor_split` along the third axis."""
+
+    def flip(self, *dims: Any, dim: Any=None, **axis: Any) -> Tensor:
+        """x with the order along the given axes reversed."""
+
+    def fliplr(self) -> Tensor:
+        """x with its columns in reverse order."""
+
+    def flipud(self) -> Tensor:
+        """x with its rows in reverse order."""
+
+    def hsplit(self, indices_or_sections: Any) -> Tensor:
+        """`tensor_split` along the second axis, of a vector along its only one."""
+
+    def repeat(self, *sizes: Any) -> Tensor:
+        """x copied sizes[i] times along axis i, as tiles; sizes beyond its axes make new ones in front."""
+
+    def repeat_interleave(self, repeats: Any, dim: Any=None, *, output_size: Any=None, **axis: Any) -> Tensor:
+        """x with each slice along `dim` repeated in a row: `repeats` times, or each its own number of times."""
+
+    def roll(self, shifts: Any, dims: Any=None) -> Tensor:
+        """x moved on by `shifts` places along its axes, what leaves at the end coming in at the start."""
+
+    def rot90(self, k: Any=1, dims: Any=(0, 1)) -> Tensor:
+        """x turned k times by 90 degrees, from the first of two axes towards the second."""
+
+    def split(self, split_size: Any, dim: Any=0, **axis: Any) -> tuple[Tensor, ...]:
+        """Pieces of length `split_size` along an axis (the last may be shorter), or of the lengths given."""
+
+    def split_with_sizes(self, split_sizes: Any, dim: Any=0, **axis: Any) -> Tensor:
+        """Pieces of the given lengths along an axis."""
+
+    def tensor_split(self, indices_or_sections: Any, dim: Any=0, **axis: Any) -> Tensor:
+        """So many pieces, the first ones longer by one where they are uneven; or a cut before each index."""
+
+    def tile(self, *dims: Any) -> Tensor:
+        """x copied dims[i] times along axis i; where there are fewer dims than axes they are the last."""
+
+    def unbind(self, dim: Any=0, **axis: Any) -> tuple[Tensor, ...]:
+        """The slices of x along an axis, one by one."""
+
+    def vsplit(self, indices_or_sections: Any) -> Tensor:
+        """`tensor_split` along the first axis."""
+
+    def diag(self, diagonal: Any=0) -> Tensor:
+        """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
+
+    def diag_embed(self, offset: Any=0, dim1: Any=-2, dim2: Any=-1) -> Tensor:
+        """Matrices, in the axes `dim1` and `dim2`, with the last axis of x on a diagonal and 0 elsewhere."""
+
+    def diagflat(self, offset: Any=0) -> Tensor:
+        """The matrix with all elements of x on its diagonal."""
+
+    def diagonal(self, offset: Any=0, dim1: Any=0, dim2: Any=1) -> Tensor:
+        """The elements x[i, i + offset] of the matrices in two axes, as the last axis."""
+
+    def diagonal_scatter(self, src: Any, offset: Any=0, dim1: Any=0, dim2: Any=1) -> Tensor:
+        """x with `src` as its diagonal."""
+
+    def trace(self) -> Tensor:
+        """The sum of the diagonal of a matrix."""
+
+    def tril(self, diagonal: Any=0) -> Tensor:
+        """The lower triangle of each matrix, zero above the diagonal."""
+
+    def triu(self, diagonal: Any=0) -> Tensor:
+        """The upper triangle of each matrix, zero below the diagonal."""
+
+    def argwhere(self) -> Tensor:
+        """The indices of the elements that are not 0: int64 (count, axes)."""
+
+    def gather(self, dim: Any, index: Any, *, sparse_grad: builtins.bool=False, **axis: Any) -> Tensor:
         """y[i, j] = x[i, index[i, j]] for dim=1, and so for each axis (torch.gather)."""
 
     def index_select(self, dim: Any, index: Any, **axis: Any) -> Tensor:
         """The elements of `index`, a list of places along `dim`."""
 
     def masked_fill(self, mask: Any, value: Any) -> Tensor:
-        """x with the number `value` where `mask` is True."""
+        """x with `value`, a number or a tensor without axes, where `mask` is True."""
+
+    def masked_select(self, mask: Any) -> Tensor:
+        """The elements of x where `mask` (both broadcast) is True, as a vector."""
+
+    def narrow(self, dim: Any, start: Any, length: Any, **axis: Any) -> Tensor:
+        """`length` slices along an axis, from `start` on."""
+
+    def nonzero(self, *, as_tuple: builtins.bool=False) -> Tensor:
+        """The indices of the elements that are not 0: int64 (count, axes), or a vector for each axis."""
+
+    def select(self, dim: Any, index: Any, **axis: Any) -> Tensor:
+        """The slice number `index` along an axis."""
+
+    def take(self, index: Any) -> Tensor:
+        """The elements of x, counted row by row, at `index`: a tensor of the index's shape."""
+
+    def take_along_dim(self, indices: Any, dim: Any=None, **axis: Any) -> Tensor:
+        """`gather`, with the other axes broadcast; without `dim`, elements counted row by row."""
+
+    def index_add(self, dim: Any, index: Any, source: Any, *, alpha: Any=1, **axis: Any) -> Tensor:
+        """x with alpha times each slice of `source` added to slice index[i] along `dim`."""
+
+    def index_copy(self, dim: Any, index: Any, source: Any, **axis: Any) -> Tensor:
+        """x with the slices of `source` in the places `index` along `dim`."""
+
+    def index_fill(self, dim: Any, index: Any, value: Any, **axis: Any) -> Tensor:
+        """x with `value`, a number or a tensor without axes, in the slices `index` along `dim`."""
+
+    def index_put(self, indices: Any, values: Any, accumulate: builtins.bool=False) -> Tensor:
+        """x with x[indices] = values; with `accumulate`, added to what is there, repetitions included."""
+
+    def index_reduce(self, dim: Any, index: Any, source: Any, reduce: Any, *, include_self: builtins.bool=True, **axis: Any) -> Tensor:
+        """x with each slice reduced with those of `source` that come to it: "prod", "mean", "amax", "amin"."""
+
+    def masked_scatter(self, mask: Any, source: Any) -> Tensor:
+        """x with the elements of `source`, one after another, where `mask` is True."""
+
+    def put(self, index: Any, source: Any, accumulate: builtins.bool=False) -> Tensor:
+        """x with `source` at `index`, which counts the elements row by row; or added there."""
+
+    def scatter(self, dim: Any, index: Any, src: Any=None, *, value: Any=None, reduce: Any=None, **axis: Any) -> Tensor:
+        """x with y[i, index[i, j]] = src[i, j] for dim=1, and so for each axis; src may be a number."""
+
+    def scatter_add(self, dim: Any, index: Any, src: Any, **axis: Any) -> Tensor:
+        """x with src[i, j] added to y[i, index[i, j]] for dim=1, and so for each axis."""
+
+    def scatter_reduce(self, dim: Any, index: Any, src: Any, reduce: Any, *, include_self: builtins.bool=True, **axis: Any) -> Tensor:
+        """x with each of its elements reduced with those of src that `scatter` would put there."""
+
+    def select_scatter(self, src: Any, dim: Any, index: Any, **axis: Any) -> Tensor:
+        """x with `src` as its slice number `index` along an axis."""
+
+    def slice_scatter(self, src: Any, dim: Any=0, start: Any=None, end: Any=None, step: Any=1, **axis: Any) -> Tensor:
+        """x with x[start:end:step] = src along an axis."""
 
     def addbmm(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
         """beta * input + alpha * the sum over the batch of x @ y."""
@@ -904,11 +1033,11 @@ class Tensor:
     def __getitem__(self, index: Any) -> Tensor:
         """x[index], where indices may be tensors, arrays and lists."""
 
-    def contiguous(self) -> Tensor:
-        """x itself, as a node of its own."""
-
     def astype(self, dtype: Any) -> Tensor:
         """x in another dtype; the gradient comes back in the first, and there is none from whole numbers."""
+
+    def unfold(self, dimension: Any, size: Any, step: Any) -> Tensor:
+        """Windows of `size` elements, `step` apart, along an axis; the elements of a window are the last axis."""
 
     def where(self, condition: Any, y: Any) -> Tensor:
         """x where `condition` is True, y elsewhere."""

@@ -13,16 +13,20 @@ from . import (
     comparisons,
     contractions,
     convolution,
+    diagonals,
     elementary,
     indexing,
+    joining,
     linalg,
     losses,
     normalization,
     norms,
+    padding,
     pooling,
     reductions,
     resampling,
     scans,
+    scattering,
     shaping,
     sorting,
     specials,
@@ -33,15 +37,20 @@ from .arithmetic import alias, astype
 from .choices import *
 from .comparisons import *
 from .contractions import *
+from .diagonals import *
 from .elementary import *
 from .indexing import *
 from .indexing import getitem, index
+from .joining import *
 from .linalg import *
 from .norms import *
+from .padding import *
 from .record import Op, Record, composite, differentiable, fused, made_of_ops, records
 from .reductions import *
 from .scans import *
+from .scattering import *
 from .shaping import *
+from .shaping import windows_along
 from .sorting import *
 from .specials import *
 from .ufuncs import array_ufunc
@@ -58,10 +67,13 @@ FAMILIES = (  # whose functions are `mg.NAME`
     sorting,
     norms,
     shaping,
+    joining,
+    diagonals,
+    padding,
     indexing,
+    scattering,
     linalg,
     contractions,
-    norms,
 )
 FUNCTIONS = {name: getattr(family, name) for family in FAMILIES for name in family.__all__}
 __all__ = [*FUNCTIONS, "fused"]
@@ -118,8 +130,11 @@ def _transposed_matrices(x):
 
 # functions that take no tensor first, or several
 NOT_METHODS = {
-    "cat", "celu", "chain_matmul", "concat", "cumulative_trapezoid", "einsum", "one_hot", "polygamma", "selu",
-    "silu", "stack", "tensordot", "threshold", "trapezoid", "trapz", "where",
+    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors", "cartesian_prod",
+    "cat", "celu", "chain_matmul", "column_stack", "combinations", "concat", "concatenate",
+    "constant_pad_nd", "cumulative_trapezoid", "dstack", "einsum", "fill", "hstack", "meshgrid",
+    "one_hot", "polygamma", "selu", "silu", "stack", "tensordot", "threshold", "trapezoid", "trapz",
+    "tril_indices", "triu_indices", "vstack", "where",
 }  # fmt: skip
 
 # operators, and methods whose name or meaning is not the function's
@@ -139,7 +154,7 @@ _own = {
     "__invert__": bitwise_not,
     "__and__": bitwise_and, "__rand__": bitwise_and, "__or__": bitwise_or, "__ror__": bitwise_or,
     "__getitem__": index,
-    "contiguous": alias, "astype": astype, "where": where_self, "to": to, "type": to,
+    "astype": astype, "unfold": windows_along, "where": where_self, "to": to, "type": to,
     "float": _converts_to("float32"), "double": _converts_to("float64"), "half": _converts_to("float16"),
     "long": _converts_to("int64"), "int": _converts_to("int32"), "bool": _converts_to("bool"),
 }

@@ -16,10 +16,11 @@ from .comparisons import gt, le
 from .costs import per_element
 from .dispatch import with_manners
 from .elementary import logaddexp, tanh
+from .joining import split
 from .namespace import namespace
 from .record import composite, differentiable, made_of_ops
 from .samplers import along, distinct, each, real, unary
-from .shaping import reshape, split
+from .shaping import reshape
 from .specials import sigmoid
 
 __all__ = ["celu", "hardshrink", "log_softmax", "prelu", "relu", "selu", "silu", "softmax", "threshold"]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 import weakref
@@ -240,6 +241,8 @@ def _renamed(name: str, settings: dict[str, Any], own: Sequence[str] = ()) -> di
     if "out" in settings and settings["out"] is None:
         settings = {k: v for k, v in settings.items() if k != "out"}
     renamed = {k if k in own else ALIASES.get(k, k): v for k, v in settings.items()}
+    if "dim" in renamed and "dims" in own and "dim" not in own:
+        renamed["dims"] = renamed.pop("dim")
     if len(renamed) < len(settings):
         given = ", ".join(settings)
         raise OptionError(f"{name} was given one setting under two names: {given}.\nGive it once.")
@@ -249,10 +252,13 @@ def _renamed(name: str, settings: dict[str, Any], own: Sequence[str] = ()) -> di
 def with_manners(function: Callable) -> Callable:
     """Let a function that calls ops, and so is no op itself, take `axis` and explain its errors as ops do."""
 
+    parameters = inspect.signature(function).parameters.values()
+    own = tuple(p.name for p in parameters if p.kind is not p.VAR_POSITIONAL)
+
     @wraps(function)
     def face(*args: Any, **settings: Any) -> Any:
         if settings:
-            settings = _renamed(function.__name__, settings)
+            settings = _renamed(function.__name__, settings, own)
         try:
             return function(*args, **settings)
         except MinigradError as error:

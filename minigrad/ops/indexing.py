@@ -1,71 +1,94 @@
-"""Choosing elements: indexing, gather, masks, one-hot vectors, embeddings.
+"""Choosing elements: indexing, gather, masks, one-hot vectors, embeddings. Changing them is in scattering.py.
 
-A gradient goes back to where the value came from.
+A gradient goes back to where the value came from; what was chosen twice gets both.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ..devices import plain_number
 from ..errors import DtypeError, OptionError, RangeError, ShapeError
-from ..tensor import Tensor, array_index
+from ..tensor import Tensor, array_index, as_tensor
 from .axes import axis_of
+from .choices import where
+from .costs import nothing
 from .namespace import namespace
 from .record import composite, differentiable, made_of_ops
+from .samplers import each, mask, real, unary, whole
+from .shaping import broadcast_tensors, broadcast_to, ravel, view_as_shape
 
 __all__ = [
-    "gather", "index_select", "masked_fill", "one_hot",
+    "argwhere", "gather", "index_select", "masked_fill", "masked_select", "narrow", "nonzero", "one_hot",
+    "select", "take", "take_along_dim",
 ]  # fmt: skip
 
 
-@differentiable(view=True)
+# ---------------------------------------------------------------- x[...]
+
+
+@differentiable(
+    view=True,
+    samples=each((real, 2, 3), (slice(None), 1))
+    | each((real, 2, 3), (Ellipsis, None, slice(None, None, -2)))
+    | each((real, 2, 3), (np.array([0, 1, 0]),))
+    | each((real, 2, 3), (np.array([[0], [-1]]), np.array([2, 2])))
+    | each((real, 2, 3), (np.array([[True, False, True], [False, False, True]]),)),
+    latex=r"\operatorname{scatter}(g)",
+    flops=nothing,
+)
 def getitem(x, /, index):
     """x[index], as NumPy's basic, advanced and boolean indexing; what is chosen twice gets both gradients."""
     shape, xp = x.shape, namespace(x)
     return xp.take(x, index), (lambda g: namespace(g).scatter_add(shape, index, g),)
 
 
-@made_of_ops
+@made_of_ops(samples=each((real, 2, 3), (0, [2, 0, 2])))
 def index(x, index):
     """x[index], where indices may be tensors, arrays and lists."""
-    return getitem(x, _own(array_index(index)))
+    return getitem(x, own_index(index))
 
 
-def _own(index):
-    """The index with its arrays copied, so that what changes one after this does not change the gradient."""
-    if isinstance(index, tuple):
-        return tuple(_own(i) for i in index)
+def own_index(index):
+    """An index of arrays, slices and numbers; the arrays are copies, which nobody changes later."""
+    if type(index) is tuple:
+        return tuple([i if type(i) in _PLAIN else own_index(i) for i in index])
+    index = index if type(index) in _PLAIN else array_index(index)
     return index.copy() if isinstance(index, np.ndarray) else index
 
 
-@differentiable
-def put(x, /, shape, index):
-    """zeros(shape) with x added at `index`: what undoes x[index]."""
-    return namespace(x).scatter_add(shape, index, x), (lambda g: namespace(g).take(g, index),)
+_PLAIN = {int, slice, type(None), type(Ellipsis)}
 
 
-def _along(shape, dim, places):
-    """The index that picks element `places` along `dim` and its own place along every other axis."""
-    grid = np.ogrid[tuple(slice(n) for n in places.shape)]
-    return tuple(places if i == dim else grid[i] for i in range(len(shape)))
-
-
-@made_of_ops
-def gather(x, dim, index):
-    """y[i, j] = x[i, index[i, j]] for dim=1, and so for each axis (torch.gather)."""
-    dim, places = axis_of(dim, x.ndim), whole_numbers("gather", index, x.shape[dim] if x.ndim else 1)
-    if places.ndim != x.ndim:
-        raise ShapeError(
-            f"gather from shape {x.shape} by an index of shape {places.shape}.\nGive them as many axes."
-        )
-    return getitem(x, _along(x.shape, dim, places)) if x.ndim else x
-
-
-@made_of_ops
-def index_select(x, dim, index):
-    """The elements of `index`, a list of places along `dim`."""
+@made_of_ops(samples=each((real, 2, 3), 1, -1))
+def select(x, dim, index):
+    """The slice number `index` along an axis."""
     dim = axis_of(dim, x.ndim)
-    return getitem(x, (slice(None),) * dim + (whole_numbers("index_select", index, x.shape[dim]),))
+    if not -x.shape[dim] <= index < x.shape[dim]:
+        raise RangeError(outside(index, dim, x.shape[dim]))
+    return getitem(x, (slice(None),) * dim + (int(index),))
+
+
+@made_of_ops(samples=each((real, 2, 4), 1, 1, 2) | each((real, 3), 0, -2, 2))
+def narrow(x, dim, start, length):
+    """`length` slices along an axis, from `start` on."""
+    dim = axis_of(dim, x.ndim)
+    n, first = x.shape[dim], int(start)
+    first += n * (first < 0)
+    if not 0 <= first <= n or not 0 <= length <= n - first:
+        raise RangeError(
+            f"{length} elements from {start} on along axis {dim}, which has {n}.\nStay within the axis."
+        )
+    return getitem(x, (slice(None),) * dim + (slice(first, first + length),))
+
+
+# ---------------------------------------------------------------- along an axis
+
+
+def outside(wrong, dim, n, first=None):
+    """What is wrong with an index that an axis does not have."""
+    from_ = "0" if first is None else str(first)
+    return f"index {wrong} along axis {dim}, which has {n} elements.\nThey count from {from_} to {n - 1}."
 
 
 def whole_numbers(name, ids, count, ignored=None):
@@ -84,30 +107,190 @@ def whole_numbers(name, ids, count, ignored=None):
     return array
 
 
-@differentiable(promotes=False)
-def masked_fill(x, mask, /, value):
-    """x with the number `value` where `mask` is True."""
-    if mask.dtype != bool:
+def places_along(name, index, x, dim, negative=False):
+    """`index` as an array of our own of places along `dim`; counted from the end too, if `negative`."""
+    array = np.array(array_index(index), order="C")
+    if array.size == 0 and array.dtype.kind == "f":
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
         raise DtypeError(
-            f"masked_fill takes a boolean mask, got {mask.dtype}.\nCompare to get one: mask != 0."
+            f"{name} takes an index of whole numbers, got {array.dtype}.\nConvert it with .to('int64')."
         )
-    if isinstance(value, Tensor) and value.requires_grad:
-        raise OptionError("masked_fill has no gradient for its value.\nUse mg.where(mask, value, x).")
+    n = x.shape[dim]
+    wrong = (array < (-n if negative else 0)) | (array >= n)
+    if wrong.any():
+        raise RangeError(outside(array[wrong].flat[0], dim, n, -n if negative else None))
+    return array
+
+
+def along(name, x, dim, index):
+    """x with at least one axis, and the index that picks its element `index` along `dim` and its own place
+    along every other axis."""
+    if not x.ndim:
+        x = view_as_shape(x, (1,))
+    dim = axis_of(dim, x.ndim)
+    places = np.atleast_1d(places_along(name, index, x, dim))
+    fits = places.ndim == x.ndim and all(
+        m <= n or d == dim for d, (m, n) in enumerate(zip(places.shape, x.shape, strict=True))
+    )
+    if not fits and places.size:
+        raise ShapeError(
+            f"an index of shape {places.shape} into shape {x.shape} along axis {dim}.\n"
+            f"Give them as many axes; every other axis of the index is at most as long."
+        )
+    if places.ndim != x.ndim:
+        places = np.zeros((0,) * x.ndim, np.int64)
+    grid = np.ogrid[tuple(slice(n) for n in places.shape)]
+    return x, tuple(places if i == dim else grid[i] for i in range(x.ndim))
+
+
+@made_of_ops(
+    samples=each((real, 2, 3), 1, (whole(0, 3), 2, 4))
+    | each((real, 2, 3), 0, (whole(0, 2), 1, 3))
+    | each((real,), 0, 0),
+    latex=r"\sum_{\text{uses}} g",
+)
+def gather(x, dim, index, *, sparse_grad=False):
+    """y[i, j] = x[i, index[i, j]] for dim=1, and so for each axis (torch.gather)."""
+    x, at = along("gather", as_tensor(x), dim, index)
+    return view_as_shape(getitem(x, at), np.shape(array_index(index)))
+
+
+@made_of_ops(samples=each((real, 2, 3), 1, (whole(0, 3), 4)) | each((real, 2), 0, (whole(0, 2),)))
+def index_select(x, dim, index):
+    """The elements of `index`, a list of places along `dim`."""
+    x = as_tensor(x)
+    line = x if x.ndim else view_as_shape(x, (1,))
+    dim = axis_of(dim, line.ndim)
+    places = places_along("index_select", index, line, dim)
+    if places.ndim > 1:
+        raise ShapeError(f"an index of shape {places.shape}.\nGive a list of places.")
+    chosen = getitem(line, (slice(None),) * dim + (places.reshape(-1),))
+    return chosen if x.ndim else view_as_shape(chosen, ())
+
+
+@made_of_ops(samples=each((real, 2, 3), (whole(-6, 6), 2, 2)) | each((real,), 0))
+def take(x, index):
+    """The elements of x, counted row by row, at `index`: a tensor of the index's shape."""
+    line = ravel(as_tensor(x))
+    return getitem(line, places_along("take", index, line, 0, negative=True))
+
+
+@made_of_ops(
+    samples=each((real, 2, 3), (whole(0, 3), 2, 2), 1)
+    | each((real, 2, 1), (whole(0, 2), 1, 3), 0)
+    | each((real, 2, 3), (whole(0, 6), 4))
+)
+def take_along_dim(x, indices, dim=None):
+    """`gather`, with the other axes broadcast; without `dim`, elements counted row by row."""
+    x = as_tensor(x)
+    line, d = (ravel(x), 0) if dim is None else (x, axis_of(dim, x.ndim))
+    places = places_along("take_along_dim", indices, line, d, negative=True) % max(line.shape[d], 1)
+    if dim is None:
+        return gather(line, 0, places.reshape(-1))
+    if places.ndim != x.ndim:
+        raise ShapeError(f"indices of shape {places.shape} into shape {x.shape}.\nGive them as many axes.")
+    with_length = lambda shape, n: (*shape[:d], n, *shape[d + 1 :])
+    shape = np.broadcast_shapes(with_length(x.shape, 1), with_length(places.shape, 1))
+    places = np.broadcast_to(places, with_length(shape, places.shape[d]))
+    return gather(broadcast_to(x, with_length(shape, x.shape[d])), d, places)
+
+
+# ---------------------------------------------------------------- masks
+
+
+def refuse_unless_mask(name, mask):
+    if mask.dtype != bool:
+        raise DtypeError(f"{name} takes a boolean mask, got {mask.dtype}.\nCompare to get one: mask != 0.")
+
+
+@differentiable(
+    promotes=False,
+    samples=each((real, 2, 3), (mask, 2, 3), -2.0)
+    | each((real, 2, 3), (mask, 2, 1), 0.0)
+    | each((real, 3), (mask, 2, 1), 1.0),
+    latex=(r"g\,[\lnot\,\mathrm{mask}]", None),
+    flops=nothing,
+)
+def filled(x, mask, /, value):
+    """x with the number `value` where `mask` is True."""
+    refuse_unless_mask("masked_fill", mask)
     xp = namespace(x)
-    return xp.where(mask, np.asarray(value, x.dtype), x), (lambda g: xp.gate(xp.logical_not(mask), g), None)
+    try:
+        y = xp.where(mask, np.asarray(value, x.dtype), x)
+    except ValueError:
+        raise ShapeError(
+            f"a mask of shape {mask.shape} over shape {x.shape}.\n"
+            f"Counted from the last, axes must be equal, or one of them 1."
+        ) from None
+    return y, (lambda g: xp.gate(xp.logical_not(mask), g), None)
 
 
-@made_of_ops
+@made_of_ops(
+    samples=each((real, 2, 3), (mask, 2, 3), -2.0) | each((real, 2, 3), (mask, 3), (real,)),
+    latex=(r"g\,[\lnot\,\mathrm{mask}]", None, r"\sum g\,[\mathrm{mask}]"),
+)
+def masked_fill(x, mask, value):
+    """x with `value`, a number or a tensor without axes, where `mask` is True."""
+    if not isinstance(value, Tensor):
+        return filled(x, mask, value=plain_number(value))
+    if value.ndim:
+        raise OptionError(
+            f"masked_fill takes one number, got shape {value.shape}.\nUse mg.where(mask, value, x)."
+        )
+    if not value.requires_grad:
+        return filled(x, mask, value=value.item())
+    x, mask = as_tensor(x), as_tensor(mask)
+    refuse_unless_mask("masked_fill", mask)
+    return where(mask, value.to(x.dtype), x)
+
+
+@made_of_ops(samples=each((real, 2, 3), (mask, 2, 3)) | each((real, 3), (mask, 2, 1)))
+def masked_select(x, mask):
+    """The elements of x where `mask` (both broadcast) is True, as a vector."""
+    x, mask = broadcast_tensors(x, mask)
+    refuse_unless_mask("masked_select", mask)
+    return getitem(x, mask.data.copy())
+
+
+@made_of_ops(samples=unary(mask))
+def nonzero(x, *, as_tuple=False):
+    """The indices of the elements that are not 0: int64 (count, axes), or a vector for each axis."""
+    array = as_tensor(x).data
+    if as_tuple:
+        return tuple(Tensor(places) for places in np.nonzero(np.atleast_1d(array)))
+    return Tensor(np.argwhere(array))
+
+
+@made_of_ops(samples=unary(mask))
+def argwhere(x):
+    """The indices of the elements that are not 0: int64 (count, axes)."""
+    return nonzero(x)
+
+
+# ---------------------------------------------------------------- tables
+
+
+@made_of_ops(samples=each((whole(0, 4), 2, 3), 4) | each((whole(0, 4), 3)))
 def one_hot(index, num_classes=-1):
     """A row of zeros with a 1 at `index`, for each: int64 (..., num_classes), by default the largest + 1."""
     places = np.asarray(array_index(index))
     if num_classes == -1:
+        if not places.size:
+            raise OptionError("no classes can be counted in an empty index.\nGive num_classes.")
         num_classes = int(places.max()) + 1
     places = whole_numbers("one_hot", places, num_classes)
     return Tensor((places[..., None] == np.arange(num_classes)).astype(np.int64))
 
 
-@composite(promotes=False)
+@composite(
+    promotes=False,
+    samples=each((real, 3, 2), (whole(0, 3), 2, 4))
+    | each((real, 3, 2), (whole(0, 3),))
+    | each((real, 3, 2), (whole(0, 3), 0)),
+    latex=(r"\sum_{\text{uses of the row}} g", None),
+    flops=nothing,
+)
 def embedding(weight, ids, /):
     """Row `ids` of `weight` (V, D) for each id: (..., D). Equal to one_hot(ids) @ weight."""
     return getitem(weight, whole_numbers("embedding", ids, weight.shape[0]))

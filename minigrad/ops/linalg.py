@@ -9,9 +9,9 @@ from ..tensor import as_tensor
 from .arithmetic import multiply
 from .axes import axis_of
 from .costs import Flops
+from .joining import stack, unbind
 from .record import composite, differentiable, made_of_ops
 from .samplers import each, real
-from .shaping import stack, unbind
 
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cross", "dot", "ger", "matmul", "mm", "mv",

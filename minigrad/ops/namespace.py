@@ -48,15 +48,28 @@ class _Arrays:
     def scatter_add(shape: tuple[int, ...], index: Any, values: Any) -> Any:
         """zeros(shape) with `values` added at `index`; repeated indices add up."""
         out = np.zeros(shape, values.dtype)
-        if _is_basic(index):
+        if is_basic(index):
             out[index] = values
         else:
             np.add.at(out, index, values)
         return out
 
     @staticmethod
+    def replaced(x: Any, values: Any, index: Any) -> Any:
+        """A copy of x with `values` at `index`; of those for one place the last stays."""
+        out = np.array(x)
+        out[index] = values
+        return out
+
+    @staticmethod
     def take(x: Any, index: Any) -> Any:
         return x[index]
+
+    @staticmethod
+    def diagonal(x: Any, offset: int, dim1: int, dim2: int) -> Any:
+        view = np.diagonal(x, offset, dim1, dim2)
+        view.flags.writeable = x.flags.writeable
+        return view
 
     @staticmethod
     def gate(mask: Any, g: Any) -> Any:
@@ -70,13 +83,18 @@ class _Arrays:
         return bits.view(g.dtype)
 
 
-def _is_basic(index: Any) -> bool:
+def is_basic(index: Any) -> bool:
     """Whether an index names each element at most once (no index arrays)."""
     items = index if isinstance(index, tuple) else (index,)
     return all(isinstance(i, int | np.integer | slice | type(None) | type(Ellipsis)) for i in items)
 
 
-_TENSOR_NAMES = {"copy": "clone", "permute_dims": "permute_axes", "swapaxes": "transpose", "take": "getitem"}
+_TENSOR_NAMES = {
+    "flip": "reversed_along",
+    "permute_dims": "permute_axes",
+    "swapaxes": "transpose",
+    "take": "getitem",
+}
 
 
 class _Tensors:
@@ -90,12 +108,16 @@ class _Tensors:
     ones_like, zeros_like = staticmethod(ones_like), staticmethod(zeros_like)
 
     @staticmethod
+    def copy(x: Tensor, order: str = "K") -> Tensor:
+        return ops["clone"].call(x)
+
+    @staticmethod
     def stop_gradient(x: Tensor) -> Tensor:
         return x.detach()
 
     @staticmethod
     def scatter_add(shape: tuple[int, ...], index: Any, values: Tensor) -> Tensor:
-        return ops["put"].call(values, shape, index)
+        return ops["scattered"].call(values, shape, index)
 
     @staticmethod
     def gate(mask: Tensor, g: Tensor) -> Tensor:
@@ -103,7 +125,7 @@ class _Tensors:
 
     @staticmethod
     def concat(xs: Any, axis: int = 0) -> Tensor:
-        return ops["concatenate"].call(*xs, dim=axis)
+        return ops["joined"].call(*xs, dim=axis)
 
 
 _arrays, _tensors = _Arrays(), _Tensors()

@@ -17,11 +17,11 @@ from ..tensor import Tensor, as_tensor
 from .axes import axes_of, axis_of, count, spread
 from .choices import maximum, minimum
 from .costs import per_input
+from .joining import cat
 from .namespace import namespace
 from .norms import root
 from .record import composite, differentiable, made_of_ops
 from .samplers import distinct, each, mask, real, reducing
-from .shaping import cat
 
 __all__ = [
     "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max",

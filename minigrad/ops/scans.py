@@ -12,11 +12,11 @@ from ..errors import OptionError
 from ..tensor import as_tensor
 from .axes import axis_of
 from .elementary import logaddexp
+from .joining import cat
 from .namespace import namespace
 from .record import differentiable, made_of_ops
 from .reductions import Extremes
 from .samplers import along, distinct, each, real
-from .shaping import cat
 
 __all__ = [
     "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "diff", "logcumsumexp",

@@ -34,6 +34,12 @@ OF_TORCH_ALONE = {"layout", "memory_format", "non_blocking", "pin_memory"}
 SPELLINGS = {
     "einsum": lambda operands, equation: mg.einsum(equation, *operands),
     "__rdiv__": lambda x, y: x.__rtruediv__(y),
+    "T": lambda x: x.T,
+    "linalg.diagonal": lambda x, **axes: mg.diagonal(x, **({"dim1": -2, "dim2": -1} | axes)),
+    "mT": lambda x: x.mT,
+    "slice": lambda x, dim=0, start=None, end=None, step=1: x[
+        (slice(None),) * dim + (slice(start, end, step),)
+    ],
     "nn.functional.embedding": lambda weight, ids, **settings: F.embedding(ids, weight, **settings),
     "nn.functional.triplet_margin_with_distance_loss":  # the samples' distance is our default one
     lambda *args, distance_function, **rest: F.triplet_margin_with_distance_loss(*args, **rest),
