@@ -196,6 +196,8 @@ def rad2deg(x):
 def power(x, y, /):
     """x ** y; d/dx = y x**(y - 1), 0 where y = 0; d/dy = x**y log(x), 0 where x = 0 and y >= 0."""
     xp = namespace(x, y)
+    if x.dtype == bool if hasattr(x, "dtype") else y.dtype == bool:
+        return x >= y, None  # False ** True alone is False
     if isinstance(y, int | float):
         if y == 0:
             return xp.ones_like(x), (lambda g: xp.zeros_like(g), None)
@@ -221,7 +223,9 @@ def float_power(x, y):
 
 @differentiable(samples=unary(reals), latex=r"2\,g\,x")
 def square(x, /):
-    """x * x."""
+    """x * x, of booleans in int64."""
+    if x.dtype == bool:
+        x = x.astype("int64")
     return x * x, (lambda g: g * (2 * x),)
 
 
@@ -308,7 +312,7 @@ def absolute(x, /):
 def sign(x, /):
     """-1, 0 or 1, and NaN of NaN (where PyTorch says 0); its derivative is 0."""
     xp = namespace(x)
-    return xp.sign(x), (lambda g: xp.zeros_like(g),)
+    return x != 0 if x.dtype == bool else xp.sign(x), (lambda g: xp.zeros_like(g),)
 
 
 @differentiable(

@@ -58,13 +58,21 @@ def attempt(function, arguments, options):
             return None, error
 
 
+# what PyTorch computes, and we refuse
+REFUSED = (
+    "Integers to negative integer powers",  # where it rounds to 0
+)
+
+
 def assert_as_pytorch(ours, theirs, *arguments, rtol=None, **options):
     expected, refused = attempt(theirs, as_theirs(arguments), options)
     with np.errstate(all="ignore"):
         result, error = attempt(ours, as_ours(arguments), options)
     if error is not None:
         assert isinstance(error, MinigradError), f"a foreign error: {error!r}"
-        assert refused is not None, f"PyTorch computes what is refused here: {error}"
+        assert refused is not None or any(text in str(error) for text in REFUSED), (
+            f"PyTorch computes what is refused here: {error}"
+        )
         assert len(str(error).splitlines()) >= 2, "the second line says what to do"
     elif refused is None:
         assert_same(result, expected, rtol)
@@ -115,6 +123,10 @@ BINARY = [
 @often
 @given(x=arrays(shapes()))
 def test_elementwise_functions_of_one(name, x):
+    if name == "gelu" and np.isinf(x).any():
+        return  # where PyTorch gives NaN, in float32 alone
+    if name == "sign" and np.isnan(x).any():
+        return  # where PyTorch hides the NaN as 0, and we keep it as NumPy does
     assert_as_pytorch(here(name), in_pytorch(name), x)
 
 
