@@ -302,7 +302,7 @@ class Tensor:
         """The square root; d/dx = 1 / (2 sqrt(x)), infinite at 0."""
 
     def square(self) -> Tensor:
-        """x * x."""
+        """x * x, of booleans in int64."""
 
     def sub(self, y: Any, *, alpha: Any=1) -> Tensor:
         """x - alpha y."""

@@ -1,0 +1,228 @@
+"""Convolution, pooling, normalization, resampling beyond what parity compares: promises, mistakes, edges."""
+
+import itertools
+import math
+import re
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+from minigrad.errors import DtypeError, OptionError, ShapeError
+from minigrad.nn import functional as F
+
+rng = np.random.default_rng(0)
+IMAGE = mg.tensor(rng.normal(size=(2, 4, 5, 6)))
+KERNEL = mg.tensor(rng.normal(size=(6, 2, 2, 3)))
+HOW = {"stride": (2, 1), "padding": (1, 2), "dilation": (1, 2), "groups": 2}
+
+
+# ---------------------------------------------------------------- convolution
+
+
+def by_definition(x, w, stride, padding, dilation, groups):
+    """The sum over windows, element by element."""
+    x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
+    n, each = len(x), w.shape[1]
+    places = [
+        (size - d * (k - 1) - 1) // s + 1
+        for size, k, s, d in zip(x.shape[2:], w.shape[2:], stride, dilation, strict=True)
+    ]
+    y = np.zeros((n, len(w), *places))
+    for b, o, i, j in itertools.product(*map(range, y.shape)):
+        first = o // (len(w) // groups) * each
+        for c, k, m in itertools.product(*map(range, w.shape[1:])):
+            place = i * stride[0] + k * dilation[0], j * stride[1] + m * dilation[1]
+            y[b, o, i, j] += x[(b, first + c, *place)] * w[o, c, k, m]
+    return y
+
+
+def test_a_convolution_is_its_definition():
+    ours = F.conv2d(IMAGE, KERNEL, **HOW)
+    np.testing.assert_allclose(ours.data, by_definition(IMAGE.data, KERNEL.data, **HOW), rtol=1e-12)
+
+
+def test_the_transpose_is_the_transpose():
+    y = F.conv2d(IMAGE, KERNEL, **HOW)
+    g = mg.tensor(rng.normal(size=y.shape))
+    back = F.conv_transpose2d(g, KERNEL, output_padding=(1, 0), **HOW)
+    assert back.shape == IMAGE.shape
+    np.testing.assert_allclose((back * IMAGE).sum().item(), (g * y).sum().item(), rtol=1e-10)
+
+
+def test_a_convolution_with_a_kernel_of_one_element_is_a_matrix_product():
+    w = mg.tensor(rng.normal(size=(3, 4, 1, 1)))
+    expected = np.einsum("nchw,oc->nohw", IMAGE.data, w.data[..., 0, 0])
+    np.testing.assert_allclose(F.conv2d(IMAGE, w).data, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [1, 2, 3, 4])
+def test_same_padding_keeps_the_size(kernel):
+    layer = nn.Conv2d(4, 3, kernel, padding="same").double()
+    assert layer(IMAGE).shape == (2, 3, 5, 6)
+
+
+def test_third_derivatives_of_a_convolution():
+    x = mg.tensor(rng.normal(size=(1, 1, 4)), requires_grad=True)
+    w = mg.tensor(rng.normal(size=(1, 1, 2)), requires_grad=True)
+    (first,) = mg.autograd.grad((F.conv1d(x, w) ** 3).sum(), [w], create_graph=True)
+    mg.gradcheck(
+        lambda x, w: mg.autograd.grad((F.conv1d(x, w) ** 3).sum(), [w], create_graph=True)[0], [x, w], order=2
+    )
+    assert first.requires_grad
+
+
+def test_an_empty_batch_gives_an_empty_batch_and_a_gradient_of_zeros():
+    w = mg.tensor(KERNEL.data, requires_grad=True)
+    y = F.conv2d(mg.zeros(0, 4, 5, 6, dtype="float64"), w, **HOW)
+    y.sum().backward()
+    assert y.shape[0] == 0
+    assert not w.grad.data.any()
+
+
+def test_folding_what_was_unfolded_counts_each_element_as_often_as_windows_hold_it():
+    settings = {"kernel_size": (2, 3), "padding": 1, "stride": (1, 2)}
+    ones = F.fold(F.unfold(mg.ones_like(IMAGE), **settings), (5, 6), **settings)
+    back = F.fold(F.unfold(IMAGE, **settings), (5, 6), **settings)
+    np.testing.assert_allclose(back.data, (IMAGE * ones).data, rtol=1e-12)
+
+
+def test_a_convolution_is_unfold_and_a_matrix_product():
+    columns = F.unfold(IMAGE, (2, 3), padding=1)
+    w = mg.tensor(rng.normal(size=(3, 4, 2, 3)))
+    y = (w.reshape(3, -1) @ columns).reshape(2, 3, 6, 6)
+    np.testing.assert_allclose(y.data, F.conv2d(IMAGE, w, padding=1).data, rtol=1e-10)
+
+
+# ---------------------------------------------------------------- pooling
+
+
+def test_padding_is_never_the_largest():
+    x = mg.full((1, 3, 3), -math.inf)
+    y, places = F.max_pool2d(x, 2, 2, 1, return_indices=True)
+    assert (y == -math.inf).all()
+    assert places.data.tolist() == [[[0, 1], [3, 4]]]
+    whole = mg.tensor([[[-5, -7, -6]]])
+    assert F.max_pool1d(whole, 2, 2, 1).data.tolist() == [[[-5, -6]]]
+
+
+def test_of_ties_the_first_gets_all():
+    x = mg.ones(1, 1, 4).requires_grad_()
+    F.max_pool1d(x, 3, 1).sum().backward()
+    assert x.grad.data.tolist() == [[[1, 1, 0, 0]]]
+
+
+def test_a_window_as_large_as_the_image_is_the_mean_of_all():
+    expected = IMAGE.data.mean((2, 3), keepdims=True)
+    for pooled in (F.adaptive_avg_pool2d(IMAGE, 1), F.avg_pool2d(IMAGE, (5, 6))):
+        np.testing.assert_allclose(pooled.data, expected, rtol=1e-12)
+
+
+# ---------------------------------------------------------------- normalization
+
+
+def test_all_norms_are_layer_norm_over_other_numbers():
+    rows = F.layer_norm(IMAGE, (4, 5, 6))
+    np.testing.assert_allclose(F.group_norm(IMAGE, 1).data, rows.data, rtol=1e-12)
+    np.testing.assert_allclose(F.group_norm(IMAGE, 4).data, F.instance_norm(IMAGE).data, rtol=1e-12)
+    batch = F.batch_norm(IMAGE, None, None, training=True)
+    np.testing.assert_allclose(batch.data.mean((0, 2, 3)), 0, atol=1e-12)
+    np.testing.assert_allclose(batch.data.var((0, 2, 3)), 1, rtol=1e-4)
+
+
+def test_running_statistics_stay_out_of_the_graph_and_evaluation_does_not_move_them():
+    norm, x = nn.BatchNorm2d(4).double(), mg.tensor(IMAGE.data, requires_grad=True)
+    norm(x).sum().backward()
+    assert not norm.running_mean.requires_grad
+    before = {name: buffer.numpy().copy() for name, buffer in norm.named_buffers()}
+    assert before["num_batches_tracked"] == 1
+    norm.eval()(x)
+    for name, buffer in norm.named_buffers():
+        np.testing.assert_array_equal(buffer.data, before[name])
+
+
+def test_rms_norm_of_a_row_has_a_mean_square_of_one():
+    y = F.rms_norm(IMAGE, 6)
+    np.testing.assert_allclose((y.data**2).mean(-1), 1, rtol=1e-12)
+    assert F.rms_norm(mg.zeros(2, 3), 3).data.tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_float32_stays_float32():
+    x = IMAGE.to("float32").requires_grad_()
+    network = nn.Sequential(
+        nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4), nn.MaxPool2d(2), nn.GroupNorm(2, 4), nn.RMSNorm(3),
+        nn.Upsample(size=5, mode="bilinear"), nn.AvgPool2d(2, padding=1), nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+    )  # fmt: skip
+    y = network(x)
+    y.sum().backward()
+    assert y.dtype == x.grad.dtype == mg.float32
+    assert {p.grad.dtype for p in network.parameters()} == {mg.float32}
+
+
+# ---------------------------------------------------------------- resampling
+
+
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("size", [(3, 2), (7, 13), (1, 1)])
+def test_a_constant_stays_constant(mode, antialias, size):
+    y = F.interpolate(mg.ones(1, 1, 5, 6), size, mode=mode, antialias=antialias)
+    np.testing.assert_allclose(y.data, 1, rtol=1e-6)
+
+
+def test_shuffled_pixels_are_unshuffled():
+    np.testing.assert_array_equal(F.pixel_unshuffle(F.pixel_shuffle(IMAGE, 2), 2).data, IMAGE.data)
+    twice = F.channel_shuffle(F.channel_shuffle(IMAGE, 2), 2)
+    np.testing.assert_array_equal(twice.data, IMAGE.data)
+
+
+# ---------------------------------------------------------------- mistakes
+
+MISTAKES = {
+    "axes": (lambda: F.conv2d(mg.ones(3), KERNEL), ShapeError, r"shape \(3,\)", r"\(N, C, H, W\)"),
+    "channels": (lambda: F.conv2d(IMAGE, KERNEL), ShapeError, "4 channels", "takes 2 channels"),
+    "groups": (lambda: F.conv2d(IMAGE, KERNEL, groups=0), OptionError, "groups", "default is 1"),
+    "bias": (lambda: F.conv2d(IMAGE, KERNEL, mg.ones(5), groups=2), ShapeError, r"\(5,\)", "6 channels"),
+    "large": (lambda: F.conv2d(IMAGE, KERNEL, groups=2, dilation=9), ShapeError, "spans 10", "Pad more"),
+    "padding": (lambda: F.conv2d(IMAGE, KERNEL, groups=2, padding="some"), OptionError, '"same"', "Choose"),
+    "same": (lambda: F.conv2d(IMAGE, KERNEL, None, 2, "same", 1, 2), OptionError, "stride", "is 1"),
+    "stride": (lambda: F.conv2d(IMAGE, KERNEL, groups=2, stride=1.5), DtypeError, "stride", "integers"),
+    "strides": (lambda: F.conv2d(IMAGE, KERNEL, groups=2, stride=(1, 2, 3)), OptionError, "2 numbers",
+                "Give"),
+    "output_padding": (
+        lambda: F.conv_transpose2d(IMAGE, mg.ones(4, 1, 2, 2), output_padding=2),
+        OptionError, r"output_padding \(2, 2\)", "smaller",
+    ),
+    "nothing left": (lambda: F.conv_transpose1d(mg.ones(1, 1, 2), mg.ones(1, 1, 2), padding=2), ShapeError,
+                     "size", "Pad less"),
+    "layer": (lambda: nn.Conv2d(4, 6, 3, groups=4), OptionError, "4 groups", "divides both"),
+    "fold": (lambda: F.fold(mg.ones(1, 8, 9), (5, 5), 2), ShapeError, r"\(1, 8, 9\)", r"4, 16\)"),
+    "pool": (lambda: F.max_pool2d(mg.ones(3), 2), ShapeError, r"\(3,\)", "2 axes after C"),
+    "wide padding": (lambda: F.max_pool2d(IMAGE, 2, padding=2), OptionError, "padding", "half"),
+    "divisor": (lambda: F.avg_pool2d(IMAGE, 2, divisor_override=0), OptionError, "is 0", "None"),
+    "adaptive": (lambda: F.adaptive_avg_pool2d(IMAGE, (1, 2, 3)), OptionError, "2 numbers", "Give"),
+    "nothing": (lambda: F.adaptive_max_pool2d(mg.ones(1, 2, 0, 3), 1), ShapeError, "pooling of",
+                "something"),
+    "one element": (lambda: F.batch_norm(mg.ones(1, 2), None, None, training=True),
+                    ShapeError, "one element", "layer_norm"),
+    "statistics": (lambda: F.batch_norm(IMAGE, None, None), OptionError, "running_mean", "Give them"),
+    "shape of weight": (lambda: F.group_norm(IMAGE, 2, mg.ones(3)), ShapeError, r"\(3,\) for 4", "each"),
+    "groups of a norm": (lambda: nn.GroupNorm(3, 4), OptionError, "3 groups", "divides"),
+    "dimensions": (lambda: nn.BatchNorm1d(4)(IMAGE), ShapeError, "BatchNorm1d", "2 or 3 axes"),
+    "mode": (lambda: F.interpolate(IMAGE, 3, mode="cubic"), OptionError, "cubic", "Choose"),
+    "linear of images": (lambda: F.interpolate(IMAGE, 3, mode="linear"), ShapeError, "linear", "3 axes"),
+    "both sizes": (lambda: F.interpolate(IMAGE, 3, 2.0), OptionError, "either", "one of them"),
+    "corners": (lambda: F.interpolate(IMAGE, 3, align_corners=True), OptionError, "corners", "out"),
+    "pixels": (lambda: F.pixel_shuffle(IMAGE, 3), ShapeError, r"\(2, 4, 5, 6\) by 3", r"C \* 9"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("mistake", "error", "what", "remedy"), MISTAKES.values(), ids=list(MISTAKES))
+def test_a_mistake_is_explained(mistake, error, what, remedy):
+    with pytest.raises(error) as raised:
+        mistake()
+    first, second = str(raised.value).split("\n")
+    assert re.search(what, first), first
+    assert re.search(remedy, second), second
