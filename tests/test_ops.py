@@ -22,82 +22,7 @@ WITHIN_RULES = {
     "convolution_weight": "convolution", "alias": "composites",
 }  # fmt: skip
 
-<<<<<<< HEAD
 OURS = {name: r for name, r in sorted(records.items()) if r.source.__module__.startswith("minigrad.")}
-=======
-OF_WHOLE_NUMBERS = {"bitwise_and", "bitwise_or", "bitwise_not"}  # tests/test_regressions.py
-
-# op -> [(arrays, settings), ...]
-SAMPLES = {
-    **{name: [([draw(2, 3)], {}), ([draw()], {})] for name, draw in UNARY.items()},
-    **{name: [([draw(2, 3), draw(3)], {}), ([draw(2, 1), draw(2, 3)], {})] for name, draw in BINARY.items()},
-    "amax": [([distinct(2, 3)], {"dim": 1}), ([distinct(2, 3)], {"keepdim": True}), ([distinct()], {})],
-    "amin": [([distinct(2, 3)], {"dim": 0}), ([distinct(2, 3)], {})],
-    "astype": [([A], {"dtype": "float64"})],
-    "broadcast_to": [([ROW], {"shape": (2, 3)}), ([reals(2, 1)], {"shape": (4, 2, 3)})],
-    "joined": [([A, reals(1, 3), B], {"dim": 0}), ([A, reals(2, 1)], {"dim": -1}), ([ROW], {})],
-    "cross_entropy": [
-        ([reals(3, 4), TARGET], {"ignore_index": -100, "reduction": "mean", "label_smoothing": 0.0}),
-        ([reals(3, 4), TARGET], {"ignore_index": -100, "reduction": "sum", "label_smoothing": 0.1}),
-        ([reals(2, 4), np.array([3, 0])], {"ignore_index": 3, "reduction": "none", "label_smoothing": 0.1}),
-        ([reals(1, 1), np.array([0])], {"ignore_index": -100, "reduction": "mean", "label_smoothing": 0.1}),
-    ],
-    "cumsum": [([A], {"dim": 1}), ([A], {"dim": -2})],
-    "dropout": [([reals(4, 4)], {"p": 0.5, "key": KEY}), ([A], {"p": 1.0, "key": KEY})],
-    "embedding": [([reals(3, 2), IDS], {}), ([reals(3, 2), np.zeros((0,), int)], {})],
-    "reversed_along": [([A], {"dim": 0}), ([A], {"dim": (0, 1)})],
-    "gelu": [([reals(5)], {}), ([reals(5)], {"approximate": "tanh"})],
-    "getitem": [
-        ([A], {"index": (slice(None), 1)}),
-        ([A], {"index": (Ellipsis, None, slice(None, None, -2))}),
-        ([A], {"index": np.array([0, 1, 0])}),
-        ([A], {"index": MASK}),
-    ],
-    "layer_norm": [
-        ([A, positive(3), ROW], {"normalized_shape": (3,), "eps": 1e-5}),
-        ([reals(2, 2, 3), positive(2, 3), None], {"normalized_shape": (2, 3), "eps": 1e-3}),
-        ([A, None, None], {"normalized_shape": (3,), "eps": 1e-5}),
-    ],
-    "linear": [([reals(2, 2, 3), reals(4, 3), reals(4)], {}), ([ROW, reals(4, 3), None], {})],
-    "log_softmax": [([A], {"dim": -1}), ([A], {"dim": 0}), ([reals(2, 1)], {"dim": 1})],
-    "logsumexp": [([A], {"dim": 1}), ([A], {"dim": (0, 1), "keepdim": True})],
-    "filled": [([A, MASK], {"value": -2.0}), ([A, MASK[:, :1]], {"value": 0.0})],
-    "matmul": [
-        ([A, reals(3, 2)], {}),
-        ([ROW, reals(3)], {}),
-        ([ROW, reals(2, 3, 2)], {}),
-        ([reals(2, 1, 2, 3), ROW], {}),
-        ([reals(2, 1, 2, 3), reals(3, 3, 2)], {}),
-    ],
-    "maximum": [([distinct(2, 3), distinct(2, 1) + 0.2], {}), ([distinct(), ROW], {})],
-    "minimum": [([distinct(2, 3), distinct(2, 1) + 0.2], {}), ([distinct(), ROW], {})],
-    "mean": [([A], {"dim": 1}), ([A], {"keepdim": True})],
-    "permute_axes": [([reals(2, 1, 3)], {"dims": (2, 0, 1)}), ([reals(2, 1, 3)], {"dims": (-1, 1, 0)})],
-    "pieces": [([A], {"sizes": (1, 2), "dim": 1}), ([A], {"sizes": (1, 1), "dim": -2})],
-    "scattered": [([reals(3)], {"shape": (4, 2), "index": (np.array([0, 3, 0]), np.array([1, 0, 1]))})],
-    "remainder": [([np.array([5.3, -5.3, 4.1]), np.array([2.0, 2.0, -3.0])], {})],
-    "scaled_dot_product_attention": [
-        ([reals(2, 2, 3), reals(2, 4, 3), reals(2, 4, 2), None], {"is_causal": True}),
-        ([reals(2, 3), reals(4, 3), reals(4, 2), SOME], {"is_causal": False}),
-        ([reals(2, 1, 2, 3), reals(1, 4, 3), reals(4, 2), reals(2, 4)], {"is_causal": True}),
-        ([reals(2, 3), reals(4, 3), reals(4, 2), SOME], {"is_causal": False, "dropout_p": 0.5, "key": KEY}),
-    ],
-    "softmax": [([A], {"dim": -1}), ([A], {"dim": 0}), ([reals(2, 1)], {"dim": 1})],
-    "sum": [([A], {"dim": 1}), ([A], {"keepdim": True}), ([reals()], {}), ([reals(2, 0)], {"dim": 1})],
-    "transpose": [([reals(2, 1, 3)], {"dim0": 0, "dim1": -1})],
-    "tril": [([reals(3, 3)], {}), ([reals(2, 2, 3)], {"diagonal": 1})],
-    "triu": [([reals(3, 3)], {}), ([reals(2, 2, 3)], {"diagonal": -1})],
-    "variance": [
-        ([A], {"dim": 1, "correction": 1, "keepdim": False}),
-        ([A], {"dim": None, "correction": 0, "keepdim": True}),
-    ],
-    "view_as_shape": [([A], {"shape": (3, 2)}), ([A.T], {"shape": (-1,)})],
-    "where": [([MASK, A, B], {}), ([MASK, ROW, reals(2, 1)], {})],
-}  # fmt: skip
-for _, settings in SAMPLES["scaled_dot_product_attention"]:
-    settings.update({"scale": 0.7, "dropout_p": 0.0, "key": None} | settings)
-
->>>>>>> ab792ce (Views, joining, diagonals, padding, indexing and scattering with PyTorch's names; two primitives that write, so that repeated indices add up and the last of them wins)
 CASES = [
     pytest.param(record, sample, id=f"{name}-{i}")
     for name, record in OURS.items()
@@ -381,17 +306,3 @@ def test_the_gradient_is_the_same_when_it_will_be_differentiated_again(record, s
     raw = gradients_of(record, sample)[1]
     replayed = gradients_of(record, sample, create_graph=True)[1]
     assert_same(raw, replayed, rtol=1e-12, atol=1e-14)
-<<<<<<< HEAD
-=======
-
-
-def test_every_op_can_be_reached_by_a_public_name():
-    reachable = {getattr(f, "op", None) for f in (*METHODS.values(), *vars(mg).values())}
-    reachable |= {getattr(f, "op", None) for f in vars(mg.nn.functional).values()}
-    inner = {  # what a public function of another name or signature calls
-        "cross_entropy", "dropout", "embedding", "extreme", "filled", "gelu", "getitem", "in_row_order",
-        "joined", "layer_norm", "linear", "limit", "permute_axes", "pieces", "quotient", "replaced",
-        "reversed_along", "scattered", "scaled_dot_product_attention", "variance", "view_as_shape",
-    }  # fmt: skip
-    assert {op.name for op in reachable if op} | inner == ops.keys()
->>>>>>> ab792ce (Views, joining, diagonals, padding, indexing and scattering with PyTorch's names; two primitives that write, so that repeated indices add up and the last of them wins)

@@ -168,14 +168,26 @@ OPERATORS = {
 def _derivatives(record: Record) -> list[str]:
     """An equation for each array argument that has a gradient."""
     parameters = inspect.signature(record.source).parameters.values()
+    names = [p.name for p in parameters if len(p.name) > 1]
     equations = []
     for p, formula in zip(parameters, record.latex, strict=False):
         if formula is not None:
-            formula = re.sub(
-                r"\\operatorname\{(\w+)\}", r"\\mathrm{\1}", formula
-            )  # GitHub refuses that macro
-            equations.append(f"{_bar(p.name)}{'_i' if p.kind is p.VAR_POSITIONAL else ''} = {formula}")
+            index = "_i" if p.kind is p.VAR_POSITIONAL else ""
+            equations.append(f"{_bar(p.name)}{index} = {_upright(formula, names)}")
     return equations
+
+
+def _upright(formula: str, names: list[str]) -> str:
+    """A formula with words upright: functions (GitHub refuses \\operatorname) and arguments."""
+    formula = re.sub(r"\\operatorname\{(\w+)\}", r"\\mathrm{\1}", formula)
+    if not names:
+        return formula
+    words = "|".join(re.escape(name) for name in names)
+    inside = r"\\(?:text|mathrm)\{[^}]*\}|\\[a-zA-Z]+"  # what is upright already, and commands
+    upright = lambda found: (
+        found[0] if found[1] is None else f"\\mathrm{{{found[1].replace('_', chr(92) + '_')}}}"
+    )
+    return re.sub(rf"{inside}|(?<![a-zA-Z])({words})(?![a-zA-Z])", upright, formula)
 
 
 def _bar(name: str) -> str:
