@@ -18,7 +18,7 @@ WITHOUT_SAMPLES: dict[str, str] = {}  # op -> why it names none
 
 # ops that only rules call, for their gradients: op -> whose
 WITHIN_RULES = {
-    "put": "getitem", "gamma_derivative": "lgamma", "convolution_input": "convolution",
+    "gamma_derivative": "lgamma", "convolution_input": "convolution",
     "convolution_weight": "convolution", "alias": "composites",
 }  # fmt: skip
 
