@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 
+from ..devices import result_type
 from ..errors import OptionError, ShapeError
 from ..tensor import as_tensor
 from .axes import axes_of, axis_of
@@ -67,7 +68,9 @@ def cat(tensors, dim=0):
     """Tensors one behind another along an axis that they have; empty vectors count for nothing."""
     tensors = list(map(as_tensor, tensors))
     filled = [x for x in tensors if x.data.shape != (0,)]
-    return joined(*(filled or tensors), dim=dim)
+    if not filled or len(filled) == len(tensors):
+        return joined(*tensors, dim=dim)
+    return joined(*filled, dim=dim).to(result_type(*tensors))
 
 
 def _refuse_misfits(shapes, axis):

@@ -99,6 +99,8 @@ def middle(x, /, skip_nan=False):
     xp, ordered = namespace(x), np.sort(np.asarray(x), axis=None)
     missing = np.isnan(ordered) if ordered.dtype.kind == "f" else np.zeros(ordered.shape, bool)
     n = int((~missing).sum()) if skip_nan else ordered.size
+    if not ordered.size and ordered.dtype.kind != "f":
+        raise ShapeError("the median of no elements.\nOf whole numbers there has to be one.")
     nothing = not n or (missing.any() and not skip_nan)
     value = ordered.dtype.type(math.nan) if nothing else ordered[(n - 1) // 2]
 

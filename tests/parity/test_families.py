@@ -61,6 +61,9 @@ def attempt(function, arguments, options):
 # what PyTorch computes, and we refuse
 REFUSED = (
     "Integers to negative integer powers",  # where it rounds to 0
+    "the median of no elements",  # of whole numbers, where it gives the smallest that there is
+    "index 0 along axis 0, which has 0 elements",  # where nothing would be added
+    "They are summed in pairs",  # tensordot of axes of lengths 1 and n
 )
 
 
@@ -202,7 +205,8 @@ def test_reductions_over_one_axis_or_all(name, x, data, keepdim):
 @often
 @given(x=arrays(shapes()), data=st.data())
 def test_scans(name, x, data):
-    assert_as_pytorch(here(name), in_pytorch(name), x, dim=data.draw(an_axis(x.ndim)))
+    # PyTorch looks at the axis of an empty tensor in some scans only
+    assert_as_pytorch(here(name), in_pytorch(name), x, dim=data.draw(an_axis(x.ndim, wild=x.size > 0)))
 
 
 @often

@@ -14,10 +14,10 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
     which others may keep too, and h computed from it again.
     """
     shape, size = x.shape, math.prod(normalized_shape)
-    flat = x.reshape(-1, size)
+    flat = x.reshape(_rows(shape, normalized_shape), size)
     mean = (flat @ _average(size, x.dtype))[:, None]
     y = flat - mean
-    inverse = 1 / np.sqrt(np.einsum("ij,ij->i", y, y) / size + eps)
+    inverse = 1 / np.sqrt(np.einsum("ij,ij->i", y, y) / max(size, 1) + eps)
     inverse = inverse.astype(x.dtype, copy=False)[:, None]
     y *= inverse
     if weight is not None:
@@ -26,7 +26,7 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
         y += bias.reshape(size)
 
     def gradient(g, needs):
-        g = g.reshape(-1, size)
+        g = g.reshape(flat.shape)
         d_bias = (np.ones(len(g), g.dtype) @ g).reshape(bias.shape) if needs[2] else None
         if not (needs[0] or needs[1]):
             return None, None, d_bias
@@ -37,7 +37,7 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
             return None, d_weight, d_bias
         u = g if weight is None else g * weight.reshape(size)
         centre = (u @ _average(size, g.dtype))[:, None]
-        h *= (np.einsum("ij,ij->i", u, h) / -size)[:, None]
+        h *= (np.einsum("ij,ij->i", u, h) / -max(size, 1))[:, None]
         h += u
         h -= centre
         h *= inverse
@@ -52,7 +52,7 @@ def rms_norm(x, weight, normalized_shape, eps):
     With h the normalized x and u = g * weight: dx = (u - h mean(u h)) / sqrt(mean(x**2) + eps).
     """
     shape, size = x.shape, math.prod(normalized_shape)
-    flat = x.reshape(-1, size)
+    flat = x.reshape(_rows(shape, normalized_shape), size)
     inverse = 1 / np.sqrt(np.einsum("ij,ij->i", flat, flat) / max(size, 1) + eps)
     inverse = inverse.astype(x.dtype, copy=False)[:, None]
     y = flat * inverse
@@ -60,7 +60,7 @@ def rms_norm(x, weight, normalized_shape, eps):
         y *= weight.reshape(size)
 
     def gradient(g, needs):
-        g = g.reshape(-1, size)
+        g = g.reshape(flat.shape)
         h = flat * inverse
         d_weight = np.einsum("ij,ij->j", g, h).reshape(weight.shape) if needs[1] else None
         if not needs[0]:
@@ -77,3 +77,8 @@ def rms_norm(x, weight, normalized_shape, eps):
 def _average(size, dtype):
     """The vector whose product with a row is the row's mean."""
     return np.full(size, 1 / max(size, 1), dtype)
+
+
+def _rows(shape, normalized_shape):
+    """How many rows are normalized, each by itself."""
+    return math.prod(shape[: len(shape) - len(normalized_shape)])
