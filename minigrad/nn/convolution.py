@@ -101,7 +101,7 @@ class _Straight(_Convolution):
         convolve = (F.conv1d, F.conv2d, F.conv3d)[self.places - 1]
         padding = self.padding
         if self.padding_mode != "zeros":
-            input, padding = F.pad(input, self._ends(), self.padding_mode), 0  # type: ignore[attr-defined]
+            input, padding = F.pad(input, self._ends(), self.padding_mode), 0
         return convolve(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
     def _ends(self) -> list[int]:

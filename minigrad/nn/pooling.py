@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..ops.windows import per_axis
 from ..tensor import Tensor
 from . import functional as F
 from .module import Module
 
 __all__ = [
-    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "ChannelShuffle", "Flatten", "MaxPool1d",
-    "MaxPool2d", "MaxPool3d", "PixelShuffle", "PixelUnshuffle", "Unflatten", "Upsample",
-    "UpsamplingBilinear2d", "UpsamplingNearest2d",
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "ChannelShuffle",
+    "Flatten", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
+    "PixelShuffle", "PixelUnshuffle", "Unflatten", "Upsample", "UpsamplingBilinear2d",
+    "UpsamplingNearest2d",
 ]  # fmt: skip
 
 Sizes = int | Sequence[int]
@@ -65,6 +67,47 @@ class MaxPool3d(_MaxPool):
 
     def forward(self, input: Tensor) -> Any:
         return F.max_pool3d(input, *self._settings())
+
+
+class _MaxUnpool(Module):
+    places: int  # how many axes follow the channels
+
+    def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
+        super().__init__()
+        stride = kernel_size if stride is None else stride
+        self.kernel_size = per_axis("kernel_size", kernel_size, self.places)
+        self.stride = per_axis("stride", stride, self.places)
+        self.padding = per_axis("padding", padding, self.places, least=0)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """What MaxPool1d found, put back at the indices that it gave."""
+
+    places = 1
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """What MaxPool2d found, put back at the indices that it gave."""
+
+    places = 2
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+class MaxUnpool3d(_MaxUnpool):
+    """What MaxPool3d found, put back at the indices that it gave."""
+
+    places = 3
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class AvgPool1d(Module):

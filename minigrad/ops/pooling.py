@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from ..creation import zeros
 from ..errors import OptionError, ShapeError
 from ..kernels import kernels
 from ..tensor import Tensor, as_tensor
@@ -19,8 +20,8 @@ from .windows import as_columns, geometry, per_axis, sliding_windows, with_leadi
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d",
-    "max_pool2d", "max_pool3d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+    "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
 ]  # fmt: skip
 
 
@@ -244,3 +245,46 @@ def _adaptive_largest(n, x, output_size, return_indices):
         longest = max(ends - starts, default=1)
         windows.append(np.minimum(starts[:, None] + np.arange(longest), ends[:, None] - 1))
     return _largest_of(x, windows, return_indices)
+
+
+@made_of_ops(samples=each((real, 2, 1, 2), np.array([[[0, 3]], [[1, 2]]]), 2))
+def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """What `max_pool1d` found, put back where it stood, zeros about it: (N, C, L') -> (N, C, L).
+
+    L = (L' - 1) stride - 2 padding + kernel_size, or `output_size` where another length gives L' too. Of
+    several at one place the last stays and gets the gradient.
+    """
+    return _put_back(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+@made_of_ops(samples=each((real, 1, 1, 2), np.array([[[1, 6]]]), 2, output_size=(2, 5)))
+def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """What `max_pool2d` found, put back where it stood: (N, C, H', W') -> (N, C, H, W)."""
+    return _put_back(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+@made_of_ops(samples=each((real, 1, 1, 1, 1, 2), np.array([[[[[1, 6]]]]]), (1, 2, 2)))
+def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """What `max_pool3d` found, put back where it stood: (N, C, D', H', W') -> (N, C, D, H, W)."""
+    return _put_back(3, input, indices, kernel_size, stride, padding, output_size)
+
+
+def _put_back(n, x, indices, kernel_size, stride, padding, output_size):
+    x, indices = with_leading_axes(f"max_unpool{n}d", as_tensor(x), n), as_tensor(indices)
+    if indices.shape != x.shape:
+        raise ShapeError(f"{x.shape} elements at {indices.shape} places.\nGive a place for each element.")
+    kernel = per_axis("kernel_size", kernel_size, n)
+    stride = kernel if stride in (None, (), []) else per_axis("stride", stride, n)
+    padding = per_axis("padding", padding, n, least=0)
+    axes = zip(x.shape[-n:], kernel, stride, padding, strict=True)
+    size = tuple((length - 1) * s - 2 * p + k for length, k, s, p in axes)
+    if output_size is not None:
+        wanted = tuple(output_size)[-n:]
+        if any(abs(a - b) >= s for a, b, s in zip(wanted, size, stride, strict=True)):
+            raise ShapeError(
+                f"output_size {wanted}, about {size}.\nIt differs by less than the stride {stride}."
+            )
+        size = wanted
+    lead = x.shape[:-n]
+    flat = zeros(*lead, math.prod(size), dtype=x.dtype)
+    return flat.scatter(-1, indices.flatten(-n), x.flatten(-n)).reshape(*lead, *size)

@@ -161,6 +161,13 @@ POOLING = [
     ("MaxPool2d", {"kernel_size": 2}, (PLANE[0],)),
     ("MaxPool2d", {"kernel_size": 3, "stride": 1, "padding": 1}, (np.round(PLANE),)),  # ties
     ("MaxPool3d", {"kernel_size": (1, 2, 2), "stride": (1, 2, 1)}, (SPACE,)),
+    ("MaxUnpool1d", {"kernel_size": 2}, (reals(1, 2, 2), np.array([[[0, 3], [1, 2]]]))),
+    (
+        "MaxUnpool2d",
+        {"kernel_size": (2, 1), "stride": 1, "padding": (0, 0)},
+        (reals(1, 3, 2), np.array([[[0, 3], [1, 2], [4, 5]]])),
+    ),
+    ("MaxUnpool3d", {"kernel_size": 1}, (reals(1, 1, 1, 1, 2), np.array([[[[[1, 0]]]]]))),
     ("AvgPool1d", {"kernel_size": 3, "stride": 2, "padding": 1}, (LINE,)),
     ("AvgPool2d", {"kernel_size": 2, "ceil_mode": True, "count_include_pad": False, "padding": 1}, (PLANE,)),
     ("AvgPool2d", {"kernel_size": (2, 3), "stride": 1, "divisor_override": 5}, (PLANE,)),
@@ -299,6 +306,15 @@ def test_indices_of_the_largest_count_within_the_channel(name):
     expected = getattr(torch.nn, name)(2, return_indices=True)(torch.tensor(x))
     np.testing.assert_array_equal(places.numpy(), expected[1].numpy())
     np.testing.assert_array_equal(y.numpy(), expected[0].numpy())
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_convolutions_pad_with_what_is_there(mode):
+    settings = {"in_channels": 4, "out_channels": 2, "kernel_size": (4, 3), "padding_mode": mode}
+    for padding in ("same", (2, 1)):
+        module, reference = made("Conv2d", {**settings, "padding": padding})
+        assert_close(module(mg.tensor(PLANE)), reference(torch.tensor(PLANE)))
+        assert repr(module) == repr(reference)
 
 
 def test_a_transposed_convolution_reaches_the_size_that_is_asked():
