@@ -1,11 +1,28 @@
 """Linear algebra under the names of torch.linalg."""
 
 from .ops.contractions import multi_dot
+from .ops.decompositions import cholesky, eigh, eigvalsh, matrix_rank, qr, svd, svdvals
+from .ops.inverses import (
+    det,
+    inv,
+    matrix_exp,
+    matrix_power,
+    pinv,
+    slogdet,
+    solve,
+    solve_triangular,
+    tensorinv,
+    tensorsolve,
+)
 from .ops.linalg import cross as _cross
 from .ops.linalg import matmul, vander, vecdot
 from .ops.norms import vector_norm
 
-__all__ = ["cross", "matmul", "multi_dot", "vander", "vecdot", "vector_norm"]
+__all__ = [
+    "cholesky", "cross", "det", "eigh", "eigvalsh", "inv", "matmul", "matrix_exp", "matrix_power",
+    "matrix_rank", "multi_dot", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals",
+    "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm",
+]  # fmt: skip
 
 
 def cross(input, other, *, dim=-1):

@@ -13,9 +13,11 @@ from . import (
     comparisons,
     contractions,
     convolution,
+    decompositions,
     diagonals,
     elementary,
     indexing,
+    inverses,
     joining,
     linalg,
     losses,
@@ -37,10 +39,12 @@ from .arithmetic import alias, astype
 from .choices import *
 from .comparisons import *
 from .contractions import *
+from .decompositions import *
 from .diagonals import *
 from .elementary import *
 from .indexing import *
 from .indexing import getitem, index
+from .inverses import *
 from .joining import *
 from .linalg import *
 from .norms import *
@@ -74,6 +78,8 @@ FAMILIES = (  # whose functions are `mg.NAME`
     scattering,
     linalg,
     contractions,
+    inverses,
+    decompositions,
 )
 FUNCTIONS = {name: getattr(family, name) for family in FAMILIES for name in family.__all__}
 __all__ = [*FUNCTIONS, "fused"]

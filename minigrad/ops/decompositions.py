@@ -1,0 +1,279 @@
+"""Decompositions of matrices: Cholesky, QR, eigenvalues of symmetric matrices, singular values.
+
+Every function takes one matrix or a batch. The gradients are those of Seeger et al.
+(2017), "Auto-Differentiating Linear Algebra". Vectors are known only up to a sign (or, where their values are
+equal, a rotation): a gradient is right for what does not depend on that.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import OptionError
+from ..tensor import Tensor, as_tensor
+from .inverses import cubic, cutoff, inv, of_square, solve_matrices, triangle, turned
+from .namespace import itself, namespace
+from .record import differentiable, made_of_ops
+from .samplers import each, invertible, real, symmetric
+
+__all__ = ["cholesky", "cholesky_inverse", "cholesky_solve"]
+
+
+def even(x):
+    """The symmetric part of each matrix."""
+    return (x + turned(x)) * 0.5
+
+
+# ---------------------------------------------------------------- Cholesky
+
+
+def _lower(x):
+    return of_square("cholesky", np.linalg.cholesky, even(x))
+
+
+@differentiable(
+    floating=True,
+    samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)),
+    latex=r"\operatorname{sym}\left(L^{-\top}\,\Phi(L^\top g)\,L^{-1}\right)",
+    flops=cubic(1 / 3, "1/3"),
+)
+def cholesky_factor(x, /):
+    """L with L Lᵀ = the symmetric part of X; dX = sym(L⁻ᵀ Φ(Lᵀ G) L⁻¹), Φ the lower triangle with half its
+    diagonal.
+    """
+    lower = itself("cholesky_factor", _lower, x)
+
+    def gradient(g):
+        xp = namespace(g)
+        half = xp.tril(turned(lower) @ g)
+        half = half - half * np.eye(x.shape[-1], dtype=x.dtype) * 0.5
+        back = itself("inv", np.linalg.inv, lower)
+        return even(turned(back) @ half @ back)
+
+    return lower, (gradient,)
+
+
+@made_of_ops(
+    samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), upper=True),
+    latex=r"\operatorname{sym}\left(L^{-\top}\,\Phi(L^\top g)\,L^{-1}\right)",
+)
+def cholesky(x, upper=False):
+    """The lower triangular L with L Lᵀ = X, or with upper=True Lᵀ, of a positive definite X.
+
+    The symmetric part of X is what counts.
+    """
+    lower = cholesky_factor(x)
+    return lower.mT if upper else lower
+
+
+@made_of_ops(samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2), upper=True))
+def cholesky_inverse(factor, upper=False):
+    """X⁻¹, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
+    back = inv(triangle(factor, upper))
+    return back @ back.mT if upper else back.mT @ back
+
+
+@made_of_ops(
+    samples=each((real, 3, 2), (invertible, 3, 3)) | each((real, 2, 2, 1), (invertible, 2, 2, 2), upper=True)
+)
+def cholesky_solve(b, factor, upper=False):
+    """X⁻¹ B, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
+    lower = triangle(factor, upper).mT if upper else triangle(factor, upper)
+    return solve_matrices(lower.mT, solve_matrices(lower, b))
+
+
+# ---------------------------------------------------------------- QR
+
+
+class QR(NamedTuple):
+    """Orthonormal columns, and an upper triangle."""
+
+    Q: Tensor
+    R: Tensor
+
+
+@differentiable(
+    floating=True,
+    samples=each((real, 3, 3)) | each((real, 2, 3, 2)) | each((real, 2, 3)),
+    flops=cubic(2, "about 2"),
+)
+def qr_factors(x, /):
+    """X = Q R, reduced. With M = R G_Rᵀ - G_Qᵀ Q: dX = (G_Q + Q copyltu(M)) R⁻ᵀ, where copyltu mirrors the
+    lower triangle into the upper one. Columns beyond the rows are Q times those of R.
+    """
+    q, r = itself("qr_factors", lambda x: tuple(np.linalg.qr(x)), x)
+    rows, columns = x.shape[-2:]
+
+    def gradient(gs, needs):
+        xp = namespace(gs[0], gs[1])
+        gq = xp.zeros_like(q) if gs[0] is None else gs[0]
+        gr = xp.zeros_like(r) if gs[1] is None else gs[1]
+        if columns <= rows:
+            return (_of_qr(gq, gr, q, r),)
+        left, right = x[..., rows:], gr[..., rows:]
+        square = _of_qr(gq + left @ turned(right), gr[..., :rows], q, r[..., :rows])
+        return (xp.concat((square, q @ right), axis=-1),)
+
+    return (q, r), gradient
+
+
+def _of_qr(gq, gr, q, r):
+    """The gradient for a matrix with no more columns than rows."""
+    m = r @ turned(gr) - turned(gq) @ q
+    mirrored = namespace(m).tril(m) + turned(namespace(m).tril(m, -1))
+    back = itself("solve_matrices", np.linalg.solve, r, turned(gq + q @ mirrored))
+    return turned(back)
+
+
+@made_of_ops(samples=each((real, 3, 3)) | each((real, 2, 3, 2)) | each((real, 2, 3)))
+def qr(a, mode="reduced"):
+    """X = Q R, with orthonormal columns Q (..., m, k) and an upper triangle R (..., k, n), k = min(m, n).
+
+    There is no mode but "reduced": the other columns of a complete Q have no derivative.
+    """
+    if mode != "reduced":
+        raise OptionError(f'qr with mode {mode!r}.\nThere is "reduced" only, whose columns have derivatives.')
+    return QR(*qr_factors(a))
+
+
+# ---------------------------------------------------------------- eigenvalues
+
+
+class Eigen(NamedTuple):
+    """Eigenvalues, ascending, and their vectors as columns."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+def _gaps(values):
+    """values[j] - values[i], and 1 on the diagonal."""
+    gaps = values[..., None, :] - values[..., :, None]
+    return gaps + np.eye(values.shape[-1], dtype=values.dtype)
+
+
+def _off_diagonal(x):
+    return x * (1 - np.eye(x.shape[-1], dtype=x.dtype))
+
+
+@differentiable(
+    floating=True,
+    samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)),
+    latex=r"\operatorname{sym}\left(V (\operatorname{diag}(g_\lambda) + (V^\top g_V) / E)\,V^\top\right)",
+    flops=cubic(9, "about 9"),
+)
+def eigen_factors(x, /):
+    """(λ, V) of the symmetric part of X; dX = sym(V (diag(G_λ) + (Vᵀ G_V) / E) Vᵀ), E[i, j] = λ[j] - λ[i]."""
+    values, vectors = itself("eigen_factors", lambda x: of_square("eigh", np.linalg.eigh, even(x)), x)
+
+    def gradient(gs, needs):
+        inner = 0.0
+        if gs[1] is not None:
+            inner = _off_diagonal((turned(vectors) @ gs[1]) / _gaps(values))
+        if gs[0] is not None:
+            inner = inner + gs[0][..., None] * np.eye(x.shape[-1], dtype=x.dtype)
+        return (even(vectors @ inner @ turned(vectors)),)
+
+    return (values, vectors), gradient
+
+
+@made_of_ops(samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)))
+def eigh(a, UPLO="L"):
+    """(eigenvalues, eigenvectors) of a symmetric matrix: ascending, and columns.
+
+    The symmetric part of a is what counts, whatever UPLO. Where eigenvalues are equal the eigenvectors have
+    no derivative.
+    """
+    return Eigen(*eigen_factors(a))
+
+
+@made_of_ops(
+    samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)), latex=r"V \operatorname{diag}(g)\,V^\top"
+)
+def eigvalsh(a, UPLO="L"):
+    """The eigenvalues of a symmetric matrix, ascending; dX = V diag(G) Vᵀ."""
+    return eigen_factors(a)[0]
+
+
+# ---------------------------------------------------------------- singular values
+
+
+class SVD(NamedTuple):
+    """X = U diag(S) Vh."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+@differentiable(
+    floating=True,
+    samples=each((real, 3, 3), full=False)
+    | each((real, 2, 3, 2), full=False)
+    | each((real, 2, 3), full=False),
+    flops=cubic(14, "about 14"),
+)
+def svd_factors(x, /, full=False):
+    """X = U diag(S) Vᵀ; dX = U (diag(G_S) + S skew(VᵀG_V) / E + skew(UᵀG_U) / E S) Vᵀ, with skew(A) = A - Aᵀ
+    and E[i, j] = S[j]² - S[i]²; and what of G_U / S and G_V / S is orthogonal to U and V.
+    """
+    u, s, vt = factors = itself("svd_factors", lambda x, full: np.linalg.svd(x, full_matrices=full), x, full)
+
+    def gradient(gs, needs):
+        k = s.shape[-1]
+        gu, gv = (None if g is None else g for g in (gs[0], gs[2]))
+        gu = None if gu is None else gu[..., :k]
+        gv = None if gv is None else turned(gv[..., :k, :])
+        return (_of_svd(gu, gs[1], gv, u[..., :k], s, turned(vt[..., :k, :])),)
+
+    return tuple(factors), gradient
+
+
+def _of_svd(gu, gs, gv, u, s, v):
+    """The gradient, of those that there are."""
+    gaps, row, column = _gaps(s * s), s[..., None, :], s[..., :, None]
+    one = np.eye(s.shape[-1], dtype=s.dtype)
+    core = one * 0.0 if gs is None else gs[..., None] * one
+    beside = 0.0
+    if gu is not None:
+        inner = turned(u) @ gu
+        core = core + (inner - turned(inner)) / gaps * row
+        if u.shape[-2] > u.shape[-1]:
+            beside = ((gu - u @ inner) / row) @ turned(v)
+    if gv is not None:
+        inner = turned(v) @ gv
+        core = core + column * ((inner - turned(inner)) / gaps)
+        if v.shape[-2] > v.shape[-1]:
+            beside = beside + u @ turned((gv - v @ inner) / row)
+    return u @ core @ turned(v) + beside
+
+
+@made_of_ops(samples=each((real, 3, 3), full_matrices=False) | each((real, 2, 3, 2), full_matrices=False))
+def svd(a, full_matrices=True):
+    """X = U diag(S) Vh, the singular values S descending.
+
+    The columns of U and rows of Vh beyond the shorter side, which full_matrices=False leaves out, have no
+    derivative, and where singular values are equal neither have the others.
+    """
+    return SVD(*svd_factors(a, full_matrices))
+
+
+@made_of_ops(samples=each((real, 3, 3)) | each((real, 2, 3, 2)), latex=r"U \operatorname{diag}(g)\,V^\top")
+def svdvals(a):
+    """The singular values, descending; dX = U diag(G) Vᵀ."""
+    return svd_factors(a)[1]
+
+
+@made_of_ops(samples=each((real, 3, 3)) | each((real, 2, 3, 2), atol=0.1))
+def matrix_rank(a, *, atol=None, rtol=None, hermitian=False):
+    """How many singular values are above max(atol, rtol * the largest), as int64.
+
+    rtol is by default the dtype's epsilon times the longer side, or 0 where an atol is given. `hermitian`
+    says that the matrix is symmetric.
+    """
+    a = as_tensor(a).detach()
+    s = svdvals(even(a) if hermitian else a).data
+    limits = [t.numpy() if isinstance(t, Tensor) else t for t in (atol, rtol)]
+    return Tensor((s > cutoff(s, a.shape, *limits)).sum(-1))
