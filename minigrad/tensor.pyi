@@ -919,6 +919,36 @@ class Tensor:
     def kron(self, y: Any) -> Tensor:
         """The Kronecker product: y in place of each element of x, times that element."""
 
+    def det(self) -> Tensor:
+        """The determinant d; dX = G d X⁻ᵀ, the matrix of cofactors, also where d is 0 and there is no X⁻¹."""
+
+    def inverse(self) -> Tensor:
+        """Y = X⁻¹; dX = -Yᵀ G Yᵀ."""
+
+    def logdet(self) -> Tensor:
+        """The logarithm of the determinant, NaN where that is negative and -inf where it is 0; dX = G X⁻ᵀ."""
+
+    def matrix_exp(self) -> Tensor:
+        """I + X + X² / 2! + ..., by scaling, a Padé approximation and squaring (Higham 2005, algorithm 2.3)."""
+
+    def matrix_power(self, n: Any) -> Tensor:
+        """The product of n times the matrix, by repeated squaring; of a negative n that of its inverse."""
+
+    def pinverse(self, rcond: Any=1e-15) -> Tensor:
+        """The pseudoinverse of Moore and Penrose; singular values up to rcond * largest count as 0."""
+
+    def slogdet(self) -> Tensor:
+        """(sign, logabsdet) of the determinant, where that itself would overflow; d logabsdet / dX = X⁻ᵀ."""
+
+    def cholesky(self, upper: builtins.bool=False) -> Tensor:
+        """The lower triangular L with L Lᵀ = X, or with upper=True Lᵀ, of a positive definite X."""
+
+    def cholesky_inverse(self, upper: builtins.bool=False) -> Tensor:
+        """X⁻¹, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
+
+    def cholesky_solve(self, factor: Any, upper: builtins.bool=False) -> Tensor:
+        """X⁻¹ B, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
+
     def new_empty(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
         """A tensor of a shape and this tensor's dtype whose numbers are whatever the memory held."""
 

@@ -125,9 +125,15 @@ def _single(x, axes, needed):
     while len(set(axes)) < len(axes):
         i = next(i for i, a in enumerate(axes) if a in axes[i + 1 :])
         j = axes.index(axes[i], i + 1)
-        x, axes = x.diagonal(0, i, j), [a for k, a in enumerate(axes) if k not in (i, j)] + [axes[i]]
+        x, axes = _diagonal(x, i, j), [a for k, a in enumerate(axes) if k not in (i, j)] + [axes[i]]
     summed = [i for i, a in enumerate(axes) if a not in needed]
     return (x.sum(summed) if summed else x), [a for a in axes if a in needed]
+
+
+def _diagonal(x, i, j):
+    """The diagonal of two axes, as a new last axis."""
+    rest, n = [k for k in range(x.ndim) if k not in (i, j)], x.shape[i]
+    return x.permute(*rest, i, j).reshape(*(x.shape[k] for k in rest), n * n)[..., :: n + 1]
 
 
 def _contracted(x, x_axes, y, y_axes, needed):
@@ -184,19 +190,18 @@ def tensordot(a, b, dims=2):
                 f"{dims} axes of tensors of shapes {a.shape} and {b.shape}.\nGive no more than both have."
             )
         dims = range(a.ndim - dims, a.ndim), range(dims)
-    summed_a, summed_b = ([axis_of(d, t.ndim) for d in axes] for axes, t in zip(dims, (a, b), strict=True))
-    kept_a, kept_b = ([d for d in range(t.ndim) if d not in s] for t, s in ((a, summed_a), (b, summed_b)))
-    lengths = [a.shape[d] for d in summed_a]
-    if lengths != [b.shape[d] for d in summed_b]:
-        raise ShapeError(
-            f"axes {summed_a} of shape {a.shape} by axes {summed_b} of shape {b.shape}.\n"
-            f"They are summed in pairs; give pairs of equal lengths."
-        )
-    shape = [a.shape[d] for d in kept_a] + [b.shape[d] for d in kept_b]
-    rows, row, columns = math.prod(shape[: len(kept_a)]), math.prod(lengths), math.prod(shape[len(kept_a) :])
-    left = a.permute(*kept_a, *summed_a).reshape(rows, row)
-    right = b.permute(*summed_b, *kept_b).reshape(row, columns)
-    return matmul(left, right).reshape(shape)
+    pairs = [(axis_of(i, a.ndim), axis_of(j, b.ndim)) for i, j in zip(*dims, strict=True)]
+    for i, j in pairs:
+        if a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]):
+            raise ShapeError(
+                f"axis {i} of the first has {a.shape[i]} elements, axis {j} of the second {b.shape[j]}.\n"
+                f"Axes that are summed together are equally long."
+            )
+    of_a, of_b = list(range(a.ndim)), list(range(a.ndim, a.ndim + b.ndim))
+    for i, j in pairs:
+        of_b[j] = of_a[i]
+    summed = {i for i, _ in pairs}
+    return _contracted(a, of_a, b, of_b, {axis for axis in of_a + of_b if axis not in summed})[0]
 
 
 @made_of_ops(

@@ -192,7 +192,7 @@ def pinv(x, *, atol=None, rtol=None, hermitian=False):
 
 
 @made_of_ops(
-    samples=each((real, 2, 3)) | each((real, 2, 3, 2)),
+    samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2)),
     latex=r"-Y^\top g\,Y^\top + (I - X Y)\,g^\top Y Y^\top + Y^\top Y g^\top (I - Y X)",
 )
 def pinverse(x, rcond=1e-15):

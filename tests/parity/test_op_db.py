@@ -145,7 +145,7 @@ TRIANGULAR = {"cholesky_inverse": 0, "cholesky_solve": 1}
 
 
 def as_compared(op, function, sample):
-    """`function` of symmetric or triangular matrices, and what of its results is unique: as PyTorch checks it."""
+    """`function` as PyTorch checks it: of symmetric or triangular matrices; what of its results is unique."""
     symmetric = op.gradcheck_wrapper.__name__ == "gradcheck_wrapper_hermitian_input"
 
     def call(*args, **kwargs):
