@@ -2,6 +2,7 @@
 
 from .ops.contractions import multi_dot
 from .ops.decompositions import cholesky, eigh, eigvalsh, matrix_rank, qr, svd, svdvals
+from .ops.diagonals import diagonal as _diagonal
 from .ops.inverses import (
     det,
     inv,
@@ -19,7 +20,7 @@ from .ops.linalg import matmul, vander, vecdot
 from .ops.norms import vector_norm
 
 __all__ = [
-    "cholesky", "cross", "det", "eigh", "eigvalsh", "inv", "matmul", "matrix_exp", "matrix_power",
+    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_exp", "matrix_power",
     "matrix_rank", "multi_dot", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals",
     "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm",
 ]  # fmt: skip
@@ -28,3 +29,8 @@ __all__ = [
 def cross(input, other, *, dim=-1):
     """The cross product along an axis of 3 elements."""
     return _cross(input, other, dim)
+
+
+def diagonal(a, *, offset=0, dim1=-2, dim2=-1):
+    """The elements a[..., i, i + offset] of each matrix, as the last axis."""
+    return _diagonal(a, offset, dim1, dim2)

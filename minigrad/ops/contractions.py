@@ -11,6 +11,7 @@ from functools import lru_cache
 from ..errors import OptionError, ShapeError
 from ..tensor import as_tensor
 from .axes import axis_of
+from .diagonals import diagonal
 from .linalg import matmul, mm
 from .record import made_of_ops
 from .samplers import each, real
@@ -125,15 +126,9 @@ def _single(x, axes, needed):
     while len(set(axes)) < len(axes):
         i = next(i for i, a in enumerate(axes) if a in axes[i + 1 :])
         j = axes.index(axes[i], i + 1)
-        x, axes = _diagonal(x, i, j), [a for k, a in enumerate(axes) if k not in (i, j)] + [axes[i]]
+        x, axes = diagonal(x, 0, i, j), [a for k, a in enumerate(axes) if k not in (i, j)] + [axes[i]]
     summed = [i for i, a in enumerate(axes) if a not in needed]
     return (x.sum(summed) if summed else x), [a for a in axes if a in needed]
-
-
-def _diagonal(x, i, j):
-    """The diagonal of two axes, as a new last axis."""
-    rest, n = [k for k in range(x.ndim) if k not in (i, j)], x.shape[i]
-    return x.permute(*rest, i, j).reshape(*(x.shape[k] for k in rest), n * n)[..., :: n + 1]
 
 
 def _contracted(x, x_axes, y, y_axes, needed):
