@@ -13,13 +13,8 @@ from . import (
     comparisons,
     contractions,
     convolution,
-<<<<<<< HEAD
     decompositions,
     diagonals,
-=======
-    counting,
-    differences,
->>>>>>> daca6e6 (Products and log-sums that run, by a recurrence without divisions; modes, quantiles of quantile's own gradient, slopes, covariances, histograms and searches; float16 adds up in float32)
     elementary,
     indexing,
     inverses,
@@ -44,13 +39,8 @@ from .arithmetic import alias, astype
 from .choices import *
 from .comparisons import *
 from .contractions import *
-<<<<<<< HEAD
 from .decompositions import *
 from .diagonals import *
-=======
-from .counting import *
-from .differences import *
->>>>>>> daca6e6 (Products and log-sums that run, by a recurrence without divisions; modes, quantiles of quantile's own gradient, slopes, covariances, histograms and searches; float16 adds up in float32)
 from .elementary import *
 from .indexing import *
 from .indexing import getitem, index
@@ -78,9 +68,8 @@ FAMILIES = (  # whose functions are `mg.NAME`
     activations,
     reductions,
     scans,
-    differences,
     sorting,
-    counting,
+    norms,
     shaping,
     joining,
     diagonals,
@@ -147,17 +136,11 @@ def _transposed_matrices(x):
 
 # functions that take no tensor first, or several
 NOT_METHODS = {
-<<<<<<< HEAD
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors", "cartesian_prod",
     "cat", "celu", "chain_matmul", "column_stack", "combinations", "concat", "concatenate",
     "constant_pad_nd", "cumulative_trapezoid", "dstack", "einsum", "fill", "hstack", "meshgrid",
     "one_hot", "polygamma", "selu", "silu", "stack", "tensordot", "threshold", "trapezoid", "trapz",
     "tril_indices", "triu_indices", "vstack", "where",
-=======
-    "bucketize", "cat", "celu", "chain_matmul", "concat", "cumulative_trapezoid", "einsum", "gradient",
-    "isin", "one_hot", "polygamma", "searchsorted", "selu", "silu", "stack", "tensordot", "threshold",
-    "trapezoid", "trapz", "where",
->>>>>>> daca6e6 (Products and log-sums that run, by a recurrence without divisions; modes, quantiles of quantile's own gradient, slopes, covariances, histograms and searches; float16 adds up in float32)
 }  # fmt: skip
 
 # operators, and methods whose name or meaning is not the function's

@@ -123,11 +123,10 @@ def assert_equal(ours, theirs, what):
     theirs = theirs.detach().resolve_neg()
     assert tuple(ours.shape) == tuple(theirs.shape), what
     assert str(ours.dtype) == str(theirs.dtype).removeprefix("torch."), what
-    within = TOLERANCE.get(theirs.dtype, 0)
-    np.testing.assert_allclose(ours.data, theirs.numpy(force=True), rtol=within, atol=within, err_msg=what)
+    np.testing.assert_allclose(ours.data, theirs.numpy(force=True), rtol=RTOL, atol=ATOL, err_msg=what)
 
 
-TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-5}  # of whole numbers none
+RTOL = ATOL = 1e-9
 
 
 def cotangents(outs, seed):
