@@ -17,12 +17,13 @@ from .ops.inverses import (
 )
 from .ops.linalg import cross as _cross
 from .ops.linalg import matmul, vander, vecdot
-from .ops.norms import vector_norm
+from .ops.norms import cond, matrix_norm, vector_norm
+from .ops.norms import linalg_norm as norm
 
 __all__ = [
-    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_exp", "matrix_power",
-    "matrix_rank", "multi_dot", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals",
-    "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm",
+    "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_exp",
+    "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve",
+    "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm",
 ]  # fmt: skip
 
 

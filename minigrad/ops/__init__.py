@@ -15,6 +15,7 @@ from . import (
     convolution,
     decompositions,
     diagonals,
+    distances,
     elementary,
     indexing,
     inverses,
@@ -41,6 +42,7 @@ from .comparisons import *
 from .contractions import *
 from .decompositions import *
 from .diagonals import *
+from .distances import *
 from .elementary import *
 from .indexing import *
 from .indexing import getitem, index
@@ -80,6 +82,7 @@ FAMILIES = (  # whose functions are `mg.NAME`
     contractions,
     inverses,
     decompositions,
+    distances,
 )
 FUNCTIONS = {name: getattr(family, name) for family in FAMILIES for name in family.__all__}
 __all__ = [*FUNCTIONS, "fused"]
@@ -136,11 +139,11 @@ def _transposed_matrices(x):
 
 # functions that take no tensor first, or several
 NOT_METHODS = {
-    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors", "cartesian_prod",
-    "cat", "celu", "chain_matmul", "column_stack", "combinations", "concat", "concatenate",
-    "constant_pad_nd", "cumulative_trapezoid", "dstack", "einsum", "fill", "hstack", "meshgrid",
-    "one_hot", "polygamma", "selu", "silu", "stack", "tensordot", "threshold", "trapezoid", "trapz",
-    "tril_indices", "triu_indices", "vstack", "where",
+    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors", "cartesian_prod", "cat",
+    "cdist", "celu", "chain_matmul", "column_stack", "combinations", "concat", "concatenate",
+    "constant_pad_nd", "cosine_similarity", "cumulative_trapezoid", "dstack", "einsum", "fill", "hstack",
+    "meshgrid", "one_hot", "pairwise_distance", "pdist", "polygamma", "selu", "silu", "stack", "tensordot",
+    "threshold", "trapezoid", "trapz", "tril_indices", "triu_indices", "vstack", "where",
 }  # fmt: skip
 
 # operators, and methods whose name or meaning is not the function's

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import OptionError
 from ..tensor import Tensor, as_tensor
-from .inverses import cubic, cutoff, inv, of_square, solve_matrices, triangle, turned
+from .inverses import cubic, cutoff, inv, limits, of_square, solve_matrices, triangle, turned
 from .namespace import itself, namespace
 from .record import differentiable, made_of_ops
 from .samplers import each, invertible, real, symmetric
@@ -257,7 +257,7 @@ def svd(a, full_matrices=True):
     The columns of U and rows of Vh beyond the shorter side, which full_matrices=False leaves out, have no
     derivative, and where singular values are equal neither have the others.
     """
-    return SVD(*svd_factors(a, full_matrices))
+    return SVD(*svd_factors(a, bool(full_matrices)))
 
 
 @made_of_ops(samples=each((real, 3, 3)) | each((real, 2, 3, 2)), latex=r"U \operatorname{diag}(g)\,V^\top")
@@ -275,5 +275,4 @@ def matrix_rank(a, *, atol=None, rtol=None, hermitian=False):
     """
     a = as_tensor(a).detach()
     s = svdvals(even(a) if hermitian else a).data
-    limits = [t.numpy() if isinstance(t, Tensor) else t for t in (atol, rtol)]
-    return Tensor((s > cutoff(s, a.shape, *limits)).sum(-1))
+    return Tensor((s > cutoff(s, a.shape, *limits(atol, rtol))).sum(-1))

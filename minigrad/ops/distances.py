@@ -12,7 +12,7 @@ from .record import made_of_ops
 from .samplers import each, real
 from .shaping import broadcast_to, flatten
 
-__all__ = ["bilinear", "cosine_similarity", "pairwise_distance"]
+__all__ = ["cdist", "cosine_similarity", "dist", "pairwise_distance", "pdist"]
 
 
 def no_less(x, least):
@@ -67,3 +67,43 @@ def bilinear(input1, input2, weight, bias=None):
         )
     products = input1.unsqueeze(-1) * input2.unsqueeze(-2)
     return linear(flatten(products, -2), flatten(weight, 1), bias)
+
+
+@made_of_ops(
+    samples=each((real, 2, 3), (real, 2, 3))
+    | each((real, 2, 3), (real, 3), p=3)
+    | each((real,), (real, 2), p=1)
+)
+def dist(x, y, p=2):
+    """The norm of order p of x - y, of all elements."""
+    return norm(as_tensor(x) - y, p)
+
+
+@made_of_ops(
+    samples=each((real, 2, 3), (real, 4, 3))
+    | each((real, 2, 2, 3), (real, 3, 3), p=1.0)
+    | each((real, 2, 3), (real, 2, 3), p=3.0)
+)
+def cdist(x1, x2, p=2.0, compute_mode=None):
+    """The norm of order p of x1[i] - x2[j] for all pairs of rows: (..., n, D), (..., m, D) -> (..., n, m).
+
+    Where it is 0 its derivative is 0. Differences are taken, and no products: `compute_mode` changes nothing.
+    """
+    x1, x2 = as_tensor(x1), as_tensor(x2)
+    if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
+        raise ShapeError(
+            f"distances between rows of shapes {x1.shape} and {x2.shape}.\nGive rows of one length."
+        )
+    return norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
+
+
+@made_of_ops(samples=each((real, 4, 3)) | each((real, 3, 2), p=1.0))
+def pdist(x, p=2.0):
+    """The norm of order p of x[i] - x[j] for each pair i < j of rows: (n, D) -> (n (n - 1) / 2,)."""
+    x = as_tensor(x)
+    if x.ndim != 2:
+        raise ShapeError(
+            f"distances within a tensor of shape {x.shape}.\nGive a matrix, whose rows are points."
+        )
+    first, second = np.triu_indices(x.shape[0], 1)
+    return norm(x[first] - x[second], p, -1)

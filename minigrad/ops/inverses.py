@@ -142,6 +142,11 @@ def triangle(x, upper, diagonal=0):
 # ---------------------------------------------------------------- pseudoinverses
 
 
+def limits(*given):
+    """Tolerances as the numbers and arrays that `cutoff` takes."""
+    return [t.numpy() if isinstance(t, Tensor) else t for t in given]
+
+
 def cutoff(s, shape, atol, rtol):
     """Up to where a singular value counts as 0: max(atol, rtol times the largest).
 
@@ -187,8 +192,7 @@ def pinv(x, *, atol=None, rtol=None, hermitian=False):
     says that x is symmetric; then x + xᵀ is taken for 2 x.
     """
     x = as_tensor(x)
-    limits = [t.numpy() if isinstance(t, Tensor) else t for t in (atol, rtol)]
-    return pseudoinverse((x + x.mT) / 2 if hermitian else x, *limits)
+    return pseudoinverse((x + x.mT) / 2 if hermitian else x, *limits(atol, rtol))
 
 
 @made_of_ops(
@@ -197,7 +201,7 @@ def pinv(x, *, atol=None, rtol=None, hermitian=False):
 )
 def pinverse(x, rcond=1e-15):
     """The pseudoinverse of Moore and Penrose; singular values up to rcond * largest count as 0."""
-    return pseudoinverse(x, None, rcond)
+    return pseudoinverse(x, *limits(None, rcond))
 
 
 # ---------------------------------------------------------------- determinants

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 
-from ..errors import OptionError
+from ..errors import OptionError, ShapeError
 from ..tensor import as_tensor
-from .axes import axes_of, spread
+from .axes import axes_of, axis_of, spread
+from .choices import where
 from .costs import per_input
+from .decompositions import svdvals
+from .inverses import inv
 from .namespace import itself, namespace
 from .record import differentiable, made_of_ops
-from .samplers import along, away_from_zero, distinct, each, reducing
+from .samplers import along, away_from_zero, distinct, each, invertible, real, reducing
 
-__all__ = ["norm"]
+__all__ = ["norm", "renorm"]
 
 
 # ---------------------------------------------------------------- lengths of vectors
@@ -64,7 +67,7 @@ def _slope(x, n, p, axes):
     if p == 1:
         return xp.sign(x)
     if p == 2:
-        return x / xp.where(n == 0, 1.0, n)
+        return xp.where(n == 0, 0.0, x / xp.where(n == 0, 1.0, n))
     if math.isinf(p):
         chosen = xp.stop_gradient((xp.absolute(x) == n) | (x != x)).astype(x.dtype)
         return xp.sign(x) * (chosen / chosen.sum(axis=axes, keepdims=True))
@@ -88,18 +91,101 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
 
 
 @made_of_ops(
-    samples=reducing(distinct) | along(away_from_zero, p=3),
+    samples=reducing(distinct) | along(away_from_zero, p=3) | each((real, 2, 3), p="nuc"),
     latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{\lVert x \rVert_p}\right)^{p - 1}",
 )
 def norm(x, p="fro", dim=None, keepdim=False, *, dtype=None):
     """sum(|x|**p)**(1/p), of all elements or along `dim`; where it is 0 its derivative is 0.
 
-    "fro" is p = 2; "nuc" is the sum of a matrix's singular values.
+    "fro" is p = 2; "nuc" is the sum of the singular values of the matrices in two axes.
     """
+    x = as_tensor(x)
+    if p == "nuc":
+        return matrix_norm(x, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     return vector_norm(x, 2 if p in (None, "fro") else p, dim, keepdim, dtype=dtype)
+
+
+# ---------------------------------------------------------------- sizes of matrices
+
+
+@made_of_ops(
+    samples=each((real, 3, 2))
+    | each((real, 2, 3, 2), ord="nuc")
+    | each((real, 2, 3, 2), ord=2, dim=(0, 1), keepdim=True)
+    | each((real, 3, 3), ord=-2)
+    | each((distinct, 3, 3), ord=1)
+    | each((distinct, 3, 3), ord=-math.inf)
+)
+def matrix_norm(x, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
+    """The size of the matrices in two axes, by its order.
+
+    "fro": the root of the sum of squares. "nuc", 2, -2: the sum, the largest, the smallest singular value.
+    1, -1: the largest, the smallest sum of |x| over a column; inf, -inf: over a row.
+    """
+    x = as_tensor(x)
+    if dtype is not None:
+        x = x.to(dtype)
+    axes = [axis_of(d, x.ndim) for d in (dim if isinstance(dim, tuple | list) else (dim,))]
+    if len(set(axes)) != 2 or x.ndim < 2:
+        raise ShapeError(f"a matrix's norm along dim={dim} of shape {x.shape}.\nName two axes.")
+    if ord == "fro":
+        return vector_norm(x, 2, axes, keepdim)
+    if ord in ("nuc", 2, -2):
+        rest = [i for i in range(x.ndim) if i not in axes]
+        s = svdvals(x.permute(*rest, *axes))
+        value = s.sum(-1) if ord == "nuc" else s.amax(-1) if ord == 2 else s.amin(-1)
+        return value.reshape([1 if i in axes else n for i, n in enumerate(x.shape)]) if keepdim else value
+    if ord not in (1, -1, math.inf, -math.inf):
+        raise OptionError(
+            f'a matrix\'s norm of order {ord!r}.\nChoose "fro", "nuc", inf, -inf, 1, -1, 2 or -2.'
+        )
+    summed, left = axes if abs(ord) == 1 else reversed(axes)
+    sums = vector_norm(x, 1, summed, keepdim=True)
+    value = sums.amax(left, keepdim=True) if ord > 0 else sums.amin(left, keepdim=True)
+    return value if keepdim else value.squeeze(tuple(axes))
+
+
+@made_of_ops(samples=each((real, 2, 3)) | each((real, 3, 3), 2) | each((distinct, 2, 3), math.inf, 1))
+def linalg_norm(x, ord=None, dim=None, keepdim=False, *, dtype=None):
+    """A vector's norm, or a matrix's where `dim` names two axes, or x has two and an order is given.
+
+    Without an order it is the root of the sum of squares of all elements.
+    """
+    x = as_tensor(x)
+    axes = tuple(dim) if isinstance(dim, tuple | list) else None if dim is None else (dim,)
+    if ord is None:
+        return vector_norm(x, 2, axes, keepdim, dtype=dtype)
+    if axes is None and x.ndim not in (1, 2):
+        raise ShapeError(
+            f"a norm of order {ord!r} of a tensor with {x.ndim} axes.\nName the one or two axes by `dim`."
+        )
+    axes = axes or tuple(range(x.ndim))
+    kind = matrix_norm if len(axes) == 2 else vector_norm
+    return kind(x, ord, axes, keepdim, dtype=dtype)
+
+
+@made_of_ops(
+    samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2), p="fro") | each((invertible, 3, 3), p=1)
+)
+def cond(x, p=None):
+    """The condition number |X| |X⁻¹| in a norm of matrices, by default in that of order 2."""
+    x = as_tensor(x)
+    if p in (None, 2, -2):
+        s = svdvals(x)
+        return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    return matrix_norm(x, p) * matrix_norm(inv(x), p)
 
 
 def root(x):
     """sqrt(x), with 0 for its infinite derivative at 0."""
     zero = x == 0
     return x.masked_fill(zero, 1.0).sqrt().masked_fill(zero, 0.0)
+
+
+@made_of_ops(samples=each((away_from_zero, 2, 3), 2, 0, 1.0) | each((away_from_zero, 2, 3, 2), 1.5, 1, 2.0))
+def renorm(x, p, dim, maxnorm):
+    """x with each slice along `dim` whose norm of order p is above `maxnorm` scaled down to that norm."""
+    x = as_tensor(x)
+    dim = axis_of(dim, x.ndim)
+    lengths = vector_norm(x, p, [i for i in range(x.ndim) if i != dim], keepdim=True)
+    return x * where(lengths > maxnorm, maxnorm / (lengths + 1e-7), 1.0)
