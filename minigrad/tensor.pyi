@@ -673,6 +673,9 @@ class Tensor:
     def norm(self, p: str='fro', dim: Any=None, keepdim: builtins.bool=False, *, dtype: Any=None, **axis: Any) -> Tensor:
         """sum(|x|**p)**(1/p), of all elements or along `dim`; where it is 0 its derivative is 0."""
 
+    def renorm(self, p: Any, dim: Any, maxnorm: Any, **axis: Any) -> Tensor:
+        """x with each slice along `dim` whose norm of order p is above `maxnorm` scaled down to that norm."""
+
     def broadcast_to(self, shape: Any) -> Tensor:
         """x repeated, without a copy, to a shape that it broadcasts to; the gradient adds the repetitions up."""
 
@@ -948,6 +951,9 @@ class Tensor:
 
     def cholesky_solve(self, factor: Any, upper: builtins.bool=False) -> Tensor:
         """X⁻¹ B, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
+
+    def dist(self, y: Any, p: Any=2) -> Tensor:
+        """The norm of order p of x - y, of all elements."""
 
     def new_empty(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
         """A tensor of a shape and this tensor's dtype whose numbers are whatever the memory held."""
