@@ -586,8 +586,14 @@ class Tensor:
     def argmin(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
         """The index of the smallest (of ties the first), in the flattened tensor if `dim` is None."""
 
+    def corrcoef(self) -> Tensor:
+        """The correlations of the rows of x: their covariances over the product of their deviations."""
+
     def count_nonzero(self, dim: Any=None, **axis: Any) -> Tensor:
         """How many elements are not 0."""
+
+    def cov(self, *, correction: Any=1, fweights: Any=None, aweights: Any=None) -> Tensor:
+        """The covariances of the rows of x, each row one variable and each column one observation."""
 
     def logsumexp(self, dim: Any=..., keepdim: builtins.bool=False, **axis: Any) -> Tensor:
         """log(sum(exp(x))), without overflow: m + log(sum(exp(x - m))) with m the largest."""
@@ -596,7 +602,7 @@ class Tensor:
         """The largest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient."""
 
     def mean(self, dim: Any=None, keepdim: builtins.bool=False, dtype: Any=None, **axis: Any) -> Tensor:
-        """The mean; each element's derivative is 1 / n."""
+        """The mean; each element's derivative is 1 / n. Integers become float32; of nothing it is NaN."""
 
     def min(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Any:
         """The smallest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient."""
@@ -608,7 +614,7 @@ class Tensor:
         """The sum of what is not NaN."""
 
     def prod(self, dim: Any=None, keepdim: builtins.bool=False, dtype: Any=None, **axis: Any) -> Tensor:
-        """The product, multiplied up as a tree of pairs, so that its derivatives hold where elements are 0."""
+        """The product; each element's derivative is the product of all others, found without a division."""
 
     def std(self, dim: Any=None, unbiased: builtins.bool=True, keepdim: builtins.bool=False, *, correction: Any=None, **axis: Any) -> Tensor:
         """The standard deviation, sqrt(var); where it is 0 its derivative is taken to be 0."""
@@ -617,7 +623,7 @@ class Tensor:
         """(standard deviation, mean)."""
 
     def sum(self, dim: Any=None, keepdim: builtins.bool=False, dtype: Any=None, **axis: Any) -> Tensor:
-        """The sum; each element's derivative is 1. Integers and booleans add up in int64."""
+        """The sum; each element's derivative is 1. Integers and booleans add up in int64, float16 in float32."""
 
     def sum_to_size(self, *size: Any) -> Tensor:
         """x summed over the axes along which `size` is broadcast to x's shape."""
@@ -629,22 +635,22 @@ class Tensor:
         """(variance, mean)."""
 
     def cummax(self, dim: Any=..., **axis: Any) -> Tensor:
-        """(values, indices) of the largest element so far."""
+        """(values, indices) of the largest element so far, of ties the last; NaN from the first NaN on."""
 
     def cummin(self, dim: Any=..., **axis: Any) -> Tensor:
-        """(values, indices) of the smallest element so far."""
+        """(values, indices) of the smallest element so far, of ties the last; NaN from the first NaN on."""
 
     def cumprod(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
-        """The product of all elements up to each (int64 of integers); derivatives hold at zeros."""
+        """The product of all elements up to each (int64 of integers)."""
 
     def cumsum(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
         """The sum of all elements up to each (int64 of integers); the gradient is the sum of all from each on."""
 
+    def logcumsumexp(self, dim: Any=..., **axis: Any) -> Tensor:
+        """y = log(cumsum(exp(x))), without overflow."""
+
     def diff(self, n: Any=1, dim: Any=-1, prepend: Any=None, append: Any=None, **axis: Any) -> Tensor:
         """Each element less the one before it, n times over; `prepend` and `append` are joined to x first."""
-
-    def logcumsumexp(self, dim: Any=..., **axis: Any) -> Tensor:
-        """log(cumsum(exp(x))), without overflow."""
 
     def argsort(self, dim: Any=-1, descending: builtins.bool=False, stable: builtins.bool=False, **axis: Any) -> Tensor:
         """The places of the elements in increasing order; elements that tie keep theirs, `stable` or not."""
@@ -655,20 +661,41 @@ class Tensor:
     def median(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
         """The lower of the middle elements of all, or (values, indices) along `dim`; NaN if one is NaN."""
 
+    def mode(self, dim: Any=-1, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
+        """(values, indices) of the most frequent element along an axis: the smallest of several."""
+
     def msort(self) -> Tensor:
         """x in increasing order along its first axis."""
 
     def nanmedian(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
         """The lower of the middle elements that are not NaN, of all, or (values, indices) along `dim`."""
 
+    def nanquantile(self, q: Any, dim: Any=None, keepdim: builtins.bool=False, *, interpolation: str='linear', **axis: Any) -> Tensor:
+        """What a share q (0 to 1) of the elements that are not NaN lie below, as in `quantile`."""
+
     def quantile(self, q: Any, dim: Any=None, keepdim: builtins.bool=False, *, interpolation: str='linear', **axis: Any) -> Tensor:
         """What a share q (0 to 1) of the elements lie below; several shares make a new first axis."""
 
     def sort(self, dim: Any=-1, descending: builtins.bool=False, stable: builtins.bool=False, **axis: Any) -> Tensor:
-        """(values, indices) in increasing order along an axis; a gradient goes back to where its value stood."""
+        """(values, indices) in increasing order along an axis; elements that tie keep theirs, `stable` or not."""
 
     def topk(self, k: Any, dim: Any=-1, largest: builtins.bool=True, sorted: builtins.bool=True, **axis: Any) -> Tensor:
-        """(values, indices) of the k largest (or smallest) along an axis, the largest (smallest) first."""
+        """(values, indices) of the k largest (or smallest) along an axis, the most extreme first."""
+
+    def bincount(self, weights: Any=None, minlength: Any=0) -> Tensor:
+        """How often each whole number from 0 on occurs, or the sum of its weights."""
+
+    def histc(self, bins: Any=100, min: Any=0, max: Any=0) -> Tensor:
+        """How many elements lie in each of so many equal bins from `min` to `max` (0 and 0: all of x)."""
+
+    def histogram(self, bins: Any, *, range: Any=None, weight: Any=None, density: builtins.bool=False) -> Tensor:
+        """(hist, bin_edges): how many elements, or what weight, fall into each of `bins`, a number or the edges."""
+
+    def unique(self, sorted: builtins.bool=True, return_inverse: builtins.bool=False, return_counts: builtins.bool=False, dim: Any=None, **axis: Any) -> Tensor:
+        """The distinct values (or slices along `dim`) in increasing order."""
+
+    def unique_consecutive(self, return_inverse: builtins.bool=False, return_counts: builtins.bool=False, dim: Any=None, **axis: Any) -> Tensor:
+        """x without the elements (or slices along `dim`) that equal the one before; otherwise as `unique`."""
 
     def norm(self, p: str='fro', dim: Any=None, keepdim: builtins.bool=False, *, dtype: Any=None, **axis: Any) -> Tensor:
         """sum(|x|**p)**(1/p), of all elements or along `dim`; where it is 0 its derivative is 0."""

@@ -13,8 +13,10 @@ from . import (
     comparisons,
     contractions,
     convolution,
+    counting,
     decompositions,
     diagonals,
+    differences,
     distances,
     elementary,
     indexing,
@@ -40,8 +42,10 @@ from .arithmetic import alias, astype
 from .choices import *
 from .comparisons import *
 from .contractions import *
+from .counting import *
 from .decompositions import *
 from .diagonals import *
+from .differences import *
 from .distances import *
 from .elementary import *
 from .indexing import *
@@ -70,7 +74,9 @@ FAMILIES = (  # whose functions are `mg.NAME`
     activations,
     reductions,
     scans,
+    differences,
     sorting,
+    counting,
     norms,
     shaping,
     joining,
@@ -139,11 +145,12 @@ def _transposed_matrices(x):
 
 # functions that take no tensor first, or several
 NOT_METHODS = {
-    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors", "cartesian_prod", "cat",
-    "cdist", "celu", "chain_matmul", "column_stack", "combinations", "concat", "concatenate",
-    "constant_pad_nd", "cosine_similarity", "cumulative_trapezoid", "dstack", "einsum", "fill", "hstack",
-    "meshgrid", "one_hot", "pairwise_distance", "pdist", "polygamma", "selu", "silu", "stack", "tensordot",
-    "threshold", "trapezoid", "trapz", "tril_indices", "triu_indices", "vstack", "where",
+    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors", "bucketize",
+    "cartesian_prod", "cat", "cdist", "celu", "chain_matmul", "column_stack", "combinations", "concat",
+    "concatenate", "constant_pad_nd", "cosine_similarity", "cumulative_trapezoid", "dstack", "einsum",
+    "fill", "gradient", "hstack", "isin", "meshgrid", "one_hot", "pairwise_distance", "pdist",
+    "polygamma", "searchsorted", "selu", "silu", "stack", "tensordot", "threshold", "trapezoid",
+    "trapz", "tril_indices", "triu_indices", "vstack", "where",
 }  # fmt: skip
 
 # operators, and methods whose name or meaning is not the function's

@@ -1,4 +1,7 @@
-"""Axes of a reduction: which they are, how many elements they hold, and how a gradient gets them back."""
+"""Axes of a reduction: which they are, how many elements they hold, and how a gradient gets them back.
+
+All of it works for arrays and for Tensors.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,14 @@ import math
 
 import numpy as np
 
+from ..devices import as_dtype
 from ..errors import DtypeError, RangeError, ShapeError
 from .namespace import namespace
 
 
 def axes_of(dim, ndim):
     """`dim` as a sorted tuple of axes counted from the front."""
-    if dim is None or dim == ():
+    if dim is None or (isinstance(dim, tuple | list) and not dim):
         return tuple(range(ndim))
     dims = dim if isinstance(dim, tuple | list) else (dim,)
     for d in dims:
@@ -43,3 +47,21 @@ def spread(g, shape, axes, keepdim):
 def count(shape, axes):
     """How many elements each result sums over."""
     return math.prod(shape[i] for i in axes)
+
+
+def refuse_none(name, shape, axes):
+    """A ShapeError where there is no element to choose from."""
+    if not count(shape, axes):
+        raise ShapeError(f"{name} of no elements, in shape {tuple(shape)}.\nReduce axes that have some.")
+
+
+def part(x, dim, start, stop=None):
+    """x from `start` to before `stop` along an axis, as in a slice."""
+    return x[(slice(None),) * dim + (slice(start, stop),)]
+
+
+def cast(x, dtype, whole=None):
+    """x in a dtype; where that is None as it is, or if it holds whole numbers or booleans in `whole`."""
+    if dtype is None:
+        dtype = whole if whole and x.dtype.kind != "f" else x.dtype
+    return x if x.dtype == dtype else x.astype(as_dtype(dtype))

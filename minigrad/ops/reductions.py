@@ -12,70 +12,86 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import ShapeError
+from ..devices import float16, float32
+from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor, as_tensor
-from .axes import axes_of, axis_of, count, spread
+from .axes import axes_of, axis_of, cast, count, refuse_none, spread
 from .choices import maximum, minimum
 from .costs import per_input
-from .joining import cat
 from .namespace import namespace
 from .norms import root
 from .record import composite, differentiable, made_of_ops
-from .samplers import distinct, each, mask, real, reducing
+from .samplers import distinct, each, mask, positive, real, reducing
 
 __all__ = [
-    "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max",
-    "mean", "min", "nanmean", "nansum", "prod", "std", "std_mean", "sum", "sum_to_size", "var",
-    "var_mean",
+    "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "corrcoef", "count_nonzero", "cov",
+    "logsumexp", "max", "mean", "min", "nanmean", "nansum", "prod", "std", "std_mean", "sum",
+    "sum_to_size", "var", "var_mean",
 ]  # fmt: skip
 
 # ---------------------------------------------------------------- sums and products
 
 
-@differentiable(samples=reducing(real), latex=r"g \text{ for each element}", flops=per_input(1))
+@differentiable(samples=reducing(real) | each((real, 2, 3), dtype="float64"), latex="g", flops=per_input(1))
 def sum(x, /, dim=None, keepdim=False, dtype=None):
-    """The sum; each element's derivative is 1. Integers and booleans add up in int64."""
+    """The sum; each element's derivative is 1. Integers and booleans add up in int64, float16 in float32."""
     shape, axes, source = x.shape, axes_of(dim, x.ndim), x.dtype
-    if dtype is not None or source.kind in "bui":
-        x = x.astype(dtype or "int64")
-    back = lambda g: g if g.dtype == source else g.astype(source)
-    return x.sum(axis=axes, keepdims=keepdim), (lambda g: back(spread(g, shape, axes, keepdim)),)
+    x = cast(x, dtype, "int64")
+    value = _total(x, axes, keepdim)
+    return value, (lambda g: cast(spread(g, shape, axes, keepdim), source),) if x.dtype.kind == "f" else None
 
 
-@differentiable(floating=True, samples=reducing(real), latex=r"\frac{g}{n}", flops=per_input(1))
+@differentiable(
+    samples=reducing(real) | each((real, 2, 3), dtype="float64"), latex=r"\frac{g}{n}", flops=per_input(1)
+)
 def mean(x, /, dim=None, keepdim=False, dtype=None):
-    """The mean; each element's derivative is 1 / n."""
+    """The mean; each element's derivative is 1 / n. Integers become float32; of nothing it is NaN."""
     shape, axes, source = x.shape, axes_of(dim, x.ndim), x.dtype
-    if dtype is not None:
-        x = x.astype(dtype)
-    n = count(shape, axes)
+    x, n = cast(x, dtype, "float32"), count(shape, axes)
+    if x.dtype.kind != "f":
+        raise DtypeError(f"a mean in {x.dtype}.\nChoose a floating-point dtype.")
+    value = _total(x, axes, keepdim, n or math.nan)
+    return value, (lambda g: cast(spread(g / n if n else g, shape, axes, keepdim), source),)
+
+
+def _total(x, axes, keepdim, divisor=1):
+    """The sum over `divisor`, found in float32 where x is float16 (whose numbers end at 65504)."""
+    if x.dtype == float16:
+        return _total(x.astype(float32), axes, keepdim, divisor).astype(float16)
     total = x.sum(axis=axes, keepdims=keepdim)
-    back = lambda g: g if g.dtype == source else g.astype(source)
-    return total / n if n else total * math.nan, (
-        lambda g: back(spread(g / n if n else g, shape, axes, keepdim)),
-    )
+    return total if divisor == 1 else total / divisor
 
 
-@made_of_ops(samples=reducing(real) | each(np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 1.0]]), dim=1),
-             latex=r"g\,\prod_{j \ne i} x_j")  # fmt: skip
-def prod(x, dim=None, keepdim=False, dtype=None):
-    """The product, multiplied up as a tree of pairs, so that its derivatives hold where elements are 0.
+@differentiable(
+    samples=reducing(real)
+    | each(np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 1.0]]), dim=1)
+    | each(np.array([[2.0, 0.0], [4.0, 1.0]])),
+    latex=r"g\,\prod_{j \ne i} x_j",
+    flops=per_input(1),
+)
+def prod(x, /, dim=None, keepdim=False, dtype=None):
+    """The product; each element's derivative is the product of all others, found without a division.
 
     Integers and booleans multiply in int64.
     """
-    x = as_tensor(x)
-    if dtype is not None or not x.is_floating_point():
-        x = x.to(dtype or "int64")
-    axes = axes_of(dim, x.ndim)
-    kept = [i for i in range(x.ndim) if i not in axes]
-    shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
-    y = x.permute(*kept, *axes).reshape(*(x.shape[i] for i in kept), count(x.shape, axes))
-    if not y.shape[-1]:
-        y = y.sum(-1, keepdim=True) + 1  # the product of nothing
-    while (n := y.shape[-1]) > 1:
-        pairs = y[..., : n // 2] * y[..., n // 2 : n // 2 * 2]
-        y = pairs if n % 2 == 0 else cat([pairs, y[..., -1:]], dim=-1)
-    return y.reshape(shape if keepdim else tuple(n for i, n in enumerate(shape) if i not in axes))
+    shape, axes, source = x.shape, axes_of(dim, x.ndim), x.dtype
+    x = cast(x, dtype, "int64")
+    value = x.prod(axis=axes, keepdims=keepdim)
+    gradient = lambda g: cast(spread(g, shape, axes, keepdim) * _product_of_others(x, axes), source)
+    return value, (gradient,) if x.dtype.kind == "f" else None
+
+
+def _product_of_others(x, axes):
+    """For each element the product of those before it, times that of those after it."""
+    xp = namespace(x)
+    kept = tuple(i for i in range(x.ndim) if i not in axes)
+    there, back = kept + axes, tuple(np.argsort(kept + axes).tolist())
+    moved = xp.permute_dims(x, there)
+    flat = moved.reshape((*moved.shape[: len(kept)], count(x.shape, axes)))
+    one = xp.ones_like(flat[..., :1])
+    before = xp.cumprod(xp.concat([one, flat[..., :-1]], axis=-1), axis=-1)
+    after = xp.flip(xp.cumprod(xp.flip(xp.concat([flat[..., 1:], one], axis=-1), axis=-1), axis=-1), axis=-1)
+    return xp.permute_dims((before * after).reshape(moved.shape), back)
 
 
 @made_of_ops(samples=reducing(real))
@@ -117,18 +133,31 @@ def sum_to_size(x, *size):
     flops=per_input(4),
 )
 def variance(x, /, dim, correction, keepdim):
-    """sum((x - mean)**2) / (n - correction); d/dx = 2 (x - mean) / (n - correction)."""
+    """sum((x - mean)**2) / (n - correction); d/dx = 2 (x - mean) / (n - correction).
+
+    Where n - correction is not positive it is infinite, or NaN if all are equal.
+    """
     shape, axes = x.shape, axes_of(dim, x.ndim)
-    n = count(shape, axes) - correction
-    xp = namespace(x)
-    centred = x - (xp.mean(x, axis=axes, keepdims=True) if count(shape, axes) else 0)
-    total = (centred * centred).sum(axis=axes, keepdims=keepdim)
-    scale = (1 / n) if n > 0 else math.inf
-    value = total / n if n > 0 else total / 0.0 if total.size else total
-    return value, (lambda g: spread(g * (2 * scale), shape, axes, keepdim) * centred,)
+    xp, n = namespace(x), count(shape, axes)
+    centred = x - (xp.mean(x, axis=axes, keepdims=True) if n else 0)
+    freedom = n - correction
+    if freedom > 0:
+        value, scale = _total(centred * centred, axes, keepdim, freedom), 2 / freedom
+    else:
+        total = _total(centred * centred, axes, keepdim)
+        value, scale = xp.where(total > 0, math.inf, math.nan).astype(x.dtype), math.nan
+    return value, (lambda g: spread(g * scale, shape, axes, keepdim) * centred,)
 
 
-@made_of_ops(samples=reducing(real) | each((real, 2, 3), 1, False) | each((real, 2, 3), dim=0, correction=0))
+_spreads = (
+    each((real, 2, 3))
+    | each((real, 2, 3), 1, False)
+    | each((real, 2, 3, 2), dim=(0, -1), keepdim=True)
+    | each((real, 2, 3), dim=0, correction=0)
+)
+
+
+@made_of_ops(samples=_spreads, latex=r"\frac{2\,g\,(x - \bar x)}{n - \text{correction}}")
 def var(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     """The variance, divided by n - correction, which is 1 unless given (or 0 with unbiased=False)."""
     if isinstance(dim, bool):  # var(unbiased)
@@ -136,39 +165,78 @@ def var(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     return variance(x, dim, int(unbiased) if correction is None else correction, keepdim)
 
 
-@made_of_ops(samples=each((real, 2, 3)) | each((real, 2, 3), dim=0, correction=0, keepdim=True))
+@made_of_ops(samples=_spreads)
 def std(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     """The standard deviation, sqrt(var); where it is 0 its derivative is taken to be 0."""
     return root(var(x, dim, unbiased, keepdim, correction=correction))
 
 
-@made_of_ops(samples=each((real, 2, 3)) | each((real, 2, 3), dim=1, keepdim=True))
+@made_of_ops(samples=_spreads)
 def var_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     """(variance, mean)."""
     axes = None if isinstance(dim, bool) else dim
     return var(x, dim, unbiased, keepdim, correction=correction), mean(x, axes, keepdim)
 
 
-@made_of_ops(samples=each((real, 2, 3)) | each((real, 2, 3), dim=1, keepdim=True))
+@made_of_ops(samples=_spreads)
 def std_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     """(standard deviation, mean)."""
     axes = None if isinstance(dim, bool) else dim
     return std(x, dim, unbiased, keepdim, correction=correction), mean(x, axes, keepdim)
 
 
+@made_of_ops(
+    samples=each((real, 3, 5))
+    | each((real, 4))
+    | each((real, 2, 4), correction=0, fweights=np.array([1, 3, 2, 1]))
+    | each((real, 2, 4), aweights=(positive, 4))
+)
+def cov(x, *, correction=1, fweights=None, aweights=None):
+    """The covariances of the rows of x, each row one variable and each column one observation.
+
+    `fweights` says how often each column was observed, `aweights` how much it counts. A vector is one
+    variable, and gives a number.
+    """
+    x = as_tensor(x)
+    if x.ndim > 2:
+        raise ShapeError(f"covariances of a tensor with {x.ndim} axes.\nGive variables by observations.")
+    rows = x.reshape(-1, x.shape[-1]) if x.ndim else x.reshape(1, 1)
+    weights = [as_tensor(w) for w in (fweights, aweights) if w is not None]
+    weight = weights[0] if len(weights) == 1 else weights[0] * weights[1] if weights else None
+    weighted = (lambda rows: rows) if weight is None else (lambda rows: rows * weight)
+    total = rows.shape[1] if weight is None else weight.sum()
+    excess = correction if aweights is None else correction * (weight * weights[-1]).sum() / total
+    centred = rows - weighted(rows).sum(1, keepdim=True) / total
+    result = (weighted(centred) @ centred.T) / (total - excess)
+    return result if x.ndim == 2 and len(rows) > 1 else result.squeeze()
+
+
+@made_of_ops(samples=each((real, 3, 5)) | each((real, 2, 4)))
+def corrcoef(x):
+    """The correlations of the rows of x: their covariances over the product of their deviations."""
+    c = cov(x)
+    if not c.ndim:
+        return c / c
+    every = np.arange(len(c))
+    deviations = c[every, every].sqrt()
+    return (c / deviations[:, None] / deviations).clamp(-1, 1)
+
+
 # ---------------------------------------------------------------- extremes
+
+
+_searches = each((distinct, 2, 3)) | each((distinct, 2, 3), 1) | each((distinct, 2, 3), dim=0, keepdim=True)
 
 
 def _extreme(name):
     def rule(x, /, dim=None, keepdim=False):
         shape, axes = x.shape, axes_of(dim, x.ndim)
         xp = namespace(x)
-        if not count(shape, axes):
-            raise ShapeError(f"{name} of no elements, in shape {shape}.\nReduce axes that have some.")
+        refuse_none(name, shape, axes)
         value = getattr(xp, name)(x, axis=axes, keepdims=True)
 
         def gradient(g):
-            ties = xp.stop_gradient((x == value) | (xp.isnan(x) & xp.isnan(value))).astype(g.dtype)
+            ties = xp.stop_gradient((x == value) | (x != x)).astype(g.dtype)
             return spread(g, shape, axes, keepdim) * (ties / ties.sum(axis=axes, keepdims=True))
 
         result = value if keepdim else value.reshape(tuple(n for i, n in enumerate(shape) if i not in axes))
@@ -200,13 +268,13 @@ class Range(NamedTuple):
     max: Tensor
 
 
-@differentiable(samples=reducing(distinct), flops=per_input(1))
+@differentiable(samples=_searches, flops=per_input(1))
 def argmax(x, /, dim=None, keepdim=False):
     """The index of the largest (of ties the first), in the flattened tensor if `dim` is None."""
     return _place(namespace(x).argmax, x, dim, keepdim), None
 
 
-@differentiable(samples=reducing(distinct), flops=per_input(1))
+@differentiable(samples=_searches, flops=per_input(1))
 def argmin(x, /, dim=None, keepdim=False):
     """The index of the smallest (of ties the first), in the flattened tensor if `dim` is None."""
     return _place(namespace(x).argmin, x, dim, keepdim), None
@@ -214,33 +282,28 @@ def argmin(x, /, dim=None, keepdim=False):
 
 def _place(search, x, dim, keepdim):
     axis = None if dim is None else axis_of(dim, x.ndim)
-    if not (x.size if axis is None or not x.ndim else x.shape[axis]):
-        raise ShapeError(f"no element to find in shape {x.shape}.\nSearch an axis that has some.")
+    refuse_none("the place of the extreme", x.shape, axes_of(axis, x.ndim))
     return search(x, axis=axis if x.ndim else None, keepdims=keepdim)
 
 
-@made_of_ops(
-    samples=each((distinct, 2, 3)) | each((distinct, 2, 3), 1) | each((distinct, 2, 3), dim=0, keepdim=True)
-)
+@made_of_ops(samples=_searches)
 def max(x, dim=None, keepdim=False):
     """The largest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient.
 
     With a tensor in place of `dim`, the larger of each pair.
     """
-    if hasattr(dim, "shape"):
+    if isinstance(dim, Tensor | np.ndarray):
         return maximum(x, dim)
     return amax(x) if dim is None else _best(argmax, x, dim, keepdim)
 
 
-@made_of_ops(
-    samples=each((distinct, 2, 3)) | each((distinct, 2, 3), 1) | each((distinct, 2, 3), dim=0, keepdim=True)
-)
+@made_of_ops(samples=_searches)
 def min(x, dim=None, keepdim=False):
     """The smallest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient.
 
     With a tensor in place of `dim`, the smaller of each pair.
     """
-    if hasattr(dim, "shape"):
+    if isinstance(dim, Tensor | np.ndarray):
         return minimum(x, dim)
     return amin(x) if dim is None else _best(argmin, x, dim, keepdim)
 
@@ -294,7 +357,7 @@ def count_nonzero(x, dim=None):
 )
 def logsumexp(x, /, dim, keepdim=False):
     """log(sum(exp(x))), without overflow: m + log(sum(exp(x - m))) with m the largest."""
-    if not x.size:
+    if not x.numel():
         return x.exp().sum(dim, keepdim).log()
     m = x.detach().amax(dim, keepdim=True)
     m = m.masked_fill(m.isinf(), 0.0)

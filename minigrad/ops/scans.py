@@ -1,75 +1,105 @@
-"""Running sums, products and extremes along an axis: element i of the result is of elements 0 to i.
-
-Products and log-sums are scans of log n steps (Hillis and Steele 1986, "Data Parallel Algorithms"): each
-doubles how many elements a result covers, so that their derivatives are those of the pairs and hold at zeros.
-"""
+"""Running sums, products and extremes along an axis: element i of the result is of elements 0 to i."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from ..errors import OptionError
 from ..tensor import as_tensor
-from .axes import axis_of
-from .elementary import logaddexp
-from .joining import cat
-from .namespace import namespace
+from .axes import axis_of, cast, part
+from .costs import per_element
+from .namespace import itself, namespace
 from .record import differentiable, made_of_ops
 from .reductions import Extremes
 from .samplers import along, distinct, each, real
 
-__all__ = [
-    "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "diff", "logcumsumexp",
-    "trapezoid", "trapz",
-]  # fmt: skip
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
+
+_with_zeros = each(np.array([2.0, 0.0, 3.0, 0.0, 1.5]), dim=0) | each(np.array([[0.0, 2.0], [3.0, 4.0]]), 0)
 
 
-@differentiable(samples=along(real), latex=r"\sum_{j \ge i} g_j")
+@differentiable(samples=along(real) | each((real,), 0), latex=r"\sum_{j \ge i} g_j")
 def cumsum(x, /, dim, dtype=None):
     """The sum of all elements up to each (int64 of integers); the gradient is the sum of all from each on."""
     xp, dim, source = namespace(x), axis_of(dim, x.ndim), x.dtype
-    if dtype is not None or source.kind in "bui":
-        x = x.astype(dtype or "int64")
+    x = cast(x, dtype, "int64")
     if not x.ndim:
-        return xp.copy(x), (lambda g: g.astype(source),)
+        return xp.copy(x), (lambda g: cast(g, source),)
+    back = lambda g: xp.flip(xp.cumsum(xp.flip(g, axis=dim), axis=dim), axis=dim)
+    return xp.cumsum(x, axis=dim), (lambda g: cast(back(g), source),) if x.dtype.kind == "f" else None
+
+
+def _sums_from_the_end(xp, g, factors, dim):
+    """s where s[i] = g[i] + factors[i] s[i + 1] along an axis: the gradient of a running product.
+
+    It takes log n steps (Hillis and Steele 1986, "Data Parallel Algorithms"): after one of them s[i] holds
+    the terms of `reach` elements from i on, and factors[i] takes it to the next `reach`.
+    """
+    reach = 1
+    while reach < g.shape[dim]:
+        ahead = part(g, dim, reach)
+        g = xp.concat([part(g, dim, None, -reach) + factors * ahead, part(g, dim, -reach)], axis=dim)
+        factors = part(factors, dim, None, -reach) * part(factors, dim, reach)
+        reach *= 2
+    return g
+
+
+@differentiable(
+    samples=along(real) | _with_zeros | each((real,), 0),
+    latex=r"\sum_{j \ge i} g_j \prod_{k \le j,\ k \ne i} x_k",
+)
+def cumprod(x, /, dim, dtype=None):
+    """The product of all elements up to each (int64 of integers).
+
+    dx_i = p_i s_i, with p_i the product of those before i and s_i = g_i + x_{i+1} s_{i+1}: nothing is divided
+    by an element, which may be 0.
+    """
+    xp, dim, source = namespace(x), axis_of(dim, x.ndim), x.dtype
+    x = cast(x, dtype, "int64")
+    if not x.ndim:
+        return xp.copy(x), (lambda g: cast(g, source),)
+    y = xp.cumprod(x, axis=dim)
 
     def gradient(g):
-        g = xp.flip(xp.cumsum(xp.flip(g, axis=dim), axis=dim), axis=dim)
-        return g if g.dtype == source else g.astype(source)
+        before = xp.concat([xp.ones_like(part(y, dim, None, 1)), part(y, dim, None, -1)], axis=dim)
+        return cast(before * _sums_from_the_end(xp, g, part(x, dim, 1), dim), source)
 
-    return xp.cumsum(x, axis=dim), (gradient,)
+    return y, (gradient,) if x.dtype.kind == "f" else None
 
 
-def _scan(combine, x, dim):
-    """Element i becomes the combination of elements 0 to i."""
-    dim = axis_of(dim, x.ndim)
+@differentiable(
+    floating=True,
+    samples=along(real) | each(np.array([1.0, 500.0, -500.0, 501.0]), 0) | each((real,), 0),
+    latex=r"\sum_{j \ge i} g_j\,e^{x_i - y_j}",
+    flops=per_element(4),
+)
+def logcumsumexp(x, /, dim):
+    """y = log(cumsum(exp(x))), without overflow.
+
+    dx_i = e**(x_i - y_i) s_i, where s_i = g_i + e**(y_i - y_{i+1}) s_{i+1}: no exponent is positive. Where
+    all so far are -inf the derivative is taken to be 0.
+    """
+    xp, dim = namespace(x), axis_of(dim, x.ndim)
     if not x.ndim:
-        return x.clone()
-    n, reach = x.shape[dim], 1
-    while reach < n:
-        grown = combine(x.narrow(dim, reach, n - reach), x.narrow(dim, 0, n - reach))
-        x = cat([x.narrow(dim, 0, reach), grown], dim)
-        reach *= 2
-    return x if reach > 1 else x.clone()
+        return xp.copy(x), (lambda g: g,)
+    y = itself("logcumsumexp", lambda x, dim: np.logaddexp.accumulate(x, axis=dim), x, dim)
+
+    def gradient(g):
+        empty = xp.stop_gradient(y == -math.inf)
+        level = xp.where(empty, 0.0, y)
+        step = part(level, dim, None, -1) - part(level, dim, 1)
+        factors = xp.exp(xp.where(part(empty, dim, None, -1), -math.inf, step))
+        return xp.exp(x - level) * _sums_from_the_end(xp, g, factors, dim)
+
+    return y, (gradient,)
 
 
-@made_of_ops(samples=along(real) | each(np.array([2.0, 0.0, 3.0, 0.0, 1.5]), dim=0))
-def cumprod(x, dim, dtype=None):
-    """The product of all elements up to each (int64 of integers); derivatives hold at zeros."""
-    x = as_tensor(x)
-    if dtype is not None or not x.is_floating_point():
-        x = x.to(dtype or "int64")
-    return _scan(lambda later, earlier: later * earlier, x, dim)
-
-
-@made_of_ops(samples=along(real))
-def logcumsumexp(x, dim):
-    """log(cumsum(exp(x))), without overflow."""
-    return _scan(logaddexp, as_tensor(x), dim)
+# ---------------------------------------------------------------- extremes
 
 
 def _running(accumulate, x, dim):
-    """(values, indices) of the extreme so far; of ties the last, and NaN from the first NaN on."""
+    """(values, indices) of the extreme so far; of ties the last, and of NaNs."""
     x = as_tensor(x)
     dim = axis_of(dim, x.ndim)
     if not x.ndim:
@@ -81,55 +111,13 @@ def _running(accumulate, x, dim):
     return Extremes(x.gather(dim, places), places)
 
 
-@made_of_ops(samples=along(distinct))
+@made_of_ops(samples=along(distinct) | each((distinct,), 0))
 def cummax(x, dim):
-    """(values, indices) of the largest element so far."""
+    """(values, indices) of the largest element so far, of ties the last; NaN from the first NaN on."""
     return _running(np.maximum.accumulate, x, dim)
 
 
-@made_of_ops(samples=along(distinct))
+@made_of_ops(samples=along(distinct) | each((distinct,), 0))
 def cummin(x, dim):
-    """(values, indices) of the smallest element so far."""
+    """(values, indices) of the smallest element so far, of ties the last; NaN from the first NaN on."""
     return _running(np.minimum.accumulate, x, dim)
-
-
-@made_of_ops(samples=along(real) | each((real, 2, 4), n=2) | each((real, 2, 3), prepend=(real, 2, 1)))
-def diff(x, n=1, dim=-1, prepend=None, append=None):
-    """Each element less the one before it, n times over; `prepend` and `append` are joined to x first."""
-    if n < 0:
-        raise OptionError(f"diff of order {n}.\nGive one from 0.")
-    x = cat([as_tensor(part) for part in (prepend, x, append) if part is not None], dim)
-    for _ in range(min(n, x.shape[dim])):
-        length = x.shape[dim]
-        later, earlier = x.narrow(dim, 1, length - 1), x.narrow(dim, 0, length - 1)
-        x = later != earlier if x.dtype == bool else later - earlier
-    return x
-
-
-def _strips(y, x, dx, dim):
-    """The areas under the lines between neighbours."""
-    y = as_tensor(y)
-    n = y.shape[dim]
-    means = (y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)) / 2
-    if x is None:
-        return means * dx
-    x = as_tensor(x)
-    if x.ndim == 1:
-        return means * diff(x).reshape([-1 if i == axis_of(dim, y.ndim) else 1 for i in range(y.ndim)])
-    return means * diff(x, dim=dim)
-
-
-@made_of_ops(samples=each((real, 2, 4)) | each((real, 2, 4), (real, 4)) | each((real, 3, 2), dx=0.5, dim=0))
-def trapezoid(y, x=None, *, dx=1.0, dim=-1):
-    """The integral of y along an axis, by straight lines between its points, which are `dx` apart or at x."""
-    y = as_tensor(y)
-    return _strips(y, x, dx, dim).sum(dim) if y.shape[dim] else y.sum(dim)
-
-
-@made_of_ops(samples=each((real, 2, 4)) | each((real, 2, 4), (real, 4)) | each((real, 3, 2), dx=0.5, dim=0))
-def cumulative_trapezoid(y, x=None, *, dx=1.0, dim=-1):
-    """The integral of y from the first point to each of the others."""
-    return _strips(y, x, dx, dim).cumsum(dim)
-
-
-trapz = trapezoid  # PyTorch's other name

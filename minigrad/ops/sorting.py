@@ -13,12 +13,15 @@ import numpy as np
 
 from ..errors import OptionError, RangeError, ShapeError
 from ..tensor import Tensor, as_tensor
-from .axes import axis_of
+from .axes import axis_of, part, refuse_none
+from .choices import where
 from .namespace import namespace
 from .record import differentiable, made_of_ops
-from .samplers import along, distinct, each
+from .samplers import along, distinct, each, probability
 
-__all__ = ["argsort", "kthvalue", "median", "msort", "nanmedian", "quantile", "sort", "topk"]
+__all__ = [
+    "argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "nanquantile", "quantile", "sort", "topk",
+]  # fmt: skip
 
 
 class Ordered(NamedTuple):
@@ -28,23 +31,30 @@ class Ordered(NamedTuple):
     indices: Tensor
 
 
-@differentiable(samples=along(distinct) | each((distinct, 2, 3), descending=True))
+# ---------------------------------------------------------------- sorting
+
+
+_lines = along(distinct) | each((distinct, 2, 3), descending=True) | each((distinct,))
+
+
+@differentiable(samples=_lines)
 def argsort(x, /, dim=-1, descending=False, stable=False):
     """The places of the elements in increasing order; elements that tie keep theirs, `stable` or not."""
-    axis = axis_of(dim, x.ndim)
+    xp, axis = namespace(x), axis_of(dim, x.ndim)
     if not x.ndim:
         return np.zeros((), np.int64), None
     if not descending:
-        return np.argsort(x, axis=axis, kind="stable"), None
-    backwards = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
-    return x.shape[axis] - 1 - np.flip(backwards, axis), None
+        return xp.argsort(x, axis=axis, kind="stable"), None
+    backwards = xp.argsort(xp.flip(x, axis), axis=axis, kind="stable")
+    return x.shape[axis] - 1 - xp.flip(backwards, axis), None
 
 
-@made_of_ops(samples=along(distinct) | each((distinct, 2, 3), descending=True))
+@made_of_ops(samples=_lines)
 def sort(x, dim=-1, descending=False, stable=False):
-    """(values, indices) in increasing order along an axis; a gradient goes back to where its value stood."""
+    """(values, indices) in increasing order along an axis; elements that tie keep theirs, `stable` or not."""
+    x = as_tensor(x)
     places = argsort(x, dim, descending)
-    return Ordered(as_tensor(x).gather(dim, places), places)
+    return Ordered(x.gather(dim, places), places)
 
 
 @made_of_ops(samples=each((distinct, 3, 2)) | each((distinct, 4)))
@@ -53,14 +63,42 @@ def msort(x):
     return sort(x, 0).values
 
 
-@made_of_ops(samples=each((distinct, 2, 4), 2) | each((distinct, 4, 2), 3, dim=0, largest=False))
+# ---------------------------------------------------------------- one or some of them
+
+
+@made_of_ops(
+    samples=each((distinct, 2, 4), 2)
+    | each((distinct, 4, 2), 3, dim=0, largest=False)
+    | each((distinct, 2, 3), 3)
+)
 def topk(x, k, dim=-1, largest=True, sorted=True):
-    """(values, indices) of the k largest (or smallest) along an axis, the largest (smallest) first."""
+    """(values, indices) of the k largest (or smallest) along an axis, the most extreme first."""
     x = as_tensor(x)
     _check_rank("topk", x, k, dim, least=0)
-    places = argsort(x, dim, largest)
-    places = places.narrow(dim, 0, k) if x.ndim else places
+    places = extreme_places(x, int(k), dim, largest)
     return Ordered(x.gather(dim, places), places)
+
+
+@differentiable(
+    samples=each((distinct, 2, 4), 2, -1, True)
+    | each((distinct, 2, 4), 4, 1, False)
+    | each((distinct, 3), 0, 0, True)
+)
+def extreme_places(x, /, k, dim, largest):
+    """Where the k largest (or smallest) stand along an axis, the most extreme first; of ties the first."""
+    xp, axis = namespace(x), axis_of(dim, x.ndim)
+    if not x.ndim or not k:
+        return np.zeros((*x.shape[:axis], k, *x.shape[axis + 1 :]) if x.ndim else (), np.int64), None
+    n = x.shape[axis]
+    cut = n - k if largest else k - 1
+    places = xp.argpartition(x, cut, axis=axis)
+    places = xp.sort(part(places, axis, cut) if largest else part(places, axis, None, k), axis=axis)
+    chosen = xp.take_along_axis(x, places, axis=axis)
+    if not largest:
+        order = xp.argsort(chosen, axis=axis, kind="stable")
+    else:  # backwards, so that what ties comes out forwards
+        order = k - 1 - xp.flip(xp.argsort(xp.flip(chosen, axis), axis=axis, kind="stable"), axis)
+    return xp.take_along_axis(places, order, axis=axis), None
 
 
 @made_of_ops(samples=each((distinct, 2, 4), 2) | each((distinct, 4, 2), 3, dim=0, keepdim=True))
@@ -78,48 +116,58 @@ def _check_rank(name, x, k, dim, least):
 
 
 def _ranked(x, rank, dim, keepdim):
-    """(values, indices) of the element of place `rank` in increasing order."""
+    """(values, indices) of the element that stands at `rank` in increasing order."""
     places = argsort(x, dim)
     if x.ndim:
         axis = axis_of(dim, x.ndim)
         shape = tuple(1 if i == axis else n for i, n in enumerate(x.shape))
         places = places.gather(axis, rank.broadcast_to(shape))
+    return _found(x, places, dim, keepdim)
+
+
+def _found(x, places, dim, keepdim):
     values = x.gather(dim, places)
-    return (
-        Ordered(values, places)
-        if keepdim or not x.ndim
-        else Ordered(values.squeeze(dim), places.squeeze(dim))
-    )
+    if keepdim or not x.ndim:
+        return Ordered(values, places)
+    return Ordered(values.squeeze(dim), places.squeeze(dim))
 
 
-@differentiable(samples=each((distinct, 2, 3)) | each((distinct, 5)) | each((distinct,)),
-                latex=r"\frac{g\,[x = y]}{\text{number of ties}}")  # fmt: skip
+# ---------------------------------------------------------------- medians and modes
+
+
+@differentiable(
+    samples=each((distinct, 2, 3)) | each((distinct, 5)) | each((distinct,)),
+    latex=r"\frac{g\,[x = y]}{\text{number of ties}}",
+)
 def middle(x, /, skip_nan=False):
     """The lower median of all; elements that tie share the gradient evenly."""
     xp, ordered = namespace(x), np.sort(np.asarray(x), axis=None)
-    missing = np.isnan(ordered) if ordered.dtype.kind == "f" else np.zeros(ordered.shape, bool)
-    n = int((~missing).sum()) if skip_nan else ordered.size
+    missing = int((ordered != ordered).sum())
+    n = ordered.size - missing if skip_nan else ordered.size
     if not ordered.size and ordered.dtype.kind != "f":
         raise ShapeError("the median of no elements.\nOf whole numbers there has to be one.")
-    nothing = not n or (missing.any() and not skip_nan)
-    value = ordered.dtype.type(math.nan) if nothing else ordered[(n - 1) // 2]
+    value = ordered[(n - 1) // 2] if n and (skip_nan or not missing) else ordered.dtype.type(math.nan)
 
     def gradient(g):
-        ties = xp.stop_gradient(xp.isnan(x) if value != value else x == value).astype(g.dtype)
+        ties = xp.stop_gradient((x == value) | ((value != value) & (x != x))).astype(g.dtype)
         return (g / ties.sum()) * ties
 
     return np.asarray(value), (gradient,)
 
 
-@made_of_ops(
-    samples=each((distinct, 2, 3)) | each((distinct, 2, 4), dim=1) | each((distinct, 3, 2), 0, keepdim=True)
-)
+_medians = each((distinct, 2, 3)) | each((distinct, 2, 4), dim=1) | each((distinct, 3, 2), 0, keepdim=True)
+
+
+@made_of_ops(samples=_medians)
 def median(x, dim=None, keepdim=False):
-    """The lower of the middle elements of all, or (values, indices) along `dim`; NaN if one is NaN."""
+    """The lower of the middle elements of all, or (values, indices) along `dim`; NaN if one is NaN.
+
+    Of all elements, those that tie share the gradient.
+    """
     return _median(x, dim, keepdim, skip_nan=False)
 
 
-@made_of_ops(samples=each((distinct, 2, 3)) | each((distinct, 2, 4), dim=1))
+@made_of_ops(samples=_medians)
 def nanmedian(x, dim=None, keepdim=False):
     """The lower of the middle elements that are not NaN, of all, or (values, indices) along `dim`."""
     return _median(x, dim, keepdim, skip_nan=True)
@@ -129,47 +177,94 @@ def _median(x, dim, keepdim, skip_nan):
     x = as_tensor(x)
     if dim is None:
         return middle(x, skip_nan)
-    n = x.shape[axis_of(dim, x.ndim)] if x.ndim else 1
-    if not n:
-        raise ShapeError(f"the median of no elements, in shape {x.shape}.\nReduce an axis that has some.")
-    missing = x.isnan().sum(dim, keepdim=True) if x.is_floating_point() else as_tensor(np.zeros((), np.int64))
-    rank = (n - missing - 1).clamp(0) // 2 if skip_nan else as_tensor(
-        np.where(missing.data > 0, n - missing.data, (n - 1) // 2)  # the first NaN
-    )  # fmt: skip
-    return _ranked(x, rank, dim, keepdim)
+    axis = axis_of(dim, x.ndim)
+    n = x.shape[axis] if x.ndim else 1
+    refuse_none("the median", x.shape, (axis,) if x.ndim else ())
+    present = (x == x).sum(dim, keepdim=True)  # those that are not NaN stand first
+    lower = (present - 1).clamp(0) // 2
+    return _ranked(x, lower if skip_nan else where(present < n, present, lower), dim, keepdim)
+
+
+@made_of_ops(samples=each((distinct, 2, 3)) | each(np.array([[1, 2, 2], [3, 1, 0]]), 1, True))
+def mode(x, dim=-1, keepdim=False):
+    """(values, indices) of the most frequent element along an axis: the smallest of several."""
+    x = as_tensor(x)
+    if not x.ndim:
+        return _found(x, as_tensor(np.zeros((), np.int64)), dim, keepdim)
+    axis = axis_of(dim, x.ndim)
+    refuse_none("the mode", x.shape, (axis,))
+    order = np.moveaxis(np.argsort(x.data, axis=axis, kind="stable"), axis, -1)
+    ordered = np.take_along_axis(np.moveaxis(x.data, axis, -1), order, -1)
+    place = np.arange(ordered.shape[-1])
+    new = np.ones(ordered.shape, bool)
+    new[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    so_far = place - np.maximum.accumulate(np.where(new, place, 0), -1)  # equal elements before, in order
+    places = np.take_along_axis(order, so_far.argmax(-1)[..., None], -1)
+    return _found(x, as_tensor(np.moveaxis(places, -1, axis)), dim, keepdim)
+
+
+# ---------------------------------------------------------------- quantiles
 
 
 INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
-
-
-@made_of_ops(
-    samples=each((distinct, 2, 4), 0.3, dim=1)
-    | each((distinct, 5), np.array([0.25, 0.9]), interpolation="midpoint")
+_shares = (
+    each((distinct, 2, 4), 0.3, dim=1)
+    | each((distinct, 5), (probability, 2), interpolation="midpoint")
+    | each((distinct, 2, 4), (probability, 3), dim=0, keepdim=True)
 )
+
+
+@made_of_ops(samples=_shares)
 def quantile(x, q, dim=None, keepdim=False, *, interpolation="linear"):
-    """What a share q (0 to 1) of the elements lie below; several shares make a new first axis."""
+    """What a share q (0 to 1) of the elements lie below; several shares make a new first axis.
+
+    Between two elements it is `interpolation`: "linear", "lower", "higher", "nearest" or "midpoint". NaN if
+    one is NaN.
+    """
+    return _quantile(x, q, dim, keepdim, interpolation, skip_nan=False)
+
+
+@made_of_ops(samples=_shares)
+def nanquantile(x, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """What a share q (0 to 1) of the elements that are not NaN lie below, as in `quantile`."""
+    return _quantile(x, q, dim, keepdim, interpolation, skip_nan=True)
+
+
+def _quantile(x, q, dim, keepdim, interpolation, skip_nan):
+    x = as_tensor(x)
+    x = x if x.is_floating_point() else x.to("float32")
+    q = as_tensor(q, dtype=None if isinstance(q, Tensor) else x.dtype)
     if interpolation not in INTERPOLATIONS:
-        raise OptionError(
-            f"interpolation is one of {', '.join(INTERPOLATIONS)}, got {interpolation!r}.\nChoose one."
-        )
-    x, shares = as_tensor(x), np.asarray(q, dtype=np.float64)
-    if shares.size and not (shares.min() >= 0 and shares.max() <= 1):
-        raise OptionError(f"a quantile is a share from 0 to 1, got {q}.\nGive such a share.")
-    rank = x.ndim
-    line, axis = (x.reshape(-1), 0) if dim is None else (x.movedim(dim, 0), axis_of(dim, rank))
-    if not line.ndim:
-        line = line.reshape(1)
-    place = shares.reshape(-1) * (line.shape[0] - 1)
-    below, above = np.floor(place).astype(np.int64), np.ceil(place).astype(np.int64)
-    whole = {"lower": below, "higher": above, "nearest": np.rint(place).astype(np.int64)}.get(interpolation)
-    values = sort(line, 0).values
-    if whole is not None:
-        found = values[whole]
-    else:
-        part = place - below if interpolation == "linear" else np.full(place.shape, 0.5)
-        part = as_tensor(part.astype(x.dtype).reshape(-1, *[1] * (line.ndim - 1)))
-        found = values[below].lerp(values[above], part)
-    found = found.masked_fill(line.isnan().any(0), math.nan)
+        said = ", ".join(INTERPOLATIONS)
+        raise OptionError(f"interpolation is one of {said}, got {interpolation!r}.\nChoose one of them.")
+    if not ((q.data >= 0) & (q.data <= 1)).all():
+        raise OptionError(f"a quantile is a share from 0 to 1, got {q.data}.\nGive such a share.")
+    axis = axis_of(dim, x.ndim) if dim is not None and x.ndim else 0
+    line = x.reshape(-1) if dim is None or not x.ndim else x.permute(_first(axis, x.ndim))
+    if not line.shape[0]:
+        raise ShapeError(f"a quantile of no elements, in shape {x.shape}.\nReduce an axis that has some.")
+    found = _between(line, q.reshape(-1, *[1] * (line.ndim - 1)), interpolation, skip_nan)
     if keepdim:
-        found = found.reshape(-1, *([1] * rank)) if dim is None else found.unsqueeze(axis + 1)
-    return found if shares.ndim else found.squeeze(0)
+        kept = [1] * x.ndim if dim is None else [1 if i == axis else n for i, n in enumerate(x.shape)]
+        found = found.reshape(q.numel(), *kept)
+    return found if q.ndim else found.squeeze(0)
+
+
+def _first(axis, ndim):
+    """All axes, `axis` first."""
+    return (axis, *(i for i in range(ndim) if i != axis))
+
+
+def _between(line, q, interpolation, skip_nan):
+    """The quantiles of the first axis."""
+    missing = line != line
+    last = (line.shape[0] - 1 - missing.sum(0)).clamp(0) if skip_nan else line.shape[0] - 1
+    rank = q * last
+    if not skip_nan:
+        rank = where(missing.any(0), last, rank)  # where NaN stands
+    values = sort(line, 0).values
+    at = lambda rank: values.gather(0, rank.detach().to("int64"))
+    if interpolation in ("lower", "higher", "nearest"):
+        return at({"lower": rank.floor, "higher": rank.ceil, "nearest": rank.round}[interpolation]())
+    weight = rank - rank.detach().floor() if interpolation == "linear" else 0.5
+    return at(rank).lerp(at(rank.ceil()), weight)

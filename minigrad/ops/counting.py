@@ -1,0 +1,159 @@
+"""Where numbers stand and how many there are: searches, histograms, distinct values; without derivatives."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import DtypeError, OptionError, RangeError, ShapeError
+from ..tensor import Tensor, as_tensor
+from .axes import axis_of
+from .record import made_of_ops
+from .samplers import each, real, whole
+
+__all__ = [
+    "bincount", "bucketize", "histc", "histogram", "isin", "searchsorted", "unique",
+    "unique_consecutive",
+]  # fmt: skip
+
+_few = whole(0, 4)
+
+
+# ---------------------------------------------------------------- searches
+
+
+@made_of_ops(samples=each(np.array([1.0, 3.0, 5.0]), (real, 2, 4)) | each(np.array([1, 3]), 3, right=True))
+def searchsorted(sorted_sequence, values, *, out_int32=False, right=False, side=None, sorter=None):
+    """Where each value belongs in a sorted sequence: before its equals, or behind them if `right`.
+
+    A sequence with several axes is searched row by row, each by its own row of values.
+    """
+    sequence, values = as_tensor(sorted_sequence).data, as_tensor(values).data
+    if side not in (None, "left", "right") or (right and side == "left"):
+        raise OptionError(f"side is 'left' or 'right', got {side!r} with right={right}.\nGive one of them.")
+    if sorter is not None:
+        sequence = np.take_along_axis(sequence, as_tensor(sorter).data, -1)
+    side = "right" if right or side == "right" else "left"
+    if sequence.ndim == 1:
+        found = np.searchsorted(sequence, values, side)
+    elif sequence.shape[:-1] != values.shape[:-1]:
+        raise ShapeError(
+            f"rows of shape {sequence.shape} searched for values of shape {values.shape}.\n"
+            f"Give as many rows of values, or one sequence for all."
+        )
+    else:
+        rows = zip(_rows(sequence), _rows(values), strict=True)
+        found = np.array([np.searchsorted(row, wanted, side) for row, wanted in rows]).reshape(values.shape)
+    return as_tensor(np.asarray(found, np.int32 if out_int32 else np.int64))
+
+
+def _rows(values):
+    return values.reshape(int(np.prod(values.shape[:-1])), values.shape[-1])
+
+
+@made_of_ops(samples=each((real, 2, 4), np.array([-0.5, 0.5])) | each((real, 3), np.array([0.0]), right=True))
+def bucketize(x, boundaries, *, out_int32=False, right=False):
+    """Between which of the sorted `boundaries` each element lies: 0 is below the first.
+
+    An element that equals a boundary lies below it, or above it if `right`.
+    """
+    return searchsorted(boundaries, x, out_int32=out_int32, right=right)
+
+
+@made_of_ops(samples=each((_few, 2, 3), (_few, 2)) | each((_few, 4), (_few, 1), invert=True))
+def isin(elements, test_elements, *, assume_unique=False, invert=False):
+    """Whether each element is among the test elements, or if `invert` is not."""
+    elements, tests = as_tensor(elements).data, as_tensor(test_elements).data
+    return as_tensor(np.isin(elements, tests, assume_unique=assume_unique, invert=invert))
+
+
+# ---------------------------------------------------------------- counts
+
+
+@made_of_ops(samples=each((_few, 5)) | each((_few, 3), np.array([5, 1, 2]), minlength=6))
+def bincount(x, weights=None, minlength=0):
+    """How often each whole number from 0 on occurs, or the sum of its weights."""
+    x = as_tensor(x).data
+    if x.dtype.kind not in "iu" or x.ndim != 1:
+        raise DtypeError(f"bincount of {x.dtype}{list(x.shape)}.\nGive one axis of whole numbers.")
+    if x.size and x.min() < 0:
+        raise RangeError(f"bincount of {x.min()}.\nThe numbers count from 0.")
+    if weights is None:
+        return as_tensor(np.bincount(x, minlength=minlength).astype(np.int64))
+    weights = as_tensor(weights).data
+    dtype = np.float32 if weights.dtype == np.float32 else np.float64
+    return as_tensor(np.bincount(x, weights, minlength).astype(dtype))
+
+
+@made_of_ops(samples=each((real, 20), bins=4) | each((real, 2, 3), 3, -1, 1))
+def histc(x, bins=100, min=0, max=0):
+    """How many elements lie in each of so many equal bins from `min` to `max` (0 and 0: all of x)."""
+    data = as_tensor(x).data
+    if min == max:
+        min, max = (data.min(), data.max()) if data.size else (min, max)
+        min, max = (min, max) if min != max else (min - 1, max + 1)
+    if not min < max:
+        raise OptionError(f"a histogram from {min} to {max}.\nGive numbers, the lower first.")
+    return as_tensor(np.histogram(data[~np.isnan(data)], bins, (min, max))[0].astype(data.dtype))
+
+
+class Histogram(NamedTuple):
+    """What fell into each bin, and where the bins begin and end."""
+
+    hist: Tensor
+    bin_edges: Tensor
+
+
+@made_of_ops(
+    samples=each((real, 9), 4, range=(-2, 2))
+    | each((real, 2, 3), bins=np.array([-9.0, 0.0, 9.0]), density=True)
+)
+def histogram(x, bins, *, range=None, weight=None, density=False):
+    """(hist, bin_edges): how many elements, or what weight, fall into each of `bins`, a number or the edges.
+
+    With `density` its integral is 1.
+    """
+    data = as_tensor(x).data.reshape(-1)
+    bins = bins if isinstance(bins, int) else as_tensor(bins).data
+    weights = None if weight is None else as_tensor(weight).data.reshape(-1)
+    hist, edges = np.histogram(data, bins, range, weights=weights, density=density)
+    return Histogram(as_tensor(hist.astype(data.dtype)), as_tensor(edges.astype(data.dtype)))
+
+
+# ---------------------------------------------------------------- distinct values
+
+
+@made_of_ops(samples=each((_few, 2, 3), return_counts=True) | each((_few, 4, 1), dim=0))
+def unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """The distinct values (or slices along `dim`) in increasing order.
+
+    Then, where asked for, which of them each element is, and how many of each there are.
+    """
+    x = as_tensor(x)
+    axis = None if dim is None or not x.ndim else axis_of(dim, x.ndim)
+    values, inverse, counts = np.unique(
+        x.data, return_inverse=True, return_counts=True, axis=axis, equal_nan=False
+    )
+    shape = x.shape if axis is None else (x.shape[axis],)
+    return _asked(values, inverse.reshape(shape), counts, return_inverse, return_counts)
+
+
+@made_of_ops(samples=each((_few, 8), return_counts=True) | each((_few, 4, 1), dim=0))
+def unique_consecutive(x, return_inverse=False, return_counts=False, dim=None):
+    """x without the elements (or slices along `dim`) that equal the one before; otherwise as `unique`."""
+    x = as_tensor(x)
+    axis = 0 if dim is None or not x.ndim else axis_of(dim, x.ndim)
+    line = x.data.reshape(-1) if dim is None or not x.ndim else np.moveaxis(x.data, axis, 0)
+    new = np.ones(len(line), bool)
+    new[1:] = (line[1:] != line[:-1]).any(axis=tuple(range(1, line.ndim)))
+    starts = np.flatnonzero(new)
+    values = np.moveaxis(line[starts], 0, axis)
+    inverse = (np.cumsum(new) - 1).reshape(x.shape if dim is None else len(line))
+    counts = np.diff(np.append(starts, len(line)))
+    return _asked(values, inverse, counts, return_inverse, return_counts)
+
+
+def _asked(values, inverse, counts, return_inverse, return_counts):
+    results = [values, *[inverse] * return_inverse, *[counts] * return_counts]
+    return tuple(map(as_tensor, results)) if len(results) > 1 else as_tensor(values)
