@@ -98,7 +98,7 @@ class Tensor:
     def __iter__(self) -> Iterator[Tensor]:
         if not self.data.ndim:
             raise DtypeError("a 0-d tensor cannot be walked over.\nUse .item() for its number.")
-        return (self[i] for i in range(len(self.data)))
+        return iter(self.unbind(0))
 
     __hash__ = object.__hash__
 

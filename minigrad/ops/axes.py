@@ -29,6 +29,8 @@ def axes_of(dim, ndim):
 
 def axis_of(dim, ndim):
     """`dim` counted from the front; a number without axes is treated as if it had one."""
+    if type(dim) is int and -ndim <= dim < ndim:
+        return dim % ndim
     if not isinstance(dim, int | np.integer):
         raise DtypeError(f"an axis is a whole number, got {dim!r}.\nThe first is 0, the last -1.")
     if not -max(ndim, 1) <= dim < max(ndim, 1):

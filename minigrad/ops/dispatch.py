@@ -69,9 +69,10 @@ def make_callable(op: Op, face: Callable) -> Callable:
         if len(inputs) > arity:  # settings given by position
             if len(inputs) > arity + op.by_position:
                 refuse_extra(op, inputs)
-            settings = dict(zip(names, inputs[arity:], strict=False), **settings)
+            given = dict(zip(names, inputs[arity:], strict=False))
+            settings = _renamed(op.name, given | settings, names) if settings else given
             inputs = inputs[:arity]
-        if settings:
+        elif settings:
             settings = _renamed(op.name, settings, names)
         if readable is not None and not _fusion.enabled:
             return readable(*(_prepare(op, inputs, False, False) or inputs), **settings)
@@ -253,12 +254,15 @@ def with_manners(function: Callable) -> Callable:
     """Let a function that calls ops, and so is no op itself, take `axis` and explain its errors as ops do."""
 
     parameters = inspect.signature(function).parameters.values()
-    own = tuple(p.name for p in parameters if p.kind is not p.VAR_POSITIONAL)
+    own = tuple(p.name for p in parameters)
+    listed = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
 
     @wraps(function)
     def face(*args: Any, **settings: Any) -> Any:
         if settings:
             settings = _renamed(function.__name__, settings, own)
+            if listed in settings:  # f(x, dims=(0, 1)) as f(x, 0, 1)
+                args = (*args, settings.pop(listed))
         try:
             return function(*args, **settings)
         except MinigradError as error:

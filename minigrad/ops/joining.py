@@ -254,7 +254,7 @@ def repeat(x, *sizes):
     """x copied sizes[i] times along axis i, as tiles; sizes beyond its axes make new ones in front."""
     sizes = sizes_of(sizes)
     shape = (1,) * (len(sizes) - x.ndim) + tuple(x.shape)
-    if len(shape) != len(sizes):
+    if len(shape) != len(sizes) or min(sizes, default=0) < 0:
         raise ShapeError(f"repeat of {sizes} along the axes of {shape}.\nGive a number for each axis.")
     spread = broadcast_to(
         view_as_shape(x, [m for n in shape for m in (1, n)]),
@@ -282,6 +282,8 @@ def repeat_interleave(x, repeats, dim=None, *, output_size=None):
         x, dim = ravel(x), 0
     dim = axis_of(dim, x.ndim)
     repeats = as_tensor(repeats).data
+    if repeats.dtype.kind not in "iu" or (repeats < 0).any():
+        raise OptionError(f"{repeats} repeats.\nGive whole numbers from 0 on.")
     if repeats.size == 1:
         spread = broadcast_to(
             unsqueeze(x, dim + 1), (*x.shape[: dim + 1], repeats.item(), *x.shape[dim + 1 :])

@@ -75,7 +75,7 @@ def _last(shape, index):
 def _of_dtype(x, values):
     """`values`, a number or a tensor, in the dtype of x, which they must have if they are a tensor."""
     if isinstance(values, int | float):
-        return values
+        return values if x.is_floating_point() else as_tensor(values, dtype=x.dtype)
     values = as_tensor(values)
     if values.dtype != x.dtype:
         raise DtypeError(f"values of {values.dtype} into {x.dtype}.\nConvert them: .to({str(x.dtype)!r}).")
@@ -99,10 +99,10 @@ def _region(src, at):
 
 def _scatter(name, x, dim, index, src):
     """The parts of a scatter: x with an axis, the index, the covered part of src."""
-    x = as_tensor(x)
+    x, number = as_tensor(x), isinstance(src, int | float)
     src = _of_dtype(x, src)
     line, at = along(name, x, dim, index)
-    return line, at, _region(src, at) if isinstance(src, Tensor) else src
+    return line, at, src if number else _region(src, at)
 
 
 _SPOTS = (whole(0, 3), 2, 4)  # more than there are
@@ -260,7 +260,7 @@ def index_fill(x, dim, index, value):
     if isinstance(value, Tensor) and value.ndim:
         raise ShapeError(f"a value of shape {value.shape}.\nGive one number; see index_copy.")
     x = as_tensor(x)
-    value = value.to(x.dtype) if isinstance(value, Tensor) else value
+    value = value.to(x.dtype) if isinstance(value, Tensor) else _of_dtype(x, value)
     line = x if x.ndim else view_as_shape(x, (1,))
     dim = axis_of(dim, line.ndim)
     at = (slice(None),) * dim + (places_along("index_fill", index, line, dim, True).reshape(-1),)
@@ -358,4 +358,5 @@ def fill(x, value):
     """A tensor like x, every element `value`: a number or a tensor without axes."""
     if isinstance(value, Tensor) and value.ndim:
         raise ShapeError(f"a value of shape {value.shape}.\nGive one number.")
-    return replaced(x, value.to(x.dtype) if isinstance(value, Tensor) else value, Ellipsis)
+    value = value.to(x.dtype) if isinstance(value, Tensor) else _of_dtype(x, value)
+    return replaced(x, value, Ellipsis)

@@ -1,0 +1,134 @@
+"""Views share memory and versions; of what is written to one place, the gradient knows what stayed."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.errors import DtypeError, GraphError, OptionError, RangeError, ShapeError
+from minigrad.nn import functional as F
+
+
+def leaf(*shape):
+    return mg.tensor(np.arange(1.0, 1 + np.prod(shape)).reshape(shape), requires_grad=True)
+
+
+VIEWS = {
+    "reshape": lambda x: x.reshape(-1), "permute": lambda x: x.permute(1, 0), "t": lambda x: x.t(),
+    "movedim": lambda x: x.movedim(0, 1), "squeeze": lambda x: x.unsqueeze(1).squeeze((0, 1)),
+    "flatten": lambda x: x.flatten(), "unflatten": lambda x: x.unflatten(1, (1, -1)),
+    "diagonal": lambda x: x.diagonal(), "narrow": lambda x: x.narrow(0, 1, 2),
+    "select": lambda x: x.select(1, -1), "split": lambda x: x.split(2)[0],
+    "unbind": lambda x: x.unbind()[0], "tensor_split": lambda x: x.tensor_split(2)[1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_shares_memory_and_is_written_through(name):
+    x = mg.zeros(3, 3)
+    VIEWS[name](x).fill_(1)
+    assert x.sum().item() > 0
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_change_through_a_view_is_found_by_a_gradient_that_needs_the_base(name):
+    x = leaf(3, 3)
+    base = x * 1.0
+    y = (base * base).sum()
+    with mg.no_grad():
+        VIEWS[name](base).fill_(1)
+    with pytest.raises(GraphError, match="changed since by fill_"):
+        y.backward()
+
+
+def test_contiguous_is_itself_or_a_copy():
+    x = mg.ones(2, 3)
+    assert x.contiguous() is x
+    copy = x.t().contiguous()
+    assert copy.data.flags.c_contiguous
+    copy.fill_(0)
+    assert x.sum().item() == 6
+
+
+def test_of_values_for_one_place_the_last_stays_and_has_the_gradient():
+    for write in (
+        lambda x, v: x.scatter(0, [1, 1, 0], v), lambda x, v: x.index_copy(0, [1, 1, 0], v),
+        lambda x, v: x.index_put(([1, 1, 0],), v), lambda x, v: x.put([1, 1, 0], v),
+    ):  # fmt: skip
+        x, values = leaf(3), leaf(3)
+        y = write(x, values)
+        assert y.tolist() == [3, 2, 3]
+        y.sum().backward()
+        assert values.grad.tolist() == [0, 1, 1]
+        assert x.grad.tolist() == [0, 0, 1]
+
+
+def test_what_is_added_to_one_place_adds_up():
+    for write in (
+        lambda x, v: x.scatter_add(0, [1, 1, 0], v), lambda x, v: x.index_add(0, [1, 1, 0], v),
+        lambda x, v: x.index_put(([1, 1, 0],), v, accumulate=True),
+        lambda x, v: x.scatter_reduce(0, [1, 1, 0], v, "sum"),
+    ):  # fmt: skip
+        x, values = leaf(3), leaf(3)
+        y = write(x, values)
+        assert y.tolist() == [4, 5, 3]
+        (y * mg.tensor([1.0, 2.0, 3.0], dtype="float64")).sum().backward()
+        assert values.grad.tolist() == [2, 2, 1]
+        assert x.grad.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+def test_the_gradient_of_equals_adds_up_to_the_whole(include_self):
+    x, src = mg.ones(2, requires_grad=True), mg.ones(3, requires_grad=True)
+    x.scatter_reduce(0, [0, 0, 1], src, "amax", include_self=include_self).sum().backward()
+    assert x.grad.sum().item() + src.grad.sum().item() == pytest.approx(2)
+    assert (x.grad.sum().item() > 0) == include_self
+
+
+def test_a_product_knows_its_zeros():
+    src = mg.tensor([0.0, 3.0, 0.0, 0.0], requires_grad=True)
+    mg.tensor([2.0, 5.0]).scatter_reduce(0, [0, 0, 1, 1], src, "prod").sum().backward()
+    assert src.grad.tolist() == [6, 0, 0, 0]
+
+
+def test_walking_over_a_tensor_is_one_node():
+    x = leaf(4, 2)
+    rows = list(x * 1.0)
+    assert len({id(row.node.edges[0].node) for row in rows}) == 1
+    sum(row.sum() for row in rows).backward()
+    assert x.grad.tolist() == [[1, 1]] * 4
+
+
+def test_a_changed_index_changes_no_gradient():
+    x, index = leaf(3), np.array([0, 2])
+    y = x.index_put((index,), mg.zeros(2, dtype="float64"))
+    index[:] = 1
+    y.sum().backward()
+    assert x.grad.tolist() == [0, 1, 0]
+
+
+X = mg.ones(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "kind", "what", "remedy"),
+    [
+        (lambda: X.select(1, 3), RangeError, "index 3 along axis 1, which has 3", "0 to 2"),
+        (lambda: X.narrow(1, 2, 2), RangeError, "2 elements from 2 on along axis 1, which has 3", "within"),
+        (lambda: X.index_fill(1, [-4], 0), RangeError, "index -4 along axis 1, which has 3", "-3 to 2"),
+        (lambda: X.scatter(1, [[0.5]], 1.0), DtypeError, "whole numbers, got float64", "int64"),
+        (lambda: X.scatter_add(1, [[0, 1]], mg.ones(1, 1)), ShapeError, r"\(1, 2\).*\(1, 1\)", "as large"),
+        (lambda: X.index_copy(0, [0], X), ShapeError, r"\(2, 3\), expected \(1, 3\)", "that shape"),
+        (lambda: X.index_put(([0],), mg.arange(3)), DtypeError, "int64 into float32", "Convert"),
+        (lambda: X.unflatten(1, (2, -1)), ShapeError, r"axis 1 has 3 .* \(2, -1\)", "multiply to 3"),
+        (lambda: X.permute(0, 0), ShapeError, r"\(0, 0\) is no order of the 2 axes", "once"),
+        (lambda: mg.stack([X, X[0]]), ShapeError, r"\(2, 3\) and \(3,\)", "one shape"),
+        (lambda: F.pad(X, (3, 0), "reflect"), ShapeError, "at most 2 elements to axis 1", "Pad less"),
+        (lambda: F.pad(X, (1, 0), "mirror"), OptionError, "'mirror'", "Choose"),
+        (lambda: F.pad(X, (1, 0, 1)), ShapeError, r"\(1, 0, 1\) of a tensor with 2 axes", "before, after"),
+        (lambda: X.masked_scatter(X > 0, mg.ones(2)), ShapeError, "2 values for 6 places", "at least"),
+        (lambda: X.hsplit(2), ShapeError, "2 equal pieces of axis 1, which has 3", "divides"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_explained(mistake, kind, what, remedy):
+    with pytest.raises(kind, match=rf"(?s){what}.*\n.*{remedy}"):
+        mistake()
