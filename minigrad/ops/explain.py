@@ -61,7 +61,7 @@ def _origins(inputs: Sequence[Any]) -> str:
 
 
 def describe(x: Any) -> str:
-    return f"{x.dtype}{list(x.shape)}" if hasattr(x, "shape") else " ".join(reprlib.repr(x).split())
+    return f"{x.dtype}{list(x.shape)}" if hasattr(x, "dtype") else " ".join(reprlib.repr(x).split())
 
 
 def _advice(kind: type[MinigradError], inputs: Sequence[Any]) -> str:
