@@ -12,6 +12,7 @@ from ..errors import OptionError, ShapeError
 from ..tensor import as_tensor
 from .axes import axis_of
 from .diagonals import diagonal
+from .explain import describe
 from .linalg import matmul, mm
 from .record import made_of_ops
 from .samplers import each, real
@@ -40,9 +41,9 @@ def einsum(equation, *operands):
     letter. Axes of 1 element broadcast. Two operands at a time are contracted, from the left.
     """
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
-        operands = operands[0]
+        operands = tuple(operands[0])
     if not isinstance(equation, str):
-        raise OptionError(f'einsum of an equation {equation!r}.\nGive letters: "ij,jk->ik".')
+        raise OptionError(f'einsum of an equation {describe(equation)}.\nGive letters: "ij,jk->ik".')
     tensors = [as_tensor(x) for x in operands]
     terms, output = _parsed(equation, tuple(x.ndim for x in tensors))
     _check_sizes(equation, terms, [x.shape for x in tensors])
@@ -72,7 +73,7 @@ def _parsed(equation, ndims):
             )
     if len(given) != len(ndims):
         raise OptionError(
-            f'einsum "{equation}" names {len(given)} operands, {len(ndims)} were given.\n'
+            f'einsum "{equation}" names {len(given)} operands, and {len(ndims)} came.\n'
             f"Give the axes of each, with a comma between."
         )
     terms = [_axes(equation, text, ndim) for text, ndim in zip(given, ndims, strict=True)]
@@ -94,6 +95,10 @@ def _parsed(equation, ndims):
 def _axes(equation, text, ndim):
     """One operand's axes."""
     before, dots, behind = text.partition("...")
+    if "." in behind:
+        raise OptionError(
+            f'einsum "{equation}": "{text}" has "..." twice.\nIt stands for all other axes: once.'
+        )
     unnamed = ndim - len(before) - len(behind)
     if unnamed < 0 or (unnamed and not dots):
         raise ShapeError(

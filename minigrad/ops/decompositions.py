@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import OptionError
 from ..tensor import Tensor, as_tensor
-from .inverses import cubic, cutoff, inv, limits, of_square, solve_matrices, triangle, turned
+from .inverses import computed, cubic, cutoff, inv, limits, solve_matrices, triangle, turned
 from .namespace import itself, namespace
 from .record import differentiable, made_of_ops
 from .samplers import each, invertible, real, symmetric
@@ -30,7 +30,7 @@ def even(x):
 
 
 def _lower(x):
-    return of_square("cholesky", np.linalg.cholesky, even(x))
+    return computed(lambda x: np.linalg.cholesky(even(x)), x)
 
 
 @differentiable(
@@ -103,7 +103,7 @@ def qr_factors(x, /):
     """X = Q R, reduced. With M = R G_Rᵀ - G_Qᵀ Q: dX = (G_Q + Q copyltu(M)) R⁻ᵀ, where copyltu mirrors the
     lower triangle into the upper one. Columns beyond the rows are Q times those of R.
     """
-    q, r = itself("qr_factors", lambda x: tuple(np.linalg.qr(x)), x)
+    q, r = itself("qr_factors", lambda x: tuple(computed(np.linalg.qr, x, square=False)), x)
     rows, columns = x.shape[-2:]
 
     def gradient(gs, needs):
@@ -158,6 +158,10 @@ def _off_diagonal(x):
     return x * (1 - np.eye(x.shape[-1], dtype=x.dtype))
 
 
+def _eigen(x):
+    return tuple(computed(lambda x: np.linalg.eigh(even(x)), x))
+
+
 @differentiable(
     floating=True,
     samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)),
@@ -166,7 +170,7 @@ def _off_diagonal(x):
 )
 def eigen_factors(x, /):
     """(λ, V) of the symmetric part of X; dX = sym(V (diag(G_λ) + (Vᵀ G_V) / E) Vᵀ), E[i, j] = λ[j] - λ[i]."""
-    values, vectors = itself("eigen_factors", lambda x: of_square("eigh", np.linalg.eigh, even(x)), x)
+    values, vectors = itself("eigen_factors", _eigen, x)
 
     def gradient(gs, needs):
         inner = 0.0
@@ -208,6 +212,10 @@ class SVD(NamedTuple):
     Vh: Tensor
 
 
+def _singular(x, full):
+    return tuple(computed(lambda x: np.linalg.svd(x, full_matrices=full), x, square=False))
+
+
 @differentiable(
     floating=True,
     samples=each((real, 3, 3), full=False)
@@ -219,16 +227,15 @@ def svd_factors(x, /, full=False):
     """X = U diag(S) Vᵀ; dX = U (diag(G_S) + S skew(VᵀG_V) / E + skew(UᵀG_U) / E S) Vᵀ, with skew(A) = A - Aᵀ
     and E[i, j] = S[j]² - S[i]²; and what of G_U / S and G_V / S is orthogonal to U and V.
     """
-    u, s, vt = factors = itself("svd_factors", lambda x, full: np.linalg.svd(x, full_matrices=full), x, full)
+    u, s, vt = factors = itself("svd_factors", _singular, x, full)
 
     def gradient(gs, needs):
         k = s.shape[-1]
-        gu, gv = (None if g is None else g for g in (gs[0], gs[2]))
-        gu = None if gu is None else gu[..., :k]
-        gv = None if gv is None else turned(gv[..., :k, :])
+        gu = None if gs[0] is None else gs[0][..., :k]
+        gv = None if gs[2] is None else turned(gs[2][..., :k, :])
         return (_of_svd(gu, gs[1], gv, u[..., :k], s, turned(vt[..., :k, :])),)
 
-    return tuple(factors), gradient
+    return factors, gradient
 
 
 def _of_svd(gu, gs, gv, u, s, v):

@@ -35,18 +35,31 @@ def turned(x):
     return x.swapaxes(-1, -2)
 
 
-def of_square(name, compute, x, *others):
-    """compute(x, *others) of square matrices; of one that it cannot do, say which."""
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise ShapeError(f"{name} of a tensor of shape {x.shape}.\nGive a square matrix, or a batch of them.")
+REMEDIES = {
+    "is singular": "It has no inverse: one of its rows is made up of others.",
+    "is not positive definite": "One of its eigenvalues is not above 0; adding eps * mg.eye(n) raises all.",
+}
+
+
+def computed(compute, x, *others, square=True):
+    """compute(x, *others) of matrices; where that cannot be, say of which."""
+    refuse_no_matrix(x, square)
     try:
         return compute(x, *others)
     except np.linalg.LinAlgError as error:
-        where = f" at {list(place)} of the batch" if (place := _failing(compute, x, others)) else ""
-        raise MinigradError(
-            f"{name}: the matrix{where} is not possible: {str(error).lower()}.\n"
-            f"Its determinant (or, for cholesky, an eigenvalue) is not above 0; look at how it was made."
-        ) from error
+        place = _failing(compute, x, others)
+        which = f"matrix {list(place)} of the batch" if place else "the matrix"
+        said = str(error).lower().removeprefix("matrix ")
+        what = "is singular" if "singular" in said else said
+        remedy = REMEDIES.get(what, "Look for NaN and infinities in it.")
+        raise MinigradError(f"{which} {what}.\n{remedy}") from error
+
+
+def refuse_no_matrix(x, square=True):
+    if x.ndim < 2:
+        raise ShapeError(f"a tensor of shape {x.shape} is no matrix.\nGive a matrix, or a batch of them.")
+    if square and x.shape[-1] != x.shape[-2]:
+        raise ShapeError(f"matrices of shape {x.shape} are not square.\nTheir last two axes must be equal.")
 
 
 def _failing(compute, x, others):
@@ -70,7 +83,7 @@ def _failing(compute, x, others):
 )
 def inv(x, /):
     """Y = X⁻¹; dX = -Yᵀ G Yᵀ."""
-    y = itself("inv", lambda x: of_square("inv", np.linalg.inv, x), x)
+    y = itself("inv", lambda x: computed(np.linalg.inv, x), x)
     return y, (lambda g: -(turned(y) @ g @ turned(y)),)
 
 
@@ -78,7 +91,7 @@ inverse = inv  # PyTorch's other name
 
 
 def _solution(a, b):
-    return of_square("solve", np.linalg.solve, a, b)
+    return computed(np.linalg.solve, a, b)
 
 
 @differentiable(
@@ -111,13 +124,14 @@ def solve(a, b, *, left=True):
     As in PyTorch b is a batch of vectors where its shape is a's without the last axis.
     """
     a, b = as_tensor(a), as_tensor(b)
-    if b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1]):
-        return solve_matrices(a, b.unsqueeze(-1)).squeeze(-1)
-    if a.ndim < 2 or b.ndim < 2 or b.shape[-2 if left else -1] != a.shape[-1]:
+    vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
+    if a.ndim < 2 or not b.ndim or b.shape[-2 if left and not vector else -1] != a.shape[-1]:
         raise ShapeError(
             f"solve with matrices of shape {a.shape} and right sides of shape {b.shape}.\n"
-            f"A right side has as many {'rows' if left else 'columns'} as the matrix."
+            f"A right side has as many {'rows' if left else 'columns'} as the matrix has."
         )
+    if vector:
+        return solve_matrices(a, b.unsqueeze(-1)).squeeze(-1)
     return solve_matrices(a, b) if left else solve_matrices(a.mT, b.mT).mT
 
 
@@ -159,7 +173,7 @@ def cutoff(s, shape, atol, rtol):
 
 
 def _pseudoinverse(x, atol, rtol):
-    u, s, vh = np.linalg.svd(x, full_matrices=False)
+    u, s, vh = computed(lambda x: np.linalg.svd(x, full_matrices=False), x, square=False)
     kept = s > cutoff(s, x.shape, atol, rtol)
     return turned(vh) * np.where(kept, 1 / np.where(kept, s, 1), 0)[..., None, :] @ turned(u)
 
@@ -220,7 +234,7 @@ def det(x, /):
 
     The second derivative is finite unless two singular values are 0.
     """
-    d = itself("det", lambda x: of_square("det", np.linalg.det, x), x)
+    d = itself("det", lambda x: computed(np.linalg.det, x), x)
     return d, (lambda g: g[..., None, None] * _cofactors(x, d),)
 
 
@@ -259,12 +273,12 @@ class SignAndLogarithm(NamedTuple):
 )
 def sign_and_log(x, /):
     """(sign of the determinant, log |det|); d log|det| / dX = X⁻ᵀ."""
-    values = itself("sign_and_log", lambda x: tuple(of_square("slogdet", np.linalg.slogdet, x)), x)
+    values = itself("sign_and_log", lambda x: tuple(computed(np.linalg.slogdet, x)), x)
 
     def gradient(gs, needs):
         if gs[1] is None:
             return (namespace(gs[0]).zeros_like(x),)
-        back = itself("inv", lambda x: of_square("the gradient of slogdet", np.linalg.inv, x), x)
+        back = itself("inv", lambda x: computed(np.linalg.inv, x), x)
         return (gs[1][..., None, None] * turned(back),)
 
     return values, gradient
@@ -297,6 +311,7 @@ def matrix_power(x, n):
     x = as_tensor(x)
     if not isinstance(n, int | np.integer):
         raise OptionError(f"matrix_power of an exponent {n!r}.\nGive a whole number.")
+    refuse_no_matrix(x)
     if n < 0:
         return matrix_power(inv(x), -n)
     if n == 0:
@@ -320,6 +335,7 @@ PADE = [n / 64764752532480000 for n in (
 def matrix_exp(x):
     """I + X + X² / 2! + ..., by scaling, a Padé approximation and squaring (Higham 2005, algorithm 2.3)."""
     x = as_tensor(x)
+    refuse_no_matrix(x)
     size = float(np.abs(x.data).sum(-2).max(initial=0.0))
     halvings = max(0, math.ceil(math.log2(size / 5.37))) if math.isfinite(size) and size else 0
     x, one = x / 2.0**halvings, eye(x.shape[-1], dtype=x.dtype)

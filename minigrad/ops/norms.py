@@ -6,7 +6,7 @@ import math
 
 from ..errors import OptionError, ShapeError
 from ..tensor import as_tensor
-from .axes import axes_of, axis_of, spread
+from .axes import axes_of, axis_of, count, spread
 from .choices import where
 from .costs import per_input
 from .decompositions import svdvals
@@ -48,6 +48,8 @@ def p_norm(x, /, p, dim=None, keepdim=False):
 def _length(x, p, axes, keepdim):
     """The length of an array, its axes kept."""
     size, along = abs(x), {"axis": axes, "keepdims": keepdim}
+    if math.isinf(p) and not count(x.shape, axes):
+        raise ShapeError(f"nothing is the largest of no elements, shape {x.shape}.\nGive it at least one.")
     if p == 0:
         return (x != 0).sum(**along, dtype=x.dtype)
     if p == 1:

@@ -1,0 +1,196 @@
+"""Linear algebra: what PyTorch's database does not try, and mistakes."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import minigrad as mg
+from minigrad.errors import MinigradError, OptionError, ShapeError
+
+A = mg.ones(2, 3)
+ONES, ONE = mg.ones(3, 3), mg.eye(3)
+RNG = np.random.default_rng(0)
+
+
+def draw(*shape):
+    return mg.tensor(RNG.normal(size=shape), requires_grad=True)
+
+
+# ---------------------------------------------------------------- einsum
+
+
+@st.composite
+def contractions(draw):
+    """An equation of up to three operands over letters of lengths 1 to 3, and the operands."""
+    sizes = {letter: draw(st.integers(1, 3)) for letter in "abcde"}
+    terms = draw(st.lists(st.lists(st.sampled_from("abcde"), max_size=3), min_size=1, max_size=3))
+    used = sorted({letter for term in terms for letter in term})
+    output = draw(st.permutations(used))[: draw(st.integers(0, len(used)))]
+    equation = ",".join(map("".join, terms)) + "->" + "".join(output)
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    return equation, [rng.normal(size=[sizes[letter] for letter in term]) for term in terms]
+
+
+@given(contractions())
+def test_einsum_agrees_with_numpy_and_its_gradient_with_einsum(case):
+    equation, arrays = case
+    tensors = [mg.tensor(a, requires_grad=True) for a in arrays]
+    value = mg.einsum(equation, *tensors)
+    np.testing.assert_allclose(value.data, np.einsum(equation, *arrays), rtol=1e-12, atol=1e-12)
+    assert mg.gradcheck(lambda *xs: mg.einsum(equation, *xs), tensors).passed
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("ij,jk", [(2, 3), (3, 4)]),
+        ("ba", [(2, 3)]),
+        ("...ij,...jk", [(2, 2, 3), (3, 4)]),
+        ("i...,...i", [(3, 2), (4, 2, 3)]),
+        ("...,...->...", [(2, 3), (3,)]),
+        ("...a->a...", [(2, 3, 4)]),
+        (" a b , b -> a ", [(2, 3), (3,)]),
+    ],
+)
+def test_einsum_without_an_output_and_with_axes_that_have_no_letter(equation, shapes):
+    arrays = [RNG.normal(size=shape) for shape in shapes]
+    np.testing.assert_allclose(mg.einsum(equation, *arrays).data, np.einsum(equation, *arrays), atol=1e-12)
+
+
+def test_einsum_broadcasts_a_letter_of_length_1():
+    x, y = draw(2, 1), draw(3, 4)
+    np.testing.assert_allclose(mg.einsum("ij,jk->ik", x, y).data, x.data * y.data.sum(0), atol=1e-12)
+
+
+# ---------------------------------------------------------------- where derivatives are delicate
+
+
+@pytest.mark.parametrize("p", [0, 0.5, 1, 1.5, 2, 3, math.inf, -1])
+def test_a_norm_of_nothing_but_zeros_has_gradient_zero(p):
+    x = mg.zeros(3, dtype="float64", requires_grad=True)
+    with np.errstate(divide="ignore"):
+        (g,) = mg.autograd.grad(mg.linalg.vector_norm(x, p), x, create_graph=True)
+        np.testing.assert_array_equal(g.data, 0.0)
+        if g.requires_grad:
+            g.sum().backward()
+            assert np.isfinite(x.grad.data).all()
+
+
+@pytest.mark.parametrize("p", [1.5, 3, -0.5])
+def test_a_norm_is_smooth_where_some_elements_are_zero(p):
+    x = mg.tensor([0.0, 2.0, -1.0], requires_grad=True)
+    with np.errstate(divide="ignore"):
+        mg.linalg.vector_norm(x, p).backward()
+    assert np.isfinite(x.grad.data).all()
+    assert x.grad.data[0] == 0.0
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_the_determinant_of_a_singular_matrix_has_derivatives(order):
+    singular = mg.tensor([[1.0, 2, 0], [2, 4, 0], [1, 0, 3]], dtype="float64", requires_grad=True)
+    assert mg.det(singular).item() == 0.0
+    assert mg.gradcheck(mg.det, singular, order=order).passed
+
+
+def test_the_cofactors_of_a_matrix_of_rank_one_are_zero():
+    x = mg.ones(3, 3, dtype="float64", requires_grad=True)
+    mg.det(x).backward()
+    np.testing.assert_allclose(x.grad.data, 0.0, atol=1e-15)
+
+
+def test_eigenvalues_that_are_equal_have_a_gradient():
+    x = mg.eye(3, dtype="float64").requires_grad_()
+    mg.linalg.eigvalsh(x).sum().backward()
+    np.testing.assert_allclose(x.grad.data, np.eye(3), atol=1e-15)
+
+
+def test_what_does_not_depend_on_signs_of_vectors_is_differentiated_right():
+    x = draw(4, 3)
+    rebuilt = lambda x: (lambda u, s, vh: (u * s.square()) @ vh)(*mg.linalg.svd(x, full_matrices=False))
+    for order in (1, 2):
+        assert mg.gradcheck(rebuilt, x, order=order).passed
+
+
+def test_matrix_exp_of_large_and_small_matrices():
+    np.testing.assert_allclose(mg.matrix_exp(mg.zeros(2, 2)).data, np.eye(2))
+    turn = 200.25 * math.pi * np.array([[0.0, -1.0], [1.0, 0.0]])
+    np.testing.assert_allclose(
+        mg.matrix_exp(turn).data, np.array([[1, -1], [1, 1]]) / math.sqrt(2), atol=1e-11
+    )
+
+
+# ---------------------------------------------------------------- shapes and dtypes
+
+
+def test_the_gradient_of_a_shared_matrix_is_summed_over_a_batch():
+    x, w, g = draw(2, 3, 4), draw(4, 5), RNG.normal(size=(2, 3, 5))
+    (x @ w).backward(mg.tensor(g))
+    np.testing.assert_allclose(w.grad.data, np.einsum("abi,abo->io", x.data, g), atol=1e-12)
+
+
+def test_multi_dot_takes_vectors_at_its_ends():
+    a, b, c = draw(3), draw(3, 4), draw(4)
+    assert mg.linalg.multi_dot([a, b, c]).shape == ()
+    np.testing.assert_allclose(mg.linalg.multi_dot([a, b, c]).item(), a.data @ b.data @ c.data)
+
+
+def test_nan_in_an_input_that_is_multiplied_by_beta_0_does_not_count():
+    nothing = mg.full((2, 2), math.nan)
+    np.testing.assert_array_equal(mg.addmm(nothing, A, A.T, beta=0).data, 3.0)
+
+
+def test_whole_numbers_become_floating():
+    assert mg.linalg.det(mg.tensor([[1, 2], [3, 4]])).dtype == np.float32
+    assert mg.norm(mg.tensor([3, 4])).item() == 5.0
+
+
+# ---------------------------------------------------------------- mistakes
+
+MISTAKES = {
+    "rows and columns": (lambda: A @ A, ShapeError, r"\(2, 3\) .* axis -1 .* 3 .* axis -2 .* 2", "transpose"),
+    "batches": (lambda: mg.ones(2, 2, 3) @ mg.ones(3, 3, 4), ShapeError, "axis -3 has 2 .* 3", "equal"),
+    "a number": (lambda: A @ mg.tensor(1.0), ShapeError, "a number is no matrix", r"Use \*"),
+    "mm of vectors": (lambda: mg.mm(A, mg.ones(3)), ShapeError, r"matrices .* \(2, 3\) and \(3,\)", "matmul"),
+    "bmm of batches": (lambda: mg.bmm(mg.ones(2, 2, 3), mg.ones(1, 3, 4)), ShapeError, "2 and 1", "equal"),
+    "addmm": (lambda: mg.addmm(mg.ones(2, 2, 2), A, A.T), ShapeError, r"\(2, 2, 2\)", "broadcast"),
+    "cross": (lambda: mg.cross(A, mg.ones(2, 2)), ShapeError, r"\(2, 3\) and \(2, 2\)", "3 elements"),
+    "tensordot": (lambda: mg.tensordot(A, A, 1), ShapeError, "axis 1 .* 3 .* axis 0 .* 2", "equally"),
+    "multi_dot of one": (lambda: mg.linalg.multi_dot([A]), OptionError, "1 tensors", "two"),
+    "einsum's letter": (lambda: mg.einsum("i$,jk", A, A), OptionError, r"'\$' is no letter", "a to z"),
+    "einsum's operands": (lambda: mg.einsum("ij,jk", A), OptionError, "2 operands, and 1", "each"),
+    "einsum's lengths": (lambda: mg.einsum("ij,jk", A, A), ShapeError, "'j' has 3 .* 2", r"\(2, 3\)"),
+    "einsum's diagonal": (lambda: mg.einsum("ii", A), ShapeError, "'i' has 2 .* 3", "one length"),
+    "einsum's output": (lambda: mg.einsum("ij->ik", A), OptionError, "'k' is none", "length"),
+    "einsum's output twice": (lambda: mg.einsum("ij->ii", A), OptionError, "'i' comes twice", "once"),
+    "einsum's axes": (lambda: mg.einsum("ijk", A), ShapeError, '"ijk" names 3 axes .* 2', "Name each"),
+    "einsum's dots": (lambda: mg.einsum("......", A), OptionError, "twice", "once"),
+    "einsum's equation": (lambda: mg.einsum(A, [0, 1]), OptionError, "equation", "ij,jk"),
+    "a singular matrix": (lambda: mg.linalg.inv(ONES), MinigradError, "the matrix is singular", "inverse"),
+    "one of a batch": (lambda: mg.linalg.inv(mg.stack([ONE, ONES])), MinigradError, r"\[1\] of", "rows"),
+    "singular equations": (lambda: mg.linalg.solve(mg.stack([ONE, ONES]), mg.ones(3, 2)), MinigradError,
+                                   r"solve.*matrix \[1\]", "rows"),
+    "a negative matrix": (lambda: mg.cholesky(-ONE), MinigradError, "not positive definite", "eigen"),
+    "a matrix that is not square": (lambda: mg.det(A), ShapeError, r"\(2, 3\) are not square", "equal"),
+    "a vector": (lambda: mg.linalg.svd(mg.ones(2)), ShapeError, r"\(2,\) is no matrix", "batch"),
+    "a right side": (lambda: mg.linalg.solve(ONE, mg.ones(2)), ShapeError, r"\(3, 3\) .* \(2,\)", "rows"),
+    "a power": (lambda: mg.matrix_power(ONE, 0.5), OptionError, "0.5", "whole"),
+    "a matrix's order": (lambda: mg.linalg.norm(A, "max"), OptionError, "'max'", "nuc"),
+    "a vector's order": (lambda: mg.linalg.vector_norm(A, "fro"), OptionError, "'fro'", "number"),
+    "axes of an order": (lambda: mg.linalg.norm(mg.ones(2, 2, 2), 1), ShapeError, "3 axes", "dim"),
+    "the largest of nothing": (lambda: mg.norm(mg.ones(0), math.inf), ShapeError, "no elements", "one"),
+    "distances": (lambda: mg.cdist(A, mg.ones(2, 2)), ShapeError, r"\(2, 3\) and \(2, 2\)", "one length"),
+    "a mode": (lambda: mg.linalg.qr(A, mode="complete"), OptionError, "'complete'", "reduced"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("mistake", "error", "what", "remedy"), MISTAKES.values(), ids=list(MISTAKES))
+def test_a_mistake_is_explained(mistake, error, what, remedy):
+    with pytest.raises(error) as raised:
+        mistake()
+    first, second = str(raised.value).split("\n")
+    assert re.search(what, first), first
+    assert re.search(remedy, second), second
