@@ -48,12 +48,12 @@ def spread(g, shape, axes, keepdim):
 
 def count(shape, axes):
     """How many elements each result sums over."""
-    return math.prod(shape[i] for i in axes)
+    return math.prod([shape[i] for i in axes])
 
 
 def refuse_none(name, shape, axes):
     """A ShapeError where there is no element to choose from."""
-    if not count(shape, axes):
+    if 0 in shape and not count(shape, axes):
         raise ShapeError(f"{name} of no elements, in shape {tuple(shape)}.\nReduce axes that have some.")
 
 
@@ -65,5 +65,7 @@ def part(x, dim, start, stop=None):
 def cast(x, dtype, whole=None):
     """x in a dtype; where that is None as it is, or if it holds whole numbers or booleans in `whole`."""
     if dtype is None:
-        dtype = whole if whole and x.dtype.kind != "f" else x.dtype
+        if whole is None or x.dtype.kind == "f":
+            return x
+        dtype = whole
     return x if x.dtype == dtype else x.astype(as_dtype(dtype))

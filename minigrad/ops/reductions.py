@@ -51,7 +51,7 @@ def mean(x, /, dim=None, keepdim=False, dtype=None):
     if x.dtype.kind != "f":
         raise DtypeError(f"a mean in {x.dtype}.\nChoose a floating-point dtype.")
     value = _total(x, axes, keepdim, n or math.nan)
-    return value, (lambda g: cast(spread(g / n if n else g, shape, axes, keepdim), source),)
+    return value, (lambda g: cast(spread(_over(g, n or math.nan), shape, axes, keepdim), source),)
 
 
 def _total(x, axes, keepdim, divisor=1):
@@ -60,6 +60,11 @@ def _total(x, axes, keepdim, divisor=1):
         return _total(x.astype(float32), axes, keepdim, divisor).astype(float16)
     total = x.sum(axis=axes, keepdims=keepdim)
     return total if divisor == 1 else total / divisor
+
+
+def _over(g, n):
+    """g / n, of which float16 may not hold n."""
+    return (g.astype(float32) / n).astype(float16) if g.dtype == float16 else g / n
 
 
 @differentiable(
@@ -247,8 +252,12 @@ def _extreme(name):
 
 
 _amax, _amin = _extreme("amax"), _extreme("amin")
-_amax.__doc__ = "The largest along `dim`; elements that tie share the gradient evenly."
-_amin.__doc__ = "The smallest along `dim`; elements that tie share the gradient evenly."
+_amax.__doc__ = (
+    "The largest along `dim`, NaN if one is; elements that tie share the gradient evenly, and NaNs do."
+)
+_amin.__doc__ = (
+    "The smallest along `dim`, NaN if one is; elements that tie share the gradient evenly, and NaNs do."
+)
 _shared = r"\frac{g\,[x = y]}{\text{number of ties}}"
 amax = differentiable(samples=reducing(distinct), latex=_shared, flops=per_input(1))(_amax)
 amin = differentiable(samples=reducing(distinct), latex=_shared, flops=per_input(1))(_amin)

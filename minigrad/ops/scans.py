@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ..devices import float16, float32
 from ..tensor import as_tensor
 from .axes import axis_of, cast, part
 from .costs import per_element
@@ -21,13 +22,20 @@ _with_zeros = each(np.array([2.0, 0.0, 3.0, 0.0, 1.5]), dim=0) | each(np.array([
 
 @differentiable(samples=along(real) | each((real,), 0), latex=r"\sum_{j \ge i} g_j")
 def cumsum(x, /, dim, dtype=None):
-    """The sum of all elements up to each (int64 of integers); the gradient is the sum of all from each on."""
+    """The sum of all elements up to each; the gradient is the sum of all from each on.
+
+    Integers and booleans add up in int64, float16 in float32.
+    """
     xp, dim, source = namespace(x), axis_of(dim, x.ndim), x.dtype
     x = cast(x, dtype, "int64")
     if not x.ndim:
         return xp.copy(x), (lambda g: cast(g, source),)
-    back = lambda g: xp.flip(xp.cumsum(xp.flip(g, axis=dim), axis=dim), axis=dim)
-    return xp.cumsum(x, axis=dim), (lambda g: cast(back(g), source),) if x.dtype.kind == "f" else None
+    if x.dtype == float16:
+        add_up = lambda x: xp.cumsum(x.astype(float32), axis=dim).astype(float16)
+    else:
+        add_up = lambda x: xp.cumsum(x, axis=dim)
+    back = lambda g: xp.flip(add_up(xp.flip(g, axis=dim)), axis=dim)
+    return add_up(x), (lambda g: cast(back(g), source),) if x.dtype.kind == "f" else None
 
 
 def _sums_from_the_end(xp, g, factors, dim):

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import OptionError, RangeError, ShapeError
 from ..tensor import Tensor, as_tensor
-from .axes import axis_of, part, refuse_none
+from .axes import axis_of, refuse_none
 from .choices import where
 from .namespace import namespace
 from .record import differentiable, made_of_ops
@@ -89,16 +89,17 @@ def extreme_places(x, /, k, dim, largest):
     xp, axis = namespace(x), axis_of(dim, x.ndim)
     if not x.ndim or not k:
         return np.zeros((*x.shape[:axis], k, *x.shape[axis + 1 :]) if x.ndim else (), np.int64), None
-    n = x.shape[axis]
-    cut = n - k if largest else k - 1
-    places = xp.argpartition(x, cut, axis=axis)
-    places = xp.sort(part(places, axis, cut) if largest else part(places, axis, None, k), axis=axis)
-    chosen = xp.take_along_axis(x, places, axis=axis)
-    if not largest:
-        order = xp.argsort(chosen, axis=axis, kind="stable")
-    else:  # backwards, so that what ties comes out forwards
-        order = k - 1 - xp.flip(xp.argsort(xp.flip(chosen, axis), axis=axis, kind="stable"), axis)
-    return xp.take_along_axis(places, order, axis=axis), None
+    line = xp.moveaxis(x, axis, -1)
+    cut = line.shape[-1] - k if largest else k - 1
+    last = xp.partition(line, cut, axis=-1)[..., cut : cut + 1]  # the least extreme of them
+    nan, last_nan = line != line, last != last
+    better = (line > last) | (nan & ~last_nan) if largest else (line < last) | (last_nan & ~nan)
+    equal = (line == last) | (nan & last_nan)
+    wanted = k - better.sum(-1, keepdims=True)
+    chosen = better | (equal & (xp.cumsum(equal, axis=-1) <= wanted))
+    places = xp.nonzero(chosen)[-1].reshape((*line.shape[:-1], k))
+    order = argsort.op.rule(xp.take_along_axis(line, places, axis=-1), -1, largest)[0]
+    return xp.moveaxis(xp.take_along_axis(places, order, axis=-1), -1, axis), None
 
 
 @made_of_ops(samples=each((distinct, 2, 4), 2) | each((distinct, 4, 2), 3, dim=0, keepdim=True))

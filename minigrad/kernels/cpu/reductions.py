@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 
 def logsumexp(x, dim, keepdim=False):
     """m + log(sum(exp(x - m))), with m the largest; dx = g softmax(x)."""
-    dim = dim if x.ndim else ()  # a number has no axes
+    axes = normalize_axis_tuple(dim, max(x.ndim, 1)) or range(x.ndim)
+    dim = tuple(axes) if x.ndim else ()  # a number has no axes
     m = x.max(axis=dim, keepdims=True, initial=-np.inf)
     m = np.where(np.isinf(m), 0, m).astype(x.dtype, copy=False)
     e = np.exp(x - m)

@@ -1,0 +1,163 @@
+"""Reductions, scans, sorting and counting where they could go wrong: zeros, ties, NaN, nothing at all."""
+
+import math
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.errors import DtypeError, RangeError, ShapeError
+
+NAN, INF = math.nan, math.inf
+
+
+def slopes(function, values, dtype="float64"):
+    """The gradient of the sum of what `function` gives."""
+    x = mg.tensor(values, dtype=dtype, requires_grad=True)
+    function(x).sum().backward()
+    return x.grad.data
+
+
+def test_a_product_has_a_gradient_where_factors_are_zero():
+    np.testing.assert_array_equal(slopes(mg.prod, [2.0, 0.0, 3.0]), [0, 6, 0])
+    np.testing.assert_array_equal(slopes(mg.prod, [2.0, 0.0, 0.0]), [0, 0, 0])
+    x = mg.tensor([2.0, 0.0, 0.0], dtype="float64", requires_grad=True)
+    hessian = mg.func.hessian(mg.prod)(x).data
+    np.testing.assert_array_equal(hessian, [[0, 0, 0], [0, 0, 2], [0, 2, 0]])
+
+
+def test_a_running_product_has_a_gradient_at_zeros_and_does_not_overflow_behind_one():
+    np.testing.assert_array_equal(slopes(lambda x: x.cumprod(0), [2.0, 0.0, 3.0]), [1, 8, 0])
+    big = mg.tensor([0.0, 1e200, 1e200], dtype="float64")
+    np.testing.assert_array_equal(big.cumprod(0).data, [0, 0, 0])
+
+
+def test_logcumsumexp_neither_overflows_nor_gives_nan_before_the_first_number():
+    values = [-INF, 1000.0, -1000.0, 1000.0]
+    x = mg.tensor(values, dtype="float64")
+    np.testing.assert_allclose(x.logcumsumexp(0).data, [-INF, 1000, 1000, 1000 + math.log(2)])
+    np.testing.assert_allclose(slopes(lambda x: x.logcumsumexp(0)[1:], values), [0, 2.5, 0, 0.5])
+
+
+def test_half_precision_adds_up_in_single():
+    many = mg.ones(70000, dtype="float16")
+    assert many.mean().item() == 1.0
+    assert mg.ones((3000, 2), dtype="float16").sum(0).tolist() == [3000, 3000]
+    assert mg.ones(3000, dtype="float16").cumsum(0)[-1].item() == 3000
+    assert slopes(mg.mean, np.ones(70000), "float16")[0] == np.float16(1 / 70000)
+
+
+def test_dtype_is_what_elements_become_first():
+    x = mg.tensor([1.5, 2.5], requires_grad=True)
+    for function in (mg.sum, mg.mean, mg.prod):
+        assert function(x, dtype="float64").dtype == "float64"
+        assert not function(x.detach(), dtype="float64").requires_grad
+    assert mg.autograd.grad(x.sum(dtype="float64"), [x])[0].dtype == "float32"
+    assert x.sum(dtype="int64").item() == 3
+    assert not x.sum(dtype="int64").requires_grad
+    with pytest.raises(DtypeError, match="floating"):
+        x.mean(dtype="int64")
+
+
+def test_a_variance_without_freedom_is_infinite_or_nan():
+    assert mg.tensor([1.0, 2.0]).var(correction=2).item() == INF
+    assert math.isnan(mg.tensor([1.0]).var().item())
+    assert math.isnan(mg.zeros(0).var().item())
+    assert slopes(mg.std, [2.0, 2.0]).tolist() == [0, 0]
+
+
+def test_ties_share_the_gradient_of_all_and_one_has_that_along_an_axis():
+    tied = [3.0, 1.0, 3.0]
+    assert slopes(mg.amax, tied).tolist() == [0.5, 0, 0.5]
+    assert slopes(mg.max, tied).tolist() == [0.5, 0, 0.5]
+    assert slopes(mg.median, [1.0, 2.0, 2.0]).tolist() == [0, 0.5, 0.5]
+    assert slopes(lambda x: x.max(0).values, tied).tolist() == [1, 0, 0]
+    assert slopes(lambda x: x.topk(1).values, tied).tolist() == [1, 0, 0]
+
+
+def test_nan_is_larger_than_every_number():
+    x = mg.tensor([1.0, NAN, 2.0, NAN])
+    assert x.sort().indices.tolist() == [0, 2, 1, 3]
+    assert x.sort(descending=True).indices.tolist() == [1, 3, 2, 0]
+    assert x.topk(3).indices.tolist() == [1, 3, 2]
+    assert x.topk(3, largest=False).indices.tolist() == [0, 2, 1]
+    assert x.median(0).indices.item() == 1
+    assert x.nanmedian().item() == x.nanquantile(0.3, interpolation="lower").item() == 1
+    assert math.isnan(x.quantile(0.1).item())
+    assert math.isnan(x.median().item())
+    assert x.cummax(0).indices.tolist() == [0, 1, 1, 3]
+
+
+def test_sorting_keeps_the_order_of_what_ties():
+    x = mg.tensor([2, 1, 2, 1])
+    assert x.sort().indices.tolist() == [1, 3, 0, 2]
+    assert x.sort(descending=True).indices.tolist() == [0, 2, 1, 3]
+    assert x.topk(3).indices.tolist() == [0, 2, 1]
+
+
+@pytest.mark.parametrize(
+    "name", ["sum", "prod", "mean", "amax", "max", "median", "sort", "cumsum", "logsumexp"]
+)
+@pytest.mark.parametrize("dim", [0, -1])
+def test_a_number_counts_as_one_axis(name, dim):
+    result = getattr(mg.tensor(3.0), name)(dim)
+    values = result[0] if isinstance(result, tuple) else result
+    assert values.shape == ()
+    assert values.item() == 3
+    with pytest.raises(RangeError):
+        getattr(mg.tensor(3.0), name)(1)
+
+
+@pytest.mark.parametrize(
+    "name", ["amax", "amin", "max", "min", "argmax", "argmin", "median", "mode", "aminmax"]
+)
+def test_nothing_has_no_extreme(name):
+    with pytest.raises(ShapeError, match="no elements, in shape"):
+        getattr(mg.zeros((0, 3)), name)(dim=0)
+    along = getattr(mg.zeros((0, 3)), name)(dim=1)
+    assert (along[0] if isinstance(along, tuple) else along).shape == (0,)
+
+
+def test_nothing_adds_up_to_nothing():
+    empty = mg.zeros((0, 3))
+    assert empty.sum().item() == 0
+    assert empty.prod(0).tolist() == [1, 1, 1]
+    assert math.isnan(empty.mean().item())
+    assert empty.logsumexp(0).tolist() == [-INF] * 3
+    assert math.isnan(empty.median().item())
+
+
+def test_axes_that_are_repeated_or_absent_are_refused():
+    x = mg.zeros((2, 3))
+    for name in ("sum", "amax", "logsumexp"):
+        with pytest.raises(ShapeError):
+            getattr(x, name)((1, -1))
+        with pytest.raises(RangeError):
+            getattr(x, name)(2)
+        assert getattr(x, name)([0, 1]).shape == ()
+    with pytest.raises(RangeError, match="k = 4 among 3"):
+        x.topk(4)
+
+
+def test_counts_and_searches():
+    x = mg.tensor([3, 1, 1, 0])
+    assert x.bincount().tolist() == [1, 2, 0, 1]
+    assert [a.tolist() for a in x.unique(return_inverse=True, return_counts=True)] == [
+        [0, 1, 3],
+        [2, 1, 1, 0],
+        [1, 2, 1],
+    ]
+    assert x.unique_consecutive().tolist() == [3, 1, 0]
+    edges = mg.tensor([1, 2, 3])
+    assert mg.bucketize(x, edges).tolist() == [2, 0, 0, 0]
+    assert mg.bucketize(x, edges, right=True).tolist() == [3, 1, 1, 0]
+    assert mg.isin(x, edges).tolist() == [True, True, True, False]
+    assert mg.tensor([1.0, 2.0, 2.0]).histc(2).tolist() == [1, 2]
+    with pytest.raises(RangeError, match="count from 0"):
+        mg.tensor([-1]).bincount()
+
+
+def test_slopes_of_a_parabola_are_exact_at_uneven_points():
+    at = mg.tensor([0.0, 1.0, 3.0, 4.5], dtype="float64")
+    (slope,) = mg.gradient(at.square(), spacing=[at], edge_order=2)
+    np.testing.assert_allclose(slope.data, 2 * at.data)
