@@ -569,10 +569,10 @@ class Tensor:
         """Whether every element is true."""
 
     def amax(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """The largest along `dim`; elements that tie share the gradient evenly."""
+        """The largest along `dim`, NaN if one is; elements that tie share the gradient evenly, and NaNs do."""
 
     def amin(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """The smallest along `dim`; elements that tie share the gradient evenly."""
+        """The smallest along `dim`, NaN if one is; elements that tie share the gradient evenly, and NaNs do."""
 
     def aminmax(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
         """(the smallest, the largest); elements that tie share the gradient evenly."""
@@ -644,7 +644,7 @@ class Tensor:
         """The product of all elements up to each (int64 of integers)."""
 
     def cumsum(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
-        """The sum of all elements up to each (int64 of integers); the gradient is the sum of all from each on."""
+        """The sum of all elements up to each; the gradient is the sum of all from each on."""
 
     def logcumsumexp(self, dim: Any=..., **axis: Any) -> Tensor:
         """y = log(cumsum(exp(x))), without overflow."""
