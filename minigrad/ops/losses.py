@@ -18,7 +18,7 @@ from .choices import where
 from .costs import per_element, per_input
 from .distances import no_less
 from .elementary import logaddexp
-from .indexing import gather
+from .indexing import gather, whole_numbers
 from .namespace import namespace
 from .record import composite, differentiable, made_of_ops
 from .samplers import distinct, each, positive, probability, real, whole
@@ -61,6 +61,7 @@ def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
     valid = target != ignore_index
     log_p = log_softmax(logits, -1)
     known = target.masked_fill(~valid, 0)
+    whole_numbers("the classes of a target", known, log_p.shape[axis])
     losses = -gather(log_p, 1, known.unsqueeze(1)).squeeze(1)
     if label_smoothing:
         losses = losses * (1 - label_smoothing) - log_p.mean(1) * label_smoothing
@@ -145,6 +146,7 @@ def _likelihoods(log_p, target, weight, ignore_index):
     axis = _class_axis(log_p)
     valid = target != ignore_index
     known = target.masked_fill(~valid, 0)
+    whole_numbers("the classes of a target", known, log_p.shape[axis])
     losses = -gather(log_p, axis, known.unsqueeze(axis)).squeeze(axis)
     scale = valid.to(log_p.dtype)
     if weight is not None:
