@@ -61,7 +61,7 @@ def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
     valid = target != ignore_index
     log_p = log_softmax(logits, -1)
     known = target.masked_fill(~valid, 0)
-    whole_numbers("the classes of a target", known, log_p.shape[axis])
+    whole_numbers("the classes of a target", known, log_p.shape[1])
     losses = -gather(log_p, 1, known.unsqueeze(1)).squeeze(1)
     if label_smoothing:
         losses = losses * (1 - label_smoothing) - log_p.mean(1) * label_smoothing
