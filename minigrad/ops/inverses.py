@@ -247,15 +247,7 @@ def _cofactors(x, d):
     n = x.shape[-1]
     others = xp.where(np.eye(n, dtype=bool), 1.0, s[..., None, :])
     signs = xp.stop_gradient(itself("det", np.linalg.det, u) * itself("det", np.linalg.det, vh))
-    return (u * (signs[..., None] * _product(others))[..., None, :]) @ vh
-
-
-def _product(x):
-    """The product over the last axis."""
-    y = x[..., 0]
-    for i in range(1, x.shape[-1]):
-        y = y * x[..., i]
-    return y
+    return (u * (signs[..., None] * others.prod(axis=-1))[..., None, :]) @ vh
 
 
 class SignAndLogarithm(NamedTuple):
@@ -315,7 +307,8 @@ def matrix_power(x, n):
     if n < 0:
         return matrix_power(inv(x), -n)
     if n == 0:
-        return x * 0 + eye(x.shape[-1], dtype=x.dtype)
+        one = eye(x.shape[-1], dtype=x.dtype)
+        return where(one >= 0, one, x)  # whatever x holds, and its gradient is 0
     power = None
     while n:
         if n & 1:
