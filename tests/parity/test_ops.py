@@ -56,6 +56,8 @@ PAIRED = ["add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "l
 REDUCED = ["sum", "mean", "max", "min", "var", "std", "argmax", "argmin", "all", "any", "norm"]
 
 METHOD_CASES = [
+    case("inverse", SQUARE),
+    case("bincount", np.array([2, 0, 2, 5])),
     *[case(n, A) for n in [*SMOOTH, "abs", "absolute", "relu"]],
     *[case(n, POSITIVE) for n in ["log", "log1p", "sqrt", "rsqrt"]],
     *[case(n, EDGES, id=f"{n}-edges") for n in [*KINKED, "square", "sigmoid", "tanh", "exp"]],
