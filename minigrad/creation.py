@@ -169,6 +169,8 @@ def arange(
     if dtype is None:
         dtype = default_float if any(isinstance(x, float) for x in (start, end, step)) else np.int64
     check_device(device)
+    if not math.isfinite(start) or not math.isfinite(end):
+        raise OptionError(f"arange from {start} to {end} is no range.\nGive finite numbers.")
     count = math.ceil((end - start) / step)
     whole = all(isinstance(x, int) for x in (start, end, step))
     numbers = start + np.arange(count, dtype=np.int64 if whole else np.float64) * step
@@ -242,6 +244,7 @@ def randint(
 def randperm(n: int, device: Device = None) -> Tensor:
     """The numbers 0 to n - 1 in random order."""
     check_device(device)
+    (n,) = _shape((n,))
     return Tensor(_generator("randperm").permutation(n))
 
 

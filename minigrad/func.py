@@ -261,15 +261,17 @@ def _filled(tree: Any, like: Sequence[Tensor], values: Sequence[Tensor | None]) 
 
 def _places(f: Callable, args: Sequence[Any], argnums: ArgNums) -> tuple[list[int], bool]:
     """Which arguments are differentiated, and whether one was asked for alone."""
-    single = isinstance(argnums, int)
+    single = isinstance(argnums, int | np.integer)
     places = []
-    for i in [argnums] if isinstance(argnums, int) else argnums:
+    for i in [argnums] if single else argnums:  # type: ignore[union-attr]
+        if not isinstance(i, int | np.integer):
+            raise OptionError(f"argnums are whole numbers, got {i!r}.\nGive 0 for the first argument.")
         if not -len(args) <= i < len(args):
             raise OptionError(
                 f"argnums names argument {i} of {_name(f)}, which was given {len(args)} by position.\n"
                 f"Arguments count from 0; one that is given by keyword cannot be differentiated."
             )
-        places.append(i % len(args))
+        places.append(int(i) % len(args))
     if len(set(places)) < len(places):
         raise OptionError(f"argnums {tuple(argnums)} name an argument twice.\nName each once.")  # type: ignore
     return places, single

@@ -6,7 +6,6 @@ a method in one place (`minigrad/ops/__init__.py`).
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -176,6 +175,11 @@ class Tensor:
 
     def __dlpack__(self, **settings: Any) -> Any:
         """The memory itself, for another library (`torch.from_dlpack(x)`)."""
+        if min(self.data.strides, default=0) < 0:  # PyTorch ends the whole process for one
+            raise ShapeError(
+                f"a tensor of shape {self.shape} runs backward through its memory, which other libraries "
+                f"cannot.\nGive them a copy (`x.clone()`)."
+            )
         return self.data.__dlpack__(**settings)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -231,6 +235,7 @@ class Tensor:
 
         `remove()` of what it gives takes the hook away.
         """
+        self._refuse_without_grad("a hook")
         owner = self if self.node is None else self.node
         if owner.hooks is None:
             owner.hooks = {}
@@ -238,15 +243,16 @@ class Tensor:
 
     def retain_grad(self) -> None:
         """Let backward() leave `.grad` on this tensor also where it is not a leaf."""
+        self._refuse_without_grad("retain_grad()")
         if self.node is not None:
-            myself = weakref.ref(self)
+            autograd.retain(self)
 
-            def keep(g: Tensor) -> None:
-                tensor = myself()
-                if tensor is not None:
-                    tensor.accumulate_grad(g if g.requires_grad else g.data, owned=False)
-
-            self.register_hook(keep)
+    def _refuse_without_grad(self, what: str) -> None:
+        if not self.requires_grad:
+            raise GraphError(
+                f"{what} waits for a gradient, and this tensor of shape {self.shape} requires none.\n"
+                f"Set requires_grad=True on it, or on a leaf before computing it."
+            )
 
     # ------------------------------------------------------------ in place, outside graphs
 
@@ -286,6 +292,8 @@ class Tensor:
                 f"{name} would write a tensor that requires a gradient, and the gradient would be lost.\n"
                 f"Write it out of place (x = x + y), or wrap the change in `with mg.no_grad():`."
             )
+        if value is None:  # NumPy would write NaN
+            raise DtypeError(f"{name} of None.\nGive a number, an array or a tensor.")
         mutate(self, name)
         try:
             change(_array(value))
@@ -309,7 +317,7 @@ def _kind(error: Exception) -> type[MinigradError]:
     """Our name of a NumPy error."""
     if isinstance(error, IndexError):
         return RangeError
-    return DtypeError if isinstance(error, TypeError) else ShapeError
+    return DtypeError if isinstance(error, TypeError | OverflowError) else ShapeError
 
 
 def _op_name(edge: Any) -> str:
@@ -357,6 +365,8 @@ def _new_array(data: Any, dtype: Any, copy: bool) -> np.ndarray:
         array = np.array(data) if copy else np.asarray(data)
     except ValueError as error:
         raise ShapeError(f"this makes no tensor: {error}.\nGive nested lists of one shape.") from None
+    except (TypeError, RuntimeError) as error:  # another library's, in its __array__
+        raise DtypeError(f"this {type(data).__name__} makes no tensor: {error}") from None
     if dtype is None:
         dtype = default_float if array.dtype.kind == "f" and not known else array.dtype
     dtype = as_dtype(dtype)

@@ -3,7 +3,6 @@
 # ruff: noqa
 from __future__ import annotations
 import builtins
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 import numpy as np
@@ -1095,6 +1094,9 @@ class Tensor:
 
     def __getitem__(self, index: Any) -> Tensor:
         """x[index], where indices may be tensors, arrays and lists."""
+
+    def __contains__(self, element: Any) -> builtins.bool:
+        """Whether some element of x is equal to `element`."""
 
     def astype(self, dtype: Any) -> Tensor:
         """x in another dtype; the gradient comes back in the first, and there is none from whole numbers."""

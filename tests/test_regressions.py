@@ -1,6 +1,9 @@
 """Mistakes that a reading found, each with the smallest program that shows it."""
 
 import functools
+import gc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -209,3 +212,176 @@ def test_a_damaged_state_is_named(here, cli):
     code, _, err = cli(*command)
     assert code == 2
     assert "state.json is damaged" in err
+
+
+# ---------------------------------------------------------------- a tensor among other things
+
+
+def test_a_tensor_is_equal_to_nothing_that_is_no_number():
+    x = mg.tensor([1.0, 2.0])
+    for thing in (None, "cpu", object(), {}):
+        assert (x == thing) is False
+        assert (thing == x) is False
+        assert (x != thing) is True
+    assert x in ["cpu", None, x]
+    assert (x == [1.0, 3.0]).tolist() == [True, False]
+
+
+def test_an_element_is_looked_for_in_all_axes():
+    x = mg.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert 3 in x
+    assert 5 not in x
+
+
+def test_a_tensor_says_where_an_array_is_written():
+    out = np.zeros(2)
+    np.add(1.0, 2.0, out=out, where=mg.tensor([True, False]))
+    np.testing.assert_array_equal(out, [3.0, 0.0])
+
+
+def test_nothing_is_not_written_as_nan():
+    x = mg.ones(2)
+    with pytest.raises(mg.DtypeError, match="item assignment of None"):
+        x[0] = None
+
+
+def test_a_number_out_of_a_dtypes_range_is_a_matter_of_dtype():
+    with pytest.raises(mg.DtypeError, match="300 out of bounds for uint8"):
+        mg.ones(2, dtype="uint8").add_(300)
+
+
+def test_a_view_that_runs_backward_is_not_lent_to_other_libraries():
+    x = mg.tensor([1.0, 2.0])[::-1]
+    with pytest.raises(mg.ShapeError, match="runs backward"):
+        x.__dlpack__()
+    np.testing.assert_array_equal(np.from_dlpack(x.clone()), [2.0, 1.0])
+
+
+# ---------------------------------------------------------------- hooks
+
+
+def test_a_gradient_retained_twice_counts_once_and_after_all_hooks():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    y.retain_grad()
+    y.retain_grad()
+    y.register_hook(lambda g: g * 10)
+    y.sum().backward()
+    assert y.grad.tolist() == [10.0, 10.0]
+
+
+def test_a_hook_does_not_change_a_gradients_dtype():
+    x = mg.tensor([1.0], requires_grad=True)
+    x.register_hook(lambda g: g.double())
+    x.sum().backward()
+    assert x.grad.dtype == mg.float32
+
+
+def test_a_hook_that_would_never_be_called_is_refused():
+    with pytest.raises(mg.GraphError, match="requires none"):
+        mg.ones(2).register_hook(print)
+    with pytest.raises(mg.GraphError, match="requires none"):
+        mg.ones(2).retain_grad()
+
+
+# ---------------------------------------------------------------- anomalies
+
+
+def test_one_thread_watching_for_anomalies_does_not_disturb_another():
+    def elsewhere():
+        with np.errstate(all="ignore"):
+            return mg.zeros(1).log().item()
+
+    with mg.autograd.detect_anomaly(), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(elsewhere).result() == -np.inf
+
+
+# ---------------------------------------------------------------- gradient checks
+
+
+def test_a_gradient_that_is_not_linear_in_g_is_found():
+    @differentiable
+    def square_of_positive_upstream(x, /):
+        return x * x, (lambda g: abs(g) * 2 * x,)
+
+    x = mg.tensor(np.array([1.0, -2.0]), requires_grad=True)
+    with pytest.raises(mg.GradcheckError, match="not linear in the upstream gradient"):
+        mg.gradcheck(square_of_positive_upstream, x)
+
+
+def test_beside_a_jump_not_any_slope_passes():
+    @differentiable
+    def floor_with_a_slope(x, /):
+        return np.floor(x), (lambda g: g * 5.0,)
+
+    x = mg.tensor(np.array([1.0]), requires_grad=True)
+    with pytest.raises(mg.GradcheckError, match="wrong only at a jump"):
+        mg.gradcheck(floor_with_a_slope, x)
+    assert mg.gradcheck(mg.floor, x).kinks[0].jump
+
+
+def test_a_check_under_no_grad_finds_the_gradient():
+    x = mg.tensor(np.array([1.0]), requires_grad=True)
+    with mg.no_grad():
+        assert mg.gradcheck(mg.exp, x).passed
+        assert mg.gradcheck_sweep(mg.exp, x).kind == "right"
+
+
+def test_a_check_leaves_a_modules_buffers_alone():
+    norm = mg.nn.BatchNorm1d(2).double()
+    before = [buffer.data.copy() for buffer in norm.buffers()]
+    x = mg.tensor(np.arange(6.0).reshape(3, 2) ** 2)
+    assert mg.gradcheck(lambda: norm(x), norm).passed
+    for buffer, array in zip(norm.buffers(), before, strict=True):
+        np.testing.assert_array_equal(buffer.data, array)
+
+
+def test_what_cannot_be_checked_is_said():
+    x = mg.tensor(np.array([1e-7, 1.0]), requires_grad=True)
+    with pytest.raises(mg.OptionError, match="2 numbers, and 1 a step away"):
+        mg.gradcheck(lambda x: x[x > 0], x)
+    with pytest.raises(mg.DtypeError, match="gave float32, too coarse"):
+        mg.gradcheck(lambda x: x.float(), x)
+    with pytest.raises(mg.OptionError, match="no element"):
+        mg.gradcheck_sweep(mg.exp, x, (0, (7,)))
+
+
+def test_a_check_keeps_nothing_alive():
+    x = mg.tensor(np.array([1.0]), requires_grad=True)
+    seen = []
+
+    def watched(x):
+        seen.append(weakref.ref(x))
+        return x.exp()
+
+    gc.collect()
+    gc.disable()
+    try:
+        mg.gradcheck(watched, x)
+        assert seen[0]() is None
+    finally:
+        gc.enable()
+
+
+# ---------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda x: mg.autograd.grad(x.sum(), 1.0), "inputs are tensors, got float"),
+        (lambda x: mg.autograd.grad(1.0, x), "outputs are tensors, got float"),
+        (lambda x: mg.autograd.grad([x * 1, x * 2], x, np.ones(2)), "2 outputs need"),
+        (lambda x: mg.func.grad(lambda x: x.sum(), "a")(x), "argnums are whole numbers"),
+        (lambda x: mg.arange(float("nan")), "is no range"),
+        (lambda x: mg.randperm(2.5), "whole numbers from 0"),
+        (lambda x: mg.randperm(-1), "whole numbers from 0"),
+    ],
+)
+def test_a_mistake_is_explained(call, what):
+    with pytest.raises(mg.MinigradError, match=what):
+        call(mg.ones(2, requires_grad=True))
+
+
+def test_argnums_may_be_a_numpy_number():
+    assert mg.func.grad(lambda x, y: x * y, np.int64(1))(2.0, 3.0).item() == 2.0

@@ -8,7 +8,7 @@ when a number is not one.
 from .anomaly import detect_anomaly, set_detect_anomaly, watch
 from .checkpointing import checkpoint
 from .gradients import backward, grad
-from .hooks import Handle
+from .hooks import Handle, retain
 from .modes import enable_grad, grad_mode, is_grad_enabled, no_grad, set_grad_enabled
 from .nodes import Node, Output, creation, is_edge, maker, mutate
 from .walk import propagate

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -69,13 +70,10 @@ class set_detect_anomaly:
         watch.on, watch.check_inf = self.before
 
 
-class _Watch:
-    """What the hot path asks (`on`), and what it calls where the answer is yes."""
+class _Watch(threading.local):
+    """What the hot path asks (`on`), and what it calls where the answer is yes; each thread's own."""
 
-    __slots__ = ("check_inf", "on")
-
-    def __init__(self) -> None:
-        self.on, self.check_inf = False, True
+    on, check_inf = False, True
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import GraphError, OptionError, ShapeError
+from ..errors import DtypeError, GraphError, OptionError, ShapeError
 from .anomaly import watch
 from .modes import set_grad_enabled
 from .walk import propagate
@@ -42,10 +42,9 @@ def grad(
     """
     from ..tensor import Tensor
 
-    outs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    ins = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    outs, ins = _tensors(outputs, "outputs"), _tensors(inputs, "inputs")
     given = list(grad_outputs) if isinstance(grad_outputs, list | tuple) else [grad_outputs] * len(outs)
-    if len(given) != len(outs) or (isinstance(grad_outputs, Tensor) and len(outs) > 1):
+    if len(given) != len(outs) or (hasattr(grad_outputs, "shape") and len(outs) > 1):
         raise OptionError(f"{len(outs)} outputs need as many grad_outputs.\nPass a list, or None.")
     for x in ins:
         if not x.requires_grad:
@@ -71,6 +70,17 @@ def grad(
             owned.discard(edge)
         results.append(g)
     return tuple(results)
+
+
+def _tensors(given: Tensor | Iterable[Tensor], what: str) -> list[Tensor]:
+    """One tensor or several as a list."""
+    from ..tensor import Tensor
+
+    found = [given] if isinstance(given, Tensor) or not isinstance(given, Iterable) else list(given)
+    for x in found:
+        if not isinstance(x, Tensor):
+            raise DtypeError(f"{what} are tensors, got {type(x).__name__}.\nGive one, or a list of them.")
+    return found
 
 
 def _matching(tensor: Tensor, gradient: Any, create_graph: bool) -> Any:

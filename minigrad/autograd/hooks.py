@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import sys
+import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ShapeError
 from .modes import enable_grad, no_grad
 
-registration = itertools.count()  # numbers hooks
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+registration = itertools.count()  # numbers hooks, which are called in that order
+LAST = sys.maxsize  # the number of the one that comes after all others
 
 
 class Handle:
@@ -25,18 +31,33 @@ class Handle:
     __call__ = remove
 
 
+def retain(tensor: Tensor) -> None:
+    """Keep the gradient of a tensor that is no leaf in its `.grad`, as it is after all other hooks."""
+    myself = weakref.ref(tensor)
+
+    def keep(g: Tensor) -> None:
+        tensor = myself()
+        if tensor is not None:
+            tensor.accumulate_grad(g if g.requires_grad else g.data, owned=False)
+
+    owner = tensor.node
+    if owner.hooks is None:
+        owner.hooks = {}
+    owner.hooks[LAST] = keep
+
+
 def run_hooks(edge: Any, g: Any) -> Any:
     """Show `g` to the edge's hooks; one that returns something replaces it."""
     if not edge.hooks:
         return g
     from ..tensor import Tensor, as_tensor
 
-    for hook in list(edge.hooks.values()):
+    for _, hook in sorted(edge.hooks.items()):
         raw = not isinstance(g, Tensor)
         with no_grad() if raw else enable_grad():
             result = hook(Tensor(g) if raw else g)
+            result = None if result is None else as_tensor(result).to(g.dtype)
         if result is not None:
-            result = as_tensor(result)
             if result.shape != g.shape:
                 raise ShapeError(
                     f"a hook returned shape {result.shape} for a gradient of shape {tuple(g.shape)}.\n"

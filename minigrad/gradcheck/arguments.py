@@ -17,13 +17,14 @@ class Arguments:
     """Copies of the inputs, and how the function is called with them.
 
     A tensor, or a list or tuple of arguments, comes in their order; a dict of names as keyword arguments. For
-    a Module the function takes no arguments, and the module's parameters stand on copies of their memory
-    within the `with`.
+    a Module the function takes no arguments, and the module's parameters and buffers stand on copies of their
+    memory within the `with`.
     """
 
     def __init__(self, inputs: Any) -> None:
         self.borrowed: list[tuple[Tensor, np.ndarray]] = []
         module = hasattr(inputs, "named_parameters")
+        kept: list[Tensor] = [buffer for _, buffer in inputs.named_buffers()] if module else []
         if module:
             inputs = dict(inputs.named_parameters())
         named = isinstance(inputs, Mapping)
@@ -35,16 +36,12 @@ class Arguments:
                 f"Give one tensor, a list of arguments, a dict of names, or a Module."
             )
         given = list(inputs.values()) if named else list(inputs)
+        self.named, self.module = named, module
         self.names = [str(name) for name in inputs] if named else [""] * len(given)
         self.checked = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
         self._refuse_coarse(given)
-        if module:
-            self.values = given
-            self.borrowed = [(p, p.data) for p in given]
-            self.call: Callable[[Callable], Any] = lambda fn: fn()
-            return
-        self.values = [self._copied(x) for x in given]
-        self.call = self._by_name if named else (lambda fn: fn(*self.values))
+        self.values = given if module else [self._copied(x) for x in given]
+        self.borrowed = [(x, x.data) for x in (*given, *kept)] if module else []
 
     def __enter__(self) -> Arguments:
         for parameter, array in self.borrowed:
@@ -80,6 +77,11 @@ class Arguments:
         for i in self.checked:
             if given[i].dtype != np.float64:
                 raise DtypeError(f"{self.label(i)} is {given[i].dtype}, too coarse for this.\nUse float64.")
+
+    def call(self, fn: Callable) -> Any:
+        if self.module:
+            return fn()
+        return self._by_name(fn) if self.named else fn(*self.values)
 
     def _by_name(self, fn: Callable) -> Any:
         """Call with keywords, and with what the function takes by position only in its place."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd import enable_grad
 from ..errors import GradientShapeError, OptionError
 from ..tensor import Tensor
 from . import verdicts
@@ -36,10 +37,12 @@ def gradcheck(
 
     Where they differ by more than atol + rtol |numeric| this raises GradcheckError, or returns the report
     without `raise_exception`; its `verdict` says what the mistake looks like. At a kink any slope between
-    those to the left and right passes, and is listed in `kinks`.
+    those to the left and right passes, where the function jumps that of the other side; both are listed in
+    `kinks`.
     """
     refuse_settings(order, eps=eps, atol=atol, rtol=rtol)
-    with Arguments(inputs) as arguments:
+    # what is not finite is reported, not warned of
+    with enable_grad(), np.errstate(all="ignore"), Arguments(inputs) as arguments:
         report = _Check(fn, arguments, eps, atol, rtol, order).report()
         if order == 2 and not report.passed and report.elements:
             first = _Check(fn, arguments, eps, atol, rtol, 1).report()
@@ -89,7 +92,11 @@ class _Check:
         if fault:
             return fault
         analytic = self.function.gradients()
-        fault = self._changed("the gradient") or self._gradient_not_repeatable(analytic)
+        fault = (
+            self._changed("the gradient")
+            or self._gradient_not_repeatable(analytic)
+            or self._gradient_not_linear(analytic)
+        )
         if fault:
             return fault
         self.differences = Differences(self.function, base)
@@ -97,8 +104,7 @@ class _Check:
         slopes = [self.differences.slopes(a, self.eps, self.atol, self.rtol) for a in arrays]
         if all(a is None for a in analytic) and not any(s.central.any() for s in slopes):
             self._refuse_outsiders()
-        with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is reported, not warned of
-            return self._compared(arrays, analytic, slopes)
+        return self._compared(arrays, analytic, slopes)
 
     # ------------------------------------------------------------ faults
 
@@ -150,6 +156,23 @@ class _Check:
                     where = f"{self.arguments.label(number)} at {list(index)}"
                     text = f"not deterministic: the gradient of {where} differs between two backward passes"
                     advice = "A gradient function draws nothing, and changes nothing that it keeps."
+                    return self._fault(Verdict(text, advice), number, index)
+        return None
+
+    def _gradient_not_linear(self, analytic: list[Any]) -> GradcheckReport | None:
+        """Whether the gradient of -f is something else than minus the gradient of f."""
+        negative = self.function.gradients(-1.0)
+        for number, one, other in zip(self.arguments.checked, analytic, negative, strict=True):
+            if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+                differs = ~np.isclose(-other, one, rtol=self.rtol, atol=self.atol, equal_nan=True)
+                if differs.any():
+                    index = tuple(int(i) for i in np.argwhere(differs)[0])
+                    where = f"{self.arguments.label(number)} at {list(index)}"
+                    text = (
+                        f"not linear in the upstream gradient g: of {where} it is {one[index]:.6g} for one, "
+                        f"{other[index]:.6g} for -g"
+                    )
+                    advice = "A gradient is g times the derivative: decide by the inputs (x > 0), never by g."
                     return self._fault(Verdict(text, advice), number, index)
         return None
 

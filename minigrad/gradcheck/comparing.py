@@ -29,10 +29,15 @@ class Measured(NamedTuple):
 def measured(
     number: int, name: str, x: np.ndarray, found: Analytic, slopes: Slopes, atol: float, rtol: float
 ) -> Measured:
-    """At a kink the numeric gradient is the slope between left and right that is nearest to the analytic."""
+    """At a kink the numeric gradient is the slope between left and right that is nearest to the analytic.
+
+    At a jump it is that of the side which does not jump: what lies between them is any number at all.
+    """
     analytic = found if isinstance(found, np.ndarray) else np.full(x.shape, 0.0 if found is None else np.nan)
     low, high = np.minimum(slopes.left, slopes.right), np.maximum(slopes.left, slopes.right)
     numeric = np.where(slopes.kink, np.clip(analytic, low, high), slopes.central)
+    gentler = np.where(np.abs(slopes.left) < np.abs(slopes.right), slopes.left, slopes.right)
+    numeric = np.where(slopes.jump, gentler, numeric)
     wrong = ~(np.abs(analytic - numeric) <= atol + rtol * np.abs(numeric))
     return Measured(number, name, found, slopes, Comparison(x, analytic, numeric, wrong, atol, rtol))
 
@@ -79,11 +84,16 @@ def verdict_on(m: Measured, everything: Sequence[Measured], jacobian: Callable[[
         )
     if not (c.wrong & ~m.slopes.kink).any():
         kink = next(kink for kink in kinks_of(m) if not kink.passed)
+        what, neither, choice = (
+            ("a jump", "neither of them", "the slope of the side that does not jump")
+            if kink.jump
+            else ("a kink", "not between them", "a slope between the two there (a subgradient)")
+        )
         return Verdict(
-            f"wrong only at a kink: there is no derivative at {list(kink.index)}, the slope is "
+            f"wrong only at {what}: there is no derivative at {list(kink.index)}, the slope is "
             f"{kink.left:.6g} to the left and {kink.right:.6g} to the right, and {kink.analytic:.6g} "
-            f"is not between them",
-            "Give a slope between the two there (a subgradient), PyTorch's choice for preference.",
+            f"is {neither}",
+            f"Give {choice}, PyTorch's choice for preference.",
         )
     for other in everything:
         if other is not m and verdicts.swapped(c, other.compared):

@@ -50,24 +50,24 @@ class Function:
     def weights(self) -> np.ndarray:
         return np.concatenate([w.ravel() for w in _weights(self.tensors())])
 
-    def gradients(self) -> list[np.ndarray | GradientShapeError | None]:
+    def gradients(self, upstream: float = 1.0) -> list[np.ndarray | GradientShapeError | None]:
         """The analytic gradient of each checked input: None where there is none, or an error in its place."""
         try:
-            return self._gradients(self.arguments.leaves)
+            return self._gradients(self.arguments.leaves, upstream)
         except GradientShapeError:
-            return [found for i in range(len(self.arguments.leaves)) for found in self._one_gradient(i)]
+            return [found for leaf in self.arguments.leaves for found in self._one_gradient(leaf, upstream)]
 
-    def _one_gradient(self, i: int) -> list[Any]:
+    def _one_gradient(self, leaf: Tensor, upstream: float) -> list[Any]:
         try:
-            return self._gradients([self.arguments.leaves[i]])
+            return self._gradients([leaf], upstream)
         except GradientShapeError as error:
             return [error]
 
-    def _gradients(self, wanted: list[Tensor]) -> list[Any]:
+    def _gradients(self, wanted: list[Tensor], upstream: float) -> list[Any]:
         total = _weighted(self.tensors())
         if not total.requires_grad:
             return [None] * len(wanted)
-        found = autograd.grad(total, wanted, allow_unused=True)
+        found = autograd.grad(total, wanted, upstream, allow_unused=True)
         return [None if g is None else g.data for g in found]
 
     def uses_other_leaves(self) -> bool:
@@ -95,6 +95,9 @@ def _floating(result: Any) -> list[Tensor]:
         raise DtypeError(
             f"the function gave {outs[0].dtype}, which has no derivative.\nReturn floating tensors."
         )
+    for out in floating:
+        if out.dtype != np.float64:
+            raise DtypeError(f"the function gave {out.dtype}, too coarse for this.\nCompute in float64.")
     return floating
 
 
@@ -142,6 +145,12 @@ class Differences:
             raise OptionError(
                 f"a step of {eps:g} is lost beside the element {float(before):g}.\nUse a larger eps."
             )
+        for moved in (above, below):
+            if moved.shape != self.base.shape:
+                raise OptionError(
+                    f"the function gave {self.base.size} numbers, and {moved.size} a step away at "
+                    f"{[int(i) for i in index]}.\nIts shapes must not depend on the numbers; use where()."
+                )
         return above, below, up, down
 
     def at(self, array: np.ndarray, index: tuple[int, ...], eps: float) -> tuple[float, float, float]:

@@ -29,7 +29,7 @@ class Kink:
     right: float
     analytic: float
     jump: bool  # the function itself jumps, and the slopes grow without end
-    passed: bool  # the analytic value lies between the slopes, as a subgradient does
+    passed: bool  # the analytic value lies between the slopes, as a subgradient does, or beside a jump
 
     def __str__(self) -> str:
         what = "a jump" if self.jump else "a kink"
@@ -63,7 +63,8 @@ class GradcheckReport:
 
     `worst_error` is the largest |analytic - numeric| - rtol |numeric|, at most `atol` where `passed`;
     `relative_error` the largest |analytic - numeric| / max(1, |numeric|). At an element of `kinks` the
-    numeric value is whichever slope between those to the left and right is nearest to the analytic one.
+    numeric value is whichever slope between those to the left and right is nearest to the analytic one; at a
+    jump that of the side which does not jump.
     """
 
     elements: int

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd import enable_grad
 from ..errors import OptionError
 from .arguments import Arguments
 from .check import gradcheck, refuse_settings
@@ -79,16 +80,23 @@ def gradcheck_sweep(
             raise OptionError(f"{report}.\nMend that first.")
         element = report.input, report.index
     number, index = element
-    with Arguments(inputs) as arguments:
+    with enable_grad(), np.errstate(all="ignore"), Arguments(inputs) as arguments:
         if number not in arguments.checked:
             raise OptionError(
                 f"argument {number} requires no gradient.\nThose that do are {arguments.checked}."
             )
         leaf, function = arguments.values[number], Function(fn, arguments, order)
+        index = (index,) if isinstance(index, int) else tuple(index)
+        if len(index) != leaf.ndim or not all(-n <= i < n for i, n in zip(index, leaf.shape, strict=True)):
+            raise OptionError(f"there is no element {index} in the shape {leaf.shape}.\nGive another index.")
         differences = Differences(function, function.values())
         gradient = function.gradients()[arguments.checked.index(number)]
         analytic = float(gradient[index]) if isinstance(gradient, np.ndarray) else 0.0
         steps = [eps for eps in steps if eps > np.spacing(abs(leaf.data[index]))]
+        if not steps:
+            raise OptionError(
+                f"no step is left to take beside the element {leaf.data[index]:g}.\nGive larger steps."
+            )
         slopes = np.array([differences.at(leaf.data, index, eps) for eps in steps])
     errors, gaps = np.abs(slopes[:, 0] - analytic), np.abs(slopes[:, 2] - slopes[:, 1])
     kind, reading = _read(np.array(steps), errors, gaps, slopes, analytic, differences.rounding)

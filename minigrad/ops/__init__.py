@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import wraps
+
+import numpy as np
+
 from .. import creation
 from ..devices import as_dtype, check_device
 from ..tensor import Tensor
@@ -133,6 +137,20 @@ def _reflected(function):
     return reflected
 
 
+def _comparing(function):
+    @wraps(function)
+    def compare(x, y):
+        known = isinstance(y, Tensor | np.generic | int | float | list | tuple) or hasattr(y, "__array__")
+        return function(x, y) if known else NotImplemented  # `x == None`, `x == "cpu"` are False
+
+    return compare
+
+
+def _contains(x, element):
+    """Whether some element of x is equal to `element`."""
+    return bool(eq(x, element).any())
+
+
 def _reversed_axes(x):
     """The axes in reverse."""
     return permute(x, *reversed(range(x.ndim)))
@@ -164,12 +182,13 @@ _own = {
     "__rpow__": _reflected(power), "__matmul__": matmul, "__rmatmul__": _reflected(matmul),
     "__neg__": negative,
     "__abs__": absolute, "__floordiv__": floor_divide, "__rfloordiv__": _reflected(floor_divide),
-    "__mod__": remainder, "__rmod__": _reflected(remainder), "__eq__": eq, "__ne__": ne,
+    "__mod__": remainder, "__rmod__": _reflected(remainder),
+    "__eq__": _comparing(eq), "__ne__": _comparing(ne),
     "__lt__": lt, "__le__": le, "__gt__": gt, "__ge__": ge,
     "__xor__": bitwise_xor, "__rxor__": bitwise_xor, "__pos__": positive,
     "__invert__": bitwise_not,
     "__and__": bitwise_and, "__rand__": bitwise_and, "__or__": bitwise_or, "__ror__": bitwise_or,
-    "__getitem__": index,
+    "__getitem__": index, "__contains__": _contains,
     "astype": astype, "unfold": windows_along, "where": where_self, "to": to, "type": to,
     "float": _converts_to("float32"), "double": _converts_to("float64"), "half": _converts_to("float16"),
     "long": _converts_to("int64"), "int": _converts_to("int32"), "bool": _converts_to("bool"),

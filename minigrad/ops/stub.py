@@ -107,7 +107,7 @@ def _aliases(parameters: list[inspect.Parameter]) -> str:
 
 
 def _result(name: str, op: Any) -> str:
-    if name in ("equal", "allclose"):
+    if name in ("equal", "allclose", "__contains__"):
         return "builtins.bool"
     if name in SEVERAL:
         return "tuple[Tensor, ...]"

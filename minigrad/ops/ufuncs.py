@@ -30,7 +30,8 @@ def array_ufunc(functions: Mapping[str, Any]) -> Any:
             arrays = [x.data if isinstance(x, Tensor) else x for x in inputs]
             if any(isinstance(x, Tensor) for x in out):
                 raise DtypeError(f"np.{ufunc.__name__} does not write into a Tensor.\nUse its own methods.")
-            return getattr(ufunc, method)(*arrays, **settings)
+            plain = {name: x.data if isinstance(x, Tensor) else x for name, x in settings.items()}
+            return getattr(ufunc, method)(*arrays, **plain)
         function = functions.get(PYTORCH_NAMES.get(ufunc.__name__, ufunc.__name__))
         if function is None or method != "__call__" or settings:
             call = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
