@@ -148,7 +148,7 @@ def _signature(record: Record) -> str:
 def _other_names(record: Record) -> str:
     names = list(_public(record))
     others = [name for name in names[1:] if name != f"F.{record.name}"]
-    methods = [n for n, f in METHODS.items() if f is record.call and n.startswith("__")]
+    methods = [n for n, f in METHODS.items() if record_of(f) is record and n.startswith("__")]
     operators = [OPERATORS[n] for n in methods if n in OPERATORS]
     other = [f"`{name}`" for name in (*operators, *others)]
     if not names:
