@@ -15,14 +15,26 @@ def _causal(queries, keys, dtype):
     return np.where(np.tri(queries, keys, dtype=bool), 0, -np.inf).astype(dtype)
 
 
-def _weights(q, k, mask, is_causal, scale):
-    """softmax(scale q kᵀ + mask) over the keys; zeros in a row with nothing to attend to."""
-    w = q @ k.swapaxes(-1, -2)
-    w *= scale
+def _scores(q, k, mask, is_causal, scale):
+    """scale q kᵀ + mask, -inf where a query may not look."""
+    scores = q @ k.swapaxes(-1, -2)
+    scores *= scale
     if is_causal:
-        w += _causal(q.shape[-2], k.shape[-2], w.dtype)
+        scores += _causal(q.shape[-2], k.shape[-2], scores.dtype)
     if mask is not None:
-        w = w + (np.where(mask, 0, -np.inf).astype(w.dtype) if mask.dtype == bool else mask)
+        allowed = mask.dtype == bool
+        scores = scores + (np.where(mask, 0, -np.inf).astype(scores.dtype) if allowed else mask)
+    return scores
+
+
+def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
+    """softmax(scale q kᵀ + mask) v over the last two axes; a row with nothing to attend to gives zeros.
+
+    With W the weights: dv = Wᵀ g, dW = g vᵀ, dS = W (dW - sum(dW W)), dq = scale dS k, dk = scale dSᵀ q.
+    W grows with the square of the length: without dropout it is not kept but computed again, from one number
+    a row, W = exp(S - log sum exp S) (Dao et al. 2022, "FlashAttention", section 3.1).
+    """
+    w = _scores(q, k, mask, is_causal, scale)
     largest = w.max(axis=-1, keepdims=True, initial=-np.inf)
     largest[largest == -np.inf] = 0
     w -= largest
@@ -30,24 +42,21 @@ def _weights(q, k, mask, is_causal, scale):
     total = w.sum(axis=-1, keepdims=True)
     total[total == 0] = 1
     w /= total
-    return w
-
-
-def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
-    """softmax(scale q kᵀ + mask) v over the last two axes; a row with nothing to attend to gives zeros.
-
-    With W the weights: dv = Wᵀ g, dW = g vᵀ, dS = W (dW - sum(dW W)), dq = scale dS k, dk = scale dSᵀ q.
-    W grows with the square of the length, so it is not kept but computed again (Dao et al. 2022,
-    "FlashAttention", section 3.1).
-    """
-    w = _weights(q, k, mask, is_causal, scale)
+    weights = scaled = logarithms = None
     if dropout_p:
-        w *= scaled_keep(key, w.shape, dropout_p, w.dtype)
+        weights, scaled = w, scaled_keep(key, w.shape, dropout_p, w.dtype)
+        w = w * scaled
+    else:
+        logarithms = np.log(total)
+        logarithms += largest
     y = w @ v
 
     def gradient(g, needs):
-        w = _weights(q, k, mask, is_causal, scale)
-        scaled = scaled_keep(key, w.shape, dropout_p, w.dtype) if dropout_p else None
+        w = weights
+        if w is None:
+            w = _scores(q, k, mask, is_causal, scale)
+            w -= logarithms
+            np.exp(w, out=w)
         d_v = (w if scaled is None else w * scaled).swapaxes(-1, -2) @ g if needs[2] else None
         if not (needs[0] or needs[1] or needs[3]):
             return None, None, d_v, None
@@ -55,8 +64,7 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
         if scaled is not None:
             d_s *= scaled
         d_s *= w
-        w *= d_s.sum(axis=-1, keepdims=True)
-        d_s -= w
+        d_s -= w * d_s.sum(axis=-1, keepdims=True)
         d_mask = d_s.copy() if needs[3] else None
         d_s *= scale
         d_q = d_s @ k if needs[0] else None
