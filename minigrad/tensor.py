@@ -294,6 +294,11 @@ class Tensor:
             )
         if value is None:  # NumPy would write NaN
             raise DtypeError(f"{name} of None.\nGive a number, an array or a tensor.")
+        if not self.data.flags.writeable:
+            raise ShapeError(
+                f"{name} on a tensor of shape {self.shape} whose elements share memory (expand), or that is "
+                f"read-only.\nChange a copy of it: x.clone()."
+            )
         mutate(self, name)
         try:
             change(_array(value))

@@ -438,11 +438,17 @@ class Tensor:
     def bitwise_and(self, y: Any) -> Tensor:
         """x & y, bit by bit; of booleans, whether both are true."""
 
+    def bitwise_left_shift(self, y: Any) -> Tensor:
+        """x * 2**y, of whole numbers: x with its bits moved y places up."""
+
     def bitwise_not(self) -> Tensor:
         """~x, bit by bit; of booleans, whether it is false."""
 
     def bitwise_or(self, y: Any) -> Tensor:
         """x | y, bit by bit; of booleans, whether either is true."""
+
+    def bitwise_right_shift(self, y: Any) -> Tensor:
+        """x / 2**y rounded down, of whole numbers: x with its bits moved y places down."""
 
     def bitwise_xor(self, y: Any) -> Tensor:
         """x ^ y, bit by bit; of booleans, whether one is true and the other is not."""
@@ -452,6 +458,9 @@ class Tensor:
 
     def equal(self, y: Any) -> builtins.bool:
         """Whether two tensors have one shape and the same elements: a Python bool. Elementwise is `eq`."""
+
+    def gcd(self, y: Any) -> Tensor:
+        """The largest whole number that divides both, 0 of two zeros."""
 
     def ge(self, y: Any) -> Tensor:
         """x >= y."""
@@ -485,6 +494,9 @@ class Tensor:
 
     def isreal(self) -> Tensor:
         """True everywhere: no number here is complex."""
+
+    def lcm(self, y: Any) -> Tensor:
+        """The smallest positive whole number that both divide, 0 if one is 0."""
 
     def le(self, y: Any) -> Tensor:
         """x <= y."""
@@ -1067,6 +1079,18 @@ class Tensor:
 
     def __ge__(self, y: Any) -> Tensor:
         """x >= y."""
+
+    def __lshift__(self, y: Any) -> Tensor:
+        """x * 2**y, of whole numbers: x with its bits moved y places up."""
+
+    def __rlshift__(self, x: Any) -> Tensor:
+        """x * 2**y, of whole numbers: x with its bits moved y places up."""
+
+    def __rshift__(self, y: Any) -> Tensor:
+        """x / 2**y rounded down, of whole numbers: x with its bits moved y places down."""
+
+    def __rrshift__(self, x: Any) -> Tensor:
+        """x / 2**y rounded down, of whole numbers: x with its bits moved y places down."""
 
     def __xor__(self, y: Any) -> Tensor:
         """x ^ y, bit by bit; of booleans, whether one is true and the other is not."""

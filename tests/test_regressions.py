@@ -10,6 +10,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import GraphError, OptionError
+from minigrad.nn import functional as F
 from minigrad.ops import differentiable
 from minigrad.ops.record import ops
 from minitransformer import Transformer, TransformerConfig
@@ -385,3 +386,67 @@ def test_a_mistake_is_explained(call, what):
 
 def test_argnums_may_be_a_numpy_number():
     assert mg.func.grad(lambda x, y: x * y, np.int64(1))(2.0, 3.0).item() == 2.0
+
+
+def test_operands_and_settings_may_be_given_by_pytorchs_names():
+    x, y = mg.tensor([1.0, 2.0]), mg.tensor([3.0, 4.0])
+    assert mg.add(input=x, other=y, alpha=2).tolist() == [7, 10]
+    assert x.mul(other=y).tolist() == [3, 8]
+    assert x.pow(exponent=2).tolist() == mg.pow(x, exponent=mg.tensor([2.0, 2.0])).tolist() == [1, 4]
+    assert mg.where(condition=x > 1, input=x, other=y).tolist() == [3, 2]
+    assert mg.addcmul(x, tensor1=x, tensor2=y).tolist() == [4, 10]
+    assert mg.mm(input=x[None], mat2=y[:, None]).item() == 11
+    assert mg.softmax(input=x, dim=0).shape == mg.lerp(input=x, end=y, weight=0.5).shape == (2,)
+    assert mg.reshape(input=x, shape=(2, 1)).shape == mg.permute(input=x[None], dims=(1, 0)).shape == (2, 1)
+    with pytest.raises(OptionError, match="under two names"):
+        mg.add(input=x, x=x, other=y)
+
+
+def test_distances_to_infinity_have_slopes():
+    for loss in (F.smooth_l1_loss, F.huber_loss):
+        x = leaf(-np.inf, -0.5, 1.0, np.inf)
+        loss(x, mg.zeros(4), reduction="sum").backward()
+        assert x.grad.tolist() == [-1, -0.5, 1, 1]
+
+
+def test_repeating_once_gives_memory_of_its_own():
+    x = mg.tensor([[1.0, 2.0]])
+    for y in (x.repeat(1, 1), x.repeat(2, 1), x.tile((1, 1))):
+        y[0] = 5.0
+    assert x.tolist() == [[1, 2]]
+
+
+def test_shared_elements_are_not_changed_in_place():
+    with pytest.raises(mg.MinigradError, match="clone"):
+        mg.tensor([1.0]).expand(3).add_(1)
+
+
+def test_logarithms_of_sums_at_infinity():
+    x, y = (mg.tensor(v) for v in np.meshgrid([-np.inf, 0.0, 1e30, np.inf, np.nan], [-np.inf, 2.0, np.inf]))
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(mg.logaddexp(x, y).data, np.logaddexp(x.data, y.data))
+
+
+@pytest.mark.parametrize("n", [-3, -2, 3, 4])
+def test_small_powers_are_products_with_the_same_derivatives(n):
+    x = leaf(0.5, -2.0, 3.0)
+    (slopes,) = mg.autograd.grad((x**n).sum(), x, create_graph=True)
+    (curvatures,) = mg.autograd.grad(slopes.sum(), x)
+    np.testing.assert_allclose((x**n).data, x.data**n, rtol=1e-6)
+    np.testing.assert_allclose(slopes.data, n * x.data ** (n - 1), rtol=1e-6)
+    np.testing.assert_allclose(curvatures.data, n * (n - 1) * x.data ** (n - 2), rtol=1e-6)
+
+
+def test_half_precision_does_not_overflow_on_the_way():
+    x = mg.tensor(np.array([300.0, -300.0, 300.0, -300.0], np.float16), requires_grad=True)
+    F.layer_norm(x, (4,)).sum().backward()
+    assert F.layer_norm(x, (4,)).tolist() == F.rms_norm(x, (4,)).tolist() == [1, -1, 1, -1]
+    assert (x.grad.dtype, x.std().dtype, x.norm().item()) == (mg.float16, mg.float16, 600)
+    assert x.std().item() == 346.5
+    assert np.isfinite(mg.zeros(70000, dtype="float16").softmax(0).data).all()
+
+
+def test_whole_numbers_have_bits_and_divisors():
+    x, y = mg.tensor([12, 18]), mg.tensor([8, 2])
+    assert (mg.gcd(x, y).tolist(), mg.lcm(x, y).tolist()) == ([4, 2], [24, 18])
+    assert ((x << 1).tolist(), (x >> 1).tolist(), (1 << y).tolist()) == ([24, 36], [6, 9], [256, 4])

@@ -185,6 +185,8 @@ _own = {
     "__mod__": remainder, "__rmod__": _reflected(remainder),
     "__eq__": _comparing(eq), "__ne__": _comparing(ne),
     "__lt__": lt, "__le__": le, "__gt__": gt, "__ge__": ge,
+    "__lshift__": bitwise_left_shift, "__rlshift__": _reflected(bitwise_left_shift),
+    "__rshift__": bitwise_right_shift, "__rrshift__": _reflected(bitwise_right_shift),
     "__xor__": bitwise_xor, "__rxor__": bitwise_xor, "__pos__": positive,
     "__invert__": bitwise_not,
     "__and__": bitwise_and, "__rand__": bitwise_and, "__or__": bitwise_or, "__ror__": bitwise_or,

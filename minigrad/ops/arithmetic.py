@@ -201,7 +201,7 @@ def power(x, y, /):
     if isinstance(y, int | float):
         if y == 0:
             return xp.ones_like(x), (lambda g: xp.zeros_like(g), None)
-        return x**y, (lambda g: g * (y * x ** (y - 1)), None)
+        return _to(x, y), (lambda g: g * (y * _to(x, y - 1)), None)
     if isinstance(x, int | float):
         x = x * xp.ones_like(y)
     value = xp.power(x, y)
@@ -210,6 +210,15 @@ def power(x, y, /):
         lambda g: g * xp.where(y == 0, 0.0, y * xp.power(x, xp.where(y == 0, 1.0, y - 1))),
         lambda g: g * xp.where(flat(x, y), 0.0, value * xp.log(xp.where(flat(x, y), 1.0, x))),
     )
+
+
+def _to(x, n):
+    """x ** n, small whole powers as products: NumPy takes hundreds of times as long for x**3 as for x*x*x."""
+    if n not in (-3, -2, 3, 4) or x.dtype.kind != "f":
+        return x**n
+    square = x * x
+    product = square if abs(n) == 2 else square * x if abs(n) == 3 else square * square
+    return product if n > 0 else 1 / product
 
 
 @made_of_ops(samples=binary(positives, reals), latex=(r"g\,y\,x^{y - 1}", r"g\,x^y \ln x"))

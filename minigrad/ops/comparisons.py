@@ -12,10 +12,10 @@ from .record import differentiable, made_of_ops
 from .samplers import Domain, binary, each, mask, real, unary, whole
 
 __all__ = [
-    "allclose", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "eq", "equal", "ge", "greater",
-    "greater_equal", "gt", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal", "le",
-    "less", "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "ne",
-    "not_equal", "signbit",
+    "allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
+    "bitwise_xor", "eq", "equal", "gcd", "ge", "greater", "greater_equal", "gt", "isclose", "isfinite",
+    "isinf", "isnan", "isneginf", "isposinf", "isreal", "lcm", "le", "less", "less_equal",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "ne", "not_equal", "signbit",
 ]  # fmt: skip
 
 _small: Domain = whole(-1, 2)  # which has ties
@@ -130,6 +130,33 @@ def logical_or(x, y, /):
 def logical_xor(x, y, /):
     """Whether one is true and the other is not; on booleans this is `^`."""
     return namespace(x, y).logical_xor(x, y), None
+
+
+# ---------------------------------------------------------------- whole numbers
+
+
+@differentiable(samples=binary(_bits, whole(0, 5)))
+def bitwise_left_shift(x, y, /):
+    """x * 2**y, of whole numbers: x with its bits moved y places up."""
+    return x << y, None
+
+
+@differentiable(samples=binary(_bits, whole(0, 5)))
+def bitwise_right_shift(x, y, /):
+    """x / 2**y rounded down, of whole numbers: x with its bits moved y places down."""
+    return x >> y, None
+
+
+@differentiable(samples=binary(_bits))
+def gcd(x, y, /):
+    """The largest whole number that divides both, 0 of two zeros."""
+    return namespace(x, y).gcd(x, y), None
+
+
+@differentiable(samples=binary(_bits))
+def lcm(x, y, /):
+    """The smallest positive whole number that both divide, 0 if one is 0."""
+    return namespace(x, y).lcm(x, y), None
 
 
 # ---------------------------------------------------------------- kinds of numbers

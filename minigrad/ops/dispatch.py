@@ -25,7 +25,13 @@ from .explain import FOREIGN, describe, explain, place, refuse_extra
 if TYPE_CHECKING:
     from .record import Op
 
-ALIASES = {"axis": "dim", "dims": "dim", "keepdims": "keepdim"}  # NumPy's names are accepted beside PyTorch's
+ALIASES = {  # NumPy's names are accepted beside PyTorch's
+    "axis": "dim", "dims": "dim", "keepdims": "keepdim", "axis0": "dim0", "axis1": "dim1",
+}  # fmt: skip
+OPERANDS = {  # PyTorch's names of what formulas, and so our signatures, call x and y
+    "input": "x", "mat": "x", "mat1": "x", "batch1": "x", "vec1": "x", "tensor1": "x",
+    "other": "y", "exponent": "y", "mat2": "y", "batch2": "y", "vec": "y", "vec2": "y", "tensor2": "y",
+}  # fmt: skip
 
 ops: dict[str, Op] = {}  # every op by name
 
@@ -52,16 +58,17 @@ class fused:
 
 def make_callable(op: Op, face: Callable) -> Callable:
     """The function that users call: unwrap, promote, run the rule, record a node."""
-    rule, definition, arity, names, view, floating = (
+    rule, definition, arity, operands, names, view, floating = (
         op.rule,
         op.definition,
         op.arity,
+        op.operands,
         op.settings,
         op.view,
         op.floating,
     )
     readable = with_manners(definition) if definition else None
-    promoting = op.promotes is not False
+    promoting, own = op.promotes is not False, (*op.operands, *op.settings)
     new_tensor, new_node, ndarray, new_ref = Tensor.__new__, Node.__new__, np.ndarray, weakref.ref
     get_frame = sys._getframe
 
@@ -73,7 +80,9 @@ def make_callable(op: Op, face: Callable) -> Callable:
             settings = _renamed(op.name, given | settings, names) if settings else given
             inputs = inputs[:arity]
         elif settings:
-            settings = _renamed(op.name, settings, names)
+            settings = _renamed(op.name, settings, own)
+            if len(inputs) < len(operands):  # f(x, other=y) as f(x, y)
+                inputs = (*inputs, *[settings.pop(k) for k in operands[len(inputs) :] if k in settings])
         if readable is not None and not _fusion.enabled:
             return readable(*(_prepare(op, inputs, False, False) or inputs), **settings)
 
@@ -235,13 +244,13 @@ def _convert(op: Op, x: Any) -> Any:
 
 
 def _renamed(name: str, settings: dict[str, Any], own: Sequence[str] = ()) -> dict[str, Any]:
-    """`axis` and `keepdims` as `dim` and `keepdim`, unless they are the function's own names.
+    """NumPy's names of settings and PyTorch's of operands as the function's own names.
 
     `np.sum(x)` calls x.sum(axis=None, out=None): no `out` is the only one that there is.
     """
     if "out" in settings and settings["out"] is None:
         settings = {k: v for k, v in settings.items() if k != "out"}
-    renamed = {k if k in own else ALIASES.get(k, k): v for k, v in settings.items()}
+    renamed = {k if k in own else _alias(k, own): v for k, v in settings.items()}
     if "dim" in renamed and "dims" in own and "dim" not in own:
         renamed["dims"] = renamed.pop("dim")
     if len(renamed) < len(settings):
@@ -250,19 +259,27 @@ def _renamed(name: str, settings: dict[str, Any], own: Sequence[str] = ()) -> di
     return renamed
 
 
+def _alias(name: str, own: Sequence[str]) -> str:
+    """The function's own name of what is `name` elsewhere; PyTorch's `input` is what comes first."""
+    if (operand := OPERANDS.get(name, "")) in own:
+        return operand
+    return own[0] if name == "input" and own else ALIASES.get(name, name)
+
+
 def with_manners(function: Callable) -> Callable:
-    """Let a function that calls ops, and so is no op itself, take `axis` and explain its errors as ops do."""
+    """Let a function that calls ops, and so is no op itself, take names and explain errors as ops do."""
 
     parameters = inspect.signature(function).parameters.values()
     own = tuple(p.name for p in parameters)
     listed = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+    in_order = own[: own.index(listed) + 1] if listed else ()
 
     @wraps(function)
     def face(*args: Any, **settings: Any) -> Any:
         if settings:
             settings = _renamed(function.__name__, settings, own)
             if listed in settings:  # f(x, dims=(0, 1)) as f(x, 0, 1)
-                args = (*args, settings.pop(listed))
+                args = (*args, *[settings.pop(k) for k in in_order[len(args) :] if k in settings])
         try:
             return function(*args, **settings)
         except MinigradError as error:

@@ -252,7 +252,7 @@ def unbind(x, dim=0):
 @made_of_ops(samples=each((real, 2, 3), 2, 2) | each((real, 3), 2, 1, 2) | each((real, 2), 0))
 def repeat(x, *sizes):
     """x copied sizes[i] times along axis i, as tiles; sizes beyond its axes make new ones in front."""
-    sizes = sizes_of(sizes)
+    x, sizes = as_tensor(x), sizes_of(sizes)
     shape = (1,) * (len(sizes) - x.ndim) + tuple(x.shape)
     if len(shape) != len(sizes) or min(sizes, default=0) < 0:
         raise ShapeError(f"repeat of {sizes} along the axes of {shape}.\nGive a number for each axis.")
@@ -260,7 +260,8 @@ def repeat(x, *sizes):
         view_as_shape(x, [m for n in shape for m in (1, n)]),
         [m for r, n in zip(sizes, shape, strict=True) for m in (r, n)],
     )
-    return view_as_shape(spread, [r * n for r, n in zip(sizes, shape, strict=True)])
+    tiles = view_as_shape(spread, [r * n for r, n in zip(sizes, shape, strict=True)])
+    return tiles.clone() if np.may_share_memory(tiles.data, x.data) else tiles
 
 
 @made_of_ops(samples=each((real, 2, 3), 2) | each((real, 3), (2, 1, 2)))

@@ -309,7 +309,8 @@ def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
         raise OptionError(f"beta is at least 0, got {beta}.\nPass one in that range.")
     input, target = _pair("smooth_l1_loss", input, target)
     d = (input - target).absolute()
-    return reduced(where(d < beta, d * d * (0.5 / beta), d - 0.5 * beta) if beta else d, reduction)
+    near = d.clamp(max=beta)
+    return reduced(near / beta * (d - 0.5 * near) if beta else d, reduction)
 
 
 @made_of_ops(
@@ -321,7 +322,8 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
         raise OptionError(f"delta is above 0, got {delta}.\nPass one in that range.")
     input, target = _pair("huber_loss", input, target)
     d = (input - target).absolute()
-    return reduced(where(d < delta, 0.5 * d * d, delta * (d - 0.5 * delta)), reduction)
+    near = d.clamp(max=delta)
+    return reduced(near * (d - 0.5 * near), reduction)
 
 
 @made_of_ops(

@@ -27,6 +27,7 @@ class _Arrays:
     erfinv = staticmethod(_special.erfinv)
     ndtri = staticmethod(_special.ndtri)
     sigmoid = staticmethod(_special.sigmoid)
+    logaddexp = staticmethod(_special.logaddexp)
     lgamma = staticmethod(_gamma.lgamma)
     gamma_derivative = staticmethod(_gamma.polygamma)
     sliding_windows = staticmethod(_windows.sliding_windows)

@@ -94,7 +94,7 @@ def batch_norm(
             f"Give more than one in training, or normalize otherwise: layer_norm."
         )
     rows = x.transpose(0, 1).reshape(shape[1], n)
-    _follow(running_mean, running_var, rows.mean(1), rows.var(1), momentum)
+    _follow(running_mean, running_var, lambda: (rows.mean(1), rows.var(1)), momentum)
     y = layer_norm(rows, None, None, (n,), eps)
     return _per_channel(y.reshape(shape[1], shape[0], *shape[2:]).transpose(0, 1), weight, bias)
 
@@ -148,8 +148,8 @@ def instance_norm(
             f"Give images of more than one place."
         )
     rows = x.reshape(shape[0] * shape[1], n)
-    means, variances = rows.mean(1).reshape(shape[:2]), rows.var(1).reshape(shape[:2])
-    _follow(running_mean, running_var, means.mean(0), variances.mean(0), momentum)
+    of_channels = lambda values: values.reshape(shape[:2]).mean(0)
+    _follow(running_mean, running_var, lambda: map(of_channels, (rows.mean(1), rows.var(1))), momentum)
     return _per_channel(layer_norm(rows, None, None, (n,), eps).reshape(shape), weight, bias)
 
 
@@ -200,9 +200,11 @@ def _as_before(name, x, mean, variance, weight, bias, eps):
     return _per_channel(_per_channel(x, scale, -mean * scale), weight, bias)
 
 
-def _follow(running_mean, running_var, mean, variance, momentum):
-    """Move running statistics towards new ones."""
+def _follow(running_mean, running_var, statistics, momentum):
+    """Move running statistics, where there are any, towards the new ones that `statistics` computes."""
+    if running_mean is None and running_var is None:
+        return
     with no_grad():
-        for running, new in ((running_mean, mean), (running_var, variance)):
+        for running, new in zip((running_mean, running_var), statistics(), strict=True):
             if isinstance(running, Tensor):
-                running.copy_(running * (1 - momentum) + new.detach() * momentum)
+                running.copy_(running * (1 - momentum) + new * momentum)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ..devices import float16, float32
 from ..errors import OptionError, ShapeError
 from ..tensor import as_tensor
 from .axes import axes_of, axis_of, count, spread
@@ -89,7 +90,10 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     x = as_tensor(x)
     if isinstance(ord, bool) or not isinstance(ord, int | float):
         raise OptionError(f"a vector's norm of order {ord!r}.\nChoose a number, or math.inf.")
-    return p_norm(x if dtype is None else x.to(dtype), ord, dim, keepdim)
+    x = x if dtype is None else x.to(dtype)
+    if x.dtype == float16:  # squares beyond 65504
+        return p_norm(x.to(float32), ord, dim, keepdim).to(float16)
+    return p_norm(x, ord, dim, keepdim)
 
 
 @made_of_ops(

@@ -80,10 +80,11 @@ class Op(Record):
         self.rule, self.definition, self.flops = rule, definition, flops
         self.view, self.promotes, self.floating = view, promotes, floating
         kinds = inspect.signature(definition or rule).parameters.values()
+        self.operands = tuple(p.name for p in kinds if p.kind is p.POSITIONAL_ONLY)
         self.settings = tuple(p.name for p in kinds if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
         self.by_position = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in kinds)  # the settings that may be
         variadic = any(p.kind is p.VAR_POSITIONAL for p in kinds)
-        self.arity = sys.maxsize if variadic else sum(p.kind is p.POSITIONAL_ONLY for p in kinds)
+        self.arity = sys.maxsize if variadic else len(self.operands)
 
     def pull_tensors(
         self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any

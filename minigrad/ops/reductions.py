@@ -167,12 +167,18 @@ def var(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     """The variance, divided by n - correction, which is 1 unless given (or 0 with unbiased=False)."""
     if isinstance(dim, bool):  # var(unbiased)
         dim, unbiased = None, dim
-    return variance(x, dim, int(unbiased) if correction is None else correction, keepdim)
+    x, correction = as_tensor(x), int(unbiased) if correction is None else correction
+    if x.dtype == float16:  # squares beyond 65504
+        return variance(x.to(float32), dim, correction, keepdim).to(float16)
+    return variance(x, dim, correction, keepdim)
 
 
 @made_of_ops(samples=_spreads)
 def std(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     """The standard deviation, sqrt(var); where it is 0 its derivative is taken to be 0."""
+    x = as_tensor(x)
+    if x.dtype == float16:  # squares beyond 65504
+        return std(x.to(float32), dim, unbiased, keepdim, correction=correction).to(float16)
     return root(var(x, dim, unbiased, keepdim, correction=correction))
 
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from .activations import scaled_keep
+from .half import in_single
 
 
 @lru_cache(maxsize=16)
@@ -27,6 +28,7 @@ def _scores(q, k, mask, is_causal, scale):
     return scores
 
 
+@in_single
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
     """softmax(scale q kᵀ + mask) v over the last two axes; a row with nothing to attend to gives zeros.
 

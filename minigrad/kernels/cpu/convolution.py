@@ -8,6 +8,8 @@ windows from that many elements at the end.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view

@@ -6,7 +6,10 @@ import math
 
 import numpy as np
 
+from .half import in_single
 
+
+@in_single
 def layer_norm(x, weight, bias, normalized_shape, eps):
     """(x - mean) / sqrt(var + eps) * weight + bias over the last axes.
 
@@ -46,6 +49,7 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
     return y.reshape(shape), gradient
 
 
+@in_single
 def rms_norm(x, weight, normalized_shape, eps):
     """x / sqrt(mean(x**2) + eps) * weight over the last axes.
 

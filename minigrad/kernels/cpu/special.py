@@ -37,15 +37,21 @@ def _tail() -> np.ndarray:
 
 
 _SERIES, _TAIL = _series(18), _tail()
+BLOCK = 1 << 14  # elements a block: the block and its temporaries stay in the second-level cache
 _FAR = 40.0  # beyond it e**(-x**2) is 0 in float64
 
 
 def in_double(function):
-    """`function` computed in float64; its result has the dtype of x."""
+    """`function` computed in float64, a cacheful at a time; its result has the dtype of x."""
 
     @wraps(function)
     def computed(x: np.ndarray, *settings: Any) -> np.ndarray:
-        return function(np.asarray(x, np.float64), *settings).astype(np.asarray(x).dtype)
+        x = np.asarray(x)
+        flat, out = x.reshape(-1), np.empty(x.size, x.dtype)
+        for start in range(0, x.size, BLOCK):
+            block = slice(start, start + BLOCK)
+            out[block] = function(flat[block].astype(np.float64), *settings)
+        return out.reshape(x.shape)
 
     return computed
 
@@ -126,3 +132,10 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
     """1 / (1 + e**-x), elementwise; where x is negative as e**x / (1 + e**x), which cannot overflow."""
     e = np.exp(-np.abs(x))
     return np.where(x < 0, e, 1) / (1 + e)
+
+
+def logaddexp(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """log(e**x + e**y), elementwise: NumPy's in whole passes, which take a twentieth of the time."""
+    apart = np.zeros(np.broadcast(x, y).shape, np.result_type(x, y))  # of two infinities 0
+    np.subtract(x, y, where=x != y, out=apart)
+    return np.maximum(x, y) + np.log1p(np.exp(-np.abs(apart)))
