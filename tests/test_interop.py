@@ -54,8 +54,8 @@ def test_an_array_changed_by_a_tensor_stays_an_array():
 
 def test_what_numpy_has_and_tensors_have_not_is_said():
     x = mg.tensor([1, 2])
-    with pytest.raises(DtypeError, match=r"np\.gcd has no counterpart on Tensors"):
-        np.gcd(x, x)
+    with pytest.raises(DtypeError, match=r"np\.nextafter has no counterpart on Tensors"):
+        np.nextafter(x, x)
     with pytest.raises(DtypeError, match=r"np\.add\.reduce"):
         np.add.reduce(x)
     with pytest.raises(DtypeError, match="does not write into a Tensor"):

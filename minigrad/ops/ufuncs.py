@@ -16,8 +16,10 @@ PYTORCH_NAMES = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh",
     "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh", "conjugate": "clone", "degrees": "rad2deg",
     "divide": "div", "equal": "eq", "fabs": "abs", "greater": "gt", "greater_equal": "ge", "invert":
-    "bitwise_not", "less": "lt", "less_equal": "le", "mod": "remainder", "multiply": "mul", "negative":
-    "neg", "not_equal": "ne", "power": "pow", "radians": "deg2rad", "rint": "round", "subtract": "sub",
+    "bitwise_not", "left_shift": "bitwise_left_shift", "less": "lt", "less_equal": "le",
+    "mod": "remainder", "multiply": "mul", "negative":
+    "neg", "not_equal": "ne", "power": "pow", "radians": "deg2rad",
+    "right_shift": "bitwise_right_shift", "rint": "round", "subtract": "sub",
 }  # fmt: skip
 
 

@@ -33,6 +33,7 @@ TIES = np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]])
 MASK = np.array([[True, False, True], [False, False, True]])
 INDEX = np.array([[0, 2, 2], [1, 1, 0]])
 INTS = np.array([[3, -1, 2], [0, 7, -5]])
+SHIFTS = np.array([0, 1, 3])
 
 
 def method(name, *args, **settings):
@@ -71,8 +72,9 @@ METHOD_CASES = [
     case("clamp", EDGES, args=(0.0,)),
     case("clamp", EDGES, max=1.0), case("isnan", EDGES), case("isinf", EDGES), case("isfinite", EDGES),
     case("logical_not", EDGES), case("logical_and", A, EDGES[1:4]), case("logical_or", A, EDGES[1:4]),
-    *[case(n, INTS, INTS[::-1].copy()) for n in ["bitwise_and", "bitwise_or", "bitwise_xor"]],
+    *[case(n, INTS, INTS[::-1].copy()) for n in ["bitwise_and", "bitwise_or", "bitwise_xor", "gcd", "lcm"]],
     case("bitwise_not", INTS),
+    case("bitwise_left_shift", INTS, SHIFTS), case("bitwise_right_shift", INTS, SHIFTS),
     # reductions
     *[case(n, CUBE, dim=1) for n in ["sum", "mean", "amax", "amin"]],
     *[case(n, CUBE, dim=(0, 2), keepdim=True) for n in ["sum", "mean", "amax", "amin"]],
