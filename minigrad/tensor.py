@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import autograd, printing
-from .autograd import mutate
+from .autograd import refuse_in_graph
 from .devices import DTYPES, as_dtype, check_device, default_float, is_floating, refuse_unconvertible
 from .errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
 from .versions import Cell, record_change, share_cell
@@ -33,7 +33,8 @@ class Tensor:
     node: Any
     cell: Cell | None
     hooks: dict[int, Callable] | None
-    __array_ufunc__: Any  # ndarray * Tensor, np.exp(Tensor): see ops/ufuncs.py
+    __array_ufunc__: Any  # ndarray * Tensor, np.exp(Tensor): see ops/numpy_functions.py
+    __array_function__: Any
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         self.data = (
@@ -299,7 +300,7 @@ class Tensor:
                 f"{name} on a tensor of shape {self.shape} whose elements share memory (expand), or that is "
                 f"read-only.\nChange a copy of it: x.clone()."
             )
-        mutate(self, name)
+        refuse_in_graph(self, name)
         try:
             change(_array(value))
         except (ValueError, TypeError, IndexError, OverflowError) as error:
@@ -307,6 +308,7 @@ class Tensor:
                 f"{name} on a tensor of shape {self.shape} and dtype {self.dtype}: {error}.\n"
                 f"Give a value that fits."
             ) from None
+        record_change(self, name)
         return self
 
 

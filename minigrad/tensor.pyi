@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 import numpy as np
 from . import autograd, printing
-from .autograd import mutate
+from .autograd import refuse_in_graph
 from .devices import DTYPES, as_dtype, check_device, default_float, is_floating, refuse_unconvertible
 from .errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
 from .versions import Cell, record_change, share_cell
@@ -21,6 +21,7 @@ class Tensor:
     cell: Cell | None
     hooks: dict[builtins.int, Callable] | None
     __array_ufunc__: Any
+    __array_function__: Any
 
     def __init__(self, data: Any, requires_grad: builtins.bool=False) -> None:
         ...

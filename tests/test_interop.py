@@ -34,6 +34,16 @@ def test_asarray_gives_the_tensors_own_memory_also_where_a_gradient_is_required(
         lambda a, t: np.float64(2.0) * t - np.float32(1.0),
         lambda a, t: np.sum(t, axis=1) + np.sum(a * t),
         lambda a, t: (a > t) * t,
+        lambda a, t: np.concatenate([a, t * t], axis=1) + np.concatenate((t, t), 1),
+        lambda a, t: np.where(a > 0, t, t * t) + np.dot(t, a.T)[:, :1],
+        lambda a, t: (
+            np.sort(t, axis=1) + np.cumsum(t, axis=0) + np.cumsum(t)[0] + np.max(t, axis=1, keepdims=True)
+        ),
+        lambda a, t: np.std(t, axis=0) + np.var(t, ddof=1) + np.mean(t, axis=(0, 1)) + np.prod(t, axis=1)[:1],
+        lambda a, t: np.reshape(np.transpose(t), (2, 3)) + np.stack([t, t])[0] + np.clip(t, -0.9, 2.0),
+        lambda a, t: (
+            np.einsum("ij,kj->ik", a, t) + np.expand_dims(np.trace(t[:, :2]), 0) + np.tril(t, 1)[:, :2]
+        ),
     ],
 )
 def test_a_formula_for_arrays_gives_tensors_with_gradients(formula):
@@ -43,6 +53,23 @@ def test_a_formula_for_arrays_gives_tensors_with_gradients(formula):
     assert isinstance(result, mg.Tensor)
     np.testing.assert_allclose(result.data, formula(given, X), rtol=1e-12)
     assert mg.gradcheck(lambda x: formula(given, x), t).passed
+
+
+def test_a_function_of_numpys_alone_gives_arrays():
+    t = mg.tensor(X, requires_grad=True)
+    for result, expected in [
+        (np.median(t), np.median(X)),
+        (np.zeros_like(t), np.zeros_like(X)),
+        (np.histogram(t, bins=3)[0], np.histogram(X, bins=3)[0]),
+        (np.vstack([t, X]), np.vstack([X, X])),
+    ]:
+        assert not isinstance(result, mg.Tensor)
+        np.testing.assert_array_equal(result, expected)
+    assert np.array_equal(t, X)
+    assert np.shape(t) == (2, 3)
+    np.testing.assert_array_equal(np.where(t > 0)[0].data, np.where(X > 0)[0])
+    with pytest.raises(DtypeError, match=r"np\.sum of a Tensor does not take these arguments"):
+        np.sum(t, where=X > 0)
 
 
 def test_an_array_changed_by_a_tensor_stays_an_array():

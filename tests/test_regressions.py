@@ -450,3 +450,30 @@ def test_whole_numbers_have_bits_and_divisors():
     x, y = mg.tensor([12, 18]), mg.tensor([8, 2])
     assert (mg.gcd(x, y).tolist(), mg.lcm(x, y).tolist()) == ([4, 2], [24, 18])
     assert ((x << 1).tolist(), (x >> 1).tolist(), (1 << y).tolist()) == ([24, 36], [6, 9], [256, 4])
+
+
+def test_a_change_in_place_that_failed_is_none():
+    x = mg.ones(3, requires_grad=True)
+    b = mg.ones(3)
+    y = x * b
+    with pytest.raises(mg.ShapeError):
+        b += mg.ones(2)
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.data, np.ones(3))
+
+
+def test_switches_of_recording_decorate_with_and_without_parentheses():
+    x = mg.ones(2, requires_grad=True)
+    for switch in (mg.no_grad, lambda f: mg.no_grad()(f), lambda f: mg.set_grad_enabled(False)(f)):
+        assert not switch(lambda: x * 2)().requires_grad
+        assert mg.is_grad_enabled()
+    with mg.no_grad():
+        assert mg.enable_grad(lambda: x * 2)().requires_grad
+    assert mg.is_grad_enabled()
+
+
+def test_a_missing_argument_is_named_as_one():
+    with pytest.raises(mg.DtypeError, match=r"softmax.*missing.*'dim'") as raised:
+        mg.softmax(mg.ones(2))
+    assert "locals" not in str(raised.value)
+    assert "arguments that the function takes" in str(raised.value)

@@ -10,5 +10,5 @@ from .checkpointing import checkpoint
 from .gradients import backward, grad
 from .hooks import Handle, retain
 from .modes import enable_grad, grad_mode, is_grad_enabled, no_grad, set_grad_enabled
-from .nodes import Node, Output, creation, is_edge, maker, mutate
+from .nodes import Node, Output, creation, is_edge, maker, mutate, refuse_in_graph
 from .walk import propagate

@@ -19,13 +19,41 @@ def is_grad_enabled() -> bool:
     return grad_mode.enabled
 
 
-class _SetGrad:
-    """A context manager and decorator that switches recording on or off."""
+class set_grad_enabled:
+    """`set_grad_enabled(False)` switches recording off: from now on, in a `with`, or in what it decorates."""
 
-    value: bool
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+        self.before, grad_mode.enabled = grad_mode.enabled, mode
 
     def __enter__(self) -> None:
-        self.before, grad_mode.enabled = grad_mode.enabled, self.value
+        grad_mode.enabled = self.mode
+
+    def __exit__(self, *exc: object) -> None:
+        grad_mode.enabled = self.before
+
+    def __call__(self, function: Callable) -> Callable:
+        grad_mode.enabled = self.before
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with set_grad_enabled(self.mode):
+                return function(*args, **kwargs)
+
+        return wrapped
+
+
+class _Within:
+    """A context manager, and decorator with or without parentheses, that switches recording on or off."""
+
+    mode: bool
+
+    def __new__(cls, function: Callable | None = None) -> Any:
+        instance = super().__new__(cls)
+        return instance if function is None else instance(function)
+
+    def __enter__(self) -> None:
+        self.before, grad_mode.enabled = grad_mode.enabled, self.mode
 
     def __exit__(self, *exc: object) -> None:
         grad_mode.enabled = self.before
@@ -33,32 +61,19 @@ class _SetGrad:
     def __call__(self, function: Callable) -> Callable:
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with set_grad_enabled(self.value):
+            with type(self)():
                 return function(*args, **kwargs)
 
         return wrapped
 
 
-class no_grad(_SetGrad):
+class no_grad(_Within):
     """Within it (or in a function it decorates) nothing is recorded."""
 
-    value = False
+    mode = False
 
 
-class enable_grad(_SetGrad):
+class enable_grad(_Within):
     """Within it operations are recorded again."""
 
-    value = True
-
-
-class set_grad_enabled:
-    """`set_grad_enabled(False)` switches recording off, from now on or within a `with`."""
-
-    def __init__(self, mode: bool) -> None:
-        self.before, grad_mode.enabled = grad_mode.enabled, mode
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exc: object) -> None:
-        grad_mode.enabled = self.before
+    mode = True

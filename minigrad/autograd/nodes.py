@@ -87,11 +87,16 @@ def refuse_freed(node: Node) -> NoReturn:
     )
 
 
-def mutate(tensor: Tensor, name: str) -> None:
-    """Announce that `name` is about to change `tensor` in place; refused where a graph is being recorded."""
+def refuse_in_graph(tensor: Tensor, name: str) -> None:
+    """Refuse to change `tensor` in place by `name` where a graph is being recorded."""
     if tensor.requires_grad and grad_mode.enabled:
         raise GraphError(
             f"{name} would change a tensor of shape {tensor.shape} that requires a gradient.\n"
             f"Write it out of place (x = x + y), or wrap the change in `with mg.no_grad():`."
         )
+
+
+def mutate(tensor: Tensor, name: str) -> None:
+    """Announce that `name` is about to change `tensor` in place; refused where a graph is being recorded."""
+    refuse_in_graph(tensor, name)
     record_change(tensor, name)

@@ -58,6 +58,7 @@ from .inverses import *
 from .joining import *
 from .linalg import *
 from .norms import *
+from .numpy_functions import array_function, array_ufunc
 from .padding import *
 from .record import Op, Record, composite, differentiable, fused, made_of_ops, records
 from .reductions import *
@@ -67,7 +68,6 @@ from .shaping import *
 from .shaping import windows_along
 from .sorting import *
 from .specials import *
-from .ufuncs import array_ufunc
 
 FAMILIES = (  # whose functions are `mg.NAME`
     arithmetic,
@@ -204,3 +204,4 @@ for _name, _function in METHODS.items():
 for _name, _function in PROPERTIES.items():
     setattr(Tensor, _name, property(_function))
 Tensor.__array_ufunc__ = array_ufunc(FUNCTIONS)
+Tensor.__array_function__ = array_function(FUNCTIONS)

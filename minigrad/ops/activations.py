@@ -233,7 +233,8 @@ def _cast_first(op):
     def function(x, dim, dtype=None):
         return op(x if dtype is None else astype(x, dtype), dim)
 
-    function.__name__, function.__doc__ = op.__name__, op.__doc__
+    function.__name__ = function.__qualname__ = op.__name__
+    function.__doc__ = op.__doc__
     function.op = op.op  # type: ignore[attr-defined]
     return with_manners(function)
 

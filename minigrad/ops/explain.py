@@ -30,7 +30,7 @@ def explain(name: str, inputs: Sequence[Any], settings: dict[str, Any], error: E
     elif isinstance(error, IndexError):
         kind = RangeError
     said = " ".join(str(error).split()).rstrip(".")
-    raise place(kind(f"{said}.\n{_advice(kind, inputs)}"), name, inputs, settings) from error
+    raise place(kind(f"{said}.\n{_advice(kind, inputs, said)}"), name, inputs, settings) from error
 
 
 def place(error: MinigradError, name: str, inputs: Sequence[Any], settings: dict[str, Any]) -> MinigradError:
@@ -64,10 +64,12 @@ def describe(x: Any) -> str:
     return f"{x.dtype}{list(x.shape)}" if hasattr(x, "dtype") else " ".join(reprlib.repr(x).split())
 
 
-def _advice(kind: type[MinigradError], inputs: Sequence[Any]) -> str:
+def _advice(kind: type[MinigradError], inputs: Sequence[Any], said: str) -> str:
     """What to look at; where axes clash, which."""
     if kind is RangeError:
         return "Indices count from 0, ids and classes too; axes also from the end, from -1."
+    if kind is DtypeError and "argument" in said:
+        return "Look at the arguments that the function takes (help(...))."
     if kind is DtypeError:
         return "Look at what each argument is, and at its dtype."
     shapes = [x.shape for x in inputs if hasattr(x, "shape")]
