@@ -87,6 +87,22 @@ class Tensor:
     def numel(self) -> int:
         return self.data.size
 
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.data.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.data.nbytes
+
+    def stride(self) -> tuple[int, ...]:
+        """How many elements lie between neighbours along each axis."""
+        return tuple(step // self.data.itemsize for step in self.data.strides)
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie one behind another, row by row."""
+        return self.data.flags.c_contiguous
+
     def is_floating_point(self) -> bool:
         return is_floating(self.data.dtype)
 
@@ -258,35 +274,35 @@ class Tensor:
     # ------------------------------------------------------------ in place, outside graphs
 
     def copy_(self, source: Any) -> Tensor:
-        return self._write("copy_", lambda x: np.copyto(self.data, x, casting="same_kind"), source)
+        return self.overwrite("copy_", lambda x: np.copyto(self.data, x, casting="same_kind"), source)
 
     def fill_(self, value: Any) -> Tensor:
-        return self._write("fill_", self.data.fill, value)
+        return self.overwrite("fill_", self.data.fill, value)
 
     def zero_(self) -> Tensor:
-        return self._write("zero_", self.data.fill, 0)
+        return self.overwrite("zero_", self.data.fill, 0)
 
     def add_(self, other: Any, alpha: float = 1) -> Tensor:
-        return self._write(
+        return self.overwrite(
             "add_", lambda x: np.add(self.data, x if alpha == 1 else alpha * x, out=self.data), other
         )
 
     def sub_(self, other: Any, alpha: float = 1) -> Tensor:
         change = lambda x: np.subtract(self.data, x if alpha == 1 else alpha * x, out=self.data)
-        return self._write("sub_", change, other)
+        return self.overwrite("sub_", change, other)
 
     def mul_(self, other: Any) -> Tensor:
-        return self._write("mul_", lambda x: np.multiply(self.data, x, out=self.data), other)
+        return self.overwrite("mul_", lambda x: np.multiply(self.data, x, out=self.data), other)
 
     def div_(self, other: Any) -> Tensor:
-        return self._write("div_", lambda x: np.divide(self.data, x, out=self.data), other)
+        return self.overwrite("div_", lambda x: np.divide(self.data, x, out=self.data), other)
 
     __iadd__, __isub__, __imul__, __itruediv__ = add_, sub_, mul_, div_
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._write("item assignment", lambda x: self.data.__setitem__(array_index(index), x), value)
+        self.overwrite("item assignment", lambda x: self.data.__setitem__(array_index(index), x), value)
 
-    def _write(self, name: str, change: Callable[[Any], Any], value: Any) -> Tensor:
+    def overwrite(self, name: str, change: Callable[[Any], Any], value: Any) -> Tensor:
         """Change this tensor's memory by `value`, unless a graph would miss it."""
         if isinstance(value, Tensor) and value.requires_grad and autograd.is_grad_enabled():
             raise GraphError(

@@ -60,6 +60,22 @@ class Tensor:
     def numel(self) -> builtins.int:
         ...
 
+    def element_size(self) -> builtins.int:
+        """Bytes of one element."""
+        ...
+
+    @property
+    def nbytes(self) -> builtins.int:
+        ...
+
+    def stride(self) -> tuple[builtins.int, ...]:
+        """How many elements lie between neighbours along each axis."""
+        ...
+
+    def is_contiguous(self) -> builtins.bool:
+        """Whether the elements lie one behind another, row by row."""
+        ...
+
     def is_floating_point(self) -> builtins.bool:
         ...
 
@@ -171,6 +187,10 @@ class Tensor:
     __iadd__, __isub__, __imul__, __itruediv__ = (add_, sub_, mul_, div_)
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        ...
+
+    def overwrite(self, name: str, change: Callable[[Any], Any], value: Any) -> Tensor:
+        """Change this tensor's memory by `value`, unless a graph would miss it."""
         ...
 
     @property
@@ -993,6 +1013,120 @@ class Tensor:
 
     def dist(self, y: Any, p: Any=2) -> Tensor:
         """The norm of order p of x - y, of all elements."""
+
+    def abs_(self) -> Tensor:
+        """abs, written into the tensor itself."""
+
+    def addcdiv_(self, x: Any, y: Any, *, value: Any=1) -> Tensor:
+        """addcdiv, written into the tensor itself."""
+
+    def addcmul_(self, x: Any, y: Any, *, value: Any=1) -> Tensor:
+        """addcmul, written into the tensor itself."""
+
+    def ceil_(self) -> Tensor:
+        """ceil, written into the tensor itself."""
+
+    def clamp_(self, min: Any=None, max: Any=None) -> Tensor:
+        """clamp, written into the tensor itself."""
+
+    def clamp_max_(self, max: Any) -> Tensor:
+        """clamp_max, written into the tensor itself."""
+
+    def clamp_min_(self, min: Any) -> Tensor:
+        """clamp_min, written into the tensor itself."""
+
+    def cos_(self) -> Tensor:
+        """cos, written into the tensor itself."""
+
+    def exp_(self) -> Tensor:
+        """exp, written into the tensor itself."""
+
+    def floor_(self) -> Tensor:
+        """floor, written into the tensor itself."""
+
+    def fmod_(self, y: Any) -> Tensor:
+        """fmod, written into the tensor itself."""
+
+    def index_add_(self, dim: Any, index: Any, source: Any, *, alpha: Any=1, **axis: Any) -> Tensor:
+        """index_add, written into the tensor itself."""
+
+    def index_copy_(self, dim: Any, index: Any, source: Any, **axis: Any) -> Tensor:
+        """index_copy, written into the tensor itself."""
+
+    def index_fill_(self, dim: Any, index: Any, value: Any, **axis: Any) -> Tensor:
+        """index_fill, written into the tensor itself."""
+
+    def lerp_(self, end: Any, weight: Any) -> Tensor:
+        """lerp, written into the tensor itself."""
+
+    def log_(self) -> Tensor:
+        """log, written into the tensor itself."""
+
+    def masked_fill_(self, mask: Any, value: Any) -> Tensor:
+        """masked_fill, written into the tensor itself."""
+
+    def nan_to_num_(self, nan: Any=0.0, posinf: Any=None, neginf: Any=None) -> Tensor:
+        """nan_to_num, written into the tensor itself."""
+
+    def neg_(self) -> Tensor:
+        """neg, written into the tensor itself."""
+
+    def pow_(self, y: Any) -> Tensor:
+        """pow, written into the tensor itself."""
+
+    def reciprocal_(self) -> Tensor:
+        """reciprocal, written into the tensor itself."""
+
+    def relu_(self) -> Tensor:
+        """relu, written into the tensor itself."""
+
+    def remainder_(self, y: Any) -> Tensor:
+        """remainder, written into the tensor itself."""
+
+    def round_(self, decimals: Any=0) -> Tensor:
+        """round, written into the tensor itself."""
+
+    def rsqrt_(self) -> Tensor:
+        """rsqrt, written into the tensor itself."""
+
+    def scatter_(self, dim: Any, index: Any, src: Any=None, *, value: Any=None, reduce: Any=None, **axis: Any) -> Tensor:
+        """scatter, written into the tensor itself."""
+
+    def scatter_add_(self, dim: Any, index: Any, src: Any, **axis: Any) -> Tensor:
+        """scatter_add, written into the tensor itself."""
+
+    def sigmoid_(self) -> Tensor:
+        """sigmoid, written into the tensor itself."""
+
+    def sign_(self) -> Tensor:
+        """sign, written into the tensor itself."""
+
+    def sin_(self) -> Tensor:
+        """sin, written into the tensor itself."""
+
+    def sqrt_(self) -> Tensor:
+        """sqrt, written into the tensor itself."""
+
+    def square_(self) -> Tensor:
+        """square, written into the tensor itself."""
+
+    def tanh_(self) -> Tensor:
+        """tanh, written into the tensor itself."""
+
+    def tril_(self, diagonal: Any=0) -> Tensor:
+        """tril, written into the tensor itself."""
+
+    def triu_(self, diagonal: Any=0) -> Tensor:
+        """triu, written into the tensor itself."""
+
+    def trunc_(self) -> Tensor:
+        """trunc, written into the tensor itself."""
+
+    def normal_(self, mean: Any=0.0, std: Any=1.0) -> Tensor:
+        """Normal numbers, written into the tensor itself."""
+
+    def uniform_(self, low: Any=0.0, high: Any=1.0) -> Tensor:
+        """Uniform numbers from `low` to `high`, written into the tensor itself."""
 
     def new_empty(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
         """A tensor of a shape and this tensor's dtype whose numbers are whatever the memory held."""

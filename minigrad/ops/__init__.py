@@ -52,6 +52,7 @@ from .diagonals import *
 from .differences import *
 from .distances import *
 from .elementary import *
+from .in_place import methods_in_place, normal_, uniform_
 from .indexing import *
 from .indexing import getitem, index
 from .inverses import *
@@ -174,6 +175,7 @@ NOT_METHODS = {
 # operators, and methods whose name or meaning is not the function's
 # fmt: off
 _own = {
+    **methods_in_place(FUNCTIONS), "normal_": normal_, "uniform_": uniform_,
     "new_empty": creation.new_empty, "new_full": creation.new_full,
     "new_ones": creation.new_ones, "new_tensor": creation.new_tensor, "new_zeros": creation.new_zeros,
     "__add__": add, "__radd__": add, "__sub__": subtract, "__rsub__": _reflected(subtract),

@@ -156,6 +156,23 @@ CONVOLUTIONS = [
     ("Fold", {"output_size": (4, 5), "kernel_size": 2, "padding": 1, "stride": (2, 1)}, (reals(2, 8, 18),)),
     ("Unfold", {"kernel_size": (2, 3), "dilation": (1, 2), "padding": 1, "stride": 2}, (PLANE,)),
 ]
+PADDING = [
+    ("ConstantPad1d", {"padding": 2, "value": 0.5}, (LINE,)),
+    ("ConstantPad2d", {"padding": (1, 0, 2, -1), "value": 3.0}, (PLANE,)),
+    ("ConstantPad3d", {"padding": 1, "value": -1.0}, (SPACE,)),
+    ("ZeroPad1d", {"padding": (1, 2)}, (LINE,)),
+    ("ZeroPad2d", {"padding": 1}, (PLANE[0],)),
+    ("ZeroPad3d", {"padding": 1}, (SPACE,)),
+    ("ReflectionPad1d", {"padding": 2}, (LINE,)),
+    ("ReflectionPad2d", {"padding": (1, 0, 2, 1)}, (PLANE,)),
+    ("ReflectionPad3d", {"padding": 1}, (SPACE,)),
+    ("ReplicationPad1d", {"padding": (3, 1)}, (LINE,)),
+    ("ReplicationPad2d", {"padding": 2}, (PLANE,)),
+    ("ReplicationPad3d", {"padding": 1}, (SPACE,)),
+    ("CircularPad1d", {"padding": (3, 1)}, (LINE,)),
+    ("CircularPad2d", {"padding": 2}, (PLANE,)),
+    ("CircularPad3d", {"padding": 1}, (SPACE,)),
+]
 POOLING = [
     ("MaxPool1d", {"kernel_size": 3, "stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True}, (LINE,)),
     ("MaxPool2d", {"kernel_size": 2}, (PLANE[0],)),
@@ -209,7 +226,7 @@ NORMALIZATION = [
     ("RMSNorm", {"normalized_shape": (5, 6), "eps": 0.1}, (PLANE,)),
     ("RMSNorm", {"normalized_shape": 7, "elementwise_affine": False}, (LINE,)),
 ]
-CASES = [*LOSSES, *LAYERS, *ACTIVATIONS, *CONVOLUTIONS, *POOLING, *NORMALIZATION]
+CASES = [*LOSSES, *LAYERS, *ACTIVATIONS, *CONVOLUTIONS, *PADDING, *POOLING, *NORMALIZATION]
 IDENTIFIED = [pytest.param(*case, id=f"{case[0]}-{i}") for i, case in enumerate(CASES)]
 
 

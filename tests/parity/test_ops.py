@@ -9,6 +9,7 @@ import pytest
 import minigrad as mg
 from minigrad.nn import functional as F
 from minigrad.ops import METHODS
+from minigrad.ops.in_place import NAMES as IN_PLACE
 
 from . import test_op_db
 
@@ -289,6 +290,7 @@ def test_every_method_of_ours_is_compared_or_is_not_pytorchs():
     conversions = {"to", "type", "float", "double", "half", "long", "int", "bool"}  # test_conversions
     made = {name for name in METHODS if name.startswith("new_")}  # tests of creation
     compared |= {name.split("/")[0].split(".")[-1] for name in test_op_db.COVERED}
+    compared |= {f"{name}_" for name in IN_PLACE} | {"normal_", "uniform_"}  # below
     aliases = {name for name in METHODS if METHODS[name] in [METHODS.get(known) for known in compared]}
     assert METHODS.keys() - operators - aliases - conversions - made == {"astype"}
 
@@ -468,3 +470,44 @@ def test_float32_to_a_few_units_in_the_last_place(name):
     _score([ref], draw[1]).backward()
     _agree(out, ref, rtol=2e-6, atol=1e-6)
     _agree(xs[0].grad, ts[0].grad, rtol=5e-6, atol=2e-6)
+
+
+ARGUMENTS = {
+    "addcdiv": (A, POSITIVE), "addcmul": (A, B), "clamp": (-0.5, 0.5), "clamp_max": (0.2,),
+    "clamp_min": (0.2,), "fmod": (0.3,), "index_add": (1, np.array([0, 2]), A[:, :2]),
+    "index_copy": (1, np.array([0, 2]), A[:, :2]), "index_fill": (1, np.array([0, 2]), 7.0),
+    "lerp": (A, 0.3), "masked_fill": (MASK, 2.0), "pow": (2.5,), "remainder": (0.3,),
+    "scatter": (1, INDEX, B), "scatter_add": (1, INDEX, B),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_methods_that_write_into_the_tensor(name):
+    ours, theirs = mg.tensor(POSITIVE), torch.tensor(POSITIVE)
+    memory = ours.data
+    of = lambda make: [make(a) if isinstance(a, np.ndarray) else a for a in ARGUMENTS.get(name, ())]
+    result = getattr(ours, f"{name}_")(*of(mg.tensor))
+    getattr(theirs, f"{name}_")(*of(torch.tensor))
+    assert result is ours
+    assert ours.data is memory
+    np.testing.assert_allclose(memory, theirs.numpy(), rtol=1e-14)
+    leaf = mg.tensor(POSITIVE, requires_grad=True)
+    with pytest.raises(mg.GraphError, match=f"{name}_ would (change|write)"):
+        getattr(leaf, f"{name}_")(*of(mg.tensor))
+
+
+def test_random_numbers_written_into_the_tensor():
+    x = mg.zeros(20000)
+    assert x.normal_(1.0, 2.0) is x
+    assert abs(x.mean().item() - 1) < 0.1
+    assert abs(x.std().item() - 2) < 0.1
+    x.uniform_(-1, 3)
+    assert -1 <= x.min().item() < -0.9
+    assert 2.9 < x.max().item() <= 3
+
+
+def test_how_a_tensor_lies_in_memory():
+    ours, theirs = mg.tensor(CUBE).transpose(0, 2), torch.tensor(CUBE).transpose(0, 2)
+    for name in ("stride", "is_contiguous", "element_size"):
+        assert getattr(ours, name)() == getattr(theirs, name)()
+    assert ours.nbytes == theirs.nbytes
