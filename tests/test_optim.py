@@ -52,7 +52,19 @@ def test_a_parameter_without_a_gradient_stays():
     optimizer = optim.AdamW([p], weight_decay=0.5)
     optimizer.step()
     assert p.tolist() == [1, 1]
-    assert optimizer.state_dict().keys() == {"steps"}
+    assert {key for key in optimizer.state_dict() if not key.startswith("param_groups.")} == {"steps"}
+
+
+def test_a_state_brings_back_the_options_of_the_groups():
+    make = lambda lr: optim.AdamW([{"params": nn.Parameter(np.ones(2)), "lr": lr}], lr=1.0, betas=(0.8, 0.9))
+    before, after = make(0.25), make(0.5)
+    before.param_groups[0]["weight_decay"] = 0.125
+    after.load_state_dict(before.state_dict())
+    options = lambda o: {name: value for name, value in o.param_groups[0].items() if name != "params"}
+    assert options(after) == options(before)
+    assert options(after)["lr"] == 0.25
+    with pytest.raises(StateError, match="2 parameter groups for one of 1"):
+        after.load_state_dict(before.state_dict() | {"param_groups.1.lr": np.array(1.0)})
 
 
 @EACH

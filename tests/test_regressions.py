@@ -477,3 +477,70 @@ def test_a_missing_argument_is_named_as_one():
         mg.softmax(mg.ones(2))
     assert "locals" not in str(raised.value)
     assert "arguments that the function takes" in str(raised.value)
+
+
+def own_op(name, rule):
+    """A user's op, made as a script would."""
+    rule.__name__ = rule.__qualname__ = name
+    return mg.ops.differentiable(rule)
+
+
+def test_a_users_op_does_not_hide_the_librarys_of_that_name():
+    x = mg.tensor([0.3, -0.5], dtype="float64", requires_grad=True)
+    second = lambda: mg.func.hessian(lambda x: mg.nn.functional.gelu(x).sum())(x).data
+    before, records, known = second(), dict(mg.ops.records), dict(ops)
+    try:
+        alias = own_op("alias", lambda x, /: (x * 100, (lambda g: g * 100,)))
+        assert alias(x).tolist() == [30.0, -50.0]
+        np.testing.assert_array_equal(second(), before)
+        assert mg.ops.records["alias"] is records["alias"]
+        assert mg.ops.records[f"{__name__}.alias"].name == "alias"
+    finally:
+        mg.ops.records.clear()
+        mg.ops.records.update(records)
+        ops.clear()
+        ops.update(known)
+
+
+def test_mistakes_in_a_rule_are_named():
+    a, b = (mg.ones(2, 3, requires_grad=True), mg.ones(3, 4, requires_grad=True))
+    records, known = dict(mg.ops.records), dict(ops)
+    try:
+        with pytest.raises(mg.OptionError, match="the rule of bare returned no pair of value and gradients"):
+            own_op("bare", lambda x, /: x * 2)(a)
+        crossed = own_op("crossed", lambda x, y, /: (x @ y, (lambda g: g @ y, lambda g: x.T @ g)))
+        with pytest.raises(mg.ShapeError, match=r"the gradient of crossed \(recorded at .*\) failed: matmul"):
+            crossed(a, b).sum().backward()
+        alone = own_op("alone", lambda x, /: (x * 2, lambda g: g * 2))
+        with pytest.raises(mg.DtypeError, match=r"(?s)the gradient of alone .*failed.*one of \(g, needs\)"):
+            alone(a).sum().backward()
+    finally:
+        mg.ops.records.clear()
+        mg.ops.records.update(records)
+        ops.clear()
+        ops.update(known)
+
+
+def test_a_setting_that_requires_a_gradient_is_refused_and_a_plain_one_is_its_number():
+    x, beta = mg.ones(3, requires_grad=True), mg.tensor(2.0, requires_grad=True)
+    with pytest.raises(mg.OptionError, match=r"softplus.*has no gradient for its setting beta"):
+        mg.nn.functional.softplus(x, beta)
+    expected = mg.nn.functional.softplus(x, 2.0)
+    np.testing.assert_array_equal(mg.nn.functional.softplus(x, beta.detach()).data, expected.data)
+
+
+def test_what_a_stranger_tried():
+    with pytest.raises(mg.DtypeError, match="Sequential holds modules, got list"):
+        mg.nn.Sequential([mg.nn.ReLU()])
+    with pytest.raises(mg.DtypeError, match="where takes booleans, got float32"):
+        mg.where(mg.ones(2), 1.0, 2.0)
+    with pytest.raises(mg.ShapeError, match=r"batch_norm of 4 channels .* parameters of shape \(8,\)"):
+        mg.nn.BatchNorm2d(8)(mg.ones(2, 4, 3, 3))
+    with pytest.raises(mg.OptionError, match="'average'"):
+        mg.nn.MSELoss(reduction="average")
+    with pytest.raises(mg.OptionError, match=r"takes parameters, got a Linear"):
+        mg.optim.AdamW(mg.nn.Linear(2, 2))
+    with pytest.raises(mg.ShapeError, match=r"stack\(\[float32\[2\], float32\[3\]\]"):
+        mg.stack([mg.ones(2), mg.ones(3)])
+    report = mg.gradcheck(mg.exp, mg.ones(2, dtype="float64", requires_grad=True))
+    assert repr(report) == str(report)

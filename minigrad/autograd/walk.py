@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..errors import GradientShapeError
+from ..errors import DtypeError, GradientShapeError, MinigradError, RangeError, ShapeError
 from ..versions import check_versions, clock, root
 from .anomaly import watch
 from .hooks import run_hooks
@@ -63,19 +63,35 @@ def propagate(
             refuse_freed(node)
         if node.clock != clock.time:
             check_versions(node, gradients, create_graph)
-        if type(gradients) is tuple and not create_graph and not watching:
-            for edge, gradient in zip(node.edges, gradients):  # noqa: B905 (of one length, see Op)
-                if gradient is not None:
-                    add(edge, gradient(g), g)
-        else:
-            pulled = _pull(node, gradients, g, needs, rebuilt if create_graph else None)
-            for edge, r, upstream in watch.checked(node, gradients, g, pulled) if watching else pulled:
-                add(edge, r, upstream)
+        try:
+            if type(gradients) is tuple and not create_graph and not watching:
+                for edge, gradient in zip(node.edges, gradients):  # noqa: B905 (of one length, see Op)
+                    if gradient is not None:
+                        add(edge, gradient(g), g)
+            else:
+                pulled = _pull(node, gradients, g, needs, rebuilt if create_graph else None)
+                for edge, r, upstream in watch.checked(node, gradients, g, pulled) if watching else pulled:
+                    add(edge, r, upstream)
+        except MinigradError:
+            raise
+        except (ValueError, TypeError, IndexError, AttributeError) as error:
+            _explain_gradient(node, error)
         if not retain_graph:
             node.gradients = None
             node.edges = []
     pending.finish(goal, results, bool(ends))
     return results, pending.owned
+
+
+def _explain_gradient(node: Node, error: Exception) -> NoReturn:
+    """Say which rule's gradient failed."""
+    kind = RangeError if isinstance(error, IndexError) else ShapeError
+    said = " ".join(str(error).split()).rstrip(".")
+    raise (DtypeError if isinstance(error, TypeError | AttributeError) else kind)(
+        f"the gradient of {node} failed: {said}.\n"
+        f"Look at its rule: a function of g for each array, or one of (g, needs), which gets NumPy arrays, "
+        f"and Tensors where a gradient is differentiated again (xp = namespace(x) has the functions of both)."
+    ) from error
 
 
 def _order(nodes: Iterable[Node], ends: Iterable[Any]) -> list[Node]:

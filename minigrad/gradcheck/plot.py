@@ -34,7 +34,9 @@ def plot_sweep(sweep: Sweep, axes: Any = None) -> Any:
     if sweep.kind == "right":
         first = np.flatnonzero(seen)[0]
         truncation = errors[first] * (eps / eps[first]) ** 2
-        axes.loglog(eps, truncation, "--", color="tab:green", lw=1.2, label="truncation, like eps$^2$")
+        axes.loglog(
+            eps, truncation, "--", color="tab:green", lw=2.5, zorder=4, label="truncation, like eps$^2$"
+        )
     if sweep.rounding:
         rounding = sweep.rounding / eps
         axes.loglog(eps, rounding, "--", color="tab:red", lw=1.2, label="rounding, at most, like 1 / eps")
@@ -46,7 +48,9 @@ def plot_sweep(sweep: Sweep, axes: Any = None) -> Any:
     axes.legend(frameon=True, framealpha=0.8, edgecolor="none", fontsize=9)
     place = label(sweep.input, sweep.name)
     axes.set_title(
-        f"{place} at {list(sweep.index)}, order {sweep.order}: {sweep.kind}", loc="left", fontsize=11
+        f"gradcheck of {place} at {list(sweep.index)}, order {sweep.order}: the derivative is {sweep.kind}",
+        loc="left",
+        fontsize=11,
     )
     axes.figure.supxlabel(textwrap.fill(sweep.reading, 100), fontsize=8.5, color="dimgray", x=0.02, ha="left")
     return axes

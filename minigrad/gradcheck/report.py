@@ -57,7 +57,7 @@ class InputErrors:
     advice: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GradcheckReport:
     """What was compared, the worst element, and where the gradient is wrong a verdict.
 
@@ -100,6 +100,8 @@ class GradcheckReport:
             f"the {what} contradicts finite differences in {self.failing} of {self.elements} elements{kinks};"
             f" the worst is {place}: {numbers}{verdict}"
         )
+
+    __repr__ = __str__
 
     def __rich__(self) -> Any:
         from rich.console import Group

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
-from ..errors import RangeError
+from ..errors import DtypeError, RangeError
 from ..tensor import as_tensor
 from .module import Module, Parameter
 
@@ -39,6 +39,11 @@ class _Numbered(Module):
             setattr(self, str(i), thing)
 
     def append(self, thing: Any) -> Any:
+        if self._kind == "_modules" and not isinstance(thing, Module):
+            raise DtypeError(
+                f"{type(self).__name__} holds modules, got {type(thing).__name__}.\n"
+                f"Give modules: Sequential(a, b), ModuleList([a, b])."
+            )
         taken = getattr(self, self._kind)
         name = next(str(i) for i in count(len(self)) if str(i) not in taken)  # a slice keeps its numbers
         setattr(self, name, thing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..ops.losses import check_reduction
 from ..tensor import Tensor, as_tensor
 from . import functional as F
 from .module import Module
@@ -23,6 +24,8 @@ class _Loss(Module):
 
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__()
+        if reduction != "batchmean" or type(self).__name__ != "KLDivLoss":
+            check_reduction(reduction)
         self.reduction = reduction
 
 

@@ -5,7 +5,7 @@ At a tie and at a limit the gradient goes where PyTorch sends it, named beside e
 
 from __future__ import annotations
 
-from ..errors import OptionError
+from ..errors import DtypeError, OptionError
 from .namespace import namespace
 from .record import differentiable, made_of_ops
 from .samplers import distinct, each, mask, real, unary
@@ -31,6 +31,8 @@ _pairs = (
 def where(condition, x, y, /):
     """x where `condition` is True, y elsewhere."""
     xp = namespace(condition, x, y)
+    if condition.dtype != bool:
+        raise DtypeError(f"where takes booleans, got {condition.dtype}.\nCompare: condition != 0.")
     return xp.where(condition, x, y), (
         None,
         lambda g: xp.where(condition, g, 0.0),

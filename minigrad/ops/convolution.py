@@ -219,7 +219,8 @@ def _checked(name, n, x, w, bias, groups, channels, outputs):
     made = w.shape[outputs] * (groups if outputs else 1)
     if x.shape[1] != own or w.shape[0] % groups:
         raise ShapeError(
-            f"{name} of {x.shape[1]} channels with a weight of shape {w.shape} in {groups} groups.\n"
+            f"{name} of {x.shape[1]} channels (axis 1 of {tuple(x.shape)}) with a weight of shape {w.shape} "
+            f"in {groups} groups.\n"
             f"The weight takes {own} channels, and its first axis is a multiple of the groups."
         )
     if bias is not None and as_tensor(bias).shape != (made,):

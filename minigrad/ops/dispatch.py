@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import update_wrapper, wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -83,6 +83,8 @@ def make_callable(op: Op, face: Callable) -> Callable:
             settings = _renamed(op.name, settings, own)
             if len(inputs) < len(operands):  # f(x, other=y) as f(x, y)
                 inputs = (*inputs, *[settings.pop(k) for k in operands[len(inputs) :] if k in settings])
+        if settings and any([isinstance(setting, Tensor) for setting in settings.values()]):
+            settings = _plain_settings(op, settings)
         if readable is not None and not _fusion.enabled:
             return readable(*(_prepare(op, inputs, False, False) or inputs), **settings)
 
@@ -114,7 +116,10 @@ def make_callable(op: Op, face: Callable) -> Callable:
                 return call(*again, **settings)
 
         try:
-            value, gradients = rule(*arrays, **settings)
+            found = rule(*arrays, **settings)
+            if type(found) is not tuple or len(found) != 2:
+                _refuse_result(op)
+            value, gradients = found
         except MinigradError as error:
             place(error, op.name, inputs, settings)
             raise
@@ -153,8 +158,27 @@ def make_callable(op: Op, face: Callable) -> Callable:
     update_wrapper(call, face)
     call.op = op  # type: ignore[attr-defined]
     op.call = call
-    ops[op.name] = op
+    ops[op.key] = op
     return call
+
+
+def _plain_settings(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with numbers where the user gave tensors of one element; they carry no gradient."""
+    for name, x in settings.items():
+        if isinstance(x, Tensor) and x.requires_grad and grad_mode.enabled:
+            raise OptionError(
+                f"{op.name} has no gradient for its setting {name}, which was given a tensor that requires "
+                f"one.\nPass a number, {name}.item(), or {name}.detach()."
+            )
+    plain = lambda x: x.item() if isinstance(x, Tensor) and x.data.size == 1 else x
+    return {name: plain(x) for name, x in settings.items()}
+
+
+def _refuse_result(op: Op) -> NoReturn:
+    raise OptionError(
+        f"the rule of {op.name} returned no pair of value and gradients.\n"
+        f"Return value, (gradient of each array, ...): functions of g, None where there is none."
+    )
 
 
 def _needed(op: Op, gradients: Any, needs: list[bool]) -> Any:

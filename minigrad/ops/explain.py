@@ -6,6 +6,8 @@ import reprlib
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+
 from .. import autograd
 from ..errors import DtypeError, MinigradError, RangeError, ShapeError
 from ..tensor import Tensor
@@ -61,13 +63,20 @@ def _origins(inputs: Sequence[Any]) -> str:
 
 
 def describe(x: Any) -> str:
+    if isinstance(x, list | tuple) and any(isinstance(item, Tensor | np.ndarray) for item in x):
+        shown = ", ".join(map(describe, x[:4])) + ", ..." * (len(x) > 4)
+        return f"[{shown}]"
     return f"{x.dtype}{list(x.shape)}" if hasattr(x, "dtype") else " ".join(reprlib.repr(x).split())
 
 
 def _advice(kind: type[MinigradError], inputs: Sequence[Any], said: str) -> str:
     """What to look at; where axes clash, which."""
     if kind is RangeError:
-        return "Indices count from 0, ids and classes too; axes also from the end, from -1."
+        if "of bounds" in said:
+            return "Indices and axes count from 0, or from the end from -1."
+        if any(word in said for word in ("id ", "class ", "none of", "axis")):
+            return "Ids and classes count from 0; axes also from the end, from -1."
+        return "Index with whole numbers, slices, None, ..., lists of places, or a mask of the axis's length."
     if kind is DtypeError and "argument" in said:
         return "Look at the arguments that the function takes (help(...))."
     if kind is DtypeError:

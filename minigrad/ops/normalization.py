@@ -85,6 +85,12 @@ def batch_norm(
     if not x.numel():
         return _per_channel(clone(x), weight, bias)
     shape = _with_channels("batch_norm", x, 2)
+    for of_channels in (running_mean, running_var, weight, bias):
+        if of_channels is not None and tuple(of_channels.shape) != shape[1:2]:
+            raise ShapeError(
+                f"batch_norm of {shape[1]} channels (axis 1 of {shape}) with parameters of shape "
+                f"{tuple(of_channels.shape)}.\nGive one number for each channel."
+            )
     if not training:
         return _as_before("batch_norm", x, running_mean, running_var, weight, bias, eps)
     n = math.prod(shape) // shape[1]

@@ -42,6 +42,13 @@ Latex = str | Sequence[str | None]
 records: dict[str, Record] = {}  # every op, and everything made of ops, by name
 
 
+def key_of(table: dict[str, Record], name: str, source: Callable) -> str:
+    """The name, or `module.name` of an op that is not minigrad's and would hide one that is."""
+    module = getattr(source, "__module__", "")
+    taken = name in table and getattr(table[name].source, "__module__", "") != module
+    return f"{module}.{name}" if taken and not module.startswith("minigrad.") else name
+
+
 class Record:
     """What is known of one function. `call` is what users call."""
 
@@ -51,7 +58,8 @@ class Record:
         self.name, self.source, self.samples = name, source, samples
         self.latex = (latex,) if isinstance(latex, str) else tuple(latex)
         self.call: Callable = source
-        records[name] = self
+        self.key = key_of(records, name, source)
+        records[self.key] = self
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} {self.name}>"
@@ -125,7 +133,12 @@ def differentiable(
     latex: Latex = (),
     flops: Flops = one_each,
 ) -> Any:
-    """Make a rule an op.
+    """Make a rule an op: its value, and how a gradient flows back to each array.
+
+    The rule gets NumPy arrays, and Tensors where its derivative is differentiated again: it computes with
+    their operators, or with `xp = namespace(x)`, which has the array API's names for both. It returns the
+    value and a tuple of functions of g, one an array (None: no gradient), or one function
+    (g, needs) -> tuple.
 
     `view`: the value may share memory with the first array. `promotes`: True where all arrays meet in one
     dtype, False where they keep theirs, or the positions that meet. `floating`: integers become float32.

@@ -118,6 +118,8 @@ class StepLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
+        if step_size < 1:
+            raise OptionError(f"a step_size is a whole number from 1, got {step_size}.\nGive one.")
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 

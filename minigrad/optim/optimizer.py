@@ -19,6 +19,10 @@ class Optimizer:
     """Parameters in groups, each with its options, and a state of arrays for every parameter."""
 
     def __init__(self, params: Iterable[Any], **defaults: Any) -> None:
+        if hasattr(params, "parameters"):
+            raise OptionError(
+                f"an optimizer takes parameters, got a {type(params).__name__}.\nPass its .parameters()."
+            )
         groups = list(params)
         if not groups:
             raise OptionError("an optimizer needs parameters, got none.\nPass model.parameters().")
@@ -75,20 +79,32 @@ class Optimizer:
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """The state as arrays, `0.exp_avg` for the first parameter's `exp_avg`, and the number of `steps`."""
+        """The state as arrays: `0.exp_avg` for the first parameter's `exp_avg`, `param_groups.0.lr` for the
+        first group's option, and the number of `steps`."""
+        options = {
+            f"param_groups.{i}.{name}": np.array(value)
+            for i, group in enumerate(self.param_groups)
+            for name, value in group.items()
+            if name != "params"
+        }
         arrays = {
             f"{i}.{name}": array
             for i, p in enumerate(self._parameters())
             for name, array in self.state.get(p, {}).items()
         }
-        return {"steps": np.array(self.steps), **arrays}
+        return {"steps": np.array(self.steps), **options, **arrays}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from what `state_dict` gave for the same parameters in the same order."""
         parameters = self._parameters()
         loaded: dict[Tensor, dict[str, np.ndarray]] = {}
+        options: list[tuple[int, str, Any]] = []
         for key, value in state_dict.items():
             i, _, name = key.partition(".")
+            if i == "param_groups":
+                i, _, name = name.partition(".")
+                options.append((int(i), name, np.asarray(value).tolist()))
+                continue
             if not name:
                 continue
             p = parameters[int(i)] if int(i) < len(parameters) else None
@@ -100,6 +116,13 @@ class Optimizer:
             loaded.setdefault(p, {})[name] = np.array(value, order="C")
         if "steps" not in state_dict:
             raise StateError("this is no optimizer state: it has no `steps`.\nLoad what state_dict() gave.")
+        if any(place >= len(self.param_groups) for place, _, _ in options):
+            raise StateError(
+                f"optimizer state of {max(place for place, _, _ in options) + 1} parameter groups for one of "
+                f"{len(self.param_groups)}.\nLoad the state of the same optimizer."
+            )
+        for place, name, value in options:
+            self.param_groups[place][name] = tuple(value) if isinstance(value, list) else value
         self.state, self.steps = loaded, int(np.asarray(state_dict["steps"]))
 
 
