@@ -534,6 +534,7 @@ def test_what_a_stranger_tried():
         mg.nn.Sequential([mg.nn.ReLU()])
     with pytest.raises(mg.DtypeError, match="where takes booleans, got float32"):
         mg.where(mg.ones(2), 1.0, 2.0)
+    assert mg.where(True, mg.ones(2), 0.0).tolist() == [1.0, 1.0]
     with pytest.raises(mg.ShapeError, match=r"batch_norm of 4 channels .* parameters of shape \(8,\)"):
         mg.nn.BatchNorm2d(8)(mg.ones(2, 4, 3, 3))
     with pytest.raises(mg.OptionError, match="'average'"):

@@ -31,7 +31,7 @@ _pairs = (
 def where(condition, x, y, /):
     """x where `condition` is True, y elsewhere."""
     xp = namespace(condition, x, y)
-    if condition.dtype != bool:
+    if not isinstance(condition, bool) and condition.dtype != bool:
         raise DtypeError(f"where takes booleans, got {condition.dtype}.\nCompare: condition != 0.")
     return xp.where(condition, x, y), (
         None,
