@@ -505,7 +505,9 @@ def test_nothing_recurses_over_a_long_chain(use):
     x = leaf(1.0)
     y = chain(x, 20_000 if use in (DEEP["backward"], DEEP["dropped"]) else 3_000, lambda y: y * 1.0001)
     use(x, y)
+    alive = weakref.ref(y.node)
     del y
+    assert alive() is None, "the chain is freed with its end"
 
 
 @pytest.fixture
