@@ -9,6 +9,16 @@ from .anomaly import detect_anomaly, set_detect_anomaly, watch
 from .checkpointing import checkpoint
 from .gradients import backward, grad
 from .hooks import Handle, retain
-from .modes import enable_grad, grad_mode, is_grad_enabled, no_grad, set_grad_enabled
-from .nodes import Node, Output, creation, is_edge, maker, mutate, refuse_in_graph
-from .walk import propagate
+from .modes import (
+    BACKWARD,
+    Scope,
+    enable_grad,
+    grad_mode,
+    is_grad_enabled,
+    named_scope,
+    no_grad,
+    set_grad_enabled,
+)
+from .nodes import Node, Output, alive, creation, is_edge, maker, mutate, refuse_freed, refuse_in_graph
+from .replay import refuse_changed
+from .walk import propagate, unbroadcast

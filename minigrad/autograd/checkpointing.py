@@ -48,7 +48,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     node = Node.__new__(Node)
     node.op, node.settings = Checkpoint(segment), {}
     node.number, node.clock, node.cell, node.hooks = next(creation), clock.time, None, None
-    node.source = caller()
+    node.source, node.scope = caller(), grad_mode.scope
     node.edges = [*outside, *constants]
     node.needs = [True] * len(outside) + [False] * len(constants)
     kept = [x.data for x in map(alive, node.edges) if x is not None]

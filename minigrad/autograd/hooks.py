@@ -46,13 +46,15 @@ def retain(tensor: Tensor) -> None:
     owner.hooks[LAST] = keep
 
 
-def run_hooks(edge: Any, g: Any) -> Any:
-    """Show `g` to the edge's hooks; one that returns something replaces it."""
+def run_hooks(edge: Any, g: Any, retain: bool = True) -> Any:
+    """Show `g` to the edge's hooks; one that returns something replaces it. Unless `retain`, none is kept."""
     if not edge.hooks:
         return g
     from ..tensor import Tensor, as_tensor
 
-    for _, hook in sorted(edge.hooks.items()):
+    for key, hook in sorted(edge.hooks.items()):
+        if key == LAST and not retain:
+            continue
         raw = not isinstance(g, Tensor)
         with no_grad() if raw else enable_grad():
             result = hook(Tensor(g) if raw else g)

@@ -1,4 +1,4 @@
-"""Whether operations are recorded: on, unless one says otherwise."""
+"""Whether operations are recorded (they are, unless one says otherwise), and for which part of a program."""
 
 from __future__ import annotations
 
@@ -8,11 +8,41 @@ from collections.abc import Callable
 from typing import Any
 
 
+class Scope:
+    """A part of a program within another: one call of a module, or what a user named.
+
+    `part` refers weakly to the module, or is a name, or BACKWARD: the gradient of what `parent` recorded.
+    """
+
+    __slots__ = ("parent", "part")
+
+    def __init__(self, part: Any, parent: Scope | None) -> None:
+        self.part, self.parent = part, parent
+
+
+BACKWARD = object()
+
+
 class _GradMode(threading.local):
     enabled = True
+    scope: Scope | None = None  # where nodes belong that are recorded now
 
 
 grad_mode = _GradMode()
+
+
+class named_scope:
+    """Operations recorded within `with named_scope("scores"):` stand together in a graph (jax.named_scope)."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        self.outer = grad_mode.scope
+        grad_mode.scope = Scope(self.name, self.outer)
+
+    def __exit__(self, *exc: object) -> None:
+        grad_mode.scope = self.outer
 
 
 def is_grad_enabled() -> bool:

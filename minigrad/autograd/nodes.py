@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import GraphError
 from ..versions import Cell, record_change, where
-from .modes import grad_mode
+from .modes import Scope, grad_mode
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -31,7 +31,7 @@ class Node:
 
     __slots__ = (
         "__weakref__", "cell", "clock", "edges", "gradients", "hooks", "needs", "number", "op", "output",
-        "settings", "shape", "source",
+        "scope", "settings", "shape", "source",
     )  # fmt: skip
 
     op: Any
@@ -42,6 +42,7 @@ class Node:
     number: int
     output: Any
     shape: Any
+    scope: Scope | None
     source: tuple[CodeType, int]
     clock: int
     cell: Cell | None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import GraphError
 from .anomaly import watch
-from .modes import enable_grad
+from .modes import BACKWARD, Scope, enable_grad, grad_mode
 from .nodes import Node, alive, is_edge, maker, refuse_freed
 
 if TYPE_CHECKING:
@@ -19,8 +19,12 @@ def replay(node: Node, g: Any, needs: list[bool], rebuilt: dict[Any, Tensor]) ->
     """(edge, gradient) for the inputs that need one, as Tensors with graphs of their own."""
     inputs = [_tensor_of(edge, rebuilt) for edge in node.edges]
     own = not getattr(node.op, "runs_user_code", False)  # what a rule does inside is no anomaly of the user's
-    with enable_grad(), watch.paused() if own else nullcontext():
-        gradients = node.op.pull_tensors(inputs, node.settings, needs, g)
+    outer, grad_mode.scope = grad_mode.scope, Scope(BACKWARD, node.scope)
+    try:
+        with enable_grad(), watch.paused() if own else nullcontext():
+            gradients = node.op.pull_tensors(inputs, node.settings, needs, g)
+    finally:
+        grad_mode.scope = outer
     for edge, r, needed in zip(node.edges, gradients, needs, strict=True):
         if needed and r is not None:
             yield edge, r
@@ -43,14 +47,14 @@ def _tensor_of(edge: Any, rebuilt: dict[Any, Tensor]) -> Any:
         if missing:
             stack.extend(missing)
             continue
-        _refuse_changed(node, top)
+        refuse_changed(node, top)
         inputs = [rebuilt[e] if is_edge(e) and e in rebuilt else alive(e) for e in node.edges]
         rebuilt[top] = node.op.rebuild(inputs, node.settings, top)
         stack.pop()
     return rebuilt[edge] if is_edge(edge) and edge in rebuilt else alive(edge)
 
 
-def _refuse_changed(node: Node, result: Any) -> None:
+def refuse_changed(node: Node, result: Any) -> None:
     """Refuse to compute a result again whose inputs, or which itself, have been changed in place since."""
     for e in (*node.edges, result):
         cell = getattr(e, "cell", None)

@@ -6,7 +6,7 @@ its inputs' gradients, add each to what that input has already, and let the node
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -27,17 +27,19 @@ def propagate(
     retain_graph: bool = False,
     create_graph: bool = False,
     ends: Iterable[Any] = (),
+    observe: Callable[..., Iterable[tuple[Any, Any, Any]]] | None = None,
 ) -> tuple[dict[Any, Any], set[Any]]:
     """Walk back from `seeds` (edge, gradient): the whole of reverse mode.
 
     Gives the gradients of all leaves reached, or of the `wanted` edges, and which of their arrays nobody else
     refers to. With `create_graph` gradients are Tensors, made by replaying each rule on Tensors. The walk
-    goes no further than to the `ends`, whose hooks are left to the walk that goes on from there.
+    goes no further than to the `ends`, whose hooks are left to the walk that goes on from there. What is
+    pulled through a node goes by way of `observe(node, gradients, g, pulled)`; such a walk leaves no `.grad`.
     """
-    pending = _Pending(raw=not create_graph)
+    pending = _Pending(raw=not create_graph, retain=observe is None)
     for edge, g in seeds:
         pending.add(edge, g, upstream=g)
-    add, sums, watching = pending.add, pending.sums, watch.on
+    add, sums, looking = pending.add, pending.sums, observe or (watch.checked if watch.on else None)
     wanted = None if wanted is None else set(wanted)
     order = _order([maker(edge) for edge, _ in seeds if type(edge) in (Node, Output)], ends)
     goal = None if wanted is None else _Goal(order, wanted)
@@ -49,7 +51,7 @@ def propagate(
         if g is None:
             continue
         if node.hooks:
-            g = run_hooks(node, g)
+            g = run_hooks(node, g, retain=observe is None)
             pending.owned.discard(node)
         needs, gradients = node.needs, node.gradients
         if goal is not None:
@@ -64,13 +66,13 @@ def propagate(
         if node.clock != clock.time:
             check_versions(node, gradients, create_graph)
         try:
-            if type(gradients) is tuple and not create_graph and not watching:
+            if type(gradients) is tuple and not create_graph and looking is None:
                 for edge, gradient in zip(node.edges, gradients):  # noqa: B905 (of one length, see Op)
                     if gradient is not None:
                         add(edge, gradient(g), g)
             else:
                 pulled = _pull(node, gradients, g, needs, rebuilt if create_graph else None)
-                for edge, r, upstream in watch.checked(node, gradients, g, pulled) if watching else pulled:
+                for edge, r, upstream in looking(node, gradients, g, pulled) if looking else pulled:
                     add(edge, r, upstream)
         except MinigradError:
             raise
@@ -158,15 +160,15 @@ class _Goal:
 class _Pending:
     """Gradients on their way: edge -> the sum of what has arrived so far."""
 
-    def __init__(self, raw: bool) -> None:
+    def __init__(self, raw: bool, retain: bool) -> None:
         self.sums: dict[Any, Any] = {}
         self.owned: set[Any] = set()  # edges whose array nobody else sees, so that one may add into it
-        self.raw = raw
+        self.raw, self.retain = raw, retain
 
     def add(self, edge: Any, r: Any, upstream: Any) -> None:
         """Add gradient `r`, made by a rule from `upstream`: a fresh array, or `upstream` or a view of it."""
         if r.shape != edge.shape:
-            r = _unbroadcast(r, edge.shape)
+            r = unbroadcast(r, edge.shape)
         sums = self.sums
         before = sums.get(edge)
         if before is None:
@@ -186,7 +188,7 @@ class _Pending:
         """The gradients of all of a node's outputs, removed, as a list; None if none arrived."""
         parts: list[Any] = [None] * len(node.shape)
         for edge in [e for e in self.sums if type(e) is Output and e.node is node]:
-            parts[edge.index] = run_hooks(edge, self.sums.pop(edge))
+            parts[edge.index] = run_hooks(edge, self.sums.pop(edge), self.retain)
         return parts if any(part is not None for part in parts) else None
 
     def finish(self, goal: _Goal | None, results: dict[Any, Any], ends: bool) -> None:
@@ -200,12 +202,12 @@ class _Pending:
             if ends:
                 results[edge] = g
             elif type(edge) not in (Node, Output):
-                results[edge] = run_hooks(edge, g)
+                results[edge] = run_hooks(edge, g, self.retain)
                 if results[edge] is not g:
                     self.owned.discard(edge)
 
 
-def _unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
+def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
     """Sum `g` over the axes along which an operand of `shape` was expanded."""
     extra = g.ndim - len(shape)
     axes = tuple(range(extra)) + tuple(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..autograd import Handle, no_grad
+from ..autograd import Handle, Scope, grad_mode, no_grad
 from ..creation import zeros_like
 from ..devices import as_dtype, check_device, is_floating
 from ..errors import DtypeError, OptionError, ShapeError, StateError
@@ -59,7 +60,11 @@ class Module:
         for hook in tuple(self._forward_pre_hooks.values()):
             given = hook(self, args)
             args = args if given is None else given if isinstance(given, tuple) else (given,)
-        output = self.forward(*args, **kwargs)
+        outer, grad_mode.scope = grad_mode.scope, Scope(weakref.ref(self), grad_mode.scope)
+        try:
+            output = self.forward(*args, **kwargs)
+        finally:
+            grad_mode.scope = outer
         for hook in tuple(self._forward_hooks.values()):
             replaced = hook(self, args, output)
             output = output if replaced is None else replaced

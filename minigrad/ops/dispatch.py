@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from ..autograd import Node, Output, creation, grad_mode, watch
+from ..autograd import Node, Output, creation, grad_mode, named_scope, watch
 from ..devices import default_float, result_type
 from ..errors import DtypeError, MinigradError, OptionError, ShapeError
 from ..tensor import Tensor, as_tensor
@@ -86,7 +86,8 @@ def make_callable(op: Op, face: Callable) -> Callable:
         if settings and any(isinstance(setting, Tensor) for setting in settings.values()):
             settings = _plain_settings(op, settings)
         if readable is not None and not _fusion.enabled:
-            return readable(*(_prepare(op, inputs, False, False) or inputs), **settings)
+            with named_scope(op.name):
+                return readable(*(_prepare(op, inputs, False, False) or inputs), **settings)
 
         arrays, edges, needs = [], [], []
         uniform, dtype = True, None
@@ -147,7 +148,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
         frame = get_frame(1)
         while frame.f_code.co_filename in LIBRARY and frame.f_back is not None:
             frame = frame.f_back
-        node.source = (frame.f_code, frame.f_lasti)
+        node.source, node.scope = (frame.f_code, frame.f_lasti), grad_mode.scope
         node.edges, node.needs = edges, needs
         all_needed = type(gradients) is tuple and len(gradients) == len(needs) and False not in needs
         node.gradients = gradients if all_needed else _needed(op, gradients, needs)
@@ -217,7 +218,7 @@ def _several(
         node = Node.__new__(Node)
         node.op, node.settings, node.shape = op, settings, [out.shape for out in outs]
         node.number, node.clock, node.cell, node.hooks = next(creation), clock.time, None, None
-        node.source = caller()
+        node.source, node.scope = caller(), grad_mode.scope
         node.output = [weakref.ref(out) for out in outs]
         node.edges, node.needs, node.gradients = edges, needs, _needed(op, gradients, needs)
         for i, out in enumerate(outs):

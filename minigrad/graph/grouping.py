@@ -1,0 +1,333 @@
+"""The tree in which a graph folds: calls of modules by their paths, stacks of blocks that are alike, and,
+where nobody wrote modules, runs of operations.
+
+Whatever the tree, the boxes of each group must form no circle. A module that is called around another one
+(a residual connection around a sub-layer, before and after it) would: it is dissolved, and its parts stand in
+its parent under longer names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+from ..autograd import BACKWARD, Node, Scope, maker
+from .records import Group, Vertex
+
+MOST = 40  # items of a group; more are gathered in runs
+RUN = 24  # items of a run
+
+
+def arrange(
+    vertices: Sequence[Vertex], scopes: Sequence[Scope | None], paths: dict[int, str]
+) -> tuple[tuple[Group, ...], list[int]]:
+    """The groups, the whole first, and for each vertex its group.
+
+    `scopes` says where each vertex was recorded; leaves, which were not, go to where they are used. `paths` are
+    modules' by id.
+    """
+    tree = _Tree(paths)
+    homes = [tree.of(scope) for scope in scopes]
+    _place_leaves(vertices, homes, tree.root)
+    for vertex, home in zip(vertices, homes, strict=True):
+        home.vertices.append(vertex.index)
+    links = [(edge.source, vertex.index) for vertex in vertices for edge in vertex.inputs]
+    for part in list(tree.root.walk()):
+        _dissolve_circles(part, links)
+    for part in list(tree.root.walk()):
+        _stack(part, vertices)
+    for part in list(tree.root.walk()):
+        _gather(part, links)
+    return _freeze(tree.root, len(vertices))
+
+
+def outermost(nodes: Iterable[Any]) -> list[Any]:
+    """The modules that were called from outside of any other, among those that recorded `nodes` and before."""
+    stack = list(nodes)
+    seen, found = set(stack), {}
+    while stack:
+        node = stack.pop()
+        scope, last = node.scope, None
+        while scope is not None:
+            last = scope.part() if callable(scope.part) else last
+            scope = scope.parent
+        if last is not None:
+            found[id(last)] = last
+        for edge in node.edges:
+            before = maker(edge)
+            if type(before) is Node and before not in seen:
+                seen.add(before)
+                stack.append(before)
+    return list(found.values())
+
+
+class _Part:
+    """A group in the making."""
+
+    def __init__(self, name: str, path: str, kind: str, parent: _Part | None, is_call: bool = False) -> None:
+        self.name, self.path, self.kind, self.parent, self.is_call = name, path, kind, parent, is_call
+        self.vertices: list[int] = []
+        self.parts: list[_Part] = []
+        self.times = 1
+        if parent is not None:
+            parent.parts.append(self)
+
+    def walk(self) -> Iterable[_Part]:
+        """This part and all below it, parents first."""
+        stack = [self]
+        while stack:
+            part = stack.pop()
+            yield part
+            stack.extend(reversed(part.parts))
+
+    def everything(self) -> list[int]:
+        """The vertices in it, at any depth, in order."""
+        return sorted(v for part in self.walk() for v in part.vertices)
+
+    def chain(self) -> list[_Part]:
+        """From the whole to this part."""
+        part: _Part | None = self
+        found = []
+        while part is not None:
+            found.append(part)
+            part = part.parent
+        return found[::-1]
+
+    @property
+    def is_backward(self) -> bool:
+        return any(part.kind == "gradient" for part in self.chain())
+
+
+class _Tree:
+    """Parts for scopes: a call of a module stands in the nearest call around it whose path begins its own."""
+
+    def __init__(self, paths: dict[int, str]) -> None:
+        self.paths = paths
+        self.root = _Part("", "", "", None)
+        self.known: dict[Scope | None, _Part] = {None: self.root}
+        self.mirrors: dict[_Part, _Part] = {}
+        self.calls: dict[tuple[_Part, str], int] = {}
+
+    def of(self, scope: Scope | None) -> _Part:
+        missing = []
+        while scope not in self.known:
+            missing.append(scope)
+            scope = scope.parent  # type: ignore[union-attr]
+        for scope in reversed(missing):
+            self.known[scope] = self._make(scope, self.known[scope.parent])  # type: ignore
+        return self.known[scope if not missing else missing[0]]
+
+    def _make(self, scope: Scope, around: _Part) -> _Part:
+        if scope.part is BACKWARD:
+            return self._mirror(around)
+        if isinstance(scope.part, str):
+            return self._child(around, scope.part, f"{around.path}.{scope.part}".lstrip("."), "")
+        module = scope.part()  # type: ignore[operator]
+        kind = type(module).__name__ if module is not None else "module"
+        path = self.paths.get(id(module))
+        if path is None:
+            return self._child(around, kind, f"{around.path}.{kind}".lstrip("."), kind)
+        home: _Part | None = around
+        while home is not None and not (home.is_call and _begins(home.path, path)):
+            home = home.parent
+        home = home or self.root
+        prefix = home.path if home.is_call else ""
+        part = self._child(home, path[len(prefix) :].lstrip(".") or kind, path, kind)
+        part.is_call = True
+        return part
+
+    def _child(self, parent: _Part, name: str, path: str, kind: str) -> _Part:
+        """A new part; a second call of the same module is `name (2nd call)`."""
+        number = self.calls[parent, name] = self.calls.get((parent, name), 0) + 1
+        again = "" if number == 1 else f" (call {number})"
+        return _Part(name + again, path, kind, parent)
+
+    def _mirror(self, part: _Part) -> _Part:
+        """Where the gradient of what stands in `part` stands."""
+        if part not in self.mirrors:
+            if part is self.root:
+                self.mirrors[part] = _Part("backward", "backward", "gradient", part)
+            else:
+                assert part.parent is not None
+                home = self._mirror(part.parent)
+                self.mirrors[part] = _Part(part.name, f"backward.{part.path}", part.kind, home)
+        return self.mirrors[part]
+
+
+def _begins(prefix: str, path: str) -> bool:
+    """Whether the module at `path` is below the one at `prefix`."""
+    return path != prefix and (not prefix or path.startswith(f"{prefix}."))
+
+
+def _place_leaves(vertices: Sequence[Vertex], homes: list[_Part], root: _Part) -> None:
+    """A leaf stands where it is used, in the smallest part that has all uses; inputs and ids at the top."""
+    users: dict[int, list[_Part]] = {}
+    for vertex in vertices:
+        for edge in vertex.inputs:
+            users.setdefault(edge.source, []).append(homes[vertex.index])
+    for vertex in vertices:
+        if vertex.kind == "op":
+            continue
+        given = vertex.kind == "constant" and not vertex.name and vertex.value.dtype.startswith("int")
+        if vertex.kind == "input" or given:
+            homes[vertex.index] = root
+            continue
+        uses = users.get(vertex.index, [])
+        forward = [part for part in uses if not part.is_backward] or uses
+        chains = [part.chain() for part in forward] or [[root]]
+        together = [level[0] for level in zip(*chains, strict=False) if len(set(level)) == 1]
+        homes[vertex.index] = together[-1]
+
+
+# ---------------------------------------------------------------- circles
+
+
+def _lifted(part: _Part, links: Sequence[tuple[int, int]]) -> tuple[list[Any], dict[Any, set[Any]]]:
+    """A part's items (vertices and parts) and which leads to which."""
+    item_of: dict[int, Any] = {v: v for v in part.vertices}
+    for child in part.parts:
+        item_of.update(dict.fromkeys(child.everything(), child))
+    after: dict[Any, set[Any]] = {item: set() for item in (*part.vertices, *part.parts)}
+    for source, target in links:
+        a, b = item_of.get(source), item_of.get(target)
+        if a is not None and b is not None and a is not b:
+            after[a].add(b)
+    return list(after), after
+
+
+def _ordered(part: _Part, links: Sequence[tuple[int, int]]) -> tuple[list[Any], list[Any]]:
+    """A part's items so that each comes after what it is made from; and those that are in circles."""
+    items, after = _lifted(part, links)
+    first = {i: i if isinstance(i, int) else min(i.everything(), default=0) for i in items}
+    waiting = dict.fromkeys(items, 0)
+    for targets in after.values():
+        for target in targets:
+            waiting[target] += 1
+    heap = [(first[i], n, i) for n, i in enumerate(items) if not waiting[i]]
+    heap.sort(key=lambda entry: entry[:2])
+    order, n = [], len(items)
+    while heap:
+        item = heappop(heap)[2]
+        order.append(item)
+        for target in after[item]:
+            waiting[target] -= 1
+            if not waiting[target]:
+                n += 1
+                heappush(heap, (first[target], n, target))
+    done = set(order)
+    return order, [item for item in items if item not in done]
+
+
+def _dissolve_circles(part: _Part, links: Sequence[tuple[int, int]]) -> None:
+    """Dissolve children until none of a part's items leads back to itself: widest in time first."""
+    while True:
+        circular = [item for item in _ordered(part, links)[1] if isinstance(item, _Part)]
+        if not circular:
+            return
+        span = lambda child: (lambda all_: all_[-1] - all_[0])(child.everything())
+        widest = max(circular, key=span)
+        place = part.parts.index(widest)
+        for child in widest.parts:
+            child.parent, child.name = part, f"{widest.name}.{child.name}"
+        part.parts[place : place + 1] = widest.parts
+        part.vertices += widest.vertices
+
+
+# ---------------------------------------------------------------- stacks
+
+
+def _stack(part: _Part, vertices: Sequence[Vertex]) -> None:
+    """Gather children that are alike, one after another and of one name but for a number, into stacks."""
+    if part.times > 1:
+        return
+    children = sorted(part.parts, key=lambda child: child.everything()[:1])
+    runs: list[list[_Part]] = []
+    signatures: dict[_Part, Any] = {}
+    for child in children:
+        last = runs[-1][-1] if runs else None
+        if last is not None and _numberless(last.name) == _numberless(child.name) and last.kind == child.kind:
+            for one in (last, child):
+                if one not in signatures:
+                    signatures[one] = _signature(one, vertices)
+            if signatures[last] == signatures[child]:
+                runs[-1].append(child)
+                continue
+        runs.append([child])
+    part.parts = []
+    for run in runs:
+        if len(run) == 1:
+            part.parts.append(run[0])
+            continue
+        name = f"{run[0].name} … {run[-1].name}"
+        stack = _Part(name, f"{run[0].path}…", run[0].kind, part)
+        stack.times, stack.parts = len(run), run
+        for member in run:
+            member.parent = stack
+
+
+def _numberless(name: str) -> str:
+    return re.sub(r"\d+", "#", name)
+
+
+def _signature(part: _Part, vertices: Sequence[Vertex]) -> Any:
+    """What two parts have in common that are alike: kinds, ops, settings, shapes, and what leads where."""
+    inside = part.everything()
+    place = {v: i for i, v in enumerate(inside)}
+    outside: dict[tuple[int, int], int] = {}
+    rows = []
+    for v in inside:
+        vertex = vertices[v]
+        sources = [
+            (place[e.source], e.result)
+            if e.source in place
+            else (-1, outside.setdefault((e.source, e.result), len(outside)))
+            for e in vertex.inputs
+        ]
+        what = vertex.name if vertex.kind == "op" else ""
+        shapes = [(s.shape, s.dtype) for s in vertex.values]
+        rows.append((vertex.kind, what, vertex.settings, shapes, sources))
+    tree = [(p.kind, len(p.vertices), len(p.parts)) for p in part.walk()]
+    return tree, rows
+
+
+# ---------------------------------------------------------------- runs
+
+
+def _gather(part: _Part, links: Sequence[tuple[int, int]]) -> None:
+    """Where a part has too many items, gather those that follow one another, until they are few."""
+    if part.times > 1:
+        return
+    while len(part.vertices) + len(part.parts) > MOST:
+        order, _ = _ordered(part, links)
+        part.vertices, part.parts = [], []
+        for start in range(0, len(order), RUN):
+            items = order[start : start + RUN]
+            run = _Part("", part.path, "run", part)
+            for item in items:
+                if isinstance(item, int):
+                    run.vertices.append(item)
+                else:
+                    run.parts.append(item)
+                    item.parent = run
+            inside = run.everything()
+            run.name = f"steps {inside[0]} to {inside[-1]}"
+
+
+def _freeze(root: _Part, count: int) -> tuple[tuple[Group, ...], list[int]]:
+    parts = list(root.walk())
+    index = {part: i for i, part in enumerate(parts)}
+    homes = [0] * count
+    groups = []
+    for part in parts:
+        for v in part.vertices:
+            homes[v] = index[part]
+        parent = None if part.parent is None else index[part.parent]
+        groups.append(
+            Group(
+                index[part], parent, part.name, part.path, part.kind, tuple(sorted(part.vertices)),
+                tuple(index[p] for p in part.parts), part.times,
+            )
+        )  # fmt: skip
+    return tuple(groups), homes

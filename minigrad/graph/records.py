@@ -1,0 +1,150 @@
+"""What a traced computation is: plain records that refer to no tensor, and cannot be changed.
+
+A `Graph` (graph.py) has *vertices* (an op, or a leaf: a parameter, an input, a constant) in the order in which they were
+computed, and a tree of *groups* (calls of modules) in which each vertex has its place. A vertex's inputs are
+*Edges* from earlier vertices. Numbers are Snapshots: statistics of an array, and its elements where it is small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Of an array's finite elements; `nan` and `inf` count the others. `norm` is the root of the sum of squares."""
+
+    min: float
+    mean: float
+    max: float
+    std: float  # of the population, as NumPy's
+    norm: float
+    nan: int = 0
+    inf: int = 0
+
+    @property
+    def finite(self) -> bool:
+        return not (self.nan or self.inf)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """An array as it was: what it is, its statistics, and `numbers`: all of them where `whole`, else a corner.
+
+    The corner is the first few rows and columns of the first matrix. `statistics` is None for an empty array.
+    """
+
+    shape: Shape
+    dtype: str
+    nbytes: int
+    statistics: Statistics | None
+    numbers: np.ndarray
+    whole: bool
+
+    @property
+    def finite(self) -> bool:
+        return self.statistics is None or self.statistics.finite
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Edge:
+    """One input of an op: result number `result` of vertex `source`, as the rule's argument `operand`.
+
+    `summed` are the axes of `pulled` over which the input was broadcast: expanded forward, summed backward.
+    `pulled` is what the rule's gradient function made of the upstream gradient, `gradient` the same after
+    that sum: what this edge adds to the gradient of its source. `jacobian` is d result / d input,
+    (elements of the result, elements of the operand after broadcasting), where both are small.
+    """
+
+    source: int
+    result: int
+    operand: str
+    needs: bool
+    summed: Shape = ()
+    expanded: Shape | None = None  # the shape to which the input was broadcast
+    pulled: Snapshot | None = None
+    gradient: Snapshot | None = None
+    jacobian: np.ndarray | None = None
+    elementwise: bool = False  # whether the Jacobian is diagonal
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """Memory that an op's gradient functions hold: whose (`owner`, a vertex, or None: made within the op)."""
+
+    nbytes: int
+    memory: int  # one number a memory: ops that hold the same one name the same
+    owner: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A derivative by finite differences, beside the analytic one, of one element of a leaf."""
+
+    index: Shape
+    analytic: float
+    numeric: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vertex:
+    """An op that was applied, or a leaf. `values` and `gradients` are a snapshot a result (leaves have one).
+
+    `kind` is "op", "parameter", "input" (requires a gradient), or "constant".
+    """
+
+    index: int
+    kind: str
+    name: str  # the op's, or the leaf's path ("" where nobody named it)
+    group: int
+    values: tuple[Snapshot, ...]
+    gradients: tuple[Snapshot | None, ...] = ()
+    inputs: tuple[Edge, ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+    family: str = ""  # of ops: arithmetic, reductions, attention, ...
+    formulas: tuple[tuple[str, str], ...] = ()  # (operand, its gradient in LaTeX)
+    flops: int | None = None  # forward
+    retained: tuple[Retained, ...] = ()
+    source: str = ""  # file:line
+    code: str = ""  # that line
+    checks: tuple[Check, ...] = ()
+    label: str = ""  # what the user calls an op's result
+    is_output: bool = False
+
+    @property
+    def value(self) -> Snapshot:
+        return self.values[0]
+
+    @property
+    def gradient(self) -> Snapshot | None:
+        return next((g for g in self.gradients if g is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A part of the program: one call of a module, say. `items` are its own vertices and groups, in order.
+
+    `members` of a stack are groups that are alike, one after another (`times` of them); it is drawn as one
+    of them, "x6", unless all are asked for.
+    """
+
+    index: int
+    parent: int | None
+    name: str  # within its parent: "layers.0"
+    path: str  # from the outermost module: "encoder.layers.0"
+    kind: str  # "EncoderLayer"
+    vertices: tuple[int, ...] = ()
+    groups: tuple[int, ...] = ()
+    times: int = 1
+
+    @property
+    def is_stack(self) -> bool:
+        return self.times > 1

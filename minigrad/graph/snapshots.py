@@ -1,0 +1,70 @@
+"""Snapshots of arrays: statistics in few passes, and the numbers of small ones."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .records import Snapshot, Statistics
+
+WHOLE = 256  # an array of at most so many elements is kept whole
+CORNER = 6  # rows and columns kept of a larger one
+CHUNK = 1 << 16  # elements, so that a chunk's temporaries stay in the cache
+
+
+def snapshot(array: np.ndarray, whole: int = WHOLE) -> Snapshot:
+    """What is to be remembered of `array`; nothing refers to it afterwards."""
+    kept = array.size <= whole
+    numbers = np.array(array if kept else corner(array))
+    numbers.flags.writeable = False
+    return Snapshot(tuple(array.shape), str(array.dtype), array.nbytes, statistics(array), numbers, kept)
+
+
+def corner(array: np.ndarray) -> np.ndarray:
+    """The first rows and columns of the first matrix."""
+    while array.ndim > 2:
+        array = array[0]
+    return array[tuple(slice(CORNER) for _ in array.shape)]
+
+
+def statistics(array: np.ndarray) -> Statistics | None:
+    """Of the finite elements, in float64; None where there is none at all."""
+    if not array.size:
+        return None
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.ravel(order="K")
+    if flat.dtype.kind != "f":
+        flat = flat.astype(np.float64)
+    low, high = float(flat.min()), float(flat.max())
+    nan = inf = 0
+    if not (math.isfinite(low) and math.isfinite(high)):
+        nan, inf = int(np.isnan(flat).sum()), int(np.isinf(flat).sum())
+        flat = flat[np.isfinite(flat)]
+        if not flat.size:
+            return Statistics(math.nan, math.nan, math.nan, math.nan, math.nan, nan, inf)
+        low, high = float(flat.min()), float(flat.max())
+    mean = float(flat.mean(dtype=np.float64)) if flat.size <= CHUNK else _mean(flat)
+    variance = _sum_of_squares(flat, mean) / flat.size
+    norm = math.sqrt(flat.size * (variance + mean * mean))
+    return Statistics(low, mean, high, math.sqrt(variance), norm, nan, inf)
+
+
+def _mean(flat: np.ndarray) -> float:
+    """Sums within a chunk are pairwise, in the array's own dtype (float32 at least); over chunks in float64."""
+    dtype = np.result_type(flat.dtype, np.float32)
+    chunks = range(0, flat.size, CHUNK)
+    return math.fsum(float(flat[i : i + CHUNK].sum(dtype=dtype)) for i in chunks) / flat.size
+
+
+def _sum_of_squares(flat: np.ndarray, mean: float) -> float:
+    """Of deviations from the mean: in float64 for small arrays, in chunks for large ones."""
+    if flat.size <= CHUNK:
+        deviation = flat.astype(np.float64) - mean
+        return float(deviation @ deviation)
+    dtype = np.result_type(flat.dtype, np.float32)
+    center = dtype.type(mean)
+    total = 0.0
+    for i in range(0, flat.size, CHUNK):
+        deviation = flat[i : i + CHUNK] - center
+        total += float(np.dot(deviation, deviation))
+    return total

@@ -1,0 +1,132 @@
+"""The recorded operations below some outputs, and how to compute them again.
+
+The tape keeps no intermediate result: an op's value lives as long as somebody refers to it. Rules draw nothing
+and change nothing, so a rule that runs again on the same arrays gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from ..autograd import Node, Output, maker, refuse_changed
+from ..errors import GraphError
+from ..tensor import Tensor
+from ..versions import Cell
+
+Arrays = tuple[np.ndarray, ...]
+
+
+class Tape:
+    """`nodes` in the order in which they were recorded, and the tensors that no node made, `leaves`."""
+
+    def __init__(self, edges: Iterable[Any]) -> None:
+        self.outputs = list(edges)
+        seen = {maker(edge) for edge in self.outputs if type(maker(edge)) is Node}
+        stack = list(seen)
+        while stack:
+            node = stack.pop()
+            if node.gradients is None:
+                _refuse_freed(node)
+            for edge in node.edges:
+                before = maker(edge)
+                if type(before) is Node and before not in seen:
+                    seen.add(before)
+                    stack.append(before)
+        self.nodes: list[Node] = sorted(seen, key=attrgetter("number"))
+        edges_in_order = [e for node in self.nodes for e in node.edges] + self.outputs
+        self.leaves: list[Tensor] = list(dict.fromkeys(e for e in edges_in_order if isinstance(e, Tensor)))
+
+    def run(self, double: bool = False) -> Iterator[tuple[Any, Arrays]]:
+        """(leaf or node, its arrays) in order, computed anew; each let go when nothing more needs it.
+
+        With `double` all of it in float64. What somebody still holds is not computed again without it.
+        """
+        uses = self._uses()
+        arrays: dict[Any, Arrays] = {}
+        for x in self.leaves:
+            arrays[x] = (x.data.astype(np.float64) if double and x.is_floating_point() else x.data,)
+            yield x, arrays[x]
+        for node in self.nodes:
+            found = None if double else _alive(node)
+            if found is None:
+                refuse_changed(node, node)
+                found = apply(node, arrays, double)
+            arrays[node] = found
+            yield node, found
+            for edge in node.edges:
+                source = maker(edge)
+                if source in uses:
+                    uses[source] -= 1
+                    if not uses[source]:
+                        del arrays[source], uses[source]
+
+    def _uses(self) -> dict[Any, int]:
+        """How often each node's arrays are still needed; leaves' are not ours to let go."""
+        uses: dict[Any, int] = {}
+        for node in self.nodes:
+            for edge in node.edges:
+                if type(maker(edge)) is Node:
+                    uses[maker(edge)] = uses.get(maker(edge), 0) + 1
+        for edge in self.outputs:
+            uses.pop(maker(edge), None)
+        return uses
+
+    def downstream(self, leaf: Tensor) -> list[Node]:
+        """The nodes whose values depend on a leaf."""
+        reached: set[Any] = {leaf}
+        for node in self.nodes:
+            if any(maker(edge) in reached for edge in node.edges):
+                reached.add(node)
+        return [node for node in self.nodes if node in reached]
+
+
+def look_up(arrays: Mapping[Any, Arrays], edge: Any) -> Any:
+    """The array that an edge stands for; a number or None as it is."""
+    if type(edge) is Output:
+        return arrays[edge.node][edge.index]
+    return arrays[edge][0] if type(edge) is Node or isinstance(edge, Tensor) else edge
+
+
+def apply(node: Node, arrays: Mapping[Any, Arrays], double: bool = False) -> Arrays:
+    """A node's results, computed anew from the arrays of its edges; with `double` nothing leaves float64."""
+    operands = [look_up(arrays, edge) for edge in node.edges]
+    if double and node.op.name == "astype" and operands[0].dtype == np.float64:
+        return (operands[0],)
+    rule = getattr(node.op, "rule", None)
+    if rule is None:  # a checkpoint runs the user's function
+        again = [node.op.rebuild([], node.settings, edge) for edge in _results(node)]
+        return tuple(x.data for x in again)
+    with np.errstate(all="ignore"):
+        value = rule(*operands, **node.settings)[0]
+    return tuple(np.asarray(part) for part in (value if type(value) is tuple else (value,)))
+
+
+def shapes(node: Node) -> Sequence[tuple[int, ...]]:
+    """The shape of each of a node's results."""
+    return node.shape if type(node.shape) is list else [node.shape]
+
+
+def _results(node: Node) -> list[Any]:
+    if type(node.shape) is tuple:
+        return [node]
+    return [Output(node, i, shape, Cell()) for i, shape in enumerate(node.shape)]
+
+
+def _alive(node: Node) -> Arrays | None:
+    """A node's results where all are still held by somebody, and unchanged."""
+    references = node.output if type(node.output) is list else [node.output]
+    tensors = [reference() for reference in references]
+    if any(x is None or (x.cell is not None and x.cell.stamp > node.clock) for x in tensors):
+        return None
+    return tuple(x.data for x in tensors)
+
+
+def _refuse_freed(node: Node) -> None:
+    raise GraphError(
+        f"there is nothing left to see: {node} was freed by backward().\n"
+        f"Trace before backward(), or call backward(retain_graph=True)."
+    )

@@ -1,0 +1,309 @@
+"""From the tape to plain records: what was computed, in which module, with which numbers and gradients.
+
+A trace computes the forward pass again (the tape keeps no intermediate result), takes a snapshot of each
+value, and walks back once, looking at every gradient on its way.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..autograd import Node, Output, is_edge, maker, no_grad, propagate, unbroadcast, watch
+from ..autograd.anomaly import operand_names
+from ..errors import DtypeError, GraphError, MinigradError, ShapeError
+from ..nn import Module, Parameter
+from ..tensor import Tensor, as_tensor
+from ..trees import flatten
+from ..versions import arrays_in, root, where
+from . import checks
+from .graph import Graph
+from .grouping import arrange, outermost
+from .jacobians import Budget, is_diagonal, jacobians
+from .records import Check, Edge, Retained, Snapshot, Vertex
+from .snapshots import WHOLE, snapshot
+from .tape import Tape, shapes
+
+HIDDEN = ("key",)  # settings that say nothing to a reader
+
+
+def trace(
+    output: Any,
+    params: Module | Mapping[str, Tensor] | None = None,
+    *,
+    gradient: Any = None,
+    backward: bool = True,
+    check: bool | None = None,
+    whole: int = WHOLE,
+    title: str = "",
+) -> Graph:
+    """What `output` (a tensor, or several in lists and dicts) was computed from, as a plain Graph.
+
+    `params`, a Module or a dict of names, names leaves (and results, in a dict). Call it before backward(), or
+    after backward(retain_graph=True). Where each output is one number, or `gradient` has its shape, the trace
+    runs a backward of its own, unless `backward=False`; every `.grad` stays as it is, hooks are called. Leaves
+    are then held against finite differences: `check=True` does it whatever it costs, None if it is cheap.
+    Arrays of at most `whole` elements keep all their numbers, others statistics and a corner; of parameters
+    there are copies, for `diff`.
+
+    GraphError: output has no graph, or one that backward() has freed.
+    """
+    outputs = _outputs(output)
+    names = _Names(params, outputs)
+    with no_grad(), watch.paused():
+        tape = Tape([x.node or x for x in outputs])
+        tracing = _Tracing(tape, names, whole)
+        if backward:
+            tracing.walk_back(_seeds(outputs, gradient, tracing.notes), check)
+        vertices = [*map(tracing.leaf, tape.leaves), *map(tracing.op, tape.nodes)]
+    scopes = [None] * len(tape.leaves) + [node.scope for node in tape.nodes]
+    groups, homes = arrange(vertices, scopes, names.modules)
+    placed = tuple(replace(v, group=home) for v, home in zip(vertices, homes, strict=True))
+    kept = {names.of(x): x.data.copy() for x in tape.leaves if x.requires_grad and names.of(x)}
+    return Graph(placed, groups, kept, title, tuple(tracing.notes))
+
+
+def _outputs(output: Any) -> list[Tensor]:
+    found = [x for _, x in flatten(output) if isinstance(x, Tensor)]
+    if not found:
+        raise DtypeError(f"a graph is of tensors, got {type(output).__name__}.\nGive the tensor to look at.")
+    if not any(x.requires_grad for x in found):
+        raise GraphError(
+            f"this tensor of shape {found[0].shape} has no graph: nothing that it came from requires a "
+            f"gradient.\nSet requires_grad=True on a leaf, and do not compute under no_grad()."
+        )
+    return [x for x in found if x.requires_grad]
+
+
+def _seeds(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tuple[Any, np.ndarray]]:
+    """(edge, gradient) to walk back from; none where an output is no number and nobody says what to begin with."""
+    if gradient is None:
+        if any(x.numel() != 1 for x in outputs):
+            notes.append(
+                "No gradients: the output is not one number. Trace a loss, or give trace(gradient=...)."
+            )
+            return []
+        return [(x.node or x, np.ones_like(x.data)) for x in outputs]
+    given = [as_tensor(g).data for _, g in flatten(gradient)]
+    if [g.shape for g in given] != [x.shape for x in outputs]:
+        raise ShapeError(
+            f"gradient has shapes {[g.shape for g in given]}, the outputs {[x.shape for x in outputs]}.\n"
+            f"Give one of each output's shape."
+        )
+    return [(x.node or x, g.astype(x.dtype)) for x, g in zip(outputs, given, strict=True)]
+
+
+class _Names:
+    """What users call things: leaves and results by their tensors, modules by their paths."""
+
+    def __init__(self, params: Module | Mapping[str, Tensor] | None, outputs: list[Tensor]) -> None:
+        self.modules: dict[int, str] = {}
+        self.tensors: dict[Any, str] = {}
+        self.learned: set[Any] = set()
+        if isinstance(params, Module):
+            self._name(params, "")
+        elif params is not None:
+            for path, x in flatten(dict(params)):
+                name = path[2:-2] if path.startswith('["') and path.endswith('"]') else path
+                if isinstance(x, Module):
+                    self._name(x, name)
+                elif isinstance(x, Tensor):
+                    self.tensors[x.node or x] = name
+                else:
+                    raise DtypeError(f"{name} is no tensor but {type(x).__name__}.\nGive a dict of tensors.")
+        if not isinstance(params, Module):
+            found = outermost(maker(x.node) for x in outputs if x.node is not None)
+            for module in found:
+                if id(module) not in self.modules:
+                    self._name(module, "" if len(found) == 1 else type(module).__name__)
+
+    def _name(self, module: Module, prefix: str) -> None:
+        for path, part in module.named_modules(prefix):
+            self.modules.setdefault(id(part), path)
+        for path, x in (*module.named_parameters(prefix), *module.named_buffers(prefix)):
+            self.tensors.setdefault(x, path)
+            if x.requires_grad:
+                self.learned.add(x)
+
+    def of(self, edge: Any) -> str:
+        return self.tensors.get(edge, "")
+
+
+class _Tracing:
+    """One trace in the making."""
+
+    def __init__(self, tape: Tape, names: _Names, whole: int) -> None:
+        self.tape, self.names, self.whole = tape, names, whole
+        self.index = {thing: i for i, thing in enumerate([*tape.leaves, *tape.nodes])}
+        self.outputs = {maker(edge) for edge in tape.outputs}
+        self.notes: list[str] = []
+        self.budget = Budget()
+        self.values: dict[Any, tuple[Snapshot, ...]] = {}
+        self.locals: dict[Node, dict[int, np.ndarray]] = {}
+        for thing, arrays in tape.run():
+            self.values[thing] = tuple(self._snapshot(array) for array in arrays)
+            if type(thing) is Node:
+                self.locals[thing] = jacobians(thing, arrays[0], self.budget)
+        self.upstream: dict[Any, tuple[Snapshot | None, ...]] = {}
+        self.pulls: dict[tuple[Any, int], tuple[Snapshot, Snapshot, tuple[int, ...]]] = {}
+        self.checks: dict[Any, tuple[Check, ...]] = {}
+        self.memories: dict[int, Any] = {id(root(x.data)): x for x in tape.leaves}
+        self.codes: dict[Any, tuple[str, str]] = {}
+
+    def _snapshot(self, array: np.ndarray) -> Snapshot:
+        return snapshot(array, self.whole)
+
+    # ------------------------------------------------------------ backward
+
+    def walk_back(self, seeds: list[tuple[Any, np.ndarray]], check: bool | None) -> None:
+        """Look at each gradient on its way to the leaves; then hold the leaves' against finite differences."""
+        if not seeds:
+            return
+        found, _ = propagate(seeds, retain_graph=True, observe=self._observe)
+        for leaf, g in found.items():
+            self.upstream[leaf] = (self._snapshot(g),)
+        flops = sum(filter(None, map(_flops, self.tape.nodes)))
+        self.checks = checks.run(self.tape, found, seeds, flops, check)
+
+    def _observe(
+        self, node: Node, gradients: Any, g: Any, pulled: Iterable[tuple[Any, Any, Any]]
+    ) -> Iterator[tuple[Any, Any, Any]]:
+        """Take a snapshot of what arrives at a node, and of what it sends to each input."""
+        parts = g if type(g) is list else [g]
+        self.upstream[node] = tuple(None if part is None else self._snapshot(part) for part in parts)
+        place = 0
+        for edge, r, upstream in pulled:
+            while node.edges[place] is not edge:
+                place += 1
+            summed = _summed(r.shape, edge.shape)
+            raw = self._snapshot(r)
+            whole = self._snapshot(unbroadcast(r, edge.shape)) if r.shape != edge.shape else raw
+            self.pulls[node, place] = raw, whole, summed
+            place += 1
+            yield edge, r, upstream
+
+    # ------------------------------------------------------------ vertices
+
+    def leaf(self, x: Tensor) -> Vertex:
+        kind = "constant"
+        if x.requires_grad:
+            learned = x in self.names.learned or isinstance(x, Parameter)
+            kind = "parameter" if learned else "input"
+        gradients = self.upstream.get(x)
+        if gradients is None and x.grad is not None:
+            gradients = (self._snapshot(x.grad.data),)
+        return Vertex(
+            self.index[x], kind, self.names.of(x), 0, self.values[x], gradients or (None,),
+            checks=self.checks.get(x, ()), is_output=x in self.outputs,
+        )  # fmt: skip
+
+    def op(self, node: Node) -> Vertex:
+        op, source = node.op, self._source(node)
+        operands = operand_names(op, len(node.edges))
+        inputs = [
+            self._edge(node, place, edge, operand)
+            for place, (edge, operand) in enumerate(zip(node.edges, operands, strict=True))
+            if is_edge(edge) or isinstance(edge, Tensor)
+        ]
+        given = [(o, repr(e)) for o, e in zip(operands, node.edges, strict=True) if _is_plain(e)]
+        settings = [(name, _short(value)) for name, value in node.settings.items() if name not in HIDDEN]
+        results = len(shapes(node))
+        return Vertex(
+            self.index[node], "op", op.name, 0, self.values[node],
+            self.upstream.get(node, (None,) * results), tuple(inputs), (*given, *settings),
+            family=_family(op), formulas=_formulas(op, operands), flops=_flops(node),
+            retained=tuple(self._retained(node)), source=source[0], code=source[1],
+            label=self.names.of(node), is_output=node in self.outputs,
+        )  # fmt: skip
+
+    def _edge(self, node: Node, place: int, edge: Any, operand: str) -> Edge:
+        raw, whole, summed = self.pulls.get((node, place), (None, None, ()))
+        result = edge.index if type(edge) is Output else 0
+        matrix = self.locals[node].get(place)
+        shape = self.values[maker(edge)][result].shape
+        expanded = raw.shape if raw is not None and summed else _expanded(node, shape)
+        return Edge(
+            self.index[maker(edge)], result, operand, bool(node.needs[place]), summed or _summed(expanded or shape, shape),
+            expanded, raw, whole, matrix, matrix is not None and is_diagonal(matrix),
+        )  # fmt: skip
+
+    def _retained(self, node: Node) -> Iterator[Retained]:
+        """Each memory that the node's gradient functions hold, once."""
+        seen = set()
+        for array in arrays_in(node.gradients):
+            memory = root(array)
+            if isinstance(memory, np.ndarray) and memory.nbytes and id(memory) not in seen:
+                seen.add(id(memory))
+                owner = self.memories.setdefault(id(memory), node)
+                yield Retained(memory.nbytes, id(memory), self.index[owner])
+
+    def _source(self, node: Node) -> tuple[str, str]:
+        if node.source not in self.codes:
+            path, _, line = where(node.source).rpartition(":")
+            code = linecache.getline(path, int(line)).strip()
+            self.codes[node.source] = f"{_near(path)}:{line}", code
+        return self.codes[node.source]
+
+
+def _summed(given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes of `given` over which something of `shape` was broadcast."""
+    extra = len(given) - len(shape)
+    return tuple(i for i, n in enumerate(given) if i < extra or (shape[i - extra] == 1 and n != 1))
+
+
+def _expanded(node: Node, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The shape to which an input of an elementwise op was broadcast, if it was."""
+    result = shapes(node)[0]
+    family = _family(node.op)
+    if shape == result or family not in ("arithmetic", "comparisons", "choices") or len(shape) > len(result):
+        return None
+    try:
+        return result if np.broadcast_shapes(shape, result) == result else None
+    except ValueError:
+        return None
+
+
+def _family(op: Any) -> str:
+    module = getattr(getattr(op, "source", None), "__module__", "")
+    return module.rpartition(".")[2] if module.startswith("minigrad.ops.") else "yours" if module else op.name
+
+
+def _formulas(op: Any, operands: list[str]) -> tuple[tuple[str, str], ...]:
+    """The gradient of each operand, in LaTeX; of one that takes any number, the first."""
+    return tuple((o, latex) for o, latex in zip(operands, op.latex, strict=False) if latex)
+
+
+def _flops(node: Node) -> int | None:
+    """What the op's record says that it costs, forward."""
+    flops = getattr(node.op, "flops", None)
+    if flops is None:
+        return None
+    inputs = [getattr(edge, "shape", ()) if edge is not None else None for edge in node.edges]
+    result = node.shape if type(node.shape) is tuple else node.shape[0]
+    try:
+        return int(flops.count(inputs, result, node.settings))
+    except (TypeError, IndexError, KeyError, ValueError, MinigradError):
+        return None  # an op of the user's whose count does not know these inputs
+
+
+def _is_plain(edge: Any) -> bool:
+    return isinstance(edge, bool | int | float)
+
+
+def _short(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _near(path: str) -> str:
+    """A path as short as it stays clear: from here, or the last folders of it."""
+    file = Path(path)
+    try:
+        return file.relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return Path(*file.parts[-3:]).as_posix() if len(file.parts) > 3 else file.as_posix()
