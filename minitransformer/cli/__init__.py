@@ -21,6 +21,7 @@ VERBS = {
     "translate": 'translate sentences with a run: minitransformer translate runs/phrasebook "I love you"',
     "generate": 'go on with a text: minitransformer generate runs/shakespeare-char-cpu --prompt "ROMEO:"',
     "evaluate": "score a run on its held-out data: minitransformer evaluate runs/phrasebook [--json]",
+    "graph": "draw how a run computes a loss, and its gradients: minitransformer graph runs/phrasebook",
     "recipes": "list the recipes",
 }
 

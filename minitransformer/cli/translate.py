@@ -70,6 +70,11 @@ def translations(run: Run, sentences: Sequence[str], batch_size: int = 64) -> li
 
 def _source(run: Run, sentence: str) -> list[int]:
     """A sentence's ids, with <END>."""
+    return [*sentence_ids(run, sentence), run.tokenizer.end_id]  # type: ignore[list-item]
+
+
+def sentence_ids(run: Run, sentence: str) -> list[int]:
+    """A sentence's ids, if the run takes a sentence of that length."""
     ids, limit = run.tokenizer.encode(sentence), run.recipe.data.max_length  # type: ignore[union-attr]
     if not ids:
         raise UserError("an empty sentence has no translation.\nGive at least one word.")
@@ -78,4 +83,4 @@ def _source(run: Run, sentence: str) -> list[int]:
             f"a sentence of {len(ids)} tokens, and this run takes at most {limit - 1}: {sentence[:60]!r}.\n"
             f"Cut it in two."
         )
-    return [*ids, run.tokenizer.end_id]  # type: ignore[list-item]
+    return ids

@@ -1,0 +1,28 @@
+"""What the demos that draw a graph share: where it goes, and what is said when it cannot go there."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+import minigrad as mg
+
+Output = Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="FILE")]
+
+
+def save(graph: mg.graph.Graph, output: Path) -> None:
+    """Save a graph and print where it is."""
+    graph.save(output)
+    ops = sum(vertex.kind == "op" for vertex in graph.vertices)
+    print(f"{output}: {ops} operations, {output.stat().st_size / 1024:.0f} KiB")
+
+
+def run(main: Callable[..., None]) -> None:
+    """Run a demo with the words of its command; a mistake is explained, with exit code 2."""
+    try:
+        tyro.cli(main)
+    except (mg.MinigradError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None

@@ -1,0 +1,164 @@
+"""`minitransformer graph RUN`: one example through a trained run, as a graph that can be walked backward."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from tyro.conf import Positional, arg
+
+import minigrad as mg
+
+from ..data.datasets import DataError
+from ..errors import UserError
+from ..recipes import LanguageRecipe
+from ..training.run import Run, check_same_data, load_splits, within
+from ..training.tasks import LanguageModelling, Translation
+from .arguments import Checkpoint, DataFile, DataFolder, Flag, RunFolder
+from .translate import sentence_ids, translations
+
+FORMATS = (".html", ".svg", ".dot", ".png", ".pdf")
+SHORT = 16  # tokens at most of an example that is taken from the data: what a reader can follow
+
+
+def run(argv: list[str]) -> None:
+    def graph(
+        run: RunFolder,
+        text: Annotated[str | None, Positional, arg(metavar="TEXT", help_behavior_hint="")] = None,
+        translation: Annotated[
+            str | None, Positional, arg(metavar="TRANSLATION", help_behavior_hint="")
+        ] = None,
+        output: Annotated[Path, arg(aliases=["-o"], metavar="FILE")] = Path("graph.html"),
+        color: Literal["family", "gradient", "bytes", "flops"] = "family",
+        depth: Annotated[int | None, arg(metavar="INT", help_behavior_hint="")] = None,
+        readable: Flag = False,
+        overwrite: Flag = False,
+        data: DataFile = None,
+        data_dir: DataFolder = None,
+        checkpoint: Checkpoint = "best",
+    ) -> None:
+        """Draw what the training loss of one example is computed from, and its gradients.
+
+        Args:
+            text: A sentence, or for a language model a text; without it, one of the validation data.
+            translation: The sentence's translation; without it, the run's own.
+            output: A page to walk backward on (.html), or a picture: .svg .dot .png .pdf.
+            color: What colours show: kinds of operations, or the size of gradients, bytes kept, or FLOPs.
+            depth: How many levels of modules to open; without it, as many as fit on a page.
+            readable: Draw softmax, attention and their like as the operations that they consist of.
+            overwrite: Replace the file that is there.
+        """
+        check_output(output, overwrite)
+        opened = Run(run, checkpoint)
+        task, title = example(opened, text, translation, data, data_dir)
+        drawn = trace(opened, task, title, readable)
+        if depth is not None:
+            drawn = drawn.fold(depth)
+        drawn.save(output, color=color)
+        report(drawn, output)
+
+    tyro.cli(graph, args=argv, prog="minitransformer graph")
+
+
+def check_output(output: Path, overwrite: bool) -> None:
+    """A file of a known kind that is not there yet, or may be replaced."""
+    if output.suffix.lower() not in FORMATS:
+        raise UserError(
+            f"{output} does not say what to draw: its ending is {output.suffix!r}.\n"
+            f"Choose one of {' '.join(FORMATS)}."
+        )
+    if not output.parent.is_dir():
+        raise UserError(f"there is no folder {output.parent}.\nMake it, or name another with -o FILE.")
+    if output.is_dir():
+        raise UserError(f"{output} is a folder.\nName a file with -o FILE.")
+    if output.exists() and not overwrite:
+        raise UserError(
+            f"{output} exists already.\nReplace it with --overwrite, or name another with -o FILE."
+        )
+
+
+def example(
+    run: Run, text: str | None, translation: str | None, data: Path | None, data_dir: Path | None
+) -> tuple[Translation | LanguageModelling, str]:
+    """A task whose only batch is one example, and what to call it."""
+    if isinstance(run.recipe, LanguageRecipe):
+        if translation is not None:
+            raise UserError(
+                f"{run.folder} is a language model: a text has no translation.\nGive one text, in quotes."
+            )
+        return _passage(run, validation_text(run, data, data_dir) if text is None else text)
+    if text is None:
+        text, translation = validation_pair(run, data, data_dir)
+    return _pair(run, text, translation)
+
+
+def _pair(run: Run, source: str, target: str | None) -> tuple[Translation, str]:
+    """A sentence and its translation: if none is given, the run's own."""
+    sides = [source] if target is None else [source, target]
+    for side in sides:
+        sentence_ids(run, side)
+    warn_of_unknown(run, sides)
+    if target is None:
+        (target,) = translations(run, [source])
+    max_tokens = run.recipe.data.max_length  # type: ignore[union-attr]
+    return Translation(run.tokenizer, [(source, target)], [], max_tokens, seed=0), f"{source} → {target}"
+
+
+def _passage(run: Run, text: str) -> tuple[LanguageModelling, str]:
+    """A text, whose every token but the first is to be predicted."""
+    tokens, limit = len(run.tokenizer.encode(text)), run.recipe.model.n_positions + 1  # type: ignore[union-attr]
+    if not 2 <= tokens <= limit:
+        raise UserError(
+            f"a text of {tokens} tokens, and this run takes 2 to {limit}: {text[:60]!r}.\n"
+            f"Give a {'longer' if tokens < 2 else 'shorter'} one."
+        )
+    warn_of_unknown(run, [text])
+    return LanguageModelling(run.tokenizer, text, text, tokens - 1, batch_size=1, seed=0), text
+
+
+def validation_pair(run: Run, data: Path | None, data_dir: Path | None) -> tuple[str, str]:
+    """The first pair of the run's validation split that is short."""
+    pairs = _validation(run, data, data_dir)
+    limit = min(SHORT, run.recipe.data.max_length)  # type: ignore[union-attr]
+    return within(pairs, run.tokenizer, limit)[0]
+
+
+def validation_text(run: Run, data: Path | None, data_dir: Path | None) -> str:
+    """How the run's validation text begins."""
+    ids = run.tokenizer.encode(_validation(run, data, data_dir)[: 100 * SHORT])
+    return run.tokenizer.decode(ids[: min(SHORT, run.recipe.model.n_positions)])  # type: ignore[union-attr]
+
+
+def _validation(run: Run, data: Path | None, data_dir: Path | None):
+    if data is None and run.recipe.data.dataset == "file":
+        raise DataError(
+            f"{run.folder} learned from a file of your own.\nGive a TEXT, or pass the file with --data FILE."
+        )
+    splits = load_splits(run.recipe, data, data_dir)
+    check_same_data(run.folder, run.recipe, splits)
+    return splits["validation"]
+
+
+def warn_of_unknown(run: Run, texts: list[str]) -> None:
+    """Say which words the vocabulary does not have."""
+    unknown = dict.fromkeys(word for text in texts for word in run.tokenizer.unknown_words(text))
+    if unknown:
+        print(f"warning: not in the vocabulary, read as <UNK>: {', '.join(unknown)}", file=sys.stderr)
+
+
+def trace(run: Run, task: Translation | LanguageModelling, title: str, readable: bool) -> mg.graph.Graph:
+    """The training loss of a task's batch, without dropout, as a graph."""
+    batch = task.next_batch()
+    with mg.fused(not readable):
+        loss = task.loss(run.model, batch, run.recipe.training.label_smoothing) / batch.n_tokens  # type: ignore
+        return mg.graph.trace(loss, run.model, check=True, title=title)
+
+
+def report(graph: mg.graph.Graph, output: Path) -> None:
+    """What was written."""
+    ops = sum(vertex.kind == "op" for vertex in graph.vertices)
+    print(f"{graph.title}\n{output}: {ops} operations, {output.stat().st_size / 1024:,.0f} KiB")
+    for note in graph.notes:
+        print(f"note: {note}", file=sys.stderr)
