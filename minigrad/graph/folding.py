@@ -1,9 +1,159 @@
-"""Folding."""
+"""Which groups are drawn open. A closed one is one box; an open stack is drawn as one of its members, "x6".
+
+Boxes are named as `(kind, index)`: ("vertex", 3) or ("group", 2).
+"""
 
 from __future__ import annotations
-from dataclasses import dataclass
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ..errors import OptionError
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+MOST = 40  # boxes drawn, if nobody says otherwise
+ALL = -1  # in place of a member's number: all members of a stack, one below the other
+
+Box = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class Fold:
-    pass
+    """The groups that are open, and of which open stack which member is shown (the first if not said)."""
+
+    opened: frozenset[int]
+    shown: Mapping[int, int] = field(default_factory=dict)
+
+    def member(self, stack: int) -> int:
+        return self.shown.get(stack, 0)
+
+
+class Folding:
+    """What is visible of a graph under a fold."""
+
+    def __init__(self, graph: Graph, fold: Fold) -> None:
+        self.graph, self.fold = graph, fold
+
+    def is_open(self, group: int) -> bool:
+        return group in self.fold.opened
+
+    def inner(self, group: int) -> int:
+        """The group whose items an open group shows: itself, or of a stack the member that stands for all."""
+        found = self.graph.groups[group]
+        if found.is_stack and self.fold.member(group) != ALL:
+            return found.groups[self.fold.member(group)]
+        return group
+
+    def items(self, group: int) -> list[Box]:
+        """What stands within an open group."""
+        found = self.graph.groups[self.inner(group)]
+        return [*(("vertex", v) for v in found.vertices), *(("group", g) for g in found.groups)]
+
+    def boxes(self, group: int = 0) -> Iterator[Box]:
+        """Everything visible below a group, frames of open groups included."""
+        stack = [("group", group)] if group else self.items(0)[::-1]
+        while stack:
+            box = stack.pop()
+            yield box
+            if box[0] == "group" and self.is_open(box[1]):
+                stack.extend(reversed(self.items(box[1])))
+
+    @cached_property
+    def count(self) -> int:
+        """How many boxes are drawn."""
+        return sum(1 for _ in self.boxes())
+
+
+def fitting(graph: Graph, most: int = MOST) -> Fold:
+    """As many groups open, outer and larger ones first, as leave no more than `most` boxes."""
+    opened = {0}
+    count = Folding(graph, Fold(frozenset(opened))).count
+    sizes = [len(everything) for everything in contents(graph)]
+    waiting = [(1, g) for g in graph.groups[0].groups]
+    while waiting:
+        waiting.sort(key=lambda entry: (entry[0], -sizes[entry[1]]), reverse=True)
+        depth, group = waiting.pop()
+        found = graph.groups[group]
+        shown = graph.groups[found.groups[0]] if found.is_stack else found
+        more = len(shown.vertices) + len(shown.groups)
+        if count + more <= most:
+            opened.add(group)
+            count += more
+            waiting += [(depth + (0 if found.is_stack else 1), g) for g in shown.groups]
+    for stack in (g for g in graph.groups if g.is_stack):
+        opened.update(stack.groups if stack.index in opened else ())  # a member that is asked for is open
+    return Fold(frozenset(opened))
+
+
+def to_depth(graph: Graph, depth: int) -> Fold:
+    """Groups open down to `depth`: 0 none but the whole; a stack shows one of its members, at no depth more."""
+    if depth < 0:
+        raise OptionError(f"a depth is 0 or more, got {depth}.\nUse expand() to open everything.")
+    opened, level = {0}, list(graph.groups[0].groups)
+    while level and depth:
+        below: list[int] = []
+        for group in level:
+            opened.add(group)
+            for child in graph.groups[group].groups:
+                if graph.groups[group].is_stack:
+                    opened.add(child)
+                    below += graph.groups[child].groups
+                elif graph.groups[child].is_stack:
+                    opened.add(child)
+                    for member in graph.groups[child].groups:
+                        opened.add(member)
+                        below += graph.groups[member].groups
+                else:
+                    below.append(child)
+        level, depth = below, depth - 1
+    return Fold(frozenset(opened))
+
+
+def everything_open(graph: Graph) -> Fold:
+    """All groups open, and all members of stacks."""
+    groups = graph.groups
+    return Fold(frozenset(range(len(groups))), {g.index: ALL for g in groups if g.is_stack})
+
+
+def opened_at(graph: Graph, fold: Fold, path: str) -> Fold:
+    """`fold` with the groups named `path` open, and those around them."""
+    found = [g for g in graph.groups if g.path == path and not g.is_stack]
+    if not found:
+        paths = sorted({g.path for g in graph.groups if g.path and not g.is_stack})
+        raise OptionError(
+            f"this graph has no module {path!r}.\nIt has {', '.join(paths[:6])}"
+            f"{f' and {len(paths) - 6} more' if len(paths) > 6 else ''}."
+        )
+    opened, shown = set(fold.opened), dict(fold.shown)
+    for target in found:
+        for around in chain(graph, target.index):
+            opened.add(around)
+            parent = graph.groups[around].parent
+            if parent is not None and graph.groups[parent].is_stack and fold.member(parent) != ALL:
+                shown[parent] = graph.groups[parent].groups.index(around)
+    return Fold(frozenset(opened), shown)
+
+
+def chain(graph: Graph, group: int) -> list[int]:
+    """The groups around a group, from the whole to itself."""
+    found, at = [], group
+    while True:
+        found.append(at)
+        parent = graph.groups[at].parent
+        if parent is None:
+            return found[::-1]
+        at = parent
+
+
+def contents(graph: Graph) -> list[list[int]]:
+    """For each group the vertices in it, at any depth, in order."""
+    found: list[list[int]] = [[] for _ in graph.groups]
+    for group in reversed(graph.groups):  # children come after their parents
+        found[group.index] += group.vertices
+        if group.parent is not None:
+            found[group.parent] += found[group.index]
+    return [sorted(vertices) for vertices in found]

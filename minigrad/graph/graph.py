@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from .folding import Fold
+from .arrangement import Arrangement, arrangements
+from .folding import Fold, Folding, contents, everything_open, fitting, opened_at, to_depth
 from .records import Group, Vertex
 
 
@@ -42,3 +43,40 @@ class Graph:
             for place, edge in enumerate(vertex.inputs):
                 found[edge.source].append((vertex.index, place))
         return tuple(map(tuple, found))
+
+    # ------------------------------------------------------------ what is open
+
+    def fold(self, depth: int) -> Graph:
+        """With modules open down to `depth` only: 0 shows the outermost closed. Stacks show one of their own."""
+        return replace(self, folded=to_depth(self, depth))
+
+    def expand(self, path: str | None = None) -> Graph:
+        """With the module at `path` open as well ("encoder.layers.0"); without a path, all of everything."""
+        if path is None:
+            return replace(self, folded=everything_open(self))
+        return replace(self, folded=opened_at(self, self.folding.fold, path))
+
+    @cached_property
+    def folding(self) -> Folding:
+        return Folding(self, self.folded or fitting(self))
+
+    @cached_property
+    def contents(self) -> list[list[int]]:
+        """For each group the vertices in it, at any depth."""
+        return contents(self)
+
+    @cached_property
+    def arrangements(self) -> tuple[Arrangement, ...]:
+        return arrangements(self)
+
+    # ------------------------------------------------------------ pictures
+
+    def to_svg(self, color: str = "family") -> str:
+        """An SVG document, made without any other program. Boxes are coloured by "family" (of the op), "gradient",
+        "bytes" or "flops"."""
+        from .svg import to_svg
+
+        return to_svg(self, color)
+
+    def _repr_svg_(self) -> str:
+        return self.to_svg()

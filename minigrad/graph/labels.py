@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from .records import Snapshot, Vertex
+from typing import TYPE_CHECKING
+
+from .records import Group, Snapshot, Vertex
+
+if TYPE_CHECKING:
+    from .graph import Graph
 
 SIGNS = {
     "add": "+", "subtract": "−", "multiply": "×", "div": "÷", "power": "xʸ", "negative": "−x", "matmul": "@",
@@ -43,3 +48,102 @@ def quantity(n: float, unit: str = "") -> str:
         power += 1
     shown = f"{n:.0f}" if power == 0 or n >= 100 else f"{n:.3g}"
     return f"{shown} {prefixes[power]}{unit}".strip()
+
+
+# ---------------------------------------------------------------- boxes
+
+TITLE, TEXT = 15.0, 12.5  # font sizes
+BOLD, REGULAR = 8.4, 6.9  # how wide a letter is, about
+
+
+def lines(graph: Graph, box: tuple[str, int], mode: str = "family") -> list[str]:
+    """What stands on a closed box, its title first."""
+    shown = vertex_lines(graph, graph.vertices[box[1]]) if box[0] == "vertex" else group_lines(graph, box[1])
+    extra = _measured(graph, box, mode)
+    return [*shown, extra] if extra else shown
+
+
+def size(text: list[str]) -> tuple[float, float]:
+    """Width and height of a box with these lines."""
+    widths = [len(line) * (BOLD if i == 0 else REGULAR) for i, line in enumerate(text)]
+    return max(64.0, max(widths) + 28.0), 14.0 + 20.0 + 16.0 * (len(text) - 1)
+
+
+def vertex_lines(graph: Graph, vertex: Vertex) -> list[str]:
+    title = op_title(vertex) if vertex.kind == "op" else _within(graph, vertex)
+    found = [f"{vertex.label}: {title}" if vertex.label else title]
+    value, g = vertex.value, vertex.gradient
+    many = f" × {len(vertex.values)}" if len(vertex.values) > 1 else ""
+    if value.size != 1 or value.shape or many:
+        found.append(kind_of(value) + many)
+    if value.size == 1 and not many:
+        found.append(f"value {number(value.numbers.item())}")
+        if g is not None and g.size == 1:
+            found.append(f"gradient {_sum_of_uses(graph, vertex)}")
+    return found
+
+
+def _sum_of_uses(graph: Graph, vertex: Vertex) -> str:
+    """`6 = 2 + 4` where the value is used more than once."""
+    assert vertex.gradient is not None
+    total = number(vertex.gradient.numbers.item())
+    parts = [graph.vertices[v].inputs[place].gradient for v, place in graph.consumers[vertex.index]]
+    if len(parts) < 2 or len(parts) > 4 or any(part is None for part in parts):
+        return total
+    terms = [number(part.numbers.item()) for part in parts if part is not None]
+    return f"{total} = {terms[0]}" + "".join(
+        f" − {term[1:]}" if term.startswith("-") else f" + {term}" for term in terms[1:]
+    )
+
+
+def group_lines(graph: Graph, index: int) -> list[str]:
+    group = graph.groups[index]
+    inside = [graph.vertices[v] for v in graph.contents[index]]
+    ops = sum(v.kind == "op" for v in inside)
+    weights = sum(v.value.size for v in inside if v.kind == "parameter")
+    title = title_of(group)
+    counts = f"{ops} op{'s' if ops != 1 else ''}" + (f" · {quantity(weights)} parameters" if weights else "")
+    return [title, *filter(None, [kind_beside(group)]), counts]
+
+
+def title_of(group: Group) -> str:
+    """A group's name, with how many it stands for."""
+    name = group.name or group.kind
+    return f"{name}  ×{group.times}" if group.is_stack else name
+
+
+def kind_beside(group: Group) -> str:
+    """A group's class, where its name does not say it."""
+    return "" if group.kind in (group.name, "run", "gradient") else group.kind
+
+
+def title_width(group: Group) -> float:
+    """How wide an open group must be for its name and kind."""
+    return 36.0 + 7.9 * len(title_of(group)) + 7.4 * len(kind_beside(group))
+
+
+def _within(graph: Graph, vertex: Vertex) -> str:
+    """A leaf's path as it reads within the groups around it."""
+    path = graph.groups[vertex.group].path
+    if path and vertex.name.startswith(f"{path}."):
+        return vertex.name[len(path) + 1 :]
+    if not vertex.name:  # nobody named it: what its first user calls it
+        users = graph.consumers[vertex.index]
+        operand = graph.vertices[users[0][0]].inputs[users[0][1]].operand if users else ""
+        if len(operand) > 1 and operand.isidentifier():
+            return operand
+    return op_title(vertex)
+
+
+def _measured(graph: Graph, box: tuple[str, int], mode: str) -> str:
+    """The number that the colour shows."""
+    inside = [graph.vertices[box[1]]] if box[0] == "vertex" else [graph.vertices[v] for v in graph.contents[box[1]]]
+    if mode == "bytes":
+        return quantity(sum(s.nbytes for v in inside for s in v.values), "B")
+    if mode == "flops":
+        flops = sum(v.flops or 0 for v in inside)
+        return f"{quantity(flops)} FLOPs" if flops else ""
+    if mode == "gradient":
+        norms = [v.gradient.statistics.norm for v in inside if v.gradient is not None and v.gradient.statistics]
+        return f"gradient norm {max(norms):.2g}" if norms else ""
+    return ""

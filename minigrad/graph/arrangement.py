@@ -1,0 +1,208 @@
+"""The layered drawing of each group by itself (Sugiyama, Tagawa and Toda 1981): rows of cells, top to bottom.
+
+A cell is an item of the group or a *lane*, the way of a tensor through a row in which it is not used. A tensor
+that comes from outside of the group enters by a lane in the first row, one that is used outside leaves by a
+lane in the last. So each group can be drawn without looking at any other, whatever is open within it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .folding import Box, chain
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+Tensor = tuple[int, int]  # (vertex, which of its results)
+Cell = tuple[str, int, int]  # ("vertex", i, 0), ("group", i, 0) or ("lane", vertex, result)
+
+_Piece = tuple[Cell, Cell, Tensor, int]  # from a cell to one in the next row, of which tensor, to which input
+
+SWEEPS = 8
+
+
+@dataclass(frozen=True)
+class Link:
+    """A piece of a tensor's way, from cell `above` of a row to cell `below` of the next.
+
+    `place` is the input of an op where it arrives, -1 at a group or a lane.
+    """
+
+    above: int
+    below: int
+    tensor: Tensor
+    place: int
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """`links[r]` lead from row r to row r + 1. `inlets` and `outlets` are tensors, in the order of their use."""
+
+    rows: tuple[tuple[Cell, ...], ...]
+    links: tuple[tuple[Link, ...], ...]
+    inlets: tuple[Tensor, ...]
+    outlets: tuple[Tensor, ...]
+
+
+@dataclass
+class _Ways:
+    """Where tensors go within a group: from an item, or from outside, to items and perhaps outside."""
+
+    items: list[Box]
+    source: dict[Tensor, Box | None] = field(default_factory=dict)  # None: from outside
+    targets: dict[Tensor, dict[tuple[Box, int], None]] = field(default_factory=dict)
+    leaving: dict[Tensor, None] = field(default_factory=dict)
+
+    def add(self, tensor: Tensor, source: Box | None, target: Box | None, place: int) -> None:
+        self.source[tensor] = source
+        targets = self.targets.setdefault(tensor, {})
+        if target is None:
+            self.leaving[tensor] = None
+        else:
+            targets[target, place if target[0] == "vertex" else -1] = None
+
+
+def arrangements(graph: Graph) -> tuple[Arrangement, ...]:
+    """How each group is drawn, by the group's number."""
+    return tuple(_arrange(ways) for ways in _ways(graph))
+
+
+def _ways(graph: Graph) -> list[_Ways]:
+    chains = [chain(graph, g.index) for g in graph.groups]
+    found = [
+        _Ways([*(("vertex", v) for v in g.vertices), *(("group", c) for c in g.groups)]) for g in graph.groups
+    ]
+    for vertex in graph.vertices:
+        for place, edge in enumerate(vertex.inputs):
+            tensor = edge.source, edge.result
+            above, below = chains[graph.vertices[edge.source].group], chains[vertex.group]
+            common = sum(a == b for a, b in zip(above, below, strict=False))
+            source = ("group", above[common]) if len(above) > common else ("vertex", edge.source)
+            target = ("group", below[common]) if len(below) > common else ("vertex", vertex.index)
+            found[above[common - 1]].add(tensor, source, target, place)
+            for level in range(common, len(above)):
+                inner = ("group", above[level + 1]) if level + 1 < len(above) else ("vertex", edge.source)
+                found[above[level]].add(tensor, inner, None, -1)
+            for level in range(common, len(below)):
+                inner = ("group", below[level + 1]) if level + 1 < len(below) else ("vertex", vertex.index)
+                found[below[level]].add(tensor, None, inner, place)
+    return found
+
+
+def _arrange(ways: _Ways) -> Arrangement:
+    inlets = tuple(t for t, source in ways.source.items() if source is None)
+    rank = _ranks(ways, first=1 if inlets else 0)
+    count = 1 + max(rank.values(), default=0)
+    cells: list[list[Cell]] = [[] for _ in range(count + (1 if ways.leaving else 0))]
+    for item in ways.items:
+        cells[rank[item]].append((*item, 0))
+    for tensor, source in ways.source.items():
+        start = -1 if source is None else rank[source]
+        end = count if tensor in ways.leaving else max(rank[target] for target, _ in ways.targets[tensor]) - 1
+        for row in range(start + 1, end + 1):
+            cells[row].append(("lane", *tensor))
+    rows, links = _ordered(cells, _links(ways, rank, cells))
+    return Arrangement(rows, links, inlets, tuple(sorted(ways.leaving)))
+
+
+def _ranks(ways: _Ways, first: int) -> dict[Box, int]:
+    """The row of each item: below all that it is made from; what is made from nothing, just above its use."""
+    after: dict[Box, set[Box]] = {item: set() for item in ways.items}
+    for tensor, targets in ways.targets.items():
+        source = ways.source[tensor]
+        if source is not None:
+            after[source].update(target for target, _ in targets)
+    waiting = dict.fromkeys(ways.items, 0)
+    for targets in after.values():
+        for target in targets:
+            waiting[target] += 1
+    rank = dict.fromkeys(ways.items, first)
+    sources = [item for item in ways.items if not waiting[item]]
+    ready, order = list(sources), []
+    while ready:
+        item = ready.pop()
+        order.append(item)
+        for target in after[item]:
+            rank[target] = max(rank[target], rank[item] + 1)
+            waiting[target] -= 1
+            if not waiting[target]:
+                ready.append(target)
+    fed = {target for t, ts in ways.targets.items() if ways.source[t] is None for target, _ in ts}
+    for item in sources:
+        if item not in fed and after[item]:
+            rank[item] = min(rank[target] for target in after[item]) - 1
+    lowest = min(rank.values(), default=0)
+    lowest = min(lowest, 0) if first else lowest
+    return {item: row - lowest for item, row in rank.items()}
+
+
+def _links(ways: _Ways, rank: dict[Box, int], cells: list[list[Cell]]) -> list[list[_Piece]]:
+    """The pieces of all ways between each row and the next."""
+    links: list[list[_Piece]] = [[] for _ in cells[1:]]
+    present = [set(row) for row in cells]
+    for tensor, source in ways.source.items():
+        lane: Cell = ("lane", *tensor)
+        start = -1 if source is None else rank[source]
+        at = {row: lane for row in range(start + 1, len(cells)) if lane in present[row]}
+        if source is not None:
+            at[start] = (*source, 0)
+        for row in at:
+            if at.get(row + 1) == lane:
+                links[row].append((at[row], lane, tensor, -1))
+        for target, place in ways.targets[tensor]:
+            row = rank[target] - 1
+            links[row].append((at[row], (*target, 0), tensor, place))
+    return links
+
+
+# ---------------------------------------------------------------- the order within rows
+
+
+def _ordered(cells: list[list[Cell]], links: list[list[_Piece]]) -> tuple[Any, Any]:
+    """Rows in an order with few crossings: each cell near the mean of its neighbours, sweeping down and up."""
+    rows = [list(row) for row in cells]
+    best, fewest = rows, _crossings(rows, links)
+    for sweep in range(SWEEPS if fewest else 0):
+        rows = [list(row) for row in rows]
+        for r in range(len(links)) if sweep % 2 else reversed(range(len(links))):
+            _sort_row(rows, links[r], r, r + 1 if sweep % 2 else r)
+        crossings = _crossings(rows, links)
+        if crossings < fewest:
+            best, fewest = rows, crossings
+    places = [{cell: i for i, cell in enumerate(row)} for row in best]
+    found = [
+        tuple(Link(places[r][above], places[r + 1][below], tensor, place) for above, below, tensor, place in between)
+        for r, between in enumerate(links)
+    ]
+    return tuple(map(tuple, best)), tuple(found)
+
+
+def _sort_row(rows: list[list[Cell]], between: list[_Piece], upper: int, moving: int) -> None:
+    """Order row `moving` by the mean place of its neighbours in the other row of the two."""
+    fixed = {cell: i for i, cell in enumerate(rows[upper + 1 if moving == upper else upper])}
+    means: dict[Cell, list[float]] = {}
+    for above, below, _, place in between:
+        if moving == upper:  # inputs of one op stand in the order of its operands
+            means.setdefault(above, []).append(fixed[below] + 0.01 * place)
+        else:
+            means.setdefault(below, []).append(fixed[above])
+    now = {cell: float(i) for i, cell in enumerate(rows[moving])}
+    key = {cell: sum(means[cell]) / len(means[cell]) if cell in means else now[cell] for cell in rows[moving]}
+    rows[moving] = sorted(rows[moving], key=key.__getitem__)
+
+
+def _crossings(rows: list[list[Cell]], links: list[list[_Piece]]) -> int:
+    """How often two pieces cross, counted row by row."""
+    total = 0
+    for r, between in enumerate(links):
+        above = {cell: i for i, cell in enumerate(rows[r])}
+        below = {cell: i for i, cell in enumerate(rows[r + 1])}
+        ends = sorted((above[a], below[b] + 0.01 * place) for a, b, _, place in between)
+        seen: list[float] = []
+        for _, end in ends:
+            total += len(seen) - bisect_right(seen, end)
+            insort(seen, end)
+    return total

@@ -1,0 +1,144 @@
+"""Colours, each with a mark beside it, so that a print or an eye without colours tells the same.
+
+Fills are light and text is dark: readable on a projector, and on paper.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..errors import OptionError
+from .labels import quantity
+from .records import Vertex
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+MODES = {
+    "family": "family of operations",
+    "gradient": "size of the gradient (root mean square)",
+    "bytes": "memory of the result",
+    "flops": "floating-point operations",
+}
+
+
+@dataclass(frozen=True)
+class Paint:
+    """How a box looks: its fill, its outline, the mark in its corner, and what that means."""
+
+    fill: str
+    stroke: str
+    mark: str
+    meaning: str
+
+
+FAMILIES = {
+    "elementwise": Paint("#e6edfd", "#3355b8", "", "elementwise"),
+    "activation": Paint("#ffeed6", "#a35200", "", "activation"),
+    "matrix": Paint("#dff3e2", "#1d6f35", "", "matrix product"),
+    "attention": Paint("#fde4ee", "#a81c58", "", "attention"),
+    "reduction": Paint("#efe6fb", "#6433ab", "", "reduction"),
+    "shape": Paint("#e9edf1", "#4d5966", "", "shape and index"),
+    "normalization": Paint("#fdf5c4", "#6f5b00", "", "normalization"),
+    "convolution": Paint("#dbf1f4", "#0a6372", "", "convolution"),
+    "loss": Paint("#fde3e1", "#a82018", "", "loss"),
+    "own": Paint("#f3ece4", "#6b4a2b", "", "other"),
+    "parameter": Paint("#ffffff", "#1b2733", "", "parameter (round)"),
+    "input": Paint("#ffffff", "#3355b8", "", "input"),
+    "constant": Paint("#ffffff", "#6b7683", "", "data, constant (dashed)"),
+    "group": Paint("#f6f8fa", "#3d4a57", "", "module, folded (double line)"),
+}
+_FAMILY_OF = {
+    **dict.fromkeys(("arithmetic", "elementary", "specials", "comparisons", "choices"), "elementwise"),
+    **dict.fromkeys(("contractions", "linalg", "inverses", "decompositions", "distances"), "matrix"),
+    **dict.fromkeys(("reductions", "norms", "scans", "sorting", "counting", "differences"), "reduction"),
+    **dict.fromkeys(
+        ("shaping", "joining", "diagonals", "padding", "indexing", "scattering", "windows"), "shape"
+    ),
+    **dict.fromkeys(("convolution", "pooling", "resampling"), "convolution"),
+    **dict.fromkeys(("losses", "margin_losses"), "loss"),
+    "activations": "activation", "attention": "attention", "normalization": "normalization",
+}  # fmt: skip
+
+NONE = Paint("#ffffff", "#6b7683", "", "none")
+BROKEN = Paint("#fbd5d2", "#8f1710", "NaN/∞", "not finite (hatched)")
+GRADIENT = (  # root mean square below which a paint holds
+    (1e-9, Paint("#9db8ea", "#1e3f8f", "▼▼▼", "below 1e-9: vanished")),
+    (1e-6, Paint("#c3d4f4", "#2c4f9e", "▼▼", "1e-9 to 1e-6: vanishing")),
+    (1e-4, Paint("#e3ebfa", "#46618f", "▼", "1e-6 to 1e-4")),
+    (1e-1, Paint("#f4f5f6", "#4d5966", "•", "1e-4 to 0.1")),
+    (1e1, Paint("#fde9d3", "#8a4a07", "▲", "0.1 to 10")),
+    (1e3, Paint("#f9c99a", "#7c3a00", "▲▲", "10 to 1000: exploding")),
+    (math.inf, Paint("#ee9a73", "#6e1f00", "▲▲▲", "1000 and more: exploded")),
+)
+_STEPS = ("#f4f5f6", "#e6e4f4", "#d3cdec", "#bcb1e1", "#a594d6", "#8f79c9")
+_OUTLINES = ("#4d5966", "#51487f", "#463a7c", "#3d2f78", "#332473", "#29186d")
+BYTES = (2**10, 2**14, 2**18, 2**22, 2**26)
+FLOPS = (10**3, 10**5, 10**7, 10**9, 10**11)
+
+
+def paint(graph: Graph, box: tuple[str, int], mode: str) -> Paint:
+    """How a closed box looks in a mode."""
+    if mode not in MODES:
+        raise OptionError(f"a graph is coloured by {', '.join(MODES)}, got {mode!r}.\nChoose one of them.")
+    members = [graph.vertices[box[1]]] if box[0] == "vertex" else [graph.vertices[v] for v in graph.contents[box[1]]]
+    if any(is_broken(vertex, mode) for vertex in members):
+        return BROKEN
+    if mode == "family":
+        return FAMILIES["group" if box[0] == "group" else family(members[0])]
+    if mode == "gradient":
+        sizes = [rms for vertex in members if (rms := gradient_size(vertex)) is not None]
+        return _of_gradient(max(sizes)) if sizes else NONE
+    if mode == "bytes":
+        return _step(sum(s.nbytes for vertex in members for s in vertex.values), BYTES, "B")
+    return _step(sum(vertex.flops or 0 for vertex in members), FLOPS, "")
+
+
+def legend(graph: Graph, boxes: Iterable[tuple[str, int]], mode: str) -> list[Paint]:
+    """The paints that the boxes use, in order."""
+    used = {paint(graph, box, mode) for box in boxes}
+    scale = {
+        "family": list(FAMILIES.values()),
+        "gradient": [p for _, p in GRADIENT],
+        "bytes": [_paint(i, BYTES, "B") for i in range(len(_STEPS))],
+        "flops": [_paint(i, FLOPS, "") for i in range(len(_STEPS))],
+    }[mode]
+    return [p for p in (*scale, NONE, BROKEN) if p in used]
+
+
+def family(vertex: Vertex) -> str:
+    """Which of the FAMILIES a vertex belongs to."""
+    return _FAMILY_OF.get(vertex.family, "own") if vertex.kind == "op" else vertex.kind
+
+
+def is_broken(vertex: Vertex, mode: str = "family") -> bool:
+    """Whether a NaN or an infinity stands in its values (where colours show gradients, in those)."""
+    looked_at = vertex.gradients if mode == "gradient" else vertex.values
+    return any(s is not None and not s.finite for s in looked_at)
+
+
+def gradient_size(vertex: Vertex) -> float | None:
+    """The root mean square of the gradient, None where there is none."""
+    g = vertex.gradient
+    if g is None or g.statistics is None or math.isnan(g.statistics.norm):
+        return None
+    return g.statistics.norm / math.sqrt(g.size)
+
+
+def _of_gradient(rms: float) -> Paint:
+    return next(p for limit, p in GRADIENT if rms < limit)
+
+
+def _step(amount: float, limits: tuple[int, ...], unit: str) -> Paint:
+    return _paint(sum(amount >= limit for limit in limits), limits, unit)
+
+
+def _paint(i: int, limits: tuple[int, ...], unit: str) -> Paint:
+    bounds = [quantity(limit, unit) for limit in limits]
+    meaning = (
+        f"below {bounds[0]}" if i == 0 else f"{bounds[-1]} and more" if i == len(limits) else f"{bounds[i - 1]} to {bounds[i]}"
+    )
+    return Paint(_STEPS[i], _OUTLINES[i], "▮" * i or "▯", meaning)

@@ -1,0 +1,232 @@
+"""Where everything stands: sizes from the inside out, then coordinates within each open group.
+
+Rows lie one below the other. Within a row cells keep their order and stand as near as they can to what they
+are linked with: a least-squares fit that keeps the gaps. (assets/placing.js does the same in the page.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .arrangement import Arrangement, Cell, Tensor
+from .folding import Box, Folding
+
+ROW_GAP, BARE_GAP, COLUMN_GAP, LANE_GAP = 36.0, 14.0, 20.0, 12.0  # BARE_GAP beside a row of lanes only
+ARROW = 9.0  # the straight end of a line
+PADDING, HEADER = 16.0, 30.0  # of a frame
+ROUNDS = 6
+STRAIGHT = 6.0  # how much more than items lanes want to go straight on
+
+Size = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A piece of a tensor's way: down from (x1, y1), across between two rows, down to (x2, y2).
+
+    `bend` are the heights between which it goes across, None where it is straight; `target` and `place` say at
+    which input of which vertex it ends, -1 where it goes on.
+    """
+
+    tensor: Tensor
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    bend: tuple[float, float] | None = None
+    target: int = -1
+    place: int = -1
+
+
+@dataclass
+class Frame:
+    """An open group: its size, the left, top, width and height of each cell within it, lines, and inner frames."""
+
+    group: int
+    inner: int  # the group whose items it shows
+    rows: tuple[tuple[Cell, ...], ...]
+    width: float = 0.0
+    height: float = 0.0
+    places: list[list[tuple[float, float, float, float]]] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    frames: dict[int, Frame] = field(default_factory=dict)
+
+    def lane(self, row: int, tensor: Tensor | None) -> float | None:
+        """Where a tensor crosses the first (0) or last (-1) row."""
+        for cell, (x, _, width, _) in zip(self.rows[row], self.places[row], strict=True) if self.rows else ():
+            if tensor is not None and cell == ("lane", *tensor):
+                return x + width / 2
+        return None
+
+
+class Placing:
+    """Lays out a folding; `sizes` are those of closed boxes, `titles` the widths of open groups' titles."""
+
+    def __init__(
+        self,
+        folding: Folding,
+        ways: Sequence[Arrangement],
+        sizes: Mapping[Box, Size],
+        titles: Mapping[int, float],
+    ) -> None:
+        self.folding, self.ways, self.sizes, self.titles = folding, ways, sizes, titles
+        self.graph = folding.graph
+
+    def frame(self, group: int = 0) -> Frame:
+        """The open group's frame with all that is in it."""
+        inner = self.folding.inner(group)
+        frame = Frame(group, inner, self.ways[inner].rows)
+        for kind, item in self.folding.items(group):
+            if kind == "group" and self.folding.is_open(item):
+                frame.frames[item] = self.frame(item)
+        self._place(frame)
+        self._draw_lines(frame)
+        return frame
+
+    def _place(self, frame: Frame) -> None:
+        rows, links = frame.rows, self.ways[frame.inner].links
+        sizes = [[self._size(frame, cell) for cell in row] for row in rows]
+        left = [_packed(row, [w for w, _ in sizes[r]]) for r, row in enumerate(rows)]
+        for turn in range(ROUNDS):
+            down = turn % 2 == 0
+            for r in range(1, len(rows)) if down else range(len(rows) - 2, -1, -1):
+                fixed = r - 1 if down else r + 1
+                wishes: list[list[float]] = [[] for _ in rows[r]]
+                for link in links[min(r, fixed)]:
+                    above = self._outlet(frame, rows[min(r, fixed)][link.above], link.tensor)
+                    below = self._inlet(frame, rows[max(r, fixed)][link.below], link.tensor, link.place)
+                    if down:
+                        wishes[link.below].append(left[fixed][link.above] + above - below)
+                    else:
+                        wishes[link.above].append(left[fixed][link.below] + below - above)
+                left[r] = _fitted(rows[r], [w for w, _ in sizes[r]], left[r], wishes)
+        margin, header = (0.0, 0.0) if frame.group == 0 else (PADDING, HEADER)
+        start = min((x for row in left for x in row), default=0.0)
+        content = max((x + w for r, row in enumerate(left) for x, (w, _) in zip(row, sizes[r], strict=True)), default=0.0)
+        frame.width = max(content - start + 2 * margin, self.titles.get(frame.group, 0.0))
+        shift = (frame.width - (content - start)) / 2 - start
+        y = margin + header
+        for r, row in enumerate(rows):
+            tallest = max((h for _, h in sizes[r]), default=0.0)
+            frame.places.append(
+                [(left[r][i] + shift, y + (tallest - h) / 2, w, h) for i, (w, h) in enumerate(sizes[r])]
+            )
+            bare = any(all(cell[0] == "lane" for cell in near) for near in (row, *rows[r + 1 : r + 2]))
+            y += tallest + (BARE_GAP if bare else ROW_GAP if r + 1 < len(rows) else 0.0)
+        frame.height = y + margin
+
+    def _draw_lines(self, frame: Frame) -> None:
+        rows, links, places = frame.rows, self.ways[frame.inner].links, frame.places
+        tops = [min((y for _, y, _, _ in row), default=0.0) for row in places]
+        bottoms = [max((y + h for _, y, _, h in row), default=0.0) for row in places]
+        for r, row in enumerate(rows):
+            for cell, (x, _, width, _) in zip(row, places[r], strict=True):
+                if cell[0] == "lane":
+                    first, last = r == 0, r == len(rows) - 1
+                    arrives = cell[1:] in self.ways[frame.inner].inlets
+                    top = 0.0 if first and arrives else tops[r]
+                    bottom = frame.height if last else bottoms[r]
+                    frame.lines.append(Line(cell[1:], x + width / 2, top, x + width / 2, bottom))
+        for r, between in enumerate(links):
+            for link in between:
+                above, below = rows[r][link.above], rows[r + 1][link.below]
+                (xa, ya, _, ha), (xb, yb, _, _) = places[r][link.above], places[r + 1][link.below]
+                ya, yb = (bottoms[r] if above[0] == "lane" else ya + ha), (tops[r + 1] if below[0] == "lane" else yb)
+                frame.lines.append(
+                    Line(
+                        link.tensor,
+                        xa + self._outlet(frame, above, link.tensor), ya,
+                        xb + self._inlet(frame, below, link.tensor, link.place), yb,
+                        (bottoms[r], tops[r + 1] - (ARROW if below[0] == "vertex" else 0.0)),
+                        below[1] if below[0] == "vertex" else -1, link.place,
+                    )
+                )  # fmt: skip
+
+    # ------------------------------------------------------------ cells
+
+    def _size(self, frame: Frame, cell: Cell) -> Size:
+        if cell[0] == "lane":
+            return 0.0, 0.0
+        if cell[0] == "group" and cell[1] in frame.frames:
+            return frame.frames[cell[1]].width, frame.frames[cell[1]].height
+        return self.sizes[cell[0], cell[1]]
+
+    def _outlet(self, frame: Frame, cell: Cell, tensor: Tensor) -> float:
+        """Where, from its left side, a tensor leaves a cell."""
+        width = self._size(frame, cell)[0]
+        if cell[0] == "vertex":
+            return width * (tensor[1] + 1) / (len(self.graph.vertices[cell[1]].values) + 1)
+        if cell[0] == "group" and cell[1] in frame.frames:
+            inner = frame.frames[cell[1]]
+            found = inner.lane(-1, self.counterpart(cell[1], inner.inner, tensor))
+            return width / 2 if found is None else found
+        return width / 2
+
+    def _inlet(self, frame: Frame, cell: Cell, tensor: Tensor, place: int) -> float:
+        """Where, from its left side, a tensor enters a cell."""
+        width = self._size(frame, cell)[0]
+        if cell[0] == "vertex":
+            return width * (place + 1) / (len(self.graph.vertices[cell[1]].inputs) + 1)
+        if cell[0] == "group" and cell[1] in frame.frames:
+            inner = frame.frames[cell[1]]
+            found = inner.lane(0, self.arrival(cell[1], inner.inner, tensor))
+            return width / 2 if found is None else found
+        return width / 2
+
+    def counterpart(self, group: int, inner: int, tensor: Tensor) -> Tensor | None:
+        """What in member `inner` of a stack is what `tensor` is in its own member."""
+        inside = self.graph.contents
+        if group == inner:
+            return tensor
+        for member in self.graph.groups[group].groups:
+            if tensor[0] in inside[member]:
+                return inside[inner][inside[member].index(tensor[0])], tensor[1]
+        return None
+
+    def arrival(self, group: int, inner: int, tensor: Tensor) -> Tensor | None:
+        """What enters member `inner` of a stack where `tensor` enters the first member that it enters."""
+        if group == inner:
+            return tensor
+        for member in self.graph.groups[group].groups:
+            if tensor in self.ways[member].inlets:
+                slot = self.ways[member].inlets.index(tensor)
+                inlets = self.ways[inner].inlets
+                return inlets[slot] if slot < len(inlets) else None
+        return None
+
+
+def _gaps(row: Sequence[Cell]) -> list[float]:
+    """The space between each cell and the next."""
+    return [
+        LANE_GAP if "lane" in (a[0], b[0]) else COLUMN_GAP for a, b in zip(row, row[1:], strict=False)
+    ]
+
+
+def _packed(row: Sequence[Cell], widths: Sequence[float]) -> list[float]:
+    """Left sides of cells standing side by side, about 0."""
+    x, found = 0.0, []
+    for width, gap in zip(widths, [*_gaps(row), 0.0], strict=True):
+        found.append(x)
+        x += width + gap
+    return [at - x / 2 for at in found]
+
+
+def _fitted(
+    row: Sequence[Cell], widths: Sequence[float], now: Sequence[float], wishes: Sequence[Sequence[float]]
+) -> list[float]:
+    """Left sides nearest to the means of the wishes, in order and with gaps: pool adjacent violators."""
+    shift, shifts = 0.0, []
+    for width, gap in zip(widths, [*_gaps(row), 0.0], strict=True):
+        shifts.append(shift)
+        shift += width + gap
+    pools: list[list[float]] = []  # weight, weighted sum, number of cells
+    for i, cell in enumerate(row):
+        wish = sum(wishes[i]) / len(wishes[i]) if wishes[i] else now[i]
+        weight = (STRAIGHT if cell[0] == "lane" else 1.0) * (len(wishes[i]) or 0.1)
+        pools.append([weight, weight * (wish - shifts[i]), 1])
+        while len(pools) > 1 and pools[-2][1] / pools[-2][0] > pools[-1][1] / pools[-1][0]:
+            weight, total, count = pools.pop()
+            pools[-1] = [pools[-1][0] + weight, pools[-1][1] + total, pools[-1][2] + count]
+    means = [total / weight for weight, total, count in pools for _ in range(int(count))]
+    return [mean + at for mean, at in zip(means, shifts, strict=True)]

@@ -1,0 +1,208 @@
+"""A graph as SVG, by nothing but text: for READMEs, slides, print and notebooks.
+
+Boxes are rectangles with their names, modules are frames around what is in them, lines are tensors. Colours come
+with a mark and a legend; a folded stack casts the shadow of its other members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+from .colours import BROKEN, Paint, legend, paint
+from .folding import ALL, Box, Folding
+from .labels import TEXT, TITLE, group_lines, kind_beside, lines, number, size, title_of, title_width
+from .placing import HEADER, Frame, Line, Placing
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+MARGIN = 24.0
+FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+
+
+def to_svg(graph: Graph, color: str = "family") -> str:
+    """The graph as it is folded, an SVG document."""
+    folding = graph.folding
+    boxes = list(folding.boxes())
+    closed = [box for box in boxes if box[0] == "vertex" or not folding.is_open(box[1])]
+    text = {box: lines(graph, box, color) for box in closed}
+    sizes = {box: size(text[box]) for box in closed}
+    titles = {i: title_width(graph.groups[i]) for kind, i in boxes if kind == "group"}
+    frame = Placing(folding, graph.arrangements, sizes, titles).frame()
+    entries = legend(graph, closed, color)
+    title = graph.title or "Computation graph"
+    head = 40.0 + 26.0 * _legend_rows(entries, frame.width)
+    width, height = max(frame.width, 420.0) + 2 * MARGIN, frame.height + head + 2 * MARGIN
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
+        f'height="{height:g}" font-family="{FONT}" role="img" aria-labelledby="graph-title">',
+        f'<title id="graph-title">{escape(title)}: {len(boxes)} boxes</title>',
+        _DEFINITIONS,
+        f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>',
+        f'<text x="{MARGIN:g}" y="{MARGIN + 14:g}" font-size="17" font-weight="600" fill="#1b2733">'
+        f"{escape(title)}</text>",
+        *_legend(entries, color, frame.width),
+        f'<g transform="translate({MARGIN + max(0.0, (420 - frame.width) / 2):g} {MARGIN + head:g})">',
+        *_frame(graph, frame, text, color),
+        "</g></svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+_DEFINITIONS = (
+    f'<defs><pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    f'<line x1="0" y1="0" x2="0" y2="7" stroke="{BROKEN.stroke}" stroke-width="2.4" stroke-opacity="0.55"/></pattern>'
+    '<marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    '<path d="M0 0.8 L7.4 4 L0 7.2 z" fill="#44515e"/></marker></defs>'
+)
+
+
+def _frame(graph: Graph, frame: Frame, text: dict[Box, list[str]], color: str) -> Iterator[str]:
+    """What is in an open group: frames first, then lines, then boxes, so that nothing hides a word."""
+    folding = graph.folding
+    for row, places in zip(frame.rows, frame.places, strict=True):
+        for cell, (x, y, w, h) in zip(row, places, strict=True):
+            if cell[0] == "group" and cell[1] in frame.frames:
+                inner = frame.frames[cell[1]]
+                yield f'<g class="frame" transform="translate({x:g} {y:g})">'
+                yield from _border(graph, inner)
+                yield from _frame(graph, inner, text, color)
+                yield f"{_name(graph, inner)}</g>"
+    yield '<g fill="none" stroke="#5b6875" stroke-width="1.4">'
+    yield from (_line(graph, line) for line in frame.lines)
+    yield "</g>"
+    for row, places in zip(frame.rows, frame.places, strict=True):
+        for cell, (x, y, w, h) in zip(row, places, strict=True):
+            box = cell[0], cell[1]
+            if box in text and cell[0] != "lane":
+                yield from _box(graph, box, (x, y, w, h), text[box], paint(graph, box, color), folding)
+
+
+def _border(graph: Graph, frame: Frame) -> Iterator[str]:
+    """An open group's frame, its name, and behind a stack's the shadows of its other members."""
+    group = graph.groups[frame.group]
+    one = group.is_stack and graph.folding.fold.member(frame.group) != ALL
+    w, h = frame.width, frame.height
+    for shift in (8, 4) if one else ():
+        yield f'<rect x="{shift}" y="{shift}" width="{w:g}" height="{h:g}" rx="9" fill="#ffffff" stroke="#9aa5b1"/>'
+    yield f'<rect width="{w:g}" height="{h:g}" rx="9" fill="#f8fafb" stroke="#7b8794" stroke-width="1.2"/>'
+
+
+def _name(graph: Graph, frame: Frame) -> str:
+    """An open group's name and kind, over the lines that enter it."""
+    group = graph.groups[frame.group]
+    return (
+        f'<text x="12" y="{HEADER - 9:g}" font-size="{TITLE - 1.5:g}" font-weight="600" fill="#243240" '
+        f'stroke="#f8fafb" stroke-width="4" paint-order="stroke">{escape(title_of(group))}'
+        f'<tspan dx="8" font-weight="400" fill="#4d5966">{escape(kind_beside(group))}</tspan></text>'
+    )
+
+
+def _line(graph: Graph, line: Line) -> str:
+    """A piece of a tensor's way; with an arrow where it arrives at an op, dashed where no gradient returns."""
+    if line.bend is None:
+        path = f"M{line.x1:g} {line.y1:g} V{line.y2:g}"
+    else:
+        upper, lower = line.bend
+        middle = (upper + lower) / 2
+        path = (
+            f"M{line.x1:g} {line.y1:g} V{upper:g} C{line.x1:g} {middle:g} {line.x2:g} {middle:g} "
+            f"{line.x2:g} {lower:g} V{line.y2:g}"
+        )
+    arrow = ' marker-end="url(#arrow)"' if line.target >= 0 else ""
+    source = graph.vertices[line.tensor[0]]
+    constant = ' stroke-dasharray="4 3"' if source.kind == "constant" else ""
+    return f'<path d="{path}"{arrow}{constant}/>'
+
+
+def _box(
+    graph: Graph, box: Box, place: tuple[float, float, float, float], text: list[str], look: Paint, folding: Folding
+) -> Iterator[str]:
+    """A closed box: an op, a leaf (round; dashed where it is data), or a folded module (a double line)."""
+    x, y, w, h = place
+    kind = graph.vertices[box[1]].kind if box[0] == "vertex" else "group"
+    radius = min(h / 2, 22) if kind == "parameter" else 5
+    dashed = ' stroke-dasharray="5 3"' if kind == "constant" else ""
+    yield f'<g transform="translate({x:g} {y:g})"><title>{escape(_said(graph, box))}</title>'
+    if kind == "group" and graph.groups[box[1]].is_stack:
+        for shift in (8, 4):
+            yield (
+                f'<rect x="{shift}" y="{shift}" width="{w:g}" height="{h:g}" rx="5" fill="#ffffff" '
+                f'stroke="{look.stroke}" stroke-opacity="0.6"/>'
+            )
+    outline = f'rx="{radius:g}" stroke="{look.stroke}" stroke-width="{2.2 if _is_end(graph, box) else 1.3}"{dashed}'
+    yield f'<rect width="{w:g}" height="{h:g}" fill="{look.fill}" {outline}/>'
+    if look is BROKEN:
+        yield f'<rect width="{w:g}" height="{h:g}" rx="{radius:g}" fill="url(#hatch)"/>'
+    if kind == "group":
+        yield (
+            f'<rect x="3" y="3" width="{w - 6:g}" height="{h - 6:g}" rx="3" fill="none" stroke="{look.stroke}" '
+            f'stroke-width="0.7"/>'
+        )
+    for i, line in enumerate(text):
+        style = f'font-size="{TITLE:g}" font-weight="600"' if i == 0 else f'font-size="{TEXT:g}"'
+        below = 23 if i == 0 else 23 + 16 * i
+        halo = ' stroke="#ffffff" stroke-width="3" paint-order="stroke"' if look is BROKEN else ""
+        yield (
+            f'<text x="{w / 2:g}" y="{below}" text-anchor="middle" {style} fill="{"#1b2733" if i else look.stroke}"{halo}>'
+            f"{escape(line)}</text>"
+        )
+    if look.mark:
+        yield f'<text x="{w - 5:g}" y="11" text-anchor="end" font-size="9" fill="{look.stroke}">{escape(look.mark)}</text>'
+    yield "</g>"
+
+
+def _is_end(graph: Graph, box: Box) -> bool:
+    """Outputs have a thicker outline."""
+    return box[0] == "vertex" and graph.vertices[box[1]].is_output
+
+
+def _said(graph: Graph, box: Box) -> str:
+    """What the pointer shows over a box."""
+    if box[0] == "group":
+        return " · ".join([graph.groups[box[1]].path, *group_lines(graph, box[1])[1:]])
+    vertex = graph.vertices[box[1]]
+    said = [vertex.name, *([f"{vertex.source}: {vertex.code}"] if vertex.source else [])]
+    for what, snapshot in (("value", vertex.value), ("gradient", vertex.gradient)):
+        if snapshot is not None and snapshot.statistics is not None:
+            s = snapshot.statistics
+            said.append(f"{what}: min {number(s.min)}, mean {number(s.mean)}, max {number(s.max)}, std {number(s.std)}")
+            if not s.finite:
+                said.append(f"{s.nan} NaN, {s.inf} infinite")
+    return "\n".join(said)
+
+
+# ---------------------------------------------------------------- the legend
+
+
+def _legend_widths(entries: list[Paint]) -> list[float]:
+    return [34 + 6.9 * (len(entry.meaning) + (len(entry.mark) + 1 if entry.mark else 0)) for entry in entries]
+
+
+def _legend_rows(entries: list[Paint], width: float) -> int:
+    x, rows = 0.0, 1
+    for w in _legend_widths(entries):
+        if x and x + w > max(width, 420.0):
+            x, rows = 0.0, rows + 1
+        x += w
+    return rows
+
+
+def _legend(entries: list[Paint], color: str, width: float) -> Iterator[str]:
+    """Each fill with its mark and meaning, in as many rows as they need."""
+    x, y = MARGIN, MARGIN + 32.0
+    for entry, w in zip(entries, _legend_widths(entries), strict=True):
+        if x > MARGIN and x - MARGIN + w > max(width, 420.0):
+            x, y = MARGIN, y + 26.0
+        dashed = ' stroke-dasharray="4 3"' if "dashed" in entry.meaning else ""
+        rounded = 7.5 if "round" in entry.meaning else 3
+        shape = f'x="{x:g}" y="{y - 11:g}" width="20" height="15" rx="{rounded}"'
+        yield f'<rect {shape} fill="{entry.fill}" stroke="{entry.stroke}"{dashed}/>'
+        if entry is BROKEN:
+            yield f'<rect {shape} fill="url(#hatch)"/>'
+        label = f"{entry.mark} {entry.meaning}" if entry.mark else entry.meaning
+        yield f'<text x="{x + 26:g}" y="{y + 1:g}" font-size="12.5" fill="#33404d">{escape(label)}</text>'
+        x += w
+
