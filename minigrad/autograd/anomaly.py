@@ -85,18 +85,18 @@ class _Watch(threading.local):
 
     def check_result(self, op: Any, operands: list[Any], settings: dict[str, Any], value: Any) -> None:
         """Refuse what an operation's rule has just produced."""
-        given = [*operands, *arrays_in(settings), *_numbers_in(settings)]
+        given = [*operands, *arrays_in(settings), *numbers_in(settings)]
         for i, result in enumerate(value if type(value) is tuple else (value,)):
             result = np.asarray(result)
             index = self._produced(result, given)
             if index is None:
                 continue
-            over = _over(op, result)
+            over = comparable_shape(op, result)
             names = operand_names(op, len(operands))
-            inputs = [_describe(*pair, index, over) for pair in zip(names, operands, strict=True)]
+            inputs = [describe_at(*pair, index, over) for pair in zip(names, operands, strict=True)]
             which = f" {i}" if type(value) is tuple else ""
             raise NonFiniteError(
-                f"{op.name} produced {_at(result, index)} of its result{which}, {_kind(result)}, at "
+                f"{op.name} produced {shown_at(result, index)} of its result{which}, {kind_of(result)}, at "
                 f"{where(caller())}.\n"
                 f"There {'; '.join(inputs)}. Keep the inputs where {op.name} is finite (clamp, add an eps)."
             )
@@ -118,15 +118,15 @@ class _Watch(threading.local):
         """Refuse to begin backward() from what is no number."""
         given = _array(g)
         if not np.isfinite(given).all():
-            index = _first(~np.isfinite(given))
+            index = first_index(~np.isfinite(given))
             raise NonFiniteError(
-                f"the gradient given to backward() is {_at(given, index)}.\nBegin from finite numbers."
+                f"the gradient given to backward() is {shown_at(given, index)}.\nBegin from finite numbers."
             )
         value = tensor.data
         if np.isnan(value).any() or (self.check_inf and value.size == 1 and np.isinf(value).any()):
-            index = _first(~np.isfinite(value))
+            index = first_index(~np.isfinite(value))
             raise NonFiniteError(
-                f"backward() begins from a result that is {_at(value, index)}, which no operation produced "
+                f"backward() begins from a result that is {shown_at(value, index)}, which no operation produced "
                 f"while this was watched for.\n{_origin(tensor)}"
             )
 
@@ -137,9 +137,9 @@ class _Watch(threading.local):
         produced = np.zeros(result.shape, bool)
         if not any(_any(np.isnan, x) for x in operands):
             produced |= np.isnan(result)
-        if self.check_inf and not any(_any(_not_finite, x) for x in operands):
+        if self.check_inf and not any(_any(not_finite, x) for x in operands):
             produced |= np.isinf(result)
-        return _first(produced) if produced.any() else None
+        return first_index(produced) if produced.any() else None
 
 
 watch = _Watch()
@@ -149,12 +149,12 @@ def _refuse_gradient(node: Node, edge: Any, r: np.ndarray, index: tuple, upstrea
     place = next(i for i, e in enumerate(node.edges) if e is edge)
     name = operand_names(node.op, len(node.edges))[place]
     kept = alive(edge)
-    over = _over(node.op, r)
-    known = [_describe("the gradient g that came to it", g, index, over) for g in upstream]
+    over = comparable_shape(node.op, r)
+    known = [describe_at("the gradient g that came to it", g, index, over) for g in upstream]
     if kept is not None and hasattr(kept, "data"):
-        known.append(_describe(name, _array(kept), index, over))
+        known.append(describe_at(name, _array(kept), index, over))
     raise NonFiniteError(
-        f"the gradient of {node} with respect to {name}, {_kind(r)}, is {_at(r, index)}.\n"
+        f"the gradient of {node} with respect to {name}, {kind_of(r)}, is {shown_at(r, index)}.\n"
         f"There {'; '.join(known)}. Keep {name} away from where the derivative is infinite: "
         f"choose safe values (where, clamp) before {node.op.name}, not after it."
     )
@@ -173,8 +173,8 @@ def _origin(tensor: Tensor) -> str:
                 if before not in seen:
                     seen.add(before)
                     stack.append(before)
-            elif _any(_not_finite, array := _array(edge)):
-                at = _at(np.asarray(array), _first(~np.isfinite(array)))
+            elif _any(not_finite, array := _array(edge)):
+                at = shown_at(np.asarray(array), first_index(~np.isfinite(array)))
                 name = operand_names(node.op, len(node.edges))[i]
                 found.append((node.number, f"{node} was given {name} = {at}."))
     if not found:
@@ -200,7 +200,7 @@ def _array(x: Any) -> Any:
     return x if isinstance(x, np.ndarray | np.generic) else getattr(x, "data", x)
 
 
-def _not_finite(x: Any) -> Any:
+def not_finite(x: Any) -> Any:
     return ~np.isfinite(x)
 
 
@@ -211,20 +211,20 @@ def _any(test: Callable[[Any], Any], x: Any) -> bool:
     return hasattr(x, "dtype") and x.dtype.kind == "f" and bool(test(_array(x)).any())
 
 
-def _numbers_in(thing: Any) -> list[float]:
+def numbers_in(thing: Any) -> list[float]:
     """Every float within settings."""
     if isinstance(thing, float):
         return [thing]
     if isinstance(thing, dict):
         thing = tuple(thing.values())
-    return [x for item in thing for x in _numbers_in(item)] if isinstance(thing, tuple | list) else []
+    return [x for item in thing for x in numbers_in(item)] if isinstance(thing, tuple | list) else []
 
 
-def _first(mask: Any) -> tuple[int, ...]:
+def first_index(mask: Any) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), np.shape(mask)))
 
 
-def _at(array: np.ndarray, index: tuple[int, ...]) -> str:
+def shown_at(array: np.ndarray, index: tuple[int, ...]) -> str:
     """`nan at [0, 2] (3 of 12 elements are not finite)`."""
     if not array.ndim:
         return f"{float(array):g}"
@@ -232,16 +232,16 @@ def _at(array: np.ndarray, index: tuple[int, ...]) -> str:
     return f"{float(array[index]):g} at {list(index)} ({bad} of {array.size} elements are not finite)"
 
 
-def _kind(array: Any) -> str:
+def kind_of(array: Any) -> str:
     return f"{array.dtype}{list(array.shape)}"
 
 
-def _over(op: Any, result: np.ndarray) -> tuple[int, ...] | None:
+def comparable_shape(op: Any, result: np.ndarray) -> tuple[int, ...] | None:
     """The shape in which operands and result can be compared element by element, if in any."""
     return None if op.name in MATRIX_PRODUCTS else result.shape
 
 
-def _describe(name: str, x: Any, index: tuple[int, ...], over: tuple[int, ...] | None) -> str:
+def describe_at(name: str, x: Any, index: tuple[int, ...], over: tuple[int, ...] | None) -> str:
     """What `x` holds at `index` of a shape that it is broadcast to; else what it holds altogether."""
     if x is None:
         return f"{name} = None"
@@ -252,6 +252,6 @@ def _describe(name: str, x: Any, index: tuple[int, ...], over: tuple[int, ...] |
     if not x.ndim:
         return f"{name} = {x.item():.6g}"
     if x.dtype.kind == "f" and not np.isfinite(x).all():
-        return f"{name}, {_kind(x)}, has {int((~np.isfinite(x)).sum())} elements that are not finite"
+        return f"{name}, {kind_of(x)}, has {int((~np.isfinite(x)).sum())} elements that are not finite"
     span = f" from {x.min().item():.6g} to {x.max().item():.6g}" if x.size else ""
-    return f"{name}, {_kind(x)}, is finite,{span}"
+    return f"{name}, {kind_of(x)}, is finite,{span}"

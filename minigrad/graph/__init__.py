@@ -2,4 +2,5 @@
 
 from ..autograd import named_scope
 from .graph import Graph
+from .nans import NanReport, why_nan
 from .trace import trace

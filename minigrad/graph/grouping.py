@@ -18,6 +18,7 @@ from .records import Group, Vertex
 
 MOST = 40  # items of a group; more are gathered in runs
 RUN = 24  # items of a run
+RUN_KIND = "run"
 
 
 def arrange(
@@ -33,14 +34,44 @@ def arrange(
     _place_leaves(vertices, homes, tree.root)
     for vertex, home in zip(vertices, homes, strict=True):
         home.vertices.append(vertex.index)
-    links = [(edge.source, vertex.index) for vertex in vertices for edge in vertex.inputs]
+    links = _links(vertices)
     for part in list(tree.root.walk()):
         _dissolve_circles(part, links)
-    for part in list(tree.root.walk()):
+    return _fold_up(tree.root, vertices)
+
+
+def _fold_up(root: _Part, vertices: Sequence[Vertex]) -> tuple[tuple[Group, ...], list[int]]:
+    """Stacks of what is alike, runs of what is too much, and the tree as records."""
+    links = _links(vertices)
+    for part in list(root.walk()):
         _stack(part, vertices)
-    for part in list(tree.root.walk()):
+    for part in list(root.walk()):
         _gather(part, links)
-    return _freeze(tree.root, len(vertices))
+    return _freeze(root, len(vertices))
+
+
+def _links(vertices: Sequence[Vertex]) -> list[tuple[int, int]]:
+    return [(edge.source, vertex.index) for vertex in vertices for edge in vertex.inputs]
+
+
+def rearrange(groups: Sequence[Group], vertices: Sequence[Vertex]) -> tuple[tuple[Group, ...], list[int]]:
+    """The groups, and each vertex's, of some of the vertices of a graph, whose `group` is one of `groups`.
+
+    Stacks and runs are made anew: what was alike may now differ, and fewer items need no runs.
+    """
+    parts: dict[int | None, _Part] = {}
+    for group in groups:
+        if group.parent is not None and (group.is_stack or group.kind == RUN_KIND):
+            parts[group.index] = parts[group.parent]
+        else:
+            parts[group.index] = _Part(group.name, group.path, group.kind, parts.get(group.parent))
+    root = parts[0]
+    for place, vertex in enumerate(vertices):
+        parts[vertex.group].vertices.append(place)
+    for part in reversed(list(root.walk())):
+        if part.parent is not None and not part.vertices and not part.parts:
+            part.parent.parts.remove(part)
+    return _fold_up(root, vertices)
 
 
 def outermost(nodes: Iterable[Any]) -> list[Any]:
@@ -304,7 +335,7 @@ def _gather(part: _Part, links: Sequence[tuple[int, int]]) -> None:
         part.vertices, part.parts = [], []
         for start in range(0, len(order), RUN):
             items = order[start : start + RUN]
-            run = _Part("", part.path, "run", part)
+            run = _Part("", part.path, RUN_KIND, part)
             for item in items:
                 if isinstance(item, int):
                     run.vertices.append(item)

@@ -15,6 +15,7 @@ SIGNS = {
 }  # fmt: skip
 PUBLIC = {  # what users wrote where the library has a name of its own within
     "view_as_shape": "reshape", "permute_axes": "permute", "pieces": "split", "getitem": "x[…]", "astype": "to",
+    "filled": "masked_fill", "joined": "cat", "p_norm": "norm", "variance": "var",
 }  # fmt: skip
 
 
@@ -22,9 +23,14 @@ def op_title(vertex: Vertex) -> str:
     """`multiply ×`; a leaf's path, or what it is."""
     if vertex.kind != "op":
         return vertex.name or ("data" if vertex.kind == "constant" else vertex.kind)
-    name = PUBLIC.get(vertex.name, vertex.name)
+    name = public_name(vertex)
     sign = SIGNS.get(vertex.name)
     return f"{name} {sign}" if sign and sign != name else name
+
+
+def public_name(vertex: Vertex) -> str:
+    """What users call an op."""
+    return PUBLIC.get(vertex.name, vertex.name)
 
 
 def kind_of(snapshot: Snapshot) -> str:

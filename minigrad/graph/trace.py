@@ -53,13 +53,13 @@ def trace(
 
     GraphError: output has no graph, or one that backward() has freed.
     """
-    outputs = _outputs(output)
+    outputs = tensors_of(output)
     names = _Names(params, outputs)
-    with no_grad(), watch.paused():
+    with no_grad(), watch.paused(), np.errstate(all="ignore"):
         tape = Tape([x.node or x for x in outputs])
         tracing = _Tracing(tape, names, whole)
         if backward:
-            tracing.walk_back(_seeds(outputs, gradient, tracing.notes), check)
+            tracing.walk_back(seeds_of(outputs, gradient, tracing.notes), check)
         vertices = [*map(tracing.leaf, tape.leaves), *map(tracing.op, tape.nodes)]
     scopes = [None] * len(tape.leaves) + [node.scope for node in tape.nodes]
     groups, homes = arrange(vertices, scopes, names.modules)
@@ -68,7 +68,7 @@ def trace(
     return Graph(placed, groups, kept, title, tuple(tracing.notes))
 
 
-def _outputs(output: Any) -> list[Tensor]:
+def tensors_of(output: Any) -> list[Tensor]:
     found = [x for _, x in flatten(output) if isinstance(x, Tensor)]
     if not found:
         raise DtypeError(f"a graph is of tensors, got {type(output).__name__}.\nGive the tensor to look at.")
@@ -80,7 +80,7 @@ def _outputs(output: Any) -> list[Tensor]:
     return [x for x in found if x.requires_grad]
 
 
-def _seeds(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tuple[Any, np.ndarray]]:
+def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tuple[Any, np.ndarray]]:
     """(edge, gradient) to walk back from; none where an output is no number and nobody says what to begin with."""
     if gradient is None:
         if any(x.numel() != 1 for x in outputs):
