@@ -55,3 +55,7 @@ class FileError(MinigradError, ValueError):
 
 class MissingFileError(FileError, FileNotFoundError):
     """A file that is not there."""
+
+
+class DependencyError(MinigradError, ImportError):
+    """A package or program that is not installed."""

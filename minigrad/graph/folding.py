@@ -62,6 +62,55 @@ class Folding:
             if box[0] == "group" and self.is_open(box[1]):
                 stack.extend(reversed(self.items(box[1])))
 
+    def visible(self, vertex: int) -> Box:
+        """The box that shows a vertex: its own, a closed group around it, or its like in the member shown."""
+        graph, depth = self.graph, 0
+        while True:
+            around = chain(graph, graph.vertices[vertex].group)
+            for depth in range(depth, len(around)):  # noqa: B020 (goes on where a stack changed the way)
+                group = around[depth]
+                if depth and not self.is_open(group):
+                    return "group", group
+                inner = self.inner(group)
+                if inner != group and around[depth + 1] != inner:
+                    place = graph.contents[around[depth + 1]].index(vertex)
+                    vertex = graph.contents[inner][place]
+                    break
+            else:
+                return "vertex", vertex
+
+    def edges(self) -> dict[tuple[Box, Box, int, int], int]:
+        """(from box, to box, input of the op or -1, result) -> a vertex whose value goes that way.
+
+        One for each input of an op that is shown, and one for each tensor that enters a closed group. What
+        goes from one member of a stack to the next is left out where one member stands for all.
+        """
+        found: dict[tuple[Box, Box, int, int], int] = {}
+        seen: set[tuple[Box, Box, int]] = set()
+        for vertex in self.graph.vertices:
+            below = self.visible(vertex.index)
+            for place, edge in enumerate(vertex.inputs):
+                above = self.visible(edge.source)
+                if above == below or self._within_stack(edge.source, vertex.index):
+                    continue
+                arrives = place if below[0] == "vertex" else -1
+                if arrives < 0 and (above, below, edge.source) in seen:
+                    continue
+                seen.add((above, below, edge.source))
+                result = edge.result if above[0] == "vertex" else edge.source if arrives < 0 else 0
+                found.setdefault((above, below, arrives, result), edge.source)
+        return found
+
+    def _within_stack(self, source: int, target: int) -> bool:
+        """Whether an edge leads from one member of a stack to another, and one stands for all."""
+        groups, vertices = self.graph.groups, self.graph.vertices
+        above, below = chain(self.graph, vertices[source].group), chain(self.graph, vertices[target].group)
+        for a, b in zip(above, below, strict=False):
+            if a != b:
+                parent = groups[a].parent
+                return parent is not None and self.inner(parent) != parent
+        return False
+
     @cached_property
     def count(self) -> int:
         """How many boxes are drawn."""

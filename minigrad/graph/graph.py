@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -77,6 +78,27 @@ class Graph:
         from .svg import to_svg
 
         return to_svg(self, color)
+
+    def to_dot(self, color: str = "family") -> str:
+        """The graph in Graphviz's language."""
+        from .dot import to_dot
+
+        return to_dot(self, color)
+
+    def to_html(self, color: str = "family") -> str:
+        """A page that stands alone: fold and unfold, look at every number, walk backward step by step."""
+        from .page import to_html
+
+        return to_html(self, color)
+
+    def save(self, path: str | Path, color: str = "family") -> None:
+        """Write the picture: .svg or .html (no other program needed), .dot, or .png and .pdf (by Graphviz).
+
+        DependencyError: .png or .pdf without Graphviz's `dot`; the .dot text is written in any case.
+        """
+        from .saving import save
+
+        save(self, path, color)
 
     def _repr_svg_(self) -> str:
         return self.to_svg()

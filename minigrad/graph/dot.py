@@ -1,0 +1,81 @@
+"""A graph in Graphviz's language: open groups are clusters, closed ones and ops are boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .colours import BROKEN, paint
+from .folding import ALL, Box, Folding
+from .labels import kind_beside, lines, title_of
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+
+def to_dot(graph: Graph, color: str = "family") -> str:
+    """The graph as it is folded, as the text of a .dot file."""
+    folding = graph.folding
+    return "\n".join(
+        [
+            "digraph computation {",
+            '  graph [fontname="Helvetica", fontsize=15, compound=true, nodesep=0.3, ranksep=0.45, '
+            f"label={_quoted(graph.title)}, labelloc=t];",
+            '  node [fontname="Helvetica", fontsize=12, shape=box, style="rounded,filled", margin="0.14,0.07"];',
+            '  edge [color="#5b6875", arrowsize=0.7];',
+            *_group(folding, 0, color, "  "),
+            *_edges(folding),
+            "}\n",
+        ]
+    )
+
+
+def _group(folding: Folding, group: int, color: str, indent: str) -> Iterator[str]:
+    """What is in an open group."""
+    graph = folding.graph
+    for box in folding.items(group):
+        if box[0] == "vertex" or not folding.is_open(box[1]):
+            yield indent + _box(graph, box, color)
+            continue
+        inner = graph.groups[box[1]]
+        yield f"{indent}subgraph cluster_{box[1]} {{"
+        title = "  ".join(filter(None, (title_of(inner), kind_beside(inner))))
+        stacked = inner.is_stack and folding.fold.member(box[1]) != ALL
+        yield (
+            f'{indent}  label={_quoted(title)}; labeljust=l; style="rounded,filled"; fillcolor="#f8fafb"; '
+            f'color="#7b8794"; penwidth={2.5 if stacked else 1};'
+        )
+        yield from _group(folding, box[1], color, indent + "  ")
+        yield f"{indent}}}"
+
+
+def _box(graph: Graph, box: Box, color: str) -> str:
+    look = paint(graph, box, color)
+    text = lines(graph, box, color)
+    if look.mark:
+        text[0] = f"{text[0]}  {look.mark}"
+    kind = graph.vertices[box[1]].kind if box[0] == "vertex" else "group"
+    shapes = {"parameter": 'style="rounded,filled", shape=ellipse, ', "group": "peripheries=2, "}
+    shape = 'style="rounded,filled,dashed", ' if kind == "constant" else shapes.get(kind, "")
+    if look is BROKEN:  # two colours in stripes, for want of hatching
+        shape = f'style="rounded,striped", fillcolor="{look.fill}:white:{look.fill}:white:{look.fill}", '
+    else:
+        shape += f'fillcolor="{look.fill}", '
+    output = "penwidth=2.2, " if box[0] == "vertex" and graph.vertices[box[1]].is_output else ""
+    return f'{_name(box)} [{shape}{output}color="{look.stroke}", label={_quoted(chr(10).join(text))}];'
+
+
+def _edges(folding: Folding) -> Iterator[str]:
+    for (above, below, _, _), vertex in folding.edges().items():
+        dashed = " [style=dashed]" if folding.graph.vertices[vertex].kind == "constant" else ""
+        yield f"  {_name(above)} -> {_name(below)}{dashed};"
+
+
+def _name(box: Box) -> str:
+    return f"{box[0][0]}{box[1]}"
+
+
+def _quoted(text: str) -> str:
+    """A string for Graphviz: quotes and backslashes as they are, lines centered."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

@@ -1,0 +1,49 @@
+"""Pictures in files, by what the file is called."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import DependencyError, OptionError
+from ..io import write_atomically
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+TEXTS = {".svg": "to_svg", ".html": "to_html", ".dot": "to_dot", ".gv": "to_dot"}
+DRAWN = (".png", ".pdf")  # what Graphviz draws from the .dot text
+
+
+def save(graph: Graph, path: str | Path, color: str = "family") -> None:
+    """Write `graph` to `path`; its suffix says as what."""
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix in TEXTS:
+        write_atomically(path, getattr(graph, TEXTS[suffix])(color).encode())
+    elif suffix in DRAWN:
+        write_atomically(path, _drawn(graph.to_dot(color), path))
+    else:
+        raise OptionError(
+            f"a graph is saved as {', '.join((*TEXTS, *DRAWN))}, got {path.name!r}.\n"
+            f"Name the file graph.html, say."
+        )
+
+
+def _drawn(dot: str, path: Path) -> bytes:
+    """What Graphviz makes of the text; without Graphviz the text is written, and an error says what to do."""
+    try:
+        import graphviz
+    except ImportError:
+        missing = "the package graphviz (pip install graphviz)"
+    else:
+        if shutil.which("dot"):
+            return graphviz.Source(dot).pipe(format=path.suffix.lower()[1:])
+        missing = "Graphviz's program dot (apt install graphviz, brew install graphviz, or graphviz.org)"
+    text = path.with_suffix(".dot")
+    write_atomically(text, dot.encode())
+    raise DependencyError(
+        f"{path.suffix} is drawn by {missing}, which is not installed; {text} holds the text to draw.\n"
+        f"Install it, or save the graph as .svg or .html, which need nothing."
+    )
