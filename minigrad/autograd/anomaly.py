@@ -126,7 +126,7 @@ class _Watch(threading.local):
         if np.isnan(value).any() or (self.check_inf and value.size == 1 and np.isinf(value).any()):
             index = first_index(~np.isfinite(value))
             raise NonFiniteError(
-                f"backward() begins from a result that is {shown_at(value, index)}, which no operation produced "
+                f"backward() begins from a result that is {shown_at(value, index)}, which no operation made "
                 f"while this was watched for.\n{_origin(tensor)}"
             )
 

@@ -32,7 +32,7 @@ grad_mode = _GradMode()
 
 
 class named_scope:
-    """Operations recorded within `with named_scope("scores"):` stand together in a graph (jax.named_scope)."""
+    """What is recorded within `with named_scope("scores"):` stands together in a graph (jax.named_scope)."""
 
     def __init__(self, name: str) -> None:
         self.name = name

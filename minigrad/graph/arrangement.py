@@ -1,8 +1,8 @@
 """The layered drawing of each group by itself (Sugiyama, Tagawa and Toda 1981): rows of cells, top to bottom.
 
-A cell is an item of the group or a *lane*, the way of a tensor through a row in which it is not used. A tensor
-that comes from outside of the group enters by a lane in the first row, one that is used outside leaves by a
-lane in the last. So each group can be drawn without looking at any other, whatever is open within it.
+A cell is an item of the group or a *lane*, the way of a tensor through a row in which it is not used. A
+tensor that comes from outside of the group enters by a lane in the first row, one that is used outside leaves
+by a lane in the last. So each group can be drawn without looking at any other, whatever is open within it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """`links[r]` lead from row r to row r + 1. `inlets` and `outlets` are tensors, in the order of their use."""
+    """`links[r]` lead from row r to row r + 1; `inlets` and `outlets` are tensors, in order of use."""
 
     rows: tuple[tuple[Cell, ...], ...]
     links: tuple[tuple[Link, ...], ...]
@@ -58,11 +58,11 @@ class _Ways:
 
     def add(self, tensor: Tensor, source: Box | None, target: Box | None, place: int) -> None:
         self.source[tensor] = source
-        targets = self.targets.setdefault(tensor, {})
+        arrivals = self.targets.setdefault(tensor, {})
         if target is None:
             self.leaving[tensor] = None
         else:
-            targets[target, place if target[0] == "vertex" else -1] = None
+            arrivals[target, place if target[0] == "vertex" else -1] = None
 
 
 def arrangements(graph: Graph) -> tuple[Arrangement, ...]:
@@ -109,12 +109,12 @@ def _arrange(ways: _Ways) -> Arrangement:
 
 
 def _ranks(ways: _Ways, first: int) -> dict[Box, int]:
-    """The row of each item: below all that it is made from; what is made from nothing, just above its use."""
+    """The row of each item: below what it is made from; what is made from nothing, just above its use."""
     after: dict[Box, set[Box]] = {item: set() for item in ways.items}
-    for tensor, targets in ways.targets.items():
+    for tensor, arrivals in ways.targets.items():
         source = ways.source[tensor]
         if source is not None:
-            after[source].update(target for target, _ in targets)
+            after[source].update(target for target, _ in arrivals)
     waiting = dict.fromkeys(ways.items, 0)
     for targets in after.values():
         for target in targets:
@@ -162,7 +162,7 @@ def _links(ways: _Ways, rank: dict[Box, int], cells: list[list[Cell]]) -> list[l
 
 
 def _ordered(cells: list[list[Cell]], links: list[list[_Piece]]) -> tuple[Any, Any]:
-    """Rows in an order with few crossings: each cell near the mean of its neighbours, sweeping down and up."""
+    """Rows in an order with few crossings: each cell near the mean of its neighbours, down and up."""
     rows = [list(row) for row in cells]
     best, fewest = rows, _crossings(rows, links)
     for sweep in range(SWEEPS if fewest else 0):
@@ -174,7 +174,7 @@ def _ordered(cells: list[list[Cell]], links: list[list[_Piece]]) -> tuple[Any, A
             best, fewest = rows, crossings
     places = [{cell: i for i, cell in enumerate(row)} for row in best]
     found = [
-        tuple(Link(places[r][above], places[r + 1][below], tensor, place) for above, below, tensor, place in between)
+        tuple(Link(places[r][a], places[r + 1][b], tensor, place) for a, b, tensor, place in between)
         for r, between in enumerate(links)
     ]
     return tuple(map(tuple, best)), tuple(found)

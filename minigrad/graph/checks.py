@@ -70,7 +70,7 @@ def _slope(
     for step in (h, -h):
         moved = x.copy()
         moved[index] += step
-        arrays = ChainMap({leaf: (moved,)}, base)
+        arrays: ChainMap[Any, Arrays] = ChainMap({leaf: (moved,)}, base)
         for node in nodes:
             arrays[node] = apply(node, arrays, double=True)
         total.append(sum(float(np.sum(look_up(arrays, edge) * g)) for edge, g in seeds))

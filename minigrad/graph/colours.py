@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ..errors import OptionError
@@ -84,7 +85,7 @@ def paint(graph: Graph, box: tuple[str, int], mode: str) -> Paint:
     """How a closed box looks in a mode."""
     if mode not in MODES:
         raise OptionError(f"a graph is coloured by {', '.join(MODES)}, got {mode!r}.\nChoose one of them.")
-    members = [graph.vertices[box[1]]] if box[0] == "vertex" else [graph.vertices[v] for v in graph.contents[box[1]]]
+    members = [graph.vertices[v] for v in ([box[1]] if box[0] == "vertex" else graph.contents[box[1]])]
     if any(is_broken(vertex, mode) for vertex in members):
         return BROKEN
     if mode == "family":
@@ -138,7 +139,5 @@ def _step(amount: float, limits: tuple[int, ...], unit: str) -> Paint:
 
 def _paint(i: int, limits: tuple[int, ...], unit: str) -> Paint:
     bounds = [quantity(limit, unit) for limit in limits]
-    meaning = (
-        f"below {bounds[0]}" if i == 0 else f"{bounds[-1]} and more" if i == len(limits) else f"{bounds[i - 1]} to {bounds[i]}"
-    )
-    return Paint(_STEPS[i], _OUTLINES[i], "▮" * i or "▯", meaning)
+    meanings = [f"below {bounds[0]}", *(f"{a} to {b}" for a, b in pairwise(bounds)), f"{bounds[-1]} and more"]
+    return Paint(_STEPS[i], _OUTLINES[i], "▁▂▃▄▅▆"[i], meanings[i])

@@ -21,7 +21,8 @@ def to_dot(graph: Graph, color: str = "family") -> str:
             "digraph computation {",
             '  graph [fontname="Helvetica", fontsize=15, compound=true, nodesep=0.3, ranksep=0.45, '
             f"label={_quoted(graph.title)}, labelloc=t];",
-            '  node [fontname="Helvetica", fontsize=12, shape=box, style="rounded,filled", margin="0.14,0.07"];',
+            '  node [fontname="Helvetica", fontsize=12, shape=box, style="rounded,filled", '
+            'margin="0.14,0.07"];',
             '  edge [color="#5b6875", arrowsize=0.7];',
             *_group(folding, 0, color, "  "),
             *_edges(folding),
@@ -66,7 +67,7 @@ def _box(graph: Graph, box: Box, color: str) -> str:
 
 
 def _edges(folding: Folding) -> Iterator[str]:
-    for (above, below, _, _), vertex in folding.edges().items():
+    for above, below, _, (vertex, _) in folding.edges():
         dashed = " [style=dashed]" if folding.graph.vertices[vertex].kind == "constant" else ""
         yield f"  {_name(above)} -> {_name(below)}{dashed};"
 

@@ -62,44 +62,38 @@ class Folding:
             if box[0] == "group" and self.is_open(box[1]):
                 stack.extend(reversed(self.items(box[1])))
 
-    def visible(self, vertex: int) -> Box:
-        """The box that shows a vertex: its own, a closed group around it, or its like in the member shown."""
+    def visible(self, vertex: int) -> tuple[Box, int]:
+        """The box that shows a vertex (its own or a closed group), and the vertex, or its like in a stack."""
         graph, depth = self.graph, 0
         while True:
             around = chain(graph, graph.vertices[vertex].group)
             for depth in range(depth, len(around)):  # noqa: B020 (goes on where a stack changed the way)
                 group = around[depth]
                 if depth and not self.is_open(group):
-                    return "group", group
+                    return ("group", group), vertex
                 inner = self.inner(group)
                 if inner != group and around[depth + 1] != inner:
                     place = graph.contents[around[depth + 1]].index(vertex)
                     vertex = graph.contents[inner][place]
                     break
             else:
-                return "vertex", vertex
+                return ("vertex", vertex), vertex
 
-    def edges(self) -> dict[tuple[Box, Box, int, int], int]:
-        """(from box, to box, input of the op or -1, result) -> a vertex whose value goes that way.
+    def edges(self) -> list[tuple[Box, Box, int, tuple[int, int]]]:
+        """(from box, to box, input of the op or -1, (vertex, result) whose value goes that way).
 
         One for each input of an op that is shown, and one for each tensor that enters a closed group. What
         goes from one member of a stack to the next is left out where one member stands for all.
         """
-        found: dict[tuple[Box, Box, int, int], int] = {}
-        seen: set[tuple[Box, Box, int]] = set()
+        found: dict[tuple[Box, Box, int, tuple[int, int]], None] = {}
         for vertex in self.graph.vertices:
-            below = self.visible(vertex.index)
+            below, _ = self.visible(vertex.index)
             for place, edge in enumerate(vertex.inputs):
-                above = self.visible(edge.source)
-                if above == below or self._within_stack(edge.source, vertex.index):
-                    continue
-                arrives = place if below[0] == "vertex" else -1
-                if arrives < 0 and (above, below, edge.source) in seen:
-                    continue
-                seen.add((above, below, edge.source))
-                result = edge.result if above[0] == "vertex" else edge.source if arrives < 0 else 0
-                found.setdefault((above, below, arrives, result), edge.source)
-        return found
+                above, source = self.visible(edge.source)
+                if above != below and not self._within_stack(edge.source, vertex.index):
+                    arrives = place if below[0] == "vertex" else -1
+                    found[above, below, arrives, (source, edge.result)] = None
+        return list(found)
 
     def _within_stack(self, source: int, target: int) -> bool:
         """Whether an edge leads from one member of a stack to another, and one stands for all."""
@@ -139,7 +133,7 @@ def fitting(graph: Graph, most: int = MOST) -> Fold:
 
 
 def to_depth(graph: Graph, depth: int) -> Fold:
-    """Groups open down to `depth`: 0 none but the whole; a stack shows one of its members, at no depth more."""
+    """Groups open down to `depth` (0: none but the whole); a stack shows one of its members."""
     if depth < 0:
         raise OptionError(f"a depth is 0 or more, got {depth}.\nUse expand() to open everything.")
     opened, level = {0}, list(graph.groups[0].groups)

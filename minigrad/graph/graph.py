@@ -48,7 +48,7 @@ class Graph:
     # ------------------------------------------------------------ what is open
 
     def fold(self, depth: int) -> Graph:
-        """With modules open down to `depth` only: 0 shows the outermost closed. Stacks show one of their own."""
+        """With modules open down to `depth` only: 0 shows the outermost closed. Stacks show a member."""
         return replace(self, folded=to_depth(self, depth))
 
     def expand(self, path: str | None = None) -> Graph:
@@ -73,8 +73,7 @@ class Graph:
     # ------------------------------------------------------------ pictures
 
     def to_svg(self, color: str = "family") -> str:
-        """An SVG document, made without any other program. Boxes are coloured by "family" (of the op), "gradient",
-        "bytes" or "flops"."""
+        """An SVG document; boxes are coloured by "family" (of the op), "gradient", "bytes" or "flops"."""
         from .svg import to_svg
 
         return to_svg(self, color)

@@ -26,8 +26,8 @@ def arrange(
 ) -> tuple[tuple[Group, ...], list[int]]:
     """The groups, the whole first, and for each vertex its group.
 
-    `scopes` says where each vertex was recorded; leaves, which were not, go to where they are used. `paths` are
-    modules' by id.
+    `scopes` says where each vertex was recorded; leaves, which were not, go to where they are used. `paths`
+    are modules' by id.
     """
     tree = _Tree(paths)
     homes = [tree.of(scope) for scope in scopes]
@@ -75,7 +75,7 @@ def rearrange(groups: Sequence[Group], vertices: Sequence[Vertex]) -> tuple[tupl
 
 
 def outermost(nodes: Iterable[Any]) -> list[Any]:
-    """The modules that were called from outside of any other, among those that recorded `nodes` and before."""
+    """The modules called from outside of any other, among those that recorded `nodes` and what is before."""
     stack = list(nodes)
     seen, found = set(stack), {}
     while stack:
@@ -142,20 +142,20 @@ class _Tree:
         self.calls: dict[tuple[_Part, str], int] = {}
 
     def of(self, scope: Scope | None) -> _Part:
-        missing = []
-        while scope not in self.known:
-            missing.append(scope)
-            scope = scope.parent  # type: ignore[union-attr]
-        for scope in reversed(missing):
-            self.known[scope] = self._make(scope, self.known[scope.parent])  # type: ignore
-        return self.known[scope if not missing else missing[0]]
+        around, missing = scope, []
+        while around is not None and around not in self.known:
+            missing.append(around)
+            around = around.parent
+        for inner in reversed(missing):
+            self.known[inner] = self._make(inner, self.known[inner.parent])
+        return self.known[scope]
 
     def _make(self, scope: Scope, around: _Part) -> _Part:
         if scope.part is BACKWARD:
             return self._mirror(around)
         if isinstance(scope.part, str):
             return self._child(around, scope.part, f"{around.path}.{scope.part}".lstrip("."), "")
-        module = scope.part()  # type: ignore[operator]
+        module = scope.part()
         kind = type(module).__name__ if module is not None else "module"
         path = self.paths.get(id(module))
         if path is None:

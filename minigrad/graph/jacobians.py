@@ -1,4 +1,4 @@
-"""The local derivative of one op as numbers: its Jacobian, pulled out of its gradient functions row by row."""
+"""The local derivative of one op as numbers: its Jacobian, pulled out of its gradient functions by rows."""
 
 from __future__ import annotations
 

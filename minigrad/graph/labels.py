@@ -14,7 +14,8 @@ SIGNS = {
     "sum": "Σ", "mean": "mean", "exp": "eˣ", "sqrt": "√", "square": "x²",
 }  # fmt: skip
 PUBLIC = {  # what users wrote where the library has a name of its own within
-    "view_as_shape": "reshape", "permute_axes": "permute", "pieces": "split", "getitem": "x[…]", "astype": "to",
+    "view_as_shape": "reshape", "permute_axes": "permute", "pieces": "split", "getitem": "x[…]",
+    "astype": "to",
     "filled": "masked_fill", "joined": "cat", "p_norm": "norm", "variance": "var",
 }  # fmt: skip
 
@@ -143,13 +144,14 @@ def _within(graph: Graph, vertex: Vertex) -> str:
 
 def _measured(graph: Graph, box: tuple[str, int], mode: str) -> str:
     """The number that the colour shows."""
-    inside = [graph.vertices[box[1]]] if box[0] == "vertex" else [graph.vertices[v] for v in graph.contents[box[1]]]
+    inside = [graph.vertices[v] for v in ([box[1]] if box[0] == "vertex" else graph.contents[box[1]])]
     if mode == "bytes":
         return quantity(sum(s.nbytes for v in inside for s in v.values), "B")
     if mode == "flops":
         flops = sum(v.flops or 0 for v in inside)
         return f"{quantity(flops)} FLOPs" if flops else ""
     if mode == "gradient":
-        norms = [v.gradient.statistics.norm for v in inside if v.gradient is not None and v.gradient.statistics]
+        found = [v.gradient.statistics for v in inside if v.gradient is not None]
+        norms = [s.norm for s in found if s is not None]
         return f"gradient norm {max(norms):.2g}" if norms else ""
     return ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from .arrangement import Arrangement, Cell, Tensor
 from .folding import Box, Folding
@@ -25,8 +26,8 @@ Size = tuple[float, float]
 class Line:
     """A piece of a tensor's way: down from (x1, y1), across between two rows, down to (x2, y2).
 
-    `bend` are the heights between which it goes across, None where it is straight; `target` and `place` say at
-    which input of which vertex it ends, -1 where it goes on.
+    `bend` are the heights between which it goes across, None where it is straight; `target` and `place` say
+    at which input of which vertex it ends, -1 where it goes on.
     """
 
     tensor: Tensor
@@ -41,7 +42,7 @@ class Line:
 
 @dataclass
 class Frame:
-    """An open group: its size, the left, top, width and height of each cell within it, lines, and inner frames."""
+    """An open group: its size, (left, top, width, height) of each cell within it, lines, and inner frames."""
 
     group: int
     inner: int  # the group whose items it shows
@@ -103,7 +104,10 @@ class Placing:
                 left[r] = _fitted(rows[r], [w for w, _ in sizes[r]], left[r], wishes)
         margin, header = (0.0, 0.0) if frame.group == 0 else (PADDING, HEADER)
         start = min((x for row in left for x in row), default=0.0)
-        content = max((x + w for r, row in enumerate(left) for x, (w, _) in zip(row, sizes[r], strict=True)), default=0.0)
+        content = max(
+            (x + w for r, row in enumerate(left) for x, (w, _) in zip(row, sizes[r], strict=True)),
+            default=0.0,
+        )
         frame.width = max(content - start + 2 * margin, self.titles.get(frame.group, 0.0))
         shift = (frame.width - (content - start)) / 2 - start
         y = margin + header
@@ -132,7 +136,10 @@ class Placing:
             for link in between:
                 above, below = rows[r][link.above], rows[r + 1][link.below]
                 (xa, ya, _, ha), (xb, yb, _, _) = places[r][link.above], places[r + 1][link.below]
-                ya, yb = (bottoms[r] if above[0] == "lane" else ya + ha), (tops[r + 1] if below[0] == "lane" else yb)
+                ya, yb = (
+                    (bottoms[r] if above[0] == "lane" else ya + ha),
+                    (tops[r + 1] if below[0] == "lane" else yb),
+                )
                 frame.lines.append(
                     Line(
                         link.tensor,
@@ -198,9 +205,7 @@ class Placing:
 
 def _gaps(row: Sequence[Cell]) -> list[float]:
     """The space between each cell and the next."""
-    return [
-        LANE_GAP if "lane" in (a[0], b[0]) else COLUMN_GAP for a, b in zip(row, row[1:], strict=False)
-    ]
+    return [LANE_GAP if "lane" in (a[0], b[0]) else COLUMN_GAP for a, b in pairwise(row)]
 
 
 def _packed(row: Sequence[Cell], widths: Sequence[float]) -> list[float]:

@@ -1,8 +1,9 @@
 """What a traced computation is: plain records that refer to no tensor, and cannot be changed.
 
-A `Graph` (graph.py) has *vertices* (an op, or a leaf: a parameter, an input, a constant) in the order in which they were
-computed, and a tree of *groups* (calls of modules) in which each vertex has its place. A vertex's inputs are
-*Edges* from earlier vertices. Numbers are Snapshots: statistics of an array, and its elements where it is small.
+A `Graph` (graph.py) has *vertices* (an op, or a leaf: a parameter, an input, a constant) in the order in which
+they were computed, and a tree of *groups* (calls of modules) in which each vertex has its place. A vertex's
+inputs are *Edges* from earlier vertices. Numbers are Snapshots: statistics of an array, and its elements where
+it is small.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Of an array's finite elements; `nan` and `inf` count the others. `norm` is the root of the sum of squares."""
+    """Of an array's finite elements; `nan` and `inf` count the others; `norm` is the 2-norm."""
 
     min: float
     mean: float
@@ -33,7 +34,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """An array as it was: what it is, its statistics, and `numbers`: all of them where `whole`, else a corner.
+    """An array as it was: its statistics, and `numbers`, all of them where `whole`, else a corner.
 
     The corner is the first few rows and columns of the first matrix. `statistics` is None for an empty array.
     """

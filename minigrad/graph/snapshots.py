@@ -50,7 +50,7 @@ def statistics(array: np.ndarray) -> Statistics | None:
 
 
 def _mean(flat: np.ndarray) -> float:
-    """Sums within a chunk are pairwise, in the array's own dtype (float32 at least); over chunks in float64."""
+    """Sums of chunks are pairwise, in the array's own dtype (float32 at least); their sum is float64."""
     dtype = np.result_type(flat.dtype, np.float32)
     chunks = range(0, flat.size, CHUNK)
     return math.fsum(float(flat[i : i + CHUNK].sum(dtype=dtype)) for i in chunks) / flat.size

@@ -1,7 +1,7 @@
 """A graph as SVG, by nothing but text: for READMEs, slides, print and notebooks.
 
-Boxes are rectangles with their names, modules are frames around what is in them, lines are tensors. Colours come
-with a mark and a legend; a folded stack casts the shadow of its other members.
+Boxes are rectangles with their names, modules are frames around what is in them, lines are tensors. Colours
+come with a mark and a legend; a folded stack casts the shadow of its other members.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def to_svg(graph: Graph, color: str = "family") -> str:
 
 
 _DEFINITIONS = (
-    f'<defs><pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    f'<line x1="0" y1="0" x2="0" y2="7" stroke="{BROKEN.stroke}" stroke-width="2.4" stroke-opacity="0.55"/></pattern>'
+    '<defs><pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse" '
+    'patternTransform="rotate(45)"><line x1="0" y1="0" x2="0" y2="7" '
+    f'stroke="{BROKEN.stroke}" stroke-width="2.4" stroke-opacity="0.55"/></pattern>'
     '<marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
     '<path d="M0 0.8 L7.4 4 L0 7.2 z" fill="#44515e"/></marker></defs>'
 )
@@ -63,7 +64,7 @@ def _frame(graph: Graph, frame: Frame, text: dict[Box, list[str]], color: str) -
     """What is in an open group: frames first, then lines, then boxes, so that nothing hides a word."""
     folding = graph.folding
     for row, places in zip(frame.rows, frame.places, strict=True):
-        for cell, (x, y, w, h) in zip(row, places, strict=True):
+        for cell, (x, y, *_) in zip(row, places, strict=True):
             if cell[0] == "group" and cell[1] in frame.frames:
                 inner = frame.frames[cell[1]]
                 yield f'<g class="frame" transform="translate({x:g} {y:g})">'
@@ -86,7 +87,10 @@ def _border(graph: Graph, frame: Frame) -> Iterator[str]:
     one = group.is_stack and graph.folding.fold.member(frame.group) != ALL
     w, h = frame.width, frame.height
     for shift in (8, 4) if one else ():
-        yield f'<rect x="{shift}" y="{shift}" width="{w:g}" height="{h:g}" rx="9" fill="#ffffff" stroke="#9aa5b1"/>'
+        yield (
+            f'<rect x="{shift}" y="{shift}" width="{w:g}" height="{h:g}" rx="9" fill="#ffffff" '
+            'stroke="#9aa5b1"/>'
+        )
     yield f'<rect width="{w:g}" height="{h:g}" rx="9" fill="#f8fafb" stroke="#7b8794" stroke-width="1.2"/>'
 
 
@@ -101,7 +105,7 @@ def _name(graph: Graph, frame: Frame) -> str:
 
 
 def _line(graph: Graph, line: Line) -> str:
-    """A piece of a tensor's way; with an arrow where it arrives at an op, dashed where no gradient returns."""
+    """A piece of a tensor's way; an arrow where it arrives at an op, dashed where no gradient returns."""
     if line.bend is None:
         path = f"M{line.x1:g} {line.y1:g} V{line.y2:g}"
     else:
@@ -118,7 +122,12 @@ def _line(graph: Graph, line: Line) -> str:
 
 
 def _box(
-    graph: Graph, box: Box, place: tuple[float, float, float, float], text: list[str], look: Paint, folding: Folding
+    graph: Graph,
+    box: Box,
+    place: tuple[float, float, float, float],
+    text: list[str],
+    look: Paint,
+    folding: Folding,
 ) -> Iterator[str]:
     """A closed box: an op, a leaf (round; dashed where it is data), or a folded module (a double line)."""
     x, y, w, h = place
@@ -132,25 +141,31 @@ def _box(
                 f'<rect x="{shift}" y="{shift}" width="{w:g}" height="{h:g}" rx="5" fill="#ffffff" '
                 f'stroke="{look.stroke}" stroke-opacity="0.6"/>'
             )
-    outline = f'rx="{radius:g}" stroke="{look.stroke}" stroke-width="{2.2 if _is_end(graph, box) else 1.3}"{dashed}'
+    outline = (
+        f'rx="{radius:g}" stroke="{look.stroke}" stroke-width="{2.2 if _is_end(graph, box) else 1.3}"{dashed}'
+    )
     yield f'<rect width="{w:g}" height="{h:g}" fill="{look.fill}" {outline}/>'
     if look is BROKEN:
         yield f'<rect width="{w:g}" height="{h:g}" rx="{radius:g}" fill="url(#hatch)"/>'
     if kind == "group":
         yield (
-            f'<rect x="3" y="3" width="{w - 6:g}" height="{h - 6:g}" rx="3" fill="none" stroke="{look.stroke}" '
-            f'stroke-width="0.7"/>'
+            f'<rect x="3" y="3" width="{w - 6:g}" height="{h - 6:g}" rx="3" fill="none" '
+            f'stroke="{look.stroke}" stroke-width="0.7"/>'
         )
     for i, line in enumerate(text):
         style = f'font-size="{TITLE:g}" font-weight="600"' if i == 0 else f'font-size="{TEXT:g}"'
+        ink = "#1b2733" if i else look.stroke
         below = 23 if i == 0 else 23 + 16 * i
         halo = ' stroke="#ffffff" stroke-width="3" paint-order="stroke"' if look is BROKEN else ""
         yield (
-            f'<text x="{w / 2:g}" y="{below}" text-anchor="middle" {style} fill="{"#1b2733" if i else look.stroke}"{halo}>'
+            f'<text x="{w / 2:g}" y="{below}" text-anchor="middle" {style} fill="{ink}"{halo}>'
             f"{escape(line)}</text>"
         )
     if look.mark:
-        yield f'<text x="{w - 5:g}" y="11" text-anchor="end" font-size="9" fill="{look.stroke}">{escape(look.mark)}</text>'
+        yield (
+            f'<text x="{w - 5:g}" y="11" text-anchor="end" font-size="9" fill="{look.stroke}">'
+            f"{escape(look.mark)}</text>"
+        )
     yield "</g>"
 
 
@@ -168,7 +183,10 @@ def _said(graph: Graph, box: Box) -> str:
     for what, snapshot in (("value", vertex.value), ("gradient", vertex.gradient)):
         if snapshot is not None and snapshot.statistics is not None:
             s = snapshot.statistics
-            said.append(f"{what}: min {number(s.min)}, mean {number(s.mean)}, max {number(s.max)}, std {number(s.std)}")
+            said.append(
+                f"{what}: min {number(s.min)}, mean {number(s.mean)}, max {number(s.max)}, "
+                f"std {number(s.std)}"
+            )
             if not s.finite:
                 said.append(f"{s.nan} NaN, {s.inf} infinite")
     return "\n".join(said)
@@ -205,4 +223,3 @@ def _legend(entries: list[Paint], color: str, width: float) -> Iterator[str]:
         label = f"{entry.mark} {entry.meaning}" if entry.mark else entry.meaning
         yield f'<text x="{x + 26:g}" y="{y + 1:g}" font-size="12.5" fill="#33404d">{escape(label)}</text>'
         x += w
-

@@ -1,7 +1,7 @@
 """The recorded operations below some outputs, and how to compute them again.
 
-The tape keeps no intermediate result: an op's value lives as long as somebody refers to it. Rules draw nothing
-and change nothing, so a rule that runs again on the same arrays gives the same bits.
+The tape keeps no intermediate result: an op's value lives as long as somebody refers to it. Rules draw
+nothing and change nothing, so a rule that runs again on the same arrays gives the same bits.
 """
 
 from __future__ import annotations

@@ -44,12 +44,12 @@ def trace(
 ) -> Graph:
     """What `output` (a tensor, or several in lists and dicts) was computed from, as a plain Graph.
 
-    `params`, a Module or a dict of names, names leaves (and results, in a dict). Call it before backward(), or
-    after backward(retain_graph=True). Where each output is one number, or `gradient` has its shape, the trace
-    runs a backward of its own, unless `backward=False`; every `.grad` stays as it is, hooks are called. Leaves
-    are then held against finite differences: `check=True` does it whatever it costs, None if it is cheap.
-    Arrays of at most `whole` elements keep all their numbers, others statistics and a corner; of parameters
-    there are copies, for `diff`.
+    `params`, a Module or a dict of names, names leaves (and results, in a dict). Call it before backward(),
+    or after backward(retain_graph=True). Where each output is one number, or `gradient` has its shape, the
+    trace runs a backward of its own, unless `backward=False`; every `.grad` stays as it is, hooks are called.
+    Leaves are then held against finite differences: `check=True` does it whatever it costs, None if it is
+    cheap. Arrays of at most `whole` elements keep all their numbers, others statistics and a corner; of
+    parameters there are copies, for `diff`.
 
     GraphError: output has no graph, or one that backward() has freed.
     """
@@ -81,7 +81,7 @@ def tensors_of(output: Any) -> list[Tensor]:
 
 
 def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tuple[Any, np.ndarray]]:
-    """(edge, gradient) to walk back from; none where an output is no number and nobody says what to begin with."""
+    """(edge, gradient) to walk back from; none where an output is no number and none is given."""
     if gradient is None:
         if any(x.numel() != 1 for x in outputs):
             notes.append(
@@ -161,7 +161,7 @@ class _Tracing:
     # ------------------------------------------------------------ backward
 
     def walk_back(self, seeds: list[tuple[Any, np.ndarray]], check: bool | None) -> None:
-        """Look at each gradient on its way to the leaves; then hold the leaves' against finite differences."""
+        """Look at each gradient on its way to the leaves; hold the leaves' against finite differences."""
         if not seeds:
             return
         found, _ = propagate(seeds, retain_graph=True, observe=self._observe)
@@ -228,7 +228,8 @@ class _Tracing:
         shape = self.values[maker(edge)][result].shape
         expanded = raw.shape if raw is not None and summed else _expanded(node, shape)
         return Edge(
-            self.index[maker(edge)], result, operand, bool(node.needs[place]), summed or _summed(expanded or shape, shape),
+            self.index[maker(edge)], result, operand, bool(node.needs[place]),
+            summed or _summed(expanded or shape, shape),
             expanded, raw, whole, matrix, matrix is not None and is_diagonal(matrix),
         )  # fmt: skip
 
