@@ -248,6 +248,72 @@ def test_greedy_is_the_same_for_every_seed(cli):
     assert cli(*command, 1)[1] == cli(*command, 2)[1]
 
 
+def test_a_graph_of_a_run_is_a_page_by_default(cli, here):
+    code, out, err = cli("graph", "mine", "I love you", "Je t'aime")
+    assert (code, err) == (0, "")
+    title, written = out.splitlines()
+    assert title == "I love you → Je t'aime"
+    assert written.startswith("graph.html: ")
+    assert "operations" in written
+    page = (here / "graph.html").read_text()
+    assert "encoder.layers.0" in page
+    assert f"{round((here / 'graph.html').stat().st_size / 1024):,} KiB" in written
+
+
+def test_a_graph_is_never_written_over_unless_one_says_so(cli, here):
+    command = ("graph", "mine", "I love you", "-o", "mine.svg")
+    assert cli(*command)[0] == 0
+    first = (here / "mine.svg").read_bytes()
+    assert cli(*command)[0] == 2
+    assert (here / "mine.svg").read_bytes() == first
+    assert cli(*command, "--overwrite", "--readable")[0] == 0
+    assert (here / "mine.svg").read_bytes() != first
+
+
+@pytest.mark.parametrize("run", ["mine", "play"])
+def test_a_graph_without_a_text_is_of_the_validation_data(cli, run):
+    from minitransformer.training.run import Run, load_splits
+
+    data = {"mine": "pairs.tsv", "play": "text.txt"}[run]
+    code, out, _ = cli("graph", run, "--data", data, "-o", "graph.dot")
+    assert code == 0
+    text = out[: out.index("\ngraph.dot: ")]
+    held = load_splits(Run(run).recipe, data, None)["validation"]
+    assert tuple(text.split(" → ")) in held if run == "mine" else held.startswith(text)
+
+
+@pytest.mark.parametrize("options", [["--readable"], ["--depth", 1], ["--color", "gradient"]], ids=str)
+def test_what_a_graph_shows_can_be_chosen(cli, here, options):
+    for name, more in (("plain", []), ("other", options)):
+        assert cli("graph", "play", "ROMEO: But", "-o", f"{name}.svg", *more)[0] == 0
+    assert (here / "plain.svg").read_bytes() != (here / "other.svg").read_bytes()
+
+
+def test_a_graph_is_of_the_loss_that_the_run_was_trained_with(here):
+    from minitransformer.cli.graph import example, trace
+    from minitransformer.training.run import Run
+
+    run = Run("mine")
+    task, title = example(run, "I love you", "Je t'aime", None, None)
+    graph = trace(run, task, title, readable=False)
+    batch = task.next_batch()
+    expected = task.loss(run.model, batch, run.recipe.training.label_smoothing) / batch.n_tokens
+    (output,) = graph.outputs
+    assert output.value.numbers.item() == expected.item()
+    expected.backward()
+    learned = {v.name: v for v in graph.vertices if v.kind == "parameter"}
+    assert learned.keys() == {name for name, _ in run.model.named_parameters()}
+    for name, x in run.model.named_parameters():
+        assert learned[name].gradient.statistics.max == pytest.approx(x.grad.numpy().max(), rel=1e-6)
+        assert learned[name].checks
+
+
+def test_an_unknown_word_of_a_graph_is_named(cli):
+    code, _, err = cli("graph", "mine", "I love zebras", "-o", "zebras.dot")
+    assert code == 0
+    assert err == "warning: not in the vocabulary, read as <UNK>: zebras\n"
+
+
 def test_recipes_are_listed(cli):
     code, out, _ = cli("recipes")
     assert code == 0
@@ -265,7 +331,7 @@ def test_without_a_verb_the_verbs_are_shown(cli):
 
 
 @pytest.mark.parametrize(
-    "verb", [["train"], ["translate"], ["generate"], ["evaluate"], ["recipes"]], ids=" ".join
+    "verb", [["train"], ["translate"], ["generate"], ["evaluate"], ["graph"], ["recipes"]], ids=" ".join
 )
 def test_every_verb_has_help(cli, verb):
     code, out, err = cli(*verb, "--help")

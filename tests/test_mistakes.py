@@ -99,20 +99,40 @@ def contents(folder):
         ("evaluate mine --data text.txt", ["text.txt, line 1", "no tab"]),
         ("evaluate play --data pairs.tsv", ["other data", "--data"]),
         ("evaluate mine --jsno", ["--jsno", "--json"]),
+        ("graph nowhere hello", ["no run folder nowhere", "train"]),
+        ("graph mine", ["mine learned from a file", "TEXT", "--data FILE"]),
+        ("graph mine --data text.txt", ["text.txt, line 1", "no tab"]),
+        ("graph play --data pairs.tsv", ["other data", "--data"]),
+        ("graph mine hello -o graph.txt", ["graph.txt", "'.txt'", ".html .svg .dot .png .pdf"]),
+        ("graph mine hello -o graph", ["graph", "''", ".html .svg .dot .png .pdf"]),
+        ("graph mine hello -o nowhere/graph.svg", ["no folder nowhere", "-o FILE"]),
+        ("graph mine hello -o taken.svg", ["taken.svg exists already", "--overwrite", "-o FILE"]),
+        ("graph mine hello --color red", ["--color", "family", "gradient", "bytes", "flops"]),
+        ("graph mine hello --depth -1", ["depth", "-1"]),
+        ("graph mine hello --checkpoint bset", ["no checkpoint 'bset'", "best", "step-00000004"]),
+        ("graph mine hello salut hola", ["hola"]),
+        ("graph play R", ["1 tokens", "2 to 17", "longer"]),
+        ("graph play ROMEO:ROMEO:ROMEO:", ["18 tokens", "2 to 17", "shorter"]),
+        ("graph play Zebra", ["'Z'"]),
+        ("graph play ROMEO: salut", ["language model", "no translation"]),
     ],
 )  # fmt: skip
-def test_a_mistake_is_explained(refused, monkeypatch, argv, words):
+def test_a_mistake_is_explained(refused, here, monkeypatch, argv, words):
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    (here / "taken.svg").write_text("precious")
     refused(*argv.split(), words=words)
 
 
 @pytest.mark.parametrize("sentence", ["", "   "])
 def test_an_empty_sentence_is_a_mistake(refused, sentence):
     refused("translate", "mine", "I love you", sentence, words=["an empty sentence", "at least one word"])
+    refused("graph", "mine", sentence, words=["an empty sentence", "at least one word"])
 
 
 def test_a_sentence_that_is_too_long_is_a_mistake(refused):
-    refused("translate", "mine", "love " * 32, words=["32 tokens", "at most 31", "Cut it in two"])
+    for verb in ("translate", "graph"):
+        refused(verb, "mine", "love " * 32, words=["32 tokens", "at most 31", "Cut it in two"])
+    refused("graph", "mine", "I love you", "aime " * 32, words=["32 tokens", "at most 31", "Cut it in two"])
 
 
 def test_bytes_that_are_no_text_are_a_mistake(refused):
