@@ -1,4 +1,4 @@
-"""`python -m benchmarks overhead|memory`: print tables, ours beside theirs, measured in one run."""
+"""`python -m benchmarks overhead|memory|graph`: print tables, ours beside theirs where there is a theirs."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from .graphs import graphs
 from .memory import against_torch, checkpoints
 from .overhead import OPS, overhead
 
 
 def main(
-    which: tyro.conf.Positional[Literal["overhead", "memory"]] = "overhead",
+    which: tyro.conf.Positional[Literal["overhead", "memory", "graph"]] = "overhead",
     repeats: int = 50,
     as_json: bool = False,
 ) -> None:
     """Measure.
 
     Args:
-        which: What to measure: what the engine costs an operation, or what a graph keeps in memory.
-        repeats: How many times; medians are shown.
+        which: What to measure: what the engine costs an operation, what a graph keeps in memory, or what
+            it takes to draw one.
+        repeats: How many times; medians are shown (of a tenth as many where one takes seconds).
         as_json: Print one JSON object instead of tables.
     """
     found = measured(which, repeats)
@@ -34,7 +36,9 @@ def main(
     console = Console()
     for title, rows in found.items():
         console.print(table(title, rows))
-    if not any("torch" in name for rows in found.values() for row in rows for name in (row, *rows[row])):
+    if which != "graph" and not any(
+        "torch" in name for rows in found.values() for row in rows for name in (row, *rows[row])
+    ):
         console.print("torch is not installed: pip install torch==2.13.0 to compare")
     console.print(
         f"Python {platform.python_version()}, NumPy {np.__version__}, {platform.machine()}, one thread",
@@ -52,6 +56,8 @@ def measured(which: str, repeats: int) -> dict[str, dict[str, dict[str, float | 
             for name, us in times.items()
         }
         return {title: rows}
+    if which == "graph":
+        return {"traces and pictures of a Transformer, the paper's base model": graphs(max(repeats // 10, 1))}
     return {
         "MiB that a graph keeps beyond inputs and weights": against_torch(),
         "MiB with each layer checkpointed, and what that costs": checkpoints(max(repeats // 10, 1)),
@@ -64,8 +70,12 @@ def table(title: str, rows: dict[str, dict[str, Any]]) -> Table:
     for name in ("", *columns):
         result.add_column(name, justify="right" if name else "left")
     for name, row in rows.items():
-        result.add_row(name, *("-" if row[c] is None else f"{row[c]:.2f}" for c in columns))
+        result.add_row(name, *(_shown(row[c]) for c in columns))
     return result
+
+
+def _shown(x: float | None) -> str:
+    return "-" if x is None else f"{x:,}" if isinstance(x, int) else f"{x:.2f}"
 
 
 if __name__ == "__main__":

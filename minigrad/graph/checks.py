@@ -31,28 +31,33 @@ def run(
     """
     if check is False or not gradients:
         return {}
-    plan = {leaf: (tape.downstream(leaf), _elements(g)) for leaf, g in gradients.items() if g.size}
-    work = sum(2 * len(nodes) * len(elements) for nodes, elements in plan.values())
+    after = {leaf: tape.downstream(leaf) for leaf, g in gradients.items() if g.size}
+    most = EACH
+    work = sum(2 * len(nodes) * _how_many(gradients[leaf], most) for leaf, nodes in after.items())
     if work > CHEAP:
-        plan = {leaf: (nodes, elements[:1]) for leaf, (nodes, elements) in plan.items()}
-        work = sum(2 * len(nodes) for nodes, _ in plan.values())
+        most = 1
+        work = sum(2 * len(nodes) for nodes in after.values())
     if not check and (work > CHEAP or flops * work / max(len(tape.nodes), 1) > CHEAP_FLOPS):
         return {}
     base: dict[Any, Arrays] = dict(tape.run(double=True))
     return {
         leaf: tuple(
             Check(index, float(gradients[leaf][index]), _slope(leaf, index, nodes, base, seeds))
-            for index in elements
+            for index in _elements(gradients[leaf], most)
         )
-        for leaf, (nodes, elements) in plan.items()
+        for leaf, nodes in after.items()
     }
 
 
-def _elements(g: np.ndarray) -> list[tuple[int, ...]]:
-    """Which elements of a leaf: the one of largest gradient first; the others if they are few."""
+def _how_many(g: np.ndarray, most: int) -> int:
+    return g.size if g.size <= most else 1
+
+
+def _elements(g: np.ndarray, most: int) -> list[tuple[int, ...]]:
+    """Which elements of a leaf: the one of largest gradient first; the others if they are at most `most`."""
     magnitude = np.abs(np.nan_to_num(g)).reshape(-1)
     largest = int(magnitude.argmax())
-    others = [i for i in range(g.size) if i != largest] if g.size <= EACH else []
+    others = [i for i in range(g.size) if i != largest] if g.size <= most else []
     return [tuple(int(n) for n in np.unravel_index(i, g.shape)) for i in (largest, *others)]
 
 

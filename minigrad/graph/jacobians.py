@@ -1,7 +1,9 @@
-"""The local derivative of one op as numbers: its Jacobian, pulled out of its gradient functions by rows."""
+"""The local derivative of one op as numbers: its Jacobian, from its gradient functions row by row."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,10 @@ class Budget:
         self.left = ALTOGETHER
 
     def allows(self, numbers: int) -> bool:
-        self.left -= numbers if numbers <= self.left else 0
-        return numbers <= self.left
+        if numbers > self.left:
+            return False
+        self.left -= numbers
+        return True
 
 
 def jacobians(node: Node, like: np.ndarray, budget: Budget) -> dict[int, np.ndarray]:
@@ -31,7 +35,10 @@ def jacobians(node: Node, like: np.ndarray, budget: Budget) -> dict[int, np.ndar
     """
     if type(node.shape) is not tuple or not 0 < like.size <= ELEMENTS or not hasattr(node.op, "rule"):
         return {}
-    rows = [_pull(node, unit.reshape(like.shape)) for unit in np.eye(like.size, dtype=like.dtype)]
+    small = tuple(like.size * math.prod(getattr(edge, "shape", ())) <= NUMBERS for edge in node.edges)
+    if not any(small):
+        return {}
+    rows = [_pull(node, unit.reshape(like.shape), small) for unit in np.eye(like.size, dtype=like.dtype)]
     found = {}
     for place in range(len(node.edges)):
         parts = [row[place] for row in rows]
@@ -43,11 +50,13 @@ def jacobians(node: Node, like: np.ndarray, budget: Budget) -> dict[int, np.ndar
     return found
 
 
-def _pull(node: Node, g: np.ndarray) -> list[Any]:
+def _pull(node: Node, g: np.ndarray, wanted: Sequence[bool]) -> list[Any]:
+    """What the gradient functions of the wanted inputs make of an upstream gradient."""
     with np.errstate(all="ignore"):
         if type(node.gradients) is tuple:
-            return [None if f is None else f(g) for f in node.gradients]
-        return list(node.gradients(g, node.needs))
+            return [f(g) if f and want else None for f, want in zip(node.gradients, wanted, strict=True)]
+        needs = tuple(need and want for need, want in zip(node.needs, wanted, strict=True))
+        return list(node.gradients(g, needs)) if any(needs) else [None] * len(needs)
 
 
 def is_diagonal(matrix: np.ndarray) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,6 +11,7 @@ import tyro
 from tyro.conf import Positional, arg
 
 import minigrad as mg
+from minigrad.graph.saving import DRAWN, TEXTS
 
 from ..data.datasets import DataError
 from ..errors import UserError
@@ -19,7 +21,6 @@ from ..training.tasks import LanguageModelling, Translation
 from .arguments import Checkpoint, DataFile, DataFolder, Flag, RunFolder
 from .translate import sentence_ids, translations
 
-FORMATS = (".html", ".svg", ".dot", ".png", ".pdf")
 SHORT = 16  # tokens at most of an example that is taken from the data: what a reader can follow
 
 
@@ -45,7 +46,7 @@ def run(argv: list[str]) -> None:
             text: A sentence, or for a language model a text; without it, one of the validation data.
             translation: The sentence's translation; without it, the run's own.
             output: A page to walk backward on (.html), or a picture: .svg .dot .png .pdf.
-            color: What colours show: kinds of operations, or the size of gradients, bytes kept, or FLOPs.
+            color: What colours show: kinds of operations, or the size of gradients, bytes or FLOPs.
             depth: How many levels of modules to open; without it, as many as fit on a page.
             readable: Draw softmax, attention and their like as the operations that they consist of.
             overwrite: Replace the file that is there.
@@ -64,19 +65,22 @@ def run(argv: list[str]) -> None:
 
 def check_output(output: Path, overwrite: bool) -> None:
     """A file of a known kind that is not there yet, or may be replaced."""
-    if output.suffix.lower() not in FORMATS:
+    suffix = output.suffix.lower()
+    if suffix not in (*TEXTS, *DRAWN):
         raise UserError(
             f"{output} does not say what to draw: its ending is {output.suffix!r}.\n"
-            f"Choose one of {' '.join(FORMATS)}."
+            f"Choose one of {' '.join((*TEXTS, *DRAWN))}."
         )
     if not output.parent.is_dir():
         raise UserError(f"there is no folder {output.parent}.\nMake it, or name another with -o FILE.")
     if output.is_dir():
         raise UserError(f"{output} is a folder.\nName a file with -o FILE.")
-    if output.exists() and not overwrite:
-        raise UserError(
-            f"{output} exists already.\nReplace it with --overwrite, or name another with -o FILE."
-        )
+    without_graphviz = suffix in DRAWN and shutil.which("dot") is None  # what is written then is the text
+    for file in (output, output.with_suffix(".dot")) if without_graphviz else (output,):
+        if file.exists() and not overwrite:
+            raise UserError(
+                f"{file} exists already.\nReplace it with --overwrite, or name another with -o FILE."
+            )
 
 
 def example(
@@ -115,7 +119,9 @@ def _passage(run: Run, text: str) -> tuple[LanguageModelling, str]:
             f"Give a {'longer' if tokens < 2 else 'shorter'} one."
         )
     warn_of_unknown(run, [text])
-    return LanguageModelling(run.tokenizer, text, text, tokens - 1, batch_size=1, seed=0), text
+    return LanguageModelling(run.tokenizer, text, text, tokens - 1, batch_size=1, seed=0), text.replace(
+        "\n", "↵"
+    )
 
 
 def validation_pair(run: Run, data: Path | None, data_dir: Path | None) -> tuple[str, str]:
