@@ -35,7 +35,7 @@ def main(output: Output = Path("attention.html"), seed: int = 0) -> None:
     """
     mg.manual_seed(seed)
     words = mg.randn(WORDS, WIDTH)
-    learned = {name: mg.randn(WIDTH, WIDTH, requires_grad=True) for name in ("W_Q", "W_K", "W_V")}
+    learned = {name: mg.nn.Parameter(mg.randn(WIDTH, WIDTH)) for name in ("W_Q", "W_K", "W_V")}
     q, k, v = (words @ weight for weight in learned.values())
     output_of_head = attention(q, k, v)
     loss = (output_of_head**2).sum()  # any number would do: backward begins at one

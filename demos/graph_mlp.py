@@ -33,7 +33,8 @@ def main(output: Output = Path("mlp.html"), lr: float = 0.5, seed: int = 0) -> N
         return ((model(points) - answers) ** 2).mean()
 
     loss = mean_squared_error()
-    graph = mg.graph.trace(loss, model, title="A step of learning the exclusive or")
+    names = {"model": model, "points": points, "answers": answers, "loss": loss}
+    graph = mg.graph.trace(loss, names, title="A step of learning the exclusive or")
     loss.backward()  # the same gradients as the graph's
     optimizer.step()
     print(f"loss {loss.item():.4f}, after one step {mean_squared_error().item():.4f}")
