@@ -10,16 +10,15 @@ if TYPE_CHECKING:
     from .graph import Graph
 
 SIGNS = {
-    "add": "+", "subtract": "−", "multiply": "×", "true_divide": "÷", "power": "xʸ", "negative": "−x", "matmul": "@",
-    "sum": "Σ", "mean": "mean", "exp": "eˣ", "sqrt": "√", "square": "x²",
+    "add": "+", "subtract": "−", "multiply": "×", "true_divide": "÷", "power": "xʸ", "negative": "−x",
+    "matmul": "@", "sum": "Σ", "mean": "mean", "exp": "eˣ", "sqrt": "√", "square": "x²",
 }  # fmt: skip
 PUBLIC = {  # what users wrote where the library has a name of its own within
     "view_as_shape": "reshape", "permute_axes": "permute", "pieces": "split", "getitem": "x[…]",
-    "astype": "to",
-    "filled": "masked_fill", "joined": "cat", "p_norm": "norm", "variance": "var", "true_divide": "divide",
-    "quotient": "floor_divide", "limit": "clamp", "middle": "median", "in_row_order": "contiguous",
-    "reversed_along": "flip", "sliding_windows": "unfold", "overlap_add": "fold", "cholesky_factor": "cholesky",
-    "bernoulli_loss": "binary_cross_entropy",
+    "astype": "to", "filled": "masked_fill", "joined": "cat", "p_norm": "norm", "variance": "var",
+    "true_divide": "divide", "quotient": "floor_divide", "limit": "clamp", "middle": "median",
+    "in_row_order": "contiguous", "reversed_along": "flip", "sliding_windows": "unfold",
+    "overlap_add": "fold", "cholesky_factor": "cholesky", "bernoulli_loss": "binary_cross_entropy",
 }  # fmt: skip
 
 
