@@ -65,9 +65,21 @@ class _Ways:
             arrivals[target, place if target[0] == "vertex" else -1] = None
 
 
-def arrangements(graph: Graph) -> tuple[Arrangement, ...]:
-    """How each group is drawn, by the group's number."""
-    return tuple(_arrange(ways) for ways in _ways(graph))
+class Arrangements:
+    """How each group is drawn, by the group's number; thought out when it is asked for."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.ways = _ways(graph)
+        self.known: dict[int, Arrangement] = {}
+
+    def __getitem__(self, group: int) -> Arrangement:
+        if group not in self.known:
+            self.known[group] = _arrange(self.ways[group])
+        return self.known[group]
+
+    def inlets(self, group: int) -> tuple[Tensor, ...]:
+        """The tensors that enter a group, in the order of their use: the same in groups that are alike."""
+        return _inlets(self.ways[group])
 
 
 def _ways(graph: Graph) -> list[_Ways]:
@@ -92,8 +104,12 @@ def _ways(graph: Graph) -> list[_Ways]:
     return found
 
 
+def _inlets(ways: _Ways) -> tuple[Tensor, ...]:
+    return tuple(tensor for tensor, source in ways.source.items() if source is None)
+
+
 def _arrange(ways: _Ways) -> Arrangement:
-    inlets = tuple(t for t, source in ways.source.items() if source is None)
+    inlets = _inlets(ways)
     rank = _ranks(ways, first=1 if inlets else 0)
     count = 1 + max(rank.values(), default=0)
     cells: list[list[Cell]] = [[] for _ in range(count + (1 if ways.leaving else 0))]

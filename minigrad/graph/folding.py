@@ -14,8 +14,10 @@ from ..errors import OptionError
 
 if TYPE_CHECKING:
     from .graph import Graph
+    from .records import Group
 
 MOST = 40  # boxes drawn, if nobody says otherwise
+RUN = "run"  # the kind of a group that nobody named: operations that follow one another
 ALL = -1  # in place of a member's number: all members of a stack, one below the other
 
 Box = tuple[str, int]
@@ -123,13 +125,19 @@ def fitting(graph: Graph, most: int = MOST) -> Fold:
         found = graph.groups[group]
         shown = graph.groups[found.groups[0]] if found.is_stack else found
         more = len(shown.vertices) + len(shown.groups)
-        if count + more <= most:
+        if count + more <= most and not _is_filler(graph, found):
             opened.add(group)
             count += more
             waiting += [(depth + (0 if found.is_stack else 1), g) for g in shown.groups]
     for stack in (g for g in graph.groups if g.is_stack):
         opened.update(stack.groups if stack.index in opened else ())  # a member that is asked for is open
     return Fold(frozenset(opened))
+
+
+def _is_filler(graph: Graph, group: Group) -> bool:
+    """Whether a group is a mere run of operations beside modules, which say more."""
+    siblings = graph.groups[group.parent].groups if group.parent is not None else ()
+    return group.kind == RUN and any(graph.groups[sibling].kind != RUN for sibling in siblings)
 
 
 def to_depth(graph: Graph, depth: int) -> Fold:
@@ -157,9 +165,9 @@ def to_depth(graph: Graph, depth: int) -> Fold:
 
 
 def everything_open(graph: Graph) -> Fold:
-    """All groups open, and all members of stacks."""
-    groups = graph.groups
-    return Fold(frozenset(range(len(groups))), {g.index: ALL for g in groups if g.is_stack})
+    """All groups open, and all members of stacks, unless they are more than `MOST`."""
+    shown = {g.index: ALL for g in graph.groups if g.is_stack and g.times <= MOST}
+    return Fold(frozenset(range(len(graph.groups))), shown)
 
 
 def opened_at(graph: Graph, fold: Fold, path: str) -> Fold:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .arrangement import Arrangement, arrangements
+from .arrangement import Arrangements
 from .folding import Fold, Folding, contents, everything_open, fitting, opened_at, to_depth
 from .records import Group, Vertex
 
@@ -67,8 +67,8 @@ class Graph:
         return contents(self)
 
     @cached_property
-    def arrangements(self) -> tuple[Arrangement, ...]:
-        return arrangements(self)
+    def arrangements(self) -> Arrangements:
+        return Arrangements(self)
 
     # ------------------------------------------------------------ pictures
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 from ..autograd import BACKWARD, Node, Scope, maker
+from .folding import RUN
 from .records import Group, Vertex
 
 MOST = 40  # items of a group; more are gathered in runs
-RUN = 24  # items of a run
-RUN_KIND = "run"
+LENGTH = 24  # items of a run
 
 
 def arrange(
@@ -35,7 +35,7 @@ def arrange(
     for vertex, home in zip(vertices, homes, strict=True):
         home.vertices.append(vertex.index)
     links = _links(vertices)
-    for part in list(tree.root.walk()):
+    for part in _with_circles(tree.root, homes, links):
         _dissolve_circles(part, links)
     return _fold_up(tree.root, vertices)
 
@@ -44,7 +44,7 @@ def _fold_up(root: _Part, vertices: Sequence[Vertex]) -> tuple[tuple[Group, ...]
     """Stacks of what is alike, runs of what is too much, and the tree as records."""
     links = _links(vertices)
     for part in list(root.walk()):
-        _stack(part, vertices)
+        _stack(part, vertices, links)
     for part in list(root.walk()):
         _gather(part, links)
     return _freeze(root, len(vertices))
@@ -61,7 +61,7 @@ def rearrange(groups: Sequence[Group], vertices: Sequence[Vertex]) -> tuple[tupl
     """
     parts: dict[int | None, _Part] = {}
     for group in groups:
-        if group.parent is not None and (group.is_stack or group.kind == RUN_KIND):
+        if group.parent is not None and (group.is_stack or group.kind == RUN):
             parts[group.index] = parts[group.parent]
         else:
             parts[group.index] = _Part(group.name, group.path, group.kind, parts.get(group.parent))
@@ -231,22 +231,44 @@ def _lifted(part: _Part, links: Sequence[tuple[int, int]]) -> tuple[list[Any], d
 def _ordered(part: _Part, links: Sequence[tuple[int, int]]) -> tuple[list[Any], list[Any]]:
     """A part's items so that each comes after what it is made from; and those that are in circles."""
     items, after = _lifted(part, links)
-    first = {i: i if isinstance(i, int) else min(i.everything(), default=0) for i in items}
+    return _sorted(after, {i: i if isinstance(i, int) else min(i.everything(), default=0) for i in items})
+
+
+def _with_circles(root: _Part, homes: Sequence[_Part], links: Sequence[tuple[int, int]]) -> list[_Part]:
+    """The parts whose items form circles, all found in one pass over the links."""
+    chains = {part: part.chain() for part in root.walk()}
+    after: dict[_Part, dict[Any, set[Any]]] = {}
+    for source, target in links:
+        above, below = chains[homes[source]], chains[homes[target]]
+        common = sum(a is b for a, b in zip(above, below, strict=False))
+        a = above[common] if len(above) > common else source
+        b = below[common] if len(below) > common else target
+        after.setdefault(above[common - 1], {}).setdefault(a, set()).add(b)
+    return [part for part, found in after.items() if len(_sorted(found, {})[0]) < len(_all(found))]
+
+
+def _all(after: dict[Any, set[Any]]) -> set[Any]:
+    return set(after).union(*after.values())
+
+
+def _sorted(after: dict[Any, set[Any]], first: dict[Any, int]) -> tuple[list[Any], list[Any]]:
+    """Items so that each comes after what leads to it, else by `first`; and those that are in circles."""
+    items = list(dict.fromkeys([*after, *_all(after)]))
     waiting = dict.fromkeys(items, 0)
     for targets in after.values():
         for target in targets:
             waiting[target] += 1
-    heap = [(first[i], n, i) for n, i in enumerate(items) if not waiting[i]]
-    heap.sort(key=lambda entry: entry[:2])
+    heap = [(first.get(item, 0), n, item) for n, item in enumerate(items) if not waiting[item]]
+    heapify(heap)
     order, n = [], len(items)
     while heap:
         item = heappop(heap)[2]
         order.append(item)
-        for target in after[item]:
+        for target in after.get(item, ()):
             waiting[target] -= 1
             if not waiting[target]:
                 n += 1
-                heappush(heap, (first[target], n, target))
+                heappush(heap, (first.get(target, 0), n, target))
     done = set(order)
     return order, [item for item in items if item not in done]
 
@@ -259,18 +281,29 @@ def _dissolve_circles(part: _Part, links: Sequence[tuple[int, int]]) -> None:
             return
         span = lambda child: (lambda all_: all_[-1] - all_[0])(child.everything())
         widest = max(circular, key=span)
-        place = part.parts.index(widest)
         for child in widest.parts:
-            child.parent, child.name = part, f"{widest.name}.{child.name}"
-        part.parts[place : place + 1] = widest.parts
-        part.vertices += widest.vertices
+            child.name = f"{widest.name}.{child.name}"
+        _dissolve(widest)
+
+
+def _dissolve(part: _Part) -> None:
+    """Put what is in a part into its parent instead."""
+    assert part.parent is not None
+    place = part.parent.parts.index(part)
+    for child in part.parts:
+        child.parent = part.parent
+    part.parent.parts[place : place + 1] = part.parts
+    part.parent.vertices += part.vertices
 
 
 # ---------------------------------------------------------------- stacks
 
 
-def _stack(part: _Part, vertices: Sequence[Vertex]) -> None:
-    """Gather children that are alike, one after another and of one name but for a number, into stacks."""
+def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, int]]) -> None:
+    """Gather children that are alike, one after another and of one name but for a number, into stacks.
+
+    Not where something outside stands between them: made from one and used by a later one.
+    """
     if part.times > 1:
         return
     children = sorted(part.parts, key=lambda child: child.everything()[:1])
@@ -296,10 +329,15 @@ def _stack(part: _Part, vertices: Sequence[Vertex]) -> None:
         stack.times, stack.parts = len(run), run
         for member in run:
             member.parent = stack
+    while len(part.parts) < len(children):
+        circular = [i for i in _ordered(part, links)[1] if isinstance(i, _Part) and i.times > 1]
+        if not circular:
+            break
+        _dissolve(circular[0])
 
 
 def _numberless(name: str) -> str:
-    return re.sub(r"\d+", "#", name)
+    return re.sub(r"\d+", "#", re.sub(r" \(call \d+\)$", "", name))
 
 
 def _signature(part: _Part, vertices: Sequence[Vertex]) -> Any:
@@ -333,9 +371,9 @@ def _gather(part: _Part, links: Sequence[tuple[int, int]]) -> None:
     while len(part.vertices) + len(part.parts) > MOST:
         order, _ = _ordered(part, links)
         part.vertices, part.parts = [], []
-        for start in range(0, len(order), RUN):
-            items = order[start : start + RUN]
-            run = _Part("", part.path, RUN_KIND, part)
+        for start in range(0, len(order), LENGTH):
+            items = order[start : start + LENGTH]
+            run = _Part("", part.path, RUN, part)
             for item in items:
                 if isinstance(item, int):
                     run.vertices.append(item)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from .arrangement import Arrangement, Cell, Tensor
+from .arrangement import Arrangements, Cell, Tensor
 from .folding import Box, Folding
 
 ROW_GAP, BARE_GAP, COLUMN_GAP, LANE_GAP = 36.0, 14.0, 20.0, 12.0  # BARE_GAP beside a row of lanes only
@@ -67,7 +67,7 @@ class Placing:
     def __init__(
         self,
         folding: Folding,
-        ways: Sequence[Arrangement],
+        ways: Arrangements,
         sizes: Mapping[Box, Size],
         titles: Mapping[int, float],
     ) -> None:
@@ -196,9 +196,9 @@ class Placing:
         if group == inner:
             return tensor
         for member in self.graph.groups[group].groups:
-            if tensor in self.ways[member].inlets:
-                slot = self.ways[member].inlets.index(tensor)
-                inlets = self.ways[inner].inlets
+            entering = self.ways.inlets(member)
+            if tensor in entering:
+                slot, inlets = entering.index(tensor), self.ways.inlets(inner)
                 return inlets[slot] if slot < len(inlets) else None
         return None
 

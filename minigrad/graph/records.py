@@ -1,9 +1,9 @@
 """What a traced computation is: plain records that refer to no tensor, and cannot be changed.
 
-A `Graph` (graph.py) has *vertices* (an op, or a leaf: a parameter, an input, a constant) in the order in which
-they were computed, and a tree of *groups* (calls of modules) in which each vertex has its place. A vertex's
-inputs are *Edges* from earlier vertices. Numbers are Snapshots: statistics of an array, and its elements where
-it is small.
+A `Graph` (graph.py) has *vertices* (an op, or a leaf: a parameter, an input, a constant) in the order in
+which they were computed, and a tree of *groups* (calls of modules) in which each vertex has its place. A
+vertex's inputs are *Edges* from earlier vertices. Numbers are Snapshots: statistics of an array, and its
+elements where it is small.
 """
 
 from __future__ import annotations
