@@ -2,5 +2,6 @@
 
 from ..autograd import named_scope
 from .graph import Graph
+from .ledger import Ledger, memory
 from .nans import NanReport, why_nan
 from .trace import trace

@@ -311,7 +311,7 @@ def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, i
     signatures: dict[_Part, Any] = {}
     for child in children:
         last = runs[-1][-1] if runs else None
-        if last is not None and _numberless(last.name) == _numberless(child.name) and last.kind == child.kind:
+        if last is not None and numberless(last.name) == numberless(child.name) and last.kind == child.kind:
             for one in (last, child):
                 if one not in signatures:
                     signatures[one] = _signature(one, vertices)
@@ -336,7 +336,8 @@ def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, i
         _dissolve(circular[0])
 
 
-def _numberless(name: str) -> str:
+def numberless(name: str) -> str:
+    """A name with # for each number, and without what says which call it was."""
     return re.sub(r"\d+", "#", re.sub(r" \(call \d+\)$", "", name))
 
 

@@ -21,10 +21,14 @@ Arrays = tuple[np.ndarray, ...]
 
 
 class Tape:
-    """`nodes` in the order in which they were recorded, and the tensors that no node made, `leaves`."""
+    """`nodes` in the order in which they were recorded, and the tensors that no node made, `leaves`.
 
-    def __init__(self, edges: Iterable[Any]) -> None:
+    It goes no further than to `ends`, edges whose tensors must still be held by somebody.
+    """
+
+    def __init__(self, edges: Iterable[Any], ends: Iterable[Any] = ()) -> None:
         self.outputs = list(edges)
+        self.ends = {maker(edge) for edge in ends if type(maker(edge)) is Node}
         seen = {maker(edge) for edge in self.outputs if type(maker(edge)) is Node}
         stack = list(seen)
         while stack:
@@ -33,7 +37,7 @@ class Tape:
                 _refuse_freed(node)
             for edge in node.edges:
                 before = maker(edge)
-                if type(before) is Node and before not in seen:
+                if type(before) is Node and before not in seen and before not in self.ends:
                     seen.add(before)
                     stack.append(before)
         self.nodes: list[Node] = sorted(seen, key=attrgetter("number"))
@@ -50,6 +54,10 @@ class Tape:
         for x in self.leaves:
             arrays[x] = (x.data.astype(np.float64) if double and x.is_floating_point() else x.data,)
             yield x, arrays[x]
+        for node in self.ends:
+            held: Any = tuple(x if x is None else x.data for x in _tensors(node))
+            arrays[node] = held
+            yield node, arrays[node]
         for node in self.nodes:
             found = None if double else _alive(node)
             if found is None:
@@ -59,7 +67,7 @@ class Tape:
             yield node, found
             for edge in node.edges:
                 source = maker(edge)
-                if source in uses:
+                if source in uses and source not in self.ends:
                     uses[source] -= 1
                     if not uses[source]:
                         del arrays[source], uses[source]
@@ -118,11 +126,16 @@ def _results(node: Node) -> list[Any]:
 
 def _alive(node: Node) -> Arrays | None:
     """A node's results where all are still held by somebody, and unchanged."""
-    references = node.output if type(node.output) is list else [node.output]
-    tensors = [reference() for reference in references]
+    tensors = _tensors(node)
     if any(x is None or (x.cell is not None and x.cell.stamp > node.clock) for x in tensors):
         return None
     return tuple(x.data for x in tensors)
+
+
+def _tensors(node: Node) -> list[Any]:
+    """The tensors of a node's results; None for each that was let go."""
+    references = node.output if type(node.output) is list else [node.output]
+    return [reference() for reference in references]
 
 
 def _refuse_freed(node: Node) -> None:

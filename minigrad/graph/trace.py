@@ -226,7 +226,7 @@ class _Tracing:
         result = edge.index if type(edge) is Output else 0
         matrix = self.locals[node].get(place)
         shape = self.values[maker(edge)][result].shape
-        expanded = raw.shape if raw is not None and summed else _expanded(node, shape)
+        expanded = raw.shape if raw is not None and summed else expanded_shape(node, shape)
         return Edge(
             self.index[maker(edge)], result, operand, bool(node.needs[place]),
             summed or _summed(expanded or shape, shape),
@@ -257,7 +257,7 @@ def _summed(given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(i for i, n in enumerate(given) if i < extra or (shape[i - extra] == 1 and n != 1))
 
 
-def _expanded(node: Node, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+def expanded_shape(node: Node, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """The shape to which an input of an elementwise op was broadcast, if it was."""
     result = shapes(node)[0]
     family = _family(node.op)

@@ -1,0 +1,215 @@
+"""What a computation keeps in memory for backward: which operation, which module, how much at the worst, and
+what checkpoints would save.
+
+Leaves (parameters, inputs, constants) are counted apart: their memory is there anyway. A memory that several
+operations hold counts once, for the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..autograd import maker, no_grad, watch
+from ..nn import Module
+from ..tensor import Tensor
+from .graph import Graph
+from .grouping import numberless
+from .labels import public_name, quantity
+from .memories import Memories
+from .peaks import Walk
+from .records import RUN, Group
+from .tape import Tape
+from .trace import tensors_of, trace
+
+SHOWN = 12  # rows of a printed table
+
+
+@dataclass(frozen=True)
+class Row:
+    """An operation: the bytes that it `holds`, and of these what none before it held, `counted`."""
+
+    vertex: int
+    name: str
+    path: str  # its module's
+    source: str
+    holds: int
+    counted: int
+
+
+@dataclass(frozen=True)
+class Saving:
+    """A call of a module: what it `retains`, what a checkpoint around it would save, and compute again."""
+
+    group: int
+    path: str
+    name: str
+    kind: str
+    retains: int  # bytes that operations within it hold
+    saves: int  # bytes that only they hold, without what the checkpoint keeps: its inputs
+    flops: int
+    share: float  # of the whole forward
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ledger:
+    """Bytes: `retained` for backward, of `leaves` that backward needs, and the `peak` over a step.
+
+    `rows` are the operations that hold something, `savings` the modules; the peak is of results and gradients
+    (in flight, and those of leaves, which stay), reached in `peak_phase` ("forward" or "backward") at vertex
+    `peak_at` of `graph`.
+    """
+
+    graph: Graph
+    rows: tuple[Row, ...]
+    savings: tuple[Saving, ...]
+    retained: int
+    leaves: int
+    peak: int
+    peak_at: int
+    peak_phase: str
+
+    def __repr__(self) -> str:
+        at = self.graph.vertices[self.peak_at]
+        head = (
+            f"{_bytes(self.retained)} retained for backward by {len(self.rows)} operations, beside "
+            f"{_bytes(self.leaves)} of parameters and data.\n"
+            f"At the peak {_bytes(self.peak)}: in {self.peak_phase} at {public_name(at)} ({at.source})."
+        )
+        parts = [head, self._operations()]
+        if any(s.saves > 0 for s in self.savings):
+            parts.append(self._checkpoints())
+        return "\n\n".join(parts)
+
+    def _operations(self) -> str:
+        alike = _gathered(
+            [r for r in self.rows if r.counted], lambda r: (r.name, numberless(r.path), r.counted, r.holds)
+        )
+        alike.sort(key=lambda rows: -sum(r.counted for r in rows))
+        shown = [
+            (_times(rows, _bytes(rows[0].counted)), _bytes(rows[0].holds), rows[0].name,
+             _and_alike(rows, rows[0].path), rows[0].source)
+            for rows in alike[:SHOWN]
+        ]  # fmt: skip
+        rest = [r for rows in alike[SHOWN:] for r in rows]
+        if rest:
+            shown.append((_bytes(sum(r.counted for r in rest)), "", f"{len(rest)} more", "", ""))
+        return _table(("retains", "holds", "operation", "module", "line"), shown)
+
+    def _checkpoints(self) -> str:
+        alike = _gathered(
+            [s for s in self.savings if s.saves > 0], lambda s: (s.kind, numberless(s.path), s.saves, s.flops)
+        )
+        alike.sort(key=lambda rows: -sum(s.saves for s in rows))
+        shown = [
+            (_times(rows, _bytes(rows[0].saves)), _times(rows, f"{rows[0].share:.1%}"),
+             _and_alike(rows, rows[0].path or rows[0].name), rows[0].kind)
+            for rows in alike[:SHOWN]
+        ]  # fmt: skip
+        return _table(("checkpoint saves", "computes again", "around", ""), shown)
+
+
+def _gathered(rows: Iterable[Any], key: Callable[[Any], Hashable]) -> list[list[Any]]:
+    """Rows of one key together."""
+    found: dict[Hashable, list[Any]] = {}
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    return list(found.values())
+
+
+def _times(rows: list[Any], one: str) -> str:
+    return one if len(rows) == 1 else f"{len(rows)} x {one}"
+
+
+def _and_alike(rows: list[Any], one: str) -> str:
+    return one if len(rows) == 1 else f"{one} and {len(rows) - 1} like it"
+
+
+def memory(output: Any, params: Module | Mapping[str, Tensor] | None = None) -> Ledger:
+    """Which operation keeps how many bytes until backward, the peak over a step, what checkpoints would save.
+
+    Takes what `trace` takes. Nothing is walked back: the peak is found by walking over shadows. It counts
+    results and gradients; what a rule needs for itself while it computes is not seen, nor what a program
+    holds in variables.
+    """
+    graph = trace(output, params, backward=False, check=False)
+    with no_grad(), watch.paused():
+        tape = Tape([x.node or x for x in tensors_of(output)])
+        memories = Memories(tape)
+        meter = Walk(tape, memories).run()
+    number = {thing: i for i, thing in enumerate([*tape.leaves, *tape.nodes])}
+    phase, node = meter.at or ("forward", maker(tape.outputs[0]))
+    held = {number[node]: tokens for node, tokens in memories.held.items()}
+    needed = {token for tokens in held.values() for token in tokens}
+    return Ledger(
+        graph,
+        tuple(_rows(graph, memories, held)),
+        tuple(_savings(graph, tape, memories, held, number)),
+        sum(memories.size[token] for token in needed - memories.leaves),
+        sum(memories.size[token] for token in needed & memories.leaves),
+        meter.peak,
+        number[node],
+        phase,
+    )
+
+
+def _rows(graph: Graph, memories: Memories, held: Mapping[int, Iterable[Hashable]]) -> Iterable[Row]:
+    before: set[Hashable] = set()
+    for i, tokens in held.items():
+        own = {token for token in tokens if token not in memories.leaves}
+        if own:
+            vertex = graph.vertices[i]
+            holds, counted = (sum(memories.size[token] for token in some) for some in (own, own - before))
+            path = graph.groups[vertex.group].path
+            yield Row(i, public_name(vertex), path, vertex.source, holds, counted)
+            before |= own
+
+
+def _savings(
+    graph: Graph,
+    tape: Tape,
+    memories: Memories,
+    held: Mapping[int, Iterable[Hashable]],
+    number: Mapping[Any, int],
+) -> Iterable[Saving]:
+    holders: dict[Hashable, set[int]] = {}
+    for i, tokens in held.items():
+        for token in tokens:
+            holders.setdefault(token, set()).add(i)
+    nodes = {number[node]: node for node in tape.nodes}
+    whole = sum(v.flops or 0 for v in graph.vertices)
+    for group in graph.groups:
+        if not _is_call(group):
+            continue
+        inside = {i for i in graph.contents[group.index] if i in nodes}
+        edges = [e for i in inside for e in nodes[i].edges if maker(e) in number]
+        given = {memories.home_of(e) for e in edges if number[maker(e)] not in inside}
+        own = {token for i in inside for token in held[i]} - memories.leaves
+        only = {token for token in own if holders[token] <= inside}
+        kept = {t for t in given - memories.leaves if holders.get(t, set()) <= inside}
+        flops = sum(graph.vertices[i].flops or 0 for i in inside)
+        size = lambda tokens: sum(memories.size[token] for token in tokens)
+        yield Saving(
+            group.index, group.path, group.name, group.kind, size(own), size(only) - size(kept), flops,
+            flops / whole if whole else 0.0,
+        )  # fmt: skip
+
+
+def _is_call(group: Group) -> bool:
+    """Whether a group is one call of a module."""
+    return bool(group.kind) and not group.is_stack and group.kind not in (RUN, "gradient")
+
+
+def _bytes(n: int) -> str:
+    return quantity(n, "B")
+
+
+def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Columns as wide as what stands in them; figures to the right."""
+    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
+    lines = []
+    for row in [heads, *rows]:
+        cells = zip(row, widths, strict=True)
+        lines.append("  ".join(c.rjust(w) if i < 2 else c.ljust(w) for i, (c, w) in enumerate(cells)))
+    return "\n".join(line.rstrip() for line in lines)

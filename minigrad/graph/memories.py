@@ -1,0 +1,129 @@
+"""Which memory each result of a tape lies in, and which operations hold it for backward.
+
+The tape keeps arrays, not results: whether what a gradient function holds is the result of the operation
+before, an operand's view, or something of its own is seen by computing the results again and comparing.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ..autograd import Node, Output, maker
+from ..versions import arrays_in, root
+from .tape import Tape
+
+Place = tuple[Any, int]  # result number i of a node; (leaf, 0)
+
+
+class Memories:
+    """`home` of each result, the memories that each node `held`, and their `size` in bytes.
+
+    A memory is named by a token. Those of `leaves` live whatever happens.
+    """
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self.size: dict[Hashable, int] = {}
+        self.home: dict[Place, Hashable] = {}
+        self.held: dict[Node, tuple[Hashable, ...]] = {}
+        self.leaves = {id(root(x.data)) for x in tape.leaves}
+        self.dtype: dict[Place, np.dtype] = {}
+        self._same: dict[Hashable, Hashable] = {}
+        arrays = {node: list(_arrays(node)) for node in tape.nodes}
+        for node, found in arrays.items():
+            for array in found:
+                self.size[id(root(array))] = root(array).nbytes
+            self.held[node] = tuple(dict.fromkeys(id(root(array)) for array in found))
+        self._find_homes(arrays)
+
+    def home_of(self, edge: Any) -> Hashable:
+        """The memory of what an edge stands for."""
+        token = self.home[place_of(edge)]
+        while token in self._same:
+            token = self._same[token]
+        return token
+
+    @property
+    def retained(self) -> set[Hashable]:
+        """All memories that are held for backward, without those of leaves."""
+        return {token for tokens in self.held.values() for token in tokens} - self.leaves
+
+    def _find_homes(self, arrays: dict[Node, list[np.ndarray]]) -> None:
+        users = defaultdict(list)
+        for node in self.tape.nodes:
+            for edge in node.edges:
+                users[maker(edge)].append(node)
+        roots: dict[Place, Any] = {}
+        for thing, results in self.tape.run():
+            near = [array for node in _near(thing, users) for array in arrays.get(node, ())]
+            for i, result in enumerate(results):
+                if result is not None:
+                    self.dtype[thing, i] = result.dtype
+                    self.home[thing, i] = self._home(thing, i, result, near, roots)
+                    roots[thing, i] = weakref.ref(root(result))
+
+    def _home(self, thing: Any, i: int, result: np.ndarray, near: list, roots: dict[Place, Any]) -> Hashable:
+        """The memory of a result that may just have been computed again: what lies in it is compared."""
+        memory = root(result)
+        given = type(thing) is not Node or thing in self.tape.ends
+        if given:
+            self.leaves.add(id(memory))
+        if given or id(memory) in self.size:
+            self.size.setdefault(id(memory), memory.nbytes)
+            return id(memory)
+        token = self._passed_on(thing, memory, roots)
+        held = None if token in self.leaves else next((root(a) for a in near if _equal(a, result)), None)
+        if token is None:
+            token = (thing, i) if held is None else id(held)
+            self.size.setdefault(token, memory.nbytes)
+        elif held is not None and isinstance(token, tuple):
+            self._same[token] = token = id(held)
+        return token
+
+    def _passed_on(self, node: Node, memory: Any, roots: dict[Place, Any]) -> Hashable | None:
+        """The memory of the operand that a result is a view of."""
+        for edge in node.edges:
+            place = place_of(edge)
+            if place in roots and roots[place]() is memory:
+                return self.home_of(edge)
+        return None
+
+
+def place_of(edge: Any) -> Place:
+    """Which result of what an edge stands for."""
+    return (edge.node, edge.index) if type(edge) is Output else (edge, 0)
+
+
+def _arrays(node: Node) -> Iterable[np.ndarray]:
+    """What a node's gradient functions and settings hold."""
+    for array in (*arrays_in(node.gradients), *arrays_in(node.settings)):
+        if isinstance(array, np.ndarray) and array.nbytes:
+            yield array
+
+
+def _near(thing: Any, users: dict[Any, list[Node]]) -> list[Node]:
+    """A node and those that use its result, or a view of it."""
+    found, stack = [thing] if type(thing) is Node else [], [thing]
+    while stack:
+        for user in users[stack.pop()]:
+            if user not in found:
+                found.append(user)
+                if getattr(user.op, "view", False):
+                    stack.append(user)
+    return found
+
+
+def _equal(held: np.ndarray, result: np.ndarray) -> bool:
+    """Whether what is held is the result, perhaps in another shape; looked at briefly first."""
+    if held.size != result.size or held.dtype != result.dtype or held.size < 2:
+        return False
+    same_shape = held.shape == result.shape
+    a, b = (held, result) if same_shape else (held.reshape(-1), result.reshape(-1))
+    corner = tuple(slice(4) for _ in a.shape)
+    nan = a.dtype.kind == "f"
+    return np.array_equal(a[corner], b[corner], nan) and np.array_equal(a, b, nan)

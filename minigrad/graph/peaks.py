@@ -1,0 +1,220 @@
+"""The peak of memory over forward and backward, found without computing: the engine itself walks back over
+shadows of the nodes, whose gradient functions hold blocks instead of arrays and answer with arrays that
+nobody has filled.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..autograd import Node, Output, is_edge, maker, propagate
+from ..autograd.checkpointing import Checkpoint
+from ..tensor import Tensor
+from ..versions import Cell, arrays_in, clock, root
+from .memories import Memories, place_of
+from .tape import Tape, shapes
+from .trace import expanded_shape
+
+
+class Meter:
+    """Bytes in use now, and the most that there were: when (`phase`) and at which node."""
+
+    def __init__(self) -> None:
+        self.now = self.peak = 0
+        self.place: Any = None
+        self.at: Any = None
+
+    def add(self, nbytes: int) -> None:
+        self.now += nbytes
+        if self.now > self.peak:
+            self.peak, self.at = self.now, self.place
+
+
+class _Block:
+    """Memory in use as long as somebody refers to this."""
+
+    __slots__ = ("__weakref__", "meter", "nbytes")
+
+    def __init__(self, meter: Meter, nbytes: int) -> None:
+        self.meter, self.nbytes = meter, nbytes
+        meter.add(nbytes)
+
+    def __del__(self) -> None:
+        self.meter.add(-self.nbytes)
+
+
+class _Fake(np.ndarray):
+    """An array that is metered, as is each array that the engine makes of it."""
+
+    meter: ClassVar[Meter]
+    block: _Block
+
+    def __array_finalize__(self, before: Any) -> None:
+        if self.base is None:
+            self.block = _Block(self.meter, self.nbytes)
+
+
+class Walk:
+    """One run of forward and backward, of shadows."""
+
+    def __init__(self, tape: Tape, memories: Memories) -> None:
+        self.tape, self.memories, self.meter = tape, memories, Meter()
+        self.fake = type("Fake", (_Fake,), {"meter": self.meter})
+        self.blocks: weakref.WeakValueDictionary[Hashable, _Block] = weakref.WeakValueDictionary()
+        self.shadows: dict[Any, Any] = {}
+
+    def run(self) -> Meter:
+        """Forward, then backward from each output."""
+        kept = self._forward()
+        seeds = [(self._shadow(edge), self._new(edge.shape, self._dtype(edge))) for edge in self.tape.outputs]
+        self.shadows.clear()
+        with np.errstate(all="ignore"):
+            propagate(seeds)
+        del kept
+        return self.meter
+
+    def _forward(self) -> list[_Block | None]:
+        """Results live until their last use, or until backward where they are held; outputs remain."""
+        everything = (*(e for node in self.tape.nodes for e in node.edges), *self.tape.outputs)
+        uses = Counter(self.memories.home_of(e) for e in everything if type(maker(e)) is Node)
+        living: dict[Hashable, _Block | None] = {}
+        for node in self.tape.nodes:
+            self.meter.place = ("forward", node)
+            made = [self.memories.home_of(edge) for edge in _results(node)]
+            living |= {token: self._block(token) for token in made}
+            self._add_shadow(node)
+            self._let_go(node, made, uses, living)
+        return [self._block(self.memories.home_of(edge)) for edge in self.tape.outputs]
+
+    def _let_go(self, node: Node, made: list[Hashable], uses: Counter, living: dict) -> None:
+        """After a node was computed: what nothing more needs is let go."""
+        uses.subtract(self.memories.home_of(edge) for edge in node.edges if type(maker(edge)) is Node)
+        for token in (*made, *(self.memories.home_of(e) for e in node.edges if type(maker(e)) is Node)):
+            if uses[token] <= 0:
+                living.pop(token, None)
+
+    def _block(self, token: Hashable) -> _Block | None:
+        """The block of a memory, the same for all who hold it; leaves have none."""
+        if token in self.memories.leaves:
+            return None
+        block = self.blocks.get(token)
+        if block is None:
+            block = self.blocks[token] = _Block(self.meter, self.memories.size[token])
+        return block
+
+    def _new(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
+        return self.fake(tuple(shape), dtype)
+
+    # ------------------------------------------------------------ shadows
+
+    def _add_shadow(self, node: Node) -> None:
+        shadow = Node.__new__(Node)
+        shadow.op, shadow.settings, shadow.source, shadow.scope = node.op, {}, node.source, None
+        shadow.number, shadow.clock, shadow.cell, shadow.hooks = node.number, clock.time, None, None
+        shadow.shape, shadow.needs = node.shape, node.needs
+        shadow.edges = [self._shadow(edge) for edge in node.edges]
+        blocks = [self._block(token) for token in self.memories.held[node]]
+        shadow.gradients = self._gradients(node, blocks)
+        self.shadows[node] = shadow
+
+    def _shadow(self, edge: Any) -> Any:
+        if type(edge) is Output:
+            place = place_of(edge)
+            if place not in self.shadows and edge.node not in self.shadows:
+                self.shadows[place] = self._stand_in(edge)
+            elif place not in self.shadows:
+                self.shadows[place] = Output(self.shadows[edge.node], edge.index, edge.shape, Cell())
+            return self.shadows[place]
+        if isinstance(edge, Tensor) and edge not in self.shadows:
+            self.shadows[edge] = self._stand_in(edge)
+        if type(edge) is Node and edge not in self.shadows:  # from before a checkpoint
+            self.shadows[edge] = self._stand_in(edge)
+        return self.shadows[edge] if isinstance(edge, Node | Tensor) else edge
+
+    def _stand_in(self, edge: Any) -> Tensor:
+        """A leaf of an edge's shape, without memory."""
+        leaf = Tensor(np.broadcast_to(np.zeros((), self._dtype(edge)), edge.shape))
+        leaf.requires_grad = is_edge(edge)
+        return leaf
+
+    def _dtype(self, edge: Any) -> Any:
+        return self.memories.dtype[place_of(edge)]
+
+    def _gradients(self, node: Node, blocks: list[_Block | None]) -> Any:
+        """Gradient functions of the same kind as the node's, that hold `blocks`."""
+        if isinstance(node.op, Checkpoint):
+            return lambda g, needs: (blocks, self._again(node, g))[1]
+        needed = enumerate(zip(node.edges, node.needs, strict=True))
+        given: list[Any] = [(raw_shape(node, i), self._dtype(e)) if need else None for i, (e, need) in needed]
+        if type(node.gradients) is tuple:
+            functions = zip(node.gradients, given, strict=True)
+            return tuple(f and self._pull(node, f, kind, blocks) for f, kind in functions)
+        passes_on = _holds_nothing(node.gradients)
+
+        def pull_all(g: Any, needs: Sequence[bool]) -> list[Any]:
+            self.meter.place = ("backward", node)
+            real = node.gradients(g, needs) if passes_on else given
+            parts = zip(real, given, needs, strict=True)
+            return [self._answer(g, r, *kind) if needed else None for r, kind, needed in parts]
+
+        return lambda g, needs: (blocks, pull_all(g, needs))[1]
+
+    def _pull(self, node: Node, function: Callable, kind: Any, blocks: list[Any]) -> Callable:
+        passes_on = _holds_nothing(function)
+
+        def pull(g: Any) -> Any:
+            self.meter.place = ("backward", node)
+            return (blocks, self._answer(g, function(g) if passes_on else None, *kind))[1]
+
+        return pull
+
+    def _answer(self, g: Any, r: Any, shape: Any, dtype: Any) -> Any:
+        """`r` where it is a view of g, so that it takes no memory; else an array of its own."""
+        given = [part for part in (g if type(g) is list else [g]) if part is not None]
+        if isinstance(r, np.ndarray) and any(root(r) is root(part) for part in given):
+            return r
+        return self._new(r.shape if isinstance(r, np.ndarray) else shape, dtype)
+
+    def _again(self, node: Node, g: Any) -> list[Any]:
+        """A checkpoint: what lies within is made, walked and let go."""
+        self.meter.place = ("backward", node)
+        outs = node.op.segment().again()
+        inner = Tape([x.node for x in outs], ends=node.edges)
+        walk = Walk(inner, Memories(inner))
+        walk.meter, walk.fake = self.meter, self.fake
+        kept = walk._forward()
+        self.meter.place = ("backward", node)
+        parts = g if type(g) is list else [g]
+        seeds = [
+            (walk._shadow(x.node), part) for x, part in zip(outs, parts, strict=True) if part is not None
+        ]
+        ends = [walk.shadows.get(place_of(e) if type(e) is Output else e) for e in node.edges]
+        walk.shadows.clear()
+        found, _ = propagate(seeds)
+        del kept
+        return [None if edge is None else found.get(edge) for edge in ends]
+
+
+def raw_shape(node: Node, place: int) -> tuple[int, ...]:
+    """The shape of what a gradient function answers: that of the operand after broadcasting."""
+    shape = node.edges[place].shape
+    if node.op.name == "matmul" and all(len(edge.shape) >= 2 for edge in node.edges):
+        return (*shapes(node)[0][:-2], *shape[-2:])
+    return expanded_shape(node, shape) or shape
+
+
+def _results(node: Node) -> list[Any]:
+    """An edge for each of a node's results."""
+    if type(node.shape) is tuple:
+        return [node]
+    return [Output(node, i, shape, Cell()) for i, shape in enumerate(node.shape)]
+
+
+def _holds_nothing(gradients: Any) -> bool:
+    """Whether gradient functions hold no array: then they move and scale g, and cost little to ask."""
+    return all(array.ndim == 0 for array in arrays_in(gradients))
