@@ -14,12 +14,13 @@ from typing import Any
 from ..autograd import maker, no_grad, watch
 from ..nn import Module
 from ..tensor import Tensor
+from .folding import RUN
 from .graph import Graph
 from .grouping import numberless
 from .labels import public_name, quantity
 from .memories import Memories
 from .peaks import Walk
-from .records import RUN, Group
+from .records import Group
 from .tape import Tape
 from .trace import tensors_of, trace
 
