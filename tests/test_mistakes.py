@@ -108,7 +108,7 @@ def contents(folder):
         ("graph mine hello -o nowhere/graph.svg", ["no folder nowhere", "-o FILE"]),
         ("graph mine hello -o taken.svg", ["taken.svg exists already", "--overwrite", "-o FILE"]),
         ("graph mine hello --color red", ["--color", "family", "gradient", "bytes", "flops"]),
-        ("graph mine hello --depth -1", ["depth", "-1"]),
+        ("graph mine hello --depth -1", ["depth = -1", "from 0 on"]),
         ("graph mine hello --checkpoint bset", ["no checkpoint 'bset'", "best", "step-00000004"]),
         ("graph mine hello salut hola", ["hola"]),
         ("graph play R", ["1 tokens", "2 to 17", "longer"]),

@@ -51,6 +51,8 @@ def run(argv: list[str]) -> None:
             readable: Draw softmax, attention and their like as the operations that they consist of.
             overwrite: Replace the file that is there.
         """
+        if depth is not None and depth < 0:
+            raise UserError(f"depth = {depth} is out of range.\nChoose a value from 0 on.")
         check_output(output, overwrite)
         opened = Run(run, checkpoint)
         task, title = example(opened, text, translation, data, data_dir)
