@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .records import Group, Snapshot, Vertex
@@ -157,3 +158,13 @@ def _measured(graph: Graph, box: tuple[str, int], mode: str) -> str:
         norms = [s.norm for s in found if s is not None]
         return f"gradient norm {max(norms):.2g}" if norms else ""
     return ""
+
+
+def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: int = 2) -> str:
+    """Columns as wide as what stands in them, the first `right` of them set to the right."""
+    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
+    lines = []
+    for row in [heads, *rows]:
+        cells = zip(row, widths, strict=True)
+        lines.append("  ".join(c.rjust(w) if i < right else c.ljust(w) for i, (c, w) in enumerate(cells)))
+    return "\n".join(line.rstrip() for line in lines)

@@ -7,7 +7,7 @@ operations hold counts once, for the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..tensor import Tensor
 from .folding import RUN
 from .graph import Graph
 from .grouping import numberless
-from .labels import public_name, quantity
+from .labels import public_name, quantity, table
 from .memories import Memories
 from .peaks import Walk
 from .records import Group
@@ -96,7 +96,7 @@ class Ledger:
         rest = [r for rows in alike[SHOWN:] for r in rows]
         if rest:
             shown.append((_bytes(sum(r.counted for r in rest)), "", f"{len(rest)} more", "", ""))
-        return _table(("retains", "holds", "operation", "module", "line"), shown)
+        return table(("retains", "holds", "operation", "module", "line"), shown)
 
     def _checkpoints(self) -> str:
         alike = _gathered(
@@ -108,7 +108,7 @@ class Ledger:
              _and_alike(rows, rows[0].path or rows[0].name), rows[0].kind)
             for rows in alike[:SHOWN]
         ]  # fmt: skip
-        return _table(("checkpoint saves", "computes again", "around", ""), shown)
+        return table(("checkpoint saves", "computes again", "around", ""), shown)
 
 
 def _gathered(rows: Iterable[Any], key: Callable[[Any], Hashable]) -> list[list[Any]]:
@@ -204,13 +204,3 @@ def _is_call(group: Group) -> bool:
 
 def _bytes(n: int) -> str:
     return quantity(n, "B")
-
-
-def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Columns as wide as what stands in them; figures to the right."""
-    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
-    lines = []
-    for row in [heads, *rows]:
-        cells = zip(row, widths, strict=True)
-        lines.append("  ".join(c.rjust(w) if i < 2 else c.ljust(w) for i, (c, w) in enumerate(cells)))
-    return "\n".join(line.rstrip() for line in lines)

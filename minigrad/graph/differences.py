@@ -1,0 +1,304 @@
+"""What a training step changed: two graphs of one model side by side, parameter by parameter and operation by
+operation.
+
+The figure to look at is the ratio of the update's norm to the weight's: about 1e-3 is healthy, ten times as
+much is too fast, a tenth too slow (Karpathy, "Neural Networks: Zero to Hero", part 4; CS231n's notes on
+training neural networks, "Ratio of weights:updates").
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+import numpy as np
+
+from ..errors import DtypeError, GraphError
+from .graph import Graph
+from .labels import public_name, table
+from .records import Snapshot, Statistics, Vertex
+
+HEALTHY = (1e-4, 1e-2)  # of update to weight: ten times less and more than 1e-3
+SUDDEN = 1e3  # a gradient that grew, or shrank, so many times from one step to the next
+NEGLIGIBLE = 1e-7  # of the largest gradient's norm: in float32 adding it changes nothing
+SHOWN = 12  # rows of a printed table
+
+
+@dataclass(frozen=True)
+class Row:
+    """A parameter or an op in both graphs. Gradients are norms; `marks` say what is not as it should be.
+
+    `update` is the norm of after - before, `ratio` that by the norm before: of parameters only, None where
+    the parameter was all 0. `change` is what rows are sorted by: the ratio, or of an op how much the root
+    mean square of its result changed, relative to what it was.
+    """
+
+    kind: str  # "parameter" or "op"
+    name: str
+    path: str
+    source: str
+    family: str  # of an op: arithmetic, attention, ...
+    before: Statistics | None
+    after: Statistics | None
+    gradient_before: float | None
+    gradient_after: float | None
+    change: float
+    update: float | None = None
+    ratio: float | None = None
+    marks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Difference:
+    """What `diff` found: `rows`, parameters before ops, what changed most first; `notes` of what has no pair."""
+
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def parameters(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.kind == "parameter")
+
+    @property
+    def ops(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.kind == "op")
+
+    @property
+    def marked(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.marks)
+
+    def __repr__(self) -> str:
+        ratios = [row.ratio for row in self.parameters if row.ratio is not None]
+        middle = f", update/weight {median(ratios):.1e} at the median" if ratios else ""
+        head = (
+            f"{len(self.parameters)} parameters{middle}; {len(self.ops)} operations; "
+            f"{len(self.marked)} marked."
+        )
+        parts = [head, *self.notes]
+        if self.parameters:
+            parts.append(self._parameters())
+        if self.ops:
+            parts.append(self._operations())
+        low, high = HEALTHY
+        parts.append(
+            f"Healthy: update/weight about 1e-3, marked below {low:g} and above {high:g} (Karpathy, Zero to "
+            f"Hero, part 4; CS231n)."
+        )
+        return "\n\n".join(parts)
+
+    def _parameters(self) -> str:
+        shown = [
+            (_figure(r.ratio), _pair(_norm(r.before), _norm(r.after)),
+             _pair(r.gradient_before, r.gradient_after), r.name, ", ".join(r.marks))
+            for r in self.parameters[:SHOWN]
+        ]  # fmt: skip
+        rest = len(self.parameters) - SHOWN
+        if rest > 0:
+            shown.append(("", "", "", f"{rest} more", ""))
+        return table(("update/weight", "norm", "gradient's norm", "parameter", ""), shown, 3)
+
+    def _operations(self) -> str:
+        computing = [r for r in self.ops if r.family != "shaping"]  # the others show the same numbers again
+        shown = [
+            (f"{r.change:.1%}", _pair(_std(r.before), _std(r.after)),
+             _pair(r.gradient_before, r.gradient_after), f"{r.path} {r.name}".strip(), ", ".join(r.marks))
+            for r in computing[:SHOWN]
+        ]  # fmt: skip
+        rest = len(computing) - SHOWN
+        if rest > 0:
+            shown.append(("", "", "", f"{rest} more", ""))
+        return table(("change", "deviation", "gradient's norm", "operation", ""), shown, 3)
+
+
+def diff(before: Graph, after: Graph) -> Difference:
+    """What changed between two traces of a model, before and after an optimizer's step.
+
+    Parameters are matched by name: trace with the model, trace(loss, model). Ops are matched by module and
+    order; the data need not be the same. GraphError: the graphs are of different models.
+    """
+    for graph in (before, after):
+        if not isinstance(graph, Graph):
+            raise DtypeError(
+                f"diff compares two Graphs, got {type(graph).__name__}.\nGive it what trace() returns."
+            )
+    _refuse_different(before, after)
+    parameters = sorted(_parameter_rows(before, after), key=_first_what_changed)
+    ops, notes = _op_rows(before, after)
+    if not parameters:
+        notes.append("No parameter has a name: trace(loss, model) names them.")
+    return Difference((*parameters, *sorted(ops, key=_first_what_changed)), tuple(notes))
+
+
+def _refuse_different(before: Graph, after: Graph) -> None:
+    gone = [name for name in before.parameters if name not in after.parameters]
+    new = [name for name in after.parameters if name not in before.parameters]
+    if gone or new:
+        only = [
+            f"only the {which} has {_some(names)}"
+            for which, names in (("first", gone), ("second", new))
+            if names
+        ]
+        raise GraphError(
+            f"these are graphs of different models: {'; '.join(only)}.\n"
+            f"Trace the same model, with the same params=, before and after a step."
+        )
+    shapes = [
+        f"{name} {x.shape} and {after.parameters[name].shape}"
+        for name, x in before.parameters.items()
+        if x.shape != after.parameters[name].shape
+    ]
+    if shapes:
+        raise GraphError(
+            f"these are graphs of different models: they have {_some(shapes)}.\n"
+            f"Trace the same model before and after a step."
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return f"{', '.join(names[:4])}{more}"
+
+
+# ---------------------------------------------------------------- parameters
+
+
+def _parameter_rows(before: Graph, after: Graph) -> Iterable[Row]:
+    old, new = _named(before), _named(after)
+    largest = max((_norm_of(v.gradient) or 0.0 for v in new.values()), default=0.0)
+    for name, weight in before.parameters.items():
+        if name not in old or name not in new:
+            continue
+        was = float(np.linalg.norm(weight.astype(np.float64)))
+        update = float(np.linalg.norm(after.parameters[name].astype(np.float64) - weight))
+        ratio = update / was if was else None
+        row = _row("parameter", old[name], new[name], name, "")
+        marks = [*_update_marks(row, update, ratio), *row.marks]
+        size = row.gradient_after
+        if size and size < NEGLIGIBLE * largest and not any("vanished" in mark for mark in marks):
+            marks.append("gradient vanished")
+        change = math.inf if ratio is None and update else ratio or 0.0
+        yield replace(row, update=update, ratio=ratio, change=change, marks=tuple(marks))
+
+
+def _named(graph: Graph) -> dict[str, Vertex]:
+    return {v.name: v for v in graph.vertices if v.kind != "op" and v.name}
+
+
+def _update_marks(row: Row, update: float, ratio: float | None) -> Iterable[str]:
+    if not math.isfinite(update):
+        return
+    if not update:
+        yield "not updated"
+    elif ratio is None:
+        yield "was all 0"
+    elif ratio > HEALTHY[1]:
+        yield "large update"
+    elif ratio < HEALTHY[0]:
+        yield "small update"
+
+
+# ---------------------------------------------------------------- ops
+
+
+def _op_rows(before: Graph, after: Graph) -> tuple[list[Row], list[str]]:
+    """Rows for ops that both graphs have, and words for the others."""
+    old, new = _placed(before), _placed(after)
+    rows = [_row("op", old[key], new[key], public_name(old[key]), key[0]) for key in old if key in new]
+    notes = [
+        f"Only the {which} graph has {_some([f'{path} {name}'.strip() for path, name, _ in only])}."
+        for which, only in (
+            ("first", [key for key in old if key not in new]),
+            ("second", [key for key in new if key not in old]),
+        )
+        if only
+    ]
+    return rows, notes
+
+
+def _placed(graph: Graph) -> dict[tuple[str, str, int], Vertex]:
+    """Ops by their module's path, their name, and the how manieth of that name it is there."""
+    seen: Counter[tuple[str, str]] = Counter()
+    found = {}
+    for vertex in graph.vertices:
+        if vertex.kind == "op":
+            place = graph.groups[vertex.group].path, vertex.name
+            found[(*place, seen[place])] = vertex
+            seen[place] += 1
+    return found
+
+
+# ---------------------------------------------------------------- both
+
+
+def _row(kind: str, old: Vertex, new: Vertex, name: str, path: str) -> Row:
+    a, b = _rms(old.value), _rms(new.value)
+    change = abs(b - a) / a if a else (math.inf if b else 0.0)
+    return Row(
+        kind, name, path, new.source, new.family, old.value.statistics, new.value.statistics,
+        _norm_of(old.gradient), _norm_of(new.gradient), change,
+        marks=tuple(_marks(old, new)),
+    )  # fmt: skip
+
+
+def _marks(old: Vertex, new: Vertex) -> Iterable[str]:
+    if not all(value.finite for value in new.values):
+        yield "not finite"
+    if new.gradient is None:
+        return
+    if any(g is not None and not g.finite for g in new.gradients):
+        yield "gradient not finite"
+        return
+    was, now = _norm_of(old.gradient), _norm_of(new.gradient)
+    if now == 0:
+        yield "gradient is 0"
+    elif was and now and was > now * SUDDEN:
+        yield "gradient vanished"
+    elif was and now and now > was * SUDDEN:
+        yield "gradient exploded"
+
+
+def _norm_of(gradient: Snapshot | None) -> float | None:
+    """The norm of a gradient: NaN where one of its elements is not finite."""
+    if gradient is None:
+        return None
+    if gradient.statistics is None:
+        return 0.0
+    return gradient.statistics.norm if gradient.finite else math.nan
+
+
+def _rms(value: Snapshot) -> float:
+    """The root mean square, which does not depend on the size of the batch."""
+    statistics = value.statistics
+    if statistics is None:
+        return 0.0
+    return math.hypot(statistics.mean, statistics.std) if value.finite else math.nan
+
+
+def _first_what_changed(row: Row) -> tuple[bool, bool, float]:
+    """What is not finite, then what was marked for its gradient, then the largest change."""
+    broken = any("not finite" in mark for mark in row.marks)
+    change = row.change if math.isfinite(row.change) else -1.0
+    return not broken, not any("gradient" in mark for mark in row.marks), -change
+
+
+def _norm(statistics: Statistics | None) -> float | None:
+    return None if statistics is None else statistics.norm
+
+
+def _std(statistics: Statistics | None) -> float | None:
+    return None if statistics is None else statistics.std
+
+
+def _figure(x: float | None) -> str:
+    return "" if x is None else f"{x:.2e}"
+
+
+def _pair(a: float | None, b: float | None) -> str:
+    return "" if a is None and b is None else f"{_short(a)} → {_short(b)}"
+
+
+def _short(x: float | None) -> str:
+    return "none" if x is None else f"{x:.3g}"
