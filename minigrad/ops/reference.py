@@ -173,24 +173,25 @@ def _derivatives(record: Record) -> list[str]:
     for p, formula in zip(parameters, record.latex, strict=False):
         if formula is not None:
             index = "_i" if p.kind is p.VAR_POSITIONAL else ""
-            equations.append(f"{_bar(p.name)}{index} = {_upright(formula, names)}")
+            equations.append(f"{bar(p.name)}{index} = {upright(formula, names)}")
     return equations
 
 
-def _upright(formula: str, names: list[str]) -> str:
+def upright(formula: str, names: list[str]) -> str:
     """A formula with words upright: functions (GitHub refuses \\operatorname) and arguments."""
     formula = re.sub(r"\\operatorname\{(\w+)\}", r"\\mathrm{\1}", formula)
     if not names:
         return formula
     words = "|".join(re.escape(name) for name in names)
     inside = r"\\(?:text|mathrm)\{[^}]*\}|\\[a-zA-Z]+"  # what is upright already, and commands
-    upright = lambda found: (
+    upright_word = lambda found: (
         found[0] if found[1] is None else f"\\mathrm{{{found[1].replace('_', chr(92) + '_')}}}"
     )
-    return re.sub(rf"{inside}|(?<![a-zA-Z])({words})(?![a-zA-Z])", upright, formula)
+    return re.sub(rf"{inside}|(?<![a-zA-Z])({words})(?![a-zA-Z])", upright_word, formula)
 
 
-def _bar(name: str) -> str:
+def bar(name: str) -> str:
+    """The name of an argument's gradient."""
     return (
         f"\\bar{{{name}}}"
         if len(name) == 1

@@ -1,0 +1,132 @@
+// Elements made by code. Text is always text: nothing that was traced is ever read as HTML.
+
+const SVG = "http://www.w3.org/2000/svg";
+const MATHML = "http://www.w3.org/1998/Math/MathML";
+
+/** An element: `h("p", { class: "hint" }, "text", child)`; `onclick` and its like are listeners. */
+function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** The same of SVG. */
+function s(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** A formula: MathML that Python wrote, read as XML, of which only MathML's own elements are taken. */
+function formula(text) {
+  const read = new DOMParser().parseFromString(text, "application/xml").documentElement;
+  const strange = [read, ...read.querySelectorAll("*")].some(element => element.namespaceURI !== MATHML);
+  return strange ? h("code", {}, read.textContent) : document.importNode(read, true);
+}
+
+/** Say something to those who listen to the page. */
+function announce(text) {
+  document.getElementById("announcer").textContent = text;
+}
+
+function plural(n, one, several = `${one}s`) {
+  return n === 1 ? one : several;
+}
+
+const LARGE_TABLE = 256; // cells
+
+/**
+ * Numbers in a table, matrix by matrix. `options`: `caption`; `onCell(flat index)` makes the cells buttons;
+ * `chosen` is the cell that is pressed; `hidden` shows "?" for numbers; `marked(flat)` highlights cells.
+ */
+function numberTable(numbers, shape, options = {}) {
+  if (!shape.length || numbers.length === 1 && !options.onCell) {
+    return h("p", { class: "number" }, options.hidden ? "?" : formatNumber(numbers[0]));
+  }
+  const [rows, columns] = shape.length === 1 ? [1, shape[0]] : shape.slice(-2);
+  const matrices = numbers.length / Math.max(1, rows * columns);
+  const tables = [];
+  for (let m = 0; m < matrices; m += 1) {
+    const where = shape.length > 2 ? ` [${[...unravel(m, shape.slice(0, -2)), ":", ":"].join(", ")}]` : "";
+    tables.push(matrixTable(numbers, m * rows * columns, rows, columns, shape.length === 1, where, options));
+  }
+  const all = h("div", { class: "tables", role: "group", tabindex: options.onCell ? null : 0, "aria-label": options.caption }, tables);
+  if (options.onCell) roveCells(all);
+  return all;
+}
+
+function matrixTable(numbers, offset, rows, columns, isVector, where, options) {
+  const table = h("table", { class: "numbers" }, h("caption", { class: where ? "" : "unseen" }, `${options.caption ?? ""}${where}`));
+  const header = h("tr", {}, isVector ? null : h("td"));
+  for (let j = 0; j < columns; j += 1) header.append(h("th", { scope: "col" }, String(j)));
+  table.append(h("thead", {}, header));
+  const body = h("tbody");
+  for (let i = 0; i < rows; i += 1) {
+    const row = h("tr", {}, isVector ? null : h("th", { scope: "row" }, String(i)));
+    for (let j = 0; j < columns; j += 1) row.append(cell(numbers, offset + i * columns + j, options));
+    body.append(row);
+  }
+  table.append(body);
+  return table;
+}
+
+function cell(numbers, flat, options) {
+  const text = options.hidden ? "?" : formatNumber(numbers[flat]);
+  const marked = options.marked?.(flat) ? "marked" : null;
+  if (!options.onCell) return h("td", { class: marked }, text);
+  const pressed = String(options.chosen === flat);
+  const button = h("button", { type: "button", "aria-pressed": pressed, "data-flat": flat, tabindex: -1, onclick: () => options.onCell(flat) }, text);
+  return h("td", { class: marked }, button);
+}
+
+/** One cell of a table is a stop of Tab; arrow keys go on from there. */
+function roveCells(element) {
+  const buttons = [...element.querySelectorAll("button")];
+  const stop = buttons.find(button => button.getAttribute("aria-pressed") === "true") ?? buttons[0];
+  if (stop) stop.tabIndex = 0;
+  element.addEventListener("keydown", event => {
+    const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+    const move = moves[event.key];
+    if (!move || !event.target.matches("button")) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const next = neighbour(buttons, event.target, move);
+    if (!next) return;
+    event.target.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  });
+}
+
+function neighbour(buttons, from, [down, right]) {
+  const line = from.closest("tr");
+  const inRow = [...line.querySelectorAll("button")];
+  const place = inRow.indexOf(from);
+  if (right) return inRow[place + right];
+  const rows = [...new Set(buttons.map(button => button.closest("tr")))];
+  return rows[rows.indexOf(line) + down]?.querySelectorAll("button")[place];
+}
+
+/** The index of an element, from its place in the flat array. */
+function unravel(flat, shape) {
+  const index = [];
+  for (let axis = shape.length - 1; axis >= 0; axis -= 1) {
+    index.unshift(flat % shape[axis]);
+    flat = Math.floor(flat / shape[axis]);
+  }
+  return index;
+}
+
+/** Where an array's elements are shown, or why they are not. */
+function snapshotNumbers(snapshot, options = {}) {
+  if (!snapshot.size) return h("p", { class: "hint" }, "No elements.");
+  if (!snapshot.numbers) return h("p", { class: "hint" }, "Its numbers are left out, to keep the page small; the statistics are of all of them.");
+  const corner = !snapshot.whole && h("p", { class: "hint" }, `The first ${snapshot.extent.join(" × ")} of ${snapshot.shape.join(" × ")} numbers:`);
+  return [corner, numberTable(snapshot.numbers, snapshot.extent, options)];
+}

@@ -1,0 +1,62 @@
+// Numbers as a reader wants them: six significant digits, as Python's `%g` writes them, and quantities with prefixes.
+
+const DIGITS = 6;
+
+/** A number of the data: JSON has no word for infinities and NaN, so they come as text. */
+function toNumber(x) {
+  return typeof x === "string" ? Number(x) : x;
+}
+
+/** `0.333333`, `1.5e-07`, `NaN`, `∞`. */
+function formatNumber(x) {
+  if (Number.isNaN(x)) return "NaN";
+  if (!Number.isFinite(x)) return x > 0 ? "∞" : "−∞";
+  if (x === 0) return "0";
+  const [mantissa, power] = roundEven(Math.abs(x)).split("e");
+  const exponent = Number(power);
+  const sign = x < 0 ? "−" : "";
+  if (exponent < -4 || exponent >= DIGITS) {
+    const digits = String(Math.abs(exponent)).padStart(2, "0");
+    return `${sign}${withoutZeros(mantissa)}e${exponent < 0 ? "−" : "+"}${digits}`;
+  }
+  return sign + withoutZeros(Number(`${mantissa}e${power}`).toFixed(Math.max(0, DIGITS - 1 - exponent)));
+}
+
+/** Six digits and an exponent; a number exactly half way goes to the even digit, as in Python. */
+function roundEven(x) {
+  const longer = x.toExponential(DIGITS);
+  const shorter = x.toExponential(DIGITS - 1);
+  const [mantissa, power] = longer.split("e");
+  if (!mantissa.endsWith("5") || Number(longer) !== x) return shorter;
+  const even = mantissa.slice(0, -1);
+  return Number(even.at(-1)) % 2 === 0 ? `${even}e${power}` : shorter;
+}
+
+function withoutZeros(text) {
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+}
+
+/** What a reader typed: also with a decimal comma, a true minus sign, a fraction. */
+function parseTyped(text) {
+  const plain = text.trim().replace(",", ".").replace("−", "-").replace("∞", "Infinity").replace(/^-?inf$/i, m => m.startsWith("-") ? "-Infinity" : "Infinity");
+  const fraction = plain.match(/^(-?[\d.]+)\s*\/\s*([\d.]+)$/);
+  if (fraction) return Number(fraction[1]) / Number(fraction[2]);
+  return plain === "" ? NaN : Number(plain);
+}
+
+/** `1.5 MiB`, `3.2 M`. */
+function formatQuantity(n, unit = "") {
+  const [step, prefixes] = unit === "B" ? [1024, ["", "Ki", "Mi", "Gi", "Ti"]] : [1000, ["", "k", "M", "G", "T", "P"]];
+  let power = 0;
+  while (n >= step && power < prefixes.length - 1) {
+    n /= step;
+    power += 1;
+  }
+  const shown = power === 0 || n >= 100 ? n.toFixed(0) : String(Number(n.toPrecision(3)));
+  return `${shown} ${prefixes[power]}${unit}`.trim();
+}
+
+/** `1 use`, `2 uses`. */
+function count(n, one, several = `${one}s`) {
+  return `${n.toLocaleString("en")} ${n === 1 ? one : several}`;
+}

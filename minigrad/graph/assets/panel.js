@@ -1,0 +1,222 @@
+// The side panel: all that is known of the selected box, or of the whole graph.
+//
+// `actions` are what a reader can do from here: select(vertex), selectGroup(group), toggle(group), showMember(stack, member).
+
+function section(title, ...content) {
+  return h("section", {}, h("h3", {}, title), content);
+}
+
+/** Names and what stands for them. */
+function facts(pairs) {
+  const rows = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return h("dl", {}, rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
+function link(text, onclick, title = null) {
+  return h("button", { type: "button", class: "link", onclick, title }, text);
+}
+
+// ---------------------------------------------------------------- the whole
+
+function overviewPanel(graph, actions) {
+  const outputs = graph.vertices.filter(vertex => vertex.isOutput);
+  const steps = walkBack(graph).length;
+  return [
+    h("h2", { tabindex: -1 }, "How to read this"),
+    h("p", {}, "What was computed runs from top to bottom; gradients run back up. Select a box to see its numbers. A box with a + is a part that unfolds."),
+    graph.notes.map(note => h("p", { class: "note" }, note)),
+    steps > 0 && h("p", {}, h("button", { type: "button", class: "primary", onclick: actions.startWalk }, "Walk backward, step by step")),
+    section(plural(outputs.length, "Output", "Outputs"), h("ul", { class: "plain" }, outputs.map(vertex => h("li", {},
+      link(nameOf(vertex), () => actions.select(vertex)), ` ${kindOf(vertex.value)}`,
+      vertex.value.size === 1 && vertex.value.numbers && ` = ${formatNumber(vertex.value.numbers[0])}`)))),
+    section("In all", totals(graph, graph.groups[0])),
+    section("Keys", keysTable()),
+  ];
+}
+
+function keysTable() {
+  const keys = [
+    ["← ↑ → ↓", "to the next box; in the walk: one step"], ["Enter", "unfold or fold a part"],
+    ["b", "walk backward"], ["/", "search"], ["+ − 0", "zoom in, zoom out, all of it"],
+    ["Shift + arrows", "move the drawing"], ["Esc", "back"],
+  ];
+  return h("dl", { class: "keys" }, keys.map(([key, does]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, does)]));
+}
+
+/** Counts and sums over a group's vertices. */
+function totals(graph, group) {
+  const vertices = verticesIn(graph, group).map(i => graph.vertices[i]);
+  const ops = vertices.filter(vertex => vertex.kind === "op");
+  const parameters = vertices.filter(vertex => vertex.kind === "parameter");
+  const sum = (list, of) => list.reduce((total, x) => total + of(x), 0);
+  const memories = new Map(ops.flatMap(op => op.retained.map(kept => [kept.memory, kept.bytes])));
+  const learned = sum(parameters, vertex => vertex.value.size);
+  return facts([
+    ["Operations", ops.length.toLocaleString("en")],
+    ["Parameters", parameters.length && `${learned.toLocaleString("en")} numbers in ${count(parameters.length, "tensor")}`],
+    ["FLOPs, forward", formatQuantity(sum(ops, op => op.flops ?? 0))],
+    ["Results", formatQuantity(sum(ops, op => sum(op.values, value => value.bytes)), "B")],
+    ["Kept for backward", formatQuantity(sum([...memories.values()], bytes => bytes), "B")],
+  ]);
+}
+
+// ---------------------------------------------------------------- a group
+
+function groupPanel(graph, group, state, actions) {
+  const isOpen = state.open.has(group.index);
+  return [
+    breadcrumb(graph, group.parent, actions),
+    h("h2", { tabindex: -1 }, group.name || group.path || "The whole"),
+    h("p", { class: "kind" }, group.isStack ? `${group.times} × ${group.kind}, all alike` : group.kind || "part"),
+    group.index !== 0 && h("p", {}, h("button", { type: "button", "aria-expanded": String(isOpen), onclick: () => actions.toggle(group) },
+      isOpen ? "Fold" : "Unfold")),
+    group.isStack && memberChooser(graph, group, state, actions),
+    section("In all", totals(graph, group)),
+    section("Contents", contents(graph, group, actions)),
+  ];
+}
+
+function breadcrumb(graph, group, actions) {
+  if (group === null) return null;
+  const links = chainOf(graph, group).filter(part => part.index !== 0)
+    .map(part => h("li", {}, link(part.name || part.kind, () => actions.selectGroup(part))));
+  return links.length > 0 && h("nav", { "aria-label": "Where it stands" }, h("ol", { class: "breadcrumb" }, links));
+}
+
+function memberChooser(graph, stack, state, actions) {
+  const options = stack.groups.map((index, place) => h("option", { value: place }, graph.groups[index].name));
+  const select = h("select", { id: "member", onchange: event => actions.showMember(stack, event.target.value) },
+    options, h("option", { value: "all" }, `all ${stack.times}`));
+  select.value = String(state.members.get(stack.index) ?? 0);
+  return h("p", {}, h("label", { for: "member" }, "Drawn of them: "), select);
+}
+
+function contents(graph, group, actions) {
+  const counts = new Map();
+  for (const i of verticesIn(graph, group)) {
+    const vertex = graph.vertices[i];
+    const name = vertex.kind === "op" ? vertex.title : vertex.kind;
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  const parts = group.groups.map(index => graph.groups[index]);
+  const sorted = [...counts].sort((a, b) => b[1] - a[1]);
+  return [
+    parts.length > 0 && h("ul", { class: "plain" }, parts.map(part => h("li", {},
+      link(part.name || part.kind, () => actions.selectGroup(part)), part.kind && part.kind !== part.name && ` ${part.kind}`))),
+    h("p", { class: "hint" }, sorted.map(([name, n]) => (n > 1 ? `${n} × ${name}` : name)).join(", ")),
+  ];
+}
+
+// ---------------------------------------------------------------- a vertex
+
+function vertexPanel(graph, vertex, actions) {
+  const isOp = vertex.kind === "op";
+  return [
+    breadcrumb(graph, vertex.group, actions),
+    h("h2", { tabindex: -1 }, nameOf(vertex)),
+    h("p", { class: "kind" }, isOp ? `${vertex.name}, an operation (${vertex.family})` : vertex.kind),
+    vertex.code && codeLine(vertex),
+    vertex.values.map((value, i) => section(heading("Value", i, vertex.values), snapshotView(value, "value"))),
+    vertex.gradients.map((g, i) => g && section(heading("Gradient", i, vertex.gradients), snapshotView(g, "gradient"))),
+    vertex.checks.length > 0 && section("Held against finite differences", checksTable(vertex.checks)),
+    vertex.formulas.size > 0 && section("Derivative", formulasList(vertex)),
+    vertex.inputs.length > 0 && section("Made from", edgesList(vertex.inputs, edge => graph.vertices[edge.source], true, actions)),
+    graph.uses[vertex.index].length > 0 &&
+      section("Used by", edgesList(graph.uses[vertex.index], edge => graph.vertices[edge.target], false, actions)),
+    section(isOp ? "Settings and cost" : "Cost", costs(graph, vertex)),
+  ];
+}
+
+function heading(title, i, all) {
+  return all.length > 1 ? `${title} ${i + 1} of ${all.length}` : title;
+}
+
+function codeLine(vertex) {
+  return h("figure", { class: "code" }, h("pre", { tabindex: 0, "aria-label": "The line of the program" }, h("code", {}, vertex.code)),
+    h("figcaption", {}, vertex.source));
+}
+
+function snapshotView(snapshot, what) {
+  const single = snapshot.size === 1 && snapshot.numbers;
+  return [
+    h("p", { class: "kind" }, kindOf(snapshot)),
+    badNumbers(snapshot),
+    snapshotNumbers(snapshot, { caption: `The ${what}` }),
+    !single && snapshot.statistics && statisticsTable(snapshot),
+  ];
+}
+
+function badNumbers(snapshot) {
+  if (snapshot.finite) return null;
+  const { nan, inf } = snapshot.statistics;
+  const said = [nan && `${nan} NaN`, inf && `${inf} infinite`].filter(Boolean).join(", ");
+  return h("p", { class: "warning" }, `${said} of ${count(snapshot.size, "number")}; statistics are of the others.`);
+}
+
+function statisticsTable(snapshot) {
+  const names = ["min", "mean", "max", "std", "norm"];
+  return h("table", { class: "statistics" }, h("caption", { class: "unseen" }, "Statistics"),
+    h("thead", {}, h("tr", {}, names.map(name => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, h("tr", {}, names.map(name => h("td", {}, formatNumber(snapshot.statistics[name]))))));
+}
+
+function formulasList(vertex) {
+  const forms = [...vertex.formulas.values()];
+  return [h("ul", { class: "formulas" }, forms.map(text => h("li", {}, formula(text)))),
+    h("p", { class: "hint" }, "g is the gradient of the result; a bar marks the gradient of an input.")];
+}
+
+function edgesList(edges, other, isInput, actions) {
+  return h("ul", { class: "plain edges" }, edges.map(edge => {
+    const vertex = other(edge);
+    return h("li", {}, isInput && h("span", { class: "operand" }, `${edge.operand} = `), link(nameOf(vertex), () => actions.select(vertex)),
+      !isInput && ` as ${edge.operand}`, ` ${isInput ? kindOf(vertex.values[edge.result]) : ""}`, broadcastNote(edge, vertex, isInput));
+  }));
+}
+
+function broadcastNote(edge, vertex, isInput) {
+  if (!isInput || !edge.expanded) return null;
+  return h("div", { class: "hint" }, broadcastText(vertex.values[edge.result].shape, edge));
+}
+
+/** "expanded (3,) → (2, 3) going forward, summed over axis 0 going back". */
+function broadcastText(shape, edge) {
+  const axes = `${plural(edge.summed.length, "axis", "axes")} ${edge.summed.join(", ")}`;
+  return `expanded ${shapeText(shape)} → ${shapeText(edge.expanded)} going forward, summed over ${axes} going back`;
+}
+
+function checksTable(checks) {
+  const row = check => {
+    const agrees = isClose(check.analytic, check.numeric);
+    return h("tr", {}, h("th", { scope: "row" }, check.at.length ? `[${check.at.join(", ")}]` : "its number"),
+      h("td", {}, formatNumber(check.analytic)), h("td", {}, formatNumber(check.numeric)),
+      h("td", { class: agrees ? "agrees" : "differs" }, agrees ? "✓ agree" : "✗ differ"));
+  };
+  const head = ["Element", "Backward", "(f(x+h) − f(x−h)) / 2h", "Agree?"];
+  return h("div", { class: "tables", role: "group", tabindex: 0, "aria-label": "Finite differences" },
+    h("table", { class: "checks" }, h("caption", { class: "unseen" }, "Gradients by backward and by finite differences"),
+      h("thead", {}, h("tr", {}, head.map(text => h("th", { scope: "col" }, text)))), h("tbody", {}, checks.map(row))));
+}
+
+/** Finite differences are good to some digits: those that float32 gradients have. */
+function isClose(analytic, numeric) {
+  return Math.abs(analytic - numeric) <= 1e-6 + 2e-3 * Math.abs(numeric);
+}
+
+function costs(graph, vertex) {
+  const bytes = vertex.values.reduce((total, value) => total + value.bytes, 0);
+  const kept = vertex.retained.reduce((total, part) => total + part.bytes, 0);
+  return facts([
+    ...vertex.settings,
+    ["Bytes", formatQuantity(bytes, "B")],
+    ["FLOPs, forward", vertex.flops === null ? null : formatQuantity(vertex.flops)],
+    ["Kept for backward", vertex.retained.length ? keptText(graph, vertex, kept) : null],
+  ]);
+}
+
+function keptText(graph, vertex, kept) {
+  const others = vertex.retained.filter(part => part.owner !== null && part.owner !== vertex.index);
+  const names = [...new Set(others.map(part => nameOf(graph.vertices[part.owner])))];
+  const shared = others.reduce((total, part) => total + part.bytes, 0);
+  return names.length ? `${formatQuantity(kept, "B")}, of which ${formatQuantity(shared, "B")} belong to ${names.join(", ")}` : formatQuantity(kept, "B");
+}

@@ -1,0 +1,143 @@
+// The mathematics of the walk back: in which order gradients arrive, what is added to what, and each cell's arithmetic.
+//
+// Every function here takes the traced graph and gives plain values; nothing is shown.
+
+/** Ops in the order of the real walk: the last that was computed first, those that no gradient reaches left out. */
+function walkBack(graph) {
+  return graph.vertices.filter(vertex => vertex.kind === "op" && vertex.gradient).reverse();
+}
+
+/** The edges that bring a gradient to a vertex's result, in the order in which they do. */
+function arrivals(graph, source, result) {
+  return graph.uses[source]
+    .filter(edge => edge.result === result && edge.gradient)
+    .sort((a, b) => b.target - a.target || a.place - b.place);
+}
+
+/**
+ * What an edge adds to: `before` (numbers or null), `sum`, how many arrived before and how many are still to come.
+ * Sums are rounded to the array's dtype after each addition, as they were.
+ */
+function accumulation(graph, edge) {
+  const all = arrivals(graph, edge.source, edge.result);
+  const place = all.indexOf(edge);
+  const seed = seedOf(graph, edge.source, edge.result, all);
+  const parts = [...(seed ? [seed] : []), ...all.slice(0, place).map(other => other.gradient.whole && other.gradient.numbers)];
+  const round = edge.gradient.dtype === "float32" ? Math.fround : x => x;
+  const add = (a, b) => (a && b ? a.map((x, i) => round(x + b[i])) : null);
+  const before = parts.length ? parts.reduce(add) : null;
+  const numbers = edge.gradient.whole ? edge.gradient.numbers : null;
+  return { before, sum: parts.length ? add(before, numbers) : numbers, arrived: parts.length, coming: all.length - place - 1 };
+}
+
+/** An output that is used as well: what the walk began with there is the part of its gradient that no edge brought. */
+function seedOf(graph, source, result, edges) {
+  const vertex = graph.vertices[source];
+  const total = vertex.gradients[result];
+  if (!vertex.isOutput || !total?.whole || !edges.every(edge => edge.gradient.whole)) return null;
+  return total.numbers.map((x, i) => edges.reduce((left, edge) => left - edge.gradient.numbers[i], x));
+}
+
+/**
+ * How one element of what an edge pulls through is computed: a list of products, each a list of factors.
+ * null where the numbers are not there.
+ */
+function arithmetic(graph, edge, flat) {
+  const product = matrixProduct(graph, edge);
+  if (product) {
+    const { left, right, i, j } = product.at(flat);
+    return range(left.columns).map(k => [left.get(i, k), right.get(k, j)]);
+  }
+  const upstream = graph.vertices[edge.target].gradients[0];
+  if (!edge.jacobian || !upstream?.whole) return null;
+  const rows = range(edge.jacobian.rows).filter(row => edge.jacobian.diagonal ? row === flat : entry(edge.jacobian, row, flat) !== 0);
+  return rows.map(row => [upstream.numbers[row], entry(edge.jacobian, row, flat)]);
+}
+
+function sumOfProducts(terms) {
+  return terms.reduce((sum, factors) => sum + factors.reduce((a, b) => a * b, 1), 0);
+}
+
+function range(n) {
+  return Array.from({ length: n }, (_, i) => i);
+}
+
+/** The elements over which a broadcast input's gradient is summed: places in `pulled` for one place in `gradient`. */
+function summedFrom(edge, flat) {
+  const from = edge.pulled.shape;
+  const to = edge.gradient.shape;
+  const extra = from.length - to.length;
+  const wanted = unravel(flat, to);
+  return range(edge.pulled.size).filter(place => {
+    const index = unravel(place, from);
+    return wanted.every((n, axis) => to[axis] === 1 || index[axis + extra] === n);
+  });
+}
+
+// ---------------------------------------------------------------- matrix products
+
+/** Of matmul and linear: which two matrices an input's gradient is the product of. */
+function matrixProduct(graph, edge) {
+  const vertex = graph.vertices[edge.target];
+  const arrays = vertex.inputs.map(input => graph.vertices[input.source].values[input.result]);
+  const g = vertex.gradients[0];
+  if (!g?.whole || !arrays.every(array => array.whole) || vertex.inputs.length < 2 || edge.place > 1) return null;
+  if (vertex.name === "linear") return linearProduct(edge, arrays, g);
+  return vertex.name === "matmul" ? matmulProduct(edge, arrays, g) : null;
+}
+
+/** x (rows, in), W (out, in): the gradients are g W and gᵀ x. */
+function linearProduct(edge, [x, weight], g) {
+  const rows = array => [array.size / array.shape.at(-1), array.shape.at(-1)];
+  const G = matrix(g.numbers, 0, rows(g), "g");
+  const factors = edge.place === 0
+    ? [G, matrix(weight.numbers, 0, rows(weight), "W")]
+    : [transposed(G), matrix(x.numbers, 0, rows(x), "x")];
+  return productOf(() => factors);
+}
+
+/** x (..., n, k), y (..., k, m), batches broadcast: the gradients are g yᵀ and xᵀ g, batch by batch. */
+function matmulProduct(edge, [x, y], g) {
+  const xs = x.shape.length === 1 ? [1, x.shape[0]] : x.shape;
+  const ys = y.shape.length === 1 ? [y.shape[0], 1] : y.shape;
+  const ends = [xs.at(-2), ys.at(-1)];
+  const batches = g.shape.slice(0, g.shape.length - (x.shape.length > 1) - (y.shape.length > 1));
+  const pick = (array, shape, name) => m => matrix(array.numbers, offset(m, batches, shape), shape.slice(-2), name);
+  const [G, X, Y] = [pick(g, [...batches, ...ends], "g"), pick(x, xs, "x"), pick(y, ys, "y")];
+  return productOf(m => (edge.place === 0 ? [G(m), transposed(Y(m))] : [transposed(X(m)), G(m)]));
+}
+
+/** Where the matrices of batch number `m` begin in an array of which some batch axes may be broadcast. */
+function offset(m, batches, shape) {
+  const own = shape.slice(0, -2);
+  const index = unravel(m, batches).slice(batches.length - own.length);
+  const place = own.reduce((sum, n, axis) => sum * n + (n === 1 ? 0 : index[axis]), 0);
+  return place * shape.at(-2) * shape.at(-1);
+}
+
+function matrix(numbers, start, [rows, columns], name) {
+  return { rows, columns, name, get: (i, j) => numbers[start + i * columns + j] };
+}
+
+function transposed(m) {
+  return { rows: m.columns, columns: m.rows, name: `${m.name}ᵀ`, get: (i, j) => m.get(j, i) };
+}
+
+function productOf(factors) {
+  const [first, second] = factors(0);
+  const size = first.rows * second.columns;
+  return {
+    names: [first.name, second.name],
+    /** The factors, row and column of one element of the product. */
+    at(flat) {
+      const [left, right] = factors(Math.floor(flat / size));
+      const place = flat % size;
+      return { left, right, i: Math.floor(place / second.columns), j: place % second.columns };
+    },
+  };
+}
+
+/** A matrix's numbers in a row. */
+function flatten(m) {
+  return range(m.rows).flatMap(i => range(m.columns).map(j => m.get(i, j)));
+}

@@ -1,0 +1,237 @@
+"""A graph as one HTML file: the drawing, everything that is known of each box, and a walk back step by step.
+
+The file needs no network and runs under a strict Content-Security-Policy: its one script and one style sheet are
+named by their hashes, and what was traced is data, which a browser never runs. `assets/` has the parts; Python
+writes down what was computed, JavaScript shows it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from string import Template
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from ..ops.reference import bar, upright
+from .graph import Graph
+from .labels import op_title
+from .records import Edge, Group, Snapshot, Vertex
+
+SCRIPTS = (
+    "numbers.js", "data.js", "elements.js", "walk.js", "layout.js", "colours.js", "drawing.js", "panel.js", "stepper.js",
+    "controls.js", "main.js",
+)  # fmt: skip
+LIMIT = 1_000_000  # bytes of a page
+MATHML = "{http://www.w3.org/1998/Math/MathML}"
+
+
+def to_html(graph: Graph, limit: int = LIMIT) -> str:
+    """The page's text. Of the arrays' numbers, smallest arrays first, as many stay as fit in `limit` bytes."""
+    script, style = "\n".join(map(_asset, SCRIPTS)), _asset("page.css")
+    title = graph.title or "Computation graph"
+    page = Template(_asset("page.html"))
+    parts = {
+        "title": html.escape(title),
+        "summary": html.escape(_summary(graph)),
+        "notes": "".join(f"<p>{html.escape(note)}</p>" for note in graph.notes),
+        "policy": _policy(script, style),
+        "style": style,
+        "picture": _picture(graph),
+        "script": script,
+    }
+    empty = page.substitute(parts, data="")
+    return page.substitute(parts, data=_Data(graph).text(limit - len(empty.encode())))
+
+
+def _asset(name: str) -> str:
+    return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
+
+
+def _policy(script: str, style: str) -> str:
+    """Nothing but this script and this style sheet; no request, no form, no frame."""
+    hashed = [base64.b64encode(hashlib.sha256(x.encode()).digest()).decode() for x in (script, style)]
+    return (
+        f"default-src 'none'; script-src 'sha256-{hashed[0]}'; style-src 'sha256-{hashed[1]}'; "
+        f"base-uri 'none'; form-action 'none'"
+    )
+
+
+def _summary(graph: Graph) -> str:
+    ops = sum(v.kind == "op" for v in graph.vertices)
+    kinds = {"parameter": "parameters", "input": "inputs", "constant": "constants"}
+    counts = [(sum(v.kind == kind for v in graph.vertices), name) for kind, name in kinds.items()]
+    leaves = [f"{n} {name if n > 1 else name[:-1]}" for n, name in counts if n]
+    return f"{ops} {'operations' if ops != 1 else 'operation'} on {', '.join(leaves)}."
+
+
+def _picture(graph: Graph) -> str:
+    """What is seen where no script runs."""
+    return ""
+
+
+# ---------------------------------------------------------------- formulas
+
+
+@cache
+def _mathml(latex: str) -> str:
+    """A formula as MathML; one that cannot be read as such, as its text."""
+    from latex2mathml.converter import convert
+
+    try:
+        shown = convert(latex)
+        tags = {element.tag for element in ElementTree.fromstring(shown).iter()}
+        if all(tag.startswith(MATHML) for tag in tags):
+            return shown
+    except Exception:
+        pass  # a formula of the user's own
+    return f'<math xmlns="{MATHML[1:-1]}"><mtext>{html.escape(latex)}</mtext></math>'
+
+
+def _equation(operand: str, latex: str, names: Sequence[str]) -> str:
+    """`x̄ = g y`."""
+    name = re.sub(r"\W", "", operand) or "x"
+    return _mathml(f"{bar(name)} = {upright(latex, [n for n in names if len(n) > 1])}")
+
+
+# ---------------------------------------------------------------- data
+
+
+class _Table:
+    """Things by number: each is written once, and meant by its number elsewhere."""
+
+    def __init__(self) -> None:
+        self.places: dict[Any, int] = {}
+        self.rows: list[Any] = []
+
+    def add(self, row: Any, key: Any = None) -> int:
+        key = row if key is None else key
+        if key not in self.places:
+            self.places[key] = len(self.rows)
+            self.rows.append(row)
+        return self.places[key]
+
+
+class _Data:
+    """What the script reads: tables whose rows mean one another by number. `data.js` puts names to the columns."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.strings, self.formulas = _Table(), _Table()
+        self.snapshots, self.jacobians = _Table(), _Table()
+        self.arrays: list[np.ndarray] = []  # that may be left out; others mean them by number
+        self.memories = _Table()
+        self.content = {
+            "title": graph.title,
+            "notes": graph.notes,
+            "vertices": [self._vertex(vertex) for vertex in graph.vertices],
+            "groups": [self._group(group) for group in graph.groups],
+        }
+
+    def text(self, room: int) -> str:
+        """JSON that may stand in a page, with as many arrays as fit, the smallest first."""
+        content = self.content | {
+            "strings": self.strings.rows,
+            "formulas": self.formulas.rows,
+            "snapshots": self.snapshots.rows,
+        }
+        text = _json(content)
+        room -= len(text.encode()) + len(',"arrays":[]') + len("null,") * len(self.arrays)
+        written = ["null"] * len(self.arrays)
+        for i in sorted(range(len(self.arrays)), key=lambda i: self.arrays[i].size):
+            numbers = _json(_numbers(self.arrays[i]))
+            room -= len(numbers)
+            if room < 0:
+                break
+            written[i] = numbers
+        return f'{text[:-1]},"arrays":[{",".join(written)}]}}'
+
+    def _vertex(self, v: Vertex) -> list[Any]:
+        operands = [edge.operand for edge in v.inputs] + [name for name, _ in v.settings]
+        equations = [[self._string(o), self.formulas.add(_equation(o, f, operands))] for o, f in v.formulas]
+        return [
+            v.kind, self._string(v.name), self._string(op_title(v)), v.group,
+            [self._snapshot(value) for value in v.values],
+            [self._snapshot(g) for g in v.gradients],
+            [self._edge(edge) for edge in v.inputs],
+            [[self._string(name), self._string(value)] for name, value in v.settings],
+            self._string(v.family), equations, v.flops,
+            [[r.nbytes, self.memories.add(r.memory), r.owner] for r in v.retained],
+            self._string(v.source), self._string(v.code),
+            [[list(c.index), _number(c.analytic), _number(c.numeric)] for c in v.checks],
+            self._string(v.label), int(v.is_output),
+        ]  # fmt: skip
+
+    def _edge(self, e: Edge) -> list[Any]:
+        return [
+            e.source, e.result, self._string(e.operand), int(e.needs), e.summed, e.expanded,
+            self._snapshot(e.pulled), self._snapshot(e.gradient), self._jacobian(e),
+        ]  # fmt: skip
+
+    def _jacobian(self, e: Edge) -> list[Any] | None:
+        """(rows, columns, whether only its diagonal stands there, array)."""
+        if e.jacobian is None:
+            return None
+        array = e.jacobian.diagonal() if e.elementwise else e.jacobian
+        return [*e.jacobian.shape, int(e.elementwise), self._array(array)]
+
+    def _group(self, g: Group) -> list[Any]:
+        names = [self._string(text) for text in (g.name, g.path, g.kind)]
+        return [g.parent, *names, g.vertices, g.groups, g.times]
+
+    def _string(self, text: str) -> int:
+        return self.strings.add(text)
+
+    def _snapshot(self, s: Snapshot | None) -> int | None:
+        if s is None:
+            return None
+        numbers = np.ascontiguousarray(s.numbers)
+        key = (s.shape, s.dtype, s.whole, numbers.tobytes(), repr(s.statistics))
+        if key in self.snapshots.places:
+            return self.snapshots.places[key]
+        row = [
+            s.shape, self._string(s.dtype), s.nbytes, self._statistics(s), numbers.shape,
+            self._array(numbers), int(s.whole),
+        ]  # fmt: skip
+        return self.snapshots.add(row, key)
+
+    def _statistics(self, s: Snapshot) -> list[Any] | None:
+        found = s.statistics
+        if found is None:
+            return None
+        numbers = [found.min, found.mean, found.max, found.std, found.norm]
+        return [*(_number(x, digits=6) for x in numbers), found.nan, found.inf]
+
+    def _array(self, array: np.ndarray) -> int:
+        self.arrays.append(array)
+        return len(self.arrays) - 1
+
+
+def _number(x: float, digits: int = 17) -> float | str:
+    """What JSON can say; text for what is no number to it."""
+    if not math.isfinite(x):
+        return "NaN" if math.isnan(x) else "Infinity" if x > 0 else "-Infinity"
+    shown = float(f"{x:.{digits}g}")
+    return int(shown) if shown == int(shown) and abs(shown) < 1e6 else shown
+
+
+def _numbers(array: np.ndarray) -> list[Any]:
+    """An array's elements in order, each as short as tells it from its neighbours in its dtype."""
+    flat = array.reshape(-1)
+    if flat.dtype.kind == "f" and flat.dtype != np.float64:
+        return [_number(float(str(x))) for x in flat]
+    return [_number(float(x)) for x in flat] if flat.dtype.kind == "f" else [int(x) for x in flat]
+
+
+def _json(content: Any) -> str:
+    """Compact; with no `<`, so that nothing in it ends the element in which it stands."""
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e")
