@@ -101,13 +101,18 @@ def paint(graph: Graph, box: tuple[str, int], mode: str) -> Paint:
 def legend(graph: Graph, boxes: Iterable[tuple[str, int]], mode: str) -> list[Paint]:
     """The paints that the boxes use, in order."""
     used = {paint(graph, box, mode) for box in boxes}
-    scale = {
+    return [p for p in scale(mode) if p in used]
+
+
+def scale(mode: str) -> list[Paint]:
+    """All paints of a mode, in order."""
+    paints = {
         "family": list(FAMILIES.values()),
         "gradient": [p for _, p in GRADIENT],
         "bytes": [_paint(i, BYTES, "B") for i in range(len(_STEPS))],
         "flops": [_paint(i, FLOPS, "") for i in range(len(_STEPS))],
     }[mode]
-    return [p for p in (*scale, NONE, BROKEN) if p in used]
+    return [*paints, NONE, BROKEN]
 
 
 def family(vertex: Vertex) -> str:

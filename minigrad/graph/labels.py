@@ -69,7 +69,7 @@ BOLD, REGULAR = 8.4, 6.9  # how wide a letter is, about
 def lines(graph: Graph, box: tuple[str, int], mode: str = "family") -> list[str]:
     """What stands on a closed box, its title first."""
     shown = vertex_lines(graph, graph.vertices[box[1]]) if box[0] == "vertex" else group_lines(graph, box[1])
-    extra = _measured(graph, box, mode)
+    extra = measured(graph, box, mode)
     return [*shown, extra] if extra else shown
 
 
@@ -145,7 +145,7 @@ def _within(graph: Graph, vertex: Vertex) -> str:
     return op_title(vertex)
 
 
-def _measured(graph: Graph, box: tuple[str, int], mode: str) -> str:
+def measured(graph: Graph, box: tuple[str, int], mode: str) -> str:
     """The number that the colour shows."""
     inside = [graph.vertices[v] for v in ([box[1]] if box[0] == "vertex" else graph.contents[box[1]])]
     if mode == "bytes":

@@ -1,8 +1,8 @@
 """A graph as one HTML file: the drawing, everything that is known of each box, and a walk back step by step.
 
-The file needs no network and runs under a strict Content-Security-Policy: its one script and one style sheet are
-named by their hashes, and what was traced is data, which a browser never runs. `assets/` has the parts; Python
-writes down what was computed, JavaScript shows it.
+The file needs no network and runs under a strict Content-Security-Policy: its one script and one style sheet
+are named by their hashes, and what was traced is data, which a browser never runs. `assets/` has the parts;
+Python writes down what was computed, JavaScript shows it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from string import Template
@@ -23,20 +23,27 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ..ops.reference import bar, upright
+from .arrangement import Arrangement, Cell
+from .colours import MODES, Paint, paint, scale
+from .folding import Box
 from .graph import Graph
-from .labels import op_title
+from .labels import kind_beside, lines, measured, op_title, title_of
 from .records import Edge, Group, Snapshot, Vertex
+from .svg import to_svg
 
 SCRIPTS = (
-    "numbers.js", "data.js", "elements.js", "walk.js", "layout.js", "colours.js", "drawing.js", "panel.js", "stepper.js",
-    "controls.js", "main.js",
+    "numbers.js", "data.js", "elements.js", "walk.js", "folding.js", "placing.js", "drawing.js", "view.js",
+    "panel.js", "stepper.js", "search.js", "main.js",
 )  # fmt: skip
 LIMIT = 1_000_000  # bytes of a page
 MATHML = "{http://www.w3.org/1998/Math/MathML}"
 
 
-def to_html(graph: Graph, limit: int = LIMIT) -> str:
-    """The page's text. Of the arrays' numbers, smallest arrays first, as many stay as fit in `limit` bytes."""
+def to_html(graph: Graph, color: str = "family", limit: int = LIMIT) -> str:
+    """The page's text, its boxes coloured by `color` at first.
+
+    Of the arrays' numbers, the smallest arrays' first, as many stay as fit in `limit` bytes.
+    """
     script, style = "\n".join(map(_asset, SCRIPTS)), _asset("page.css")
     title = graph.title or "Computation graph"
     page = Template(_asset("page.html"))
@@ -46,11 +53,11 @@ def to_html(graph: Graph, limit: int = LIMIT) -> str:
         "notes": "".join(f"<p>{html.escape(note)}</p>" for note in graph.notes),
         "policy": _policy(script, style),
         "style": style,
-        "picture": _picture(graph),
+        "picture": to_svg(graph, color),
         "script": script,
     }
     empty = page.substitute(parts, data="")
-    return page.substitute(parts, data=_Data(graph).text(limit - len(empty.encode())))
+    return page.substitute(parts, data=_Data(graph, color).text(limit - len(empty.encode())))
 
 
 def _asset(name: str) -> str:
@@ -72,11 +79,6 @@ def _summary(graph: Graph) -> str:
     counts = [(sum(v.kind == kind for v in graph.vertices), name) for kind, name in kinds.items()]
     leaves = [f"{n} {name if n > 1 else name[:-1]}" for n, name in counts if n]
     return f"{ops} {'operations' if ops != 1 else 'operation'} on {', '.join(leaves)}."
-
-
-def _picture(graph: Graph) -> str:
-    """What is seen where no script runs."""
-    return ""
 
 
 # ---------------------------------------------------------------- formulas
@@ -122,11 +124,13 @@ class _Table:
 
 
 class _Data:
-    """What the script reads: tables whose rows mean one another by number. `data.js` puts names to the columns."""
+    """What the script reads: tables whose rows mean one another by number; `data.js` names the columns."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.strings, self.formulas = _Table(), _Table()
-        self.snapshots, self.jacobians = _Table(), _Table()
+    def __init__(self, graph: Graph, color: str) -> None:
+        self.graph = graph
+        self.strings, self.formulas, self.paints = _Table(), _Table(), _Table()
+        self.snapshots = _Table()
+        self.scale = [self._paint(p) for mode in MODES for p in scale(mode)]  # the order of legends
         self.arrays: list[np.ndarray] = []  # that may be left out; others mean them by number
         self.memories = _Table()
         self.content = {
@@ -134,6 +138,15 @@ class _Data:
             "notes": graph.notes,
             "vertices": [self._vertex(vertex) for vertex in graph.vertices],
             "groups": [self._group(group) for group in graph.groups],
+            "arrangements": [_arrangement(ways) for ways in graph.arrangements],
+            "looks": {
+                "v": [self._look(("vertex", v.index)) for v in graph.vertices],
+                "g": [self._look(("group", g.index)) for g in graph.groups],
+            },
+            "colour": color,
+            "colours": MODES,
+            "open": sorted(graph.folding.fold.opened),
+            "shown": sorted(graph.folding.fold.shown.items()),
         }
 
     def text(self, room: int) -> str:
@@ -142,6 +155,8 @@ class _Data:
             "strings": self.strings.rows,
             "formulas": self.formulas.rows,
             "snapshots": self.snapshots.rows,
+            "paints": self.paints.rows,
+            "scale": self.scale,
         }
         text = _json(content)
         room -= len(text.encode()) + len(',"arrays":[]') + len("null,") * len(self.arrays)
@@ -184,8 +199,17 @@ class _Data:
         return [*e.jacobian.shape, int(e.elementwise), self._array(array)]
 
     def _group(self, g: Group) -> list[Any]:
-        names = [self._string(text) for text in (g.name, g.path, g.kind)]
+        names = [self._string(text) for text in (g.name, g.path, g.kind, title_of(g), kind_beside(g))]
         return [g.parent, *names, g.vertices, g.groups, g.times]
+
+    def _look(self, box: Box) -> list[Any]:
+        """What stands on a box, what each way of colouring adds to that, and the paints."""
+        extras = [self._string(measured(self.graph, box, mode)) for mode in MODES if mode != "family"]
+        paints = [self._paint(paint(self.graph, box, mode)) for mode in MODES]
+        return [[self._string(line) for line in lines(self.graph, box)], extras, paints]
+
+    def _paint(self, p: Paint) -> int:
+        return self.paints.add([p.fill, p.stroke, p.mark, p.meaning], p)
 
     def _string(self, text: str) -> int:
         return self.strings.add(text)
@@ -213,6 +237,20 @@ class _Data:
     def _array(self, array: np.ndarray) -> int:
         self.arrays.append(array)
         return len(self.arrays) - 1
+
+
+def _arrangement(ways: Arrangement) -> list[Any]:
+    """Rows, links as five numbers each, one after another, and inlets."""
+    links = [
+        [n for link in row for n in (link.above, link.below, *link.tensor, link.place)] for row in ways.links
+    ]
+    return [[[_cell(cell) for cell in row] for row in ways.rows], links, ways.inlets]
+
+
+def _cell(cell: Cell) -> int | tuple[int, int]:
+    """A vertex as its number, a group as -1 less its number, a lane as the tensor whose way it is."""
+    kind, index, result = cell
+    return (index, result) if kind == "lane" else index if kind == "vertex" else -1 - index
 
 
 def _number(x: float, digits: int = 17) -> float | str:

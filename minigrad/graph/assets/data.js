@@ -3,8 +3,10 @@
 const VERTEX = ["kind", "name", "title", "group", "values", "gradients", "inputs", "settings", "family", "formulas", "flops",
   "retained", "source", "code", "checks", "label", "isOutput"];
 const EDGE = ["source", "result", "operand", "needs", "summed", "expanded", "pulled", "gradient", "jacobian"];
-const GROUP = ["parent", "name", "path", "kind", "vertices", "groups", "times"];
+const GROUP = ["parent", "name", "path", "kind", "shownName", "shownKind", "vertices", "groups", "times"];
 const SNAPSHOT = ["shape", "dtype", "bytes", "statistics", "extent", "numbers", "whole"];
+const PAINT = ["fill", "stroke", "mark", "meaning"];
+const COLOURS = ["family", "gradient", "bytes", "flops"];
 const STATISTICS = ["min", "mean", "max", "std", "norm", "nan", "inf"];
 
 function readGraph(text) {
@@ -17,6 +19,11 @@ function readGraph(text) {
   graph.vertices = data.vertices.map((row, index) => readVertex(row, index, string, snapshot, data.formulas, arrays));
   graph.groups = data.groups.map((row, index) => readGroup(row, index, string));
   graph.uses = readUses(graph.vertices);
+  graph.arrangements = data.arrangements.map(readArrangement);
+  graph.looks = new Map(Object.entries(data.looks).flatMap(([letter, rows]) => (
+    rows.map((row, i) => [`${letter}${i}`, readLook(row, string)]))));
+  graph.paints = data.paints.map(row => named(PAINT, row));
+  graph.contents = [];
   return graph;
 }
 
@@ -74,9 +81,41 @@ function entry(jacobian, i, j) {
 
 function readGroup(row, index, string) {
   const group = { index, ...named(GROUP, row) };
-  for (const key of ["name", "path", "kind"]) group[key] = string(group[key]);
+  for (const key of ["name", "path", "kind", "shownName", "shownKind"]) group[key] = string(group[key]);
   group.isStack = group.times > 1;
   return group;
+}
+
+/** Rows of cells, and the links from each row to the next (arrangement.py). */
+function readArrangement([rows, links, inlets]) {
+  const link = ([above, below, vertex, result, place]) => ({ above, below, vertex, result, place });
+  return { rows: rows.map(row => row.map(readCell)), links: links.map(row => chunks(row, 5).map(link)), inlets: inlets.map(([v, r]) => laneId(v, r)) };
+}
+
+/** A number is a vertex, a negative one a group, a pair a lane: the way of a vertex's result through a row. */
+function readCell(cell) {
+  if (Array.isArray(cell)) return { kind: "lane", id: laneId(...cell), index: cell[0], result: cell[1] };
+  return cell < 0 ? { kind: "group", id: `g${-cell - 1}`, index: -cell - 1 } : { kind: "vertex", id: `v${cell}`, index: cell };
+}
+
+function chunks(list, size) {
+  return Array.from({ length: list.length / size }, (_, i) => list.slice(i * size, (i + 1) * size));
+}
+
+/** What stands on a box, and for each way of colouring what is added to that, and how the box is painted. */
+function readLook([lines, extras, paints], string) {
+  const [gradient, bytes, flops] = extras.map(string);
+  return { lines: lines.map(string), extras: { family: "", gradient, bytes, flops }, paints: named(COLOURS, paints) };
+}
+
+/** What stands on a closed box, its title first. */
+function linesOf(graph, id, mode) {
+  const { lines, extras } = graph.looks.get(id);
+  return extras[mode] ? [...lines, extras[mode]] : lines;
+}
+
+function paintOf(graph, id, mode) {
+  return graph.paints[graph.looks.get(id).paints[mode]];
 }
 
 /** For each vertex the edges that lead away from it, in order. */
@@ -109,9 +148,9 @@ function chainOf(graph, group) {
   return chain;
 }
 
-/** All vertices in a group, at any depth. */
-function verticesIn(graph, group) {
-  const found = [...group.vertices];
-  for (const child of group.groups) found.push(...verticesIn(graph, graph.groups[child]));
-  return found;
+/** All vertices in a group, at any depth, in order. */
+function contentsOf(graph, group) {
+  const { vertices, groups } = graph.groups[group];
+  graph.contents[group] ??= [...vertices, ...groups.flatMap(child => contentsOf(graph, child))].sort((a, b) => a - b);
+  return graph.contents[group];
 }

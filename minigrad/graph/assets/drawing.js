@@ -1,27 +1,139 @@
-// The drawing: SVG made of a layout. Boxes are buttons in the order of the computation.
+// The drawing: SVG made of a layout. Boxes and the names of open parts are buttons, in the order of the computation.
 
-function draw(graph, scene, state, actions) {
-  const svg = s("svg", { id: "canvas", role: "group", "aria-label": "Boxes of the graph", viewBox: `0 0 ${scene.width} ${scene.height}` });
-  const world = s("g", { id: "world" });
-  world.append(s("g", { class: "lines", "aria-hidden": "true" }, scene.lines.map(line => drawLine(scene, line))));
-  world.append(s("g", { class: "boxes" }, scene.boxes.map(box => drawBox(graph, box, state, actions))));
-  svg.append(world);
-  return svg;
+const DARK = "#1b2733", QUIET = "#4d5966", LINE = "#5b6875", BROKEN = "NaN/∞";
+
+/** The drawing of a scene; `decorate(box)` says how the walk or a search changes a box: { lines, classes }. */
+function draw(graph, scene, state, decorate, actions) {
+  const hot = hotLines(graph, scene, state.walk && opAt(state.walk));
+  const world = s("g", { id: "world" },
+    s("g", { class: "frames", "aria-hidden": "true" }, scene.frames.map(box => drawFrame(graph, state, box))),
+    s("g", { class: "lines", "aria-hidden": "true" }, scene.lines.map(line => drawLine(graph, line, hot.has(line)))),
+    s("g", { class: "names" }, scene.frames.map(box => drawFrameName(graph, box, decorate(box), state, actions))),
+    s("g", { class: "boxes" }, scene.boxes.map(box => drawBox(graph, box, decorate(box), state, actions))));
+  return s("svg", { id: "canvas", role: "group", "aria-label": "Boxes: arrow keys lead from one to the next" }, definitions(), world);
 }
-function drawLine(scene, line) {
-  const a = scene.boxes.find(box => box.id === line.from), b = scene.boxes.find(box => box.id === line.to);
-  return s("path", { class: "line", d: `M${a.x + a.width / 2} ${a.y + a.height}L${b.x + b.width / 2} ${b.y}` });
+
+function definitions() {
+  return s("defs", {},
+    s("pattern", { id: "hatch", width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+      s("line", { x1: 0, y1: 0, x2: 0, y2: 7, stroke: "#8f1710", "stroke-width": 2.4, "stroke-opacity": 0.55 })),
+    ["arrow", "hot-arrow"].map(id => s("marker", { id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto", markerUnits: "userSpaceOnUse" },
+      s("path", { class: id, d: "M0 0.8 L7.4 4 L0 7.2 z" }))));
 }
-function boxTitle(graph, box) {
-  if (box.kind === "vertex") return nameOf(graph.vertices[box.index]);
+
+// ---------------------------------------------------------------- lines
+
+function drawLine(graph, line, isHot) {
+  const arrow = line.target >= 0 ? `url(#${isHot ? "hot-" : ""}arrow)` : null;
+  const dashed = graph.vertices[line.vertex].kind === "constant" ? "4 3" : null;
+  return s("path", { class: isHot ? "line hot" : "line", d: pathOf(line), "marker-end": arrow, "stroke-dasharray": dashed });
+}
+
+function pathOf({ x1, y1, x2, y2, bend }) {
+  if (!bend) return `M${x1} ${y1}V${y2}`;
+  const middle = (bend[0] + bend[1]) / 2;
+  return `M${x1} ${y1}V${bend[0]}C${x1} ${middle} ${x2} ${middle} ${x2} ${bend[1]}V${y2}`;
+}
+
+/** The lines by which an op's inputs came, up to the boxes where they begin. */
+function hotLines(graph, scene, vertex) {
+  const hot = new Set();
+  if (!vertex) return hot;
+  const key = (x, y) => `${Math.round(x)},${Math.round(y)}`;
+  const ending = new Map();
+  for (const line of scene.lines) {
+    const at = key(line.x2, line.y2);
+    ending.set(at, [...(ending.get(at) ?? []), line]);
+  }
+  const places = new Set(vertex.inputs.filter(edge => edge.gradient).map(edge => edge.place));
+  const waiting = scene.lines.filter(line => line.target === vertex.index && places.has(line.place));
+  while (waiting.length) {
+    const line = waiting.pop();
+    if (hot.has(line)) continue;
+    hot.add(line);
+    waiting.push(...(ending.get(key(line.x1, line.y1)) ?? []).filter(before => before.target < 0));
+  }
+  return hot;
+}
+
+// ---------------------------------------------------------------- frames
+
+function drawFrame(graph, state, box) {
   const group = graph.groups[box.index];
-  return group.isStack ? `${group.kind} ×${group.times}` : group.name;
+  const one = group.isStack && memberOf(state, group.index) !== ALL;
+  const { x, y, width, height } = box;
+  const shadow = shift => s("rect", { x: x + shift, y: y + shift, width, height, rx: 9, fill: "#ffffff", stroke: "#9aa5b1" });
+  return [one && [shadow(8), shadow(4)], s("rect", { class: "frame", x, y, width, height, rx: 9 })];
 }
-function drawBox(graph, box, state, actions) {
-  const chosen = state.selected === box.id;
-  return s("g", { class: `box ${box.kind}`, id: box.id, role: "button", tabindex: -1, "aria-label": boxTitle(graph, box),
-    "aria-pressed": String(chosen), "aria-expanded": box.kind === "group" ? String(state.open.has(box.index)) : null,
-    onclick: () => actions.press(box) },
-    s("rect", { x: box.x, y: box.y, width: box.width, height: box.height, rx: 8 }),
-    s("text", { x: box.x + box.width / 2, y: box.y + box.height / 2 }, boxTitle(graph, box)));
+
+/** An open group's name: a button that folds it. */
+function drawFrameName(graph, box, { classes }, state, actions) {
+  const group = graph.groups[box.index];
+  return s("g", {
+    class: ["name", ...classes].join(" "), id: box.id, role: "button", tabindex: -1, transform: `translate(${box.x} ${box.y})`,
+    "aria-expanded": "true", "aria-label": labelOf(graph, box), onclick: () => actions.press(box),
+  },
+  s("rect", { class: "target", width: box.width, height: HEADER, rx: 9 }),
+  s("text", { x: 12, y: HEADER - 9, "font-size": TITLE - 1.5 }, `− ${group.shownName}`,
+    s("tspan", { class: "beside", dx: 8 }, group.shownKind)));
+}
+
+// ---------------------------------------------------------------- boxes
+
+/** A closed box: an op, a leaf (round; dashed where it is data), or a folded part (a double line and a plus). */
+function drawBox(graph, box, { lines, classes }, state, actions) {
+  const vertex = box.kind === "vertex" ? graph.vertices[box.index] : null;
+  const paint = paintOf(graph, box.id, state.colour);
+  const { width, height } = box;
+  const rx = vertex?.kind === "parameter" ? Math.min(height / 2, 22) : 5;
+  const outline = { rx, stroke: paint.stroke, "stroke-width": vertex?.isOutput ? 2.2 : 1.3,
+    "stroke-dasharray": vertex?.kind === "constant" ? "5 3" : null };
+  const isBroken = paint.mark === BROKEN;
+  return s("g", {
+    class: ["box", ...classes].join(" "), id: box.id, role: "button", tabindex: -1, transform: `translate(${box.x} ${box.y})`,
+    "aria-label": labelOf(graph, box, lines), "aria-expanded": vertex ? null : "false", onclick: () => actions.press(box),
+  },
+  !vertex && graph.groups[box.index].isStack && [8, 4].map(shift => s("rect", { x: shift, y: shift, width, height, rx: 5, fill: "#ffffff", stroke: paint.stroke, "stroke-opacity": 0.6 })),
+  s("rect", { class: "halo", x: -5, y: -5, width: width + 10, height: height + 10, rx: rx + 4 }),
+  s("rect", { class: "body", width, height, fill: paint.fill, ...outline }),
+  isBroken && s("rect", { width, height, rx, fill: "url(#hatch)" }),
+  !vertex && [s("rect", { x: 3, y: 3, width: width - 6, height: height - 6, rx: 3, fill: "none", stroke: paint.stroke, "stroke-width": 0.7 }),
+    s("text", { class: "plus", x: 9, y: 17 }, "+")],
+  lines.map((line, i) => s("text", {
+    class: isBroken ? "over-hatch" : null, x: width / 2, y: i === 0 ? 23 : 23 + 16 * i, "text-anchor": "middle",
+    "font-size": i === 0 ? TITLE : TEXT, "font-weight": i === 0 ? 600 : null, fill: i === 0 ? paint.stroke : DARK,
+  }, line)),
+  paint.mark && s("text", { x: width - 5, y: 11, "text-anchor": "end", "font-size": 9, fill: paint.stroke }, paint.mark));
+}
+
+/** What a box says to those who cannot see it. */
+function labelOf(graph, box, lines = null) {
+  if (box.kind !== "vertex") {
+    const group = graph.groups[box.index];
+    return [group.shownName, group.shownKind, ...(lines ?? []).slice(2)].filter(Boolean).join(", ");
+  }
+  const vertex = graph.vertices[box.index];
+  const kind = vertex.kind === "op" ? null : vertex.kind;
+  return [...(lines ?? [nameOf(vertex)]), kind, vertex.isOutput && "output", !vertex.value.finite && "not finite"].filter(Boolean).join(", ");
+}
+
+// ---------------------------------------------------------------- the legend
+
+/** Fills with their marks and meanings: those that are seen. */
+function drawLegend(graph, scene, mode) {
+  const used = new Set(scene.boxes.map(box => graph.looks.get(box.id).paints[mode]));
+  const order = [...used].sort((a, b) => rankOfPaint(graph, a) - rankOfPaint(graph, b));
+  const swatch = paint => s("svg", { width: 24, height: 18, "aria-hidden": "true" },
+    s("rect", { x: 1, y: 1, width: 22, height: 16, rx: paint.meaning.includes("round") ? 8 : 3, fill: paint.fill, stroke: paint.stroke,
+      "stroke-dasharray": paint.meaning.includes("dashed") ? "4 3" : null }),
+    paint.mark === BROKEN && s("rect", { x: 1, y: 1, width: 22, height: 16, fill: "url(#hatch)" }));
+  return h("ul", { id: "legend", "aria-label": `Colours: ${graph.colours[mode]}` }, order.map(i => {
+    const paint = graph.paints[i];
+    return h("li", {}, swatch(paint), paint.mark && h("span", { class: "mark" }, paint.mark), paint.meaning);
+  }));
+}
+
+function rankOfPaint(graph, i) {
+  const rank = graph.scale.indexOf(i);
+  return rank < 0 ? graph.scale.length : rank;
 }

@@ -43,7 +43,8 @@ const LARGE_TABLE = 256; // cells
 
 /**
  * Numbers in a table, matrix by matrix. `options`: `caption`; `onCell(flat index)` makes the cells buttons;
- * `chosen` is the cell that is pressed; `hidden` shows "?" for numbers; `marked(flat)` highlights cells.
+ * `chosen` is the cell that is pressed; `hidden` shows "?" for numbers; `marked(flat)` highlights cells;
+ * `name` begins the ids of buttons.
  */
 function numberTable(numbers, shape, options = {}) {
   if (!shape.length || numbers.length === 1 && !options.onCell) {
@@ -81,7 +82,7 @@ function cell(numbers, flat, options) {
   const marked = options.marked?.(flat) ? "marked" : null;
   if (!options.onCell) return h("td", { class: marked }, text);
   const pressed = String(options.chosen === flat);
-  const button = h("button", { type: "button", "aria-pressed": pressed, "data-flat": flat, tabindex: -1, onclick: () => options.onCell(flat) }, text);
+  const button = h("button", { type: "button", "aria-pressed": pressed, id: `${options.name}-${flat}`, tabindex: -1, onclick: () => options.onCell(flat) }, text);
   return h("td", { class: marked }, button);
 }
 

@@ -7,17 +7,17 @@ function toNumber(x) {
   return typeof x === "string" ? Number(x) : x;
 }
 
-/** `0.333333`, `1.5e-07`, `NaN`, `∞`. */
+/** `0.333333`, `1.5e-07`, `NaN`, `-inf`. */
 function formatNumber(x) {
   if (Number.isNaN(x)) return "NaN";
-  if (!Number.isFinite(x)) return x > 0 ? "∞" : "−∞";
+  if (!Number.isFinite(x)) return x > 0 ? "inf" : "-inf";
   if (x === 0) return "0";
   const [mantissa, power] = roundEven(Math.abs(x)).split("e");
   const exponent = Number(power);
-  const sign = x < 0 ? "−" : "";
+  const sign = x < 0 ? "-" : "";
   if (exponent < -4 || exponent >= DIGITS) {
     const digits = String(Math.abs(exponent)).padStart(2, "0");
-    return `${sign}${withoutZeros(mantissa)}e${exponent < 0 ? "−" : "+"}${digits}`;
+    return `${sign}${withoutZeros(mantissa)}e${exponent < 0 ? "-" : "+"}${digits}`;
   }
   return sign + withoutZeros(Number(`${mantissa}e${power}`).toFixed(Math.max(0, DIGITS - 1 - exponent)));
 }
@@ -38,7 +38,7 @@ function withoutZeros(text) {
 
 /** What a reader typed: also with a decimal comma, a true minus sign, a fraction. */
 function parseTyped(text) {
-  const plain = text.trim().replace(",", ".").replace("−", "-").replace("∞", "Infinity").replace(/^-?inf$/i, m => m.startsWith("-") ? "-Infinity" : "Infinity");
+  const plain = text.trim().replace(",", ".").replace("−", "-").replace(/∞|inf(inity)?$/i, "Infinity");
   const fraction = plain.match(/^(-?[\d.]+)\s*\/\s*([\d.]+)$/);
   if (fraction) return Number(fraction[1]) / Number(fraction[2]);
   return plain === "" ? NaN : Number(plain);

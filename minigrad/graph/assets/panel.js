@@ -45,7 +45,7 @@ function keysTable() {
 
 /** Counts and sums over a group's vertices. */
 function totals(graph, group) {
-  const vertices = verticesIn(graph, group).map(i => graph.vertices[i]);
+  const vertices = contentsOf(graph, group.index).map(i => graph.vertices[i]);
   const ops = vertices.filter(vertex => vertex.kind === "op");
   const parameters = vertices.filter(vertex => vertex.kind === "parameter");
   const sum = (list, of) => list.reduce((total, x) => total + of(x), 0);
@@ -66,11 +66,11 @@ function groupPanel(graph, group, state, actions) {
   const isOpen = state.open.has(group.index);
   return [
     breadcrumb(graph, group.parent, actions),
-    h("h2", { tabindex: -1 }, group.name || group.path || "The whole"),
+    h("h2", { tabindex: -1 }, group.shownName || "The whole"),
     h("p", { class: "kind" }, group.isStack ? `${group.times} × ${group.kind}, all alike` : group.kind || "part"),
     group.index !== 0 && h("p", {}, h("button", { type: "button", "aria-expanded": String(isOpen), onclick: () => actions.toggle(group) },
       isOpen ? "Fold" : "Unfold")),
-    group.isStack && memberChooser(graph, group, state, actions),
+    group.isStack && isOpen && memberChooser(graph, group, state, actions),
     section("In all", totals(graph, group)),
     section("Contents", contents(graph, group, actions)),
   ];
@@ -85,15 +85,15 @@ function breadcrumb(graph, group, actions) {
 
 function memberChooser(graph, stack, state, actions) {
   const options = stack.groups.map((index, place) => h("option", { value: place }, graph.groups[index].name));
-  const select = h("select", { id: "member", onchange: event => actions.showMember(stack, event.target.value) },
-    options, h("option", { value: "all" }, `all ${stack.times}`));
-  select.value = String(state.members.get(stack.index) ?? 0);
+  const select = h("select", { id: "member", onchange: event => actions.showMember(stack, Number(event.target.value)) },
+    options, h("option", { value: ALL }, `all ${stack.times}`));
+  select.value = String(memberOf(state, stack.index));
   return h("p", {}, h("label", { for: "member" }, "Drawn of them: "), select);
 }
 
 function contents(graph, group, actions) {
   const counts = new Map();
-  for (const i of verticesIn(graph, group)) {
+  for (const i of contentsOf(graph, group.index)) {
     const vertex = graph.vertices[i];
     const name = vertex.kind === "op" ? vertex.title : vertex.kind;
     counts.set(name, (counts.get(name) ?? 0) + 1);

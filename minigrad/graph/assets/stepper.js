@@ -14,6 +14,49 @@ function opAt(walk, step = walk.step) {
   return walk.ops[step - 1] ?? null;
 }
 
+/** The step at which a vertex is walked; of a leaf, the one that completes its gradient. */
+function stepOf(graph, walk, vertex) {
+  const op = vertex.kind === "op" ? vertex : graph.vertices[arrivals(graph, vertex.index, 0).at(-1)?.target];
+  const place = walk.ops.indexOf(op);
+  return place < 0 ? walk.step : place + 1;
+}
+
+/** A step in a sentence, for those who listen. */
+function stepText(graph, walk) {
+  const vertex = opAt(walk);
+  if (!vertex) return walk.step === 0 ? "Step 0: where the walk begins." : `Step ${walk.step}: the walk is done.`;
+  const g = vertex.gradient;
+  const said = g.size === 1 && g.numbers ? ` g is ${formatNumber(g.numbers[0])}.` : "";
+  return `Step ${walk.step} of ${walk.last}: ${nameOf(vertex)}.${said}`;
+}
+
+/** Whether an edge's gradient has been sent, and is no secret of the quiz. */
+function isSent(walk, edge) {
+  const step = walk.ops.findIndex(op => op.index === edge.target) + 1;
+  return step > 0 && step <= walk.step && !isHidden(walk, edge);
+}
+
+/** In the walk a box shows what has arrived so far; the op of the step and what it sends to stand out. */
+function decorateWalk(graph, walk, box, lines, classes) {
+  const vertex = box.kind === "vertex" ? graph.vertices[box.index] : null;
+  const op = opAt(walk);
+  if (!vertex) return { lines, classes };
+  const step = walk.ops.indexOf(vertex) + 1;
+  if (op === vertex) classes.push("current");
+  else if (op?.inputs.some(edge => edge.gradient && edge.source === vertex.index)) classes.push("receives");
+  else if (step > walk.step) classes.push("ahead");
+  return { lines: lines.map(line => (/^gradient (?!norm)/.test(line) ? arrivedText(graph, walk, vertex) : line)), classes };
+}
+
+/** `gradient 2 + …`: what has been sent to a number so far. */
+function arrivedText(graph, walk, vertex) {
+  const all = arrivals(graph, vertex.index, 0);
+  const sent = all.filter(edge => isSent(walk, edge));
+  if (sent.length === all.length) return `gradient ${formatNumber(vertex.gradient.numbers[0])}`;
+  if (!sent.length) return "gradient …";
+  return `gradient ${formatNumber(sent.reduce((sum, edge) => sum + edge.gradient.numbers[0], 0))} + …`;
+}
+
 function stepPanel(graph, walk, actions) {
   const vertex = opAt(walk);
   const body = vertex ? opStep(graph, walk, vertex, actions) : walk.step === 0 ? startStep(graph) : endStep(graph, actions);
@@ -21,12 +64,12 @@ function stepPanel(graph, walk, actions) {
 }
 
 function stepControls(walk, actions) {
-  const button = (text, label, step) => h("button",
-    { type: "button", "aria-label": label, disabled: step < 0 || step > walk.last, onclick: () => actions.goTo(step) }, text);
+  const button = (text, id, label, step) => h("button",
+    { type: "button", id, "aria-label": label, disabled: step < 0 || step > walk.last, onclick: () => actions.goTo(step) }, text);
   return h("div", { class: "steps", role: "group", "aria-label": "Steps of the walk" },
-    button("←", "Previous step", walk.step - 1),
+    button("←", "previous-step", "Previous step", walk.step - 1),
     h("span", { class: "progress" }, `Step ${walk.step} of ${walk.last}`),
-    button("→", "Next step", walk.step + 1),
+    button("→", "next-step", "Next step", walk.step + 1),
     h("label", { class: "switch" }, h("input", { type: "checkbox", id: "quiz", checked: walk.quiz, onchange: actions.toggleQuiz }), " Quiz"),
     h("button", { type: "button", onclick: actions.endWalk }, "Close"));
 }
@@ -122,7 +165,7 @@ function result(graph, walk, edge, actions) {
   if (single) return [title, h("p", { class: "sum number", "data-result": true }, terms && termsText(terms), formatNumber(pulled.numbers[0]))];
   const chosen = walk.cells.get(cellKey(edge));
   const canAsk = pulled.whole && arithmetic(graph, edge, 0) !== null;
-  const options = canAsk ? { onCell: flat => actions.chooseCell(edge, flat), chosen } : {};
+  const options = canAsk ? { onCell: flat => actions.chooseCell(edge, flat), chosen, name: `cell-${edge.place}` } : {};
   return [
     title,
     h("div", { "data-result": true }, briefNumbers(pulled, "The gradient pulled through", options)),

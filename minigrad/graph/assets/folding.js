@@ -1,0 +1,68 @@
+// Which boxes are seen: closed groups and what stands in open ones (folding.py says the same in Python).
+//
+// A state has `open`, the groups that are drawn open, and `shown`, which member stands for an open stack (ALL: each).
+
+const ALL = -1;
+
+function memberOf(state, stack) {
+  return state.shown.get(stack) ?? 0;
+}
+
+/** The group whose items an open group shows: itself, or of a stack the member that stands for all. */
+function innerOf(graph, state, group) {
+  const found = graph.groups[group];
+  return found.isStack && memberOf(state, group) !== ALL ? found.groups[memberOf(state, group)] : group;
+}
+
+/** What stands within an open group: ids as `v3` and `g2`. */
+function itemsOf(graph, state, group) {
+  const found = graph.groups[innerOf(graph, state, group)];
+  return [...found.vertices.map(i => `v${i}`), ...found.groups.map(i => `g${i}`)];
+}
+
+/** The box that shows a vertex: its own, a closed group around it, or its like in the member shown. */
+function visibleBox(graph, state, vertex) {
+  let depth = 0;
+  for (;;) {
+    const around = chainOf(graph, graph.vertices[vertex].group).map(group => group.index);
+    let other = null;
+    for (; depth < around.length && other === null; depth += 1) {
+      const group = around[depth];
+      if (depth && !state.open.has(group)) return `g${group}`;
+      const inner = innerOf(graph, state, group);
+      if (inner !== group && around[depth + 1] !== inner) {
+        other = contentsOf(graph, inner)[contentsOf(graph, around[depth + 1]).indexOf(vertex)];
+      }
+    }
+    if (other === null) return `v${vertex}`;
+    vertex = other;
+  }
+}
+
+/** Open all around a group, and let the members show that it is in. True if anything changed. */
+function openAround(graph, state, group) {
+  let changed = false;
+  for (const around of chainOf(graph, group)) {
+    if (!state.open.has(around.index)) changed = true;
+    state.open.add(around.index);
+    const stack = around.parent === null ? null : graph.groups[around.parent];
+    if (!stack?.isStack || memberOf(state, stack.index) === ALL) continue;
+    const place = stack.groups.indexOf(around.index);
+    if (place !== memberOf(state, stack.index)) changed = true;
+    state.shown.set(stack.index, place);
+  }
+  return changed;
+}
+
+/** Open a group; with a stack the member shown as well, or nothing would be seen of it. */
+function openGroup(graph, state, group) {
+  state.open.add(group);
+  if (graph.groups[group].isStack) for (const member of graph.groups[group].groups) state.open.add(member);
+}
+
+function openAll(graph, state) {
+  for (const group of graph.groups) {
+    state.open.add(group.index);
+    if (group.isStack) state.shown.set(group.index, ALL);
+  }
+}

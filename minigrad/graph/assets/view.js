@@ -1,0 +1,133 @@
+// Looking at the drawing: moving it, zooming, and bringing a box into view. What is seen is a corner (x, y) and a scale.
+
+const SMALLEST = 0.05, LARGEST = 3, READABLE = 0.72, STEP = 60;
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+
+class View {
+  constructor(section) {
+    this.section = section;
+    this.x = 0;
+    this.y = 0;
+    this.scale = 1;
+    this.scene = null;
+    this.pointers = new Map();
+    section.addEventListener("wheel", event => this.onWheel(event), { passive: false });
+    section.addEventListener("pointerdown", event => this.onDown(event));
+    section.addEventListener("pointermove", event => this.onMove(event));
+    for (const name of ["pointerup", "pointercancel"]) section.addEventListener(name, event => this.pointers.delete(event.pointerId));
+    section.addEventListener("click", event => { if (this.moved) event.stopPropagation(); }, true);
+    addEventListener("resize", () => this.apply());
+  }
+
+  get size() {
+    return { width: this.section.clientWidth, height: this.section.clientHeight };
+  }
+
+  apply(smooth = false) {
+    const world = document.getElementById("world");
+    if (!world) return;
+    world.classList.toggle("smooth", smooth && !calm.matches);
+    world.style.transform = `translate(${this.x}px, ${this.y}px) scale(${this.scale})`;
+  }
+
+  /** All of it, where that can be read; else its width, or what is readable of it. */
+  fit(smooth = false, whole = false) {
+    const { width, height } = this.size;
+    const margin = 28;
+    const across = (width - 2 * margin) / this.scene.width;
+    const down = (height - 2 * margin) / this.scene.height;
+    this.scale = Math.min(1.25, across, down);
+    if (!whole) this.scale = Math.max(this.scale, Math.min(across, READABLE), 0.4);
+    this.x = (width - this.scene.width * this.scale) / 2;
+    this.y = Math.max(margin, (height - this.scene.height * this.scale) / 2);
+    this.apply(smooth);
+  }
+
+  zoom(factor, at = null) {
+    const { width, height } = this.size;
+    const center = at ?? { x: width / 2, y: height / 2 };
+    const scale = Math.min(LARGEST, Math.max(SMALLEST, this.scale * factor));
+    this.x = center.x - (center.x - this.x) * scale / this.scale;
+    this.y = center.y - (center.y - this.y) * scale / this.scale;
+    this.scale = scale;
+    this.apply();
+  }
+
+  move(dx, dy) {
+    this.x += dx;
+    this.y += dy;
+    this.apply();
+  }
+
+  /** Move so that a box, and something around it, is seen; nothing if it is. */
+  bring(box, smooth = true) {
+    const { width, height } = this.size;
+    const margin = Math.min(60, width / 8, height / 8);
+    this.x += outside(this.x + box.x * this.scale, box.width * this.scale, margin, width);
+    this.y += outside(this.y + box.y * this.scale, box.height * this.scale, margin, height);
+    this.apply(smooth);
+  }
+
+  /** Keep a box where it is on the screen, though the layout around it changed. */
+  hold(before, after) {
+    this.x += (before.x - after.x) * this.scale;
+    this.y += (before.y - after.y) * this.scale;
+    this.apply();
+  }
+
+  onWheel(event) {
+    event.preventDefault();
+    const { left, top } = this.section.getBoundingClientRect();
+    const lines = event.deltaMode === 1 ? 16 : 1;
+    this.zoom(Math.exp(-event.deltaY * lines * (event.ctrlKey ? 0.01 : 0.0015)), { x: event.clientX - left, y: event.clientY - top });
+  }
+
+  onDown(event) {
+    if (event.button !== 0 || event.target.closest("select, ul")) return;
+    this.moved = false;
+    this.pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+  }
+
+  /** One finger moves, two zoom; a click that moved less than a little is a click. */
+  onMove(event) {
+    const last = this.pointers.get(event.pointerId);
+    if (!last) return;
+    const [dx, dy] = [event.clientX - last.x, event.clientY - last.y];
+    if (!this.moved && Math.hypot(dx, dy) < 4) return;
+    if (!this.moved) this.section.setPointerCapture(event.pointerId);
+    this.moved = true;
+    const other = [...this.pointers].find(([id]) => id !== event.pointerId)?.[1];
+    if (other) this.pinch(last, event, other);
+    else this.move(dx, dy);
+    this.pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+  }
+
+  pinch(last, event, other) {
+    const { left, top } = this.section.getBoundingClientRect();
+    const apart = point => Math.hypot(point.x - other.x, point.y - other.y);
+    const now = { x: event.clientX, y: event.clientY };
+    this.zoom(apart(now) / Math.max(1, apart(last)), { x: other.x - left, y: other.y - top });
+  }
+}
+
+/** How far something must move to lie within a length, with a margin; a larger thing shows its beginning. */
+function outside(start, length, margin, room) {
+  if (length > room - 2 * margin) return start > margin || start + length < room - margin ? margin - start : 0;
+  if (start < margin) return margin - start;
+  return Math.min(0, room - margin - (start + length));
+}
+
+/** The box that lies nearest in a direction: what is straight ahead before what is aside. */
+function nextBox(boxes, from, [dx, dy]) {
+  const middle = box => ({ x: box.x + box.width / 2, y: box.kind === "frame" ? box.y + HEADER / 2 : box.y + box.height / 2 });
+  const here = middle(from);
+  let best = null, least = Infinity;
+  for (const box of boxes) {
+    const there = middle(box);
+    const ahead = (there.x - here.x) * dx + (there.y - here.y) * dy;
+    const aside = Math.abs((there.x - here.x) * dy) + Math.abs((there.y - here.y) * dx);
+    const far = ahead + 2 * aside;
+    if (box.id !== from.id && ahead > 1 && far < least) [best, least] = [box, far];
+  }
+  return best;
+}
