@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import DtypeError, GraphError, OptionError, ShapeError
 from .anomaly import watch
-from .modes import set_grad_enabled
+from .modes import backward_scope, set_grad_enabled
 from .walk import propagate
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def backward(
     """Add d tensor / d leaf to `.grad` of every leaf that requires it (torch.Tensor.backward)."""
     retain = create_graph if retain_graph is None else retain_graph
     seed = _matching(tensor, gradient, create_graph)
-    with set_grad_enabled(create_graph):
+    with set_grad_enabled(create_graph), backward_scope():
         gradients, owned = propagate([seed], retain_graph=retain, create_graph=create_graph)
     for leaf, g in gradients.items():
         leaf.accumulate_grad(g, owned=leaf in owned)
@@ -55,7 +55,7 @@ def grad(
     retain = create_graph if retain_graph is None else retain_graph
     seeds = [_matching(out, g, create_graph) for out, g in zip(outs, given, strict=True)]
     edges = [x.node if x.node is not None else x for x in ins]
-    with set_grad_enabled(create_graph):
+    with set_grad_enabled(create_graph), backward_scope():
         found, owned = propagate(seeds, edges, retain, create_graph)
     results: list[Tensor | None] = []
     for x, edge in zip(ins, edges, strict=True):

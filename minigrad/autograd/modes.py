@@ -31,6 +31,19 @@ class _GradMode(threading.local):
 grad_mode = _GradMode()
 
 
+class backward_scope:
+    """What is recorded within it is the gradient of what `of` recorded."""
+
+    def __init__(self, of: Scope | None = None) -> None:
+        self.of = of
+
+    def __enter__(self) -> None:
+        self.outer, grad_mode.scope = grad_mode.scope, Scope(BACKWARD, self.of)
+
+    def __exit__(self, *exc: object) -> None:
+        grad_mode.scope = self.outer
+
+
 class named_scope:
     """What is recorded within `with named_scope("scores"):` stands together in a graph (jax.named_scope)."""
 
@@ -38,8 +51,7 @@ class named_scope:
         self.name = name
 
     def __enter__(self) -> None:
-        self.outer = grad_mode.scope
-        grad_mode.scope = Scope(self.name, self.outer)
+        self.outer, grad_mode.scope = grad_mode.scope, Scope(self.name, grad_mode.scope)
 
     def __exit__(self, *exc: object) -> None:
         grad_mode.scope = self.outer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import GraphError
 from .anomaly import watch
-from .modes import BACKWARD, Scope, enable_grad, grad_mode
+from .modes import backward_scope, enable_grad
 from .nodes import Node, alive, is_edge, maker, refuse_freed
 
 if TYPE_CHECKING:
@@ -19,12 +19,8 @@ def replay(node: Node, g: Any, needs: list[bool], rebuilt: dict[Any, Tensor]) ->
     """(edge, gradient) for the inputs that need one, as Tensors with graphs of their own."""
     inputs = [_tensor_of(edge, rebuilt) for edge in node.edges]
     own = not getattr(node.op, "runs_user_code", False)  # what a rule does inside is no anomaly of the user's
-    outer, grad_mode.scope = grad_mode.scope, Scope(BACKWARD, node.scope)
-    try:
-        with enable_grad(), watch.paused() if own else nullcontext():
-            gradients = node.op.pull_tensors(inputs, node.settings, needs, g)
-    finally:
-        grad_mode.scope = outer
+    with enable_grad(), backward_scope(node.scope), watch.paused() if own else nullcontext():
+        gradients = node.op.pull_tensors(inputs, node.settings, needs, g)
     for edge, r, needed in zip(node.edges, gradients, needs, strict=True):
         if needed and r is not None:
             yield edge, r
