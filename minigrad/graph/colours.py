@@ -75,8 +75,8 @@ GRADIENT = (  # root mean square below which a paint holds
     (1e3, Paint("#f9c99a", "#7c3a00", "▲▲", "10 to 1000: exploding")),
     (math.inf, Paint("#ee9a73", "#6e1f00", "▲▲▲", "1000 and more: exploded")),
 )
-_STEPS = ("#f4f5f6", "#e6e4f4", "#d3cdec", "#bcb1e1", "#a594d6", "#8f79c9")
-_OUTLINES = ("#4d5966", "#51487f", "#463a7c", "#3d2f78", "#332473", "#29186d")
+_STEPS = ("#f4f5f6", "#e6e4f4", "#d3cdec", "#bcb1e1", "#a594d6", "#9c89d2")
+_OUTLINES = ("#4d5966", "#51487f", "#463a7c", "#3d2f78", "#332473", "#1d0f57")
 BYTES = (2**10, 2**14, 2**18, 2**22, 2**26)
 FLOPS = (10**3, 10**5, 10**7, 10**9, 10**11)
 

@@ -71,7 +71,8 @@ class Folding:
             around = chain(graph, graph.vertices[vertex].group)
             for depth in range(depth, len(around)):  # noqa: B020 (goes on where a stack changed the way)
                 group = around[depth]
-                if depth and not self.is_open(group):
+                stands_for_stack = depth > 0 and self.inner(around[depth - 1]) == group
+                if depth and not self.is_open(group) and not stands_for_stack:
                     return ("group", group), vertex
                 inner = self.inner(group)
                 if inner != group and around[depth + 1] != inner:
@@ -129,8 +130,6 @@ def fitting(graph: Graph, most: int = MOST) -> Fold:
             opened.add(group)
             count += more
             waiting += [(depth + (0 if found.is_stack else 1), g) for g in shown.groups]
-    for stack in (g for g in graph.groups if g.is_stack):
-        opened.update(stack.groups if stack.index in opened else ())  # a member that is asked for is open
     return Fold(frozenset(opened))
 
 
@@ -146,21 +145,9 @@ def to_depth(graph: Graph, depth: int) -> Fold:
         raise OptionError(f"a depth is 0 or more, got {depth}.\nUse expand() to open everything.")
     opened, level = {0}, list(graph.groups[0].groups)
     while level and depth:
-        below: list[int] = []
-        for group in level:
-            opened.add(group)
-            for child in graph.groups[group].groups:
-                if graph.groups[group].is_stack:
-                    opened.add(child)
-                    below += graph.groups[child].groups
-                elif graph.groups[child].is_stack:
-                    opened.add(child)
-                    for member in graph.groups[child].groups:
-                        opened.add(member)
-                        below += graph.groups[member].groups
-                else:
-                    below.append(child)
-        level, depth = below, depth - 1
+        opened.update(level)
+        shown = [s for g in level for s in (graph.groups[g].groups if graph.groups[g].is_stack else [g])]
+        level, depth = [child for g in shown for child in graph.groups[g].groups], depth - 1
     return Fold(frozenset(opened))
 
 

@@ -22,16 +22,16 @@ LENGTH = 24  # items of a run
 
 
 def arrange(
-    vertices: Sequence[Vertex], scopes: Sequence[Scope | None], paths: dict[int, str]
+    vertices: Sequence[Vertex], scopes: Sequence[Scope | None], paths: dict[int, str], given: Sequence[bool]
 ) -> tuple[tuple[Group, ...], list[int]]:
     """The groups, the whole first, and for each vertex its group.
 
-    `scopes` says where each vertex was recorded; leaves, which were not, go to where they are used. `paths`
-    are modules' by id.
+    `scopes` says where each vertex was recorded; leaves, which were not, go to where they are used, but what
+    was `given` from outside to the top. `paths` are modules' by id.
     """
     tree = _Tree(paths)
     homes = [tree.of(scope) for scope in scopes]
-    _place_leaves(vertices, homes, tree.root)
+    _place_leaves(vertices, homes, tree.root, given)
     for vertex, home in zip(vertices, homes, strict=True):
         home.vertices.append(vertex.index)
     links = _links(vertices)
@@ -192,8 +192,8 @@ def _begins(prefix: str, path: str) -> bool:
     return path != prefix and (not prefix or path.startswith(f"{prefix}."))
 
 
-def _place_leaves(vertices: Sequence[Vertex], homes: list[_Part], root: _Part) -> None:
-    """A leaf stands where it is used, in the smallest part that has all uses; inputs and ids at the top."""
+def _place_leaves(vertices: Sequence[Vertex], homes: list[_Part], root: _Part, given: Sequence[bool]) -> None:
+    """A leaf stands where it is used, in the smallest part that has all uses; what was given at the top."""
     users: dict[int, list[_Part]] = {}
     for vertex in vertices:
         for edge in vertex.inputs:
@@ -201,8 +201,7 @@ def _place_leaves(vertices: Sequence[Vertex], homes: list[_Part], root: _Part) -
     for vertex in vertices:
         if vertex.kind == "op":
             continue
-        given = vertex.kind == "constant" and not vertex.name and vertex.value.dtype.startswith("int")
-        if vertex.kind == "input" or given:
+        if given[vertex.index]:
             homes[vertex.index] = root
             continue
         uses = users.get(vertex.index, [])

@@ -62,7 +62,7 @@ def trace(
             tracing.walk_back(seeds_of(outputs, gradient, tracing.notes), check)
         vertices = [*map(tracing.leaf, tape.leaves), *map(tracing.op, tape.nodes)]
     scopes = [None] * len(tape.leaves) + [node.scope for node in tape.nodes]
-    groups, homes = arrange(vertices, scopes, names.modules)
+    groups, homes = arrange(vertices, scopes, names.modules, [tracing.is_given(v) for v in vertices])
     placed = tuple(replace(v, group=home) for v, home in zip(vertices, homes, strict=True))
     kept = {names.of(x): x.data.copy() for x in tape.leaves if x.requires_grad and names.of(x)}
     return Graph(placed, groups, kept, title, tuple(tracing.notes))
@@ -105,6 +105,7 @@ class _Names:
         self.modules: dict[int, str] = {}
         self.tensors: dict[Any, str] = {}
         self.learned: set[Any] = set()
+        self.own: set[str] = set()  # names of tensors that the user gave one by one
         if isinstance(params, Module):
             self._name(params, "")
         elif params is not None:
@@ -114,6 +115,7 @@ class _Names:
                     self._name(x, name)
                 elif isinstance(x, Tensor):
                     self.tensors[x.node or x] = name
+                    self.own.add(name)
                 else:
                     raise DtypeError(f"{name} is no tensor but {type(x).__name__}.\nGive a dict of tensors.")
         if not isinstance(params, Module):
@@ -201,6 +203,12 @@ class _Tracing:
             self.index[x], kind, self.names.of(x), 0, self.values[x], gradients or (None,),
             checks=self.checks.get(x, ()), is_output=x in self.outputs,
         )  # fmt: skip
+
+    def is_given(self, vertex: Vertex) -> bool:
+        """Whether a leaf comes from outside of all modules: inputs, ids, and data that has a name."""
+        if vertex.kind == "constant":
+            return vertex.name in self.names.own if vertex.name else vertex.value.dtype.startswith("int")
+        return vertex.kind == "input"
 
     def op(self, node: Node) -> Vertex:
         op, source = node.op, self._source(node)

@@ -1,0 +1,404 @@
+"""What is drawn of a graph: which boxes, where, in which colours, and in which files."""
+
+import itertools
+import random
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.graph.colours import BROKEN, BYTES, FAMILIES, FLOPS, GRADIENT, MODES, NONE, paint
+from minigrad.graph.colours import _paint as scale_paint
+from minigrad.graph.folding import ALL, MOST, Fold, Folding
+from minigrad.graph.labels import kind_of, lines, number, quantity, size, title_width
+from minigrad.graph.placing import Placing
+from minigrad.nn import functional as F
+from minitransformer import GPT, GPTConfig, Transformer, TransformerConfig
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def transformer_graph(layers=3, **settings):
+    mg.manual_seed(0)
+    config = TransformerConfig(
+        vocab_size=12, d_model=8, num_heads=2, d_ff=16, num_encoder_layers=layers,
+        num_decoder_layers=layers, dropout=0.0, **settings,
+    )  # fmt: skip
+    model = Transformer(config)
+    source, target = np.array([[4, 5, 6]]), np.array([[7, 8, 9, 10]])
+    return mg.graph.trace(F.cross_entropy(model(source, target)[0], mg.tensor(target[0])), model, check=False)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return transformer_graph()
+
+
+def small(expression="x * x + x", **values):
+    tensors = {name: mg.tensor(value, requires_grad=True) for name, value in values.items()}
+    return mg.graph.trace(eval(expression, {"mg": mg}, tensors), tensors)
+
+
+def frame_of(graph):
+    """The placed picture of a graph."""
+    boxes = list(graph.folding.boxes())
+    closed = [b for b in boxes if b[0] == "vertex" or not graph.folding.is_open(b[1])]
+    sizes = {b: size(lines(graph, b)) for b in closed}
+    titles = {i: title_width(graph.groups[i]) for kind, i in boxes if kind == "group"}
+    return Placing(graph.folding, graph.arrangements, sizes, titles).frame()
+
+
+def frames_in(frame):
+    yield frame
+    for inner in frame.frames.values():
+        yield from frames_in(inner)
+
+
+def some_folds(graph, count=12):
+    """Folds with random groups open, and random members of stacks shown."""
+    draw = random.Random(0)
+    for _ in range(count):
+        opened = {g.index for g in graph.groups if draw.random() < 0.7} | {0}
+        shown = {g.index: draw.choice([ALL, *range(g.times)]) for g in graph.groups if g.is_stack}
+        yield Fold(frozenset(opened), shown)
+
+
+# ---------------------------------------------------------------- which boxes
+
+
+def test_by_default_at_most_forty_boxes_are_drawn(graph):
+    mg.manual_seed(0)
+    gpt = GPT(GPTConfig(vocab_size=11, n_positions=8, n_embd=8, n_layer=12, n_head=2))
+    ids = np.array([[1, 2, 3]])
+    x = mg.tensor([1.0], requires_grad=True)
+    y = x
+    for _ in range(500):
+        y = y * 1.01
+    for each in (graph, mg.graph.trace(gpt(ids).sum(), gpt, check=False), mg.graph.trace(y)):
+        assert len(list(each.folding.boxes())) == each.folding.count <= MOST
+    assert graph.folding.count > 25  # and as many as fit are
+
+
+def test_a_small_graph_is_drawn_whole():
+    graph = small(x=3.0)
+    assert set(graph.folding.boxes()) == {("vertex", 0), ("vertex", 1), ("vertex", 2)}
+
+
+def test_x_times_x_has_two_edges():
+    graph = small(x=3.0)
+    between = [e for e in graph.folding.edges() if e[:2] == (("vertex", 0), ("vertex", 1))]
+    assert [place for _, _, place, _ in between] == [0, 1]
+    assert graph.to_dot().count("v0 -> v1;") == 2
+    ends = [(line.x2, line.target) for line in frame_of(graph).lines if line.target == 1]
+    assert len(ends) == len(set(ends)) == 2  # and they arrive at two places
+
+
+def test_a_value_that_is_used_twice_shows_its_gradient_as_a_sum():
+    assert lines(small(x=3.0), ("vertex", 0)) == ["x", "value 3", "gradient 7 = 3 + 3 + 1"]
+    assert "gradient 1 = 2 − 1" in lines(small("x * 2 - x", x=3.0), ("vertex", 0))
+
+
+def test_fold_closes_and_opens_by_depth(graph):
+    assert [graph.groups[i].name for kind, i in graph.fold(0).folding.boxes() if kind == "group"] == [
+        "Transformer"
+    ]
+    assert not any(kind == "vertex" and graph.vertices[i].group for kind, i in graph.fold(0).folding.boxes())
+    names = {graph.groups[i].name for kind, i in graph.fold(1).folding.boxes() if kind == "group"}
+    assert {"encoder", "decoder", "embedding"} <= names
+    assert "self_attention" not in names
+    counts = [graph.fold(depth).folding.count for depth in range(7)]
+    assert counts == sorted(counts)
+    assert counts[0] < counts[3]
+    with pytest.raises(mg.OptionError, match="a depth is 0 or more, got -1"):
+        graph.fold(-1)
+
+
+def test_all_blocks_that_are_alike_are_one_until_all_is_expanded(graph):
+    stack = next(g for g in graph.groups if g.is_stack and g.kind == "EncoderLayer")
+    assert stack.times == 3
+    assert stack.name == "layers.0 … layers.2"
+    shown = {graph.groups[i].path for kind, i in graph.folding.boxes() if kind == "group"}
+    assert "encoder.layers.0.self_attention" in shown
+    assert "encoder.layers.1.self_attention" not in shown
+    assert "×3" in graph.to_svg()
+    every = graph.expand()
+    assert every.folding.count == len(graph.vertices) + len(graph.groups) - 1
+
+
+def test_expand_opens_one_module_and_shows_its_member_of_the_stack(graph):
+    one = graph.fold(0).expand("encoder.layers.2.feed_forward")
+    shown = {graph.groups[i].path for kind, i in one.folding.boxes() if kind == "group"}
+    assert "encoder.layers.2.feed_forward" in shown
+    assert "encoder.layers.0.feed_forward" not in shown
+    names = {graph.vertices[i].name for kind, i in one.folding.boxes() if kind == "vertex"}
+    assert "encoder.layers.2.feed_forward.linear1.weight" not in names  # not what is in its own modules
+    assert "relu" in names
+    assert graph.fold(0).folding.count < one.folding.count  # the first is as it was
+    with pytest.raises(mg.OptionError, match=r"no module 'encoder.layers.9'.\nIt has "):
+        graph.expand("encoder.layers.9")
+
+
+def test_every_vertex_is_shown_by_one_box_and_every_edge_joins_two(graph):
+    for fold in some_folds(graph):
+        folding = Folding(graph, fold)
+        boxes = list(folding.boxes())
+        assert len(boxes) == len(set(boxes))
+        closed = {b for b in boxes if b[0] == "vertex" or not folding.is_open(b[1])}
+        assert all(folding.visible(v.index)[0] in closed for v in graph.vertices)
+        edges = folding.edges()
+        assert len(edges) == len(set(edges))
+        assert all(above in closed and below in closed and above != below for above, below, *_ in edges)
+
+
+def test_a_stack_stands_for_all_of_its_members(graph):
+    """Whatever is in a member that is not shown is shown by its like in the one that is."""
+    folding = graph.expand("encoder.layers.1.residual1").folding
+    name = lambda path: next(v for v in graph.vertices if v.name == path)
+    weight = name("encoder.layers.0.residual1.norm.weight")
+    box, like = folding.visible(weight.index)
+    assert graph.vertices[like].name == "encoder.layers.1.residual1.norm.weight"
+    assert box[0] == "group"
+    assert graph.groups[box[1]].path == "encoder.layers.1.residual1.norm"
+
+
+# ---------------------------------------------------------------- where
+
+
+def test_boxes_of_a_frame_lie_within_it_and_apart(graph):
+    for fold in (graph.folding.fold, *some_folds(graph)):
+        for frame in frames_in(frame_of(mg.graph.graph.replace(graph, folded=fold))):
+            places = [p for row in frame.places for p in row if p[2]]
+            for x, y, w, h in places:
+                assert x >= -1e-6
+                assert y >= -1e-6
+                assert x + w <= frame.width + 1e-6
+                assert y + h <= frame.height + 1e-6
+            for (x1, y1, w1, h1), (x2, y2, w2, h2) in itertools.combinations(places, 2):
+                assert (
+                    x1 + w1 <= x2 + 1e-6
+                    or x2 + w2 <= x1 + 1e-6
+                    or y1 + h1 <= y2 + 1e-6
+                    or y2 + h2 <= y1 + 1e-6
+                )
+
+
+def test_lines_lead_down_from_where_one_ends_to_where_the_next_begins(graph):
+    """Each input of each op can be followed up, piece by piece, to the box of what made it."""
+    whole = graph.expand()
+    followed = 0
+    for frame in frames_in(frame_of(whole)):
+        starts = {}
+        for line in frame.lines:
+            assert line.y2 > line.y1 - 1e-6
+            starts.setdefault((line.tensor, round(line.x2, 3), round(line.y2, 3)), []).append(line)
+        rects = {
+            c[1]: p
+            for r, row in enumerate(frame.rows)
+            for c, p in zip(row, frame.places[r], strict=True)
+            if c[0] == "vertex"
+        }
+        for line in frame.lines:
+            if line.target < 0:
+                continue
+            followed += 1
+            x, y, w, _ = rects[line.target]
+            assert line.y2 == pytest.approx(y)
+            assert x < line.x2 < x + w
+            edge = graph.vertices[line.target].inputs[line.place]
+            assert line.tensor == (edge.source, edge.result)
+            while line.y1 > 1e-6 and not _leaves(line, frame, rects):
+                line = starts[line.tensor, round(line.x1, 3), round(line.y1, 3)][0]
+    assert followed == sum(len(v.inputs) for v in graph.vertices)
+
+
+def _leaves(line, frame, rects):
+    """Whether a line begins at the lower edge of the vertex, or of the group, that it comes from."""
+    if line.tensor[0] in rects:
+        x, y, w, h = rects[line.tensor[0]]
+        return abs(line.y1 - (y + h)) < 1e-6 and x < line.x1 < x + w
+    groups = [
+        p
+        for r, row in enumerate(frame.rows)
+        for c, p in zip(row, frame.places[r], strict=True)
+        if c[0] == "group"
+    ]
+    return any(abs(line.y1 - (y + h)) < 1e-6 and x <= line.x1 <= x + w for x, y, w, h in groups)
+
+
+def test_what_is_made_from_something_stands_below_it(graph):
+    whole = graph.expand()
+    tops = {}
+
+    def walk(frame, down):
+        for row, places in zip(frame.rows, frame.places, strict=True):
+            for cell, (_, y, _, h) in zip(row, places, strict=True):
+                if cell[0] == "vertex":
+                    tops[cell[1]] = down + y, down + y + h
+                elif cell[0] == "group":
+                    walk(frame.frames[cell[1]], down + y)
+
+    walk(frame_of(whole), 0.0)
+    assert len(tops) == len(graph.vertices)
+    assert all(tops[e.source][1] < tops[v.index][0] for v in graph.vertices for e in v.inputs)
+
+
+def test_the_same_graph_gives_the_same_picture():
+    assert transformer_graph(2).to_svg() == transformer_graph(2).to_svg()
+
+
+# ---------------------------------------------------------------- how it looks
+
+
+@pytest.mark.parametrize("color", MODES)
+def test_svg_says_what_is_in_each_box(graph, color):
+    root = ET.fromstring(graph.to_svg(color))
+    said = [t.text for t in root.iter(f"{SVG}text")]
+    for box in graph.folding.boxes():
+        if box[0] == "vertex" or not graph.folding.is_open(box[1]):
+            assert set(lines(graph, box, color)) <= set(said)
+    assert any("float32[1, 3, 8]" in text for text in said if text)
+    assert not root.findall(f".//{SVG}script")
+    assert "style=" not in graph.to_svg(color)
+
+
+def test_colours_stand_beside_marks_and_text_can_be_read():
+    scales = {
+        "gradient": [p for _, p in GRADIENT],
+        "bytes": [scale_paint(i, BYTES, "B") for i in range(6)],
+        "flops": [scale_paint(i, FLOPS, "") for i in range(6)],
+    }
+    for paints in scales.values():
+        marks = [p.mark for p in (*paints, BROKEN)]
+        assert all(marks)
+        assert len(set(marks)) == len(marks)
+    for each in (*FAMILIES.values(), *itertools.chain(*scales.values()), NONE, BROKEN):
+        assert _contrast(each.stroke, each.fill) >= 4.5, each
+        assert _contrast("#1b2733", each.fill) >= 4.5, each
+
+
+def _contrast(a, b):
+    """WCAG 2.2's contrast ratio."""
+    light = []
+    for colour in (a, b):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        light.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
+    return (max(light) + 0.05) / (min(light) + 0.05)
+
+
+def test_gradients_are_coloured_from_vanishing_to_exploding():
+    graph = small("1e-8 * x + 1e4 * y + 0 * z", x=3.0, y=2.0, z=1.0)
+    meaning = {
+        v.name: paint(graph, ("vertex", v.index), "gradient").meaning
+        for v in graph.vertices
+        if v.name in "xyz"
+    }
+    assert meaning == {
+        "x": "1e-9 to 1e-6: vanishing", "y": "1000 and more: exploded", "z": "below 1e-9: vanished",
+    }  # fmt: skip
+    first = legend(graph, [("vertex", v.index) for v in graph.vertices], "gradient")[0]
+    assert first.meaning == "below 1e-9: vanished"
+    with pytest.raises(
+        mg.OptionError, match="a graph is coloured by family, gradient, bytes, flops, got 'age'"
+    ):
+        graph.to_svg("age")
+
+
+def test_nan_is_hatched_and_named():
+    with np.errstate(all="ignore"):
+        graph = small("(x.log() * x).sum()", x=[0.0, 1.0])
+    looks = {
+        graph.vertices[i].name: paint(graph, ("vertex", i), "family") for i in range(len(graph.vertices))
+    }
+    assert looks["log"] is BROKEN
+    assert looks["x"] is not BROKEN
+    text = graph.to_svg()
+    assert text.count('fill="url(#hatch)"') == 4  # log, multiply, sum, and the legend
+    assert "NaN/∞" in text
+    assert "1 infinite" in text
+
+
+def test_groups_show_the_sum_of_bytes_and_flops_and_the_largest_gradient(graph):
+    box = next(("group", g.index) for g in graph.groups if g.path == "encoder.layers.0.feed_forward")
+    inside = [graph.vertices[v] for v in graph.contents[box[1]]]
+    total = sum(s.nbytes for v in inside for s in v.values)
+    assert lines(graph, box, "bytes")[-1] == quantity(total, "B")
+    assert lines(graph, box, "flops")[-1] == f"{quantity(sum(v.flops or 0 for v in inside))} FLOPs"
+    norm = max(v.gradient.statistics.norm for v in inside if v.gradient)
+    assert lines(graph, box, "gradient")[-1] == f"gradient norm {norm:.2g}"
+    assert lines(graph, box)[1:] == ["FeedForward", f"3 ops · {quantity(8 * 16 * 2 + 24)} parameters"]
+
+
+def test_numbers_and_quantities():
+    assert [number(x) for x in (2.0, 1 / 3, 1e-9)] == ["2", "0.333333", "1e-09"]
+    assert [quantity(n) for n in (0, 999, 1000, 63_082_496)] == ["0", "999", "1 k", "63.1 M"]
+    assert [quantity(n, "B") for n in (12, 1024, 3 * 2**20)] == ["12 B", "1 KiB", "3 MiB"]
+    assert kind_of(small(x=[1.0, 2.0]).vertices[0].value) == "float32[2]"
+
+
+HOSTILE = ["</script><script>alert(1)</script>", '"; label=x', "a\\b\nc", "&amp; <b> é ×"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_are_text_whatever_they_hold(name, tmp_path):
+    x = mg.tensor(2.0, requires_grad=True)
+    graph = mg.graph.trace(x * x, {name: x}, title=name)
+    root = ET.fromstring(graph.to_svg())
+    assert " ".join(name.split()) in [" ".join((t.text or "").split()) for t in root.iter(f"{SVG}text")]
+    assert not root.findall(f".//{SVG}script")
+    if shutil.which("dot"):
+        drawn = subprocess.run(
+            ["dot", "-Tplain"],
+            input=graph.to_dot(),
+            capture_output=True,
+            text=True,
+            check=True,
+            encoding="utf-8",
+        ).stdout
+        assert sum(line.startswith("node") for line in drawn.splitlines()) == 2
+        assert sum(line.startswith("edge") for line in drawn.splitlines()) == 2
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_a_file_is_what_its_suffix_says(graph, tmp_path):
+    graph.save(tmp_path / "x.svg", color="bytes")
+    assert (tmp_path / "x.svg").read_text(encoding="utf-8") == graph.to_svg("bytes")
+    graph.save(str(tmp_path / "deep" / "x.dot"))
+    assert (tmp_path / "deep" / "x.dot").read_text(encoding="utf-8") == graph.to_dot()
+    graph.save(tmp_path / "x.html")
+    assert (tmp_path / "x.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    with pytest.raises(mg.OptionError, match=r"saved as .svg, .html, .dot, .gv, .png, .pdf, got 'x.jpg'"):
+        graph.save(tmp_path / "x.jpg")
+    assert graph._repr_svg_() == graph.to_svg()  # a notebook shows it
+
+
+@pytest.mark.skipif(not shutil.which("dot"), reason="no Graphviz (dot) on this machine")
+def test_png_and_pdf_are_drawn_by_graphviz(graph, tmp_path):
+    graph.save(tmp_path / "x.png")
+    assert (tmp_path / "x.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    graph.fold(1).save(tmp_path / "x.pdf")
+    assert (tmp_path / "x.pdf").read_bytes()[:5] == b"%PDF-"
+
+
+def test_without_graphviz_the_text_is_written_and_the_error_says_what_to_install(
+    graph, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(mg.errors.DependencyError, match=r"program dot .* is not installed; .*x\.dot holds"):
+        graph.save(tmp_path / "x.png")
+    assert (tmp_path / "x.dot").read_text(encoding="utf-8") == graph.to_dot()
+    assert not (tmp_path / "x.png").exists()
+
+
+def test_dot_has_every_box_in_its_cluster(graph):
+    text = graph.to_dot()
+    for kind, i in graph.folding.boxes():
+        opened = kind == "group" and graph.folding.is_open(i)
+        assert re.search(rf"subgraph cluster_{i} " if opened else rf"\b{kind[0]}{i} \[", text)
+    assert text.count(" -> ") == len(graph.folding.edges())
