@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.graph.colours import BROKEN, BYTES, FAMILIES, FLOPS, GRADIENT, MODES, NONE, paint
+from minigrad.graph.colours import BROKEN, BYTES, FAMILIES, FLOPS, GRADIENT, MODES, NONE, legend, paint
 from minigrad.graph.colours import _paint as scale_paint
 from minigrad.graph.folding import ALL, MOST, Fold, Folding
 from minigrad.graph.labels import kind_of, lines, number, quantity, size, title_width
