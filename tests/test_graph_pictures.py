@@ -154,6 +154,23 @@ def test_every_vertex_is_shown_by_one_box_and_every_edge_joins_two(graph):
         assert all(above in closed and below in closed and above != below for above, below, *_ in edges)
 
 
+def test_two_calls_of_a_module_side_by_side_are_no_stack_but_a_loop_is(graph):
+    """The embedding of the source and of the target have two boxes; a cell that is called in a loop has one."""
+    mg.manual_seed(0)
+    config = TransformerConfig(vocab_size=12, d_model=8, num_heads=2, d_ff=16, num_encoder_layers=1)
+    model = Transformer(config)
+    graph = mg.graph.trace(model(np.array([[4, 5]]), np.array([[7, 8]])).sum(), model)
+    names = [g.name for g in graph.groups]
+    assert "embedding" in names
+    assert "embedding (call 2)" in names
+    cell = mg.nn.Linear(3, 3)
+    h = mg.randn(3)
+    for _ in range(5):
+        h = cell(h)
+    (stack,) = [g for g in mg.graph.trace(h.sum(), {"cell": cell}).groups if g.is_stack]
+    assert (stack.times, stack.name) == (5, "cell … cell (call 5)")
+
+
 def test_a_stack_stands_for_all_of_its_members(graph):
     """Whatever is in a member that is not shown is shown by its like in the one that is."""
     folding = graph.expand("encoder.layers.1.residual1").folding

@@ -314,7 +314,8 @@ def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, i
             for one in (last, child):
                 if one not in signatures:
                     signatures[one] = _signature(one, vertices)
-            if signatures[last] == signatures[child]:
+            again = last.path == child.path  # calls of one module: a loop if each needs the one before
+            if signatures[last] == signatures[child] and (not again or _leads(last, child, links)):
                 runs[-1].append(child)
                 continue
         runs.append([child])
@@ -333,6 +334,12 @@ def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, i
         if not circular:
             break
         _dissolve(circular[0])
+
+
+def _leads(one: _Part, other: _Part, links: Sequence[tuple[int, int]]) -> bool:
+    """Whether something in one part is used in the other."""
+    above, below = set(one.everything()), set(other.everything())
+    return any(source in above and target in below for source, target in links)
 
 
 def numberless(name: str) -> str:
