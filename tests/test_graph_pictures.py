@@ -164,7 +164,7 @@ def test_two_calls_of_a_module_side_by_side_are_no_stack_but_a_loop_is(graph):
     assert "embedding" in names
     assert "embedding (call 2)" in names
     cell = mg.nn.Linear(3, 3)
-    h = mg.randn(3)
+    h = mg.randn(3, requires_grad=True)
     for _ in range(5):
         h = cell(h)
     (stack,) = [g for g in mg.graph.trace(h.sum(), {"cell": cell}).groups if g.is_stack]
