@@ -155,7 +155,7 @@ def test_every_vertex_is_shown_by_one_box_and_every_edge_joins_two(graph):
 
 
 def test_two_calls_of_a_module_side_by_side_are_no_stack_but_a_loop_is(graph):
-    """The embedding of the source and of the target have two boxes; a cell that is called in a loop has one."""
+    """The embeddings of source and target have two boxes; a cell that is called in a loop has one."""
     mg.manual_seed(0)
     config = TransformerConfig(vocab_size=12, d_model=8, num_heads=2, d_ff=16, num_encoder_layers=1)
     model = Transformer(config)

@@ -53,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Difference:
-    """What `diff` found: `rows`, parameters before ops, what changed most first; `notes` of what has no pair."""
+    """What `diff` found: `rows`, parameters before ops, what changed most first; `notes`: what has no pair."""
 
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()

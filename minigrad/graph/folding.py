@@ -115,22 +115,38 @@ class Folding:
 
 
 def fitting(graph: Graph, most: int = MOST) -> Fold:
-    """As many groups open, outer and larger ones first, as leave no more than `most` boxes."""
+    """As many groups open, outer and larger ones first, as leave no more than `most` boxes.
+
+    Modules of one class at one depth are opened together or not at all.
+    """
     opened = {0}
     count = Folding(graph, Fold(frozenset(opened))).count
     sizes = [len(everything) for everything in contents(graph)]
     waiting = [(1, g) for g in graph.groups[0].groups]
     while waiting:
-        waiting.sort(key=lambda entry: (entry[0], -sizes[entry[1]]), reverse=True)
-        depth, group = waiting.pop()
-        found = graph.groups[group]
-        shown = graph.groups[found.groups[0]] if found.is_stack else found
-        more = len(shown.vertices) + len(shown.groups)
-        if count + more <= most and not _is_filler(graph, found):
-            opened.add(group)
+        depth, first = min(waiting, key=lambda entry: (entry[0], -sizes[entry[1]]))
+        alike = [e for e in waiting if e[0] == depth and _are_alike(graph.groups[e[1]], graph.groups[first])]
+        waiting = [e for e in waiting if e not in alike]
+        shown = {g: _shown(graph, g) for _, g in alike if not _is_filler(graph, graph.groups[g])}
+        more = sum(len(inner.vertices) + len(inner.groups) for inner in shown.values())
+        if shown and count + more <= most:
+            opened.update(shown)
             count += more
-            waiting += [(depth + (0 if found.is_stack else 1), g) for g in shown.groups]
+            for group, inner in shown.items():
+                below = depth + (0 if graph.groups[group].is_stack else 1)
+                waiting += [(below, child) for child in inner.groups]
     return Fold(frozenset(opened))
+
+
+def _shown(graph: Graph, group: int) -> Group:
+    """Whose items an open group shows: its own, or those of a stack's first member."""
+    found = graph.groups[group]
+    return graph.groups[found.groups[0]] if found.is_stack else found
+
+
+def _are_alike(one: Group, other: Group) -> bool:
+    """Whether two groups are modules of one class; runs and named scopes are alike to themselves only."""
+    return one is other or (one.kind == other.kind and one.kind not in ("", RUN))
 
 
 def _is_filler(graph: Graph, group: Group) -> bool:
