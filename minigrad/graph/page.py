@@ -90,13 +90,24 @@ def _mathml(latex: str) -> str:
     from latex2mathml.converter import convert
 
     try:
-        shown = convert(latex)
-        tags = {element.tag for element in ElementTree.fromstring(shown).iter()}
-        if all(tag.startswith(MATHML) for tag in tags):
-            return shown
-    except Exception:
-        pass  # a formula of the user's own
-    return f'<math xmlns="{MATHML[1:-1]}"><mtext>{html.escape(latex)}</mtext></math>'
+        formula = ElementTree.fromstring(convert(latex))
+        elements = list(formula.iter())
+        strange = any(not element.tag.startswith(MATHML) for element in elements)
+    except Exception:  # a formula of the user's own
+        strange = True
+    if strange:
+        return f'<math xmlns="{MATHML[1:-1]}"><mtext>{html.escape(latex)}</mtext></math>'
+    for element in elements:
+        if element.tag == f"{MATHML}mover" and element[1].text == "\u00af":
+            _draw_bar(element)
+    return re.sub(r"\bns0:|:ns0\b", "", ElementTree.tostring(formula, encoding="unicode"))
+
+
+def _draw_bar(mover: ElementTree.Element) -> None:
+    """A bar as wide as what is under it: no browser stretches the sign without a font for mathematics."""
+    mover.tag = f"{MATHML}mrow"
+    mover.set("class", "bar")
+    mover.remove(mover[1])
 
 
 def _equation(operand: str, latex: str, names: Sequence[str]) -> str:

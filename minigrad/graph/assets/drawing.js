@@ -74,8 +74,14 @@ function drawFrameName(graph, box, { classes }, state, actions) {
     "aria-expanded": "true", "aria-label": labelOf(graph, box), onclick: () => actions.press(box),
   },
   s("rect", { class: "target", width: box.width, height: HEADER, rx: 9 }),
-  s("text", { x: 12, y: HEADER - 9, "font-size": TITLE - 1.5 }, `− ${group.shownName}`,
-    s("tspan", { class: "beside", dx: 8 }, group.shownKind)));
+  s("text", { x: 12, y: HEADER - 9, "font-size": TITLE - 1.5 }, group.shownName,
+    s("tspan", { class: "beside", dx: 8 }, group.shownKind)),
+  drawKnob(box.width, "M-4 0H4"));
+}
+
+/** A minus or a plus on the upper border of what folds. */
+function drawKnob(width, sign) {
+  return s("g", { class: "knob", transform: `translate(${width - 18} 0)` }, s("circle", { r: 8 }), s("path", { d: sign }));
 }
 
 // ---------------------------------------------------------------- boxes
@@ -98,7 +104,7 @@ function drawBox(graph, box, { lines, classes }, state, actions) {
   s("rect", { class: "body", width, height, fill: paint.fill, ...outline }),
   isBroken && s("rect", { width, height, rx, fill: "url(#hatch)" }),
   !vertex && [s("rect", { x: 3, y: 3, width: width - 6, height: height - 6, rx: 3, fill: "none", stroke: paint.stroke, "stroke-width": 0.7 }),
-    s("text", { class: "plus", x: 9, y: 17 }, "+")],
+    drawKnob(width, "M-4 0H4M0 -4V4")],
   lines.map((line, i) => s("text", {
     class: isBroken ? "over-hatch" : null, x: width / 2, y: i === 0 ? 23 : 23 + 16 * i, "text-anchor": "middle",
     "font-size": i === 0 ? TITLE : TEXT, "font-weight": i === 0 ? 600 : null, fill: i === 0 ? paint.stroke : DARK,

@@ -57,7 +57,7 @@ function numberTable(numbers, shape, options = {}) {
     const where = shape.length > 2 ? ` [${[...unravel(m, shape.slice(0, -2)), ":", ":"].join(", ")}]` : "";
     tables.push(matrixTable(numbers, m * rows * columns, rows, columns, shape.length === 1, where, options));
   }
-  const all = h("div", { class: "tables", role: "group", tabindex: options.onCell ? null : 0, "aria-label": options.caption }, tables);
+  const all = h("div", { class: "tables", role: "group", "aria-label": options.caption }, tables);
   if (options.onCell) roveCells(all);
   return all;
 }
@@ -112,6 +112,14 @@ function neighbour(buttons, from, [down, right]) {
   if (right) return inRow[place + right];
   const rows = [...new Set(buttons.map(button => button.closest("tr")))];
   return rows[rows.indexOf(line) + down]?.querySelectorAll("button")[place];
+}
+
+/** What scrolls can be reached by Tab, so that it scrolls by keys as well. */
+function reachScrollable(element) {
+  for (const part of element.querySelectorAll(".tables, .formula, .formulas li, .sum, pre")) {
+    const scrolls = part.scrollWidth > part.clientWidth + 1 || part.scrollHeight > part.clientHeight + 1;
+    if (scrolls && !part.querySelector("button")) part.tabIndex = 0;
+  }
 }
 
 /** The index of an element, from its place in the flat array. */

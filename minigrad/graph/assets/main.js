@@ -12,18 +12,33 @@ const view = new View(place);
 
 // ---------------------------------------------------------------- showing
 
-/** Everything anew; what had the keyboard's focus has it again. */
+/** Everything anew, so far as it changed; what had the keyboard's focus has it again. */
 function render() {
   const focus = document.activeElement?.id;
-  view.scene = layOut(graph, state);
+  view.scene = sceneNow();
+  const key = `${view.key} ${state.found} ${state.walk && [state.walk.step, state.walk.quiz, ...state.walk.known]}`;
+  if (key !== view.drawn) renderDrawing();
+  view.drawn = key;
+  for (const old of document.querySelectorAll("#world .selected")) old.classList.remove("selected");
+  if (state.selected && !state.walk) document.getElementById(state.selected)?.classList.add("selected");
+  renderPanel();
+  if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
+}
+
+function renderDrawing() {
   const old = document.getElementById("drawing");
   const drawing = h("div", { id: "drawing" }, draw(graph, view.scene, state, decorate, actions), drawLegend(graph, view.scene, state.colour));
   if (old) old.replaceWith(drawing);
   else place.replaceChildren(drawing);
   roveBoxes();
   view.apply();
-  renderPanel();
-  if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
+}
+
+/** The layout, made anew only where something else is open, or boxes have other lines. */
+function sceneNow() {
+  const key = JSON.stringify([[...state.open], [...state.shown], state.colour]);
+  if (view.key !== key) [view.key, view.scene] = [key, layOut(graph, state)];
+  return view.scene;
 }
 
 function renderPanel() {
@@ -31,6 +46,7 @@ function renderPanel() {
   const content = panelContent().flat(Infinity).filter(Boolean);
   const top = key === panel.dataset.key ? panel.scrollTop : 0;
   panel.replaceChildren(...content);
+  reachScrollable(panel);
   panel.dataset.key = key;
   panel.scrollTop = top;
 }
@@ -46,21 +62,29 @@ function panelContent() {
   return state.selected[0] === "v" ? vertexPanel(graph, graph.vertices[i], actions) : groupPanel(graph, graph.groups[i], state, actions);
 }
 
-/** How the selection, the search and the walk change a box. */
+/** How a search and the walk change a box. */
 function decorate(box) {
   const classes = [];
-  if (state.selected === box.id && !state.walk) classes.push("selected");
-  if (state.found.some(i => visibleBox(graph, state, i) === box.id)) classes.push("found");
+  if (foundBoxes().has(box.id)) classes.push("found");
   const lines = box.kind === "frame" ? null : linesOf(graph, box.id, state.colour);
   if (!state.walk) return { lines, classes };
   return decorateWalk(graph, state.walk, box, lines, classes);
 }
 
+/** The boxes in which a search found something. */
+function foundBoxes() {
+  const key = `${view.key} ${state.found}`;
+  if (foundBoxes.key !== key) {
+    foundBoxes.key = key;
+    foundBoxes.ids = new Set(state.found.map(i => visibleBox(graph, state, i)));
+  }
+  return foundBoxes.ids;
+}
+
 /** One box is a stop of Tab: the selected one, or the first. */
 function roveBoxes(id = state.selected) {
-  const buttons = [...document.querySelectorAll("#world [role=button]")];
-  for (const button of buttons) button.tabIndex = -1;
-  const stop = buttons.find(button => button.id === id) ?? document.querySelector("#world .boxes [role=button]");
+  for (const button of document.querySelectorAll("#world [tabindex='0']")) button.tabIndex = -1;
+  const stop = (id && document.getElementById(id)) ?? document.querySelector("#world .boxes [role=button]");
   if (stop) stop.tabIndex = 0;
   return stop;
 }
@@ -120,7 +144,7 @@ const actions = {
   unfoldAll() {
     openAll(graph, state);
     render();
-    view.fit(true, true);
+    view.fit();
     announce(`Everything is unfolded: ${view.scene.boxes.length} boxes.`);
   },
   foldAgain() {
@@ -159,9 +183,11 @@ const actions = {
     walk.step = Math.min(walk.last, Math.max(0, step));
     const vertex = opAt(walk);
     for (const around of vertex ? [vertex.group] : []) openAround(graph, state, around);
+    const onBox = Boolean(document.activeElement?.closest("#world"));
     render();
-    const boxes = inView(vertex);
-    for (const box of boxes) view.bring(box);
+    for (const box of inView(vertex)) view.bring(box);
+    const stop = roveBoxes(vertex && `v${vertex.index}`);
+    if (onBox) stop?.focus({ preventScroll: true });
     announce(stepText(graph, walk));
   },
   toggleQuiz() {

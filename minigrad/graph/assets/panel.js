@@ -8,7 +8,7 @@ function section(title, ...content) {
 
 /** Names and what stands for them. */
 function facts(pairs) {
-  const rows = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const rows = pairs.filter(([, value]) => ![null, undefined, false, ""].includes(value));
   return h("dl", {}, rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
@@ -23,10 +23,10 @@ function overviewPanel(graph, actions) {
   const steps = walkBack(graph).length;
   return [
     h("h2", { tabindex: -1 }, "How to read this"),
-    h("p", {}, "What was computed runs from top to bottom; gradients run back up. Select a box to see its numbers. A box with a + is a part that unfolds."),
+    h("p", {}, "What was computed runs from top to bottom; gradients run back up. Select a box to see its numbers. What has a + unfolds."),
     graph.notes.map(note => h("p", { class: "note" }, note)),
     steps > 0 && h("p", {}, h("button", { type: "button", class: "primary", onclick: actions.startWalk }, "Walk backward, step by step")),
-    section(plural(outputs.length, "Output", "Outputs"), h("ul", { class: "plain" }, outputs.map(vertex => h("li", {},
+    section(plural(outputs.length, "Output"), h("ul", { class: "plain" }, outputs.map(vertex => h("li", {},
       link(nameOf(vertex), () => actions.select(vertex)), ` ${kindOf(vertex.value)}`,
       vertex.value.size === 1 && vertex.value.numbers && ` = ${formatNumber(vertex.value.numbers[0])}`)))),
     section("In all", totals(graph, graph.groups[0])),
@@ -53,7 +53,7 @@ function totals(graph, group) {
   const learned = sum(parameters, vertex => vertex.value.size);
   return facts([
     ["Operations", ops.length.toLocaleString("en")],
-    ["Parameters", parameters.length && `${learned.toLocaleString("en")} numbers in ${count(parameters.length, "tensor")}`],
+    ["Parameters", parameters.length > 0 && `${learned.toLocaleString("en")} numbers in ${count(parameters.length, "tensor")}`],
     ["FLOPs, forward", formatQuantity(sum(ops, op => op.flops ?? 0))],
     ["Results", formatQuantity(sum(ops, op => sum(op.values, value => value.bytes)), "B")],
     ["Kept for backward", formatQuantity(sum([...memories.values()], bytes => bytes), "B")],
@@ -132,7 +132,7 @@ function heading(title, i, all) {
 }
 
 function codeLine(vertex) {
-  return h("figure", { class: "code" }, h("pre", { tabindex: 0, "aria-label": "The line of the program" }, h("code", {}, vertex.code)),
+  return h("figure", { class: "code" }, h("pre", {}, h("code", {}, vertex.code)),
     h("figcaption", {}, vertex.source));
 }
 
@@ -155,9 +155,7 @@ function badNumbers(snapshot) {
 
 function statisticsTable(snapshot) {
   const names = ["min", "mean", "max", "std", "norm"];
-  return h("table", { class: "statistics" }, h("caption", { class: "unseen" }, "Statistics"),
-    h("thead", {}, h("tr", {}, names.map(name => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, h("tr", {}, names.map(name => h("td", {}, formatNumber(snapshot.statistics[name]))))));
+  return h("dl", { class: "statistics" }, names.map(name => h("div", {}, h("dt", {}, name), h("dd", {}, formatNumber(snapshot.statistics[name])))));
 }
 
 function formulasList(vertex) {
@@ -193,7 +191,7 @@ function checksTable(checks) {
       h("td", { class: agrees ? "agrees" : "differs" }, agrees ? "✓ agree" : "✗ differ"));
   };
   const head = ["Element", "Backward", "(f(x+h) − f(x−h)) / 2h", "Agree?"];
-  return h("div", { class: "tables", role: "group", tabindex: 0, "aria-label": "Finite differences" },
+  return h("div", { class: "tables", role: "group", "aria-label": "Finite differences" },
     h("table", { class: "checks" }, h("caption", { class: "unseen" }, "Gradients by backward and by finite differences"),
       h("thead", {}, h("tr", {}, head.map(text => h("th", { scope: "col" }, text)))), h("tbody", {}, checks.map(row))));
 }

@@ -141,7 +141,8 @@ function edgeCard(graph, walk, edge, actions) {
 }
 
 function localDerivative(graph, walk, edge) {
-  if (walk.cells.has(cellKey(edge)) && matrixProduct(graph, edge)) return null;
+  const product = matrixProduct(graph, edge);
+  if (product) return walk.cells.has(cellKey(edge)) && !isHidden(walk, edge) ? null : otherFactor(edge, product);
   const jacobian = edge.jacobian;
   if (!jacobian) return h("p", { class: "hint" }, "The local derivative has too many numbers to show.");
   if (jacobian.diagonal) {
@@ -154,6 +155,15 @@ function localDerivative(graph, walk, edge) {
   }
   return [h("h4", {}, `∂ result / ∂ ${edge.operand}: a row for each element of the result`),
     numberTable(jacobian.numbers, [jacobian.rows, jacobian.columns], { caption: "The Jacobian" })];
+}
+
+/** A product's derivative is its other factor. */
+function otherFactor(edge, product) {
+  const { left, right } = product.at(0);
+  const other = left.name.startsWith("g") ? right : left;
+  const batch = product.batches > 1 ? ` (the first of ${product.batches})` : "";
+  return [h("h4", {}, `∂ result / ∂ ${edge.operand} is ${other.name}${batch}`),
+    numberTable(flatten(other), [other.rows, other.columns], { caption: other.name })];
 }
 
 /** g, pulled through the op. */

@@ -1,6 +1,6 @@
 // Looking at the drawing: moving it, zooming, and bringing a box into view. What is seen is a corner (x, y) and a scale.
 
-const SMALLEST = 0.05, LARGEST = 3, READABLE = 0.72, STEP = 60;
+const SMALLEST = 0.05, LARGEST = 3, READABLE = 0.72, LEGIBLE = 0.3, STEP = 60;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 class View {
@@ -20,7 +20,8 @@ class View {
   }
 
   get size() {
-    return { width: this.section.clientWidth, height: this.section.clientHeight };
+    const { width, height } = document.getElementById("canvas").getBoundingClientRect();
+    return { width, height };
   }
 
   apply(smooth = false) {
@@ -62,6 +63,7 @@ class View {
   /** Move so that a box, and something around it, is seen; nothing if it is. */
   bring(box, smooth = true) {
     const { width, height } = this.size;
+    if (this.scale < LEGIBLE) this.zoom(READABLE / this.scale);
     const margin = Math.min(60, width / 8, height / 8);
     this.x += outside(this.x + box.x * this.scale, box.width * this.scale, margin, width);
     this.y += outside(this.y + box.y * this.scale, box.height * this.scale, margin, height);

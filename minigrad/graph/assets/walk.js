@@ -93,7 +93,7 @@ function linearProduct(edge, [x, weight], g) {
   const factors = edge.place === 0
     ? [G, matrix(weight.numbers, 0, rows(weight), "W")]
     : [transposed(G), matrix(x.numbers, 0, rows(x), "x")];
-  return productOf(() => factors);
+  return productOf(() => factors, 1);
 }
 
 /** x (..., n, k), y (..., k, m), batches broadcast: the gradients are g yᵀ and xᵀ g, batch by batch. */
@@ -104,7 +104,7 @@ function matmulProduct(edge, [x, y], g) {
   const batches = g.shape.slice(0, g.shape.length - (x.shape.length > 1) - (y.shape.length > 1));
   const pick = (array, shape, name) => m => matrix(array.numbers, offset(m, batches, shape), shape.slice(-2), name);
   const [G, X, Y] = [pick(g, [...batches, ...ends], "g"), pick(x, xs, "x"), pick(y, ys, "y")];
-  return productOf(m => (edge.place === 0 ? [G(m), transposed(Y(m))] : [transposed(X(m)), G(m)]));
+  return productOf(m => (edge.place === 0 ? [G(m), transposed(Y(m))] : [transposed(X(m)), G(m)]), batches.reduce((a, b) => a * b, 1));
 }
 
 /** Where the matrices of batch number `m` begin in an array of which some batch axes may be broadcast. */
@@ -123,11 +123,11 @@ function transposed(m) {
   return { rows: m.columns, columns: m.rows, name: `${m.name}ᵀ`, get: (i, j) => m.get(j, i) };
 }
 
-function productOf(factors) {
+function productOf(factors, batches) {
   const [first, second] = factors(0);
   const size = first.rows * second.columns;
   return {
-    names: [first.name, second.name],
+    batches,
     /** The factors, row and column of one element of the product. */
     at(flat) {
       const [left, right] = factors(Math.floor(flat / size));
