@@ -53,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Difference:
-    """What `diff` found: `rows`, parameters before ops, what changed most first; `notes`: what has no pair."""
+    """What `diff` found: `rows`, parameters first, what changed most on top; `notes`: what has no pair."""
 
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
@@ -103,14 +103,14 @@ class Difference:
     def _operations(self) -> str:
         computing = [r for r in self.ops if r.family != "shaping"]  # the others show the same numbers again
         shown = [
-            (f"{r.change:.1%}", _pair(_std(r.before), _std(r.after)),
+            (f"{r.change:.1%}", _pair(_rms(r.before), _rms(r.after)),
              _pair(r.gradient_before, r.gradient_after), f"{r.path} {r.name}".strip(), ", ".join(r.marks))
             for r in computing[:SHOWN]
         ]  # fmt: skip
         rest = len(computing) - SHOWN
         if rest > 0:
             shown.append(("", "", "", f"{rest} more", ""))
-        return table(("change", "deviation", "gradient's norm", "operation", ""), shown, 3)
+        return table(("change", "rms", "gradient's norm", "operation", ""), shown, 3)
 
 
 def diff(before: Graph, after: Graph) -> Difference:
@@ -234,7 +234,8 @@ def _placed(graph: Graph) -> dict[tuple[str, str, int], Vertex]:
 
 
 def _row(kind: str, old: Vertex, new: Vertex, name: str, path: str) -> Row:
-    a, b = _rms(old.value), _rms(new.value)
+    a, b = (_rms(v.value.statistics) if v.value.finite else math.nan for v in (old, new))
+    a, b = a or 0.0, b or 0.0
     change = abs(b - a) / a if a else (math.inf if b else 0.0)
     return Row(
         kind, name, path, new.source, new.family, old.value.statistics, new.value.statistics,
@@ -269,12 +270,9 @@ def _norm_of(gradient: Snapshot | None) -> float | None:
     return gradient.statistics.norm if gradient.finite else math.nan
 
 
-def _rms(value: Snapshot) -> float:
+def _rms(statistics: Statistics | None) -> float | None:
     """The root mean square, which does not depend on the size of the batch."""
-    statistics = value.statistics
-    if statistics is None:
-        return 0.0
-    return math.hypot(statistics.mean, statistics.std) if value.finite else math.nan
+    return None if statistics is None else math.hypot(statistics.mean, statistics.std)
 
 
 def _first_what_changed(row: Row) -> tuple[bool, bool, float]:
@@ -286,10 +284,6 @@ def _first_what_changed(row: Row) -> tuple[bool, bool, float]:
 
 def _norm(statistics: Statistics | None) -> float | None:
     return None if statistics is None else statistics.norm
-
-
-def _std(statistics: Statistics | None) -> float | None:
-    return None if statistics is None else statistics.std
 
 
 def _figure(x: float | None) -> str:
