@@ -9,7 +9,7 @@ its parent under longer names.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -274,15 +274,42 @@ def _sorted(after: dict[Any, set[Any]], first: dict[Any, int]) -> tuple[list[Any
 
 def _dissolve_circles(part: _Part, links: Sequence[tuple[int, int]]) -> None:
     """Dissolve children until none of a part's items leads back to itself: widest in time first."""
-    while True:
-        circular = [item for item in _ordered(part, links)[1] if isinstance(item, _Part)]
-        if not circular:
-            return
-        span = lambda child: (lambda all_: all_[-1] - all_[0])(child.everything())
-        widest = max(circular, key=span)
+    ops = {target for _, target in links}
+    while (widest := _in_circle(part, links, lambda child: _span(child, ops))) is not None:
         for child in widest.parts:
             child.name = f"{widest.name}.{child.name}"
         _dissolve(widest)
+
+
+def _span(part: _Part, ops: set[int]) -> int:
+    """Between the first and the last op within it; leaves are as old as their first use elsewhere."""
+    inside = [v for v in part.everything() if v in ops]
+    return inside[-1] - inside[0] if inside else 0
+
+
+def _in_circle(
+    part: _Part, links: Sequence[tuple[int, int]], size: Callable[[_Part], int], least_times: int = 1
+) -> _Part | None:
+    """The child, of those that lead back to themselves, that is largest."""
+    items, after = _lifted(part, links)
+    waiting = _sorted(after, dict.fromkeys(items, 0))[1]  # in circles, or made from what is
+    candidates = [i for i in waiting if isinstance(i, _Part) and i.times >= least_times]
+    for child in sorted(candidates, key=size, reverse=True):
+        if child in _reached(after, child):
+            return child
+    return None
+
+
+def _reached(after: dict[Any, set[Any]], item: Any) -> set[Any]:
+    """What an item leads to."""
+    seen: set[Any] = set()
+    stack = [item]
+    while stack:
+        for target in after[stack.pop()]:
+            if target not in seen:
+                seen.add(target)
+                stack.append(target)
+    return seen
 
 
 def _dissolve(part: _Part) -> None:
@@ -330,10 +357,10 @@ def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, i
         for member in run:
             member.parent = stack
     while len(part.parts) < len(children):
-        circular = [i for i in _ordered(part, links)[1] if isinstance(i, _Part) and i.times > 1]
-        if not circular:
+        circular = _in_circle(part, links, lambda stack: stack.times, least_times=2)
+        if circular is None:
             break
-        _dissolve(circular[0])
+        _dissolve(circular)
 
 
 def _leads(one: _Part, other: _Part, links: Sequence[tuple[int, int]]) -> bool:
@@ -348,8 +375,12 @@ def numberless(name: str) -> str:
 
 
 def _signature(part: _Part, vertices: Sequence[Vertex]) -> Any:
-    """What two parts have in common that are alike: kinds, ops, settings, shapes, and what leads where."""
-    inside = part.everything()
+    """What two parts have in common that are alike: kinds, ops, settings, shapes, and what leads where.
+
+    Data without a name counts as what it may be in the next part: a result from outside.
+    """
+    data = {v for v in part.everything() if vertices[v].kind == "constant" and not vertices[v].name}
+    inside = [v for v in part.everything() if v not in data]
     place = {v: i for i, v in enumerate(inside)}
     outside: dict[tuple[int, int], int] = {}
     rows = []
@@ -364,7 +395,7 @@ def _signature(part: _Part, vertices: Sequence[Vertex]) -> Any:
         what = vertex.name if vertex.kind == "op" else ""
         shapes = [(s.shape, s.dtype) for s in vertex.values]
         rows.append((vertex.kind, what, vertex.settings, shapes, sources))
-    tree = [(p.kind, len(p.vertices), len(p.parts)) for p in part.walk()]
+    tree = [(p.kind, len(set(p.vertices) - data), len(p.parts)) for p in part.walk()]
     return tree, rows
 
 
