@@ -484,7 +484,7 @@ def test_finite_differences_of_a_float32_model_are_computed_in_float64():
 
 def test_a_wrong_derivative_is_seen():
     @mg.ops.differentiable
-    def doubled(x):
+    def doubled(x, /):
         """2 x, with the derivative of 3 x."""
         return x * 2, (lambda g: g * 3,)
 
@@ -515,7 +515,7 @@ def test_a_checkpoint_is_one_vertex_with_the_same_gradients():
     for name in ("x", "w"):
         assert_equal(named(graph)[name].gradient.numbers, named(plain)[name].gradient.numbers)
         assert {graph.vertices[e.source].name for e in vertex.inputs} == {"x", "w"}
-        assert all(c.numeric == pytest.approx(c.analytic, rel=1e-5) for c in named(graph)[name].checks)
+        assert not named(graph)[name].checks  # its function cannot be run on other numbers
 
 
 def test_readable_definitions_stand_in_a_group_of_their_name():
@@ -726,7 +726,7 @@ class Cell(nn.Module):
 @pytest.mark.parametrize("between", [False, True])
 def test_a_loop_over_a_cell_is_in_no_circle(between):
     cell = Cell()
-    x, h = mg.randn(2, 10, 2), mg.zeros(2, 4)
+    x, h = mg.randn(2, 10, 2), mg.zeros(2, 4, requires_grad=True)
     states = []
     for t in range(10):
         h = cell(x[:, t], h)

@@ -27,11 +27,13 @@ def run(
 ) -> dict[Tensor, tuple[Check, ...]]:
     """For each leaf with a gradient: its elements (the one of largest gradient only, where there are many).
 
-    `check`: True for all leaves whatever it costs, None for all or none as it is cheap, False for none.
+    `check`: True for all leaves whatever it costs, None for all or none as it is cheap, False for none. Not of
+    what a checkpoint uses, which runs the user's function on tensors that it has.
     """
     if check is False or not gradients:
         return {}
     after = {leaf: tape.downstream(leaf) for leaf, g in gradients.items() if g.size}
+    after = {leaf: nodes for leaf, nodes in after.items() if all(hasattr(n.op, "rule") for n in nodes)}
     most = EACH
     work = sum(2 * len(nodes) * _how_many(gradients[leaf], most) for leaf, nodes in after.items())
     if work > CHEAP:
