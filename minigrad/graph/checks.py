@@ -27,8 +27,8 @@ def run(
 ) -> dict[Tensor, tuple[Check, ...]]:
     """For each leaf with a gradient: its elements (the one of largest gradient only, where there are many).
 
-    `check`: True for all leaves whatever it costs, None for all or none as it is cheap, False for none. Not of
-    what a checkpoint uses, which runs the user's function on tensors that it has.
+    `check`: True for all leaves whatever it costs, None for all or none as it is cheap, False for none.
+    What a checkpoint uses is left out: it runs the user's function on tensors that it has.
     """
     if check is False or not gradients:
         return {}
