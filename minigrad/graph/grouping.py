@@ -313,13 +313,14 @@ def _reached(after: dict[Any, set[Any]], item: Any) -> set[Any]:
 
 
 def _dissolve(part: _Part) -> None:
-    """Put what is in a part into its parent instead."""
+    """Put what is in a part into its parent instead; the part is then empty."""
     assert part.parent is not None
     place = part.parent.parts.index(part)
     for child in part.parts:
         child.parent = part.parent
     part.parent.parts[place : place + 1] = part.parts
     part.parent.vertices += part.vertices
+    part.parts, part.vertices = [], []
 
 
 # ---------------------------------------------------------------- stacks
