@@ -62,8 +62,8 @@ class _Fake(np.ndarray):
 class Walk:
     """One run of forward and backward, of shadows."""
 
-    def __init__(self, tape: Tape, memories: Memories) -> None:
-        self.tape, self.memories, self.meter = tape, memories, Meter()
+    def __init__(self, tape: Tape, memories: Memories, within: Node | None = None) -> None:
+        self.tape, self.memories, self.meter, self.within = tape, memories, Meter(), within
         self.fake = type("Fake", (_Fake,), {"meter": self.meter})
         self.blocks: weakref.WeakValueDictionary[Hashable, _Block] = weakref.WeakValueDictionary()
         self.shadows: dict[Any, Any] = {}
@@ -74,8 +74,9 @@ class Walk:
         seeds = [(self._shadow(edge), self._new(edge.shape, self._dtype(edge))) for edge in self.tape.outputs]
         self.shadows.clear()
         with np.errstate(all="ignore"):
-            propagate(seeds)
-        del kept
+            found, owned = propagate(seeds)
+        copies = [self._new(g.shape, g.dtype) for leaf, g in found.items() if leaf not in owned]  # for .grad
+        del kept, copies
         return self.meter
 
     def _forward(self) -> list[_Block | None]:
@@ -84,7 +85,7 @@ class Walk:
         uses = Counter(self.memories.home_of(e) for e in everything if type(maker(e)) is Node)
         living: dict[Hashable, _Block | None] = {}
         for node in self.tape.nodes:
-            self.meter.place = ("forward", node)
+            self._note("forward", node)
             made = [self.memories.home_of(edge) for edge in _results(node)]
             living |= {token: self._block(token) for token in made}
             self._add_shadow(node)
@@ -106,6 +107,10 @@ class Walk:
         if block is None:
             block = self.blocks[token] = _Block(self.meter, self.memories.size[token])
         return block
+
+    def _note(self, phase: str, node: Node) -> None:
+        """Where the walk is; all that lies within a checkpoint is in its backward."""
+        self.meter.place = (phase, node) if self.within is None else ("backward", self.within)
 
     def _new(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
         return self.fake(tuple(shape), dtype)
@@ -157,7 +162,7 @@ class Walk:
         passes_on = _holds_nothing(node.gradients)
 
         def pull_all(g: Any, needs: Sequence[bool]) -> list[Any]:
-            self.meter.place = ("backward", node)
+            self._note("backward", node)
             real = node.gradients(g, needs) if passes_on else given
             parts = zip(real, given, needs, strict=True)
             return [self._answer(g, r, *kind) if needed else None for r, kind, needed in parts]
@@ -168,7 +173,7 @@ class Walk:
         passes_on = _holds_nothing(function)
 
         def pull(g: Any) -> Any:
-            self.meter.place = ("backward", node)
+            self._note("backward", node)
             return (blocks, self._answer(g, function(g) if passes_on else None, *kind))[1]
 
         return pull
@@ -182,13 +187,13 @@ class Walk:
 
     def _again(self, node: Node, g: Any) -> list[Any]:
         """A checkpoint: what lies within is made, walked and let go."""
-        self.meter.place = ("backward", node)
+        self._note("backward", node)
         outs = node.op.segment().again()
         inner = Tape([x.node for x in outs], ends=node.edges)
-        walk = Walk(inner, Memories(inner))
+        walk = Walk(inner, Memories(inner), self.within or node)
         walk.meter, walk.fake = self.meter, self.fake
         kept = walk._forward()
-        self.meter.place = ("backward", node)
+        self._note("backward", node)
         parts = g if type(g) is list else [g]
         seeds = [
             (walk._shadow(x.node), part) for x, part in zip(outs, parts, strict=True) if part is not None

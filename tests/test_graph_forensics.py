@@ -1,0 +1,637 @@
+"""why_nan names the operation to blame, memory is held against measurements, diff says what a step did."""
+
+import gc
+import math
+import re
+import tracemalloc
+
+import numpy as np
+import pytest
+from test_graph_trace import assert_no_circles, assert_partition
+
+import minigrad as mg
+from benchmarks.memory import retained_by_ours
+from minigrad import DtypeError, GraphError, OptionError, nn
+from minigrad.autograd import checkpoint
+from minigrad.graph import diff, memory, trace, why_nan
+from minigrad.nn import functional as F
+from minitransformer import GPT, GPTConfig
+
+INF, NAN = math.inf, math.nan
+HERE = r"test_graph_forensics\.py:\d+"
+
+
+@pytest.fixture(autouse=True)
+def _numpy_is_quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def leaf(*data):
+    return mg.tensor(np.array(data, dtype=np.float64), requires_grad=True)
+
+
+def names(graph):
+    return [v.name or v.kind for v in graph.vertices]
+
+
+def says(report, *parts):
+    for part in parts:
+        assert re.search(part, str(report)), f"{part!r} is not in:\n{report}"
+    assert repr(report) == str(report) == report.reason
+    return True
+
+
+# ---------------------------------------------------------------- why_nan: values
+
+
+def test_all_is_finite():
+    x = leaf(1, 2)
+    report = why_nan((x * x).sum(), {"x": x})
+    assert (report.kind, report.finite, report.vertex) == ("finite", True, None)
+    assert names(report.graph) == ["x", "multiply", "sum"]
+    assert says(report, "^the output and all gradients are finite")
+
+
+def test_the_operation_its_line_the_place_and_the_inputs_are_named():
+    x, y = leaf([1, 2, 3], [4, 0, 6]), leaf(1, 0, 1)
+    loss = ((x + 1) / y).sum().log()  # here
+    report = why_nan(loss, {"x": x, "y": y})
+    assert (report.kind, report.vertex.name, report.index) == ("value", "true_divide", (0, 1))
+    assert not report.finite
+    assert says(
+        report,
+        r"^divide produced inf at \[0, 1\] \(2 of 6 elements are not finite\) of its result, float64\[2, 3\]",
+        HERE + r" \(loss = .*# here\)",
+        r"\nThere x = 3; y = 0\. Add an eps",
+    )
+
+
+def test_the_graph_is_cut_down_to_the_way_from_there_to_the_output():
+    x, w = leaf(1, 2), leaf(3, 4)
+    before = (x * 2).tanh()
+    broken = (before - before).log()
+    side = (w * w).exp()
+    report = why_nan((broken * side).sum(), {"x": x, "w": w})
+    assert names(report.graph) == ["subtract", "log", "multiply", "sum"]
+    assert report.graph.vertices[1] is report.vertex
+    assert [v.index for v in report.graph.vertices] == [0, 1, 2, 3]
+    assert [[e.source for e in v.inputs] for v in report.graph.vertices] == [[], [0], [1], [2]]
+    assert_partition(report.graph)
+    assert "svg" in report.graph.to_svg()
+
+
+def test_the_first_of_several_is_named():
+    x = leaf(0, 1)
+    first = x.log()  # -inf
+    second = (first * 0).sum()  # nan
+    report = why_nan(second.sqrt(), {"x": x})
+    assert report.vertex.name == "log"
+    assert names(report.graph) == ["x", "log", "multiply", "sum", "sqrt"]
+
+
+def test_what_is_not_finite_and_does_not_arrive_misleads_nobody():
+    x = leaf(1, 2)
+    dead = mg.where(x > 0, x, (x - x).log())
+    report = why_nan(dead.sum() + (x * 0).exp().sum(), {"x": x}, backward=False)
+    assert report.finite
+    assert says(
+        report, "log .* holds infinities or NaN, which arrive nowhere", "Gradients were not looked at"
+    )
+    broken = why_nan((dead * leaf(-1, 1).sqrt()).sum())
+    assert broken.vertex.name == "sqrt"
+    assert "log" not in names(broken.graph)
+
+
+def masked_attention(scores, mask):
+    return (scores.masked_fill(mask, -INF).softmax(-1) * scores).sum()
+
+
+def test_a_mask_that_is_fine_is_no_anomaly():
+    scores = leaf([1, 2], [3, 4])
+    report = why_nan(masked_attention(scores, mg.tensor([[False, True], [False, False]])))
+    assert report.finite
+
+
+@pytest.mark.parametrize("how", ["masked_fill", "where", "added"])
+def test_a_row_that_is_masked_throughout_is_the_softmaxs(how):
+    scores = leaf([1, 2], [3, 4])
+    mask = mg.tensor([[False, True], [True, True]])
+    if how == "masked_fill":
+        masked = scores.masked_fill(mask, -INF)
+    elif how == "where":
+        masked = mg.where(mask, -INF, scores)
+    else:
+        masked = scores + mg.tensor(np.array([[0, -INF], [-INF, -INF]]))
+    report = why_nan((masked.softmax(-1) * scores).sum())
+    assert (report.vertex.name, report.index) == ("softmax", (1, 0))
+    assert says(report, r"There x = -inf", "put in by", "masked throughout")
+    if how == "masked_fill":
+        assert says(report, f"put in by masked_fill at .*{HERE}")
+
+
+def test_an_infinity_that_an_operation_made_is_blamed_before_the_nan_that_came_of_it():
+    x = leaf(1, 800)
+    e = x.exp()
+    report = why_nan((e / e.sum()).sum(), {"x": x})
+    assert (report.vertex.name, report.index) == ("exp", (1,))
+    assert says(report, "x = 800", "Subtract the largest")
+    assert names(report.graph) == ["x", "exp", "sum", "true_divide", "sum"]
+
+
+def test_an_output_that_was_given_its_infinity():
+    report = why_nan(leaf(1, 2).masked_fill(mg.tensor([True, False]), INF).sum())
+    assert (report.kind, report.vertex.name) == ("value", "filled")
+    assert says(report, "^masked_fill was given inf at")
+
+
+@pytest.mark.parametrize("value", [NAN, INF])
+def test_a_leaf_that_held_it_already_is_named(value):
+    w, x = leaf([1, 2], [value, 4]), leaf(5, 6)
+    report = why_nan((x @ w).sum(), {"layer": {"w": w}, "x": x})
+    assert (report.kind, report.index) == ("input", (1, 0))
+    assert report.vertex.kind == "input"
+    assert "w" in report.vertex.name
+    assert "x" not in names(report.graph)
+    assert says(report, r"was given (nan|inf) at \[1, 0\]", f"used first by matmul at .*{HERE}")
+
+
+def test_a_parameter_that_went_wrong_is_named_by_its_path():
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    with mg.no_grad():
+        model[2].weight[0, 1] = NAN
+    report = why_nan(model(mg.ones(4, 2)).mean(), model)
+    assert (report.kind, report.vertex.name, report.index) == ("input", "2.weight", (0, 1))
+    assert says(report, "^the parameter 2.weight", "update that wrote it")
+
+
+def test_data_with_an_infinity_is_named_beside_the_operation():
+    w = leaf(1, -1)
+    data = mg.tensor(np.array([INF, INF]))
+    report = why_nan((data * w).sum(), {"w": w})
+    assert report.vertex.name == "sum"
+    assert says(report, "put in by a constant without a name")
+
+
+def test_of_several_outputs_the_one_that_is_not_finite():
+    x = leaf(0, 1)
+    report = why_nan([x.sum(), x.log().sum()], {"x": x})
+    assert names(report.graph) == ["x", "log", "sum"]
+
+
+def test_an_operation_with_several_results():
+    x = leaf(1, 0, 2)
+    a, b = x.log().split([1, 2])
+    report = why_nan(a.sum() + b.sum())
+    assert report.vertex.name == "log"
+    assert names(report.graph)[-3:] == ["pieces", "sum", "add"]
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return x + self.map(x).tanh()
+
+
+class Deep(nn.Module):
+    def __init__(self, depth=6):
+        super().__init__()
+        self.layers = nn.ModuleList([Layer() for _ in range(depth)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_groups_are_pruned_and_what_is_alike_still_is_a_stack():
+    model = Deep()
+    with mg.no_grad():
+        model.layers[2].map.bias[1] = NAN
+    graph = why_nan(model(mg.randn(3, 4)).sum(), model).graph
+    assert_partition(graph)
+    assert_no_circles(graph)
+    assert [g.times for g in graph.groups if g.is_stack] == [3]
+    paths = {g.path for g in graph.groups}
+    assert "layers.2.map" in paths
+    assert not any(path.startswith(("layers.0", "layers.1")) for path in paths)
+
+
+def test_a_large_array_is_looked_at_whole():
+    x = mg.randn(50, 60, requires_grad=True)
+    with mg.no_grad():
+        x[37, 41] = 0
+    report = why_nan(x.abs().log().sum(), {"x": x})
+    assert (report.vertex.name, report.index) == ("log", (37, 41))
+
+
+def test_within_a_checkpoint_the_way_to_see_more_is_named():
+    x = leaf(1, 2)
+    report = why_nan(checkpoint(lambda x: (x - x).log(), x).sum())
+    assert report.vertex.name == "checkpoint"
+    assert says(report, "without checkpoint")
+
+
+def test_a_freed_graph_and_no_graph_are_refused_as_by_trace():
+    x = leaf(1, 2)
+    loss = (x * x).sum()
+    loss.backward()
+    for look in (why_nan, memory):
+        with pytest.raises(GraphError, match="was freed by backward"):
+            look(loss)
+        with pytest.raises(GraphError, match="has no graph"):
+            look(mg.ones(2))
+    with pytest.raises(OptionError, match="no finite differences"):
+        why_nan(x.sum(), check=True)
+
+
+# ---------------------------------------------------------------- why_nan: gradients
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "operand", "inputs"),
+    [
+        (lambda x: x.sqrt(), "sqrt", "x", r"g that came to it = 0; x = 0"),
+        (lambda x: 1 / x, "true_divide", "y", r"x = 1; y = 0; its result = inf"),
+    ],
+)
+def test_the_trap_of_where(function, name, operand, inputs):
+    """0 * inf: what `where` leaves out still has a derivative."""
+    x = leaf(0, 1, 4)
+    safe = mg.where(x > 0, function(x), mg.zeros_like(x))
+    report = why_nan(safe.sum(), {"x": x})
+    assert (report.kind, report.vertex.name, report.index) == ("gradient", name, (0,))
+    assert says(
+        report,
+        rf"^the gradient of {name.removeprefix('true_')} at .*{HERE} ",
+        rf"with respect to {operand}, float64\[3\], is nan at \[0\]",
+        inputs,
+        r"reaches the gradient of the input x\.",
+        "before",
+    )
+    assert names(report.graph) == ["x", name, "where", "sum"]
+
+
+def test_a_gradient_is_blamed_on_the_first_operation_in_backwards_order():
+    x = leaf(0, 4)
+    y = (x * 1).sqrt().sqrt()
+    report = why_nan(y.sum(), {"x": x})
+    assert report.kind == "gradient"
+    assert report.vertex is report.graph.vertices[1]
+    assert names(report.graph) == ["sqrt", "sqrt", "sum"]
+
+
+def test_a_gradient_that_is_not_finite_and_does_not_arrive_misleads_nobody():
+    x, w = leaf(0, 4), leaf(1, 2)
+    y = mg.where(x > 0, (x * 1).sqrt() * w, 0.0)
+    z = mg.where(w > 5, y, w)
+    report = why_nan(z.sum(), {"w": w})
+    assert report.kind == "gradient"  # of x, through sqrt
+    assert why_nan((w * w).sum() + x.detach().sqrt().sum(), {"w": w}).finite
+
+
+def test_what_was_given_and_what_hooks_made_are_no_operations_fault():
+    x = leaf(1, 2)
+    seed = why_nan(x * 2, {"x": x}, gradient=np.array([1, INF]))
+    assert seed.kind == "seed"
+    assert says(seed, "^the gradient given to begin with is not finite")
+    y = x * 2
+    y.register_hook(lambda g: g * INF)
+    hooked = why_nan((y * 3).sum(), {"x": x})
+    assert hooked.kind == "gradient"
+    assert says(hooked, "^the gradient that arrives at multiply", "hooks")
+
+
+def test_an_older_grad_that_is_not_finite_is_nobodys_fault():
+    x = leaf(1, 2)
+    x.grad = mg.tensor(np.array([NAN, 1.0]))
+    assert why_nan((x * x).sum()).finite
+    assert why_nan(x * x).finite
+
+
+def test_a_sum_over_broadcast_axes_that_overflows():
+    x = mg.tensor(np.array([1.0], np.float32), requires_grad=True)
+    y = x * mg.full((4,), 2e38)
+    report = why_nan((y * 0.5).sum() * 0 + (y * 1).sum() * 1e-38, {"x": x})
+    assert report.kind == "value" or says(report, "multiply")
+
+
+def test_nothing_is_changed_by_looking():
+    x = leaf(0, 4)
+    loss = x.sqrt().sum()
+    why_nan(loss)
+    memory(loss)
+    assert x.grad is None
+    loss.backward()
+    assert x.grad.data[1] == 0.25
+
+
+# ---------------------------------------------------------------- memory
+
+
+def mlp():
+    model = nn.Sequential(
+        *[m for _ in range(10) for m in (nn.Linear(128, 128), nn.ReLU())], nn.Linear(128, 10)
+    )
+    x, target = mg.randn(512, 128), mg.tensor(np.arange(512) % 10)
+    return model, lambda: F.cross_entropy(model(x), target)
+
+
+def gpt():
+    model = GPT(GPTConfig(
+        vocab_size=50, n_positions=64, n_embd=64, n_layer=3, n_head=4,
+        embd_pdrop=0.1, resid_pdrop=0.1, attn_pdrop=0.1,
+    ))  # fmt: skip
+    ids = mg.tensor(np.random.default_rng(0).integers(0, 50, (8, 64)))
+    return model, lambda: F.cross_entropy(model(ids).reshape(-1, 50), ids.reshape(-1))
+
+
+def measured(model, loss_of):
+    """(bytes that the graph keeps, peak over a step), as tracemalloc sees NumPy's memory."""
+    loss_of().backward()  # whatever is made once
+    model.zero_grad()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        base = tracemalloc.get_traced_memory()[0]
+        loss = loss_of()
+        kept = tracemalloc.get_traced_memory()[0] - base
+        loss.backward()
+        return kept, tracemalloc.get_traced_memory()[1] - base
+    finally:
+        tracemalloc.stop()
+        model.zero_grad()
+
+
+@pytest.mark.parametrize("make", [mlp, gpt])
+def test_what_is_retained_is_what_is_measured(make):
+    model, loss_of = make()
+    loss = loss_of()
+    ledger = memory(loss, model)
+    constants = sum(v.value.nbytes for v in ledger.graph.vertices if v.kind == "constant")
+    ours = retained_by_ours(loss, model.parameters())
+    assert ledger.retained <= ours <= ledger.retained + constants + 64  # numbers
+    assert ledger.retained == pytest.approx(measured(model, loss_of)[0], rel=0.02)
+
+
+@pytest.mark.parametrize("make", [mlp, gpt])
+def test_the_peak_is_what_is_measured(make):
+    """Within 10%: what a rule needs for itself while it computes is not counted, nor are Python's objects."""
+    model, loss_of = make()
+    ledger = memory(loss_of(), model)
+    assert ledger.peak == pytest.approx(measured(model, loss_of)[1], rel=0.1)
+    assert ledger.peak > ledger.retained
+    assert ledger.peak_phase == "backward"
+
+
+def test_each_memory_counts_once_and_leaves_apart():
+    x = mg.randn(100, 100, requires_grad=True)
+    y = x.exp()  # holds its result
+    z = y * y  # holds it too
+    ledger = memory((z * x).sum(), {"x": x})
+    size = x.data.nbytes
+    assert [(r.name, r.holds, r.counted) for r in ledger.rows] == [
+        ("exp", size, size), ("multiply", size, 0), ("multiply", size, size),
+    ]  # fmt: skip
+    assert ledger.retained == 2 * size
+    assert ledger.leaves == size
+
+
+def test_views_are_the_memory_that_they_are_views_of():
+    x, w = mg.randn(60, 40, requires_grad=True), mg.randn(60, 40, requires_grad=True)
+    y = (x * 2).T.reshape(5, 8, 60)[1:]
+    loss = (y.transpose(1, 2) @ (w * 2).reshape(-1)[:8]).sum()
+    assert memory(loss).retained == retained_by_ours(loss, [x, w]) == 2 * x.data.nbytes
+
+
+def test_the_peak_of_a_chain_that_holds_nothing_is_its_output_the_gradient_and_the_copy_in_grad():
+    x = mg.randn(1000, requires_grad=True)
+    y = x
+    for _ in range(10):
+        y = y + 1.0
+    y.backward(mg.ones(1000), retain_graph=True)
+    ledger = memory(y)
+    assert ledger.retained == 0
+    assert ledger.peak == 3 * x.data.nbytes
+
+
+def test_gradients_of_parameters_stay_in_the_peak():
+    x = mg.randn(10, requires_grad=True)
+    weights = [mg.randn(10, requires_grad=True) for _ in range(5)]
+    y = x
+    for w in weights:
+        y = y + w * 1.0
+    ledger = memory(y.sum())
+    assert ledger.peak >= 6 * x.data.nbytes
+    assert ledger.peak_phase == "backward"
+
+
+def test_a_savings_forecast_is_what_a_checkpoint_saves():
+    model, loss_of = gpt()
+    loss = loss_of()
+    before, ledger = retained_by_ours(loss, model.parameters()), memory(loss, model)
+    modules = dict(model.named_modules())
+    seen = set()
+    for saving in ledger.savings:
+        module = modules.get(saving.path)
+        if not saving.path or module is None or saving.path == "embedding":
+            continue
+        plain = module.forward
+        module.__dict__["forward"] = lambda *args, plain=plain, **kwargs: checkpoint(plain, *args, **kwargs)
+        try:
+            after = retained_by_ours(loss_of(), model.parameters())
+        finally:
+            del module.__dict__["forward"]
+        assert before - after == pytest.approx(saving.saves, abs=64), saving
+        seen.add(saving.kind)
+    assert {"EncoderLayer", "MultiHeadAttention", "FeedForward", "LayerNorm", "Dropout"} <= seen
+
+
+def test_the_peak_with_checkpoints_is_what_is_measured():
+    model, loss_of = gpt()
+    plain = memory(loss_of(), model)
+    for layer in model.layers.layers:
+        layer.__dict__["forward"] = lambda *args, f=layer.forward, **kwargs: checkpoint(f, *args, **kwargs)
+    saving = memory(loss_of(), model)
+    assert saving.peak < plain.peak / 1.5
+    kept, peak = measured(model, loss_of)
+    assert saving.retained == pytest.approx(kept, abs=2**16)  # and Python's objects
+    assert saving.peak == pytest.approx(peak, rel=0.1)
+
+
+def test_what_a_checkpoint_computes_again_is_a_share_of_the_forward():
+    model, loss_of = gpt()
+    ledger = memory(loss_of(), model)
+    layers = [s for s in ledger.savings if s.kind == "EncoderLayer"]
+    assert len(layers) == 3
+    whole = sum(v.flops or 0 for v in ledger.graph.vertices)
+    for s in layers:
+        inside = ledger.graph.contents[s.group]
+        assert s.flops == sum(ledger.graph.vertices[i].flops or 0 for i in inside)
+        assert s.share == pytest.approx(s.flops / whole)
+    assert 0.9 < sum(s.share for s in layers) < 1
+
+
+def test_the_ledger_prints_its_tables():
+    model, loss_of = gpt()
+    text = repr(memory(loss_of(), model))
+    assert re.match(r"[\d.]+ MiB retained for backward by \d+ operations, beside .* of parameters", text)
+    assert re.search(r"At the peak [\d.]+ MiB: in backward at \w+ \(.*:\d+\)\.", text)
+    assert re.search(r"3 x .* scaled_dot_product_attention .*self_attention and 2 like it", text)
+    assert re.search(r"checkpoint saves +computes again +around", text)
+    assert max(map(len, text.splitlines())) < 160
+
+
+def test_a_ledger_of_several_outputs_and_of_several_results():
+    x = mg.randn(10, 10, requires_grad=True)
+    values, _ = x.sort(1)
+    a, b = values.split(5)
+    ledger = memory([(a * b).sum(), b.exp().mean()], {"x": x})
+    assert ledger.retained == retained_by_ours(mg.stack([(a * b).sum(), b.exp().mean()]).sum(), [x])
+
+
+# ---------------------------------------------------------------- diff
+
+
+def two_steps(lr=1e-3, change=lambda model: None):
+    mg.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    x = mg.randn(16, 4)
+    loss_of = lambda: (model(x) - 1).square().mean()
+    optimizer = mg.optim.SGD(model.parameters(), lr=lr)
+    loss = loss_of()
+    before = trace(loss, model)
+    loss.backward()
+    old = {name: p.numpy().copy() for name, p in model.named_parameters()}
+    gradients = {name: p.grad.numpy().copy() for name, p in model.named_parameters()}
+    optimizer.step()
+    change(model)
+    model.zero_grad()
+    return before, trace(loss_of(), model), old, gradients, model
+
+
+def test_updates_are_compared_with_weights():
+    before, after, old, gradients, model = two_steps()
+    rows = {row.name: row for row in diff(before, after).parameters}
+    assert set(rows) == set(old)
+    for name, p in model.named_parameters():
+        row, was = rows[name], np.linalg.norm(old[name])
+        assert row.before.norm == pytest.approx(was, rel=1e-6)
+        assert row.after.norm == pytest.approx(np.linalg.norm(p.numpy()), rel=1e-6)
+        assert row.update == pytest.approx(1e-3 * np.linalg.norm(gradients[name]), rel=1e-3)
+        assert row.ratio == pytest.approx(row.update / was, rel=1e-6)
+        assert row.gradient_before == pytest.approx(np.linalg.norm(gradients[name]), rel=1e-5)
+
+
+def test_what_changed_most_comes_first():
+    before, after, *_ = two_steps(lr=0.1)
+    found = diff(before, after)
+    ratios = [row.ratio for row in found.parameters]
+    assert ratios == sorted(ratios, reverse=True)
+    changes = [row.change for row in found.ops]
+    assert changes == sorted(changes, reverse=True)
+    assert found.rows == (*found.parameters, *found.ops)
+
+
+@pytest.mark.parametrize(
+    ("lr", "mark"), [(1.0, "large update"), (1e-6, "small update"), (0.0, "not updated")]
+)
+def test_updates_outside_of_the_healthy_range_are_marked(lr, mark):
+    before, after, *_ = two_steps(lr=lr)
+    found = diff(before, after)
+    assert all(row.marks == (mark,) for row in found.parameters)
+    assert mark in repr(found)
+    assert "1e-3" in repr(found)
+    assert "Karpathy" in repr(found)
+
+
+def test_healthy_updates_have_no_mark():
+    before, after, *_ = two_steps(lr=5e-4)
+    found = diff(before, after)
+    assert all(not row.marks for row in found.parameters if 1e-4 < row.ratio < 1e-2)
+    assert any(1e-4 < row.ratio < 1e-2 for row in found.parameters)
+
+
+def scale(model, factor):
+    with mg.no_grad():
+        model[2].weight *= factor
+
+
+@pytest.mark.parametrize(
+    ("factor", "mark"),
+    [
+        (0.0, "gradient is 0"),
+        (1e-5, "gradient vanished"),
+        (1e5, "gradient exploded"),
+        (NAN, "gradient not finite"),
+    ],
+)
+def test_gradients_that_vanish_or_explode_are_marked(factor, mark):
+    before, after, *_ = two_steps(change=lambda model: scale(model, factor))
+    rows = {row.name: row for row in diff(before, after).rows if row.kind == "parameter"}
+    assert mark in rows["0.weight"].marks
+    assert mark not in rows["2.bias"].marks or factor not in (0, 1e-5)
+    if math.isnan(factor):
+        assert "not finite" in rows["2.weight"].marks
+
+
+def test_a_gradient_beside_others_that_are_ten_million_times_as_large_has_vanished():
+    w, v = leaf(1.0), leaf(1.0)
+    graphs = [trace((w * 1e9 + v * 1e-3).sum(), {"w": w, "v": v}) for _ in range(2)]
+    rows = {row.name: row.marks for row in diff(*graphs).parameters}
+    assert "gradient vanished" in rows["v"]
+    assert "gradient vanished" not in rows["w"]
+
+
+def test_ops_are_matched_by_module_and_place_and_the_rest_is_named():
+    model, x = Deep(2), mg.randn(3, 4)
+    before = trace(model(x).sum(), model)
+    after = trace(F.relu(model(x)).mean(), model)
+    found = diff(before, after)
+    matched = {(row.path, row.name) for row in found.ops}
+    assert ("layers.0.map", "linear") in matched
+    assert ("layers.1", "add") in matched
+    assert found.notes == ("Only the first graph has sum.", "Only the second graph has relu, mean.")
+    linear = next(row for row in found.ops if row.path == "layers.0.map")
+    assert linear.before == linear.after
+    assert (linear.change, linear.family) == (0, "linalg")
+
+
+def test_data_of_another_size_can_be_compared():
+    model = Deep(2)
+    before, after = (trace(model(mg.ones(n, 4)).mean(), model) for n in (3, 5))
+    assert all(row.change < 1e-6 for row in diff(before, after).ops)
+
+
+def test_a_parameter_that_was_all_0_has_no_ratio():
+    w, x = leaf(0, 0), leaf(1, 2)
+    before = trace((w * x).sum(), {"w": w})
+    with mg.no_grad():
+        w += 1
+    row = diff(before, trace((w * x).sum(), {"w": w})).parameters[0]
+    assert (row.ratio, row.update) == (None, pytest.approx(2**0.5))
+    assert "was all 0" in row.marks
+
+
+def test_graphs_of_different_models_are_refused():
+    one, other, wider = nn.Linear(2, 1), nn.Linear(2, 1, bias=False), nn.Linear(2, 3)
+    graphs = [trace(model(mg.ones(1, 2)).sum(), model) for model in (one, other, wider)]
+    with pytest.raises(
+        GraphError, match=r"different models: only the first has bias\.\nTrace the same model"
+    ):
+        diff(graphs[0], graphs[1])
+    with pytest.raises(GraphError, match=r"different models: they have weight \(1, 2\) and \(3, 2\)"):
+        diff(graphs[0], graphs[2])
+    with pytest.raises(DtypeError, match="diff compares two Graphs, got Linear"):
+        diff(one, other)
+
+
+def test_without_names_the_operations_are_compared_and_the_rest_is_said():
+    x = leaf(1, 2)
+    found = diff(trace((x * 2).sum()), trace((x * 3).sum()))
+    assert [row.name for row in found.ops] == ["sum", "multiply"] or len(found.ops) == 2
+    assert "trace(loss, model)" in found.notes[0]
+    assert [row.change for row in found.ops] == [pytest.approx(0.5)] * 2
