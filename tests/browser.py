@@ -35,6 +35,7 @@ class Watched:
     def __init__(self, browser: Any, file: Path, **options: Any) -> None:
         self.context = browser.new_context(viewport={"width": 1440, "height": 900}, **options)
         self.page = self.context.new_page()
+        self.page.set_default_timeout(5000)
         self.complaints: list[str] = []
         self.requests: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(message.text))
@@ -45,6 +46,10 @@ class Watched:
     def press(self, *keys: str) -> None:
         for key in keys:
             self.page.keyboard.press(key)
+
+    def click(self, box: str) -> None:
+        """Press a box of the drawing, wherever the view is."""
+        self.page.locator(f"#{box}").dispatch_event("click")
 
     def texts(self, selector: str) -> list[str]:
         return self.page.locator(selector).all_inner_texts()

@@ -273,9 +273,9 @@ def _number(x: float, digits: int = 17) -> float | str:
 
 
 def _numbers(array: np.ndarray) -> list[Any]:
-    """An array's elements in order, each as short as tells it from its neighbours in its dtype."""
+    """An array's elements in order; of float32 in as few digits as tell each from its neighbours."""
     flat = array.reshape(-1)
-    if flat.dtype.kind == "f" and flat.dtype != np.float64:
+    if flat.dtype == np.float32:
         return [_number(float(str(x))) for x in flat]
     return [_number(float(x)) for x in flat] if flat.dtype.kind == "f" else [int(x) for x in flat]
 

@@ -35,11 +35,16 @@ function readSnapshot(row, string, arrays) {
   const snapshot = named(SNAPSHOT, row);
   snapshot.dtype = string(snapshot.dtype);
   snapshot.statistics = snapshot.statistics && named(STATISTICS, snapshot.statistics.map(toNumber));
-  snapshot.numbers = arrays[snapshot.numbers];
+  snapshot.numbers = inDtype(arrays[snapshot.numbers], snapshot.dtype);
   snapshot.whole = Boolean(snapshot.whole && snapshot.numbers);
   snapshot.size = snapshot.shape.reduce((a, b) => a * b, 1);
   snapshot.finite = !snapshot.statistics || !(snapshot.statistics.nan || snapshot.statistics.inf);
   return snapshot;
+}
+
+/** Few digits say which float32 a number is: that one is meant, not the number in those digits. */
+function inDtype(numbers, dtype) {
+  return numbers && dtype === "float32" ? numbers.map(Math.fround) : numbers;
 }
 
 function readVertex(row, index, string, snapshot, formulas, arrays) {
@@ -64,12 +69,12 @@ function readEdge(row, target, place, string, snapshot, arrays) {
   edge.operand = string(edge.operand);
   edge.pulled = snapshot(edge.pulled);
   edge.gradient = snapshot(edge.gradient);
-  edge.jacobian = edge.jacobian && readJacobian(edge.jacobian, arrays);
+  edge.jacobian = edge.jacobian && readJacobian(edge.jacobian, arrays, edge.pulled?.dtype);
   return edge;
 }
 
-function readJacobian([rows, columns, diagonal, array], arrays) {
-  const numbers = arrays[array];
+function readJacobian([rows, columns, diagonal, array], arrays, dtype) {
+  const numbers = inDtype(arrays[array], dtype);
   return numbers && { rows, columns, diagonal: Boolean(diagonal), numbers };
 }
 

@@ -1,0 +1,591 @@
+"""The page of a graph, in a real browser: what it shows, what its keys do, and what it never does."""
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import Watched, chromium
+
+import minigrad as mg
+import minigrad.nn.functional as F
+from minigrad import nn
+from minigrad.graph.folding import ALL, Fold
+from minigrad.graph.labels import lines, number, size, title_width
+from minigrad.graph.page import to_html
+from minigrad.graph.placing import Placing
+from minitransformer import Transformer, TransformerConfig
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def open_page(browser, tmp_path):
+    """Opens a graph's page; at the end it must have been silent."""
+    opened = []
+
+    def open_(graph, text=None, **options):
+        file = tmp_path / f"graph{len(opened)}.html"
+        file.write_text(text or graph.to_html(), encoding="utf-8")
+        opened.append(Watched(browser, file, **options))
+        return opened[-1]
+
+    yield open_
+    for page in opened:
+        page.close()
+
+
+def scalar(x):
+    return mg.tensor(x, dtype=mg.float64, requires_grad=True)
+
+
+def expression():
+    """micrograd's kind of expression: a value used three times, one used twice by one op."""
+    a, b = scalar(-4.0), scalar(2.0)
+    c = a * b
+    d = c * c + a
+    e = d.relu() + b / a
+    return mg.graph.trace(e, {"a": a, "b": b, "c": c, "d": d, "e": e}, title="An expression")
+
+
+def network():
+    """Two layers, whose arrays are small enough to be shown whole."""
+    mg.manual_seed(3)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    loss = F.cross_entropy(model(mg.randn(5, 3)), mg.tensor(np.array([0, 1, 1, 0, 1])))
+    return mg.graph.trace(loss, model, title="A network")
+
+
+def transformer(size=8, layers=2, vocabulary=20):
+    config = TransformerConfig(
+        vocab_size=vocabulary, d_model=size, num_heads=2 if size < 512 else 8, d_ff=4 * size,
+        num_encoder_layers=layers, num_decoder_layers=layers,
+    )  # fmt: skip
+    model, generator = Transformer(config), np.random.default_rng(0)
+    source, target, labels = (mg.tensor(generator.integers(4, vocabulary, (2, 6))) for _ in range(3))
+    loss = F.cross_entropy(model(source, target).reshape(-1, vocabulary), labels.reshape(-1))
+    return mg.graph.trace(loss, model, title="A Transformer")
+
+
+def find(graph, name, kind="op"):
+    """The vertex of that name or label."""
+    return next(v for v in graph.vertices if v.kind == kind and name in (v.name, v.label))
+
+
+def shown(numbers):
+    """Numbers as the page shows them; it has no minus zero."""
+    return [number(float(x) + 0.0) for x in np.asarray(numbers).reshape(-1)]
+
+
+# ---------------------------------------------------------------- the file
+
+
+@pytest.mark.parametrize("make", [expression, network, transformer])
+def test_opens_in_silence_and_asks_for_nothing(make, open_page):
+    page = open_page(make())
+    assert page.page.locator("#canvas .box").count() > 4
+    assert "How to read this" in page.text("#panel h2")
+
+
+def test_allows_one_script_and_one_style_sheet(open_page):
+    """A page whose script was changed by one letter does not run it; no attribute is code or style."""
+    text = expression().to_html()
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert not re.search(r"<[^>]*\s(style|on\w+)=", text.split("<script")[0])
+    page = open_page(None, text.replace("const graph = readGraph", "const  graph = readGraph"))
+    assert page.page.locator("#canvas").count() == 0
+    assert "Content Security Policy" in page.complaints.pop(0)
+
+
+def test_shows_the_picture_where_no_script_runs(open_page):
+    page = open_page(expression(), java_script_enabled=False)
+    assert page.page.locator("#graph svg title").first.text_content().startswith("An expression")
+    assert page.page.locator("#toolbar").is_hidden()
+
+
+def test_a_large_transformer_takes_a_megabyte_at_most(open_page):
+    with mg.fused(False):
+        graph = transformer(512, layers=6, vocabulary=100)
+    text = graph.to_html()
+    assert len(graph.vertices) > 1000
+    assert len(text.encode()) <= 1_000_000
+    page = open_page(None, text)
+    assert page.page.locator("#canvas .box").count() <= 40
+    smaller = to_html(graph, limit=len(text.encode()) - 100_000)
+    assert len(smaller.encode()) <= len(text.encode()) - 100_000
+
+
+def test_says_when_numbers_are_left_out(open_page):
+    graph = network()
+    page = open_page(None, to_html(graph, limit=0))
+    page.click(f"v{find(graph, 'tanh').index}")
+    assert "left out, to keep the page small" in page.text("#panel")
+    assert "norm" in page.text("#panel .statistics")
+
+
+NASTY = [
+    "</script><script>document.title='hacked'</script>",
+    "<img src=x onerror=document.title='hacked'>",
+    "$title \\u003c &lt;",
+]
+
+
+def test_names_are_never_code(open_page):
+    x, y, z = (mg.tensor([1.0, -np.inf, np.nan], requires_grad=True) for _ in NASTY)
+    graph = mg.graph.trace((x * y * z).sum(), dict(zip(NASTY, (x, y, z), strict=True)), title=NASTY[0])
+    page = open_page(graph)
+    assert page.page.title() == NASTY[0]
+    assert page.page.locator("img").count() == 0
+    for name in NASTY:
+        page.click(f"v{find(graph, name, 'input').index}")
+        assert page.text("#panel h2") == name
+        assert page.texts("#panel td")[:3] == ["1", "-inf", "NaN"]
+        assert "1 NaN, 1 infinite of 3 numbers" in page.text("#panel .warning")
+
+
+# ---------------------------------------------------------------- where things stand
+
+
+def placed(graph):
+    """The left, top and width of each box, as the SVG has them."""
+    folding = graph.folding
+    boxes = list(folding.boxes())
+    sizes = {b: size(lines(graph, b)) for b in boxes if b[0] == "vertex" or not folding.is_open(b[1])}
+    titles = {i: title_width(graph.groups[i]) for kind, i in boxes if kind == "group"}
+    found = {}
+
+    def walk(frame, left, top):
+        for row, places in zip(frame.rows, frame.places, strict=True):
+            for (kind, index, _), (x, y, w, _) in zip(row, places, strict=True):
+                if kind != "lane":
+                    found[f"{kind[0]}{index}"] = [left + x, top + y, w]
+                if kind == "group" and index in frame.frames:
+                    walk(frame.frames[index], left + x, top + y)
+
+    walk(Placing(folding, graph.arrangements, sizes, titles).frame(), 0.0, 0.0)
+    return found
+
+
+def drawn(page):
+    """The same, read from the page."""
+    return page.page.evaluate(
+        """() => Object.fromEntries([...document.querySelectorAll("#world [role=button]")].map(box => {
+            const [x, y] = box.getAttribute("transform").match(/-?\\d[-\\d.e]*/g).map(Number);
+            return [box.id, [x, y, Number(box.querySelector(".body, .target").getAttribute("width"))]];
+        }))"""
+    )
+
+
+def assert_same_places(page, graph):
+    expected, found = placed(graph), drawn(page)
+    assert set(found) == set(expected)
+    for box, place in expected.items():
+        assert found[box] == pytest.approx(place, abs=1e-6), box
+
+
+@pytest.mark.parametrize("make", [expression, network, transformer])
+def test_boxes_stand_where_the_svg_has_them(make, open_page):
+    graph = make()
+    assert_same_places(open_page(graph), graph)
+
+
+def test_boxes_stand_where_the_svg_has_them_with_everything_open(open_page):
+    graph = transformer()
+    page = open_page(graph)
+    page.page.get_by_role("button", name="Unfold everything").click()
+    assert_same_places(page, graph.expand())
+
+
+def test_a_stack_shows_the_member_that_is_chosen(open_page):
+    graph = transformer()
+    stack = next(g for g in graph.groups if g.is_stack)
+    page = open_page(graph.expand(graph.groups[stack.groups[0]].path))
+    page.click(f"g{stack.index}")  # folds
+    page.page.locator(f"#g{stack.index}").focus()
+    page.press("Enter")  # unfolds, and the panel has the choice
+    assert f"2 × {stack.kind}" in page.text("#panel .kind")
+    for choice in (1, 0):
+        page.page.locator("#member").select_option(str(choice))
+        names = drawn(page)
+        members = [m for m in stack.groups if any(f"v{v}" in names for v in graph.groups[m].vertices)
+                   or any(f"g{g}" in names for g in graph.groups[m].groups)]  # fmt: skip
+        assert members == [stack.groups[choice]]
+    page.page.locator("#member").select_option(str(ALL))
+    assert all(f"g{member}" in drawn(page) for member in stack.groups)
+
+
+# ---------------------------------------------------------------- the panel
+
+
+@pytest.mark.parametrize("make", [expression, network])
+def test_the_panel_shows_each_number_of_each_box(make, open_page):
+    graph = make()
+    page = open_page(graph)
+    for v in graph.vertices:
+        page.click(f"v{v.index}")
+        sections = page.page.locator("#panel section")
+        for title, snapshot in (("Value", v.value), ("Gradient", v.gradient)):
+            if snapshot is None:
+                continue
+            section = sections.filter(has=page.page.get_by_role("heading", name=title, exact=True))
+            found = section.locator("td, p.number").all_inner_texts()
+            assert [text for text in found if text] == shown(snapshot.numbers), (v.name, title)
+            if snapshot.size > 1:
+                s = snapshot.statistics
+                assert section.locator(".statistics dd").all_inner_texts() == shown(
+                    [s.min, s.mean, s.max, s.std, s.norm]
+                )
+
+
+def test_the_panel_shows_formulas_as_mathematics(open_page):
+    graph = expression()
+    page = open_page(graph)
+    page.click(f"v{find(graph, 'c').index}")
+    assert page.page.locator("#panel math").count() == 2
+    assert page.page.locator("#panel math msup, #panel math mi").count() > 3
+    assert "c = a * b" in page.text("#panel pre")
+    assert "test_graph_page.py:" in page.text("#panel figcaption")
+
+
+def test_numbers_have_six_digits_as_in_python(open_page):
+    values = [
+        1.0,
+        -0.1,
+        1 / 3,
+        1e-5,
+        123456.0,
+        1234567.0,
+        1e22,
+        -2.5e-7,
+        0.000123456789,
+        999999.5,
+        100000.5,
+        1e-300,
+    ]
+    x = mg.tensor(values, dtype=mg.float64, requires_grad=True)
+    graph = mg.graph.trace(x.sum(), {"x": x})
+    page = open_page(graph)
+    page.click("v0")
+    assert page.texts("#panel td")[: len(values)] == shown(values)
+
+
+def test_a_large_array_shows_its_corner_and_says_so(open_page):
+    x = mg.tensor(np.arange(600.0).reshape(20, 30), requires_grad=True)
+    page = open_page(mg.graph.trace((x * x).sum(), {"x": x}))
+    page.click("v0")
+    assert "The first 6 × 6 of 20 × 30 numbers" in page.text("#panel")
+    assert page.texts("#panel td")[:8] == ["", *shown([0, 1, 2, 3, 4, 5, 30])]
+
+
+def test_leaves_are_held_against_finite_differences(open_page):
+    graph = expression()
+    page = open_page(graph)
+    leaf = find(graph, "a", "input")
+    page.click(f"v{leaf.index}")
+    backward, numeric = page.texts("#panel .checks td")[:2]
+    assert backward == shown(leaf.gradient.numbers)[0]
+    assert numeric == number(leaf.checks[0].numeric)
+    assert "agree" in page.text("#panel .checks")
+
+
+def test_a_group_says_what_it_has(open_page):
+    graph = network()
+    page = open_page(graph)
+    group = next(g for g in graph.groups if g.kind == "Linear")
+    page.click(f"g{group.index}")
+    assert "16 numbers in 2 tensors" in page.text("#panel")
+    assert "linear" in page.text("#panel .hint")
+
+
+# ---------------------------------------------------------------- by keyboard alone
+
+
+def test_arrows_lead_from_box_to_box(open_page):
+    graph = expression()
+    page = open_page(graph)
+    page.page.locator("#world [tabindex='0']").focus()
+    seen = set()
+    for key in ["ArrowDown"] * 4 + ["ArrowLeft", "ArrowRight", "ArrowUp"]:
+        page.press(key)
+        focus = page.page.evaluate("document.activeElement.id")
+        assert page.text("#panel h2") in (
+            graph.vertices[int(focus[1:])].label,
+            *lines(graph, ("vertex", int(focus[1:]))),
+        )
+        seen.add(focus)
+    assert len(seen) >= 4
+
+
+def test_enter_folds_and_unfolds(open_page):
+    graph = network()
+    page = open_page(graph)
+    group = next(g for g in graph.groups if g.kind == "Linear")
+    page.page.locator(f"#g{group.index}").focus()
+    page.press("Enter")
+    folded = Fold(graph.folding.fold.opened - {group.index})
+    assert_same_places(page, replace(graph, folded=folded))
+    assert page.page.evaluate("document.activeElement.id") == f"g{group.index}"
+    assert page.page.locator(f"#g{group.index}").get_attribute("aria-expanded") == "false"
+    page.press(" ")
+    assert_same_places(page, graph)
+    assert "unfolded" in page.text("#announcer")
+
+
+def test_search_opens_what_is_around_a_match(open_page):
+    graph = transformer().fold(0)
+    page = open_page(graph)
+    assert page.page.locator("#canvas .box").count() < 8
+    page.press("/")
+    page.page.keyboard.type("attention linear weight")
+    found = [
+        v for v in graph.vertices if v.kind == "parameter" and "attention" in v.name and "weight" in v.name
+    ]
+    page.page.keyboard.press("Enter")
+    first = page.text("#panel h2")
+    assert re.match(r"1 of \d+", page.text("#matches"))
+    assert "attention" in page.text("#panel .breadcrumb")
+    assert page.page.locator("#canvas .selected").is_visible()
+    page.press("Enter")
+    assert page.text("#matches").startswith("2 of")
+    page.press("Shift+Enter")
+    assert page.text("#panel h2") == first
+    assert found
+    page.press("Escape")
+    assert page.text("#matches") == ""
+
+
+def test_search_finds_source_lines(open_page):
+    page = open_page(expression())
+    page.press("/")
+    page.page.keyboard.type("d.relu()")
+    page.press("Enter")
+    assert "relu" in page.text("#panel pre")
+
+
+def test_keys_move_and_zoom(open_page):
+    page = open_page(expression())
+    transform = lambda: page.page.evaluate("document.getElementById('world').style.transform")
+    seen = [transform()]
+    for key in ("+", "-", "Shift+ArrowLeft", "Shift+ArrowDown", "0"):
+        page.press(key)
+        assert transform() != seen[-1]
+        seen.append(transform())
+
+
+def test_colours_come_with_a_legend_and_marks(open_page):
+    x = mg.tensor([np.inf, 1.0], requires_grad=True)
+    y = mg.tensor([1.0, 1.0], requires_grad=True)
+    graph = mg.graph.trace((x * 1e-12).sum() + (y * 1e-12).sum(), {"x": x, "y": y})
+    page = open_page(graph)
+    assert "not finite (hatched)" in page.text("#legend")
+    assert "NaN/∞" in page.page.locator(f"#v{find(graph, 'multiply').index}").text_content()
+    for mode, word in (("gradient", "vanish"), ("bytes", "below 1 KiB"), ("flops", "below 1 k")):
+        page.page.locator("#colour").select_option(mode)
+        assert word in page.text("#legend")
+
+
+# ---------------------------------------------------------------- the walk
+
+
+def by_hand(a, b):
+    """The gradients of `expression`, written out."""
+    c = a * b
+    d = c * c + a
+    dd = 1.0 if d > 0 else 0.0
+    dc = 2 * c * dd
+    return {"a": dc * b + dd - b / a**2, "b": dc * a + 1 / a, "c": dc, "d": dd, "e": 1.0}
+
+
+def test_the_walk_shows_each_step_of_backward(open_page):
+    graph = expression()
+    page = open_page(graph)
+    page.press("b")
+    ops = [v for v in reversed(graph.vertices) if v.kind == "op"]
+    expected = by_hand(-4.0, 2.0)
+    for v in ops:
+        page.press("ArrowRight")
+        assert page.page.locator("#canvas .current").get_attribute("id") == f"v{v.index}"
+        assert page.texts("#panel section:not(.card) p.number") == shown(v.gradient.numbers)
+        if v.label:
+            assert page.texts("#panel section:not(.card) p.number") == shown([expected[v.label]])
+        for edge in (e for e in v.inputs if e.gradient is not None):
+            card = f"#panel .card[data-place='{v.inputs.index(edge)}']"
+            local, g = edge.jacobian.item(), v.gradient.numbers.item()
+            assert page.texts(f"{card} p.number")[0] == number(local + 0.0)
+            factors = re.findall(
+                r"[-\d.e+]+", page.text(f"{card} [data-result]").replace("(", "").replace(")", "")
+            )
+            assert [float(x) for x in factors if x != "="] == pytest.approx([g, local, g * local], rel=1e-5)
+    page.press("ArrowRight")
+    assert "The walk is done" in page.text("#panel h2")
+    numbers = page.texts("#panel p.number")
+    assert numbers == shown([expected["a"], expected["b"]])
+    page.press("ArrowRight")
+    assert "The walk is done" in page.text("#panel h2")
+
+
+def test_the_walk_adds_up_where_a_value_fans_out(open_page):
+    """x * x and x * 3: the last edge adds what it brings to what arrived before."""
+    x = scalar(2.0)
+    y = x * 3.0
+    page = open_page(mg.graph.trace(y + x * x, {"x": x}))
+    page.press("b", "End", "ArrowLeft")
+    assert "grad of x = 3 (this edge) + 4 (arrived before) = 7" in page.text("#panel")
+    page.press("ArrowLeft")
+    assert "grad of x = 2 (this edge) + 2 (arrived before) = 4" in page.text("#panel")
+    assert "used 3 times. This is the first gradient to arrive. 2 uses still to come." in page.text("#panel")
+    assert "gradient 4 + …" in page.page.locator("#v0").text_content()
+
+
+def test_the_walk_sums_over_broadcast_axes(open_page):
+    bias, x = (
+        mg.tensor(np.arange(n, dtype=float).reshape(s), requires_grad=True)
+        for n, s in ((3, (3,)), (6, (2, 3)))
+    )
+    graph = mg.graph.trace((x * bias).sum(), {"bias": bias, "x": x})
+    page = open_page(graph)
+    page.press("b", "ArrowRight", "ArrowRight")
+    card = "#panel .card[data-place='1']"
+    assert "expanded (3,) → (2, 3) going forward, summed over axis 0 going back" in page.text(card)
+    tables = page.page.locator(f"{card} table")
+    pulled, summed = (tables.nth(i).locator("td:not(:empty)").all_inner_texts() for i in (1, 2))
+    assert pulled == shown(x.data)
+    assert summed == shown(x.data.sum(0))
+
+
+def test_a_cell_of_a_product_is_a_row_times_a_column(open_page):
+    graph = network()
+    vertex = [v for v in graph.vertices if v.name == "linear"][-1]
+    x, weight = (graph.vertices[e.source].value.numbers for e in vertex.inputs[:2])
+    g = vertex.gradient.numbers
+    page = open_page(graph)
+    page.press("b", "ArrowRight", "ArrowRight", "ArrowRight")
+    for place, (left, right) in enumerate(((g, weight), (g.T, x))):
+        page.page.locator(f"#cell-{place}-0").focus()
+        page.press("ArrowRight", "ArrowDown", "Enter")
+        i, j = 1, 1
+        card = f"#panel .card[data-place='{place}']"
+        assert f"Element [{i}, {j}] is row {i} of" in page.text(card)
+        terms, _, total = page.text(f"{card} [data-terms]").partition(" = ")
+        pairs = [[float(f.strip("()")) for f in term.split(" × ")] for term in terms.split(" + ")]
+        assert pairs == [
+            [float(number(a)), float(number(b))] for a, b in zip(left[i], right[:, j], strict=True)
+        ]
+        assert float(total) == pytest.approx(
+            float((left.astype(float) @ right.astype(float))[i, j]), rel=2e-5
+        )
+        assert total == shown(vertex.inputs[place].pulled.numbers[i, j])[0]
+        assert page.page.locator(f"{card} td.marked").count() == len(pairs) * 2
+        assert page.page.evaluate("document.activeElement.id").startswith(f"cell-{place}-")
+
+
+@pytest.mark.parametrize(
+    "shapes", [((2, 3), (3, 4)), ((3,), (3, 2)), ((2, 3), (3,)), ((2, 1, 2, 3), (2, 3, 2))]
+)
+def test_products_of_batches_and_vectors(shapes, open_page):
+    generator = np.random.default_rng(1)
+    x, y = (mg.tensor(generator.standard_normal(s), requires_grad=True) for s in shapes)
+    z = x @ y
+    graph = mg.graph.trace((z * z).sum(), {"x": x, "y": y})
+    page = open_page(graph)
+    page.press("b", "ArrowRight", "ArrowRight", "ArrowRight")
+    for place in (0, 1):
+        edge = find(graph, "matmul").inputs[place]
+        for flat in {0, edge.pulled.size - 1}:
+            page.page.locator(f"#cell-{place}-{flat}").click()
+            terms, _, total = page.text(f".card[data-place='{place}'] [data-terms]").partition(" = ")
+            products = [
+                math.prod(float(f.strip("()")) for f in term.split(" × ")) for term in terms.split(" + ")
+            ]
+            assert sum(products) == pytest.approx(edge.pulled.numbers.reshape(-1)[flat], rel=1e-4, abs=1e-5)
+            assert total == shown(edge.pulled.numbers.reshape(-1)[flat])[0]
+
+
+def test_the_walk_opens_what_is_around_a_step(open_page):
+    graph = transformer().fold(0)
+    page = open_page(graph)
+    page.press("b")
+    for _ in range(12):
+        page.press("ArrowRight")
+        assert page.page.locator("#canvas .current").count() == 1
+    page.press("Escape")
+    assert page.page.locator("#panel .steps").count() == 0
+
+
+# ---------------------------------------------------------------- the quiz
+
+
+def test_the_quiz_hides_a_result_until_it_is_typed(open_page):
+    x = scalar(3.0)
+    page = open_page(mg.graph.trace(x * x * 5.0, {"x": x}))
+    page.press("b", "q", "ArrowRight")
+    assert "gradient 5" not in page.page.locator("#world").text_content()
+    assert page.page.locator("#panel [data-result]").count() == 0
+    page.page.locator("#answer-0").fill("4")
+    page.press("Enter")
+    assert "Not 4. Hint: 1 × 5 = ?" in page.text("#panel .reply")
+    page.page.locator("#answer-0").fill("5.2")
+    page.press("Enter")
+    assert "Not 5.2" in page.text("#panel .reply")
+    page.page.locator("#answer-0").fill("4,96")
+    page.press("Enter")
+    assert "Right: 5." in page.text("#announcer")
+    assert "1 × 5 = 5" in page.text("#panel [data-result]")
+    assert "gradient 5" in page.page.locator("#world").text_content()
+
+
+def test_the_quiz_shows_a_result_that_is_asked_for(open_page):
+    page = open_page(network())
+    page.press("b", "ArrowRight", "ArrowRight", "ArrowRight")
+    page.page.locator("#quiz").check()
+    assert page.page.locator("#panel .question").count() == 3
+    page.page.locator("#panel .card[data-place='1'] button", has_text="Show").click()
+    assert page.page.locator("#panel .question").count() == 2
+    assert page.page.locator("#panel .card[data-place='1'] [data-result] td").count() > 8
+    page.page.locator("#quiz").uncheck()
+    assert page.page.locator("#panel .question").count() == 0
+
+
+# ---------------------------------------------------------------- for everybody
+
+
+@pytest.mark.parametrize("make", [expression, network, transformer])
+def test_axe_finds_nothing_wrong(make, open_page):
+    page = open_page(make())
+    assert page.violations() == []
+    page.page.locator("#canvas .box").last.dispatch_event("click")
+    assert page.violations() == []
+    page.press("b", "ArrowRight", "ArrowRight", "ArrowRight")
+    if page.page.locator("#cell-0-0").count():
+        page.page.locator("#cell-0-0").click()
+    assert page.violations() == []
+    page.press("q")
+    assert page.violations() == []
+    page.press("End", "Escape", "/")
+    page.page.keyboard.type("a")
+    page.press("Enter")
+    assert page.violations() == []
+
+
+@pytest.mark.parametrize(("wish", "smooth"), [("reduce", False), ("no-preference", True)])
+def test_nothing_moves_by_itself_where_that_is_not_wanted(wish, smooth, open_page):
+    page = open_page(expression(), reduced_motion=wish)
+    page.press("0")
+    classes = page.page.locator("#world").get_attribute("class") or ""
+    assert ("smooth" in classes) is smooth
+
+
+def test_is_saved_with_the_assets_that_are_installed(tmp_path):
+    expression().save(tmp_path / "graph.html")
+    assert (tmp_path / "graph.html").read_text(encoding="utf-8") == Path(tmp_path / "graph.html").read_text(
+        "utf-8"
+    )
+    assert (tmp_path / "graph.html").stat().st_size > 50_000
