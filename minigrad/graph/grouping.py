@@ -34,10 +34,17 @@ def arrange(
     _place_leaves(vertices, homes, tree.root, given)
     for vertex, home in zip(vertices, homes, strict=True):
         home.vertices.append(vertex.index)
+    _drop_empty(tree.root)
     links = _links(vertices)
     for part in _with_circles(tree.root, homes, links):
         _dissolve_circles(part, links)
     return _fold_up(tree.root, vertices)
+
+
+def _drop_empty(root: _Part) -> None:
+    """Leave out calls that hold nothing: all that they called stands elsewhere, by its path."""
+    for part in reversed(list(root.walk())):
+        part.parts = [child for child in part.parts if child.vertices or child.parts]
 
 
 def _fold_up(root: _Part, vertices: Sequence[Vertex]) -> tuple[tuple[Group, ...], list[int]]:
