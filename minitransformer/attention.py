@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Float
 
 from minigrad import Tensor, nn
 from minigrad.nn import functional as F
 
+from .cache import KeyValueCache
 from .errors import UserError
+from .masks import causal_mask, combine
 
 
 class MultiHeadAttention(nn.Module):
@@ -40,9 +44,17 @@ class MultiHeadAttention(nn.Module):
         memory: Float[Tensor, "B S D"] | None = None,
         mask: Tensor | None = None,
         is_causal: bool = False,
+        cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """Attend from `query` to itself, or to `memory`; `mask` broadcasts to (B, H, T, S)."""
-        q, k, v = self._heads(query, memory)
+        """Attend from `query` to itself, or to `memory`; `mask` broadcasts to (B, H, T, S).
+
+        With a `cache`, to what earlier calls have read as well; a `memory` is read in the first call only.
+        """
+        q, k, v = self._heads(query, memory, cache)
+        past = k.shape[-2] - q.shape[-2]
+        if cache is not None and is_causal and past:
+            is_causal = False  # whose queries would begin at position 0
+            mask = combine(mask, causal_mask(query.shape[1], past)) if query.shape[1] > 1 else mask
         dropout = self.dropout if self.training else 0.0
         heads = F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal)  # (B, H, T, D / H)
         joined = heads.transpose(1, 2).reshape(*query.shape)
@@ -56,18 +68,23 @@ class MultiHeadAttention(nn.Module):
         is_causal: bool = False,
     ) -> Float[Tensor, "B H T S"]:
         """How much each query attends to each key: attention over values that are unit vectors."""
-        q, k, _ = self._heads(query, memory)
+        q, k, _ = self._heads(query, memory, None)
         unit = Tensor(np.eye(k.shape[-2], dtype=k.dtype))
         return F.scaled_dot_product_attention(q, k, unit, mask, is_causal=is_causal)
 
-    def _heads(self, query: Tensor, memory: Tensor | None) -> list[Tensor]:
+    def _heads(self, query: Tensor, memory: Tensor | None, cache: KeyValueCache | None) -> Sequence[Tensor]:
         """Q, K and V of all heads: each (B, H, length, D / H)."""
         d = self.d_model
         if memory is None:
-            return self._project(query, self.in_proj_weight, self.in_proj_bias)
+            q, k, v = self._project(query, self.in_proj_weight, self.in_proj_bias)
+            return (q, k, v) if cache is None else (q, *cache.extend(k, v))
         q_weight, kv_weight = self.in_proj_weight.split([d, 2 * d])
         q_bias, kv_bias = self.in_proj_bias.split([d, 2 * d])
-        return self._project(query, q_weight, q_bias) + self._project(memory, kv_weight, kv_bias)
+        (q,) = self._project(query, q_weight, q_bias)
+        if cache is not None and cache.length:
+            return (q, *cache.read())
+        k, v = self._project(memory, kv_weight, kv_bias)
+        return (q, k, v) if cache is None else (q, *cache.extend(k, v))
 
     def _project(self, x: Tensor, weight: Tensor, bias: Tensor) -> list[Tensor]:
         """x Wᵀ + b for each of the stacked matrices, split into heads: each (B, H, T, D / H)."""

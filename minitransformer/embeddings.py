@@ -30,36 +30,36 @@ def positional_encoding(
 
 
 class SinusoidalPositions(nn.Module):
-    """Adds the sinusoids to x; there are as many positions as one asks for."""
+    """Adds the sinusoids to x, from position `start` on; there are as many positions as one asks for."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.d_model = d_model
         self.table = positional_encoding(0, d_model)  # grows when a longer sequence comes
 
-    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        length = x.shape[1]
-        if len(self.table) < length or self.table.dtype != x.dtype:
-            self.table = positional_encoding(max(length, 2 * len(self.table)), self.d_model, x.dtype)
-        return x + Tensor(self.table[:length])
+    def forward(self, x: Float[Tensor, "B T D"], start: int = 0) -> Float[Tensor, "B T D"]:
+        end = start + x.shape[1]
+        if len(self.table) < end or self.table.dtype != x.dtype:
+            self.table = positional_encoding(max(end, 2 * len(self.table)), self.d_model, x.dtype)
+        return x + Tensor(self.table[start:end])
 
 
 class LearnedPositions(nn.Module):
-    """Adds to x a learned vector for each position; there are `max_positions` of them and no more."""
+    """Adds to x a learned vector for each position, from `start` on; there are `max_positions` of them."""
 
     def __init__(self, max_positions: int, d_model: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(np.empty((max_positions, d_model), np.float32))
         nn.init.normal_(self.weight, std=0.02)
 
-    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        length, limit = x.shape[1], len(self.weight)
-        if length > limit:
+    def forward(self, x: Float[Tensor, "B T D"], start: int = 0) -> Float[Tensor, "B T D"]:
+        end, limit = start + x.shape[1], len(self.weight)
+        if end > limit:
             raise UserError(
-                f"a sequence of {length} tokens, and this model has learned {limit} positions.\n"
+                f"a sequence of {end} tokens, and this model has learned {limit} positions.\n"
                 f"Shorten the input, or train with more positions (or sinusoidal ones, which have no limit)."
             )
-        return x + self.weight[:length]
+        return x + self.weight[start:end]
 
 
 def token_ids(ids: Any) -> np.ndarray:

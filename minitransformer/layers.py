@@ -7,8 +7,9 @@ with a norm of its own. Masks are boolean, True = may attend, and broadcast to (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 from jaxtyping import Float
 
@@ -16,6 +17,7 @@ from minigrad import Tensor, nn
 from minigrad.nn import functional as F
 
 from .attention import MultiHeadAttention
+from .cache import Cache, LayerCache
 from .errors import UserError
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -92,9 +94,14 @@ class EncoderLayer(nn.Module):
         self.residual1, self.residual2 = Residual(config), Residual(config)
 
     def forward(
-        self, x: Float[Tensor, "B T D"], mask: Tensor | None = None, is_causal: bool = False
+        self,
+        x: Float[Tensor, "B T D"],
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+        cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        x = self.residual1(x, lambda x: self.self_attention(x, mask=mask, is_causal=is_causal))
+        read = None if cache is None else cache.self_attention
+        x = self.residual1(x, lambda x: self.self_attention(x, None, mask, is_causal, read))
         return self.residual2(x, self.feed_forward)
 
 
@@ -113,9 +120,11 @@ class DecoderLayer(nn.Module):
         memory: Float[Tensor, "B S D"],
         memory_mask: Tensor | None = None,
         mask: Tensor | None = None,
+        cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        x = self.residual1(x, lambda x: self.self_attention(x, mask=mask, is_causal=True))
-        x = self.residual2(x, lambda x: self.cross_attention(x, memory, memory_mask))
+        read, looked_up = (None, None) if cache is None else (cache.self_attention, cache.cross_attention)
+        x = self.residual1(x, lambda x: self.self_attention(x, None, mask, True, read))
+        x = self.residual2(x, lambda x: self.cross_attention(x, memory, memory_mask, False, looked_up))
         return self.residual3(x, self.feed_forward)
 
 
@@ -127,6 +136,10 @@ class _Stack(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.norm = config.norm() if config.norm_first else None
 
+    def with_caches(self, cache: Cache | None) -> Iterable[tuple[nn.Module, LayerCache | None]]:
+        """Each layer with what it has read, if there is a cache."""
+        return zip(self.layers, repeat(None) if cache is None else cache.layers, strict=cache is not None)
+
 
 class Encoder(_Stack):
     """N encoder layers (section 3.1)."""
@@ -135,10 +148,14 @@ class Encoder(_Stack):
         super().__init__([EncoderLayer(config) for _ in range(num_layers)], config)
 
     def forward(
-        self, x: Float[Tensor, "B T D"], mask: Tensor | None = None, is_causal: bool = False
+        self,
+        x: Float[Tensor, "B T D"],
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+        cache: Cache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        for layer in self.layers:
-            x = layer(x, mask, is_causal)
+        for layer, read in self.with_caches(cache):
+            x = layer(x, mask, is_causal, read)
         return x if self.norm is None else self.norm(x)
 
 
@@ -154,7 +171,8 @@ class Decoder(_Stack):
         memory: Float[Tensor, "B S D"],
         memory_mask: Tensor | None = None,
         mask: Tensor | None = None,
+        cache: Cache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        for layer in self.layers:
-            x = layer(x, memory, memory_mask, mask)
+        for layer, read in self.with_caches(cache):
+            x = layer(x, memory, memory_mask, mask, read)
         return x if self.norm is None else self.norm(x)

@@ -11,9 +11,12 @@ from jaxtyping import Bool
 from minigrad import Tensor
 
 
-def causal_mask(length: int) -> Bool[Tensor, "T T"]:
-    """Position t may attend to positions 0 to t: no token sees a later one (section 3.2.3)."""
-    return Tensor(np.tri(length, dtype=bool))
+def causal_mask(length: int, past: int = 0) -> Bool[Tensor, "T S"]:
+    """Position t may attend to positions 0 to t: no token sees a later one (section 3.2.3).
+
+    Of queries that stand after `past` other tokens, query t may attend to positions 0 to past + t.
+    """
+    return Tensor(np.tri(length, past + length, past, dtype=bool))
 
 
 def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from minigrad import no_grad, random
+from minigrad import Tensor, no_grad, random
 
+from ..cache import Cache
 from ..errors import UserError
 from ..masks import padding_mask
 from ..models import GPT, Transformer
+
+Choice = Callable[[np.ndarray, np.ndarray], np.ndarray]  # logits (rows, V), and which rows -> a token each
 
 
 @no_grad()
@@ -22,12 +25,17 @@ def generate(
     do_sample: bool = False,
     temperature: float = 1.0,
     top_k: int | None = None,
+    use_cache: bool = True,
 ) -> list[list[int]]:
     """The new tokens for each sequence of `input_ids`, without the end token, in evaluation mode.
 
     A Transformer translates its inputs (any lengths), up to its `eos_token_id`. A GPT continues them (one
     length), seeing its last `n_positions` tokens. Greedy takes the best token; `do_sample` draws from
     softmax(logits / temperature), of the `top_k` best only, from the stream "generate" of `minigrad.random`.
+
+    With `use_cache` a step reads the newest token only, since the keys and values of the others are kept. The
+    logits are the same. Beyond `n_positions` a GPT reads its window anew for each token, with a cache or
+    without: every token of it has moved by a position, so that no key or value is what it was.
     """
     if not temperature > 0:
         raise UserError(
@@ -41,17 +49,23 @@ def generate(
 
     training = model.training
     model.eval()
+    cache = model.new_cache() if use_cache else None
     try:
         if isinstance(model, Transformer):
             end = model.config.eos_token_id if eos_token_id is None else eos_token_id
-            return _translate(model, input_ids, max_new_tokens, end, choose)
-        return _continue(model, input_ids, max_new_tokens, eos_token_id, choose)
+            return _translate(model, input_ids, max_new_tokens, end, choose, cache)
+        return _continue(model, input_ids, max_new_tokens, eos_token_id, choose, cache)
     finally:
         model.train(training)
 
 
 def _translate(
-    model: Transformer, sources: Sequence[Sequence[int]], limit: int, end: int, choose
+    model: Transformer,
+    sources: Sequence[Sequence[int]],
+    limit: int,
+    end: int,
+    choose: Choice,
+    cache: Cache | None,
 ) -> list[list[int]]:
     """Encode once, then extend all targets together; a target that has ended leaves the batch."""
     pad = model.config.pad_token_id
@@ -66,7 +80,8 @@ def _translate(
     for _ in range(limit):
         if not len(active):
             break
-        states = model.decode(target, memory, mask)
+        unread = target if cache is None else target[:, cache.length :]
+        states = model.decode(unread, memory, mask, cache=cache)
         chosen = choose(model.logits(states[:, -1:]).numpy()[:, 0], active)
         alive = chosen != end
         for row, token in zip(active[alive], chosen[alive], strict=True):
@@ -74,11 +89,18 @@ def _translate(
         active, target = active[alive], np.concatenate([target, chosen[:, None]], 1)[alive]
         if not alive.all():
             memory, mask = memory[alive], mask[alive]
+            if cache is not None:
+                cache.keep(alive)
     return results
 
 
 def _continue(
-    model: GPT, prompts: Sequence[Sequence[int]], limit: int, end: int | None, choose
+    model: GPT,
+    prompts: Sequence[Sequence[int]],
+    limit: int,
+    end: int | None,
+    choose: Choice,
+    cache: Cache | None,
 ) -> list[list[int]]:
     if len({len(p) for p in prompts}) > 1 or not all(len(p) for p in prompts):
         raise UserError(
@@ -88,8 +110,8 @@ def _continue(
     ended = np.zeros(len(ids), bool)
     results: list[list[int]] = [[] for _ in prompts]
     for _ in range(limit):
-        states = model.states(ids[:, -model.config.n_positions :])
-        chosen = choose(model.logits(states[:, -1:]).numpy()[:, 0], np.arange(len(ids)))
+        states = _newest_states(model, ids, cache)
+        chosen = choose(model.logits(states).numpy()[:, 0], np.arange(len(ids)))
         ended |= chosen == end
         if ended.all():
             break
@@ -97,6 +119,14 @@ def _continue(
             results[row].append(int(chosen[row]))
         ids = np.concatenate([ids, chosen[:, None]], 1)
     return results
+
+
+def _newest_states(model: GPT, ids: np.ndarray, cache: Cache | None) -> Tensor:
+    """The vector of each row's last token (B, 1, D); what the cache has read is not read again."""
+    window = model.config.n_positions
+    if cache is None or ids.shape[1] > window:
+        return model.states(ids[:, -window:])[:, -1:]
+    return model.states(ids[:, cache.length :], cache)[:, -1:]
 
 
 def _sample(logits: np.ndarray, top_k: int | None, row_ids: np.ndarray) -> np.ndarray:

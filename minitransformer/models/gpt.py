@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from minigrad import Tensor, nn
 
+from ..cache import Cache
 from ..config import GPTConfig
 from ..embeddings import LearnedPositions, TokenEmbedding
 from ..layers import Encoder, LayerConfig
@@ -43,10 +44,15 @@ class GPT(nn.Module):
                 last = name.endswith(("out_proj.weight", "linear2.weight"))
                 nn.init.normal_(p, std=std / math.sqrt(2 * self.config.n_layer) if last else std)
 
-    def states(self, ids: Any) -> Float[Tensor, "B T D"]:
-        """Each token's vector, in the context of those before it."""
-        x = self.dropout(self.positions(self.embedding(np.asarray(ids))))
-        return self.layers(x, is_causal=True)
+    def states(self, ids: Any, cache: Cache | None = None) -> Float[Tensor, "B T D"]:
+        """Each token's vector, in the context of those before it, of those that a `cache` holds as well."""
+        start = 0 if cache is None else cache.length
+        x = self.dropout(self.positions(self.embedding(np.asarray(ids)), start))
+        return self.layers(x, None, True, cache)
+
+    def new_cache(self) -> Cache:
+        """For decoding step by step: `states` of the tokens that follow on what it was last called with."""
+        return Cache(self.config.n_layer)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """Vectors as scores of every next token."""

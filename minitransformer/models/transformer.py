@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from minigrad import Tensor, nn
 
+from ..cache import Cache
 from ..config import TransformerConfig
 from ..embeddings import LearnedPositions, SinusoidalPositions, TokenEmbedding, token_ids
 from ..errors import UserError
@@ -63,18 +64,25 @@ class Transformer(nn.Module):
         memory: Float[Tensor, "B S D"],
         source_mask: Tensor | None = None,
         target_mask: Tensor | None = None,
+        cache: Cache | None = None,
     ) -> Float[Tensor, "B T D"]:
         """The decoder's vectors for target ids (B, T), in the context of the earlier ones and of `memory`.
 
         `logits` makes scores of them. Masks: boolean, True = may attend. `source_mask` is the one that
         `encode` used, padding_mask(source, pad); without it padding in the memory is attended to as well.
+        With a `cache` the ids follow on those of earlier calls, whose memory is read no more.
         """
-        x = self.dropout(self.decoder_positions(self.embedding(target)))
+        start = 0 if cache is None else cache.length
+        x = self.dropout(self.decoder_positions(self.embedding(target), start))
         if len(x) != len(memory):
             raise UserError(
                 f"{len(memory)} source sequences and {len(x)} target sequences.\nGive each source its target."
             )
-        return self.decoder(x, memory, source_mask, target_mask)
+        return self.decoder(x, memory, source_mask, target_mask, cache)
+
+    def new_cache(self) -> Cache:
+        """For decoding step by step: `decode` of the tokens that follow on what it was last called with."""
+        return Cache(self.config.num_decoder_layers)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """The decoder's vectors as scores of every next token."""

@@ -1,0 +1,83 @@
+"""The key/value cache: what attention has read once it need not read again.
+
+No token sees a later one. So while a text is generated token by token, the keys and values of its earlier
+tokens stay what they were: a step computes those of the new token alone, and finds the others in the cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from minigrad import Tensor, is_grad_enabled
+
+from .errors import UserError
+
+
+class KeyValueCache:
+    """Keys and values of the `length` tokens that one attention has read, each (B, H, length, D / H).
+
+    They fill the front of a buffer, which is doubled when it is full: a new token costs no copy of the others.
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self.buffer = np.empty((2, 0, 0, 0, 0), np.float32)  # (keys and values, B, H, room, D / H)
+
+    def extend(
+        self, keys: Float[Tensor, "B H T Dh"], values: Float[Tensor, "B H T Dh"]
+    ) -> tuple[Float[Tensor, "B H S Dh"], Float[Tensor, "B H S Dh"]]:
+        """Put the keys and values of T more tokens behind those that are here; gives all S of them."""
+        if keys.requires_grad and is_grad_enabled():
+            raise UserError(
+                "a key/value cache keeps no graph, and gradients are being recorded.\n"
+                "Decode within `with minigrad.no_grad():`, or without a cache."
+            )
+        start, self.length = self.length, self.length + keys.shape[2]
+        if self.length > self.buffer.shape[3]:
+            self._grow(keys.data, start)
+        self.buffer[0, :, :, start : self.length] = keys.data
+        self.buffer[1, :, :, start : self.length] = values.data
+        return self.read()
+
+    def read(self) -> tuple[Float[Tensor, "B H S Dh"], Float[Tensor, "B H S Dh"]]:
+        """All keys and values so far, without a copy."""
+        keys, values = self.buffer[:, :, :, : self.length]
+        return Tensor(keys), Tensor(values)
+
+    def keep(self, rows: Any) -> None:
+        """Of the batch only these rows (an index or a mask of them)."""
+        self.buffer = self.buffer[:, rows]
+
+    def _grow(self, like: np.ndarray, used: int) -> None:
+        """Room for twice as many tokens, and for `length` at least."""
+        batch, heads, _, width = like.shape
+        grown = np.empty((2, batch, heads, max(self.length, 2 * self.buffer.shape[3]), width), like.dtype)
+        grown[:, :, :, :used] = self.buffer[:, :, :, :used] if used else 0
+        self.buffer = grown
+
+
+class LayerCache:
+    """A layer's caches: of its self-attention and, in a decoder, of its attention to the encoder's output."""
+
+    def __init__(self) -> None:
+        self.self_attention, self.cross_attention = KeyValueCache(), KeyValueCache()
+
+
+class Cache:
+    """A model's caches, one for each layer: `length` tokens have been read."""
+
+    def __init__(self, num_layers: int) -> None:
+        self.layers = [LayerCache() for _ in range(num_layers)]
+
+    @property
+    def length(self) -> int:
+        return self.layers[0].self_attention.length
+
+    def keep(self, rows: Any) -> None:
+        """Of the batch only these rows (an index or a mask of them)."""
+        for layer in self.layers:
+            layer.self_attention.keep(rows)
+            layer.cross_attention.keep(rows)

@@ -1,0 +1,144 @@
+"""The key/value cache: decoding with it is decoding without it, at any step, for any rows."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minitransformer import GPT, GPTConfig, MultiHeadAttention, Transformer, TransformerConfig, generate
+from minitransformer.cache import KeyValueCache
+from minitransformer.errors import UserError
+from minitransformer.masks import padding_mask
+
+SOURCES = [[4, 5, 6, 3], [7, 3], [8, 8, 4, 5, 6, 7, 3], [5, 3], [6, 4, 3]]
+PADDED = np.array([ids + [0] * (7 - len(ids)) for ids in SOURCES])
+VARIANTS = [{}, {"norm_first": True}, {"positions": "learned"}, {"norm_first": True, "activation": "gelu"}]
+
+
+def translator(**config):
+    mg.manual_seed(5)
+    return Transformer(TransformerConfig(9, 8, 2, 12, 2, 2, max_positions=12, **config)).eval()
+
+
+@pytest.fixture
+def gpt():
+    mg.manual_seed(1)
+    model = GPT(GPTConfig(7, 16, 8, 2, 2)).eval()
+    for p in model.parameters():
+        if p.ndim == 2:
+            p.data *= 10  # far from uniform, so that what it says differs from place to place
+    return model
+
+
+@pytest.fixture(params=[True, False], ids=["fused", "readable"])
+def either_way(request):
+    with mg.fused(request.param):
+        yield
+
+
+def in_pieces(read, ids, sizes):
+    """What `read` gives of consecutive pieces of ids (B, T), put together again."""
+    edges = np.cumsum([0, *sizes])
+    return np.concatenate([read(ids[:, a:b]).numpy() for a, b in zip(edges, edges[1:], strict=False)], 1)
+
+
+@pytest.mark.parametrize("sizes", [[1] * 10, [4, 1, 1, 1, 1, 1, 1], [3, 5, 2], [10]])
+@mg.no_grad()
+def test_logits_with_a_cache_are_those_without(gpt, either_way, sizes):
+    ids = np.random.default_rng(0).integers(0, 7, (3, 10))
+    cache = gpt.new_cache()
+    found = in_pieces(lambda piece: gpt.logits(gpt.states(piece, cache)), ids, sizes)
+    np.testing.assert_allclose(found, gpt(ids).numpy(), rtol=1e-5, atol=1e-5)
+    assert cache.length == 10
+
+
+@pytest.mark.parametrize("config", VARIANTS)
+@pytest.mark.parametrize("sizes", [[1] * 6, [2, 1, 3]])
+@mg.no_grad()
+def test_a_decoder_with_a_cache_is_one_without(either_way, config, sizes):
+    model = translator(**config)
+    target = np.random.default_rng(0).integers(2, 9, (5, 6))
+    mask = padding_mask(PADDED, 0)
+    memory, cache = model.encode(PADDED), model.new_cache()
+    found = in_pieces(
+        lambda piece: model.logits(model.decode(piece, memory, mask, cache=cache)), target, sizes
+    )
+    np.testing.assert_allclose(found, model(PADDED, target).numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("config", VARIANTS)
+def test_translations_with_a_cache_are_those_without(either_way, config):
+    model = translator(**config)
+    assert generate(model, SOURCES, 11) == generate(model, SOURCES, 11, use_cache=False)
+    found = []
+    for use_cache in (True, False):
+        mg.manual_seed(0)
+        found.append(generate(model, SOURCES, 11, do_sample=True, temperature=2.0, use_cache=use_cache))
+    assert found[0] == found[1]
+    assert len({len(ids) for ids in found[0]}) > 2  # some rows left the batch before others
+
+
+@pytest.mark.parametrize("settings", [{}, {"top_k": 3}, {"temperature": 0.5}])
+def test_samples_with_a_cache_are_those_without(gpt, settings):
+    def sampled(model, inputs, use_cache):
+        mg.manual_seed(3)
+        return generate(model, inputs, 11, do_sample=True, use_cache=use_cache, **settings)
+
+    for model, inputs in ((gpt, [[1, 2], [3, 4], [5, 6]]), (translator(), SOURCES)):
+        assert sampled(model, inputs, True) == sampled(model, inputs, False)
+
+
+def test_a_row_that_ends_does_not_change_the_others(gpt):
+    prompts = [[1, 2], [3, 4], [5, 6], [0, 1]]
+    endless = generate(gpt, prompts, 12)
+    end = endless[0][2]
+    found = generate(gpt, prompts, 12, eos_token_id=end)
+    assert found == [ids[: ids.index(end)] if end in ids else ids for ids in endless]
+    assert found == generate(gpt, prompts, 12, eos_token_id=end, use_cache=False)
+
+
+@pytest.mark.parametrize("prompt", [1, 15, 16, 17, 20])
+def test_beyond_its_positions_a_gpt_sees_its_window(gpt, prompt):
+    prompts = np.random.default_rng(0).integers(0, 7, (2, prompt)).tolist()
+    assert generate(gpt, prompts, 20) == generate(gpt, prompts, 20, use_cache=False)
+
+
+def test_a_step_reads_only_the_new_token(gpt):
+    lengths = []
+    gpt.embedding.register_forward_hook(lambda module, args, output: lengths.append(output.shape[1]))
+    generate(gpt, [[1, 2, 3]], 4)
+    assert lengths == [3, 1, 1, 1]
+
+
+def test_a_memory_is_read_once():
+    model = translator()
+    cross, shapes = model.decoder.layers[0].cross_attention, []
+    project = cross._project
+    cross._project = lambda x, weight, bias: shapes.append(x.shape[1]) or project(x, weight, bias)
+    generate(model, [[4, 5, 6, 7, 3]], 3, eos_token_id=0)
+    assert shapes.count(5) == 1
+
+
+@mg.no_grad()
+def test_the_buffer_grows_by_doubling():
+    cache, rooms = KeyValueCache(), []
+    rows = np.random.default_rng(0).normal(size=(2, 3, 33, 4)).astype(np.float32)
+    for t in range(33):
+        keys, values = cache.extend(*[mg.tensor(x[:, :, t : t + 1]) for x in (rows, -rows)])
+        rooms.append(cache.buffer.shape[3])
+    np.testing.assert_array_equal(keys.numpy(), rows)
+    np.testing.assert_array_equal(values.numpy(), -rows)
+    assert sorted(set(rooms)) == [1, 2, 4, 8, 16, 32, 64]
+
+
+def test_a_cache_keeps_no_graph(gpt):
+    with pytest.raises(UserError, match="keeps no graph"):
+        gpt.states([[1]], gpt.new_cache())
+
+
+@mg.no_grad()
+def test_a_cache_keeps_the_dtype():
+    attention, x = MultiHeadAttention(8, 2).double(), mg.randn(1, 3, 8, dtype="float64")
+    cache = KeyValueCache()
+    pieces = [attention(x[:, t : t + 1], is_causal=True, cache=cache).numpy() for t in range(3)]
+    np.testing.assert_allclose(np.concatenate(pieces, 1), attention(x, is_causal=True).numpy(), atol=1e-12)
+    assert cache.buffer.dtype == np.float64
