@@ -19,7 +19,7 @@ from .errors import UserError
 class KeyValueCache:
     """Keys and values of the `length` tokens that one attention has read, each (B, H, length, D / H).
 
-    They fill the front of a buffer, which is doubled when it is full: a new token costs no copy of the others.
+    They fill the front of a buffer, which doubles when it is full, so that a token copies no other.
     """
 
     def __init__(self) -> None:

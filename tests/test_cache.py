@@ -1,5 +1,7 @@
 """The key/value cache: decoding with it is decoding without it, at any step, for any rows."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -38,7 +40,7 @@ def either_way(request):
 def in_pieces(read, ids, sizes):
     """What `read` gives of consecutive pieces of ids (B, T), put together again."""
     edges = np.cumsum([0, *sizes])
-    return np.concatenate([read(ids[:, a:b]).numpy() for a, b in zip(edges, edges[1:], strict=False)], 1)
+    return np.concatenate([read(ids[:, a:b]).numpy() for a, b in pairwise(edges)], 1)
 
 
 @pytest.mark.parametrize("sizes", [[1] * 10, [4, 1, 1, 1, 1, 1, 1], [3, 5, 2], [10]])
