@@ -1,81 +1,111 @@
-"""`python -m benchmarks overhead|memory|graph`: print tables, ours beside theirs where there is a theirs."""
+"""`python -m benchmarks TABLE`: measure, ours beside others, and show tables."""
 
 from __future__ import annotations
 
 import json
-import platform
+import sys
+from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import tyro
 from rich.console import Console
-from rich.table import Table
 
+from . import machine
 from .graphs import graphs
 from .memory import against_torch, checkpoints
 from .overhead import OPS, overhead
+from .peers import PEERS
+from .steps import steps
+from .tables import Table, markdown
+from .works import WORKS
+
+Which = Literal["overhead", "steps", "memory", "graph", "all"]
+PACKAGES = ("numpy", "numba", "torch", "jax", "dezero", "mygrad", "autograd", "tinygrad")
 
 
 def main(
-    which: tyro.conf.Positional[Literal["overhead", "memory", "graph"]] = "overhead",
+    which: tyro.conf.Positional[Which] = "overhead",
+    threads: tuple[int, ...] = (1,),
     repeats: int = 50,
-    as_json: bool = False,
+    seconds: float = 20.0,
+    works: tuple[str, ...] = tuple(WORKS),
+    peers: tuple[str, ...] = PEERS,
+    clock: Literal["wall", "cpu"] = "wall",
+    kernels: Literal["numpy", "jit"] | None = None,
+    json: Path | None = None,
+    markdown: Path | None = None,
 ) -> None:
     """Measure.
 
     Args:
-        which: What to measure: what the engine costs an operation, what a graph keeps in memory, or what
-            it takes to draw one.
-        repeats: How many times; medians are shown (of a tenth as many where one takes seconds).
-        as_json: Print one JSON object instead of tables.
+        which: What to measure: what the engine costs an operation, training steps, what a graph keeps in
+            memory, or what it takes to draw one.
+        threads: Thread counts, each in a process of its own.
+        repeats: How many turns at most; medians are shown (of a tenth as many where one takes seconds).
+        seconds: After how long a row of `steps` ends, with fewer turns than `repeats`.
+        works: The rows of `steps`.
+        peers: Whom to compare with; who is not installed is left out with a note.
+        clock: What `steps` are timed by. "cpu", for one thread where others use the machine, does not count
+            how long a step waited for a core.
+        kernels: minigrad's kernels; its own choice if not given.
+        json: A file to write all figures to.
+        markdown: A file to write the tables to.
     """
-    found = measured(which, repeats)
-    if as_json:
-        print(json.dumps(found, indent=2))
-        return
     console = Console()
-    for title, rows in found.items():
-        console.print(table(title, rows))
-    if which != "graph" and not any(
-        "torch" in name for rows in found.values() for row in rows for name in (row, *rows[row])
-    ):
-        console.print("torch is not installed: pip install torch==2.13.0 to compare")
-    console.print(
-        f"Python {platform.python_version()}, NumPy {np.__version__}, {platform.machine()}, one thread",
-        highlight=False,
-    )
+    load = machine.load_average()
+    busy = machine.warning(load, threads)
+    if busy:
+        console.print(f"[bold red]{busy}")
+    about = {**machine.describe(PACKAGES), "load average": load, "threads": list(threads)}
+    tables: list[Table] = []
+    for name in ("overhead", "steps", "memory", "graph") if which == "all" else (which,):
+        for table in measured(name, threads, repeats, seconds, works, peers, clock, kernels):
+            console.print(table.rich())
+            tables.append(table)
+    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
+    console.print(f"{about['cpu']}, Python {about['python']}, {versions}", highlight=False)
+    if busy:
+        console.print(f"[bold red]{busy}")
+    command = " ".join(["python -m benchmarks", *sys.argv[1:]])
+    write(tables, {**about, "command": command}, json, markdown)
 
 
-def measured(which: str, repeats: int) -> dict[str, dict[str, dict[str, float | None]]]:
-    """Title -> row -> column -> number."""
+def write(tables: list[Table], about: dict[str, Any], to_json: Path | None, to_markdown: Path | None) -> None:
+    """Keep the tables in files."""
+    if to_json is not None:
+        found = {"machine": about, "tables": [table.json() for table in tables]}
+        to_json.write_text(json.dumps(found, indent=2) + "\n")
+    if to_markdown is not None:
+        to_markdown.write_text(markdown(tables, about, about["command"]))
+
+
+def measured(
+    which: str,
+    threads: tuple[int, ...],
+    repeats: int,
+    seconds: float,
+    works: tuple[str, ...],
+    peers: tuple[str, ...],
+    clock: str,
+    kernels: str | None,
+) -> list[Table]:
+    """The tables of one kind of measurement."""
+    few = max(repeats // 10, 1)
     if which == "overhead":
         times = overhead(repeats)
-        title = f"forward + backward of {OPS:,} operations on 4x4 float32 arrays"
         rows = {
             name: {"us per operation": us, "ratio ours / theirs": times["minigrad"] / us}
             for name, us in times.items()
         }
-        return {title: rows}
+        return [Table(f"forward + backward of {OPS:,} operations on 4x4 float32 arrays", rows)]
+    if which == "steps":
+        return steps(works, peers, threads, repeats, seconds, clock, kernels)
     if which == "graph":
-        return {"traces and pictures of a Transformer, the paper's base model": graphs(max(repeats // 10, 1))}
-    return {
-        "MiB that a graph keeps beyond inputs and weights": against_torch(),
-        "MiB with each layer checkpointed, and what that costs": checkpoints(max(repeats // 10, 1)),
-    }
-
-
-def table(title: str, rows: dict[str, dict[str, Any]]) -> Table:
-    result = Table(title=title)
-    columns = list(next(iter(rows.values())))
-    for name in ("", *columns):
-        result.add_column(name, justify="right" if name else "left")
-    for name, row in rows.items():
-        result.add_row(name, *(_shown(row[c]) for c in columns))
-    return result
-
-
-def _shown(x: float | None) -> str:
-    return "-" if x is None else f"{x:,}" if isinstance(x, int) else f"{x:.2f}"
+        return [Table("traces and pictures of a Transformer, the paper's base model", graphs(few))]
+    return [
+        Table("MiB that a graph keeps beyond inputs and weights", against_torch()),
+        Table("MiB with each layer checkpointed, and what that costs", checkpoints(few)),
+    ]
 
 
 if __name__ == "__main__":

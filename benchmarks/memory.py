@@ -22,7 +22,7 @@ from minigrad.autograd import Node, maker
 from minigrad.nn import functional
 from minigrad.versions import arrays_in, root
 
-from .overhead import measure
+from .measuring import measure
 from .programs import PROGRAMS, Program, block
 
 MIB = 2**20

@@ -6,11 +6,12 @@ The arithmetic is next to nothing: what is measured is recording and walking the
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
 import minigrad as mg
+
+from .measuring import measure
 
 OPS = 2000
 
@@ -32,19 +33,6 @@ def run(w: Any) -> Callable[[], None]:
         chain(w).sum().backward()
 
     return step
-
-
-def measure(steps: dict[str, Callable[[], None]], repeats: int) -> dict[str, list[float]]:
-    """Seconds of each step, the steps taking turns, so that what disturbs one disturbs all."""
-    for step in steps.values():
-        step(), step()
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    for _ in range(repeats):
-        for name, step in steps.items():
-            start = time.perf_counter()
-            step()
-            times[name].append(time.perf_counter() - start)
-    return times
 
 
 def overhead(repeats: int = 50) -> dict[str, float]:

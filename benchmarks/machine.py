@@ -1,0 +1,103 @@
+"""What was measured on, and how a process is set up to be measured: threads, cores, kernels, other load."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+THREADS = (  # read when a library is imported
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS",
+)  # fmt: skip
+
+
+def thread_settings(number: int) -> dict[str, str]:
+    """Environment variables that give every library `number` threads."""
+    return dict.fromkeys(THREADS, str(number))
+
+
+def pin_to(number: int) -> list[int] | None:
+    """Keep this process on its `number` idlest cores; None where that cannot be asked for."""
+    if not hasattr(os, "sched_setaffinity"):
+        return None
+    idle = _idle_time()
+    time.sleep(0.2)
+    later = _idle_time()
+    allowed = sorted(os.sched_getaffinity(0), key=lambda core: idle.get(core, 0) - later.get(core, 0))
+    os.sched_setaffinity(0, allowed[:number])
+    return sorted(allowed[:number])
+
+
+def _idle_time() -> dict[int, int]:
+    """Ticks that each core has had nothing to do (Linux)."""
+    try:
+        lines = Path("/proc/stat").read_text().splitlines()
+    except OSError:
+        return {}
+    cores = (line.split() for line in lines if line.startswith("cpu") and line[3].isdigit())
+    return {int(fields[0][3:]): int(fields[4]) for fields in cores}
+
+
+def load_average() -> float | None:
+    """How many processes wanted a core, on average over the last minute."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+
+
+def warning(load: float | None, threads: Iterable[int]) -> str | None:
+    """What to say where others want the cores that are measured on."""
+    cores = os.cpu_count() or 1
+    if load is None or load + max(threads) <= cores + 0.5:
+        return None
+    return (
+        f"load average {load:.2f} before the start, on {cores} cores, {max(threads)} of them measured: "
+        f"something else is running. Ratios of turns taken in alternation hold, times do not"
+        f"{'; more than one thread stalls' if max(threads) > 1 else ''}."
+    )
+
+
+def describe(packages: Iterable[str]) -> dict[str, Any]:
+    """The machine, the versions and the date, to stand beside every figure."""
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "cpu": processor(),
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "blas": _blas(),
+        "versions": {name: found for name in packages if (found := _version(name))},
+    }
+
+
+def processor() -> str:
+    """The name of the CPU, and the widest vectors that it has."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor() or platform.machine()
+    fields = dict(line.split(":", 1) for line in text.split("\n\n")[0].splitlines() if ":" in line)
+    named = {key.strip(): value.strip() for key, value in fields.items()}
+    flags = named.get("flags", "").split()
+    vectors = next((name for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in flags), "")
+    return ", ".join(filter(None, (named.get("model name", platform.machine()), vectors)))
+
+
+def _blas() -> str:
+    """The library of NumPy's matrix products."""
+    import numpy as np
+
+    config: Any = np.show_config(mode="dicts")
+    blas = config["Build Dependencies"]["blas"]
+    return f"{blas['name']} {blas['version']}"
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

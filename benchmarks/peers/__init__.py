@@ -1,0 +1,49 @@
+"""Other libraries doing the same work, one file each, as their own users would write it, and well.
+
+A peer's module says what it is (`LABEL`, `PACKAGES` to install) and has a function for each kind of work that
+it can do, which gives a training step; `CANNOT` says why others are missing.
+
+    step = peer.decoder(work, weights)    # or peer.phrasebook; weights by our names
+    step()                                # forward, backward, AdamW, zero_grad, on the next batch
+    step.first()                          # loss and gradients of the first batch, without dropout
+    step.loss()                           # loss of the first batch now
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any, Protocol
+
+from ..works import Decoder, First, Phrasebook, Work
+
+PEERS = ("torch",)
+
+
+class Step(Protocol):
+    """A training step and what shows that it is the same work as another library's."""
+
+    def __call__(self) -> None: ...
+    def first(self) -> First: ...
+    def loss(self) -> float: ...
+
+
+def peer(name: str) -> Any:
+    """The peer's module; it imports the library itself only when it is put to work."""
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def missing(name: str) -> str | None:
+    """What to say of a peer that is not installed; None if it is."""
+    module = peer(name)
+    lacking = [p for p in module.PACKAGES if importlib.util.find_spec(p.partition("=")[0]) is None]
+    return f"{module.LABEL} is not installed: pip install {' '.join(lacking)}" if lacking else None
+
+
+KINDS = {Decoder: "decoder", Phrasebook: "phrasebook"}
+
+
+def step_of(name: str, work: Work, weights: Any) -> Step | None:
+    """The peer's training step of `work`, or None if it cannot do it."""
+    make = getattr(peer(name), KINDS[type(work)], None)
+    return None if make is None else make(work, weights)

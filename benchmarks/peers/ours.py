@@ -1,0 +1,69 @@
+"""minigrad and minitransformer, as their trainer uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+from minigrad import no_grad, optim
+from minigrad.nn import functional as F
+
+from ..works import BETAS, DECAY, EPS, LR, Decoder, First, Phrasebook
+
+LABEL = "minigrad"
+PACKAGES: tuple[str, ...] = ()
+CANNOT: dict[str, str] = {}
+
+
+class Step:
+    """One training step after another, round the batches."""
+
+    def __init__(self, model: Any, loss: Callable[..., Any], batches: list[tuple[np.ndarray, ...]]) -> None:
+        self.model, self.loss_of, self.batches = model, loss, batches
+        self.next = cycle(batches)
+        self.optimizer = optim.AdamW(model.parameters(), LR, BETAS, EPS, DECAY)
+
+    def __call__(self) -> None:
+        self.loss_of(*next(self.next)).backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def first(self) -> First:
+        self.model.eval()
+        loss = self.loss_of(*self.batches[0])
+        loss.backward()
+        gradients = {name: p.grad.numpy().copy() for name, p in self.model.named_parameters()}
+        self.optimizer.zero_grad()
+        self.model.train()
+        return First(loss.item(), gradients)
+
+    def loss(self) -> float:
+        self.model.eval()
+        with no_grad():
+            loss = self.loss_of(*self.batches[0]).item()
+        self.model.train()
+        return loss
+
+
+def decoder(work: Decoder, weights: dict[str, np.ndarray]) -> Step:
+    model = work.model()
+    model.load_state_dict(weights)
+
+    def loss(x: np.ndarray, y: np.ndarray) -> Any:
+        return F.cross_entropy(model(x).reshape(-1, work.vocabulary), y.reshape(-1))
+
+    return Step(model, loss, work.batches())
+
+
+def phrasebook(work: Phrasebook, weights: dict[str, np.ndarray]) -> Step:
+    model, smoothing = work.model(), work.label_smoothing
+    model.load_state_dict(weights)
+
+    def loss(source: np.ndarray, target_in: np.ndarray, target_out: np.ndarray) -> Any:
+        logits = model(source, target_in).reshape(-1, work.config.vocab_size)
+        return F.cross_entropy(logits, target_out.reshape(-1), label_smoothing=smoothing)
+
+    return Step(model, loss, work.batches())

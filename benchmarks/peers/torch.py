@@ -1,0 +1,94 @@
+"""PyTorch, eager: fused attention (scaled_dot_product_attention), fused AdamW, one product for q, k and v.
+
+Modules are named as minitransformer's, so that its weights can be loaded as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+from ..works import BETAS, DECAY, EPS, LR, Decoder, First, Phrasebook
+
+LABEL = "torch eager"
+PACKAGES = ("torch==2.13.0",)
+CANNOT: dict[str, str] = {}
+
+
+def set_threads(number: int) -> None:
+    import torch
+
+    torch.set_num_threads(number)
+
+
+class Step:
+    """One training step after another, round the batches."""
+
+    def __init__(self, model: Any, loss: Callable[..., Any], batches: list[tuple[np.ndarray, ...]]) -> None:
+        import torch
+
+        self.model, self.loss_of = model, loss
+        self.batches = [tuple(torch.from_numpy(array) for array in batch) for batch in batches]
+        self.next = cycle(self.batches)
+        self.optimizer = torch.optim.AdamW(model.parameters(), LR, BETAS, EPS, weight_decay=DECAY, fused=True)
+
+    def __call__(self) -> None:
+        self.loss_of(*next(self.next)).backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def first(self) -> First:
+        self.model.eval()
+        loss = self.loss_of(*self.batches[0])
+        loss.backward()
+        gradients = {name: p.grad.numpy().copy() for name, p in self.model.named_parameters()}
+        self.optimizer.zero_grad()
+        self.model.train()
+        return First(loss.item(), gradients)
+
+    def loss(self) -> float:
+        import torch
+
+        self.model.eval()
+        with torch.no_grad():
+            loss = self.loss_of(*self.batches[0]).item()
+        self.model.train()
+        return loss
+
+
+def decoder(work: Decoder, weights: dict[str, np.ndarray]) -> Step:
+    from torch.nn import functional as F
+
+    from .torch_models import GPT
+
+    model = loaded(GPT(work.config), weights)
+
+    def loss(x: Any, y: Any) -> Any:
+        return F.cross_entropy(model(x).view(-1, work.vocabulary), y.view(-1))
+
+    return Step(model, loss, work.batches())
+
+
+def phrasebook(work: Phrasebook, weights: dict[str, np.ndarray]) -> Step:
+    from torch.nn import functional as F
+
+    from .torch_models import Transformer
+
+    model = loaded(Transformer(work.config), weights)
+
+    def loss(source: Any, target_in: Any, target_out: Any) -> Any:
+        logits = model(source, target_in).view(-1, work.config.vocab_size)
+        return F.cross_entropy(logits, target_out.view(-1), label_smoothing=work.label_smoothing)
+
+    return Step(model, loss, work.batches())
+
+
+def loaded(model: Any, weights: dict[str, np.ndarray]) -> Any:
+    """The model with these weights: every one of them, and no others."""
+    import torch
+
+    model.load_state_dict({name: torch.tensor(array) for name, array in weights.items()})
+    return model.train()

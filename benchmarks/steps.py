@@ -1,0 +1,130 @@
+"""Training steps: forward, backward, AdamW, zero_grad, ours beside a peer's in one process, in alternation.
+
+Before anything is timed both take the same first step: loss and gradients must agree, and, where nothing is
+drawn at random, the loss after three steps of the optimizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .children import in_child
+from .measuring import CLOCKS, measure, ratios, spread
+from .peers import PEERS, missing, peer, step_of
+from .tables import Table
+from .works import WORKS, Decoder, First, weights_of
+
+AGREE = 1e-3  # relative: float32, sums in different orders
+SETTLE = 0.05  # seconds between turns of more than one thread; OpenBLAS's own spin for about 30 ms
+
+
+class DifferentWorkError(AssertionError):
+    """Two libraries that were to do the same do not."""
+
+
+def pair(
+    name: str, works: Sequence[str], repeats: int, seconds: float, threads: int, clock: str = "wall"
+) -> dict[str, dict[str, Any]]:
+    """Ours beside one peer: for each work the milliseconds of both, their ratio, and how far they agree."""
+    module = peer(name)
+    if hasattr(module, "set_threads"):
+        module.set_threads(threads)
+    found = {}
+    for key in works:
+        work = WORKS[key]
+        weights = weights_of(work.model())
+        theirs = step_of(name, work, weights)
+        if theirs is None:
+            found[key] = {"cannot": module.CANNOT.get(key, "not written")}
+            continue
+        ours = step_of("ours", work, weights)
+        assert ours is not None
+        differences = compare(ours.first(), theirs.first(), key, module.LABEL)
+        for _ in range(3):
+            ours(), theirs()
+        if isinstance(work, Decoder):
+            differences["after 3 steps"] = _close(ours.loss(), theirs.loss(), key, "loss after 3 steps")
+        settle = SETTLE if threads > 1 else 0.0
+        times = measure({"ours": ours, name: theirs}, repeats, seconds, settle, CLOCKS[clock])
+        found[key] = {
+            "ours": [1e3 * t for t in spread(times["ours"])],
+            "theirs": [1e3 * t for t in spread(times[name])],
+            "ratio": ratios(times["ours"], times[name]),
+            "turns": len(times["ours"]),
+            "differences": differences,
+        }
+    return found
+
+
+def compare(ours: First, theirs: First, key: str, label: str) -> dict[str, float]:
+    """How far two first steps differ, relative to the largest of each gradient; an error if too far."""
+    if ours.gradients.keys() != theirs.gradients.keys():
+        odd = sorted(ours.gradients.keys() ^ theirs.gradients.keys())
+        raise DifferentWorkError(
+            f"{key}: gradients of {odd[:3]} on one side only.\nGive both the same model."
+        )
+    worst, where = 0.0, ""
+    for name, gradient in ours.gradients.items():
+        apart = float(np.abs(gradient - theirs.gradients[name]).max() / np.abs(gradient).max())
+        if not apart <= worst:
+            worst, where = apart, name
+    _close(ours.loss, theirs.loss, key, f"first loss, {label}'s")
+    if not worst < AGREE:
+        raise DifferentWorkError(f"{key}: the gradient of {where} differs by {worst:.1e} from {label}'s.")
+    return {"loss": abs(ours.loss - theirs.loss) / abs(ours.loss), "gradients": worst}
+
+
+def _close(ours: float, theirs: float, key: str, what: str) -> float:
+    apart = abs(ours - theirs) / abs(ours)
+    if not apart < AGREE:
+        raise DifferentWorkError(f"{key}: {what}: {theirs:.6f} and ours {ours:.6f}.\nFind what differs.")
+    return apart
+
+
+def steps(
+    works: Iterable[str],
+    peers: Iterable[str] = PEERS,
+    threads: Iterable[int] = (1,),
+    repeats: int = 50,
+    seconds: float = 20.0,
+    clock: str = "wall",
+    kernels: str | None = None,
+) -> list[Table]:
+    """A table for each number of threads."""
+    return [_table(list(works), list(peers), n, repeats, seconds, clock, kernels) for n in threads]
+
+
+def _table(
+    works: list[str],
+    peers: list[str],
+    threads: int,
+    repeats: int,
+    seconds: float,
+    clock: str,
+    kernels: str | None,
+) -> Table:
+    unit = "median ms" if clock == "wall" else "median ms of processor time"
+    table = Table(f"a training step, {threads} thread{'s' if threads > 1 else ''}: {unit} [quartiles]")
+    for name in peers:
+        label = peer(name).LABEL
+        note = missing(name)
+        if note:
+            table.notes.append(note)
+            continue
+        args = (name, works, repeats, seconds, threads, clock)
+        found = in_child("steps", "pair", *args, threads=threads, kernels=kernels)
+        apart = 0.0
+        for key, values in found.items():
+            row = table.rows.setdefault(f"{key}: {WORKS[key]}", {"minigrad": None})
+            if "cannot" in values:
+                table.notes.append(f"{label} on {key}: {values['cannot']}")
+                row |= {label: None, f"ratio to {label}": None}
+                continue
+            row["minigrad"] = row["minigrad"] or values["ours"]
+            row |= {label: values["theirs"], f"ratio to {label}": values["ratio"]}
+            apart = max(apart, *values["differences"].values())
+        table.notes.append(f"losses and gradients of first steps as {label}'s to {apart:.0e}")
+    return table

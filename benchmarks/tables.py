@@ -1,0 +1,79 @@
+"""Tables of figures, shown in a terminal, as Markdown and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rich.table import Table as RichTable
+
+Cell = float | int | str | None | list[float] | tuple[float, ...]  # three numbers: a median in its quartiles
+
+
+@dataclass
+class Table:
+    """Rows by name, of figures by column; notes stand below."""
+
+    title: str
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys(name for row in self.rows.values() for name in row))
+
+    def shown(self) -> list[list[str]]:
+        """All cells as text, the heading first."""
+        rows = [[name, *(text(row.get(c)) for c in self.columns)] for name, row in self.rows.items()]
+        return [["", *self.columns], *rows]
+
+    def rich(self) -> RichTable:
+        result = RichTable(title=self.title, caption="\n".join(self.notes), caption_justify="left")
+        heading, *rows = self.shown()
+        for name in heading:
+            result.add_column(name, justify="right" if name else "left")
+        for row in rows:
+            result.add_row(*row)
+        return result
+
+    def markdown(self) -> str:
+        heading, *rows = self.shown()
+        lines = [heading, ["---", *["---:"] * len(self.columns)], *rows]
+        body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        notes = "".join(f"\n{note[0].upper()}{note[1:]}.\n" for note in self.notes)
+        return f"**{self.title[0].upper()}{self.title[1:]}**\n\n{body}\n{notes}"
+
+    def json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def text(cell: Cell) -> str:
+    """A figure as one reads it: three digits; a median with its quartiles."""
+    if cell is None:
+        return "-"
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, list | tuple):
+        low, middle, high = cell
+        return f"{digits(middle)} [{digits(low)}, {digits(high)}]"
+    return digits(cell)
+
+
+def digits(x: float) -> str:
+    """At least three digits of x, and no more decimals than that takes."""
+    if isinstance(x, int) or abs(x) >= 100:
+        return f"{x:,.0f}"
+    return f"{x:.2f}" if abs(x) < 10 else f"{x:.1f}"
+
+
+def markdown(tables: Iterable[Table], machine: dict[str, Any], command: str) -> str:
+    """A page of tables, with what they were measured on."""
+    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
+    head = (
+        f"`{command}`\n\n{machine['cpu']}, {machine['cores']} cores, {machine['system']}, "
+        f"Python {machine['python']}, {versions}, NumPy on {machine['blas']}; {machine['date']}"
+    )
+    load = machine.get("load average")
+    head += "." if load is None else f", load average {load:.2f} before the start."
+    return "\n".join([head, "", *(table.markdown() for table in tables)])

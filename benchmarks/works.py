@@ -1,0 +1,120 @@
+"""What training steps are measured of: sizes, first weights and batches, the same for every library.
+
+Decoders are GPTs as minitransformer builds them: learned positions, pre-norm, GELU in its tanh form, one
+matrix for embedding and output, no dropout. The encoder-decoder is the phrasebook recipe's, on its batches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import minigrad as mg
+from minitransformer import GPT, GPTConfig, Transformer, TransformerConfig
+
+BATCHES = 8  # that the steps of a measurement go round in
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """The size of a decoder-only model and of its batches."""
+
+    layers: int
+    heads: int
+    width: int
+    length: int
+    batch: int
+    vocabulary: int
+
+    def __str__(self) -> str:
+        return f"L{self.layers} H{self.heads} d{self.width} T{self.length} B{self.batch} V{self.vocabulary:,}"
+
+    @property
+    def config(self) -> GPTConfig:
+        return GPTConfig(
+            vocab_size=self.vocabulary, n_positions=self.length, n_embd=self.width, n_layer=self.layers,
+            n_head=self.heads, embd_pdrop=0.0, resid_pdrop=0.0, attn_pdrop=0.0,
+        )  # fmt: skip
+
+    def model(self) -> GPT:
+        mg.manual_seed(0)
+        return GPT(self.config)
+
+    def batches(self, number: int = BATCHES) -> list[tuple[np.ndarray, ...]]:
+        """Inputs and targets, both (B, T)."""
+        rng = np.random.default_rng(0)
+        ids = rng.integers(0, self.vocabulary, (number, self.batch, self.length + 1))
+        return [(np.ascontiguousarray(b[:, :-1]), np.ascontiguousarray(b[:, 1:])) for b in ids]
+
+
+@dataclass(frozen=True)
+class Phrasebook:
+    """The phrasebook recipe: its model, with dropout and label smoothing, and the first of its batches."""
+
+    def __str__(self) -> str:
+        c, (source, target, _) = self.config, self.batches()[0]
+        return (
+            f"L{c.num_encoder_layers}+{c.num_decoder_layers} H{c.num_heads} d{c.d_model} "
+            f"S{source.shape[1]} T{target.shape[1]} B{len(source)} V{c.vocab_size:,}, dropout {c.dropout}"
+        )
+
+    @property
+    def config(self) -> TransformerConfig:
+        return _phrasebook()[0]
+
+    @property
+    def label_smoothing(self) -> float:
+        return _phrasebook()[1]
+
+    def model(self) -> Transformer:
+        mg.manual_seed(0)
+        return Transformer(self.config)
+
+    def batches(self, number: int = BATCHES) -> list[tuple[np.ndarray, ...]]:
+        """Source, target in and target out (-100 where there is none), each (B, T)."""
+        return _phrasebook()[2][:number]
+
+
+@cache
+def _phrasebook() -> tuple[TransformerConfig, float, list[tuple[np.ndarray, ...]]]:
+    """The recipe's model, its label smoothing and its first batches."""
+    from minitransformer import recipes
+    from minitransformer.training import run
+
+    recipe: Any = recipes.load_recipe("phrasebook")
+    splits = run.load_splits(recipe, None, None)
+    tokenizer = run.train_tokenizer(recipe, splits)
+    task: Any = run.build_task(recipe, tokenizer, splits)
+    drawn = [task.next_batch() for _ in range(BATCHES)]
+    config = run.build_model(recipe, tokenizer).config
+    assert isinstance(config, TransformerConfig)
+    smoothing = recipe.training.label_smoothing
+    return config, smoothing, [(b.source, b.target_in, b.target_out) for b in drawn]
+
+
+Work = Decoder | Phrasebook
+
+WORKS: dict[str, Work] = {
+    "micro": Decoder(layers=1, heads=2, width=16, length=8, batch=8, vocabulary=32),
+    "tiny": Decoder(layers=2, heads=4, width=64, length=32, batch=32, vocabulary=65),
+    "nano": Decoder(layers=4, heads=4, width=128, length=64, batch=12, vocabulary=65),
+    "phrasebook": Phrasebook(),
+    "base": Decoder(layers=6, heads=8, width=512, length=128, batch=8, vocabulary=8000),
+}
+
+LR, BETAS, EPS, DECAY = 1e-3, (0.9, 0.999), 1e-8, 0.01  # of AdamW
+
+
+class First(NamedTuple):
+    """What a first step computes, by which libraries show that they do the same work."""
+
+    loss: float
+    gradients: dict[str, np.ndarray]  # by our parameters' names
+
+
+def weights_of(model: Any) -> dict[str, np.ndarray]:
+    """Copies of a model's weights, by name."""
+    return {name: p.numpy().copy() for name, p in model.named_parameters()}
