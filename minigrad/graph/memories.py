@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ class Memories:
         self.leaves = {id(root(x.data)) for x in tape.leaves}
         self.dtype: dict[Place, np.dtype] = {}
         self._same: dict[Hashable, Hashable] = {}
-        arrays = {node: list(_arrays(node)) for node in tape.nodes}
+        arrays = {node: held_by((node.gradients, node.settings)) for node in tape.nodes}
         for node, found in arrays.items():
             for array in found:
                 self.size[id(root(array))] = root(array).nbytes
@@ -99,11 +99,9 @@ def place_of(edge: Any) -> Place:
     return (edge.node, edge.index) if type(edge) is Output else (edge, 0)
 
 
-def _arrays(node: Node) -> Iterable[np.ndarray]:
-    """What a node's gradient functions and settings hold."""
-    for array in (*arrays_in(node.gradients), *arrays_in(node.settings)):
-        if isinstance(array, np.ndarray) and array.nbytes:
-            yield array
+def held_by(thing: Any) -> list[np.ndarray]:
+    """The arrays that gradient functions or settings refer to."""
+    return [array for array in arrays_in(thing) if isinstance(array, np.ndarray) and array.nbytes]
 
 
 def _near(thing: Any, users: dict[Any, list[Node]]) -> list[Node]:

@@ -16,7 +16,7 @@ from ..autograd import Node, Output, is_edge, maker, propagate
 from ..autograd.checkpointing import Checkpoint
 from ..tensor import Tensor
 from ..versions import Cell, arrays_in, clock, root
-from .memories import Memories, place_of
+from .memories import Memories, held_by, place_of
 from .tape import Tape, shapes
 from .trace import expanded_shape
 
@@ -119,12 +119,12 @@ class Walk:
 
     def _add_shadow(self, node: Node) -> None:
         shadow = Node.__new__(Node)
-        shadow.op, shadow.settings, shadow.source, shadow.scope = node.op, {}, node.source, None
+        shadow.op, shadow.source, shadow.scope = node.op, node.source, None
+        shadow.settings = {"held": self._blocks(node.settings)}
         shadow.number, shadow.clock, shadow.cell, shadow.hooks = node.number, clock.time, None, None
         shadow.shape, shadow.needs = node.shape, node.needs
         shadow.edges = [self._shadow(edge) for edge in node.edges]
-        blocks = [self._block(token) for token in self.memories.held[node]]
-        shadow.gradients = self._gradients(node, blocks)
+        shadow.gradients = self._gradients(node)
         self.shadows[node] = shadow
 
     def _shadow(self, edge: Any) -> Any:
@@ -150,15 +150,21 @@ class Walk:
     def _dtype(self, edge: Any) -> Any:
         return self.memories.dtype[place_of(edge)]
 
-    def _gradients(self, node: Node, blocks: list[_Block | None]) -> Any:
-        """Gradient functions of the same kind as the node's, that hold `blocks`."""
+    def _blocks(self, thing: Any) -> list[_Block | None]:
+        """Blocks for what gradient functions or settings hold."""
+        return [self._block(id(root(array))) for array in held_by(thing)]
+
+    def _gradients(self, node: Node) -> Any:
+        """Gradient functions of the same kind as the node's, that hold blocks in place of arrays."""
         if isinstance(node.op, Checkpoint):
+            blocks = self._blocks(node.gradients)
             return lambda g, needs: (blocks, self._again(node, g))[1]
         needed = enumerate(zip(node.edges, node.needs, strict=True))
         given: list[Any] = [(raw_shape(node, i), self._dtype(e)) if need else None for i, (e, need) in needed]
         if type(node.gradients) is tuple:
             functions = zip(node.gradients, given, strict=True)
-            return tuple(f and self._pull(node, f, kind, blocks) for f, kind in functions)
+            return tuple(f and self._pull(node, f, kind) for f, kind in functions)
+        blocks = self._blocks(node.gradients)
         passes_on = _holds_nothing(node.gradients)
 
         def pull_all(g: Any, needs: Sequence[bool]) -> list[Any]:
@@ -169,7 +175,8 @@ class Walk:
 
         return lambda g, needs: (blocks, pull_all(g, needs))[1]
 
-    def _pull(self, node: Node, function: Callable, kind: Any, blocks: list[Any]) -> Callable:
+    def _pull(self, node: Node, function: Callable, kind: Any) -> Callable:
+        blocks = self._blocks(function)
         passes_on = _holds_nothing(function)
 
         def pull(g: Any) -> Any:
@@ -179,10 +186,12 @@ class Walk:
         return pull
 
     def _answer(self, g: Any, r: Any, shape: Any, dtype: Any) -> Any:
-        """`r` where it is a view of g, so that it takes no memory; else an array of its own."""
+        """`r` where it is a view of g, or of less than itself (broadcast); else an array of its own."""
         given = [part for part in (g if type(g) is list else [g]) if part is not None]
-        if isinstance(r, np.ndarray) and any(root(r) is root(part) for part in given):
-            return r
+        if isinstance(r, np.ndarray):
+            memory = root(r)
+            if memory.nbytes < r.nbytes or any(memory is root(part) for part in given):
+                return r
         return self._new(r.shape if isinstance(r, np.ndarray) else shape, dtype)
 
     def _again(self, node: Node, g: Any) -> list[Any]:
