@@ -93,6 +93,37 @@ def test_opens_in_silence_and_asks_for_nothing(make, open_page):
     assert "How to read this" in page.text("#panel h2")
 
 
+def without_gradients():
+    x = mg.tensor(np.ones((2, 3)), requires_grad=True)
+    return mg.graph.trace(x * 2.0, {"x": x})
+
+
+def several_results():
+    x = mg.tensor(np.arange(6.0).reshape(3, 2), requires_grad=True)
+    first, second = x.split([1, 2])
+    return mg.graph.trace([(first * second).sum(), second.max(0)[0].sum()], {"x": x})
+
+
+def nothing_in_it():
+    x = mg.tensor(np.zeros((0, 3)), requires_grad=True)
+    return mg.graph.trace((x * x).sum(), {"x": x})
+
+
+@pytest.mark.parametrize("make", [without_gradients, several_results, nothing_in_it])
+def test_shows_every_box_and_step_of_what_is_unusual(make, open_page):
+    graph = make()
+    page = open_page(graph)
+    for v in graph.vertices:
+        page.click(f"v{v.index}")
+        assert page.text("#panel h2")
+    assert (page.page.locator("#walk").count() == 1) is (make is not without_gradients)
+    page.press("b", "q", *["ArrowRight"] * len(graph.vertices))
+    assert not re.search(r"undefined|null|\[object", page.text("#panel"))
+    if make is without_gradients:
+        page.press("Escape")
+        assert "No gradients: the output is not one number" in page.text("#panel")
+
+
 def test_allows_one_script_and_one_style_sheet(open_page):
     """A page whose script was changed by one letter does not run it; no attribute is code or style."""
     text = expression().to_html()
@@ -557,21 +588,27 @@ def test_the_quiz_shows_a_result_that_is_asked_for(open_page):
 # ---------------------------------------------------------------- for everybody
 
 
-@pytest.mark.parametrize("make", [expression, network, transformer])
-def test_axe_finds_nothing_wrong(make, open_page):
-    page = open_page(make())
-    assert page.violations() == []
+def test_axe_finds_nothing_wrong(open_page):
+    page = open_page(network())
+    assert page.violations() == []  # at the start
+    page.click(f"g{next(g.index for g in network().groups if g.kind == 'Linear')}")
+    assert page.violations() == []  # a folded part, and about it
     page.page.locator("#canvas .box").last.dispatch_event("click")
-    assert page.violations() == []
+    assert page.violations() == []  # an operation
     page.press("b", "ArrowRight", "ArrowRight", "ArrowRight")
-    if page.page.locator("#cell-0-0").count():
-        page.page.locator("#cell-0-0").click()
-    assert page.violations() == []
+    page.page.locator("#cell-0-0").click()
+    assert page.violations() == []  # a step, and how a cell is computed
     page.press("q")
-    assert page.violations() == []
+    assert page.violations() == []  # the quiz
     page.press("End", "Escape", "/")
-    page.page.keyboard.type("a")
+    page.page.keyboard.type("linear")
     page.press("Enter")
+    assert page.violations() == []  # a search
+
+
+def test_axe_finds_nothing_wrong_with_stacks(open_page):
+    page = open_page(transformer())
+    page.page.get_by_role("button", name="decoder").first.dispatch_event("click")
     assert page.violations() == []
 
 

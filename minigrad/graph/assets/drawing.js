@@ -9,7 +9,8 @@ function draw(graph, scene, state, decorate, actions) {
     s("g", { class: "frames", "aria-hidden": "true" }, scene.frames.map(box => drawFrame(graph, state, box))),
     s("g", { class: "lines", "aria-hidden": "true" }, scene.lines.map(line => drawLine(graph, line, hot.has(line)))),
     s("g", { class: "names" }, scene.frames.map(box => drawFrameName(graph, box, decorate(box), state, actions))),
-    s("g", { class: "boxes" }, scene.boxes.map(box => drawBox(graph, box, decorate(box), state, actions))));
+    s("g", { class: "boxes" }, scene.boxes.map(box => drawBox(graph, box, decorate(box), state, actions))),
+    s("g", { class: "sent", "aria-hidden": "true" }, state.walk && drawSent(graph, scene, state)));
   return s("svg", { id: "canvas", role: "group", "aria-label": "Boxes: arrow keys lead from one to the next" }, definitions(), world);
 }
 
@@ -56,6 +57,20 @@ function hotLines(graph, scene, vertex) {
   return hot;
 }
 
+/** What a step sends back, beside the box that gets it: its number, or the norm of many. */
+function drawSent(graph, scene, state) {
+  const seen = new Map();
+  return sentBy(state.walk, opAt(state.walk)).map(edge => {
+    const id = visibleBox(graph, state, edge.source);
+    const box = scene.boxes.find(other => other.id === id);
+    const line = seen.get(id) ?? 0;
+    seen.set(id, line + 1);
+    const { numbers, statistics, size } = edge.gradient;
+    const text = size === 1 && numbers ? formatNumber(numbers[0]) : `norm ${formatNumber(statistics?.norm ?? 0)}`;
+    return box && s("text", { x: box.x + box.width / 2 + 9, y: box.y + box.height + 16 + 15 * line }, `↑ ${text}`);
+  });
+}
+
 // ---------------------------------------------------------------- frames
 
 function drawFrame(graph, state, box) {
@@ -75,8 +90,14 @@ function drawFrameName(graph, box, { classes }, state, actions) {
   },
   s("rect", { class: "target", width: box.width, height: HEADER, rx: 9 }),
   s("text", { x: 12, y: HEADER - 9, "font-size": TITLE - 1.5 }, group.shownName,
-    s("tspan", { class: "beside", dx: 8 }, group.shownKind)),
+    s("tspan", { class: "beside", dx: 8 }, group.shownKind + memberNote(graph, state, group))),
   drawKnob(box.width, "M-4 0H4"));
+}
+
+/** Which member of a stack is drawn, where it is not the first. */
+function memberNote(graph, state, group) {
+  const member = group.isStack ? memberOf(state, group.index) : 0;
+  return member > 0 ? `, here ${graph.groups[group.groups[member]].name}` : "";
 }
 
 /** A minus or a plus on the upper border of what folds. */

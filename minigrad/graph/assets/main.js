@@ -68,7 +68,18 @@ function decorate(box) {
   if (foundBoxes().has(box.id)) classes.push("found");
   const lines = box.kind === "frame" ? null : linesOf(graph, box.id, state.colour);
   if (!state.walk) return { lines, classes };
-  return decorateWalk(graph, state.walk, box, lines, classes);
+  return decorateWalk(graph, state.walk, box, lines, classes, receivingBoxes());
+}
+
+/** The boxes to which the step of the walk sends something. */
+function receivingBoxes() {
+  const key = `${view.key} ${state.walk.step}`;
+  if (receivingBoxes.key !== key) {
+    receivingBoxes.key = key;
+    const edges = (opAt(state.walk)?.inputs ?? []).filter(edge => edge.gradient);
+    receivingBoxes.ids = new Set(edges.map(edge => visibleBox(graph, state, edge.source)));
+  }
+  return receivingBoxes.ids;
 }
 
 /** The boxes in which a search found something. */
@@ -223,13 +234,13 @@ function renderToolbar() {
   const toolbar = document.getElementById("toolbar");
   toolbar.hidden = false;
   if (!toolbar.childElementCount) toolbar.append(...tools());
-  document.getElementById("walk").setAttribute("aria-pressed", String(Boolean(state.walk)));
+  document.getElementById("walk")?.setAttribute("aria-pressed", String(Boolean(state.walk)));
 }
 
 function tools() {
   const button = (text, label, onclick) => h("button", { type: "button", "aria-label": label, title: label, onclick }, text);
   const colour = h("select", { id: "colour", onchange: event => actions.colour(event.target.value) },
-    Object.entries(graph.colours).map(([mode, means]) => h("option", { value: mode }, means)));
+    Object.entries(graph.colours).map(([mode, means]) => h("option", { value: mode }, means.split(" (")[0])));
   colour.value = state.colour;
   const canWalk = walkBack(graph).length > 0;
   return [
@@ -346,7 +357,8 @@ function onEscape(inPanel) {
 }
 
 document.addEventListener("keydown", onKey);
-addEventListener("beforeprint", () => view.fit(false, true));
+addEventListener("beforeprint", () => view.print(true));
+addEventListener("afterprint", () => view.print(false));
 renderToolbar();
 render();
 view.fit();

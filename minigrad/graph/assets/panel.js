@@ -12,6 +12,11 @@ function facts(pairs) {
   return h("dl", {}, rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
+/** A path may break after its dots. */
+function breakable(name) {
+  return name.split(/(?<=\.)/).flatMap(part => [h("wbr"), part]);
+}
+
 function link(text, onclick, title = null) {
   return h("button", { type: "button", class: "link", onclick, title }, text);
 }
@@ -113,7 +118,7 @@ function vertexPanel(graph, vertex, actions) {
   const isOp = vertex.kind === "op";
   return [
     breadcrumb(graph, vertex.group, actions),
-    h("h2", { tabindex: -1 }, nameOf(vertex)),
+    h("h2", { tabindex: -1 }, breakable(nameOf(vertex))),
     h("p", { class: "kind" }, isOp ? `${vertex.name}, an operation (${vertex.family})` : vertex.kind),
     vertex.code && codeLine(vertex),
     vertex.values.map((value, i) => section(heading("Value", i, vertex.values), snapshotView(value, "value"))),
@@ -159,7 +164,8 @@ function statisticsTable(snapshot) {
 }
 
 function formulasList(vertex) {
-  const forms = [...vertex.formulas.values()];
+  const given = vertex.inputs.map(edge => edge.operand);
+  const forms = [...vertex.formulas].filter(([operand]) => given.includes(operand)).map(([, text]) => text);
   return [h("ul", { class: "formulas" }, forms.map(text => h("li", {}, formula(text)))),
     h("p", { class: "hint" }, "g is the gradient of the result; a bar marks the gradient of an input.")];
 }

@@ -36,15 +36,19 @@ function isSent(walk, edge) {
   return step > 0 && step <= walk.step && !isHidden(walk, edge);
 }
 
+/** The edges by which a step has sent something, so far as the quiz does not hide it. */
+function sentBy(walk, op) {
+  return op ? op.inputs.filter(edge => edge.gradient && !isHidden(walk, edge)) : [];
+}
+
 /** In the walk a box shows what has arrived so far; the op of the step and what it sends to stand out. */
-function decorateWalk(graph, walk, box, lines, classes) {
+function decorateWalk(graph, walk, box, lines, classes, receiving) {
   const vertex = box.kind === "vertex" ? graph.vertices[box.index] : null;
   const op = opAt(walk);
+  if (op && op === vertex) classes.push("current");
+  else if (receiving.has(box.id)) classes.push("receives");
+  else if (vertex && walk.ops.indexOf(vertex) + 1 > walk.step) classes.push("ahead");
   if (!vertex) return { lines, classes };
-  const step = walk.ops.indexOf(vertex) + 1;
-  if (op === vertex) classes.push("current");
-  else if (op?.inputs.some(edge => edge.gradient && edge.source === vertex.index)) classes.push("receives");
-  else if (step > walk.step) classes.push("ahead");
   return { lines: lines.map(line => (/^gradient (?!norm)/.test(line) ? arrivedText(graph, walk, vertex) : line)), classes };
 }
 
@@ -89,7 +93,7 @@ function endStep(graph, actions) {
   return [
     h("h2", { tabindex: -1 }, "The walk is done"),
     h("p", {}, `${count(leaves.length, "leaf", "leaves")} ${leaves.length === 1 ? "has its" : "have their"} gradient.`),
-    leaves.slice(0, 40).map(vertex => section(nameOf(vertex),
+    leaves.slice(0, 40).map(vertex => section(breakable(nameOf(vertex)),
       vertex.gradient.size === 1 && vertex.gradient.numbers ? numberTable(vertex.gradient.numbers, [])
         : h("p", {}, `${kindOf(vertex.gradient)}, norm ${formatNumber(vertex.gradient.statistics?.norm ?? 0)}`),
       vertex.checks.length > 0 && checksTable(vertex.checks.slice(0, 4)),
@@ -101,7 +105,8 @@ function endStep(graph, actions) {
 function opStep(graph, walk, vertex, actions) {
   const edges = vertex.inputs.filter(edge => edge.gradient);
   return [
-    h("h2", { tabindex: -1 }, nameOf(vertex), vertex.label && h("span", { class: "kind" }, ` ${vertex.title}`)),
+    h("h2", { tabindex: -1 }, breakable(nameOf(vertex)), vertex.label && h("span", { class: "kind" }, ` ${vertex.title}`)),
+    graph.groups[vertex.group].path && h("p", { class: "kind" }, `in ${graph.groups[vertex.group].path}`),
     vertex.code && codeLine(vertex),
     section("Arrives: g", upstreamView(graph, vertex)),
     edges.map(edge => edgeCard(graph, walk, edge, actions)),

@@ -44,6 +44,15 @@ class View {
     this.apply(smooth);
   }
 
+  /** On paper all of it is seen, as large as the page is. */
+  print(isOn) {
+    const canvas = document.getElementById("canvas");
+    if (isOn) canvas.setAttribute("viewBox", `-9 -9 ${this.scene.width + 18} ${this.scene.height + 18}`);
+    else canvas.removeAttribute("viewBox");
+    if (isOn) document.getElementById("world").style.transform = "none";
+    else this.apply();
+  }
+
   zoom(factor, at = null) {
     const { width, height } = this.size;
     const center = at ?? { x: width / 2, y: height / 2 };
