@@ -111,7 +111,7 @@ class _Search:
         if any(np.isnan(bad[self.things[i]].data).any() for i in ends):
             ends = [i for i in ends if np.isnan(bad[self.things[i]].data).any()]
             makers, way = self._against_the_arrows(ends, _has_nan)
-            begin = min(makers)
+            begin = nan_maker = min(makers)
             behind, further = self._against_the_arrows([begin], _has_any)
             produced = [i for i in behind if self._is_op(i) and not self._was_given(i)]
             blamed = [
@@ -121,10 +121,12 @@ class _Search:
             if begin not in behind and blamed:
                 begin = min(produced or blamed)
                 way |= further
+            became = "" if begin == nan_maker else f" NaN came of it first in {self._op(nan_maker)}."
         else:
+            became = ""
             makers, way = self._against_the_arrows(ends, _has_any)
             begin = min(makers, key=lambda i: (self._is_op(i) and self._was_given(i), i))
-        return self._report_value(begin, way)
+        return self._report_value(begin, way, became)
 
     def _against_the_arrows(self, ends: Iterable[int], bad: Any) -> tuple[set[int], set[int]]:
         """From the ends along inputs that are `bad`: those that have no such input, and all on the way."""
@@ -148,7 +150,7 @@ class _Search:
         arrays = [x for x in arrays_in(node.settings) if x.dtype.kind == "f"]
         return any(not_finite(float(x)) for x in numbers) or any(not_finite(x).any() for x in arrays)
 
-    def _report_value(self, begin: int, way: set[int]) -> NanReport:
+    def _report_value(self, begin: int, way: set[int], became: str) -> NanReport:
         vertex = self.graph.vertices[begin]
         keep = self._between(begin, way) | {e.source for e in vertex.inputs}
         if not self._is_op(begin):
@@ -157,14 +159,15 @@ class _Search:
             uses = self.graph.consumers[begin]
             first_use = f", used first by {self._op(uses[0][0])}" if uses else ""
             reason = (
-                f"{_leaf(vertex)}, {kind_of(leaf.data)}, was given {shown_at(leaf.data, index)}{first_use}.\n"
+                f"{_leaf(vertex)}, {kind_of(leaf.data)}, was given {shown_at(leaf.data, index)}{first_use}."
+                f"{became}\n"
                 f"Every operation after it passed on what it got. Look at where it comes from: the data, or "
                 f"the update that wrote it (a gradient that was not finite, too large a learning rate)."
             )
             return self._report("input", reason, keep, begin, index)
-        return self._report_made(vertex, keep)
+        return self._report_made(vertex, keep, became)
 
-    def _report_made(self, vertex: Vertex, keep: set[int]) -> NanReport:
+    def _report_made(self, vertex: Vertex, keep: set[int], became: str) -> NanReport:
         node = self.things[vertex.index]
         arrays = self._arrays_of({vertex.index, *(e.source for e in vertex.inputs)})
         which = next(i for i, s in enumerate(vertex.values) if not s.finite)
@@ -177,7 +180,7 @@ class _Search:
         made = "was given" if self._was_given(vertex.index) and not nan.any() else "produced"
         reason = (
             f"{public_name(vertex)} {made} {shown_at(result, index)} of {of}, {kind_of(result)}, "
-            f"at {_place(vertex)}.\n"
+            f"at {_place(vertex)}.{became}\n"
             f"There {'; '.join(known)}.{self._put_in(vertex)} {_advice(vertex)}"
         )
         return self._report("value", reason, keep, vertex.index, index)
