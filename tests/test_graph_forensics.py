@@ -151,7 +151,7 @@ def test_a_leaf_that_held_it_already_is_named(value):
     report = why_nan((x @ w).sum(), {"layer": {"w": w}, "x": x})
     assert (report.kind, report.index) == ("input", (1, 0))
     assert report.vertex.kind == "input"
-    assert "w" in report.vertex.name
+    assert report.vertex.name == "layer.w"
     assert "x" not in names(report.graph)
     assert says(report, r"was given (nan|inf) at \[1, 0\]", f"used first by matmul at .*{HERE}")
 
@@ -586,6 +586,7 @@ def test_gradients_that_vanish_or_explode_are_marked(factor, mark):
     assert mark in rows["0.weight"].marks
     assert mark not in rows["2.bias"].marks or factor not in (0, 1e-5)
     if math.isnan(factor):
+        assert diff(before, after).rows[0].marks[-1].endswith("not finite")
         assert "not finite" in rows["2.weight"].marks
 
 

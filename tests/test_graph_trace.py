@@ -157,6 +157,18 @@ def test_an_op_tells_its_settings_its_line_its_cost_and_its_formulas():
     assert product.family == "linalg"
 
 
+def test_an_op_tells_which_memory_it_holds_until_backward():
+    x, w = leaf([1, 2], [3, 4]), leaf([1, 0], [0, 1])
+    y = (x @ w).exp()
+    graph = trace((y * y).sum(), {"x": x, "w": w})
+    product, power, square = (op(graph, name) for name in ("matmul", "exp", "multiply"))
+    assert {r.owner for r in product.retained} == {named(graph)["x"].index, named(graph)["w"].index}
+    assert [r.nbytes for r in product.retained] == [32, 32]
+    assert [(r.owner, r.nbytes) for r in power.retained] == [(power.index, 32)]
+    assert square.retained == power.retained  # one memory, held by both, once
+    assert op(graph, "sum").retained == ()
+
+
 def test_kinds_and_names_of_leaves():
     model = nn.Linear(2, 1)
     x, data = leaf([1.0, 2.0]).to("float32").detach().requires_grad_(), mg.tensor([[3.0, 4.0]])
@@ -180,8 +192,9 @@ def test_names_come_from_a_dict_also_those_of_results():
 def test_names_nest_and_may_hold_modules():
     w, model = leaf(1), nn.Linear(1, 1)
     graph = trace((model(mg.ones(1, 1)).sum() * w).sum(), {"first": {"w": w}, "net": model})
-    assert {"net.weight", "net.bias"} <= set(named(graph))
-    assert any("w" in name for name in named(graph) if not name.startswith("net"))
+    assert set(graph.parameters) == {"first.w", "net.weight", "net.bias"}
+    listed = trace((w * w).sum(), {"a": [leaf(2), (w,)], "my key": leaf(3)})
+    assert set(listed.parameters) == {"a.1.0"}
 
 
 def test_without_params_modules_that_were_called_name_their_parameters():

@@ -79,11 +79,11 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """Memory that an op's gradient functions hold: whose (`owner`, a vertex, or None: made within the op)."""
+    """Memory that an op's gradient functions hold. `owner` is a leaf, or the first op that holds it."""
 
     nbytes: int
     memory: int  # one number a memory: ops that hold the same one name the same
-    owner: int | None
+    owner: int | None  # None where a graph was cut down to a part without it
 
 
 @dataclass(frozen=True, slots=True)

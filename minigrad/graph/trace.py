@@ -7,6 +7,7 @@ value, and walks back once, looking at every gradient on its way.
 from __future__ import annotations
 
 import linecache
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -98,6 +99,11 @@ def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tup
     return [(x.node or x, g.astype(x.dtype)) for x, g in zip(outputs, given, strict=True)]
 
 
+def _dotted(path: str) -> str:
+    """`layer.w` for `["layer"]["w"]`."""
+    return re.sub(r'\["(.*?)"\]|\[(.*?)\]', r".\1\2", path).removeprefix(".")
+
+
 class _Names:
     """What users call things: leaves and results by their tensors, modules by their paths."""
 
@@ -110,7 +116,7 @@ class _Names:
             self._name(params, "")
         elif params is not None:
             for path, x in flatten(dict(params)):
-                name = path[2:-2] if path.startswith('["') and path.endswith('"]') else path
+                name = _dotted(path)
                 if isinstance(x, Module):
                     self._name(x, name)
                 elif isinstance(x, Tensor):
@@ -154,7 +160,9 @@ class _Tracing:
         self.upstream: dict[Any, tuple[Snapshot | None, ...]] = {}
         self.pulls: dict[tuple[Any, int], tuple[Snapshot, Snapshot, tuple[int, ...]]] = {}
         self.checks: dict[Any, tuple[Check, ...]] = {}
-        self.memories: dict[int, Any] = {id(root(x.data)): x for x in tape.leaves}
+        self.memories: dict[int, tuple[int, Any]] = {}  # by id: a number, and whose it is
+        for x in tape.leaves:
+            self.memories.setdefault(id(root(x.data)), (len(self.memories), x))
         self.codes: dict[Any, tuple[str, str]] = {}
 
     def _snapshot(self, array: np.ndarray) -> Snapshot:
@@ -248,8 +256,8 @@ class _Tracing:
             memory = root(array)
             if isinstance(memory, np.ndarray) and memory.nbytes and id(memory) not in seen:
                 seen.add(id(memory))
-                owner = self.memories.setdefault(id(memory), node)
-                yield Retained(memory.nbytes, id(memory), self.index[owner])
+                number, owner = self.memories.setdefault(id(memory), (len(self.memories), node))
+                yield Retained(memory.nbytes, number, self.index[owner])
 
     def _source(self, node: Node) -> tuple[str, str]:
         if node.source not in self.codes:
