@@ -10,9 +10,8 @@ import numpy as np
 from ..autograd import mutate, no_grad
 from ..creation import zeros_like
 from ..errors import OptionError, StateError
+from ..kernels import kernels
 from ..tensor import Tensor
-
-BLOCK = 1 << 14  # elements updated at a time, so that all temporaries stay in cache
 
 
 class Optimizer:
@@ -209,28 +208,9 @@ class Adam(Optimizer):
         step = int(state["step"])
         rate = lr / (1 - b1**step)
         root = 1 / (1 - b2**step) ** 0.5
+        shrink, decay = (1 - lr * decay, 0.0) if self.decoupled else (1.0, decay)
         flat = [a.reshape(-1) for a in (p, g, state["exp_avg"], state["exp_avg_sq"])]
-        scratch = np.empty(min(BLOCK, p.size), p.dtype)
-        for start in range(0, p.size, BLOCK):
-            x, d, m, v = (a[start : start + BLOCK] for a in flat)
-            t = scratch[: x.size]
-            if decay and self.decoupled:
-                x *= 1 - lr * decay
-            elif decay:
-                d = d + decay * x
-            np.subtract(d, m, out=t)
-            t *= 1 - b1
-            m += t
-            np.multiply(d, d, out=t)
-            t *= 1 - b2
-            v *= b2
-            v += t
-            np.sqrt(v, out=t)
-            t *= root
-            t += eps
-            np.divide(m, t, out=t)
-            t *= rate
-            x -= t
+        kernels(p).adam(*flat, rate, b1, b2, root, eps, shrink, decay)
         if not p.flags.c_contiguous:  # then reshape(-1) made a copy
             p[...] = flat[0].reshape(p.shape)
 

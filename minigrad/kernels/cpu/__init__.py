@@ -6,10 +6,12 @@ from .indexing import embedding
 from .linalg import linear
 from .losses import cross_entropy
 from .normalization import layer_norm, rms_norm
+from .optimizers import adam
 from .pooling import largest_place
 from .reductions import logsumexp
 
 __all__ = [
+    "adam",
     "cross_entropy",
     "dropout",
     "embedding",

@@ -1,76 +1,176 @@
-"""Scaled dot-product attention."""
+"""Scaled dot-product attention, a tile of queries at a time.
+
+A tile is as many queries as have their scores in the cache; so memory grows with the length, not with its
+square. The weights W are not kept but computed again in backward, from one number a row: W = exp(S - log sum
+exp S) (Dao et al. 2022, "FlashAttention", section 3.1). What is done with each row of scores is three functions,
+here in NumPy.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .activations import scaled_keep
+from ...random import drop_threshold, keep_mask
 from .half import in_single
 
+TILE = 1 << 18  # scores
 
-@lru_cache(maxsize=16)
-def _causal(queries, keys, dtype):
+
+class RowWork(NamedTuple):
+    """What is done with rows of scores, in place; `first` is the row's query where attention is causal."""
+
+    softmax: Callable[
+        [np.ndarray, int | None], np.ndarray
+    ]  # scores -> weights; gives log sum exp of each row
+    again: Callable[[np.ndarray, np.ndarray, int | None], None]  # scores and logarithms -> weights
+    gradient: Callable[[np.ndarray, np.ndarray, int | None], None]  # (dW, W) -> dS = W (dW - sum(dW W))
+
+
+@lru_cache(maxsize=64)
+def _causal(queries: int, keys: int, first: int, dtype: np.dtype) -> np.ndarray:
     """0 where a query may look (at its own place and before), -inf elsewhere."""
-    return np.where(np.tri(queries, keys, dtype=bool), 0, -np.inf).astype(dtype)
+    return np.where(np.tri(queries, keys, first, dtype=bool), 0, -np.inf).astype(dtype)
 
 
-def _scores(q, k, mask, is_causal, scale):
-    """scale q kᵀ + mask, -inf where a query may not look."""
-    scores = q @ k.swapaxes(-1, -2)
-    scores *= scale
-    if is_causal:
-        scores += _causal(q.shape[-2], k.shape[-2], scores.dtype)
-    if mask is not None:
-        allowed = mask.dtype == bool
-        scores = scores + (np.where(mask, 0, -np.inf).astype(scores.dtype) if allowed else mask)
-    return scores
+def _softmax(scores: np.ndarray, first: int | None) -> np.ndarray:
+    if first is not None:
+        scores += _causal(*scores.shape[-2:], first, scores.dtype)
+    largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    largest[largest == -np.inf] = 0
+    scores -= largest
+    np.exp(scores, out=scores)
+    total = scores.sum(axis=-1, keepdims=True)
+    total[total == 0] = 1
+    scores /= total
+    return (np.log(total) + largest)[..., 0]
+
+
+def _again(scores: np.ndarray, logarithms: np.ndarray, first: int | None) -> None:
+    if first is not None:
+        scores += _causal(*scores.shape[-2:], first, scores.dtype)
+    scores -= logarithms[..., None]
+    np.exp(scores, out=scores)
+
+
+def _gradient(d_weights: np.ndarray, weights: np.ndarray, first: int | None) -> None:
+    d_weights *= weights
+    d_weights -= weights * d_weights.sum(axis=-1, keepdims=True)
+
+
+NUMPY = RowWork(_softmax, _again, _gradient)
 
 
 @in_single
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
-    """softmax(scale q kᵀ + mask) v over the last two axes; a row with nothing to attend to gives zeros.
+    """softmax(scale q kᵀ + mask) v over the last two axes; a row with nothing to attend to gives zeros."""
+    return attend(NUMPY, q, k, v, mask, is_causal, scale, dropout_p, key)
 
-    With W the weights: dv = Wᵀ g, dW = g vᵀ, dS = W (dW - sum(dW W)), dq = scale dS k, dk = scale dSᵀ q.
-    W grows with the square of the length: without dropout it is not kept but computed again, from one number
-    a row, W = exp(S - log sum exp S) (Dao et al. 2022, "FlashAttention", section 3.1).
+
+def attend(
+    work: RowWork,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    is_causal: bool,
+    scale: float,
+    dropout_p: float,
+    key: Any,
+) -> tuple[np.ndarray, Callable]:
+    """The values, and how their gradient goes back.
+
+    dv = Wᵀ g, dW = g vᵀ, dS = W (dW - sum(dW W)), dq = scale dS k, dk = scale dSᵀ q.
     """
-    w = _scores(q, k, mask, is_causal, scale)
-    largest = w.max(axis=-1, keepdims=True, initial=-np.inf)
-    largest[largest == -np.inf] = 0
-    w -= largest
-    np.exp(w, out=w)
-    total = w.sum(axis=-1, keepdims=True)
-    total[total == 0] = 1
-    w /= total
-    weights = scaled = logarithms = None
-    if dropout_p:
-        weights, scaled = w, scaled_keep(key, w.shape, dropout_p, w.dtype)
-        w = w * scaled
-    else:
-        logarithms = np.log(total)
-        logarithms += largest
-    y = w @ v
+    masks = [] if mask is None else [mask.shape[:-2]]
+    lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2], *masks)
+    queries, keys = q.shape[-2], k.shape[-2]
+    q, k, v = (np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (q, k, v))
+    added = None if mask is None else np.broadcast_to(_as_numbers(mask, q.dtype), (*lead, queries, keys))
+    keep = keep_mask(key, (*lead, queries, keys), dropout_p) if dropout_p else None
+    kept = 1 - drop_threshold(dropout_p) / 65536
+    amplify = q.dtype.type(1 / kept if kept else 0)
+    tiles = list(_tiles(lead, queries, keys, is_causal))
+    y = np.empty((*lead, queries, v.shape[-1]), q.dtype)
+    logarithms = np.empty((*lead, queries), q.dtype)
+
+    def scores_of(tile: _Tile) -> np.ndarray:
+        scores = (q[tile.rows] * scale) @ k[tile.seen].swapaxes(-1, -2)
+        return scores if added is None else np.add(scores, added[tile.scores], out=scores)
+
+    def dropped(weights: np.ndarray, tile: _Tile) -> np.ndarray:
+        return weights if keep is None else weights * keep[tile.scores] * amplify
+
+    for tile in tiles:
+        w = scores_of(tile)
+        logarithms[tile.rows] = work.softmax(w, tile.first)
+        np.matmul(dropped(w, tile), v[tile.seen], out=y[tile.rows])
 
     def gradient(g, needs):
-        w = weights
-        if w is None:
-            w = _scores(q, k, mask, is_causal, scale)
-            w -= logarithms
-            np.exp(w, out=w)
-        d_v = (w if scaled is None else w * scaled).swapaxes(-1, -2) @ g if needs[2] else None
-        if not (needs[0] or needs[1] or needs[3]):
-            return None, None, d_v, None
-        d_s = g @ v.swapaxes(-1, -2)
-        if scaled is not None:
-            d_s *= scaled
-        d_s *= w
-        d_s -= w * d_s.sum(axis=-1, keepdims=True)
-        d_mask = d_s.copy() if needs[3] else None
-        d_s *= scale
-        d_q = d_s @ k if needs[0] else None
-        d_k = d_s.swapaxes(-1, -2) @ q if needs[1] else None
+        d_q, d_k, d_v = (np.empty(x.shape, x.dtype) for x in (q, k, v))
+        d_mask = np.zeros((*lead, queries, keys), q.dtype) if needs[3] else None
+        for tile in tiles:
+            w = scores_of(tile)
+            work.again(w, logarithms[tile.rows], tile.first)
+            _add(d_v, tile, dropped(w, tile).swapaxes(-1, -2), g[tile.rows])
+            d_s = dropped(g[tile.rows] @ v[tile.seen].swapaxes(-1, -2), tile)
+            work.gradient(d_s, w, tile.first)
+            if d_mask is not None:
+                d_mask[tile.scores] = d_s
+            d_s *= scale
+            np.matmul(d_s, k[tile.seen], out=d_q[tile.rows])
+            _add(d_k, tile, d_s.swapaxes(-1, -2), q[tile.rows])
+        if not tiles:
+            d_k[...] = d_v[...] = 0
         return d_q, d_k, d_v, d_mask
 
     return y, gradient
+
+
+def _as_numbers(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """What is added to scores: 0 where one may attend, -inf elsewhere; a mask of numbers as it is."""
+    return np.where(mask, 0, -np.inf).astype(dtype) if mask.dtype == bool else mask
+
+
+def _add(total: np.ndarray, tile: _Tile, a: np.ndarray, b: np.ndarray) -> None:
+    """Add a @ b to what keys have, or begin with it."""
+    if tile.begins:
+        total[tile.keys] = 0
+    if tile.begins and tile.seen == tile.keys:
+        np.matmul(a, b, out=total[tile.seen])
+    else:
+        total[tile.seen] += a @ b
+
+
+class _Tile(NamedTuple):
+    """Some queries of some of the leading indices: where they, the keys that they see and the scores stand."""
+
+    rows: tuple
+    keys: tuple
+    seen: tuple
+    scores: tuple
+    first: int | None  # the place of the first query among all, where attention is causal
+    begins: bool  # whether no tile before has the same keys
+
+
+def _tiles(lead: tuple[int, ...], queries: int, keys: int, is_causal: bool) -> Iterator[_Tile]:
+    """All queries, in order, as many at a time as have `TILE` scores."""
+    sizes = (*lead, queries)
+    chunks, inner = [], keys
+    for size in reversed(sizes):
+        chunks.append(max(1, min(size, TILE // max(inner, 1))))
+        inner *= size
+    parts = [
+        [slice(start, min(start + chunk, size)) for start in range(0, size, chunk)]
+        for size, chunk in zip(sizes, reversed(chunks), strict=True)
+    ]
+    for *at, rows in product(*parts):
+        seen = slice(0, min(keys, rows.stop) if is_causal else keys)
+        yield _Tile(
+            (*at, rows), (*at, slice(0, keys)), (*at, seen), (*at, rows, seen),
+            rows.start if is_causal else None, rows.start == 0,
+        )  # fmt: skip

@@ -1,0 +1,35 @@
+"""Adam's step, in blocks whose temporaries stay in the cache."""
+
+from __future__ import annotations
+
+import numpy as np
+
+BLOCK = 1 << 14  # elements
+
+
+def adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay):
+    """m += (1 - b1) (d - m), v = b2 v + (1 - b2) d**2, p = shrink p - rate m / (root sqrt(v) + eps).
+
+    d = g + decay p; all are flat, and changed in place.
+    """
+    scratch = np.empty(min(BLOCK, p.size), p.dtype)
+    for start in range(0, p.size, BLOCK):
+        x, d, first, second = (a[start : start + BLOCK] for a in (p, g, m, v))
+        t = scratch[: x.size]
+        if shrink != 1:
+            x *= shrink
+        if decay:
+            d = d + decay * x
+        np.subtract(d, first, out=t)
+        t *= 1 - b1
+        first += t
+        np.multiply(d, d, out=t)
+        t *= 1 - b2
+        second *= b2
+        second += t
+        np.sqrt(second, out=t)
+        t *= root
+        t += eps
+        np.divide(first, t, out=t)
+        t *= rate
+        x -= t

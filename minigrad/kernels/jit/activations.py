@@ -1,0 +1,142 @@
+"""Softmax and its logarithm over the last axis, and GELU."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .. import cpu
+from .mathematics import F, exp, largest, logistic, loop, normal
+from .single import contiguous, is_single, rows_of
+
+
+def softmax(x, dim):
+    if not is_single(x) or not x.ndim or dim not in (-1, x.ndim - 1):
+        return cpu.softmax(x, dim)
+    x = contiguous(x)
+    y = np.empty_like(x)
+    _softmax(rows_of(x), rows_of(y))
+
+    def gradient(g, needs):
+        r = np.empty_like(y)
+        _softmax_backward(rows_of(y), rows_of(contiguous(g)), rows_of(r))
+        return (r,)
+
+    return y, gradient
+
+
+@loop
+def _softmax(x, y):
+    """exp(x - m) / sum, with m the largest."""
+    for i in range(x.shape[0]):
+        m = largest(x[i])
+        total = F(0)
+        for j in range(x.shape[1]):
+            y[i, j] = exp(x[i, j] - m)
+            total += y[i, j]
+        scale = F(1) / total
+        for j in range(x.shape[1]):
+            y[i, j] *= scale
+
+
+@loop
+def _softmax_backward(y, g, r):
+    """dx = y (g - sum(g y))."""
+    for i in range(y.shape[0]):
+        total = F(0)
+        for j in range(y.shape[1]):
+            total += g[i, j] * y[i, j]
+        for j in range(y.shape[1]):
+            r[i, j] = y[i, j] * (g[i, j] - total)
+
+
+def log_softmax(x, dim):
+    if not is_single(x) or not x.ndim or dim not in (-1, x.ndim - 1):
+        return cpu.log_softmax(x, dim)
+    x = contiguous(x)
+    y = np.empty_like(x)
+    _log_softmax(rows_of(x), rows_of(y))
+
+    def gradient(g, needs):
+        r = np.empty_like(y)
+        _log_softmax_backward(rows_of(y), rows_of(contiguous(g)), rows_of(r))
+        return (r,)
+
+    return y, gradient
+
+
+@loop
+def _log_softmax(x, y):
+    """x - m - log(sum(exp(x - m)))."""
+    for i in range(x.shape[0]):
+        m = largest(x[i])
+        total = F(0)
+        for j in range(x.shape[1]):
+            total += exp(x[i, j] - m)
+        shift = np.log(total)
+        for j in range(x.shape[1]):
+            y[i, j] = x[i, j] - m - shift
+
+
+@loop
+def _log_softmax_backward(y, g, r):
+    """dx = g - softmax(x) sum(g)."""
+    for i in range(y.shape[0]):
+        total = F(0)
+        for j in range(y.shape[1]):
+            total += g[i, j]
+        for j in range(y.shape[1]):
+            r[i, j] = g[i, j] - exp(y[i, j]) * total
+
+
+def gelu(x, approximate="none"):
+    if not is_single(x):
+        return cpu.gelu(x, approximate)
+    forward, backward = (_tanh, _tanh_backward) if approximate == "tanh" else (_exact, _exact_backward)
+    x = contiguous(x)
+    y = np.empty_like(x)
+    forward(x.reshape(-1), y.reshape(-1))
+
+    def gradient(g, needs):
+        r = np.empty_like(x)
+        backward(x.reshape(-1), contiguous(g).reshape(-1), r.reshape(-1))
+        return (r,)
+
+    return y, gradient
+
+
+_C, _A = F(2 * math.sqrt(2 / math.pi)), F(2 * math.sqrt(2 / math.pi) * 0.044715)
+
+
+@loop
+def _tanh(x, y):
+    """x s with s = 1 / (1 + e^-2u) = (1 + tanh(u)) / 2, u = sqrt(2/pi) (x + 0.044715 x**3)."""
+    for i in range(x.size):
+        v = x[i]
+        y[i] = v * logistic(v * (_C + _A * v * v))
+
+
+@loop
+def _tanh_backward(x, g, r):
+    """s + x s (1 - s) 2u'."""
+    for i in range(x.size):
+        v = x[i]
+        s = logistic(v * (_C + _A * v * v))
+        r[i] = g[i] * (s + v * s * (F(1) - s) * (_C + F(3) * _A * v * v))
+
+
+@loop
+def _exact(x, y):
+    """x Phi(x)."""
+    for i in range(x.size):
+        integral, _ = normal(x[i])
+        y[i] = x[i] * integral
+
+
+@loop
+def _exact_backward(x, g, r):
+    """Phi(x) + x phi(x)."""
+    for i in range(x.size):
+        integral, density = normal(x[i])
+        r[i] = g[i] * (integral + x[i] * density)

@@ -1,0 +1,85 @@
+"""Attention: the tiles of `cpu.attention`, and the work on rows of scores as loops."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import cpu
+from ..cpu.attention import RowWork, attend
+from .mathematics import F, exp, largest, loop
+from .single import is_single, rows_of
+
+
+def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
+    if not is_single(q, k, v) or (mask is not None and mask.dtype not in (bool, F)):
+        return cpu.scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key)
+    return attend(LOOPS, q, k, v, mask, is_causal, F(scale), dropout_p, key)
+
+
+def _softmax(scores, first):
+    logarithms = np.empty(scores.shape[:-1], F)
+    _softmax_rows(rows_of(scores), scores.shape[-2], -1 if first is None else first, logarithms.reshape(-1))
+    return logarithms
+
+
+def _again(scores, logarithms, first):
+    logs = np.ascontiguousarray(logarithms).reshape(-1)
+    _again_rows(rows_of(scores), scores.shape[-2], -1 if first is None else first, logs)
+
+
+def _gradient(d_weights, weights, first):
+    _gradient_rows(rows_of(d_weights), rows_of(weights), weights.shape[-2], -1 if first is None else first)
+
+
+LOOPS = RowWork(_softmax, _again, _gradient)
+
+
+@loop
+def _softmax_rows(s, queries, first, logarithms):
+    """exp(s - m) / sum over the keys that a row may see; zeros for the others, and where it may see none."""
+    keys = s.shape[1]
+    for i in range(s.shape[0]):
+        seen = keys if first < 0 else min(keys, first + i % queries + 1)
+        m = largest(s[i, :seen])
+        if m == F(-np.inf):
+            logarithms[i] = F(np.inf)
+            s[i] = F(0)
+            continue
+        total = F(0)
+        for j in range(seen):
+            s[i, j] = exp(s[i, j] - m)
+            total += s[i, j]
+        scale = F(1) / total
+        for j in range(seen):
+            s[i, j] *= scale
+        for j in range(seen, keys):
+            s[i, j] = F(0)
+        logarithms[i] = m + np.log(total)
+
+
+@loop
+def _again_rows(s, queries, first, logarithms):
+    """exp(s - log sum exp s)."""
+    keys = s.shape[1]
+    for i in range(s.shape[0]):
+        seen = keys if first < 0 else min(keys, first + i % queries + 1)
+        shift = logarithms[i]
+        for j in range(seen):
+            s[i, j] = exp(s[i, j] - shift)
+        for j in range(seen, keys):
+            s[i, j] = F(0)
+
+
+@loop
+def _gradient_rows(d, w, queries, first):
+    """w (d - sum(d w)), in place of d."""
+    keys = d.shape[1]
+    for i in range(d.shape[0]):
+        seen = keys if first < 0 else min(keys, first + i % queries + 1)
+        total = F(0)
+        for j in range(seen):
+            total += d[i, j] * w[i, j]
+        for j in range(seen):
+            d[i, j] = w[i, j] * (d[i, j] - total)
+        for j in range(seen, keys):
+            d[i, j] = F(0)

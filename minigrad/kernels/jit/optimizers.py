@@ -1,0 +1,26 @@
+"""Adam's step, in one pass over memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import cpu
+from .mathematics import F, loop
+from .single import is_single
+
+
+def adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay):
+    if not is_single(p, g, m, v):
+        return cpu.adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay)
+    return _adam(p, g, m, v, F(rate), F(1 - b1), F(b2), F(1 - b2), F(root), F(eps), F(shrink), F(decay))
+
+
+@loop
+def _adam(p, g, m, v, rate, c1, b2, c2, root, eps, shrink, decay):
+    """m += c1 (d - m), v = b2 v + c2 d**2, p = shrink p - rate m / (root sqrt(v) + eps), d = g + decay p."""
+    for i in range(p.size):
+        x = p[i] * shrink
+        d = g[i] + decay * x
+        m[i] += c1 * (d - m[i])
+        v[i] = b2 * v[i] + c2 * d * d
+        p[i] = x - rate * m[i] / (root * np.sqrt(v[i]) + eps)
