@@ -8,6 +8,7 @@ by a lane in the last. So each group can be drawn without looking at any other, 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,9 @@ class Arrangements:
         if group not in self.known:
             self.known[group] = _arrange(self.ways[group])
         return self.known[group]
+
+    def __iter__(self) -> Iterator[Arrangement]:
+        return (self[group] for group in range(len(self.ways)))
 
     def inlets(self, group: int) -> tuple[Tensor, ...]:
         """The tensors that enter a group, in the order of their use: the same in groups that are alike."""

@@ -1,9 +1,9 @@
 """Scaled dot-product attention, a tile of queries at a time.
 
 A tile is as many queries as have their scores in the cache; so memory grows with the length, not with its
-square. The weights W are not kept but computed again in backward, from one number a row: W = exp(S - log sum
-exp S) (Dao et al. 2022, "FlashAttention", section 3.1). What is done with each row of scores is three functions,
-here in NumPy.
+square. The weights W are not kept but computed again in backward, from one number a row:
+W = exp(S - log sum exp S) (Dao et al. 2022, "FlashAttention", section 3.1). What is done with each row of
+scores is three functions, here in NumPy.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def attend(
     added = None if mask is None else np.broadcast_to(_as_numbers(mask, q.dtype), (*lead, queries, keys))
     keep = keep_mask(key, (*lead, queries, keys), dropout_p) if dropout_p else None
     kept = 1 - drop_threshold(dropout_p) / 65536
-    amplify = q.dtype.type(1 / kept if kept else 0)
+    amplify = 1 / kept if kept else 0.0
     tiles = list(_tiles(lead, queries, keys, is_causal))
     y = np.empty((*lead, queries, v.shape[-1]), q.dtype)
     logarithms = np.empty((*lead, queries), q.dtype)
@@ -147,7 +147,7 @@ def _add(total: np.ndarray, tile: _Tile, a: np.ndarray, b: np.ndarray) -> None:
 
 
 class _Tile(NamedTuple):
-    """Some queries of some of the leading indices: where they, the keys that they see and the scores stand."""
+    """Some queries of some of the leading indices: where they, their keys and their scores stand."""
 
     rows: tuple
     keys: tuple

@@ -1,7 +1,7 @@
 """Plain loops, compiled by numba where it is installed (the extra `fast`); what is not here is NumPy's.
 
-A loop reads as the formula does and passes over memory once. It computes in float32; other dtypes, and layouts
-that a loop does not take, go to the NumPy kernel of the same name.
+A loop reads as the formula does and passes over memory once. It computes in float32; other dtypes, and
+layouts that a loop does not take, go to the NumPy kernel of the same name.
 """
 
 from ..cpu import *

@@ -13,7 +13,7 @@ from .single import is_single, rows_of
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
     if not is_single(q, k, v) or (mask is not None and mask.dtype not in (bool, F)):
         return cpu.scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key)
-    return attend(LOOPS, q, k, v, mask, is_causal, F(scale), dropout_p, key)
+    return attend(LOOPS, q, k, v, mask, is_causal, scale, dropout_p, key)
 
 
 def _softmax(scores, first):
