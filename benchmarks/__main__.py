@@ -13,13 +13,14 @@ from rich.console import Console
 from . import machine
 from .graphs import graphs
 from .memory import against_torch, checkpoints
-from .overhead import OPS, overhead
+from .ops import ops
+from .overhead import overhead
 from .peers import PEERS
 from .steps import steps
 from .tables import Table, markdown
 from .works import WORKS
 
-Which = Literal["overhead", "steps", "memory", "graph", "all"]
+Which = Literal["overhead", "ops", "steps", "memory", "graph", "all"]
 PACKAGES = ("numpy", "numba", "torch", "jax", "dezero", "mygrad", "autograd", "tinygrad")
 
 
@@ -58,7 +59,7 @@ def main(
         console.print(f"[bold red]{busy}")
     about = {**machine.describe(PACKAGES), "load average": load, "threads": list(threads)}
     tables: list[Table] = []
-    for name in ("overhead", "steps", "memory", "graph") if which == "all" else (which,):
+    for name in ("overhead", "ops", "steps", "memory", "graph") if which == "all" else (which,):
         for table in measured(name, threads, repeats, seconds, works, peers, clock, kernels):
             console.print(table.rich())
             tables.append(table)
@@ -92,14 +93,11 @@ def measured(
     """The tables of one kind of measurement."""
     few = max(repeats // 10, 1)
     if which == "overhead":
-        times = overhead(repeats)
-        rows = {
-            name: {"us per operation": us, "ratio ours / theirs": times["minigrad"] / us}
-            for name, us in times.items()
-        }
-        return [Table(f"forward + backward of {OPS:,} operations on 4x4 float32 arrays", rows)]
+        return overhead(peers, repeats, clock, kernels)
     if which == "steps":
         return steps(works, peers, threads, repeats, seconds, clock, kernels)
+    if which == "ops":
+        return ops(threads, repeats, seconds / 10, clock, kernels)
     if which == "graph":
         return [Table("traces and pictures of a Transformer, the paper's base model", graphs(few))]
     return [

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
@@ -40,7 +40,7 @@ TURN = 0.02  # seconds at least: what is quicker is done several times in a turn
 
 
 def measure(
-    steps: dict[str, Callable[[], object]],
+    steps: Mapping[str, Callable[[], object]],
     repeats: int,
     seconds: float = math.inf,
     settle: float = 0.0,

@@ -15,7 +15,7 @@ from .children import in_child
 from .measuring import CLOCKS, measure, ratios, spread
 from .peers import PEERS, missing, peer, step_of
 from .tables import Table
-from .works import WORKS, Decoder, First, weights_of
+from .works import MLP, Decoder, First, weights_of, work_of
 
 AGREE = 1e-3  # relative: float32, sums in different orders
 SETTLE = 0.05  # seconds between turns of more than one thread; OpenBLAS's own spin for about 30 ms
@@ -34,7 +34,7 @@ def pair(
         module.set_threads(threads)
     found = {}
     for key in works:
-        work = WORKS[key]
+        work = work_of(key)
         weights = weights_of(work.model())
         theirs = step_of(name, work, weights)
         if theirs is None:
@@ -45,7 +45,7 @@ def pair(
         differences = compare(ours.first(), theirs.first(), key, module.LABEL)
         for _ in range(3):
             ours(), theirs()
-        if isinstance(work, Decoder):
+        if isinstance(work, Decoder | MLP):
             differences["after 3 steps"] = _close(ours.loss(), theirs.loss(), key, "loss after 3 steps")
         settle = SETTLE if threads > 1 else 0.0
         times = measure({"ours": ours, name: theirs}, repeats, seconds, settle, CLOCKS[clock])
@@ -118,7 +118,7 @@ def _table(
         found = in_child("steps", "pair", *args, threads=threads, kernels=kernels)
         apart = 0.0
         for key, values in found.items():
-            row = table.rows.setdefault(f"{key}: {WORKS[key]}", {"minigrad": None})
+            row = table.rows.setdefault(row_name(key), {"minigrad": None})
             if "cannot" in values:
                 table.notes.append(f"{label} on {key}: {values['cannot']}")
                 row |= {label: None, f"ratio to {label}": None}
@@ -128,3 +128,9 @@ def _table(
             apart = max(apart, *values["differences"].values())
         table.notes.append(f"losses and gradients of first steps as {label}'s to {apart:.0e}")
     return table
+
+
+def row_name(key: str) -> str:
+    """What a work is called, and its size."""
+    size = str(work_of(key))
+    return key if key == size else f"{key}: {size}"

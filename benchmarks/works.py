@@ -1,4 +1,4 @@
-"""What training steps are measured of: sizes, first weights and batches, the same for every library.
+"""What is measured: sizes, first weights and batches, the same for every library.
 
 Decoders are GPTs as minitransformer builds them: learned positions, pre-norm, GELU in its tanh form, one
 matrix for embedding and output, no dropout. The encoder-decoder is the phrasebook recipe's, on its batches.
@@ -6,13 +6,16 @@ matrix for embedding and output, no dropout. The encoder-decoder is the phrasebo
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import minigrad as mg
+from minigrad import nn
 from minitransformer import GPT, GPTConfig, Transformer, TransformerConfig
 
 BATCHES = 8  # that the steps of a measurement go round in
@@ -95,9 +98,80 @@ def _phrasebook() -> tuple[TransformerConfig, float, list[tuple[np.ndarray, ...]
     return config, smoothing, [(b.source, b.target_in, b.target_out) for b in drawn]
 
 
-Work = Decoder | Phrasebook
+@dataclass(frozen=True)
+class MLP:
+    """A classifier of two hidden layers (ReLU), trained by plain SGD: what the smallest libraries can do."""
+
+    inputs: int = 64
+    width: int = 128
+    classes: int = 10
+    batch: int = 64
+
+    def __str__(self) -> str:
+        return f"{self.inputs}-{self.width}-{self.width}-{self.classes} B{self.batch}, SGD"
+
+    def model(self) -> nn.Module:
+        mg.manual_seed(0)
+        sizes = [self.inputs, self.width, self.width, self.classes]
+        first, second, third = (nn.Linear(a, b) for a, b in pairwise(sizes))
+        return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), third)
+
+    def batches(self, number: int = BATCHES) -> list[tuple[np.ndarray, ...]]:
+        """Inputs (B, inputs) and classes (B,)."""
+        rng = np.random.default_rng(0)
+        return [
+            (
+                rng.normal(size=(self.batch, self.inputs)).astype(np.float32),
+                rng.integers(0, self.classes, self.batch),
+            )
+            for _ in range(number)
+        ]
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Causal attention alone, forward and backward."""
+
+    heads: int
+    width: int  # of each head
+    length: int
+    batch: int = 1
+
+    def __str__(self) -> str:
+        return f"attention H{self.heads} d{self.width} T{self.length} B{self.batch}"
+
+    def model(self) -> nn.Module:
+        """Three parameters: query, key and value."""
+        rng = np.random.default_rng(0)
+        shape = (self.batch, self.heads, self.length, self.width)
+        draws = (nn.Parameter(rng.normal(size=shape).astype(np.float32)) for _ in range(3))
+        model = nn.Module()
+        model.query, model.key, model.value = draws
+        return model
+
+    def batches(self, number: int = BATCHES) -> list[tuple[np.ndarray, ...]]:
+        """What the output's gradient is to be."""
+        shape = (self.batch, self.heads, self.length, self.width)
+        return [(np.random.default_rng(1).normal(size=shape).astype(np.float32),)]
+
+
+Work = Decoder | Phrasebook | MLP | Attention
+
+
+def work_of(name: str) -> Work:
+    """A work by its name, or as it is shown: "nano", "L2 H4 d64 T32 B32 V65", "attention H4 d32 T128 B1"."""
+    if name in WORKS:
+        return WORKS[name]
+    for cls, pattern in ((Decoder, r"L(\d+) H(\d+) d(\d+) T(\d+) B(\d+) V([\d,]+)"),
+                         (Attention, r"attention H(\d+) d(\d+) T(\d+) B(\d+)")):  # fmt: skip
+        found = re.fullmatch(pattern, name)
+        if found:
+            return cls(*(int(number.replace(",", "")) for number in found.groups()))
+    raise ValueError(f"unknown work {name!r}.\nName one of {', '.join(WORKS)}, or pass L2 H4 d64 T32 B8 V65.")
+
 
 WORKS: dict[str, Work] = {
+    "mlp": MLP(),
     "micro": Decoder(layers=1, heads=2, width=16, length=8, batch=8, vocabulary=32),
     "tiny": Decoder(layers=2, heads=4, width=64, length=32, batch=32, vocabulary=65),
     "nano": Decoder(layers=4, heads=4, width=128, length=64, batch=12, vocabulary=65),

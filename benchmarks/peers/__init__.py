@@ -3,7 +3,7 @@
 A peer's module says what it is (`LABEL`, `PACKAGES` to install) and has a function for each kind of work that
 it can do, which gives a training step; `CANNOT` says why others are missing.
 
-    step = peer.decoder(work, weights)    # or peer.phrasebook; weights by our names
+    step = peer.decoder(work, weights)    # or phrasebook, mlp, attention; weights by our names
     step()                                # forward, backward, AdamW, zero_grad, on the next batch
     step.first()                          # loss and gradients of the first batch, without dropout
     step.loss()                           # loss of the first batch now
@@ -15,7 +15,7 @@ import importlib
 import importlib.util
 from typing import Any, Protocol
 
-from ..works import Decoder, First, Phrasebook, Work
+from ..works import MLP, Attention, Decoder, First, Phrasebook, Work
 
 PEERS = ("torch",)
 
@@ -40,7 +40,7 @@ def missing(name: str) -> str | None:
     return f"{module.LABEL} is not installed: pip install {' '.join(lacking)}" if lacking else None
 
 
-KINDS = {Decoder: "decoder", Phrasebook: "phrasebook"}
+KINDS = {Decoder: "decoder", Phrasebook: "phrasebook", MLP: "mlp", Attention: "attention"}
 
 
 def step_of(name: str, work: Work, weights: Any) -> Step | None:

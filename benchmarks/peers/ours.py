@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from minigrad import no_grad, optim
+from minigrad import Tensor, no_grad, optim, tensor
 from minigrad.nn import functional as F
 
-from ..works import BETAS, DECAY, EPS, LR, Decoder, First, Phrasebook
+from ..overhead import START, run
+from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First, Phrasebook
 
 LABEL = "minigrad"
 PACKAGES: tuple[str, ...] = ()
@@ -24,7 +25,10 @@ class Step:
     def __init__(self, model: Any, loss: Callable[..., Any], batches: list[tuple[np.ndarray, ...]]) -> None:
         self.model, self.loss_of, self.batches = model, loss, batches
         self.next = cycle(batches)
-        self.optimizer = optim.AdamW(model.parameters(), LR, BETAS, EPS, DECAY)
+        self.optimizer = self.optimizer_of(list(model.parameters()))
+
+    def optimizer_of(self, parameters: list[Any]) -> Any:
+        return optim.AdamW(parameters, LR, BETAS, EPS, DECAY)
 
     def __call__(self) -> None:
         self.loss_of(*next(self.next)).backward()
@@ -67,3 +71,39 @@ def phrasebook(work: Phrasebook, weights: dict[str, np.ndarray]) -> Step:
         return F.cross_entropy(logits, target_out.reshape(-1), label_smoothing=smoothing)
 
     return Step(model, loss, work.batches())
+
+
+class PlainStep(Step):
+    """A step of plain SGD."""
+
+    def optimizer_of(self, parameters: list[Any]) -> Any:
+        return optim.SGD(parameters, LR)
+
+
+def mlp(work: MLP, weights: dict[str, np.ndarray]) -> Step:
+    model = work.model()
+    model.load_state_dict(weights)
+    return PlainStep(model, lambda x, y: F.cross_entropy(model(Tensor(x)), y), work.batches())
+
+
+class Backward(Step):
+    """Forward and backward, and no weights to update."""
+
+    def __call__(self) -> None:
+        self.loss_of(*next(self.next)).backward()
+        for p in self.model.parameters():
+            p.grad = None
+
+
+def attention(work: Attention, weights: dict[str, np.ndarray]) -> Step:
+    model: Any = work.model()
+
+    def loss(g: np.ndarray) -> Any:
+        y = F.scaled_dot_product_attention(model.query, model.key, model.value, is_causal=True)
+        return (y * Tensor(g)).sum()
+
+    return Backward(model, loss, work.batches())
+
+
+def chain() -> Callable[[], None]:
+    return run(tensor(START, requires_grad=True))

@@ -6,12 +6,13 @@ Modules are named as minitransformer's, so that its weights can be loaded as the
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import cycle
+from itertools import cycle, pairwise
 from typing import Any
 
 import numpy as np
 
-from ..works import BETAS, DECAY, EPS, LR, Decoder, First, Phrasebook
+from ..overhead import START, run
+from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First, Phrasebook
 
 LABEL = "torch eager"
 PACKAGES = ("torch==2.13.0",)
@@ -33,7 +34,12 @@ class Step:
         self.model, self.loss_of = model, loss
         self.batches = [tuple(torch.from_numpy(array) for array in batch) for batch in batches]
         self.next = cycle(self.batches)
-        self.optimizer = torch.optim.AdamW(model.parameters(), LR, BETAS, EPS, weight_decay=DECAY, fused=True)
+        self.optimizer = self.optimizer_of(model.parameters())
+
+    def optimizer_of(self, parameters: Any) -> Any:
+        import torch
+
+        return torch.optim.AdamW(parameters, LR, BETAS, EPS, weight_decay=DECAY, fused=True)
 
     def __call__(self) -> None:
         self.loss_of(*next(self.next)).backward()
@@ -86,9 +92,55 @@ def phrasebook(work: Phrasebook, weights: dict[str, np.ndarray]) -> Step:
     return Step(model, loss, work.batches())
 
 
+class PlainStep(Step):
+    """A step of plain SGD."""
+
+    def optimizer_of(self, parameters: Any) -> Any:
+        import torch
+
+        return torch.optim.SGD(parameters, LR, fused=True)
+
+
+def mlp(work: MLP, weights: dict[str, np.ndarray]) -> Step:
+    from torch import nn
+
+    sizes = [work.inputs, work.width, work.width, work.classes]
+    first, second, third = (nn.Linear(a, b) for a, b in pairwise(sizes))
+    model = loaded(nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), third), weights)
+    return PlainStep(model, lambda x, y: nn.functional.cross_entropy(model(x), y), work.batches())
+
+
+class Backward(Step):
+    """Forward and backward, and no weights to update."""
+
+    def __call__(self) -> None:
+        self.loss_of(*next(self.next)).backward()
+        for p in self.model.parameters():
+            p.grad = None
+
+
+def attention(work: Attention, weights: dict[str, np.ndarray]) -> Step:
+    import torch
+    from torch.nn import functional as F
+
+    model = torch.nn.ParameterDict({name: torch.tensor(array) for name, array in weights.items()})
+
+    def loss(g: Any) -> Any:
+        y = F.scaled_dot_product_attention(model["query"], model["key"], model["value"], is_causal=True)
+        return (y * g).sum()
+
+    return Backward(model, loss, work.batches())
+
+
 def loaded(model: Any, weights: dict[str, np.ndarray]) -> Any:
     """The model with these weights: every one of them, and no others."""
     import torch
 
     model.load_state_dict({name: torch.tensor(array) for name, array in weights.items()})
     return model.train()
+
+
+def chain() -> Callable[[], None]:
+    import torch
+
+    return run(torch.tensor(START, requires_grad=True))

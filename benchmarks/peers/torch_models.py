@@ -77,6 +77,8 @@ class GPTLayer(nn.Module):
 
 
 class Stack(nn.Module):
+    norm: Any
+
     def __init__(self, layers: list[nn.Module], norm: nn.Module | None = None) -> None:
         super().__init__()
         self.layers, self.norm = nn.ModuleList(layers), norm
@@ -138,6 +140,8 @@ class DecoderLayer(EncoderLayer):
 
 class Transformer(nn.Module):
     """Source and target ids -> logits (B, T, V), one matrix for both embeddings and the output."""
+
+    table: Any
 
     def __init__(self, c: TransformerConfig) -> None:
         super().__init__()
