@@ -84,6 +84,19 @@ def test_values_and_their_statistics_are_numpys(dtype, shape):
     assert_snapshot(op(graph, "multiply").value, array * array.dtype.type(2), rtol)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [10, 200_000])
+@pytest.mark.parametrize("magnitude", [1e-30, 1e-15, 1e15, 1e30])
+def test_what_explodes_and_what_vanishes_is_still_measured(dtype, size, magnitude):
+    array = (np.random.default_rng(0).normal(size=size) * magnitude).astype(dtype)
+    x = mg.tensor(array, requires_grad=True)
+    s = named(trace(x.sum(), {"x": x}, backward=False))["x"].value.statistics
+    scaled = array.astype(np.float64) / magnitude
+    assert s.norm / magnitude == pytest.approx(np.linalg.norm(scaled), rel=1e-5)
+    assert s.std / magnitude == pytest.approx(scaled.std(), rel=1e-5)
+    assert (s.min, s.max) == (array.min(), array.max())
+
+
 def test_views_and_strides_have_the_same_statistics():
     x = leaf(*np.arange(24.0).reshape(4, 6))
     graph = trace((x.T[::2, ::-1]).sum())
@@ -195,6 +208,14 @@ def test_names_nest_and_may_hold_modules():
     assert set(graph.parameters) == {"first.w", "net.weight", "net.bias"}
     listed = trace((w * w).sum(), {"a": [leaf(2), (w,)], "my key": leaf(3)})
     assert set(listed.parameters) == {"a.1.0"}
+
+
+def test_params_that_are_neither_a_module_nor_a_dict_are_refused():
+    x = leaf(1)
+    with pytest.raises(DtypeError, match="params are a Module or a dict of names, got list"):
+        trace(x.sum(), [x])
+    with pytest.raises(DtypeError, match="w is no tensor but ndarray"):
+        trace(x.sum(), {"w": np.ones(2)})
 
 
 def test_without_params_modules_that_were_called_name_their_parameters():

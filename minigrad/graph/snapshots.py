@@ -10,6 +10,7 @@ from .records import Snapshot, Statistics
 
 WHOLE = 256  # an array of at most so many elements is kept whole
 CORNER = 6  # rows and columns kept of a larger one
+SQUARABLE = 1e12  # magnitudes up to which, and down to whose inverse, squares fit into a float32
 CHUNK = 1 << 16  # elements, so that a chunk's temporaries stay in the cache
 
 
@@ -43,10 +44,15 @@ def statistics(array: np.ndarray) -> Statistics | None:
         if not flat.size:
             return Statistics(math.nan, math.nan, math.nan, math.nan, math.nan, nan, inf)
         low, high = float(flat.min()), float(flat.max())
+    scale = max(abs(low), abs(high))
+    if scale and not 1 / SQUARABLE < scale < SQUARABLE:  # squares would end in 0 or infinity
+        flat = flat / scale
+    else:
+        scale = 1.0
     mean = float(flat.mean(dtype=np.float64)) if flat.size <= CHUNK else _mean(flat)
     variance = _sum_of_squares(flat, mean) / flat.size
     norm = math.sqrt(flat.size * (variance + mean * mean))
-    return Statistics(low, mean, high, math.sqrt(variance), norm, nan, inf)
+    return Statistics(low, scale * mean, high, scale * math.sqrt(variance), scale * norm, nan, inf)
 
 
 def _mean(flat: np.ndarray) -> float:

@@ -114,6 +114,11 @@ class _Names:
         self.own: set[str] = set()  # names of tensors that the user gave one by one
         if isinstance(params, Module):
             self._name(params, "")
+        elif params is not None and not isinstance(params, Mapping):
+            raise DtypeError(
+                f"params are a Module or a dict of names, got {type(params).__name__}.\n"
+                f"Give the model, or {{'w': w, ...}}."
+            )
         elif params is not None:
             for path, x in flatten(dict(params)):
                 name = _dotted(path)
