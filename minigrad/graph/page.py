@@ -31,9 +31,10 @@ from .labels import kind_beside, lines, measured, op_title, title_of
 from .records import Edge, Group, Snapshot, Vertex
 from .svg import to_svg
 
-SCRIPTS = (
-    "numbers.js", "data.js", "elements.js", "walk.js", "folding.js", "placing.js", "drawing.js", "view.js",
-    "panel.js", "stepper.js", "search.js", "main.js",
+SCRIPTS = (  # one after another they are one script
+    "numbers.js", "data.js", "elements.js", "walk.js", "folding.js", "placing.js", "view.js",
+    "progress.js", "drawing.js", "panel.js", "stepper.js", "quiz.js",
+    "showing.js", "actions.js", "search.js", "tools.js", "keys.js", "main.js",
 )  # fmt: skip
 LIMIT = 1_000_000  # bytes of a page
 MATHML = "{http://www.w3.org/1998/Math/MathML}"

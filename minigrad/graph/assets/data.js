@@ -1,7 +1,25 @@
-// The traced computation, as Python wrote it down (page.py): rows become objects with names, numbers become what they mean.
+// The traced computation, as Python wrote it down (page.py): rows become objects with names, numbers become
+// what they mean.
 
-const VERTEX = ["kind", "name", "title", "group", "values", "gradients", "inputs", "settings", "family", "formulas", "flops",
-  "retained", "source", "code", "checks", "label", "isOutput"];
+const VERTEX = [
+  "kind",
+  "name",
+  "title",
+  "group",
+  "values",
+  "gradients",
+  "inputs",
+  "settings",
+  "family",
+  "formulas",
+  "flops",
+  "retained",
+  "source",
+  "code",
+  "checks",
+  "label",
+  "isOutput",
+];
 const EDGE = ["source", "result", "operand", "needs", "summed", "expanded", "pulled", "gradient", "jacobian"];
 const GROUP = ["parent", "name", "path", "kind", "shownName", "shownKind", "vertices", "groups", "times"];
 const SNAPSHOT = ["shape", "dtype", "bytes", "statistics", "extent", "numbers", "whole"];
@@ -16,12 +34,17 @@ function readGraph(text) {
   const snapshots = data.snapshots.map(row => readSnapshot(row, string, arrays));
   const snapshot = i => (i === null ? null : snapshots[i]);
   const graph = { ...data, title: data.title || "Computation graph" };
-  graph.vertices = data.vertices.map((row, index) => readVertex(row, index, string, snapshot, data.formulas, arrays));
+  graph.vertices = data.vertices.map((row, index) =>
+    readVertex(row, index, string, snapshot, data.formulas, arrays),
+  );
   graph.groups = data.groups.map((row, index) => readGroup(row, index, string));
   graph.uses = readUses(graph.vertices);
   graph.arrangements = data.arrangements.map(readArrangement);
-  graph.looks = new Map(Object.entries(data.looks).flatMap(([letter, rows]) => (
-    rows.map((row, i) => [`${letter}${i}`, readLook(row, string)]))));
+  graph.looks = new Map(
+    Object.entries(data.looks).flatMap(([letter, rows]) =>
+      rows.map((row, i) => [`${letter}${i}`, readLook(row, string)]),
+    ),
+  );
   graph.paints = data.paints.map(row => named(PAINT, row));
   graph.contents = [];
   return graph;
@@ -56,8 +79,11 @@ function readVertex(row, index, string, snapshot, formulas, arrays) {
   vertex.settings = vertex.settings.map(([name, value]) => [string(name), string(value)]);
   vertex.formulas = new Map(vertex.formulas.map(([operand, i]) => [string(operand), formulas[i]]));
   vertex.retained = vertex.retained.map(([bytes, memory, owner]) => ({ bytes, memory, owner }));
-  vertex.checks = vertex.checks.map(([at, analytic, numeric]) => (
-    { at, analytic: toNumber(analytic), numeric: toNumber(numeric) }));
+  vertex.checks = vertex.checks.map(([at, analytic, numeric]) => ({
+    at,
+    analytic: toNumber(analytic),
+    numeric: toNumber(numeric),
+  }));
   vertex.isOutput = Boolean(vertex.isOutput);
   vertex.value = vertex.values[0];
   vertex.gradient = vertex.gradients.find(Boolean) ?? null;
@@ -94,13 +120,19 @@ function readGroup(row, index, string) {
 /** Rows of cells, and the links from each row to the next (arrangement.py). */
 function readArrangement([rows, links, inlets]) {
   const link = ([above, below, vertex, result, place]) => ({ above, below, vertex, result, place });
-  return { rows: rows.map(row => row.map(readCell)), links: links.map(row => chunks(row, 5).map(link)), inlets: inlets.map(([v, r]) => laneId(v, r)) };
+  return {
+    rows: rows.map(row => row.map(readCell)),
+    links: links.map(row => chunks(row, 5).map(link)),
+    inlets: inlets.map(([v, r]) => laneId(v, r)),
+  };
 }
 
 /** A number is a vertex, a negative one a group, a pair a lane: the way of a vertex's result through a row. */
 function readCell(cell) {
   if (Array.isArray(cell)) return { kind: "lane", id: laneId(...cell), index: cell[0], result: cell[1] };
-  return cell < 0 ? { kind: "group", id: `g${-cell - 1}`, index: -cell - 1 } : { kind: "vertex", id: `v${cell}`, index: cell };
+  return cell < 0
+    ? { kind: "group", id: `g${-cell - 1}`, index: -cell - 1 }
+    : { kind: "vertex", id: `v${cell}`, index: cell };
 }
 
 function chunks(list, size) {
@@ -110,7 +142,11 @@ function chunks(list, size) {
 /** What stands on a box, and for each way of colouring what is added to that, and how the box is painted. */
 function readLook([lines, extras, paints], string) {
   const [gradient, bytes, flops] = extras.map(string);
-  return { lines: lines.map(string), extras: { family: "", gradient, bytes, flops }, paints: named(COLOURS, paints) };
+  return {
+    lines: lines.map(string),
+    extras: { family: "", gradient, bytes, flops },
+    paints: named(COLOURS, paints),
+  };
 }
 
 /** What stands on a closed box, its title first. */
@@ -156,6 +192,8 @@ function chainOf(graph, group) {
 /** All vertices in a group, at any depth, in order. */
 function contentsOf(graph, group) {
   const { vertices, groups } = graph.groups[group];
-  graph.contents[group] ??= [...vertices, ...groups.flatMap(child => contentsOf(graph, child))].sort((a, b) => a - b);
+  graph.contents[group] ??= [...vertices, ...groups.flatMap(child => contentsOf(graph, child))].sort(
+    (a, b) => a - b,
+  );
   return graph.contents[group];
 }

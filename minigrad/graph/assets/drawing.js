@@ -1,25 +1,79 @@
-// The drawing: SVG made of a layout. Boxes and the names of open parts are buttons, in the order of the computation.
+// The drawing: SVG made of a layout. Boxes and the names of open parts are buttons, in the order of the
+// computation.
 
-const DARK = "#1b2733", QUIET = "#4d5966", LINE = "#5b6875", BROKEN = "NaN/∞";
+const DARK = "#1b2733";
+const BROKEN = "NaN/∞"; // the mark of what is not finite
 
 /** The drawing of a scene; `decorate(box)` says how the walk or a search changes a box: { lines, classes }. */
 function draw(graph, scene, state, decorate, actions) {
   const hot = hotLines(graph, scene, state.walk && opAt(state.walk));
-  const world = s("g", { id: "world" },
-    s("g", { class: "frames", "aria-hidden": "true" }, scene.frames.map(box => drawFrame(graph, state, box))),
-    s("g", { class: "lines", "aria-hidden": "true" }, scene.lines.map(line => drawLine(graph, line, hot.has(line)))),
-    s("g", { class: "names" }, scene.frames.map(box => drawFrameName(graph, box, decorate(box), state, actions))),
-    s("g", { class: "boxes" }, scene.boxes.map(box => drawBox(graph, box, decorate(box), state, actions))),
-    s("g", { class: "sent", "aria-hidden": "true" }, state.walk && drawSent(graph, scene, state)));
-  return s("svg", { id: "canvas", role: "group", "aria-label": "Boxes: arrow keys lead from one to the next" }, definitions(), world);
+  const world = s(
+    "g",
+    { id: "world" },
+    s(
+      "g",
+      { class: "frames", "aria-hidden": "true" },
+      scene.frames.map(box => drawFrame(graph, state, box)),
+    ),
+    s(
+      "g",
+      { class: "lines", "aria-hidden": "true" },
+      scene.lines.map(line => drawLine(graph, line, hot.has(line))),
+    ),
+    s(
+      "g",
+      { class: "names" },
+      scene.frames.map(box => drawFrameName(graph, box, decorate(box), state, actions)),
+    ),
+    s(
+      "g",
+      { class: "boxes" },
+      scene.boxes.map(box => drawBox(graph, box, decorate(box), state, actions)),
+    ),
+    s("g", { class: "sent", "aria-hidden": "true" }, state.walk && drawSent(graph, scene, state)),
+  );
+  return s(
+    "svg",
+    { id: "canvas", role: "group", "aria-label": "Boxes: arrow keys lead from one to the next" },
+    definitions(),
+    world,
+  );
 }
 
 function definitions() {
-  return s("defs", {},
-    s("pattern", { id: "hatch", width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
-      s("line", { x1: 0, y1: 0, x2: 0, y2: 7, stroke: "#8f1710", "stroke-width": 2.4, "stroke-opacity": 0.55 })),
-    ["arrow", "hot-arrow"].map(id => s("marker", { id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto", markerUnits: "userSpaceOnUse" },
-      s("path", { class: id, d: "M0 0.8 L7.4 4 L0 7.2 z" }))));
+  return s(
+    "defs",
+    {},
+    s(
+      "pattern",
+      { id: "hatch", width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+      s("line", {
+        x1: 0,
+        y1: 0,
+        x2: 0,
+        y2: 7,
+        stroke: "#8f1710",
+        "stroke-width": 2.4,
+        "stroke-opacity": 0.55,
+      }),
+    ),
+    ["arrow", "hot-arrow"].map(id =>
+      s(
+        "marker",
+        {
+          id,
+          viewBox: "0 0 8 8",
+          refX: 7,
+          refY: 4,
+          markerWidth: 7,
+          markerHeight: 7,
+          orient: "auto",
+          markerUnits: "userSpaceOnUse",
+        },
+        s("path", { class: id, d: "M0 0.8 L7.4 4 L0 7.2 z" }),
+      ),
+    ),
+  );
 }
 
 // ---------------------------------------------------------------- lines
@@ -27,7 +81,12 @@ function definitions() {
 function drawLine(graph, line, isHot) {
   const arrow = line.target >= 0 ? `url(#${isHot ? "hot-" : ""}arrow)` : null;
   const dashed = graph.vertices[line.vertex].kind === "constant" ? "4 3" : null;
-  return s("path", { class: isHot ? "line hot" : "line", d: pathOf(line), "marker-end": arrow, "stroke-dasharray": dashed });
+  return s("path", {
+    class: isHot ? "line hot" : "line",
+    d: pathOf(line),
+    "marker-end": arrow,
+    "stroke-dasharray": dashed,
+  });
 }
 
 function pathOf({ x1, y1, x2, y2, bend }) {
@@ -66,8 +125,11 @@ function drawSent(graph, scene, state) {
     const line = seen.get(id) ?? 0;
     seen.set(id, line + 1);
     const { numbers, statistics, size } = edge.gradient;
-    const text = size === 1 && numbers ? formatNumber(numbers[0]) : `norm ${formatNumber(statistics?.norm ?? 0)}`;
-    return box && s("text", { x: box.x + box.width / 2 + 9, y: box.y + box.height + 16 + 15 * line }, `↑ ${text}`);
+    const text =
+      size === 1 && numbers ? formatNumber(numbers[0]) : `norm ${formatNumber(statistics?.norm ?? 0)}`;
+    return (
+      box && s("text", { x: box.x + box.width / 2 + 9, y: box.y + box.height + 16 + 15 * line }, `↑ ${text}`)
+    );
   });
 }
 
@@ -77,21 +139,35 @@ function drawFrame(graph, state, box) {
   const group = graph.groups[box.index];
   const one = group.isStack && memberOf(state, group.index) !== ALL;
   const { x, y, width, height } = box;
-  const shadow = shift => s("rect", { x: x + shift, y: y + shift, width, height, rx: 9, fill: "#ffffff", stroke: "#9aa5b1" });
+  const shadow = shift =>
+    s("rect", { x: x + shift, y: y + shift, width, height, rx: 9, fill: "#ffffff", stroke: "#9aa5b1" });
   return [one && [shadow(8), shadow(4)], s("rect", { class: "frame", x, y, width, height, rx: 9 })];
 }
 
 /** An open group's name: a button that folds it. */
 function drawFrameName(graph, box, { classes }, state, actions) {
   const group = graph.groups[box.index];
-  return s("g", {
-    class: ["name", ...classes].join(" "), id: box.id, role: "button", tabindex: -1, transform: `translate(${box.x} ${box.y})`,
-    "aria-expanded": "true", "aria-label": labelOf(graph, box), onclick: () => actions.press(box),
-  },
-  s("rect", { class: "target", width: box.width, height: HEADER, rx: 9 }),
-  s("text", { x: 12, y: HEADER - 9, "font-size": TITLE - 1.5 }, group.shownName,
-    s("tspan", { class: "beside", dx: 8 }, group.shownKind + memberNote(graph, state, group))),
-  drawKnob(box.width, "M-4 0H4"));
+  return s(
+    "g",
+    {
+      class: ["name", ...classes].join(" "),
+      id: box.id,
+      role: "button",
+      tabindex: -1,
+      transform: `translate(${box.x} ${box.y})`,
+      "aria-expanded": "true",
+      "aria-label": labelOf(graph, box),
+      onclick: () => actions.press(box),
+    },
+    s("rect", { class: "target", width: box.width, height: HEADER, rx: 9 }),
+    s(
+      "text",
+      { x: 12, y: HEADER - 9, "font-size": TITLE - 1.5 },
+      group.shownName,
+      s("tspan", { class: "beside", dx: 8 }, group.shownKind + memberNote(graph, state, group)),
+    ),
+    drawKnob(box.width, "M-4 0H4"),
+  );
 }
 
 /** Which member of a stack is drawn, where it is not the first. */
@@ -102,35 +178,69 @@ function memberNote(graph, state, group) {
 
 /** A minus or a plus on the upper border of what folds. */
 function drawKnob(width, sign) {
-  return s("g", { class: "knob", transform: `translate(${width - 18} 0)` }, s("circle", { r: 8 }), s("path", { d: sign }));
+  return s(
+    "g",
+    { class: "knob", transform: `translate(${width - 18} 0)` },
+    s("circle", { r: 8 }),
+    s("path", { d: sign }),
+  );
 }
 
 // ---------------------------------------------------------------- boxes
 
-/** A closed box: an op, a leaf (round; dashed where it is data), or a folded part (a double line and a plus). */
+/** A closed box: an op, a leaf (round; dashed where it is data), or a folded part (a double line, a plus). */
 function drawBox(graph, box, { lines, classes }, state, actions) {
   const vertex = box.kind === "vertex" ? graph.vertices[box.index] : null;
   const paint = paintOf(graph, box.id, state.colour);
   const { width, height } = box;
   const rx = vertex?.kind === "parameter" ? Math.min(height / 2, 22) : 5;
-  const outline = { rx, stroke: paint.stroke, "stroke-width": vertex?.isOutput ? 2.2 : 1.3,
-    "stroke-dasharray": vertex?.kind === "constant" ? "5 3" : null };
   const isBroken = paint.mark === BROKEN;
-  return s("g", {
-    class: ["box", ...classes].join(" "), id: box.id, role: "button", tabindex: -1, transform: `translate(${box.x} ${box.y})`,
-    "aria-label": labelOf(graph, box, lines), "aria-expanded": vertex ? null : "false", onclick: () => actions.press(box),
-  },
-  !vertex && graph.groups[box.index].isStack && [8, 4].map(shift => s("rect", { x: shift, y: shift, width, height, rx: 5, fill: "#ffffff", stroke: paint.stroke, "stroke-opacity": 0.6 })),
-  s("rect", { class: "halo", x: -5, y: -5, width: width + 10, height: height + 10, rx: rx + 4 }),
-  s("rect", { class: "body", width, height, fill: paint.fill, ...outline }),
-  isBroken && s("rect", { width, height, rx, fill: "url(#hatch)" }),
-  !vertex && [s("rect", { x: 3, y: 3, width: width - 6, height: height - 6, rx: 3, fill: "none", stroke: paint.stroke, "stroke-width": 0.7 }),
-    drawKnob(width, "M-4 0H4M0 -4V4")],
-  lines.map((line, i) => s("text", {
-    class: isBroken ? "over-hatch" : null, x: width / 2, y: i === 0 ? 23 : 23 + 16 * i, "text-anchor": "middle",
-    "font-size": i === 0 ? TITLE : TEXT, "font-weight": i === 0 ? 600 : null, fill: i === 0 ? paint.stroke : DARK,
-  }, line)),
-  paint.mark && s("text", { x: width - 5, y: 11, "text-anchor": "end", "font-size": 9, fill: paint.stroke }, paint.mark));
+  const outline = { stroke: paint.stroke, "stroke-width": vertex?.isOutput ? 2.2 : 1.3 };
+  if (vertex?.kind === "constant") outline["stroke-dasharray"] = "5 3";
+  return s(
+    "g",
+    {
+      class: ["box", ...classes].join(" "),
+      id: box.id,
+      role: "button",
+      tabindex: -1,
+      transform: `translate(${box.x} ${box.y})`,
+      "aria-label": labelOf(graph, box, lines),
+      "aria-expanded": vertex ? null : "false",
+      onclick: () => actions.press(box),
+    },
+    !vertex && graph.groups[box.index].isStack && drawShadows(box, paint),
+    s("rect", { class: "halo", x: -5, y: -5, width: width + 10, height: height + 10, rx: rx + 4 }),
+    s("rect", { class: "body", width, height, rx, fill: paint.fill, ...outline }),
+    isBroken && s("rect", { width, height, rx, fill: "url(#hatch)" }),
+    !vertex && drawFolded(box, paint),
+    lines.map((line, i) => drawText(box, line, i, paint, isBroken)),
+    paint.mark && drawMark(box, paint),
+  );
+}
+
+/** The other members of a folded stack. */
+function drawShadows({ width, height }, { stroke }) {
+  const look = { width, height, rx: 5, fill: "#ffffff", stroke, "stroke-opacity": 0.6 };
+  return [8, 4].map(shift => s("rect", { x: shift, y: shift, ...look }));
+}
+
+/** The second line of a folded part, and its plus. */
+function drawFolded({ width, height }, { stroke }) {
+  const inner = { x: 3, y: 3, width: width - 6, height: height - 6, rx: 3, fill: "none" };
+  return [s("rect", { ...inner, stroke, "stroke-width": 0.7 }), drawKnob(width, "M-4 0H4M0 -4V4")];
+}
+
+/** One of a box's lines; the first is its title. */
+function drawText({ width }, line, i, paint, isBroken) {
+  const title = { "font-size": TITLE, "font-weight": 600, fill: paint.stroke };
+  const look = i === 0 ? title : { "font-size": TEXT, fill: DARK };
+  const over = isBroken ? "over-hatch" : null;
+  return s("text", { class: over, x: width / 2, y: 23 + 16 * i, "text-anchor": "middle", ...look }, line);
+}
+
+function drawMark({ width }, { stroke, mark }) {
+  return s("text", { x: width - 5, y: 11, "text-anchor": "end", "font-size": 9, fill: stroke }, mark);
 }
 
 /** What a box says to those who cannot see it. */
@@ -141,7 +251,14 @@ function labelOf(graph, box, lines = null) {
   }
   const vertex = graph.vertices[box.index];
   const kind = vertex.kind === "op" ? null : vertex.kind;
-  return [...(lines ?? [nameOf(vertex)]), kind, vertex.isOutput && "output", !vertex.value.finite && "not finite"].filter(Boolean).join(", ");
+  return [
+    ...(lines ?? [nameOf(vertex)]),
+    kind,
+    vertex.isOutput && "output",
+    !vertex.value.finite && "not finite",
+  ]
+    .filter(Boolean)
+    .join(", ");
 }
 
 // ---------------------------------------------------------------- the legend
@@ -150,14 +267,36 @@ function labelOf(graph, box, lines = null) {
 function drawLegend(graph, scene, mode) {
   const used = new Set(scene.boxes.map(box => graph.looks.get(box.id).paints[mode]));
   const order = [...used].sort((a, b) => rankOfPaint(graph, a) - rankOfPaint(graph, b));
-  const swatch = paint => s("svg", { width: 24, height: 18, "aria-hidden": "true" },
-    s("rect", { x: 1, y: 1, width: 22, height: 16, rx: paint.meaning.includes("round") ? 8 : 3, fill: paint.fill, stroke: paint.stroke,
-      "stroke-dasharray": paint.meaning.includes("dashed") ? "4 3" : null }),
-    paint.mark === BROKEN && s("rect", { x: 1, y: 1, width: 22, height: 16, fill: "url(#hatch)" }));
-  return h("ul", { id: "legend", "aria-label": `Colours: ${graph.colours[mode]}` }, order.map(i => {
-    const paint = graph.paints[i];
-    return h("li", {}, swatch(paint), paint.mark && h("span", { class: "mark" }, paint.mark), paint.meaning);
-  }));
+  const swatch = paint =>
+    s(
+      "svg",
+      { width: 24, height: 18, "aria-hidden": "true" },
+      s("rect", {
+        x: 1,
+        y: 1,
+        width: 22,
+        height: 16,
+        rx: paint.meaning.includes("round") ? 8 : 3,
+        fill: paint.fill,
+        stroke: paint.stroke,
+        "stroke-dasharray": paint.meaning.includes("dashed") ? "4 3" : null,
+      }),
+      paint.mark === BROKEN && s("rect", { x: 1, y: 1, width: 22, height: 16, fill: "url(#hatch)" }),
+    );
+  return h(
+    "ul",
+    { id: "legend", "aria-label": `Colours: ${graph.colours[mode]}` },
+    order.map(i => {
+      const paint = graph.paints[i];
+      return h(
+        "li",
+        {},
+        swatch(paint),
+        paint.mark && h("span", { class: "mark" }, paint.mark),
+        paint.meaning,
+      );
+    }),
+  );
 }
 
 function rankOfPaint(graph, i) {

@@ -19,7 +19,9 @@ function fill(element, attributes, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== false));
+  element.append(
+    ...children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== false),
+  );
   return element;
 }
 
@@ -47,7 +49,7 @@ const LARGE_TABLE = 256; // cells
  * `name` begins the ids of buttons.
  */
 function numberTable(numbers, shape, options = {}) {
-  if (!shape.length || numbers.length === 1 && !options.onCell) {
+  if (!shape.length || (numbers.length === 1 && !options.onCell)) {
     return h("p", { class: "number" }, options.hidden ? "?" : formatNumber(numbers[0]));
   }
   const [rows, columns] = shape.length === 1 ? [1, shape[0]] : shape.slice(-2);
@@ -63,7 +65,11 @@ function numberTable(numbers, shape, options = {}) {
 }
 
 function matrixTable(numbers, offset, rows, columns, isVector, where, options) {
-  const table = h("table", { class: "numbers" }, h("caption", { class: where ? "" : "unseen" }, `${options.caption ?? ""}${where}`));
+  const table = h(
+    "table",
+    { class: "numbers" },
+    h("caption", {}, h("span", { class: "unseen" }, options.caption), where),
+  );
   const header = h("tr", {}, isVector ? null : h("td"));
   for (let j = 0; j < columns; j += 1) header.append(h("th", { scope: "col" }, String(j)));
   table.append(h("thead", {}, header));
@@ -82,7 +88,17 @@ function cell(numbers, flat, options) {
   const marked = options.marked?.(flat) ? "marked" : null;
   if (!options.onCell) return h("td", { class: marked }, text);
   const pressed = String(options.chosen === flat);
-  const button = h("button", { type: "button", "aria-pressed": pressed, id: `${options.name}-${flat}`, tabindex: -1, onclick: () => options.onCell(flat) }, text);
+  const button = h(
+    "button",
+    {
+      type: "button",
+      "aria-pressed": pressed,
+      id: `${options.name}-${flat}`,
+      tabindex: -1,
+      onclick: () => options.onCell(flat),
+    },
+    text,
+  );
   return h("td", { class: marked }, button);
 }
 
@@ -135,7 +151,18 @@ function unravel(flat, shape) {
 /** Where an array's elements are shown, or why they are not. */
 function snapshotNumbers(snapshot, options = {}) {
   if (!snapshot.size) return h("p", { class: "hint" }, "No elements.");
-  if (!snapshot.numbers) return h("p", { class: "hint" }, "Its numbers are left out, to keep the page small; the statistics are of all of them.");
-  const corner = !snapshot.whole && h("p", { class: "hint" }, `The first ${snapshot.extent.join(" × ")} of ${snapshot.shape.join(" × ")} numbers:`);
+  if (!snapshot.numbers)
+    return h(
+      "p",
+      { class: "hint" },
+      "Its numbers are left out, to keep the page small; the statistics are of all of them.",
+    );
+  const corner =
+    !snapshot.whole &&
+    h(
+      "p",
+      { class: "hint" },
+      `The first ${snapshot.extent.join(" × ")} of ${snapshot.shape.join(" × ")} numbers:`,
+    );
   return [corner, numberTable(snapshot.numbers, snapshot.extent, options)];
 }

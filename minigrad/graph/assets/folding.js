@@ -1,6 +1,7 @@
 // Which boxes are seen: closed groups and what stands in open ones (folding.py says the same in Python).
 //
-// A state has `open`, the groups that are drawn open, and `shown`, which member stands for an open stack (ALL: each).
+// A state has `open`, the groups that are drawn open, and `shown`, which member stands for an open stack
+// (ALL: each).
 
 const ALL = -1;
 

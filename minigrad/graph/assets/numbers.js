@@ -1,4 +1,5 @@
-// Numbers as a reader wants them: six significant digits, as Python's `%g` writes them, and quantities with prefixes.
+// Numbers as a reader wants them: six significant digits, as Python's `%g` writes them, and quantities with
+// prefixes.
 
 const DIGITS = 6;
 
@@ -38,7 +39,11 @@ function withoutZeros(text) {
 
 /** What a reader typed: also with a decimal comma, a true minus sign, a fraction. */
 function parseTyped(text) {
-  const plain = text.trim().replace(",", ".").replace("−", "-").replace(/∞|inf(inity)?$/i, "Infinity");
+  const plain = text
+    .trim()
+    .replace(",", ".")
+    .replace("−", "-")
+    .replace(/∞|inf(inity)?$/i, "Infinity");
   const fraction = plain.match(/^(-?[\d.]+)\s*\/\s*([\d.]+)$/);
   if (fraction) return Number(fraction[1]) / Number(fraction[2]);
   return plain === "" ? NaN : Number(plain);
@@ -46,7 +51,8 @@ function parseTyped(text) {
 
 /** `1.5 MiB`, `3.2 M`. */
 function formatQuantity(n, unit = "") {
-  const [step, prefixes] = unit === "B" ? [1024, ["", "Ki", "Mi", "Gi", "Ti"]] : [1000, ["", "k", "M", "G", "T", "P"]];
+  const [step, prefixes] =
+    unit === "B" ? [1024, ["", "Ki", "Mi", "Gi", "Ti"]] : [1000, ["", "k", "M", "G", "T", "P"]];
   let power = 0;
   while (n >= step && power < prefixes.length - 1) {
     n /= step;

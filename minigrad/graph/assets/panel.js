@@ -1,6 +1,7 @@
 // The side panel: all that is known of the selected box, or of the whole graph.
 //
-// `actions` are what a reader can do from here: select(vertex), selectGroup(group), toggle(group), showMember(stack, member).
+// `actions` are what a reader can do from here: select(vertex), selectGroup(group), toggle(group),
+// showMember(stack, member).
 
 function section(title, ...content) {
   return h("section", {}, h("h3", {}, title), content);
@@ -9,7 +10,11 @@ function section(title, ...content) {
 /** Names and what stands for them. */
 function facts(pairs) {
   const rows = pairs.filter(([, value]) => ![null, undefined, false, ""].includes(value));
-  return h("dl", {}, rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+  return h(
+    "dl",
+    {},
+    rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+  );
 }
 
 /** A path may break after its dots. */
@@ -28,12 +33,39 @@ function overviewPanel(graph, actions) {
   const steps = walkBack(graph).length;
   return [
     h("h2", { tabindex: -1 }, "How to read this"),
-    h("p", {}, "What was computed runs from top to bottom; gradients run back up. Select a box to see its numbers. What has a + unfolds."),
+    h(
+      "p",
+      {},
+      "What was computed runs from top to bottom; gradients run back up. " +
+        "Select a box to see its numbers. What has a + unfolds.",
+    ),
     graph.notes.map(note => h("p", { class: "note" }, note)),
-    steps > 0 && h("p", {}, h("button", { type: "button", class: "primary", onclick: actions.startWalk }, "Walk backward, step by step")),
-    section(plural(outputs.length, "Output"), h("ul", { class: "plain" }, outputs.map(vertex => h("li", {},
-      link(nameOf(vertex), () => actions.select(vertex)), ` ${kindOf(vertex.value)}`,
-      vertex.value.size === 1 && vertex.value.numbers && ` = ${formatNumber(vertex.value.numbers[0])}`)))),
+    steps > 0 &&
+      h(
+        "p",
+        {},
+        h(
+          "button",
+          { type: "button", class: "primary", onclick: actions.startWalk },
+          "Walk backward, step by step",
+        ),
+      ),
+    section(
+      plural(outputs.length, "Output"),
+      h(
+        "ul",
+        { class: "plain" },
+        outputs.map(vertex =>
+          h(
+            "li",
+            {},
+            link(nameOf(vertex), () => actions.select(vertex)),
+            ` ${kindOf(vertex.value)}`,
+            vertex.value.size === 1 && vertex.value.numbers && ` = ${formatNumber(vertex.value.numbers[0])}`,
+          ),
+        ),
+      ),
+    ),
     section("In all", totals(graph, graph.groups[0])),
     section("Keys", keysTable()),
   ];
@@ -41,11 +73,19 @@ function overviewPanel(graph, actions) {
 
 function keysTable() {
   const keys = [
-    ["← ↑ → ↓", "to the next box; in the walk: one step"], ["Enter", "unfold or fold a part"],
-    ["b", "walk backward"], ["/", "search"], ["+ − 0", "zoom in, zoom out, all of it"],
-    ["Shift + arrows", "move the drawing"], ["Esc", "back"],
+    ["← ↑ → ↓", "to the next box; in the walk: one step"],
+    ["Enter", "unfold or fold a part"],
+    ["b", "walk backward"],
+    ["/", "search"],
+    ["+ − 0", "zoom in, zoom out, all of it"],
+    ["Shift + arrows", "move the drawing"],
+    ["Esc", "back"],
   ];
-  return h("dl", { class: "keys" }, keys.map(([key, does]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, does)]));
+  return h(
+    "dl",
+    { class: "keys" },
+    keys.map(([key, does]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, does)]),
+  );
 }
 
 /** Counts and sums over a group's vertices. */
@@ -58,10 +98,26 @@ function totals(graph, group) {
   const learned = sum(parameters, vertex => vertex.value.size);
   return facts([
     ["Operations", ops.length.toLocaleString("en")],
-    ["Parameters", parameters.length > 0 && `${learned.toLocaleString("en")} numbers in ${count(parameters.length, "tensor")}`],
+    [
+      "Parameters",
+      parameters.length > 0 &&
+        `${learned.toLocaleString("en")} numbers in ${count(parameters.length, "tensor")}`,
+    ],
     ["FLOPs, forward", formatQuantity(sum(ops, op => op.flops ?? 0))],
-    ["Results", formatQuantity(sum(ops, op => sum(op.values, value => value.bytes)), "B")],
-    ["Kept for backward", formatQuantity(sum([...memories.values()], bytes => bytes), "B")],
+    [
+      "Results",
+      formatQuantity(
+        sum(ops, op => sum(op.values, value => value.bytes)),
+        "B",
+      ),
+    ],
+    [
+      "Kept for backward",
+      formatQuantity(
+        sum([...memories.values()], bytes => bytes),
+        "B",
+      ),
+    ],
   ]);
 }
 
@@ -72,9 +128,21 @@ function groupPanel(graph, group, state, actions) {
   return [
     breadcrumb(graph, group.parent, actions),
     h("h2", { tabindex: -1 }, group.shownName || "The whole"),
-    h("p", { class: "kind" }, group.isStack ? `${group.times} × ${group.kind}, all alike` : group.kind || "part"),
-    group.index !== 0 && h("p", {}, h("button", { type: "button", "aria-expanded": String(isOpen), onclick: () => actions.toggle(group) },
-      isOpen ? "Fold" : "Unfold")),
+    h(
+      "p",
+      { class: "kind" },
+      group.isStack ? `${group.times} × ${group.kind}, all alike` : group.kind || "part",
+    ),
+    group.index !== 0 &&
+      h(
+        "p",
+        {},
+        h(
+          "button",
+          { type: "button", "aria-expanded": String(isOpen), onclick: () => actions.toggle(group) },
+          isOpen ? "Fold" : "Unfold",
+        ),
+      ),
     group.isStack && isOpen && memberChooser(graph, group, state, actions),
     section("In all", totals(graph, group)),
     section("Contents", contents(graph, group, actions)),
@@ -83,15 +151,28 @@ function groupPanel(graph, group, state, actions) {
 
 function breadcrumb(graph, group, actions) {
   if (group === null) return null;
-  const links = chainOf(graph, group).filter(part => part.index !== 0)
-    .map(part => h("li", {}, link(part.name || part.kind, () => actions.selectGroup(part))));
-  return links.length > 0 && h("nav", { "aria-label": "Where it stands" }, h("ol", { class: "breadcrumb" }, links));
+  const links = chainOf(graph, group)
+    .filter(part => part.index !== 0)
+    .map(part =>
+      h(
+        "li",
+        {},
+        link(part.name || part.kind, () => actions.selectGroup(part)),
+      ),
+    );
+  return (
+    links.length > 0 && h("nav", { "aria-label": "Where it stands" }, h("ol", { class: "breadcrumb" }, links))
+  );
 }
 
 function memberChooser(graph, stack, state, actions) {
   const options = stack.groups.map((index, place) => h("option", { value: place }, graph.groups[index].name));
-  const select = h("select", { id: "member", onchange: event => actions.showMember(stack, Number(event.target.value)) },
-    options, h("option", { value: ALL }, `all ${stack.times}`));
+  const select = h(
+    "select",
+    { id: "member", onchange: event => actions.showMember(stack, Number(event.target.value)) },
+    options,
+    h("option", { value: ALL }, `all ${stack.times}`),
+  );
   select.value = String(memberOf(state, stack.index));
   return h("p", {}, h("label", { for: "member" }, "Drawn of them: "), select);
 }
@@ -106,8 +187,19 @@ function contents(graph, group, actions) {
   const parts = group.groups.map(index => graph.groups[index]);
   const sorted = [...counts].sort((a, b) => b[1] - a[1]);
   return [
-    parts.length > 0 && h("ul", { class: "plain" }, parts.map(part => h("li", {},
-      link(part.name || part.kind, () => actions.selectGroup(part)), part.kind && part.kind !== part.name && ` ${part.kind}`))),
+    parts.length > 0 &&
+      h(
+        "ul",
+        { class: "plain" },
+        parts.map(part =>
+          h(
+            "li",
+            {},
+            link(part.name || part.kind, () => actions.selectGroup(part)),
+            part.kind && part.kind !== part.name && ` ${part.kind}`,
+          ),
+        ),
+      ),
     h("p", { class: "hint" }, sorted.map(([name, n]) => (n > 1 ? `${n} × ${name}` : name)).join(", ")),
   ];
 }
@@ -121,13 +213,24 @@ function vertexPanel(graph, vertex, actions) {
     h("h2", { tabindex: -1 }, breakable(nameOf(vertex))),
     h("p", { class: "kind" }, isOp ? `${vertex.name}, an operation (${vertex.family})` : vertex.kind),
     vertex.code && codeLine(vertex),
-    vertex.values.map((value, i) => section(heading("Value", i, vertex.values), snapshotView(value, "value"))),
-    vertex.gradients.map((g, i) => g && section(heading("Gradient", i, vertex.gradients), snapshotView(g, "gradient"))),
+    vertex.values.map((value, i) =>
+      section(heading("Value", i, vertex.values), snapshotView(value, "value")),
+    ),
+    vertex.gradients.map(
+      (g, i) => g && section(heading("Gradient", i, vertex.gradients), snapshotView(g, "gradient")),
+    ),
     vertex.checks.length > 0 && section("Held against finite differences", checksTable(vertex.checks)),
     vertex.formulas.size > 0 && section("Derivative", formulasList(vertex)),
-    vertex.inputs.length > 0 && section("Made from", edgesList(vertex.inputs, edge => graph.vertices[edge.source], true, actions)),
+    vertex.inputs.length > 0 &&
+      section(
+        "Made from",
+        edgesList(vertex.inputs, edge => graph.vertices[edge.source], true, actions),
+      ),
     graph.uses[vertex.index].length > 0 &&
-      section("Used by", edgesList(graph.uses[vertex.index], edge => graph.vertices[edge.target], false, actions)),
+      section(
+        "Used by",
+        edgesList(graph.uses[vertex.index], edge => graph.vertices[edge.target], false, actions),
+      ),
     section(isOp ? "Settings and cost" : "Cost", costs(graph, vertex)),
   ];
 }
@@ -137,8 +240,12 @@ function heading(title, i, all) {
 }
 
 function codeLine(vertex) {
-  return h("figure", { class: "code" }, h("pre", {}, h("code", {}, vertex.code)),
-    h("figcaption", {}, vertex.source));
+  return h(
+    "figure",
+    { class: "code" },
+    h("pre", {}, h("code", {}, vertex.code)),
+    h("figcaption", {}, vertex.source),
+  );
 }
 
 function snapshotView(snapshot, what) {
@@ -155,27 +262,52 @@ function badNumbers(snapshot) {
   if (snapshot.finite) return null;
   const { nan, inf } = snapshot.statistics;
   const said = [nan && `${nan} NaN`, inf && `${inf} infinite`].filter(Boolean).join(", ");
-  return h("p", { class: "warning" }, `${said} of ${count(snapshot.size, "number")}; statistics are of the others.`);
+  return h(
+    "p",
+    { class: "warning" },
+    `${said} of ${count(snapshot.size, "number")}; statistics are of the others.`,
+  );
 }
 
 function statisticsTable(snapshot) {
   const names = ["min", "mean", "max", "std", "norm"];
-  return h("dl", { class: "statistics" }, names.map(name => h("div", {}, h("dt", {}, name), h("dd", {}, formatNumber(snapshot.statistics[name])))));
+  return h(
+    "dl",
+    { class: "statistics" },
+    names.map(name => h("div", {}, h("dt", {}, name), h("dd", {}, formatNumber(snapshot.statistics[name])))),
+  );
 }
 
 function formulasList(vertex) {
   const given = vertex.inputs.map(edge => edge.operand);
   const forms = [...vertex.formulas].filter(([operand]) => given.includes(operand)).map(([, text]) => text);
-  return [h("ul", { class: "formulas" }, forms.map(text => h("li", {}, formula(text)))),
-    h("p", { class: "hint" }, "g is the gradient of the result; a bar marks the gradient of an input.")];
+  return [
+    h(
+      "ul",
+      { class: "formulas" },
+      forms.map(text => h("li", {}, formula(text))),
+    ),
+    h("p", { class: "hint" }, "g is the gradient of the result; a bar marks the gradient of an input."),
+  ];
 }
 
 function edgesList(edges, other, isInput, actions) {
-  return h("ul", { class: "plain edges" }, edges.map(edge => {
-    const vertex = other(edge);
-    return h("li", {}, isInput && h("span", { class: "operand" }, `${edge.operand} = `), link(nameOf(vertex), () => actions.select(vertex)),
-      !isInput && ` as ${edge.operand}`, ` ${isInput ? kindOf(vertex.values[edge.result]) : ""}`, broadcastNote(edge, vertex, isInput));
-  }));
+  return h(
+    "ul",
+    { class: "plain edges" },
+    edges.map(edge => {
+      const vertex = other(edge);
+      return h(
+        "li",
+        {},
+        isInput && h("span", { class: "operand" }, `${edge.operand} = `),
+        link(nameOf(vertex), () => actions.select(vertex)),
+        !isInput && ` as ${edge.operand}`,
+        ` ${isInput ? kindOf(vertex.values[edge.result]) : ""}`,
+        broadcastNote(edge, vertex, isInput),
+      );
+    }),
+  );
 }
 
 function broadcastNote(edge, vertex, isInput) {
@@ -186,20 +318,42 @@ function broadcastNote(edge, vertex, isInput) {
 /** "expanded (3,) → (2, 3) going forward, summed over axis 0 going back". */
 function broadcastText(shape, edge) {
   const axes = `${plural(edge.summed.length, "axis", "axes")} ${edge.summed.join(", ")}`;
-  return `expanded ${shapeText(shape)} → ${shapeText(edge.expanded)} going forward, summed over ${axes} going back`;
+  const shapes = `${shapeText(shape)} → ${shapeText(edge.expanded)}`;
+  return `expanded ${shapes} going forward, summed over ${axes} going back`;
 }
 
 function checksTable(checks) {
   const row = check => {
     const agrees = isClose(check.analytic, check.numeric);
-    return h("tr", {}, h("th", { scope: "row" }, check.at.length ? `[${check.at.join(", ")}]` : "its number"),
-      h("td", {}, formatNumber(check.analytic)), h("td", {}, formatNumber(check.numeric)),
-      h("td", { class: agrees ? "agrees" : "differs" }, agrees ? "✓ agree" : "✗ differ"));
+    return h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, check.at.length ? `[${check.at.join(", ")}]` : "its number"),
+      h("td", {}, formatNumber(check.analytic)),
+      h("td", {}, formatNumber(check.numeric)),
+      h("td", { class: agrees ? "agrees" : "differs" }, agrees ? "✓ agree" : "✗ differ"),
+    );
   };
   const head = ["Element", "Backward", "(f(x+h) − f(x−h)) / 2h", "Agree?"];
-  return h("div", { class: "tables", role: "group", "aria-label": "Finite differences" },
-    h("table", { class: "checks" }, h("caption", { class: "unseen" }, "Gradients by backward and by finite differences"),
-      h("thead", {}, h("tr", {}, head.map(text => h("th", { scope: "col" }, text)))), h("tbody", {}, checks.map(row))));
+  return h(
+    "div",
+    { class: "tables", role: "group", "aria-label": "Finite differences" },
+    h(
+      "table",
+      { class: "checks" },
+      h("caption", { class: "unseen" }, "Gradients by backward and by finite differences"),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          head.map(text => h("th", { scope: "col" }, text)),
+        ),
+      ),
+      h("tbody", {}, checks.map(row)),
+    ),
+  );
 }
 
 /** Finite differences are good to some digits: those that float32 gradients have. */
@@ -222,5 +376,7 @@ function keptText(graph, vertex, kept) {
   const others = vertex.retained.filter(part => part.owner !== null && part.owner !== vertex.index);
   const names = [...new Set(others.map(part => nameOf(graph.vertices[part.owner])))];
   const shared = others.reduce((total, part) => total + part.bytes, 0);
-  return names.length ? `${formatQuantity(kept, "B")}, of which ${formatQuantity(shared, "B")} belong to ${names.join(", ")}` : formatQuantity(kept, "B");
+  return names.length
+    ? `${formatQuantity(kept, "B")}, of which ${formatQuantity(shared, "B")} belong to ${names.join(", ")}`
+    : formatQuantity(kept, "B");
 }

@@ -1,11 +1,21 @@
 // Where everything stands: sizes from the inside out, then coordinates within each open group.
 //
-// placing.py does the same in Python and explains it; a test holds one against the other. In which rows and in
-// which order things stand is in the data (arrangement.py): it does not depend on what is open.
+// placing.py does the same in Python and explains it; a test holds one against the other. In which rows and
+// in which order things stand is in the data (arrangement.py): it does not depend on what is open.
 
-const ROW_GAP = 36, BARE_GAP = 14, COLUMN_GAP = 20, LANE_GAP = 12, ARROW = 9;
-const PADDING = 16, HEADER = 30, ROUNDS = 6, STRAIGHT = 6;
-const TITLE = 15, TEXT = 12.5, BOLD = 8.4, REGULAR = 6.9; // letters: sizes and about how wide they are
+const ROW_GAP = 36,
+  BARE_GAP = 14,
+  COLUMN_GAP = 20,
+  LANE_GAP = 12,
+  ARROW = 9;
+const PADDING = 16,
+  HEADER = 30,
+  ROUNDS = 6,
+  STRAIGHT = 6;
+const TITLE = 15,
+  TEXT = 12.5,
+  BOLD = 8.4,
+  REGULAR = 6.9; // letters: sizes and about how wide they are
 
 const isLane = cell => cell.kind === "lane";
 
@@ -18,18 +28,27 @@ function layOut(graph, state) {
 }
 
 function collect(graph, state, frame, dx, dy, scene) {
-  frame.rows.forEach((row, r) => row.forEach((cell, i) => {
-    const { x, y, width, height } = frame.places[r][i];
-    const box = { id: cell.id, kind: cell.kind, index: cell.index, x: x + dx, y: y + dy, width, height };
-    const inner = frame.frames.get(cell.id);
-    if (inner) {
-      scene.frames.push({ ...box, kind: "frame" });
-      collect(graph, state, inner, box.x, box.y, scene);
-    } else if (!isLane(cell)) scene.boxes.push(box);
-  }));
+  frame.rows.forEach((row, r) =>
+    row.forEach((cell, i) => {
+      const { x, y, width, height } = frame.places[r][i];
+      const box = { id: cell.id, kind: cell.kind, index: cell.index, x: x + dx, y: y + dy, width, height };
+      const inner = frame.frames.get(cell.id);
+      if (inner) {
+        scene.frames.push({ ...box, kind: "frame" });
+        collect(graph, state, inner, box.x, box.y, scene);
+      } else if (!isLane(cell)) scene.boxes.push(box);
+    }),
+  );
   for (const line of frame.lines) {
     const bend = line.bend && line.bend.map(y => y + dy);
-    scene.lines.push({ ...line, x1: line.x1 + dx, x2: line.x2 + dx, y1: line.y1 + dy, y2: line.y2 + dy, bend });
+    scene.lines.push({
+      ...line,
+      x1: line.x1 + dx,
+      x2: line.x2 + dx,
+      y1: line.y1 + dy,
+      y2: line.y2 + dy,
+      bend,
+    });
   }
 }
 
@@ -60,7 +79,9 @@ function placeCells(graph, state, frame) {
   let y = margin + (frame.group === 0 ? 0 : HEADER);
   rows.forEach((row, r) => {
     const tallest = Math.max(0, ...sizes[r].map(size => size.height));
-    frame.places.push(sizes[r].map((size, i) => ({ ...size, x: left[r][i] + shift, y: y + (tallest - size.height) / 2 })));
+    frame.places.push(
+      sizes[r].map((size, i) => ({ ...size, x: left[r][i] + shift, y: y + (tallest - size.height) / 2 })),
+    );
     const bare = [row, ...rows.slice(r + 1, r + 2)].some(near => near.every(isLane));
     y += tallest + (bare ? BARE_GAP : r + 1 < rows.length ? ROW_GAP : 0);
   });
@@ -94,24 +115,41 @@ function drawLines(graph, frame) {
   const { rows, links, places, lines } = frame;
   const tops = places.map(row => Math.min(...row.map(place => place.y)));
   const bottoms = places.map(row => Math.max(...row.map(place => place.y + place.height)));
-  rows.forEach((row, r) => row.forEach((cell, i) => {
-    if (!isLane(cell)) return;
-    const x = places[r][i].x + places[r][i].width / 2;
-    const enters = r === 0 && graph.arrangements[frame.inner].inlets.includes(cell.id);
-    const y1 = enters ? 0 : tops[r];
-    const y2 = r === rows.length - 1 ? frame.height : bottoms[r];
-    lines.push({ vertex: cell.index, result: cell.result, x1: x, y1, x2: x, y2, bend: null, target: -1, place: -1 });
-  }));
+  rows.forEach((row, r) =>
+    row.forEach((cell, i) => {
+      if (!isLane(cell)) return;
+      const x = places[r][i].x + places[r][i].width / 2;
+      const enters = r === 0 && graph.arrangements[frame.inner].inlets.includes(cell.id);
+      const y1 = enters ? 0 : tops[r];
+      const y2 = r === rows.length - 1 ? frame.height : bottoms[r];
+      lines.push({
+        vertex: cell.index,
+        result: cell.result,
+        x1: x,
+        y1,
+        x2: x,
+        y2,
+        bend: null,
+        target: -1,
+        place: -1,
+      });
+    }),
+  );
   links.forEach((between, r) => {
     for (const link of between) {
       const [above, below] = [rows[r][link.above], rows[r + 1][link.below]];
       const [from, to] = [places[r][link.above], places[r + 1][link.below]];
       const arrives = below.kind === "vertex";
       lines.push({
-        vertex: link.vertex, result: link.result,
-        x1: from.x + outlet(graph, frame, above, from.width, link), y1: isLane(above) ? bottoms[r] : from.y + from.height,
-        x2: to.x + inlet(graph, frame, below, to.width, link), y2: isLane(below) ? tops[r + 1] : to.y,
-        bend: [bottoms[r], tops[r + 1] - (arrives ? ARROW : 0)], target: arrives ? below.index : -1, place: link.place,
+        vertex: link.vertex,
+        result: link.result,
+        x1: from.x + outlet(graph, frame, above, from.width, link),
+        y1: isLane(above) ? bottoms[r] : from.y + from.height,
+        x2: to.x + inlet(graph, frame, below, to.width, link),
+        y2: isLane(below) ? tops[r + 1] : to.y,
+        bend: [bottoms[r], tops[r + 1] - (arrives ? ARROW : 0)],
+        target: arrives ? below.index : -1,
+        place: link.place,
       });
     }
   });
@@ -138,7 +176,8 @@ function titleWidth(group) {
 
 /** Where, from its left side, a tensor leaves a cell. */
 function outlet(graph, frame, cell, width, link) {
-  if (cell.kind === "vertex") return width * (link.result + 1) / (graph.vertices[cell.index].values.length + 1);
+  if (cell.kind === "vertex")
+    return (width * (link.result + 1)) / (graph.vertices[cell.index].values.length + 1);
   const inner = frame.frames.get(cell.id);
   if (!inner) return width / 2;
   return laneAt(inner, inner.rows.length - 1, counterpart(graph, cell.index, inner.inner, link)) ?? width / 2;
@@ -146,7 +185,8 @@ function outlet(graph, frame, cell, width, link) {
 
 /** Where, from its left side, a tensor enters a cell. */
 function inlet(graph, frame, cell, width, link) {
-  if (cell.kind === "vertex") return width * (link.place + 1) / (graph.vertices[cell.index].inputs.length + 1);
+  if (cell.kind === "vertex")
+    return (width * (link.place + 1)) / (graph.vertices[cell.index].inputs.length + 1);
   const inner = frame.frames.get(cell.id);
   if (!inner) return width / 2;
   return laneAt(inner, 0, arrival(graph, cell.index, inner.inner, link)) ?? width / 2;
@@ -184,7 +224,9 @@ function arrival(graph, group, inner, { vertex, result }) {
 
 /** The space after each cell. */
 function gaps(row) {
-  return row.map((cell, i) => (i + 1 === row.length ? 0 : isLane(cell) || isLane(row[i + 1]) ? LANE_GAP : COLUMN_GAP));
+  return row.map((cell, i) =>
+    i + 1 === row.length ? 0 : isLane(cell) || isLane(row[i + 1]) ? LANE_GAP : COLUMN_GAP,
+  );
 }
 
 /** Left sides of cells standing side by side, about 0. */
@@ -213,7 +255,10 @@ function fitted(row, sizes, now, wishes) {
     const wish = wishes[i].length ? wishes[i].reduce((a, b) => a + b, 0) / wishes[i].length : now[i];
     const weight = (isLane(cell) ? STRAIGHT : 1) * (wishes[i].length || 0.1);
     pools.push({ weight, total: weight * (wish - shifts[i]), cells: 1 });
-    while (pools.length > 1 && pools.at(-2).total / pools.at(-2).weight > pools.at(-1).total / pools.at(-1).weight) {
+    while (
+      pools.length > 1 &&
+      pools.at(-2).total / pools.at(-2).weight > pools.at(-1).total / pools.at(-1).weight
+    ) {
       const last = pools.pop();
       for (const key of ["weight", "total", "cells"]) pools.at(-1)[key] += last[key];
     }

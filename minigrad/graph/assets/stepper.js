@@ -1,89 +1,58 @@
-// The walk back, one step at a time: what arrives, the local derivative, what goes on to each input, and what is added up.
-//
-// Steps are numbered: 0 is the start (the gradient of the output), then one an op, then the end (the leaves). In the quiz
-// a step's results stay hidden until the reader has typed one, or asked for it.
-
-/** Everything about where the reader is in the walk. */
-function newWalk(graph) {
-  const ops = walkBack(graph);
-  return { ops, last: ops.length + 1, step: 0, quiz: false, known: new Set(), cells: new Map() };
-}
-
-/** The op of a step; none at the start and at the end. */
-function opAt(walk, step = walk.step) {
-  return walk.ops[step - 1] ?? null;
-}
-
-/** The step at which a vertex is walked; of a leaf, the one that completes its gradient. */
-function stepOf(graph, walk, vertex) {
-  const op = vertex.kind === "op" ? vertex : graph.vertices[arrivals(graph, vertex.index, 0).at(-1)?.target];
-  const place = walk.ops.indexOf(op);
-  return place < 0 ? walk.step : place + 1;
-}
-
-/** A step in a sentence, for those who listen. */
-function stepText(graph, walk) {
-  const vertex = opAt(walk);
-  if (!vertex) return walk.step === 0 ? "Step 0: where the walk begins." : `Step ${walk.step}: the walk is done.`;
-  const g = vertex.gradient;
-  const said = g.size === 1 && g.numbers ? ` g is ${formatNumber(g.numbers[0])}.` : "";
-  return `Step ${walk.step} of ${walk.last}: ${nameOf(vertex)}.${said}`;
-}
-
-/** Whether an edge's gradient has been sent, and is no secret of the quiz. */
-function isSent(walk, edge) {
-  const step = walk.ops.findIndex(op => op.index === edge.target) + 1;
-  return step > 0 && step <= walk.step && !isHidden(walk, edge);
-}
-
-/** The edges by which a step has sent something, so far as the quiz does not hide it. */
-function sentBy(walk, op) {
-  return op ? op.inputs.filter(edge => edge.gradient && !isHidden(walk, edge)) : [];
-}
-
-/** In the walk a box shows what has arrived so far; the op of the step and what it sends to stand out. */
-function decorateWalk(graph, walk, box, lines, classes, receiving) {
-  const vertex = box.kind === "vertex" ? graph.vertices[box.index] : null;
-  const op = opAt(walk);
-  if (op && op === vertex) classes.push("current");
-  else if (receiving.has(box.id)) classes.push("receives");
-  else if (vertex && walk.ops.indexOf(vertex) + 1 > walk.step) classes.push("ahead");
-  if (!vertex) return { lines, classes };
-  return { lines: lines.map(line => (/^gradient (?!norm)/.test(line) ? arrivedText(graph, walk, vertex) : line)), classes };
-}
-
-/** `gradient 2 + …`: what has been sent to a number so far. */
-function arrivedText(graph, walk, vertex) {
-  const all = arrivals(graph, vertex.index, 0);
-  const sent = all.filter(edge => isSent(walk, edge));
-  if (sent.length === all.length) return `gradient ${formatNumber(vertex.gradient.numbers[0])}`;
-  if (!sent.length) return "gradient …";
-  return `gradient ${formatNumber(sent.reduce((sum, edge) => sum + edge.gradient.numbers[0], 0))} + …`;
-}
+// One step of the walk back, in the panel: what arrives, the local derivative, what goes on to each input,
+// and what is added up where a value fans out.
 
 function stepPanel(graph, walk, actions) {
   const vertex = opAt(walk);
-  const body = vertex ? opStep(graph, walk, vertex, actions) : walk.step === 0 ? startStep(graph) : endStep(graph, actions);
+  const body = vertex
+    ? opStep(graph, walk, vertex, actions)
+    : walk.step === 0
+      ? startStep(graph)
+      : endStep(graph, actions);
   return [stepControls(walk, actions), body];
 }
 
 function stepControls(walk, actions) {
-  const button = (text, id, label, step) => h("button",
-    { type: "button", id, "aria-label": label, disabled: step < 0 || step > walk.last, onclick: () => actions.goTo(step) }, text);
-  return h("div", { class: "steps", role: "group", "aria-label": "Steps of the walk" },
+  const button = (text, id, label, step) =>
+    h(
+      "button",
+      {
+        type: "button",
+        id,
+        "aria-label": label,
+        disabled: step < 0 || step > walk.last,
+        onclick: () => actions.goTo(step),
+      },
+      text,
+    );
+  return h(
+    "div",
+    { class: "steps", role: "group", "aria-label": "Steps of the walk" },
     button("←", "previous-step", "Previous step", walk.step - 1),
     h("span", { class: "progress" }, `Step ${walk.step} of ${walk.last}`),
     button("→", "next-step", "Next step", walk.step + 1),
-    h("label", { class: "switch" }, h("input", { type: "checkbox", id: "quiz", checked: walk.quiz, onchange: actions.toggleQuiz }), " Quiz"),
-    h("button", { type: "button", onclick: actions.endWalk }, "Close"));
+    h(
+      "label",
+      { class: "switch" },
+      h("input", { type: "checkbox", id: "quiz", checked: walk.quiz, onchange: actions.toggleQuiz }),
+      " Quiz",
+    ),
+    h("button", { type: "button", onclick: actions.endWalk }, "Close"),
+  );
 }
 
 function startStep(graph) {
   const outputs = graph.vertices.filter(vertex => vertex.isOutput && vertex.gradient);
   return [
     h("h2", { tabindex: -1 }, "Where the walk begins"),
-    h("p", {}, "How much does the output change when it changes itself? Exactly as much. So the walk begins with this gradient, and hands it back, op by op, in the opposite order of the computation."),
-    outputs.map(vertex => section(`g at ${nameOf(vertex)}`, snapshotNumbers(vertex.gradient, { caption: "The first gradient" }))),
+    h(
+      "p",
+      {},
+      "How much does the output change when it changes itself? Exactly as much. So the walk begins with " +
+        "this gradient, and hands it back, op by op, in the opposite order of the computation.",
+    ),
+    outputs.map(vertex =>
+      section(`g at ${nameOf(vertex)}`, snapshotNumbers(vertex.gradient, { caption: "The first gradient" })),
+    ),
     h("p", { class: "hint" }, "Press → for the first step."),
   ];
 }
@@ -92,12 +61,29 @@ function endStep(graph, actions) {
   const leaves = graph.vertices.filter(vertex => vertex.kind !== "op" && vertex.gradient);
   return [
     h("h2", { tabindex: -1 }, "The walk is done"),
-    h("p", {}, `${count(leaves.length, "leaf", "leaves")} ${leaves.length === 1 ? "has its" : "have their"} gradient.`),
-    leaves.slice(0, 40).map(vertex => section(breakable(nameOf(vertex)),
-      vertex.gradient.size === 1 && vertex.gradient.numbers ? numberTable(vertex.gradient.numbers, [])
-        : h("p", {}, `${kindOf(vertex.gradient)}, norm ${formatNumber(vertex.gradient.statistics?.norm ?? 0)}`),
-      vertex.checks.length > 0 && checksTable(vertex.checks.slice(0, 4)),
-      h("p", {}, link("Look at it", () => actions.select(vertex))))),
+    h(
+      "p",
+      {},
+      `${count(leaves.length, "leaf", "leaves")} ${leaves.length === 1 ? "has its" : "have their"} gradient.`,
+    ),
+    leaves.slice(0, 40).map(vertex =>
+      section(
+        breakable(nameOf(vertex)),
+        vertex.gradient.size === 1 && vertex.gradient.numbers
+          ? numberTable(vertex.gradient.numbers, [])
+          : h(
+              "p",
+              {},
+              `${kindOf(vertex.gradient)}, norm ${formatNumber(vertex.gradient.statistics?.norm ?? 0)}`,
+            ),
+        vertex.checks.length > 0 && checksTable(vertex.checks.slice(0, 4)),
+        h(
+          "p",
+          {},
+          link("Look at it", () => actions.select(vertex)),
+        ),
+      ),
+    ),
     leaves.length > 40 && h("p", { class: "hint" }, `And ${leaves.length - 40} more.`),
   ];
 }
@@ -105,7 +91,12 @@ function endStep(graph, actions) {
 function opStep(graph, walk, vertex, actions) {
   const edges = vertex.inputs.filter(edge => edge.gradient);
   return [
-    h("h2", { tabindex: -1 }, breakable(nameOf(vertex)), vertex.label && h("span", { class: "kind" }, ` ${vertex.title}`)),
+    h(
+      "h2",
+      { tabindex: -1 },
+      breakable(nameOf(vertex)),
+      vertex.label && h("span", { class: "kind" }, ` ${vertex.title}`),
+    ),
     graph.groups[vertex.group].path && h("p", { class: "kind" }, `in ${graph.groups[vertex.group].path}`),
     vertex.code && codeLine(vertex),
     section("Arrives: g", upstreamView(graph, vertex)),
@@ -120,7 +111,8 @@ function upstreamView(graph, vertex) {
     const parts = arrivals(graph, vertex.index, i).length;
     const many = parts > 1 ? `The sum of ${parts} gradients: its result is used ${parts} times.` : null;
     return [
-      vertex.gradients.length > 1 && h("p", { class: "kind" }, `of result ${i + 1}`), many && h("p", { class: "hint" }, many),
+      vertex.gradients.length > 1 && h("p", { class: "kind" }, `of result ${i + 1}`),
+      many && h("p", { class: "hint" }, many),
       briefNumbers(g, "The gradient that arrives"),
     ];
   });
@@ -129,7 +121,10 @@ function upstreamView(graph, vertex) {
 /** Small arrays as they are; of large ones the statistics. */
 function briefNumbers(snapshot, caption, options = {}) {
   if (snapshot.whole) return numberTable(snapshot.numbers, snapshot.shape, { caption, ...options });
-  return [h("p", { class: "kind" }, kindOf(snapshot)), snapshot.statistics && !options.hidden && statisticsTable(snapshot)];
+  return [
+    h("p", { class: "kind" }, kindOf(snapshot)),
+    snapshot.statistics && !options.hidden && statisticsTable(snapshot),
+  ];
 }
 
 // ---------------------------------------------------------------- one input
@@ -138,28 +133,55 @@ function edgeCard(graph, walk, edge, actions) {
   const vertex = graph.vertices[edge.target];
   const source = graph.vertices[edge.source];
   const hidden = isHidden(walk, edge);
-  return h("section", { class: "card", "data-place": edge.place },
-    h("h3", {}, "To ", h("span", { class: "operand" }, edge.operand), " = ", link(nameOf(source), () => actions.point(source))),
-    vertex.formulas.has(edge.operand) && h("p", { class: "formula" }, formula(vertex.formulas.get(edge.operand))),
+  return h(
+    "section",
+    { class: "card", "data-place": edge.place },
+    h(
+      "h3",
+      {},
+      "To ",
+      h("span", { class: "operand" }, edge.operand),
+      " = ",
+      link(nameOf(source), () => actions.point(source)),
+    ),
+    vertex.formulas.has(edge.operand) &&
+      h("p", { class: "formula" }, formula(vertex.formulas.get(edge.operand))),
     localDerivative(graph, walk, edge),
-    hidden ? question(graph, walk, edge, actions) : [result(graph, walk, edge, actions), broadcast(edge, source), added(graph, edge, source)]);
+    hidden
+      ? question(graph, walk, edge, actions)
+      : [
+          result(graph, walk, edge, actions),
+          broadcast(edge, source),
+          added(graph, edge, source),
+          leafCheck(graph, edge, source),
+        ],
+  );
 }
 
 function localDerivative(graph, walk, edge) {
   const product = matrixProduct(graph, edge);
-  if (product) return walk.cells.has(cellKey(edge)) && !isHidden(walk, edge) ? null : otherFactor(edge, product);
+  if (product)
+    return walk.cells.has(cellKey(edge)) && !isHidden(walk, edge) ? null : otherFactor(edge, product);
   const jacobian = edge.jacobian;
   if (!jacobian) return h("p", { class: "hint" }, "The local derivative has too many numbers to show.");
   if (jacobian.diagonal) {
     const shape = edge.pulled.shape;
-    return [h("h4", {}, `∂ result / ∂ ${edge.operand}${shape.length ? ", element by element" : ""}`),
-      numberTable(jacobian.numbers, shape, { caption: "The local derivative" })];
+    return [
+      h("h4", {}, `∂ result / ∂ ${edge.operand}${shape.length ? ", element by element" : ""}`),
+      numberTable(jacobian.numbers, shape, { caption: "The local derivative" }),
+    ];
   }
   if (jacobian.columns > 16 || jacobian.rows > 16) {
-    return h("p", { class: "hint" }, `Its Jacobian is ${jacobian.rows} × ${jacobian.columns}; select a cell of the result to see its part.`);
+    return h(
+      "p",
+      { class: "hint" },
+      `Its Jacobian is ${jacobian.rows} × ${jacobian.columns}; select a cell of the result to see its part.`,
+    );
   }
-  return [h("h4", {}, `∂ result / ∂ ${edge.operand}: a row for each element of the result`),
-    numberTable(jacobian.numbers, [jacobian.rows, jacobian.columns], { caption: "The Jacobian" })];
+  return [
+    h("h4", {}, `∂ result / ∂ ${edge.operand}: a row for each element of the result`),
+    numberTable(jacobian.numbers, [jacobian.rows, jacobian.columns], { caption: "The Jacobian" }),
+  ];
 }
 
 /** A product's derivative is its other factor. */
@@ -167,8 +189,10 @@ function otherFactor(edge, product) {
   const { left, right } = product.at(0);
   const other = left.name.startsWith("g") ? right : left;
   const batch = product.batches > 1 ? ` (the first of ${product.batches})` : "";
-  return [h("h4", {}, `∂ result / ∂ ${edge.operand} is ${other.name}${batch}`),
-    numberTable(flatten(other), [other.rows, other.columns], { caption: other.name })];
+  return [
+    h("h4", {}, `∂ result / ∂ ${edge.operand} is ${other.name}${batch}`),
+    numberTable(flatten(other), [other.rows, other.columns], { caption: other.name }),
+  ];
 }
 
 /** g, pulled through the op. */
@@ -177,10 +201,21 @@ function result(graph, walk, edge, actions) {
   const single = pulled.size === 1 && pulled.whole;
   const terms = single ? arithmetic(graph, edge, 0) : null;
   const title = h("h4", {}, edge.summed.length ? "Pulled through" : "Its gradient from here");
-  if (single) return [title, h("p", { class: "sum number", "data-result": true }, terms && termsText(terms), formatNumber(pulled.numbers[0]))];
+  if (single)
+    return [
+      title,
+      h(
+        "p",
+        { class: "sum number", "data-result": true },
+        terms && termsText(terms),
+        formatNumber(pulled.numbers[0]),
+      ),
+    ];
   const chosen = walk.cells.get(cellKey(edge));
   const canAsk = pulled.whole && arithmetic(graph, edge, 0) !== null;
-  const options = canAsk ? { onCell: flat => actions.chooseCell(edge, flat), chosen, name: `cell-${edge.place}` } : {};
+  const options = canAsk
+    ? { onCell: flat => actions.chooseCell(edge, flat), chosen, name: `cell-${edge.place}` }
+    : {};
   return [
     title,
     h("div", { "data-result": true }, briefNumbers(pulled, "The gradient pulled through", options)),
@@ -206,27 +241,45 @@ function cellView(graph, edge, flat) {
   const product = matrixProduct(graph, edge);
   const index = `[${unravel(flat, edge.pulled.shape).join(", ")}]`;
   const sum = formatNumber(edge.pulled.numbers[flat]);
-  const line = terms.length ? h("p", { class: "sum", "data-terms": true }, termsText(terms), h("strong", {}, sum))
+  const line = terms.length
+    ? h("p", { class: "sum", "data-terms": true }, termsText(terms), h("strong", {}, sum))
     : h("p", { class: "sum" }, h("strong", {}, sum), ": no element of the result depends on it");
-  return h("div", { class: "cell", role: "region", "aria-label": `How element ${index} is computed` },
-    product && rowAndColumn(product.at(flat), index), !product && h("p", {}, `Element ${index}:`), line);
+  return h(
+    "div",
+    { class: "cell", role: "region", "aria-label": `How element ${index} is computed` },
+    product ? rowAndColumn(product.at(flat), index, line) : [h("p", {}, `Element ${index}:`), line],
+  );
 }
 
-function rowAndColumn({ left, right, i, j }, index) {
-  const table = (m, marked, caption) => h("figure", {}, h("figcaption", {}, caption),
-    numberTable(flatten(m), [m.rows, m.columns], { caption, marked }));
+function rowAndColumn({ left, right, i, j }, index, line) {
+  const table = (m, marked) =>
+    h(
+      "figure",
+      {},
+      h("figcaption", {}, m.name),
+      numberTable(flatten(m), [m.rows, m.columns], { caption: m.name, marked }),
+    );
   return [
     h("p", {}, `Element ${index} is row ${i} of ${left.name} times column ${j} of ${right.name}:`),
-    left.rows * left.columns + right.rows * right.columns <= LARGE_TABLE && h("div", { class: "factors" },
-      table(left, flat => Math.floor(flat / left.columns) === i, left.name),
-      table(right, flat => flat % right.columns === j, right.name)),
+    line,
+    left.rows * left.columns + right.rows * right.columns <= LARGE_TABLE &&
+      h(
+        "div",
+        { class: "factors" },
+        table(left, flat => Math.floor(flat / left.columns) === i),
+        table(right, flat => flat % right.columns === j),
+      ),
   ];
 }
 
 function broadcast(edge, source) {
   if (!edge.summed.length) return null;
   return [
-    h("p", { class: "broadcast" }, `${nameOf(source)} was ${broadcastText(source.values[edge.result].shape, edge)}:`),
+    h(
+      "p",
+      { class: "broadcast" },
+      `${nameOf(source)} was ${broadcastText(source.values[edge.result].shape, edge)}:`,
+    ),
     briefNumbers(edge.gradient, "The gradient after the sum"),
   ];
 }
@@ -237,57 +290,31 @@ function added(graph, edge, source) {
   const { before, sum, arrived, coming } = accumulation(graph, edge);
   if (uses.length === 1 && !arrived) return null;
   const name = nameOf(source);
+  const used = `${name} is used ${count(uses.length, "time")}.`;
   const more = coming ? `${count(coming, "use")} still to come.` : "Complete.";
-  const first = `${name} is used ${uses.length} times. This is the first gradient to arrive.`;
-  if (!arrived) return h("div", { class: "added" }, h("p", {}, `${first} ${more}`));
-  if (!sum) return h("div", { class: "added" }, h("p", {}, `Added to what ${arrived} ${plural(arrived, "use", "uses")} of ${name} sent before. ${more}`));
-  const text = sum.length === 1
-    ? h("p", { class: "sum" }, `grad of ${name} = ${formatNumber(edge.gradient.numbers[0])} (this edge) + ${formatNumber(before[0])} (arrived before) = `, h("strong", {}, formatNumber(sum[0])))
-    : [h("p", {}, `grad of ${name} = this edge + what arrived before:`), numberTable(before, edge.gradient.shape, { caption: "Arrived before" }),
-      h("p", {}, "="), numberTable(sum, edge.gradient.shape, { caption: "The sum" })];
-  return h("div", { class: "added" }, text, h("p", { class: "hint" }, `${name} is used ${uses.length} times. ${more}`));
+  const box = (...content) => h("div", { class: "added" }, content);
+  if (!arrived) return box(h("p", {}, `${used} This is the first gradient to arrive. ${more}`));
+  if (!sum) return box(h("p", {}, `Added to what ${count(arrived, "use")} of ${name} sent before. ${more}`));
+  return box(addition(name, edge, before, sum), h("p", { class: "hint" }, `${used} ${more}`));
 }
 
-// ---------------------------------------------------------------- the quiz
-
-function isHidden(walk, edge) {
-  return walk.quiz && Boolean(edge.pulled.whole && edge.pulled.size) && !walk.known.has(cellKey(edge));
+/** `grad of x = 2 (this edge) + 4 (arrived before) = 6`; of arrays, as tables. */
+function addition(name, edge, before, sum) {
+  if (sum.length > 1) {
+    return [
+      h("p", {}, `grad of ${name} = this edge + what arrived before:`),
+      numberTable(before, edge.gradient.shape, { caption: "Arrived before" }),
+      h("p", {}, "="),
+      numberTable(sum, edge.gradient.shape, { caption: "The sum" }),
+    ];
+  }
+  const [now, earlier, total] = [edge.gradient.numbers[0], before[0], sum[0]].map(formatNumber);
+  const text = `grad of ${name} = ${now} (this edge) + ${earlier} (arrived before) = `;
+  return h("p", { class: "sum" }, text, h("strong", {}, total));
 }
 
-/** Which element is asked for: the first that is not zero. */
-function asked(edge) {
-  return Math.max(0, edge.pulled.numbers.findIndex(x => x !== 0));
-}
-
-function question(graph, walk, edge, actions) {
-  const flat = asked(edge);
-  const id = `answer-${edge.place}`;
-  const which = edge.pulled.size > 1 ? `element [${unravel(flat, edge.pulled.shape).join(", ")}] of ` : "";
-  const reply = h("p", { class: "reply", id: `${id}-reply`, role: "status" });
-  const input = h("input", { id, type: "text", inputmode: "decimal", autocomplete: "off", "aria-describedby": `${id}-reply` });
-  const answer = event => {
-    event.preventDefault();
-    const right = isRight(parseTyped(input.value), edge.pulled.numbers[flat]);
-    if (right) actions.reveal(edge, `Right: ${formatNumber(edge.pulled.numbers[flat])}.`);
-    else reply.replaceChildren(`Not ${input.value.trim() || "empty"}. `, hint(graph, edge, flat));
-  };
-  return h("form", { class: "question", onsubmit: answer },
-    h("label", { for: id }, `What is ${which}the gradient to ${edge.operand}? `),
-    h("span", { class: "answer" }, input, h("button", { type: "submit" }, "Check"),
-      h("button", { type: "button", onclick: () => actions.reveal(edge, "Shown.") }, "Show")),
-    h("p", { class: "hint" }, "Within 1% is right."), reply);
-}
-
-/** Within 1%; of what is no finite number, that itself. */
-function isRight(typed, wanted) {
-  if (!Number.isFinite(wanted)) return Object.is(typed, wanted);
-  return Math.abs(typed - wanted) <= 0.01 * Math.abs(wanted) + (wanted === 0 ? 1e-9 : 0);
-}
-
-/** The formula with the numbers, but for the last. */
-function hint(graph, edge, flat) {
-  const terms = arithmetic(graph, edge, flat);
-  if (!terms) return "Look at the formula again.";
-  if (!terms.length) return "No element of the result depends on it.";
-  return `Hint: ${termsText(terms)}?`;
+/** When the gradient of a leaf is complete, finite differences have their say. */
+function leafCheck(graph, edge, source) {
+  if (!source.checks.length || accumulation(graph, edge).coming) return null;
+  return [h("h4", {}, `${nameOf(source)} by finite differences`), checksTable(source.checks.slice(0, 6))];
 }

@@ -1,6 +1,11 @@
-// Looking at the drawing: moving it, zooming, and bringing a box into view. What is seen is a corner (x, y) and a scale.
+// Looking at the drawing: moving it, zooming, and bringing a box into view. What is seen is a corner (x, y)
+// and a scale.
 
-const SMALLEST = 0.05, LARGEST = 3, READABLE = 0.72, LEGIBLE = 0.3, STEP = 60;
+const SMALLEST = 0.05,
+  LARGEST = 3,
+  READABLE = 0.72,
+  LEGIBLE = 0.3,
+  STEP = 60;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 class View {
@@ -14,8 +19,15 @@ class View {
     section.addEventListener("wheel", event => this.onWheel(event), { passive: false });
     section.addEventListener("pointerdown", event => this.onDown(event));
     section.addEventListener("pointermove", event => this.onMove(event));
-    for (const name of ["pointerup", "pointercancel"]) section.addEventListener(name, event => this.pointers.delete(event.pointerId));
-    section.addEventListener("click", event => { if (this.moved) event.stopPropagation(); }, true);
+    for (const name of ["pointerup", "pointercancel"])
+      section.addEventListener(name, event => this.pointers.delete(event.pointerId));
+    section.addEventListener(
+      "click",
+      event => {
+        if (this.moved) event.stopPropagation();
+      },
+      true,
+    );
     addEventListener("resize", () => this.apply());
   }
 
@@ -57,8 +69,8 @@ class View {
     const { width, height } = this.size;
     const center = at ?? { x: width / 2, y: height / 2 };
     const scale = Math.min(LARGEST, Math.max(SMALLEST, this.scale * factor));
-    this.x = center.x - (center.x - this.x) * scale / this.scale;
-    this.y = center.y - (center.y - this.y) * scale / this.scale;
+    this.x = center.x - ((center.x - this.x) * scale) / this.scale;
+    this.y = center.y - ((center.y - this.y) * scale) / this.scale;
     this.scale = scale;
     this.apply();
   }
@@ -90,7 +102,10 @@ class View {
     event.preventDefault();
     const { left, top } = this.section.getBoundingClientRect();
     const lines = event.deltaMode === 1 ? 16 : 1;
-    this.zoom(Math.exp(-event.deltaY * lines * (event.ctrlKey ? 0.01 : 0.0015)), { x: event.clientX - left, y: event.clientY - top });
+    this.zoom(Math.exp(-event.deltaY * lines * (event.ctrlKey ? 0.01 : 0.0015)), {
+      x: event.clientX - left,
+      y: event.clientY - top,
+    });
   }
 
   onDown(event) {
@@ -123,16 +138,21 @@ class View {
 
 /** How far something must move to lie within a length, with a margin; a larger thing shows its beginning. */
 function outside(start, length, margin, room) {
-  if (length > room - 2 * margin) return start > margin || start + length < room - margin ? margin - start : 0;
+  if (length > room - 2 * margin)
+    return start > margin || start + length < room - margin ? margin - start : 0;
   if (start < margin) return margin - start;
   return Math.min(0, room - margin - (start + length));
 }
 
 /** The box that lies nearest in a direction: what is straight ahead before what is aside. */
 function nextBox(boxes, from, [dx, dy]) {
-  const middle = box => ({ x: box.x + box.width / 2, y: box.kind === "frame" ? box.y + HEADER / 2 : box.y + box.height / 2 });
+  const middle = box => ({
+    x: box.x + box.width / 2,
+    y: box.kind === "frame" ? box.y + HEADER / 2 : box.y + box.height / 2,
+  });
   const here = middle(from);
-  let best = null, least = Infinity;
+  let best = null,
+    least = Infinity;
   for (const box of boxes) {
     const there = middle(box);
     const ahead = (there.x - here.x) * dx + (there.y - here.y) * dy;

@@ -1,8 +1,12 @@
-// The mathematics of the walk back: in which order gradients arrive, what is added to what, and each cell's arithmetic.
+// The mathematics of the walk back: in which order gradients arrive, what is added to what, and each cell's
+// arithmetic.
 //
 // Every function here takes the traced graph and gives plain values; nothing is shown.
 
-/** Ops in the order of the real walk: the last that was computed first, those that no gradient reaches left out. */
+/**
+ * Ops in the order of the real walk: the last that was computed first, those that no gradient reaches left
+ * out.
+ */
 function walkBack(graph) {
   return graph.vertices.filter(vertex => vertex.kind === "op" && vertex.gradient).reverse();
 }
@@ -15,22 +19,33 @@ function arrivals(graph, source, result) {
 }
 
 /**
- * What an edge adds to: `before` (numbers or null), `sum`, how many arrived before and how many are still to come.
- * Sums are rounded to the array's dtype after each addition, as they were.
+ * What an edge adds to: `before` (numbers or null), the `sum`, how many arrived before, how many are still
+ * to come. Sums are rounded to the array's dtype after each addition, as they were.
  */
 function accumulation(graph, edge) {
   const all = arrivals(graph, edge.source, edge.result);
   const place = all.indexOf(edge);
   const seed = seedOf(graph, edge.source, edge.result, all);
-  const parts = [...(seed ? [seed] : []), ...all.slice(0, place).map(other => other.gradient.whole && other.gradient.numbers)];
+  const parts = [
+    ...(seed ? [seed] : []),
+    ...all.slice(0, place).map(other => other.gradient.whole && other.gradient.numbers),
+  ];
   const round = edge.gradient.dtype === "float32" ? Math.fround : x => x;
   const add = (a, b) => (a && b ? a.map((x, i) => round(x + b[i])) : null);
   const before = parts.length ? parts.reduce(add) : null;
   const numbers = edge.gradient.whole ? edge.gradient.numbers : null;
-  return { before, sum: parts.length ? add(before, numbers) : numbers, arrived: parts.length, coming: all.length - place - 1 };
+  return {
+    before,
+    sum: parts.length ? add(before, numbers) : numbers,
+    arrived: parts.length,
+    coming: all.length - place - 1,
+  };
 }
 
-/** An output that is used as well: what the walk began with there is the part of its gradient that no edge brought. */
+/**
+ * An output that is used as well: what the walk began with there is the part of its gradient that no edge
+ * brought.
+ */
 function seedOf(graph, source, result, edges) {
   const vertex = graph.vertices[source];
   const total = vertex.gradients[result];
@@ -50,7 +65,9 @@ function arithmetic(graph, edge, flat) {
   }
   const upstream = graph.vertices[edge.target].gradients[0];
   if (!edge.jacobian || !upstream?.whole) return null;
-  const rows = range(edge.jacobian.rows).filter(row => edge.jacobian.diagonal ? row === flat : entry(edge.jacobian, row, flat) !== 0);
+  const rows = range(edge.jacobian.rows).filter(row =>
+    edge.jacobian.diagonal ? row === flat : entry(edge.jacobian, row, flat) !== 0,
+  );
   return rows.map(row => [upstream.numbers[row], entry(edge.jacobian, row, flat)]);
 }
 
@@ -62,7 +79,10 @@ function range(n) {
   return Array.from({ length: n }, (_, i) => i);
 }
 
-/** The elements over which a broadcast input's gradient is summed: places in `pulled` for one place in `gradient`. */
+/**
+ * The elements over which a broadcast input's gradient is summed: places in `pulled` for one place in
+ * `gradient`.
+ */
 function summedFrom(edge, flat) {
   const from = edge.pulled.shape;
   const to = edge.gradient.shape;
@@ -81,7 +101,8 @@ function matrixProduct(graph, edge) {
   const vertex = graph.vertices[edge.target];
   const arrays = vertex.inputs.map(input => graph.vertices[input.source].values[input.result]);
   const g = vertex.gradients[0];
-  if (!g?.whole || !arrays.every(array => array.whole) || vertex.inputs.length < 2 || edge.place > 1) return null;
+  if (!g?.whole || !arrays.every(array => array.whole) || vertex.inputs.length < 2 || edge.place > 1)
+    return null;
   if (vertex.name === "linear") return linearProduct(edge, arrays, g);
   return vertex.name === "matmul" ? matmulProduct(edge, arrays, g) : null;
 }
@@ -90,9 +111,10 @@ function matrixProduct(graph, edge) {
 function linearProduct(edge, [x, weight], g) {
   const rows = array => [array.size / array.shape.at(-1), array.shape.at(-1)];
   const G = matrix(g.numbers, 0, rows(g), "g");
-  const factors = edge.place === 0
-    ? [G, matrix(weight.numbers, 0, rows(weight), "W")]
-    : [transposed(G), matrix(x.numbers, 0, rows(x), "x")];
+  const factors =
+    edge.place === 0
+      ? [G, matrix(weight.numbers, 0, rows(weight), "W")]
+      : [transposed(G), matrix(x.numbers, 0, rows(x), "x")];
   return productOf(() => factors, 1);
 }
 
@@ -102,9 +124,13 @@ function matmulProduct(edge, [x, y], g) {
   const ys = y.shape.length === 1 ? [y.shape[0], 1] : y.shape;
   const ends = [xs.at(-2), ys.at(-1)];
   const batches = g.shape.slice(0, g.shape.length - (x.shape.length > 1) - (y.shape.length > 1));
-  const pick = (array, shape, name) => m => matrix(array.numbers, offset(m, batches, shape), shape.slice(-2), name);
+  const pick = (array, shape, name) => m =>
+    matrix(array.numbers, offset(m, batches, shape), shape.slice(-2), name);
   const [G, X, Y] = [pick(g, [...batches, ...ends], "g"), pick(x, xs, "x"), pick(y, ys, "y")];
-  return productOf(m => (edge.place === 0 ? [G(m), transposed(Y(m))] : [transposed(X(m)), G(m)]), batches.reduce((a, b) => a * b, 1));
+  return productOf(
+    m => (edge.place === 0 ? [G(m), transposed(Y(m))] : [transposed(X(m)), G(m)]),
+    batches.reduce((a, b) => a * b, 1),
+  );
 }
 
 /** Where the matrices of batch number `m` begin in an array of which some batch axes may be broadcast. */

@@ -1,0 +1,70 @@
+// What each key does, in the drawing, in the walk, and everywhere.
+
+const DIRECTIONS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+function onKey(event) {
+  if (
+    event.ctrlKey ||
+    event.metaKey ||
+    event.altKey ||
+    event.target.matches("input:not([type=checkbox]), select, textarea")
+  )
+    return;
+  const direction = DIRECTIONS[event.key];
+  const inPanel = panel.contains(event.target);
+  const done = direction ? onArrow(event, direction, inPanel) : onLetter(event, inPanel);
+  if (done) event.preventDefault();
+}
+
+function onArrow(event, direction, inPanel) {
+  if (event.shiftKey) {
+    view.move(-direction[0] * STEP, -direction[1] * STEP);
+    return true;
+  }
+  if (state.walk) {
+    if (inPanel && direction[1]) return false; // up and down scroll what is read
+    actions.goTo(state.walk.step + direction[0] + direction[1]);
+    return true;
+  }
+  const box = sceneBox(event.target.id);
+  if (!box) return false;
+  const next = nextBox([...view.scene.boxes, ...view.scene.frames], box, direction);
+  if (next) select(next.id, { focus: true });
+  return true;
+}
+
+function onLetter(event, inPanel) {
+  const keys = {
+    "/": () => document.getElementById("search").focus(),
+    b: () => walkBack(graph).length && (state.walk ? actions.endWalk() : actions.startWalk()),
+    q: () => state.walk && actions.toggleQuiz(),
+    "+": () => view.zoom(1.25),
+    "=": () => view.zoom(1.25),
+    "-": () => view.zoom(1 / 1.25),
+    0: () => view.fit(true, true),
+    Escape: () => onEscape(inPanel),
+  };
+  if (state.walk)
+    Object.assign(keys, { Home: () => actions.goTo(0), End: () => actions.goTo(state.walk.last) });
+  const box = event.target.closest?.("#world [role=button]");
+  if (box) for (const key of ["Enter", " "]) keys[key] = () => onEnter(box.id);
+  if (!keys[event.key]) return false;
+  keys[event.key]();
+  return true;
+}
+
+/** On a part: fold or unfold; on anything else: go and read about it. */
+function onEnter(id) {
+  const box = sceneBox(id);
+  actions.press(box);
+  if (box.kind === "vertex") panel.querySelector("h2")?.focus();
+}
+
+function onEscape(inPanel) {
+  if (inPanel && !state.walk) roveBoxes()?.focus();
+  else if (state.walk) actions.endWalk();
+  else {
+    state.selected = null;
+    render();
+  }
+}

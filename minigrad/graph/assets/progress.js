@@ -1,0 +1,65 @@
+// How far the reader is in the walk, and what the drawing shows of it.
+//
+// Steps are numbered: 0 is the start (the gradient of the output), then one an op, then the end (the leaves).
+
+/** Everything about where the reader is in the walk. */
+function newWalk(graph) {
+  const ops = walkBack(graph);
+  return { ops, last: ops.length + 1, step: 0, quiz: false, known: new Set(), cells: new Map() };
+}
+
+/** The op of a step; none at the start and at the end. */
+function opAt(walk, step = walk.step) {
+  return walk.ops[step - 1] ?? null;
+}
+
+/** The step at which a vertex is walked; of a leaf, the one that completes its gradient. */
+function stepOf(graph, walk, vertex) {
+  const op = vertex.kind === "op" ? vertex : graph.vertices[arrivals(graph, vertex.index, 0).at(-1)?.target];
+  const place = walk.ops.indexOf(op);
+  return place < 0 ? walk.step : place + 1;
+}
+
+/** A step in a sentence, for those who listen. */
+function stepText(graph, walk) {
+  const vertex = opAt(walk);
+  if (!vertex)
+    return walk.step === 0 ? "Step 0: where the walk begins." : `Step ${walk.step}: the walk is done.`;
+  const g = vertex.gradient;
+  const said = g.size === 1 && g.numbers ? ` g is ${formatNumber(g.numbers[0])}.` : "";
+  return `Step ${walk.step} of ${walk.last}: ${nameOf(vertex)}.${said}`;
+}
+
+/** Whether an edge's gradient has been sent, and is no secret of the quiz. */
+function isSent(walk, edge) {
+  const step = walk.ops.findIndex(op => op.index === edge.target) + 1;
+  return step > 0 && step <= walk.step && !isHidden(walk, edge);
+}
+
+/** The edges by which a step has sent something, so far as the quiz does not hide it. */
+function sentBy(walk, op) {
+  return op ? op.inputs.filter(edge => edge.gradient && !isHidden(walk, edge)) : [];
+}
+
+/** In the walk a box shows what has arrived so far; the op of the step and what it sends to stand out. */
+function decorateWalk(graph, walk, box, lines, classes, receiving) {
+  const vertex = box.kind === "vertex" ? graph.vertices[box.index] : null;
+  const op = opAt(walk);
+  if (op && op === vertex) classes.push("current");
+  else if (receiving.has(box.id)) classes.push("receives");
+  else if (vertex && walk.ops.indexOf(vertex) + 1 > walk.step) classes.push("ahead");
+  if (!vertex) return { lines, classes };
+  return {
+    lines: lines.map(line => (/^gradient (?!norm)/.test(line) ? arrivedText(graph, walk, vertex) : line)),
+    classes,
+  };
+}
+
+/** `gradient 2 + …`: what has been sent to a number so far. */
+function arrivedText(graph, walk, vertex) {
+  const all = arrivals(graph, vertex.index, 0);
+  const sent = all.filter(edge => isSent(walk, edge));
+  if (sent.length === all.length) return `gradient ${formatNumber(vertex.gradient.numbers[0])}`;
+  if (!sent.length) return "gradient …";
+  return `gradient ${formatNumber(sent.reduce((sum, edge) => sum + edge.gradient.numbers[0], 0))} + …`;
+}

@@ -1,0 +1,128 @@
+// What the page shows now: its state, and how the drawing and the panel are made anew from it.
+
+const graph = readGraph(document.getElementById("data").textContent);
+const state = {
+  open: new Set(graph.open),
+  shown: new Map(graph.shown),
+  colour: graph.colour,
+  selected: null,
+  walk: null,
+  found: [],
+  foundAt: -1,
+};
+const panel = document.getElementById("panel");
+const stage = document.getElementById("graph");
+const searchable = searchIndex(graph);
+const view = new View(stage);
+
+/** Everything anew, so far as it changed; what had the keyboard's focus has it again. */
+function render() {
+  const focus = document.activeElement?.id;
+  view.scene = sceneNow();
+  const walk = state.walk && [state.walk.step, state.walk.quiz, ...state.walk.known];
+  const key = `${view.key} ${state.found} ${walk}`;
+  if (key !== view.drawn) renderDrawing();
+  view.drawn = key;
+  for (const old of document.querySelectorAll("#world .selected")) old.classList.remove("selected");
+  if (state.selected && !state.walk) document.getElementById(state.selected)?.classList.add("selected");
+  renderPanel();
+  if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
+}
+
+function renderDrawing() {
+  const old = document.getElementById("drawing");
+  const drawing = h(
+    "div",
+    { id: "drawing" },
+    draw(graph, view.scene, state, decorate, actions),
+    drawLegend(graph, view.scene, state.colour),
+  );
+  if (old) old.replaceWith(drawing);
+  else stage.replaceChildren(drawing);
+  roveBoxes();
+  view.apply();
+}
+
+/** The layout, made anew only where something else is open, or boxes have other lines. */
+function sceneNow() {
+  const key = JSON.stringify([[...state.open], [...state.shown], state.colour]);
+  if (view.key !== key) [view.key, view.scene] = [key, layOut(graph, state)];
+  return view.scene;
+}
+
+function renderPanel() {
+  const key = panelKey();
+  const content = panelContent().flat(Infinity).filter(Boolean);
+  const top = key === panel.dataset.key ? panel.scrollTop : 0;
+  panel.replaceChildren(...content);
+  reachScrollable(panel);
+  panel.dataset.key = key;
+  panel.scrollTop = top;
+}
+
+function panelKey() {
+  return state.walk ? `step ${state.walk.step}` : String(state.selected);
+}
+
+function panelContent() {
+  if (state.walk) return stepPanel(graph, state.walk, actions);
+  if (!state.selected) return overviewPanel(graph, actions);
+  const i = Number(state.selected.slice(1));
+  return state.selected[0] === "v"
+    ? vertexPanel(graph, graph.vertices[i], actions)
+    : groupPanel(graph, graph.groups[i], state, actions);
+}
+
+/** How a search and the walk change a box. */
+function decorate(box) {
+  const classes = [];
+  if (foundBoxes().has(box.id)) classes.push("found");
+  const lines = box.kind === "frame" ? null : linesOf(graph, box.id, state.colour);
+  if (!state.walk) return { lines, classes };
+  return decorateWalk(graph, state.walk, box, lines, classes, receivingBoxes());
+}
+
+/** The boxes to which the step of the walk sends something. */
+function receivingBoxes() {
+  const key = `${view.key} ${state.walk.step}`;
+  if (receivingBoxes.key !== key) {
+    receivingBoxes.key = key;
+    const edges = (opAt(state.walk)?.inputs ?? []).filter(edge => edge.gradient);
+    receivingBoxes.ids = new Set(edges.map(edge => visibleBox(graph, state, edge.source)));
+  }
+  return receivingBoxes.ids;
+}
+
+/** The boxes in which a search found something. */
+function foundBoxes() {
+  const key = `${view.key} ${state.found}`;
+  if (foundBoxes.key !== key) {
+    foundBoxes.key = key;
+    foundBoxes.ids = new Set(state.found.map(i => visibleBox(graph, state, i)));
+  }
+  return foundBoxes.ids;
+}
+
+/** One box is a stop of Tab: the selected one, or the first. */
+function roveBoxes(id = state.selected) {
+  for (const button of document.querySelectorAll("#world [tabindex='0']")) button.tabIndex = -1;
+  const stop = (id && document.getElementById(id)) ?? document.querySelector("#world .boxes [role=button]");
+  if (stop) stop.tabIndex = 0;
+  return stop;
+}
+
+function sceneBox(id) {
+  return [...view.scene.boxes, ...view.scene.frames].find(box => box.id === id);
+}
+
+/** Select a box, open what is around it, and bring it into view. */
+function select(id, { focus = false } = {}) {
+  state.selected = id;
+  render();
+  const box = sceneBox(id);
+  if (!box) return;
+  view.bring(box.kind === "frame" ? { ...box, height: HEADER } : box);
+  const stop = roveBoxes(id);
+  if (focus) stop.focus({ preventScroll: true });
+  else announce(stop.getAttribute("aria-label"));
+}
