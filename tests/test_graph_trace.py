@@ -10,8 +10,10 @@ import pytest
 import minigrad as mg
 from minigrad import DtypeError, GraphError, ShapeError, autograd, func, nn
 from minigrad.autograd import checkpoint
+from minigrad.gradcheck.records import as_function, floating, samples_of
 from minigrad.graph import Graph, named_scope, trace
 from minigrad.nn import functional as F
+from minigrad.ops.record import records
 from minitransformer import Transformer, TransformerConfig
 
 RTOL = 1e-6
@@ -534,6 +536,28 @@ def test_checks_can_be_left_out_and_are_where_they_cost_much():
     for _ in range(400):
         y = y @ x * 0.1
     assert not any(v.checks for v in trace(y.sum()).vertices)
+
+
+@pytest.mark.parametrize("key", [key for key, record in records.items() if record.samples])
+def test_every_op_of_the_library_can_be_traced(key):
+    """On its own first sample: values, gradients and finite differences are what they are without a trace."""
+    function, inputs = as_function(records[key], samples_of(records[key])[0])
+    outs = [out for out in floating(function(*inputs)) if out.requires_grad]
+    if not outs:
+        return
+    loss = sum((out * out).sum() for out in outs)
+    graph = trace(loss, {f"x{i}": x for i, x in enumerate(inputs)}, whole=10**6)
+    assert_equal(graph.outputs[0].value.numbers, loss.data, 0, 0)
+    for _, gradient, total in sums_of_contributions(graph):
+        assert_equal(total, gradient, 1e-9, 1e-12)
+    loss.backward()
+    for i, x in enumerate(inputs):
+        if x.grad is None:
+            continue
+        vertex = named(graph)[f"x{i}"]
+        assert_equal(vertex.gradient.numbers, x.grad.data, 0, 0)
+        for one in vertex.checks:
+            assert one.numeric == pytest.approx(one.analytic, rel=1e-4, abs=1e-4)
 
 
 # ---------------------------------------------------------------- special nodes

@@ -169,8 +169,6 @@ def _parameter_rows(before: Graph, after: Graph) -> Iterable[Row]:
     old, new = _named(before), _named(after)
     largest = max((_norm_of(v.gradient) or 0.0 for v in new.values()), default=0.0)
     for name, weight in before.parameters.items():
-        if name not in old or name not in new:
-            continue
         was = float(np.linalg.norm(weight.astype(np.float64)))
         update = float(np.linalg.norm(after.parameters[name].astype(np.float64) - weight))
         ratio = update / was if was else None
