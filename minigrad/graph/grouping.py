@@ -356,8 +356,8 @@ def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, i
         runs.append([child])
     part.parts = []
     for run in runs:
-        if len(run) == 1:
-            part.parts.append(run[0])
+        if len(run) == 1 or not _made_alike(run, part, vertices):
+            part.parts += run
             continue
         name = f"{run[0].name} … {run[-1].name}"
         stack = _Part(name, f"{run[0].path}…", run[0].kind, part)
@@ -369,6 +369,34 @@ def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, i
         if circular is None:
             break
         _dissolve(circular)
+
+
+def _made_alike(run: Sequence[_Part], around: _Part, vertices: Sequence[Vertex]) -> bool:
+    """Put data that only some members hold, and others are given, before them; whether all then match."""
+    own = [_data(member, vertices) for member in run]
+    slots = [_from_outside(member, vertices, data) for member, data in zip(run, own, strict=True)]
+    for tensors in zip(*slots, strict=True):
+        held = [v in data for (v, _), data in zip(tensors, own, strict=True)]
+        if any(held) and not all(held):
+            for member, (v, _), here in zip(run, tensors, held, strict=True):
+                if here:
+                    next(part for part in member.walk() if v in part.vertices).vertices.remove(v)
+                    around.vertices.append(v)
+    kinds = [[(vertices[v].kind, vertices[v].value.shape) for v in member.everything()] for member in run]
+    return all(found == kinds[0] for found in kinds)
+
+
+def _data(part: _Part, vertices: Sequence[Vertex]) -> set[int]:
+    """Constants in a part that nobody named."""
+    return {v for v in part.everything() if vertices[v].kind == "constant" and not vertices[v].name}
+
+
+def _from_outside(part: _Part, vertices: Sequence[Vertex], data: set[int]) -> list[tuple[int, int]]:
+    """The tensors that a part takes from elsewhere, data of its own among them, in the order of use."""
+    inside = [v for v in part.everything() if v not in data]
+    made = set(inside)
+    used = [(e.source, e.result) for v in inside for e in vertices[v].inputs if e.source not in made]
+    return list(dict.fromkeys(used))
 
 
 def _leads(one: _Part, other: _Part, links: Sequence[tuple[int, int]]) -> bool:
@@ -387,7 +415,7 @@ def _signature(part: _Part, vertices: Sequence[Vertex]) -> Any:
 
     Data without a name counts as what it may be in the next part: a result from outside.
     """
-    data = {v for v in part.everything() if vertices[v].kind == "constant" and not vertices[v].name}
+    data = _data(part, vertices)
     inside = [v for v in part.everything() if v not in data]
     place = {v: i for i, v in enumerate(inside)}
     outside: dict[tuple[int, int], int] = {}
