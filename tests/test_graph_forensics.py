@@ -188,18 +188,18 @@ def test_an_operation_with_several_results():
 
 
 class Layer(nn.Module):
-    def __init__(self):
+    def __init__(self, width):
         super().__init__()
-        self.map = nn.Linear(4, 4)
+        self.map = nn.Linear(width, width)
 
     def forward(self, x):
         return x + self.map(x).tanh()
 
 
 class Deep(nn.Module):
-    def __init__(self, depth=6):
+    def __init__(self, depth=6, width=4):
         super().__init__()
-        self.layers = nn.ModuleList([Layer() for _ in range(depth)])
+        self.layers = nn.ModuleList([Layer(width) for _ in range(depth)])
 
     def forward(self, x):
         for layer in self.layers:
@@ -462,15 +462,17 @@ def test_a_savings_forecast_is_what_a_checkpoint_saves():
 
 
 def test_the_peak_with_checkpoints_is_what_is_measured():
-    model, loss_of = gpt()
+    model, x = Deep(16, width=128), mg.randn(512, 128)
+    loss_of = lambda: model(x).square().mean()
     plain = memory(loss_of(), model)
-    for layer in model.layers.layers:
-        layer.__dict__["forward"] = lambda *args, f=layer.forward, **kwargs: checkpoint(f, *args, **kwargs)
+    for layer in model.layers:
+        layer.__dict__["forward"] = lambda x, f=layer.forward: checkpoint(f, x)
     saving = memory(loss_of(), model)
-    assert saving.peak < plain.peak / 1.5
     kept, peak = measured(model, loss_of)
     assert saving.retained == pytest.approx(kept, abs=2**16)  # and Python's objects
-    assert saving.peak == pytest.approx(peak, rel=0.1)
+    assert 0.9 * peak < saving.peak <= peak
+    assert saving.retained == plain.retained / 2  # inputs of layers, not what tanh holds
+    assert saving.peak < plain.peak
 
 
 def test_what_a_checkpoint_computes_again_is_a_share_of_the_forward():

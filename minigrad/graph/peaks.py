@@ -201,7 +201,7 @@ class Walk:
         inner = Tape([x.node for x in outs], ends=node.edges)
         walk = Walk(inner, Memories(inner), self.within or node)
         walk.meter, walk.fake = self.meter, self.fake
-        kept = walk._forward()
+        walk._forward()
         self._note("backward", node)
         parts = g if type(g) is list else [g]
         seeds = [
@@ -209,8 +209,8 @@ class Walk:
         ]
         ends = [walk.shadows.get(place_of(e) if type(e) is Output else e) for e in node.edges]
         walk.shadows.clear()
-        found, _ = propagate(seeds)
-        del kept
+        found, owned = propagate(seeds)
+        found = {edge: g if edge in owned else self._new(g.shape, g.dtype) for edge, g in found.items()}
         return [None if edge is None else found.get(edge) for edge in ends]
 
 
