@@ -462,6 +462,29 @@ def test_the_walk_shows_each_step_of_backward(open_page):
     assert "The walk is done" in page.text("#panel h2")
 
 
+def test_the_walk_shows_arrays_as_they_are(open_page):
+    graph = network()
+    page = open_page(graph)
+    page.press("b")
+    for v in (v for v in reversed(graph.vertices) if v.kind == "op"):
+        page.press("ArrowRight")
+        cells = page.page.locator("#panel section:not(.card)").locator("td, p.number").all_inner_texts()
+        assert [text for text in cells if text] == shown(v.gradient.numbers)
+        for place, edge in enumerate(v.inputs):
+            if edge.gradient is not None:
+                result = page.texts(f".card[data-place='{place}'] [data-result] td")
+                assert [text for text in result if text] == shown(edge.pulled.numbers)
+
+
+def test_the_walk_says_what_the_letters_stand_for(open_page):
+    x = scalar(-7.0)
+    page = open_page(mg.graph.trace(x**2, {"x": x}))
+    page.press("b", "ArrowRight")
+    assert page.text("#panel .given") == "x = x = -7, y = 2"
+    assert page.page.locator("#panel .formula msup").count() == 1
+    assert "1 × (-14) = -14" in page.text("#panel [data-result]")
+
+
 def test_the_walk_adds_up_where_a_value_fans_out(open_page):
     """x * x and x * 3: the last edge adds what it brings to what arrived before."""
     x = scalar(2.0)

@@ -18,7 +18,7 @@ function draw(graph, scene, state, decorate, actions) {
     s(
       "g",
       { class: "lines", "aria-hidden": "true" },
-      scene.lines.map(line => drawLine(graph, line, hot.has(line))),
+      scene.lines.map(line => drawLine(graph, line, hot.get(line))),
     ),
     s(
       "g",
@@ -40,51 +40,41 @@ function draw(graph, scene, state, decorate, actions) {
   );
 }
 
+/** The hatching of what is not finite, and the heads of arrows: forward, and larger, backward. */
 function definitions() {
-  return s(
-    "defs",
-    {},
+  const stroke = { stroke: "#8f1710", "stroke-width": 2.4, "stroke-opacity": 0.55 };
+  const hatch = { width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
+  const head = (id, size) =>
     s(
-      "pattern",
-      { id: "hatch", width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
-      s("line", {
-        x1: 0,
-        y1: 0,
-        x2: 0,
-        y2: 7,
-        stroke: "#8f1710",
-        "stroke-width": 2.4,
-        "stroke-opacity": 0.55,
-      }),
-    ),
-    ["arrow", "hot-arrow"].map(id =>
-      s(
-        "marker",
-        {
-          id,
-          viewBox: "0 0 8 8",
-          refX: 7,
-          refY: 4,
-          markerWidth: 7,
-          markerHeight: 7,
-          orient: "auto",
-          markerUnits: "userSpaceOnUse",
-        },
-        s("path", { class: id, d: "M0 0.8 L7.4 4 L0 7.2 z" }),
-      ),
-    ),
-  );
+      "marker",
+      {
+        id,
+        viewBox: "0 0 8 8",
+        refX: 7,
+        refY: 4,
+        markerWidth: size,
+        markerHeight: size,
+        orient: "auto-start-reverse",
+        markerUnits: "userSpaceOnUse",
+      },
+      s("path", { class: id, d: "M0 0.8 L7.4 4 L0 7.2 z" }),
+    );
+  const pattern = s("pattern", { id: "hatch", ...hatch }, s("line", { y2: 7, ...stroke }));
+  return s("defs", {}, pattern, head("arrow", 7), head("hot-arrow", 16));
 }
 
 // ---------------------------------------------------------------- lines
 
-function drawLine(graph, line, isHot) {
-  const arrow = line.target >= 0 ? `url(#${isHot ? "hot-" : ""}arrow)` : null;
+/** A piece of a way. What a step sends goes up it: `begins` is undefined elsewhere, true where that arrives. */
+function drawLine(graph, line, begins) {
+  const isHot = begins !== undefined;
+  const arrow = line.target >= 0 && !isHot ? "url(#arrow)" : null;
   const dashed = graph.vertices[line.vertex].kind === "constant" ? "4 3" : null;
   return s("path", {
     class: isHot ? "line hot" : "line",
     d: pathOf(line),
     "marker-end": arrow,
+    "marker-start": begins ? "url(#hot-arrow)" : null,
     "stroke-dasharray": dashed,
   });
 }
@@ -95,9 +85,9 @@ function pathOf({ x1, y1, x2, y2, bend }) {
   return `M${x1} ${y1}V${bend[0]}C${x1} ${middle} ${x2} ${middle} ${x2} ${bend[1]}V${y2}`;
 }
 
-/** The lines by which an op's inputs came, up to the boxes where they begin. */
+/** The lines by which an op's inputs came, up to the boxes where they begin: line -> whether it begins there. */
 function hotLines(graph, scene, vertex) {
-  const hot = new Set();
+  const hot = new Map();
   if (!vertex) return hot;
   const key = (x, y) => `${Math.round(x)},${Math.round(y)}`;
   const ending = new Map();
@@ -110,8 +100,9 @@ function hotLines(graph, scene, vertex) {
   while (waiting.length) {
     const line = waiting.pop();
     if (hot.has(line)) continue;
-    hot.add(line);
-    waiting.push(...(ending.get(key(line.x1, line.y1)) ?? []).filter(before => before.target < 0));
+    const before = (ending.get(key(line.x1, line.y1)) ?? []).filter(other => other.target < 0);
+    hot.set(line, before.length === 0);
+    waiting.push(...before);
   }
   return hot;
 }

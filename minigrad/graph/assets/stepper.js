@@ -37,18 +37,28 @@ function stepControls(walk, actions) {
       " Quiz",
     ),
     h("button", { type: "button", onclick: actions.endWalk }, "Close"),
+    h("input", {
+      type: "range",
+      id: "step",
+      "aria-label": "Step",
+      min: 0,
+      max: walk.last,
+      value: walk.step,
+      oninput: event => actions.goTo(Number(event.target.value)),
+    }),
   );
 }
 
 function startStep(graph) {
   const outputs = graph.vertices.filter(vertex => vertex.isOutput && vertex.gradient);
+  const isOne = outputs.every(vertex => vertex.gradient.size === 1 && vertex.gradient.numbers?.[0] === 1);
+  const why = isOne ? "How much does the output change when it changes itself? Exactly as much." : "";
   return [
     h("h2", { tabindex: -1 }, "Where the walk begins"),
     h(
       "p",
       {},
-      "How much does the output change when it changes itself? Exactly as much. So the walk begins with " +
-        "this gradient, and hands it back, op by op, in the opposite order of the computation.",
+      `${why} The walk hands this gradient back, op by op, in the opposite order of the computation.`,
     ),
     outputs.map(vertex =>
       section(`g at ${nameOf(vertex)}`, snapshotNumbers(vertex.gradient, { caption: "The first gradient" })),
@@ -99,10 +109,22 @@ function opStep(graph, walk, vertex, actions) {
     ),
     graph.groups[vertex.group].path && h("p", { class: "kind" }, `in ${graph.groups[vertex.group].path}`),
     vertex.code && codeLine(vertex),
+    h("p", { class: "given" }, givenText(graph, vertex)),
     section("Arrives: g", upstreamView(graph, vertex)),
     edges.map(edge => edgeCard(graph, walk, edge, actions)),
     edges.length === 0 && h("p", {}, "Nothing that it was made from needs a gradient: the walk ends here."),
   ];
+}
+
+/** `x = e = -7, y = 2`: what stands for the letters of the formulas. */
+function givenText(graph, vertex) {
+  const inputs = vertex.inputs.map(edge => {
+    const source = graph.vertices[edge.source];
+    const value = source.values[edge.result];
+    const shown = value.size === 1 && value.numbers ? formatNumber(value.numbers[0]) : kindOf(value);
+    return [edge.operand, nameOf(source), shown].join(" = ");
+  });
+  return [...inputs, ...vertex.settings.map(([name, value]) => `${name} = ${value}`)].join(", ");
 }
 
 function upstreamView(graph, vertex) {
