@@ -75,6 +75,7 @@ def graphs(repeats: int = 3) -> dict[str, dict[str, float | None]]:
         "folded": measure(loss_of, model, False, False, repeats),
         "at most": {**no, "boxes": 40, "both, s": 3, "page, KiB": 1024},
         "readable, all unfolded": measure(loss_of, model, True, True, repeats),
-        "and its gradients, all unfolded": measure(gradients_of, model, True, True, repeats),
         "at most ": {**no, "SVG, s": 10, "page, KiB": 1024},
+        "with its gradients, all unfolded": measure(gradients_of, model, True, True, repeats),
+        "at most  ": {**no, "SVG, s": 10},
     }
