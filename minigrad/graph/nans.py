@@ -51,6 +51,12 @@ ADVICE = {
 }
 ADVICE["log_softmax"] = ADVICE["softmax"]
 ADVICE["rsqrt"] = ADVICE["sqrt"]
+TITLES = {
+    "value": "From the first NaN or infinity to the output",
+    "gradient": "From the first gradient that is not finite to the output",
+    "input": "From what was given to the output",
+    "seed": "From the output back",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -302,7 +308,7 @@ class _Search:
         begin: int | None = None,
         index: tuple[int, ...] | None = None,
     ) -> NanReport:
-        pruned = prune(self.graph, keep)
+        pruned = prune(self.graph, keep, self.graph.title or TITLES[kind])
         vertex = None if begin is None else pruned.vertices[sorted(keep).index(begin)]
         return NanReport(kind, reason, pruned, vertex, index)
 
