@@ -649,3 +649,30 @@ def test_without_names_the_operations_are_compared_and_the_rest_is_said():
     assert [row.name for row in found.ops] == ["sum", "multiply"] or len(found.ops) == 2
     assert "trace(loss, model)" in found.notes[0]
     assert [row.change for row in found.ops] == [pytest.approx(0.5)] * 2
+
+
+def test_the_tables_say_before_and_after():
+    before, after, old, gradients, model = two_steps(lr=0.1)
+    text = repr(diff(before, after))
+    name, row = "2.bias", {r.name: r for r in diff(before, after).parameters}["2.bias"]
+    new = dict(model.named_parameters())[name]
+    norms = f"{np.linalg.norm(old[name]):.3g} → {np.linalg.norm(new.numpy()):.3g}"
+    slopes = rf"{np.linalg.norm(gradients[name]):.3g} → {row.gradient_after:.3g}"
+    assert re.search(
+        rf"{re.escape(f'{row.ratio:.2e}')} +{norms} +{slopes}  {re.escape(name)} +large update", text
+    )
+    assert re.match(r"4 parameters, update/weight [\d.e+-]+ at the median; 6 operations; \d+ marked\.", text)
+    assert re.search(r"change +rms +gradient's norm +operation", text)
+
+
+def test_graphs_without_gradients_can_be_compared_and_many_rows_are_cut_short():
+    model = nn.Sequential(*[nn.Linear(3, 3) for _ in range(8)])
+    traced = [trace(model(mg.ones(1, 3)).sum(), model, backward=b) for b in (False, True)]
+    found = diff(*traced)
+    assert found.parameters[0].gradient_before is None
+    assert found.parameters[0].gradient_after > 0
+    text = repr(found)
+    assert "none → " in text
+    assert "\n" + " " * 5 in text
+    assert re.search(r" 4 more$", text, re.M)  # of 16 parameters
+    assert "none" not in repr(diff(traced[0], traced[0]))

@@ -167,7 +167,8 @@ def _some(names: Sequence[str]) -> str:
 
 def _parameter_rows(before: Graph, after: Graph) -> Iterable[Row]:
     old, new = _named(before), _named(after)
-    largest = max((_norm_of(v.gradient) or 0.0 for v in new.values()), default=0.0)
+    norms = [_norm_of(v.gradient) or 0.0 for v in new.values()]
+    largest = max((norm for norm in norms if math.isfinite(norm)), default=0.0)
     for name, weight in before.parameters.items():
         was = float(np.linalg.norm(weight.astype(np.float64)))
         update = float(np.linalg.norm(after.parameters[name].astype(np.float64) - weight))
