@@ -569,6 +569,7 @@ def test_the_walk_opens_what_is_around_a_step(open_page):
     for _ in range(12):
         page.press("ArrowRight")
         assert page.page.locator("#canvas .current").count() == 1
+        assert page.page.locator("#canvas .box").count() <= 40
     page.press("Escape")
     assert page.page.locator("#panel .steps").count() == 0
 

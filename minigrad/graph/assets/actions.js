@@ -14,14 +14,13 @@ const actions = {
     select(`g${group.index}`);
   },
   toggle(group) {
-    const before = sceneBox(`g${group.index}`);
     if (state.open.has(group.index)) state.open.delete(group.index);
     else openGroup(graph, state, group.index);
     state.selected = `g${group.index}`;
-    render();
-    const after = sceneBox(state.selected);
-    if (before && after) view.hold(before, after);
-    if (after) view.bring(state.open.has(group.index) ? after : { ...after });
+    keepOpen();
+    holding(state.selected, render);
+    const box = sceneBox(state.selected);
+    if (box) view.bring(box);
     announce(`${group.shownName} ${state.open.has(group.index) ? "unfolded" : "folded"}.`);
   },
   press(box) {
@@ -32,10 +31,12 @@ const actions = {
   showMember(stack, member) {
     state.shown.set(stack.index, member);
     openGroup(graph, state, stack.index);
-    render();
+    keepOpen();
+    holding(`g${stack.index}`, render);
   },
   unfoldAll() {
     openAll(graph, state);
+    keepOpen();
     render();
     view.fit();
     announce(`Everything is unfolded: ${view.scene.boxes.length} boxes.`);
@@ -43,6 +44,7 @@ const actions = {
   foldAgain() {
     state.open = new Set(graph.open);
     state.shown = new Map(graph.shown);
+    keepOpen();
     render();
     view.fit(true);
     announce("Folded as at first.");
@@ -59,7 +61,7 @@ const actions = {
     view.bring(sceneBox(`v${vertex.index}`));
   },
   startWalk() {
-    state.walk = newWalk(graph);
+    state.walk = newWalk(graph, state);
     renderToolbar();
     actions.goTo(0);
   },
@@ -71,13 +73,17 @@ const actions = {
     else render();
     document.getElementById("walk").focus();
   },
+  /** Go to a step, and open what is around its op; what another step opened is folded again. */
   goTo(step) {
-    const walk = state.walk;
+    const { walk } = state;
+    const last = opAt(walk);
+    const onBox = Boolean(document.activeElement?.closest("#world"));
     walk.step = Math.min(walk.last, Math.max(0, step));
     const vertex = opAt(walk);
-    for (const around of vertex ? [vertex.group] : []) openAround(graph, state, around);
-    const onBox = Boolean(document.activeElement?.closest("#world"));
-    render();
+    state.open = new Set(walk.start.open);
+    state.shown = new Map(walk.start.shown);
+    if (vertex) openAround(graph, state, vertex.group);
+    holding(last && `v${last.index}`, render);
     for (const box of inView(vertex)) view.bring(box);
     const stop = roveBoxes(vertex && `v${vertex.index}`);
     if (onBox) stop?.focus({ preventScroll: true });
@@ -102,6 +108,19 @@ const actions = {
     announce(said);
   },
 };
+
+/** What a reader opened or folded stays so in the steps that follow. */
+function keepOpen() {
+  if (state.walk) state.walk.start = { open: new Set(state.open), shown: new Map(state.shown) };
+}
+
+/** Keep a box where it is on the screen while something else is drawn. */
+function holding(id, change) {
+  const before = id && sceneBox(id);
+  change();
+  const after = id && sceneBox(id);
+  if (before && after) view.hold(before, after);
+}
 
 /** What should be seen at a step: what the gradient goes to, and last, so that it wins, the op. */
 function inView(vertex) {

@@ -3,9 +3,20 @@
 // Steps are numbered: 0 is the start (the gradient of the output), then one an op, then the end (the leaves).
 
 /** Everything about where the reader is in the walk. */
-function newWalk(graph) {
+function newWalk(graph, state) {
   const ops = walkBack(graph);
-  return { ops, last: ops.length + 1, step: 0, quiz: false, known: new Set(), cells: new Map() };
+  const steps = new Map(ops.map((op, i) => [op.index, i + 1]));
+  const start = { open: new Set(state.open), shown: new Map(state.shown) };
+  return {
+    ops,
+    steps,
+    start,
+    last: ops.length + 1,
+    step: 0,
+    quiz: false,
+    known: new Set(),
+    cells: new Map(),
+  };
 }
 
 /** The op of a step; none at the start and at the end. */
@@ -16,8 +27,7 @@ function opAt(walk, step = walk.step) {
 /** The step at which a vertex is walked; of a leaf, the one that completes its gradient. */
 function stepOf(graph, walk, vertex) {
   const op = vertex.kind === "op" ? vertex : graph.vertices[arrivals(graph, vertex.index, 0).at(-1)?.target];
-  const place = walk.ops.indexOf(op);
-  return place < 0 ? walk.step : place + 1;
+  return walk.steps.get(op?.index) ?? walk.step;
 }
 
 /** A step in a sentence, for those who listen. */
@@ -32,8 +42,8 @@ function stepText(graph, walk) {
 
 /** Whether an edge's gradient has been sent, and is no secret of the quiz. */
 function isSent(walk, edge) {
-  const step = walk.ops.findIndex(op => op.index === edge.target) + 1;
-  return step > 0 && step <= walk.step && !isHidden(walk, edge);
+  const step = walk.steps.get(edge.target) ?? Infinity;
+  return step < walk.step || (step === walk.step && !isHidden(walk, edge));
 }
 
 /** The edges by which a step has sent something, so far as the quiz does not hide it. */
@@ -47,7 +57,7 @@ function decorateWalk(graph, walk, box, lines, classes, receiving) {
   const op = opAt(walk);
   if (op && op === vertex) classes.push("current");
   else if (receiving.has(box.id)) classes.push("receives");
-  else if (vertex && walk.ops.indexOf(vertex) + 1 > walk.step) classes.push("ahead");
+  else if (vertex && walk.steps.get(vertex.index) > walk.step) classes.push("ahead");
   if (!vertex) return { lines, classes };
   return {
     lines: lines.map(line => (/^gradient (?!norm)/.test(line) ? arrivedText(graph, walk, vertex) : line)),
