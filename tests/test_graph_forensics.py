@@ -488,13 +488,24 @@ def test_what_a_checkpoint_computes_again_is_a_share_of_the_forward():
     assert 0.9 < sum(s.share for s in layers) < 1
 
 
+def test_what_modules_retain_adds_up():
+    model, loss_of = gpt()
+    ledger = memory(loss_of(), model)
+    (whole,) = [s for s in ledger.savings if s.kind == "GPT"]
+    outside = [r for r in ledger.rows if r.vertex not in ledger.graph.contents[whole.group]]
+    assert whole.retains + sum(r.counted for r in outside) == ledger.retained
+    for s in ledger.savings:
+        inside = set(ledger.graph.contents[s.group])
+        assert s.saves <= s.retains <= sum(r.holds for r in ledger.rows if r.vertex in inside)
+
+
 def test_the_ledger_prints_its_tables():
     model, loss_of = gpt()
     text = repr(memory(loss_of(), model))
     assert re.match(r"[\d.]+ MiB retained for backward by \d+ operations, beside .* of parameters", text)
     assert re.search(r"At the peak [\d.]+ MiB: in backward at \w+ \(.*:\d+\)\.", text)
     assert re.search(r"3 x .* scaled_dot_product_attention .*self_attention and 2 like it", text)
-    assert re.search(r"checkpoint saves +computes again +around", text)
+    assert re.search(r"retains +checkpoint saves +computes again +module", text)
     assert max(map(len, text.splitlines())) < 160
 
 

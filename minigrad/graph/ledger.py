@@ -99,16 +99,16 @@ class Ledger:
         return table(("retains", "holds", "operation", "module", "line"), shown)
 
     def _checkpoints(self) -> str:
-        alike = _gathered(
-            [s for s in self.savings if s.saves > 0], lambda s: (s.kind, numberless(s.path), s.saves, s.flops)
-        )
+        worth = [s for s in self.savings if s.saves > 0]
+        alike = _gathered(worth, lambda s: (s.kind, numberless(s.path), s.retains, s.saves, s.flops))
         alike.sort(key=lambda rows: -sum(s.saves for s in rows))
-        shown = [
-            (_times(rows, _bytes(rows[0].saves)), _times(rows, f"{rows[0].share:.1%}"),
-             _and_alike(rows, rows[0].path or rows[0].name), rows[0].kind)
-            for rows in alike[:SHOWN]
-        ]  # fmt: skip
-        return table(("checkpoint saves", "computes again", "around", ""), shown)
+        shown = []
+        for rows in alike[:SHOWN]:
+            one = rows[0]
+            figures = _bytes(one.retains), _bytes(one.saves), f"{one.share:.1%}"
+            path = _and_alike(rows, one.path or one.name)
+            shown.append((*(_times(rows, figure) for figure in figures), path, one.kind))
+        return table(("retains", "checkpoint saves", "computes again", "module", ""), shown, 3)
 
 
 def _gathered(rows: Iterable[Any], key: Callable[[Any], Hashable]) -> list[list[Any]]:
