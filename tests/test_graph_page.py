@@ -177,7 +177,7 @@ def test_names_are_never_code(open_page):
     for name in NASTY:
         page.click(f"v{find(graph, name, 'input').index}")
         assert page.text("#panel h2") == name
-        assert page.texts("#panel td")[:3] == ["1", "-inf", "NaN"]
+        assert page.texts("#panel td")[:3] == ["1", "-inf", "nan"]
         assert "1 NaN, 1 infinite of 3 numbers" in page.text("#panel .warning")
 
 
@@ -594,6 +594,18 @@ def test_the_quiz_hides_a_result_until_it_is_typed(open_page):
     assert "Right: 5." in page.text("#announcer")
     assert "1 × 5 = 5" in page.text("#panel [data-result]")
     assert "gradient 5" in page.page.locator("#world").text_content()
+
+
+def test_the_quiz_takes_numbers_as_people_write_them(open_page):
+    x = scalar(3.0)
+    page = open_page(mg.graph.trace(x / -2.0, {"x": x}))
+    page.press("b", "ArrowRight", "q")
+    for typed, right in (("", False), ("half", False), ("nan", False), ("−0,5", True)):
+        page.page.locator("#answer-0").fill(typed)
+        page.press("Enter")
+        assert (page.page.locator("#answer-0").count() == 0) is right
+    page.press("ArrowLeft", "q", "q", "ArrowRight")
+    assert page.page.locator("#answer-0").count() == 0  # what was known stays so
 
 
 def test_the_quiz_shows_a_result_that_is_asked_for(open_page):

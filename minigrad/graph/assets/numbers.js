@@ -8,9 +8,9 @@ function toNumber(x) {
   return typeof x === "string" ? Number(x) : x;
 }
 
-/** `0.333333`, `1.5e-07`, `NaN`, `-inf`. */
+/** `0.333333`, `1.5e-07`, `nan`, `-inf`. */
 function formatNumber(x) {
-  if (Number.isNaN(x)) return "NaN";
+  if (Number.isNaN(x)) return "nan";
   if (!Number.isFinite(x)) return x > 0 ? "inf" : "-inf";
   if (x === 0) return "0";
   const [mantissa, power] = roundEven(Math.abs(x)).split("e");
@@ -37,7 +37,7 @@ function withoutZeros(text) {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
-/** What a reader typed: also with a decimal comma, a true minus sign, a fraction. */
+/** What a reader typed, null if it is no number: also with a decimal comma, a true minus sign, a fraction. */
 function parseTyped(text) {
   const plain = text
     .trim()
@@ -45,8 +45,9 @@ function parseTyped(text) {
     .replace("−", "-")
     .replace(/∞|inf(inity)?$/i, "Infinity");
   const fraction = plain.match(/^(-?[\d.]+)\s*\/\s*([\d.]+)$/);
-  if (fraction) return Number(fraction[1]) / Number(fraction[2]);
-  return plain === "" ? NaN : Number(plain);
+  const typed = fraction ? Number(fraction[1]) / Number(fraction[2]) : Number(plain);
+  if (/^nan$/i.test(plain)) return NaN;
+  return plain === "" || Number.isNaN(typed) ? null : typed;
 }
 
 /** `1.5 MiB`, `3.2 M`. */

@@ -48,7 +48,7 @@ function question(graph, walk, edge, actions) {
 
 /** Within 1%; of what is no finite number, that itself. */
 function isRight(typed, wanted) {
-  if (!Number.isFinite(wanted)) return Object.is(typed, wanted);
+  if (typed === null || !Number.isFinite(wanted)) return Object.is(typed, wanted);
   return Math.abs(typed - wanted) <= 0.01 * Math.abs(wanted) + (wanted === 0 ? 1e-9 : 0);
 }
 

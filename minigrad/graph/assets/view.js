@@ -3,7 +3,7 @@
 
 const SMALLEST = 0.05,
   LARGEST = 3,
-  READABLE = 0.72,
+  READABLE = 0.9,
   LEGIBLE = 0.3,
   STEP = 60;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
