@@ -6,7 +6,7 @@ its inputs' gradients, add each to what that input has already, and let the node
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -70,6 +70,12 @@ def propagate(
                 for edge, gradient in zip(node.edges, gradients):  # noqa: B905 (of one length, see Op)
                     if gradient is not None:
                         add(edge, gradient(g), g)
+            elif type(gradients) is not tuple and not create_graph and looking is None:
+                parts = gradients(g, needs)
+                shared = type(g) is list or _is_shared(parts)  # then nobody may add into them
+                for edge, part, needed in zip(node.edges, parts, needs):  # noqa: B905
+                    if needed and part is not None:
+                        add(edge, part, part if shared else g)
             else:
                 pulled = _pull(node, gradients, g, needs, rebuilt if create_graph else None)
                 for edge, r, upstream in looking(node, gradients, g, pulled) if looking else pulled:
@@ -124,11 +130,17 @@ def _pull(
             if gradient is not None:
                 yield edge, gradient(g), g
     else:
-        parts = [r if needed else None for r, needed in zip(gradients(g, needs), needs, strict=True)]
-        for edge, part in zip(node.edges, parts, strict=True):
-            if part is not None:  # of several results, or given twice: not to be added into
-                shared = type(g) is list or sum(part is other for other in parts) > 1
+        parts = gradients(g, needs)
+        shared = type(g) is list or _is_shared(parts)
+        for edge, part, needed in zip(node.edges, parts, needs, strict=True):
+            if needed and part is not None:
                 yield edge, part, part if shared else g
+
+
+def _is_shared(parts: Sequence[Any]) -> bool:
+    """Whether one array is given to several inputs."""
+    given = [id(part) for part in parts if part is not None]
+    return len(given) > 1 and len(set(given)) < len(given)
 
 
 class _Goal:

@@ -15,7 +15,8 @@ SIGNS = {
     "matmul": "@", "sum": "Σ", "mean": "mean", "exp": "eˣ", "sqrt": "√", "square": "x²",
 }  # fmt: skip
 PUBLIC = {  # what users wrote where the library has a name of its own within
-    "view_as_shape": "reshape", "permute_axes": "permute", "pieces": "split", "getitem": "x[…]",
+    "view_as_shape": "reshape", "permute_axes": "permute", "pieces": "split", "slices": "unbind",
+    "getitem": "x[…]",
     "astype": "to", "filled": "masked_fill", "joined": "cat", "p_norm": "norm", "variance": "var",
     "true_divide": "divide", "quotient": "floor_divide", "limit": "clamp", "middle": "median",
     "in_row_order": "contiguous", "reversed_along": "flip", "sliding_windows": "unfold",

@@ -57,17 +57,19 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward().\nDefine one.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        for hook in tuple(self._forward_pre_hooks.values()):
-            given = hook(self, args)
-            args = args if given is None else given if isinstance(given, tuple) else (given,)
+        if self._forward_pre_hooks:
+            for hook in tuple(self._forward_pre_hooks.values()):
+                given = hook(self, args)
+                args = args if given is None else given if isinstance(given, tuple) else (given,)
         outer, grad_mode.scope = grad_mode.scope, Scope(weakref.ref(self), grad_mode.scope)
         try:
             output = self.forward(*args, **kwargs)
         finally:
             grad_mode.scope = outer
-        for hook in tuple(self._forward_hooks.values()):
-            replaced = hook(self, args, output)
-            output = output if replaced is None else replaced
+        if self._forward_hooks:
+            for hook in tuple(self._forward_hooks.values()):
+                replaced = hook(self, args, output)
+                output = output if replaced is None else replaced
         return output
 
     def register_forward_hook(self, hook: Callable[[Module, tuple, Any], Any]) -> Handle:

@@ -23,7 +23,6 @@ from .shaping import (
     flatten,
     ravel,
     sizes_of,
-    squeeze,
     transpose,
     unsqueeze,
     view_as_shape,
@@ -238,12 +237,31 @@ def _split_evenly(x, sections, dim, least):
     return tensor_split(x, sections, dim)
 
 
+@differentiable(
+    view=True,
+    samples=each((real, 3, 2), 0) | each((real, 2, 3), 1),
+    latex=r"\operatorname{stack}(g_1, g_2, \ldots)",
+    flops=nothing,
+)
+def slices(x, /, dim):
+    """The slices of x along an axis: one node, several results."""
+    shape, dtype = (*x.shape[:dim], 1, *x.shape[dim + 1 :]), x.dtype
+
+    def gradient(gs, needs):
+        like = next(g for g in gs if g is not None)
+        parts = [np.zeros(shape, dtype) if g is None else g.reshape(shape) for g in gs]
+        return (namespace(like).concat(parts, axis=dim),)
+
+    lead = (slice(None),) * dim
+    return tuple([x[(*lead, i)] for i in range(x.shape[dim])]), gradient
+
+
 @made_of_ops(samples=each((real, 3, 2)) | each((real, 2, 3), -1))
 def unbind(x, dim=0):
     """The slices of x along an axis, one by one."""
     x = as_tensor(x)
     dim, n = _axis_to_cut(x, dim)
-    return tuple([squeeze(piece, dim) for piece in pieces(x, (1,) * n, dim)]) if n else ()
+    return slices(x, dim) if n else ()
 
 
 # ---------------------------------------------------------------- repeated

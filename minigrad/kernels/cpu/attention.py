@@ -86,15 +86,16 @@ def attend(
 
     dv = Wᵀ g, dW = g vᵀ, dS = W (dW - sum(dW W)), dq = scale dS k, dk = scale dSᵀ q.
     """
-    masks = [] if mask is None else [mask.shape[:-2]]
-    lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2], *masks)
-    queries, keys = q.shape[-2], k.shape[-2]
-    q, k, v = (np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (q, k, v))
+    lead, queries, keys = q.shape[:-2], q.shape[-2], k.shape[-2]
+    if mask is not None or not lead == k.shape[:-2] == v.shape[:-2]:
+        masks = [] if mask is None else [mask.shape[:-2]]
+        lead = np.broadcast_shapes(lead, k.shape[:-2], v.shape[:-2], *masks)
+        q, k, v = (np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (q, k, v))
     added = None if mask is None else np.broadcast_to(_as_numbers(mask, q.dtype), (*lead, queries, keys))
     keep = keep_mask(key, (*lead, queries, keys), dropout_p) if dropout_p else None
     kept = 1 - drop_threshold(dropout_p) / 65536
     amplify = 1 / kept if kept else 0.0
-    tiles = list(_tiles(lead, queries, keys, is_causal))
+    tiles = _tiles(lead, queries, keys, is_causal)
     y = np.empty((*lead, queries, v.shape[-1]), q.dtype)
     logarithms = np.empty((*lead, queries), q.dtype)
 
@@ -157,8 +158,13 @@ class _Tile(NamedTuple):
     begins: bool  # whether no tile before has the same keys
 
 
-def _tiles(lead: tuple[int, ...], queries: int, keys: int, is_causal: bool) -> Iterator[_Tile]:
+@lru_cache(maxsize=64)
+def _tiles(lead: tuple[int, ...], queries: int, keys: int, is_causal: bool) -> tuple[_Tile, ...]:
     """All queries, in order, as many at a time as have `TILE` scores."""
+    return tuple(_cut(lead, queries, keys, is_causal))
+
+
+def _cut(lead: tuple[int, ...], queries: int, keys: int, is_causal: bool) -> Iterator[_Tile]:
     sizes = (*lead, queries)
     chunks, inner = [], keys
     for size in reversed(sizes):

@@ -6,10 +6,15 @@ from typing import Any
 
 import numpy as np
 
+SINGLE = np.dtype(np.float32)
+
 
 def is_single(*arrays: Any) -> bool:
     """Whether all arrays (None aside) are float32."""
-    return all(a is None or a.dtype == np.float32 for a in arrays)
+    for array in arrays:  # a loop: `all` of a generator takes three times as long
+        if array is not None and array.dtype is not SINGLE and array.dtype != SINGLE:
+            return False
+    return True
 
 
 def contiguous(array: np.ndarray) -> np.ndarray:
