@@ -99,6 +99,32 @@ def test_every_program_can_be_drawn(seed):
         assert view.to_dot().count("{") == view.to_dot().count("}")
 
 
+@pytest.mark.parametrize(
+    "text", ["\x00", "\x0b\x1b[1m", "\udc80", "</script><!--", '"\\', "&amp;]]>", "名前 ×"]
+)
+def test_every_name_can_be_drawn(text, tmp_path):
+    x = mg.ones(3, requires_grad=True)
+    graph = mg.graph.trace((x * 2).sum(), {f"x{text}": x}, title=f"title {text}")
+    for suffix in ("svg", "html", "dot"):
+        graph.save(tmp_path / f"graph.{suffix}")
+    words = "".join(ElementTree.parse(tmp_path / "graph.svg").getroot().itertext())
+    shown = text if text.isprintable() else "\ufffd"
+    assert f"title {shown}" in words
+    assert f"x{shown}" in words
+    assert "x" + text in graph.parameters
+
+
+def test_a_graph_cannot_be_changed():
+    x = mg.ones(3, requires_grad=True)
+    graph = mg.graph.trace((x * 2).sum(), {"x": x})
+    for array in (graph.parameters["x"], graph.vertices[0].value.numbers):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 2
+    with mg.no_grad():
+        x.zero_()
+    assert graph.parameters["x"].tolist() == graph.vertices[0].value.numbers.tolist() == [1, 1, 1]
+
+
 def check_frames(graph):
     """Each box is drawn once, none lies over another, and each input of an op that is shown has its arrow."""
     folding = graph.folding

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .colours import BROKEN, paint
 from .folding import ALL, Box, Folding
-from .labels import kind_beside, lines, title_of
+from .labels import kind_beside, lines, printable, title_of
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def to_dot(graph: Graph, color: str = "family") -> str:
     """The graph as it is folded, as the text of a .dot file."""
     folding = graph.folding
-    return "\n".join(
+    text = "\n".join(
         [
             "digraph computation {",
             '  graph [fontname="Helvetica", fontsize=15, compound=true, nodesep=0.3, ranksep=0.45, '
@@ -29,6 +29,7 @@ def to_dot(graph: Graph, color: str = "family") -> str:
             "}\n",
         ]
     )
+    return printable(text)
 
 
 def _group(folding: Folding, group: int, color: str, indent: str) -> Iterator[str]:

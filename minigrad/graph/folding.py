@@ -179,7 +179,7 @@ def opened_at(graph: Graph, fold: Fold, path: str) -> Fold:
     if not found:
         paths = sorted({g.path for g in graph.groups if g.path and not g.is_stack})
         raise OptionError(
-            f"this graph has no module {path!r}.\nIt has {', '.join(paths[:6])}"
+            f"this graph has no module {path!r}.\nIt has {', '.join(paths[:6]) or 'none'}"
             f"{f' and {len(paths) - 6} more' if len(paths) > 6 else ''}."
         )
     opened, shown = set(fold.opened), dict(fold.shown)

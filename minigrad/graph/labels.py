@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,9 @@ PUBLIC = {  # what users wrote where the library has a name of its own within
     "in_row_order": "contiguous", "reversed_along": "flip", "sliding_windows": "unfold",
     "overlap_add": "fold", "cholesky_factor": "cholesky", "bernoulli_loss": "binary_cross_entropy",
 }  # fmt: skip
+
+
+_UNPRINTABLE = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 
 def op_title(vertex: Vertex) -> str:
@@ -59,6 +63,11 @@ def quantity(n: float, unit: str = "") -> str:
         power += 1
     shown = f"{n:.0f}" if power == 0 or n >= 100 else f"{n:.3g}"
     return f"{shown} {prefixes[power]}{unit}".strip()
+
+
+def printable(text: str) -> str:
+    """A text that XML and UTF-8 can hold: other characters (controls, half a surrogate pair) become �."""
+    return _UNPRINTABLE.sub("\ufffd", text)
 
 
 # ---------------------------------------------------------------- boxes

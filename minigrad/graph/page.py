@@ -27,7 +27,7 @@ from .arrangement import Arrangement, Cell
 from .colours import MODES, Paint, paint, scale
 from .folding import Box
 from .graph import Graph
-from .labels import kind_beside, lines, measured, op_title, title_of
+from .labels import kind_beside, lines, measured, op_title, printable, title_of
 from .records import Edge, Group, Snapshot, Vertex
 from .svg import to_svg
 
@@ -46,7 +46,7 @@ def to_html(graph: Graph, color: str = "family", limit: int = LIMIT) -> str:
     Of the arrays' numbers, the smallest arrays' first, as many stay as fit in `limit` bytes.
     """
     script, style = "\n".join(map(_asset, SCRIPTS)), _asset("page.css")
-    title = graph.title or "Computation graph"
+    title = printable(graph.title or "Computation graph")
     page = Template(_asset("page.html"))
     parts = {
         "title": html.escape(title),

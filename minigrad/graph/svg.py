@@ -12,7 +12,18 @@ from xml.sax.saxutils import escape
 
 from .colours import BROKEN, Paint, legend, paint
 from .folding import ALL, Box, Folding
-from .labels import TEXT, TITLE, group_lines, kind_beside, lines, number, size, title_of, title_width
+from .labels import (
+    TEXT,
+    TITLE,
+    group_lines,
+    kind_beside,
+    lines,
+    number,
+    printable,
+    size,
+    title_of,
+    title_width,
+)
 from .placing import HEADER, Frame, Line, Placing
 
 if TYPE_CHECKING:
@@ -48,7 +59,7 @@ def to_svg(graph: Graph, color: str = "family") -> str:
         *_frame(graph, frame, text, color),
         "</g></svg>",
     ]
-    return "\n".join(parts) + "\n"
+    return printable("\n".join(parts)) + "\n"
 
 
 _DEFINITIONS = (

@@ -65,8 +65,15 @@ def trace(
     scopes = [None] * len(tape.leaves) + [node.scope for node in tape.nodes]
     groups, homes = arrange(vertices, scopes, names.modules, [tracing.is_given(v) for v in vertices])
     placed = tuple(replace(v, group=home) for v, home in zip(vertices, homes, strict=True))
-    kept = {names.of(x): x.data.copy() for x in tape.leaves if x.requires_grad and names.of(x)}
+    kept = {names.of(x): _copy(x.data) for x in tape.leaves if x.requires_grad and names.of(x)}
     return Graph(placed, groups, kept, title, tuple(tracing.notes))
+
+
+def _copy(array: np.ndarray) -> np.ndarray:
+    """A copy that stays as it is."""
+    array = array.copy()
+    array.flags.writeable = False
+    return array
 
 
 def tensors_of(output: Any) -> list[Tensor]:
