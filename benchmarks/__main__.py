@@ -15,7 +15,6 @@ from .graphs import graphs
 from .memory import against_torch, checkpoints
 from .ops import ops
 from .overhead import overhead
-from .peers import PEERS
 from .steps import steps
 from .tables import Table, markdown
 from .works import WORKS
@@ -30,7 +29,7 @@ def main(
     repeats: int = 50,
     seconds: float = 20.0,
     works: tuple[str, ...] = tuple(WORKS),
-    peers: tuple[str, ...] = PEERS,
+    peers: tuple[str, ...] = ("torch",),
     clock: Literal["wall", "cpu"] = "wall",
     kernels: Literal["numpy", "jit"] | None = None,
     json: Path | None = None,
@@ -45,7 +44,7 @@ def main(
         repeats: How many turns at most; medians are shown (of a tenth as many where one takes seconds).
         seconds: After how long a row of `steps` ends, with fewer turns than `repeats`.
         works: The rows of `steps`.
-        peers: Whom to compare with; who is not installed is left out with a note.
+        peers: Whom to compare with: torch, compile, jax, tinygrad, autograd, mygrad, dezero; who is not installed is left out with a note.
         clock: What `steps` are timed by. "cpu", for one thread where others use the machine, does not count
             how long a step waited for a core.
         kernels: minigrad's kernels; its own choice if not given.

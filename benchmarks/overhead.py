@@ -10,14 +10,14 @@ from typing import Any
 
 from .children import in_child
 from .measuring import CLOCKS, measure, ratios, spread
-from .peers import PEERS, missing, peer
+from .peers import PEERS, missing, peer, settings_of
 from .tables import Table
 
 OPS = 2000
 START = [[0.1 * (i + j) for j in range(4)] for i in range(4)]
 
 
-def chain(w: Any, tanh: Callable[[Any], Any] = lambda y: y.tanh()) -> Any:
+def chain_of(w: Any, tanh: Callable[[Any], Any] = lambda y: y.tanh()) -> Any:
     """2,000 operations, one after another: products, sums, tanh, scaling."""
     y = w
     for _ in range(OPS // 4):
@@ -33,7 +33,7 @@ def run(w: Any) -> Callable[[], None]:
 
     def step() -> None:
         w.grad = None
-        chain(w).sum().backward()
+        chain_of(w).sum().backward()
 
     return step
 
@@ -63,7 +63,9 @@ def overhead(
         elif not hasattr(module, "chain"):
             table.notes.append(f"{module.LABEL}: {module.CANNOT['chain']}")
         else:
-            found = in_child("overhead", "pair", name, repeats, clock, kernels=kernels)
+            found = in_child(
+                "overhead", "pair", name, repeats, clock, kernels=kernels, **settings_of(name, 1)
+            )
             table.rows.setdefault("minigrad", {"us": found["ours"], "ratio ours / theirs": None})
             table.rows[module.LABEL] = {"us": found["theirs"], "ratio ours / theirs": found["ratio"]}
     return [table]

@@ -13,7 +13,7 @@ import numpy as np
 
 from .children import in_child
 from .measuring import CLOCKS, measure, ratios, spread
-from .peers import PEERS, missing, peer, step_of
+from .peers import KINDS, PEERS, missing, peer, settings_of, step_of
 from .tables import Table
 from .works import MLP, Decoder, First, weights_of, work_of
 
@@ -38,7 +38,8 @@ def pair(
         weights = weights_of(work.model())
         theirs = step_of(name, work, weights)
         if theirs is None:
-            found[key] = {"cannot": module.CANNOT.get(key, "not written")}
+            kind = KINDS[type(work)]
+            found[key] = {"cannot": module.CANNOT.get(kind, "not written")}
             continue
         ours = step_of("ours", work, weights)
         assert ours is not None
@@ -115,7 +116,9 @@ def _table(
             table.notes.append(note)
             continue
         args = (name, works, repeats, seconds, threads, clock)
-        found = in_child("steps", "pair", *args, threads=threads, kernels=kernels)
+        found = in_child(
+            "steps", "pair", *args, threads=threads, kernels=kernels, **settings_of(name, threads)
+        )
         apart = 0.0
         for key, values in found.items():
             row = table.rows.setdefault(row_name(key), {"minigrad": None})

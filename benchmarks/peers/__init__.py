@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from ..works import MLP, Attention, Decoder, First, Phrasebook, Work
 
-PEERS = ("torch",)
+PEERS = ("torch", "compile", "jax", "tinygrad", "autograd", "mygrad", "dezero")
 
 
 class Step(Protocol):
@@ -47,3 +47,9 @@ def step_of(name: str, work: Work, weights: Any) -> Step | None:
     """The peer's training step of `work`, or None if it cannot do it."""
     make = getattr(peer(name), KINDS[type(work)], None)
     return None if make is None else make(work, weights)
+
+
+def settings_of(name: str, threads: int) -> dict[str, str]:
+    """What a peer wants to find in the environment of its process."""
+    module = peer(name)
+    return module.settings(threads) if hasattr(module, "settings") else {}

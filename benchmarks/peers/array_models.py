@@ -1,0 +1,113 @@
+"""A GPT and an MLP as functions of a dict of arrays, for libraries that look like NumPy.
+
+A `Library` holds what each of them has a function of its own for. The weights' names are minitransformer's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+from ..works import BETAS, DECAY, EPS, LR, MLP, Decoder, First
+
+Arrays = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Library:
+    """Functions of arrays: what a user of the library would call."""
+
+    relu: Callable[[Any], Any]
+    gelu: Callable[[Any], Any]  # the tanh form
+    layer_norm: Callable[[Any, Any, Any], Any]  # of x, weight, bias
+    attention: Callable[[Any, Any, Any], Any]  # causal, of (B, T, H, D / H)
+    cross_entropy: Callable[[Any, Any], Any]  # the mean, of logits (N, V) and classes (N,)
+
+
+def gpt_loss(lib: Library, work: Decoder, p: Arrays, ids: Any, target: Any) -> Any:
+    """The mean cross-entropy of the targets (B, T)."""
+    B, T = ids.shape
+    heads = (B, T, work.heads, work.width // work.heads)
+    x = p["embedding.weight"][ids] + p["positions.weight"][:T]
+    for i in range(work.layers):
+        w = _Layer(p, f"layers.layers.{i}.")
+        h = w.norm(lib, "residual1", x)
+        q, k, v = (
+            (h @ w["self_attention.in_proj_weight"][rows].T + w["self_attention.in_proj_bias"][rows]).reshape(heads)
+            for rows in (slice(j * work.width, (j + 1) * work.width) for j in range(3))
+        )  # fmt: skip
+        x = x + w.linear("self_attention.out_proj", lib.attention(q, k, v).reshape((B, T, work.width)))
+        h = lib.gelu(w.linear("feed_forward.linear1", w.norm(lib, "residual2", x)))
+        x = x + w.linear("feed_forward.linear2", h)
+    x = lib.layer_norm(x, p["layers.norm.weight"], p["layers.norm.bias"])
+    logits = x.reshape((B * T, work.width)) @ p["embedding.weight"].T
+    return lib.cross_entropy(logits, target.reshape((-1,)))
+
+
+class _Layer:
+    """The weights of one layer, by the rest of their names."""
+
+    def __init__(self, p: Arrays, prefix: str) -> None:
+        self.p, self.prefix = p, prefix
+
+    def __getitem__(self, name: str) -> Any:
+        return self.p[self.prefix + name]
+
+    def linear(self, name: str, x: Any) -> Any:
+        return x @ self[f"{name}.weight"].T + self[f"{name}.bias"]
+
+    def norm(self, lib: Library, name: str, x: Any) -> Any:
+        return lib.layer_norm(x, self[f"{name}.norm.weight"], self[f"{name}.norm.bias"])
+
+
+def mlp_loss(lib: Library, work: MLP, p: Arrays, x: Any, y: Any) -> Any:
+    """The mean cross-entropy of the classes (B,)."""
+    for i in (0, 2):
+        x = lib.relu(x @ p[f"{i}.weight"].T + p[f"{i}.bias"])
+    return lib.cross_entropy(x @ p["4.weight"].T + p["4.bias"], y)
+
+
+class ArrayStep:
+    """Training steps with weights in a dict of NumPy arrays, updated in place."""
+
+    def __init__(
+        self,
+        weights: Mapping[str, np.ndarray],
+        batches: list[tuple[np.ndarray, ...]],
+        value_and_grad: Callable[..., tuple[float, Mapping[str, np.ndarray]]],
+        plain: bool = False,
+    ) -> None:
+        self.weights = {name: array.copy() for name, array in weights.items()}
+        self.batches, self.next, self.value_and_grad = batches, cycle(batches), value_and_grad
+        self.moments = {n: (np.zeros_like(a), np.zeros_like(a)) for n, a in weights.items()}
+        self.plain, self.updates, self.steps = plain, True, 0
+
+    def __call__(self) -> None:
+        gradients = self.value_and_grad(self.weights, *next(self.next))[1]
+        self.steps += 1
+        for name, p in self.weights.items() if self.updates else ():
+            if self.plain:
+                p -= LR * gradients[name]
+            else:
+                adamw(p, gradients[name], *self.moments[name], self.steps)
+
+    def first(self) -> First:
+        loss, gradients = self.value_and_grad(self.weights, *self.batches[0])
+        return First(float(loss), {name: np.asarray(g) for name, g in gradients.items()})
+
+    def loss(self) -> float:
+        return float(self.value_and_grad(self.weights, *self.batches[0])[0])
+
+
+def adamw(p: np.ndarray, g: np.ndarray, m: np.ndarray, v: np.ndarray, step: int) -> None:
+    """One update in place."""
+    m *= BETAS[0]
+    m += (1 - BETAS[0]) * g
+    v *= BETAS[1]
+    v += (1 - BETAS[1]) * g * g
+    p *= 1 - LR * DECAY
+    p -= LR / (1 - BETAS[0] ** step) * m / (np.sqrt(v / (1 - BETAS[1] ** step)) + EPS)

@@ -1,0 +1,41 @@
+"""PyTorch under torch.compile: model and loss are compiled, the optimizer is the fused one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..works import MLP, Attention, Decoder, Phrasebook
+from . import torch as eager
+from .torch import set_threads
+
+LABEL = "torch.compile"
+PACKAGES = eager.PACKAGES
+CANNOT = {"chain": "a chain of 2,000 operations is one kernel to it, and takes minutes to compile"}
+
+__all__ = ["CANNOT", "LABEL", "PACKAGES", "attention", "decoder", "mlp", "phrasebook", "set_threads"]
+
+
+def compiled(step: eager.Step) -> eager.Step:
+    """The step with its loss compiled."""
+    import torch
+
+    step.loss_of = torch.compile(step.loss_of)
+    return step
+
+
+def decoder(work: Decoder, weights: dict[str, np.ndarray]) -> Any:
+    return compiled(eager.decoder(work, weights))
+
+
+def phrasebook(work: Phrasebook, weights: dict[str, np.ndarray]) -> Any:
+    return compiled(eager.phrasebook(work, weights))
+
+
+def mlp(work: MLP, weights: dict[str, np.ndarray]) -> Any:
+    return compiled(eager.mlp(work, weights))
+
+
+def attention(work: Attention, weights: dict[str, np.ndarray]) -> Any:
+    return compiled(eager.attention(work, weights))

@@ -1,0 +1,77 @@
+"""DeZero, a teaching library: an MLP and the chain are what it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+from ..overhead import START, chain_of
+from ..works import LR, MLP, First
+
+LABEL = "DeZero"
+PACKAGES = ("dezero",)
+_REASON = "its matmul has two axes, and it has no layer norm"
+CANNOT = dict.fromkeys(("decoder", "attention", "phrasebook"), _REASON)
+
+
+def imported() -> Any:
+    """dezero, which imports on no NumPy since 1.24 unless it is given np.int back."""
+    if not hasattr(np, "int"):
+        np.int = int
+    import dezero
+    import dezero.functions
+    import dezero.optimizers
+
+    return dezero
+
+
+class Step:
+    """Training steps of plain SGD."""
+
+    def __init__(self, work: MLP, weights: dict[str, np.ndarray]) -> None:
+        self.F = (dezero := imported()).functions
+        # its own layout is x W + b
+        self.p = {n: dezero.Parameter(np.ascontiguousarray(a.T), n) for n, a in weights.items()}
+        self.batches = work.batches()
+        self.next = cycle(self.batches)
+
+    def loss_of(self, x: np.ndarray, y: np.ndarray) -> Any:
+        F, p = self.F, self.p
+        for i in (0, 2):
+            x = F.relu(F.linear(x, p[f"{i}.weight"], p[f"{i}.bias"]))
+        return F.softmax_cross_entropy(F.linear(x, p["4.weight"], p["4.bias"]), y)
+
+    def __call__(self) -> None:
+        self.loss_of(*next(self.next)).backward()
+        for p in self.p.values():
+            p.data -= LR * p.grad.data
+            p.cleargrad()
+
+    def first(self) -> First:
+        loss = self.loss_of(*self.batches[0])
+        loss.backward()
+        gradients = {name: p.grad.data.T.copy() for name, p in self.p.items()}
+        for p in self.p.values():
+            p.cleargrad()
+        return First(float(loss.data), gradients)
+
+    def loss(self) -> float:
+        return float(self.loss_of(*self.batches[0]).data)
+
+
+def mlp(work: MLP, weights: dict[str, np.ndarray]) -> Step:
+    return Step(work, weights)
+
+
+def chain() -> Callable[[], Any]:
+    dezero = imported()
+    w = dezero.Variable(np.array(START, np.float32))
+
+    def step() -> None:
+        w.cleargrad()
+        dezero.functions.sum(chain_of(w, dezero.functions.tanh)).backward()
+
+    return step

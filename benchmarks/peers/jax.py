@@ -1,0 +1,131 @@
+"""JAX: the whole step under jit, weights and moments donated, so that they are updated in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+from ..overhead import START, chain_of
+from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First
+from .array_models import Library, gpt_loss, mlp_loss
+
+LABEL = "JAX jit"
+PACKAGES = ("jax",)
+CANNOT = {"phrasebook": "not written: its batches have many shapes, and each is compiled anew"}
+
+
+def settings(threads: int) -> dict[str, str]:
+    """For the environment: XLA takes no other thread count (the process is kept on as many cores as well)."""
+    flags = f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()} intra_op_parallelism_threads={threads}"
+    return {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+
+
+class Step:
+    """Training steps compiled as a whole: (weights, m, v, step), batch -> the same, loss."""
+
+    def __init__(
+        self,
+        loss: Callable[..., Any],
+        weights: Mapping[str, np.ndarray],
+        batches: list[tuple[np.ndarray, ...]],
+        update: Callable[..., Any],
+    ) -> None:
+        import jax
+        import jax.numpy as jnp
+
+        def step(state: Any, *batch: Any) -> Any:
+            value, gradients = jax.value_and_grad(loss)(state[0], *batch)
+            return update(state, gradients), value
+
+        p = {name: jnp.array(array) for name, array in weights.items()}
+        zeros = jax.tree.map(jnp.zeros_like, p)
+        self.state = (p, zeros, jax.tree.map(jnp.zeros_like, p), jnp.zeros((), jnp.int32))
+        self.batches = [tuple(jnp.array(array) for array in batch) for batch in batches]
+        self.next = cycle(self.batches)
+        self.step = jax.jit(step, donate_argnums=0)
+        self.value, self.both = jax.jit(loss), jax.jit(jax.value_and_grad(loss))
+        self.wait = jax.block_until_ready
+
+    def __call__(self) -> None:
+        self.state, _ = self.step(self.state, *next(self.next))
+        self.wait(self.state)
+
+    def first(self) -> First:
+        loss, gradients = self.both(self.state[0], *self.batches[0])
+        return First(float(loss), {name: np.asarray(g) for name, g in gradients.items()})
+
+    def loss(self) -> float:
+        return float(self.value(self.state[0], *self.batches[0]))
+
+
+def adamw(state: Any, gradients: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    p, m, v, step = state
+    step = step + 1
+    m = jax.tree.map(lambda m, g: BETAS[0] * m + (1 - BETAS[0]) * g, m, gradients)
+    v = jax.tree.map(lambda v, g: BETAS[1] * v + (1 - BETAS[1]) * g * g, v, gradients)
+    rate, root = LR / (1 - BETAS[0] ** step), 1 / jnp.sqrt(1 - BETAS[1] ** step)
+    p = jax.tree.map(lambda p, m, v: p * (1 - LR * DECAY) - rate * m / (jnp.sqrt(v) * root + EPS), p, m, v)
+    return p, m, v, step
+
+
+def sgd(state: Any, gradients: Any) -> Any:
+    import jax
+
+    return (jax.tree.map(lambda p, g: p - LR * g, state[0], gradients), *state[1:])
+
+
+def library() -> Library:
+    import jax
+    import jax.numpy as jnp
+
+    def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
+        mean, var = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+        return (x - mean) * jax.lax.rsqrt(var + 1e-5) * weight + bias
+
+    def cross_entropy(logits: Any, y: Any) -> Any:
+        log_p = jax.nn.log_softmax(logits)
+        return -jnp.take_along_axis(log_p, y[:, None], 1).mean()
+
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        return jax.nn.dot_product_attention(q, k, v, is_causal=True)
+
+    return Library(jax.nn.relu, jax.nn.gelu, layer_norm, attention, cross_entropy)
+
+
+def decoder(work: Decoder, weights: dict[str, np.ndarray]) -> Step:
+    lib = library()
+    return Step(lambda p, x, y: gpt_loss(lib, work, p, x, y), weights, work.batches(), adamw)
+
+
+def mlp(work: MLP, weights: dict[str, np.ndarray]) -> Step:
+    lib = library()
+    return Step(lambda p, x, y: mlp_loss(lib, work, p, x, y), weights, work.batches(), sgd)
+
+
+def attention(work: Attention, weights: dict[str, np.ndarray]) -> Step:
+    import jax
+
+    def loss(p: Any, g: Any) -> Any:
+        q, k, v = (p[name].swapaxes(1, 2) for name in ("query", "key", "value"))
+        return (jax.nn.dot_product_attention(q, k, v, is_causal=True).swapaxes(1, 2) * g).sum()
+
+    def keep(state: Any, gradients: Any) -> Any:
+        return (*state[:1], gradients, *state[2:])  # the gradients are given back, so that they are computed
+
+    return Step(loss, weights, work.batches(), keep)
+
+
+def chain() -> Callable[[], Any]:
+    """Not compiled: operation by operation, as in a debugger."""
+    import jax
+    import jax.numpy as jnp
+
+    both = jax.value_and_grad(lambda w: chain_of(w, jnp.tanh).sum())
+    w = jnp.array(START)
+    return lambda: jax.block_until_ready(both(w))
