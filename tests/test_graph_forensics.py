@@ -488,6 +488,21 @@ def test_what_a_checkpoint_computes_again_is_a_share_of_the_forward():
     assert 0.9 < sum(s.share for s in layers) < 1
 
 
+def test_an_op_of_the_users_that_refuses_what_is_no_gradient():
+    @mg.ops.differentiable
+    def picky(x, /):
+        """x, whose derivative takes ones only."""
+
+        def gradient(g):
+            assert (g == 1).all()
+            return g
+
+        return x + 0, (gradient,)
+
+    x = mg.randn(100, requires_grad=True)
+    assert memory(picky(x).sum()).peak == x.data.nbytes + 8  # and two numbers
+
+
 def test_what_modules_retain_adds_up():
     model, loss_of = gpt()
     ledger = memory(loss_of(), model)

@@ -169,7 +169,7 @@ class Walk:
 
         def pull_all(g: Any, needs: Sequence[bool]) -> list[Any]:
             self._note("backward", node)
-            real = node.gradients(g, needs) if passes_on else given
+            real = (_asked(node.gradients, g, needs) if passes_on else None) or given
             parts = zip(real, given, needs, strict=True)
             return [self._answer(g, r, *kind) if needed else None for r, kind, needed in parts]
 
@@ -181,7 +181,7 @@ class Walk:
 
         def pull(g: Any) -> Any:
             self._note("backward", node)
-            return (blocks, self._answer(g, function(g) if passes_on else None, *kind))[1]
+            return (blocks, self._answer(g, _asked(function, g) if passes_on else None, *kind))[1]
 
         return pull
 
@@ -227,6 +227,14 @@ def _results(node: Node) -> list[Any]:
     if type(node.shape) is tuple:
         return [node]
     return [Output(node, i, shape, Cell()) for i, shape in enumerate(node.shape)]
+
+
+def _asked(function: Callable, *given: Any) -> Any:
+    """What a gradient function makes of arrays that nobody filled; None if it refuses them."""
+    try:
+        return function(*given)
+    except Exception:
+        return None
 
 
 def _holds_nothing(gradients: Any) -> bool:
