@@ -86,15 +86,19 @@ def share_cell(tensor: Tensor) -> Cell:
     return tensor.cell
 
 
-def record_change(tensor: Tensor, name: str) -> None:
-    """Note that `name` is about to change `tensor` in place."""
+def record_change(tensor: Tensor, name: str, source: tuple[CodeType, int] | None = None) -> None:
+    """Note that `name` is about to change `tensor` in place, at `source` (the caller's place)."""
     clock.time += 1
-    cell, memory = share_cell(tensor), root(tensor.data)
-    others = [
-        change for change in cell.changes if (other := change.memory()) is not None and other is not memory
-    ]
+    cell, memory, reference = share_cell(tensor), root(tensor.data), None
+    others = []
+    for change in cell.changes:
+        other = change.memory()
+        if other is memory:
+            reference = change.memory
+        elif other is not None:
+            others.append(change)
     cell.stamp = clock.time
-    cell.changes = [*others, Change(clock.time, weakref.ref(memory), name, caller())]
+    cell.changes = [*others, Change(clock.time, reference or weakref.ref(memory), name, source or caller())]
 
 
 def arrays_in(thing: Any) -> Iterator[Any]:

@@ -97,7 +97,7 @@ def refuse_in_graph(tensor: Tensor, name: str) -> None:
         )
 
 
-def mutate(tensor: Tensor, name: str) -> None:
+def mutate(tensor: Tensor, name: str, source: tuple[CodeType, int] | None = None) -> None:
     """Announce that `name` is about to change `tensor` in place; refused where a graph is being recorded."""
     refuse_in_graph(tensor, name)
-    record_change(tensor, name)
+    record_change(tensor, name, source)

@@ -12,6 +12,9 @@ from ..creation import zeros_like
 from ..errors import OptionError, StateError
 from ..kernels import kernels
 from ..tensor import Tensor
+from ..versions import caller
+
+SMALL = 1 << 13  # elements of a parameter that is updated together with others
 
 
 class Optimizer:
@@ -64,12 +67,19 @@ class Optimizer:
     def step(self) -> None:
         """Change each parameter that has a gradient, in place."""
         self.steps += 1
+        name, source = f"{type(self).__name__}.step", caller()
         with no_grad():
             for group in self.param_groups:
-                for p in group["params"]:
-                    if p.grad is not None:
-                        mutate(p, f"{type(self).__name__}.step")
-                        self.update(p.data, p.grad.data, self.state.setdefault(p, {}), group)
+                ready = [p for p in group["params"] if p.grad is not None]
+                for p in ready:
+                    mutate(p, name, source)
+                self.update_all(ready, group)
+
+    def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
+        """Change the parameters of a group by their gradients."""
+        for p in params:
+            assert p.grad is not None
+            self.update(p.data, p.grad.data, self.state.setdefault(p, {}), group)
 
     def update(
         self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]
@@ -195,6 +205,21 @@ class Adam(Optimizer):
         weight_decay: float = 0.0,
     ) -> None:
         super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
+        self.together: dict[int, _Together | None] = {}  # by the group that they are of
+
+    def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
+        """Small parameters together, as one long one, where they are all at the same step."""
+        small = [p for p in params if p.data.size <= SMALL and p.data.dtype == np.float32]
+        together = self.together.get(id(group))
+        if len(small) > 1 and (together is None or not together.holds(small, self.state)):
+            steps = {int(self.state[p]["step"]) if p in self.state else 0 for p in small}
+            together = self.together[id(group)] = _Together(small, self.state) if len(steps) == 1 else None
+        if len(small) > 1 and together is not None:
+            together.gather()
+            self.update(together.p, together.g, together.state, group)
+            together.scatter()
+            params = [p for p in params if p.data.size > SMALL or p.data.dtype != np.float32]
+        super().update_all(params, group)
 
     def update(
         self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]
@@ -213,6 +238,42 @@ class Adam(Optimizer):
         kernels(p).adam(*flat, rate, b1, b2, root, eps, shrink, decay)
         if not p.flags.c_contiguous:  # then reshape(-1) made a copy
             p[...] = flat[0].reshape(p.shape)
+
+
+class _Together:
+    """Small parameters as one array, with one state, of which each one's own is a view."""
+
+    def __init__(self, params: list[Tensor], states: dict[Tensor, dict[str, np.ndarray]]) -> None:
+        self.params = params
+        size = sum(p.data.size for p in params)
+        self.p, self.g = np.empty(size, np.float32), np.empty(size, np.float32)
+        first = states.get(params[0], {}).get("step", np.array(0))
+        self.state = {name: np.zeros(size, np.float32) for name in ("exp_avg", "exp_avg_sq")}
+        self.state["step"] = np.array(int(first))
+        ends = np.cumsum([p.data.size for p in params])
+        self.parts = [slice(end - p.data.size, end) for p, end in zip(params, ends, strict=True)]
+        for p, part in zip(params, self.parts, strict=True):
+            own = states.setdefault(p, {})
+            for name in ("exp_avg", "exp_avg_sq"):
+                view = self.state[name][part].reshape(p.shape)
+                view[...] = own.get(name, 0)
+                own[name] = view
+            own["step"] = self.state["step"]
+
+    def holds(self, params: list[Tensor], states: dict[Tensor, dict[str, np.ndarray]]) -> bool:
+        """Whether these are its parameters, and their states still its own."""
+        step = self.state["step"]
+        return len(params) == len(self.params) and all(
+            p is own and states[p]["step"] is step for p, own in zip(params, self.params, strict=True)
+        )
+
+    def gather(self) -> None:
+        np.concatenate([p.data.reshape(-1) for p in self.params], out=self.p)
+        np.concatenate([p.grad.data.reshape(-1) for p in self.params], out=self.g)  # type: ignore[union-attr]
+
+    def scatter(self) -> None:
+        for p, part in zip(self.params, self.parts, strict=True):
+            p.data[...] = self.p[part].reshape(p.shape)
 
 
 class AdamW(Adam):

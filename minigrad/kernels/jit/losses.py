@@ -25,7 +25,7 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
 
     def gradient(g, needs):
         scale = g / number if reduction == "mean" and number else g
-        scale = np.broadcast_to(scale, n).astype(F)
+        scale = scale.astype(F) if scale.ndim else np.full(n, scale, F)
         r = np.empty_like(logits)
         _cross_entropy_backward(logits, target, ignore_index, F(label_smoothing), logarithms, scale, r)
         return r, None
