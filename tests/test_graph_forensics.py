@@ -113,6 +113,13 @@ def test_a_mask_that_is_fine_is_no_anomaly():
     assert report.finite
 
 
+def test_readable_definitions_get_the_advice_of_the_op_that_they_define():
+    with mg.fused(False):
+        loss = masked_attention(leaf([1, 2], [3, 4]), mg.tensor([[False, True], [True, True]]))
+    report = why_nan(loss)
+    assert says(report, r"^subtract produced nan at \[1, 0\] .*, in softmax\.\n", "masked throughout")
+
+
 @pytest.mark.parametrize("how", ["masked_fill", "where", "added"])
 def test_a_row_that_is_masked_throughout_is_the_softmaxs(how):
     scores = leaf([1, 2], [3, 4])
@@ -233,6 +240,18 @@ def test_within_a_checkpoint_the_way_to_see_more_is_named():
     report = why_nan(checkpoint(lambda x: (x - x).log(), x).sum())
     assert report.vertex.name == "checkpoint"
     assert says(report, "without checkpoint")
+
+
+def test_the_module_is_named_and_what_helps_depends_on_the_dtype():
+    model = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
+    with mg.no_grad():
+        model[0].weight.data[:] = 1e30
+        model[0].bias.data[:] = 0
+    report = why_nan(model(mg.tensor([[1e30]])).sum(), model)
+    assert says(report, rf"^linear produced inf at .*{HERE} \(.*\), in 0\.\n", "too large for their dtype")
+    half = mg.tensor(np.full(3, 300, np.float16), requires_grad=True)
+    assert says(why_nan((half * half).sum()), r"^multiply produced inf at \[0\]", "float16 ends at 65504")
+    assert says(why_nan(leaf(-1).sqrt().sum()), "^sqrt produced nan", "below 0 has no root")
 
 
 def test_a_freed_graph_and_no_graph_are_refused_as_by_trace():

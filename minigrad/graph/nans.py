@@ -35,22 +35,32 @@ from .records import Snapshot, Vertex
 from .tape import Tape, look_up
 from .trace import seeds_of, tensors_of, trace
 
-ADVICE = {
-    "softmax": "A row needs a score that is finite: one that is masked throughout has no softmax. Leave such "
-    "rows out, mask with a large negative number, or use scaled_dot_product_attention(mask=...).",
+TOO_LARGE = "The numbers are too large for their dtype: normalize the inputs, or lower the learning rate."
+MASKED = (
+    "A row needs a score that is finite: one that is masked throughout has no softmax. Leave such rows out, "
+    "mask with a large negative number, or use scaled_dot_product_attention(mask=...)."
+)
+ADVICE = {  # where a result is not finite
+    "softmax": MASKED,
+    "log_softmax": MASKED,
     "log": "Add an eps, or clamp; for probabilities use log_softmax or cross_entropy, which need no log.",
     "exp": "Subtract the largest before exp (softmax, logsumexp), or clamp.",
     "true_divide": "Add an eps to the denominator, or choose a safe one (where) before dividing.",
-    "sqrt": "Add an eps within the root: its derivative at 0 is infinite.",
-    "p_norm": "Add an eps: the derivative of a norm at 0 has no direction.",
-    "power": "Clamp the base above 0: powers below 1 have no derivative at 0, roots of negatives are NaN.",
-    "astype": "float16 ends at 65504: scale, or compute this in float32.",
+    "sqrt": "What is below 0 has no root: clamp it, or look where its sign comes from.",
+    "rsqrt": "Add an eps to what may be 0.",
+    "power": "Negative numbers have no powers of fractions, and 0 none of negatives: clamp the base.",
     "checkpoint": "Call the function without checkpoint, and ask again: then the operation within is named.",
-    "matmul": "The numbers are too large for their dtype: normalize the inputs, or lower the learning rate.",
-    "linear": "The numbers are too large for their dtype: normalize the inputs, or lower the learning rate.",
+    "matmul": TOO_LARGE,
+    "linear": TOO_LARGE,
+    "square": TOO_LARGE,
 }
-ADVICE["log_softmax"] = ADVICE["softmax"]
-ADVICE["rsqrt"] = ADVICE["sqrt"]
+OF_GRADIENTS = {  # where a derivative is not
+    "true_divide": "Add an eps to the denominator, or choose a safe one (where) before dividing.",
+    "sqrt": "Add an eps within the root: its derivative at 0 is infinite.",
+    "power": "Powers below 1 have no derivative at 0.",
+    "log": "Add an eps: the derivative at 0 is infinite.",
+    "checkpoint": ADVICE["checkpoint"],
+}
 TITLES = {
     "value": "From the first NaN or infinity to the output",
     "gradient": "From the first gradient that is not finite to the output",
@@ -186,8 +196,8 @@ class _Search:
         made = "was given" if self._was_given(vertex.index) and not nan.any() else "produced"
         reason = (
             f"{public_name(vertex)} {made} {shown_at(result, index)} of {of}, {kind_of(result)}, "
-            f"at {_place(vertex)}.{became}\n"
-            f"There {'; '.join(known)}.{self._put_in(vertex)} {_advice(vertex)}"
+            f"at {_place(vertex)}{self._within(vertex).rstrip(',')}.{became}\n"
+            f"There {'; '.join(known)}.{self._put_in(vertex)} {self._advice(vertex, nan.any())}"
         )
         return self._report("value", reason, keep, vertex.index, index)
 
@@ -200,7 +210,7 @@ class _Search:
             return ""
         first, _ = self._against_the_arrows(sources, _has_any)
         who = [self._op(i) if self._is_op(i) else _leaf(self.graph.vertices[i]) for i in sorted(first)]
-        return f" What is infinite was put in by {', '.join(who)}."
+        return f" What is infinite was put in by {' and '.join(who)}."
 
     # ------------------------------------------------------------ gradients
 
@@ -246,11 +256,11 @@ class _Search:
         names = [_leaf(self.graph.vertices[i]) for i in hurt]
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         reason = (
-            f"the gradient of {self._op(vertex.index)} with respect to {operand}, {kind_of(r)}, is "
-            f"{shown_at(r, index)}; the output is finite.\n"
+            f"the gradient of {self._op(vertex.index)}{self._within(vertex)} with respect to {operand}, "
+            f"{kind_of(r)}, is {shown_at(r, index)}; the output is finite.\n"
             f"There {'; '.join(known)}. It reaches the gradient of {', '.join(names[:3])}{more}. "
             f"Keep {operand} away from where the derivative is infinite: choose safe values (where, clamp) "
-            f"before {public_name(vertex)}, not after it. {ADVICE.get(vertex.name, '')}".rstrip()
+            f"before {public_name(vertex)}, not after it. {OF_GRADIENTS.get(vertex.name, '')}".rstrip()
         )
         return self._report("gradient", reason, keep, vertex.index, index)
 
@@ -338,6 +348,18 @@ class _Search:
                     break
         return found
 
+    def _advice(self, vertex: Vertex, nan: bool) -> str:
+        """What helps: of the op, else of the one whose readable definition it stands in."""
+        if vertex.value.dtype == "float16" and not nan:
+            return "float16 ends at 65504: scale, or compute this in float32."
+        fallback = f"Keep the inputs where {public_name(vertex)} is finite (clamp, add an eps)."
+        part = self.graph.groups[vertex.group].name
+        return ADVICE.get(vertex.name) or ADVICE.get(part, fallback)
+
+    def _within(self, vertex: Vertex) -> str:
+        path = self.graph.groups[vertex.group].path
+        return f", in {path}," if path else ""
+
     def _op(self, i: int) -> str:
         vertex = self.graph.vertices[i]
         return f"{public_name(vertex)} at {_place(vertex)}"
@@ -376,8 +398,3 @@ def _leaf(vertex: Vertex) -> str:
 
 def _place(vertex: Vertex) -> str:
     return f"{vertex.source} ({vertex.code})" if vertex.code else vertex.source
-
-
-def _advice(vertex: Vertex) -> str:
-    fallback = f"Keep the inputs where {public_name(vertex)} is finite (clamp, add an eps)."
-    return ADVICE.get(vertex.name, fallback)
