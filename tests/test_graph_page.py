@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ import minigrad.nn.functional as F
 from minigrad import nn
 from minigrad.graph.folding import ALL, Fold
 from minigrad.graph.labels import lines, number, size, title_width
-from minigrad.graph.page import to_html
+from minigrad.graph.page import MATHML, mathml, to_html
 from minigrad.graph.placing import Placing
+from minigrad.ops.reference import formulas
 from minitransformer import Transformer, TransformerConfig
 
 
@@ -285,6 +287,18 @@ def test_the_panel_shows_formulas_as_mathematics(open_page):
     assert "test_graph_page.py:" in page.text("#panel figcaption")
 
 
+def test_every_formula_of_the_library_is_mathematics():
+    for _, latex in formulas():
+        shown = mathml(latex)
+        assert "mtext>\\" not in shown, latex
+        assert {e.tag.split("}")[0] for e in ElementTree.fromstring(shown).iter()} == {MATHML[:-1]}
+        assert "mover" not in shown or "class" in shown or "hat" in latex or "tilde" in latex, latex
+
+
+def test_a_formula_that_is_none_is_shown_as_its_text():
+    assert mathml(r"\text{<img onerror=x>}").endswith(r"<mtext>\text{&lt;img onerror=x&gt;}</mtext></math>")
+
+
 def test_numbers_have_six_digits_as_in_python(open_page):
     values = [
         1.0,
@@ -474,6 +488,7 @@ def test_the_walk_shows_arrays_as_they_are(open_page):
             if edge.gradient is not None:
                 result = page.texts(f".card[data-place='{place}'] [data-result] td")
                 assert [text for text in result if text] == shown(edge.pulled.numbers)
+        assert page.page.evaluate("document.documentElement.scrollHeight <= innerHeight")
 
 
 def test_the_walk_says_what_the_letters_stand_for(open_page):

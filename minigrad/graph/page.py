@@ -38,6 +38,7 @@ SCRIPTS = (  # one after another they are one script
 )  # fmt: skip
 LIMIT = 1_000_000  # bytes of a page
 MATHML = "{http://www.w3.org/1998/Math/MathML}"
+BARS = ("\u00af", "\u2015")  # over a letter, over a word
 
 
 def to_html(graph: Graph, color: str = "family", limit: int = LIMIT) -> str:
@@ -86,7 +87,7 @@ def _summary(graph: Graph) -> str:
 
 
 @cache
-def _mathml(latex: str) -> str:
+def mathml(latex: str) -> str:
     """A formula as MathML; one that cannot be read as such, as its text."""
     from latex2mathml.converter import convert
 
@@ -99,8 +100,10 @@ def _mathml(latex: str) -> str:
     if strange:
         return f'<math xmlns="{MATHML[1:-1]}"><mtext>{html.escape(latex)}</mtext></math>'
     for element in elements:
-        if element.tag == f"{MATHML}mover" and element[1].text == "\u00af":
+        if element.tag == f"{MATHML}mover" and element[1].text in BARS:
             _draw_bar(element)
+        elif len(element) > 1 and all(letter.get("mathvariant") == "normal" for letter in element):
+            _join(element)
     return re.sub(r"\bns0:|:ns0\b", "", ElementTree.tostring(formula, encoding="unicode"))
 
 
@@ -111,10 +114,17 @@ def _draw_bar(mover: ElementTree.Element) -> None:
     mover.remove(mover[1])
 
 
+def _join(row: ElementTree.Element) -> None:
+    """Upright letters one after another are a word, and are read as one."""
+    word = "".join(letter.text or "" for letter in row)
+    row[:] = []
+    row.tag, row.text = f"{MATHML}mi", word
+
+
 def _equation(operand: str, latex: str, names: Sequence[str]) -> str:
     """`x̄ = g y`."""
     name = re.sub(r"\W", "", operand) or "x"
-    return _mathml(f"{bar(name)} = {upright(latex, [n for n in names if len(n) > 1])}")
+    return mathml(f"{bar(name)} = {upright(latex, [n for n in names if len(n) > 1])}")
 
 
 # ---------------------------------------------------------------- data

@@ -79,10 +79,13 @@ function drawLine(graph, line, begins) {
   });
 }
 
+/** Down, across between two rows, down; a step of no length would turn an arrow's head. */
 function pathOf({ x1, y1, x2, y2, bend }) {
   if (!bend) return `M${x1} ${y1}V${y2}`;
-  const middle = (bend[0] + bend[1]) / 2;
-  return `M${x1} ${y1}V${bend[0]}C${x1} ${middle} ${x2} ${middle} ${x2} ${bend[1]}V${y2}`;
+  const [upper, lower] = bend;
+  const middle = (upper + lower) / 2;
+  const across = `C${x1} ${middle} ${x2} ${middle} ${x2} ${lower}`;
+  return `M${x1} ${y1}${upper > y1 ? `V${upper}` : ""}${across}${y2 > lower ? `V${y2}` : ""}`;
 }
 
 /** The lines by which an op's inputs came, up to the boxes where they begin: line -> whether it begins there. */
@@ -116,11 +119,9 @@ function drawSent(graph, scene, state) {
     const line = seen.get(id) ?? 0;
     seen.set(id, line + 1);
     const { numbers, statistics, size } = edge.gradient;
-    const text =
-      size === 1 && numbers ? formatNumber(numbers[0]) : `norm ${formatNumber(statistics?.norm ?? 0)}`;
-    return (
-      box && s("text", { x: box.x + box.width / 2 + 9, y: box.y + box.height + 16 + 15 * line }, `↑ ${text}`)
-    );
+    const norm = Number((statistics?.norm ?? 0).toPrecision(3));
+    const text = size === 1 && numbers ? formatNumber(numbers[0]) : `norm ${formatNumber(norm)}`;
+    return box && s("text", { x: box.x + box.width / 2 + 9, y: box.y + box.height + 16 + 15 * line }, text);
   });
 }
 
