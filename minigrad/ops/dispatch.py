@@ -83,8 +83,10 @@ def make_callable(op: Op, face: Callable) -> Callable:
             settings = _renamed(op.name, settings, own)
             if len(inputs) < len(operands):  # f(x, other=y) as f(x, y)
                 inputs = (*inputs, *[settings.pop(k) for k in operands[len(inputs) :] if k in settings])
-        if settings and any(isinstance(setting, Tensor) for setting in settings.values()):
-            settings = _plain_settings(op, settings)
+        for setting in settings.values():
+            if isinstance(setting, Tensor):
+                settings = _plain_settings(op, settings)
+                break
         if readable is not None and not _fusion.enabled:
             with named_scope(op.name):
                 return readable(*(_prepare(op, inputs, False, False) or inputs), **settings)
