@@ -4,6 +4,7 @@ import gc
 import math
 import re
 import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
@@ -336,6 +337,30 @@ def test_a_sum_over_broadcast_axes_that_overflows():
     y = x * mg.full((4,), 2e38)
     report = why_nan((y * 0.5).sum() * 0 + (y * 1).sum() * 1e-38, {"x": x})
     assert report.kind == "value" or says(report, "multiply")
+
+
+@pytest.mark.parametrize("look", [why_nan, memory, lambda *given: diff(trace(*given), trace(*given))])
+def test_nothing_of_the_tape_is_kept_alive(look):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = Layer(4), Layer(4)
+
+        def forward(self, x):
+            return checkpoint(self.second, self.first(x))
+
+    gc.disable()
+    try:
+        model, x = Model(), mg.randn(3, 4)
+        hidden = model(x)
+        loss = hidden.sum().log()
+        result = look(loss, model)
+        watched = [weakref.ref(t) for t in (hidden, loss, model.first.map.weight, loss.node, hidden.node)]
+        del model, x, hidden, loss
+        assert [w() for w in watched] == [None] * 5
+        assert repr(result)
+    finally:
+        gc.enable()
 
 
 def test_nothing_is_changed_by_looking():

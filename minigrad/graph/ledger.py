@@ -138,10 +138,9 @@ def memory(output: Any, params: Module | Mapping[str, Tensor] | None = None) -> 
     with no_grad(), watch.paused():
         tape = Tape([x.node or x for x in tensors_of(output)])
         memories = Memories(tape)
-        meter = Walk(tape, memories).run()
+        peak, phase, node = Walk(tape, memories).run()
     number = {thing: i for i, thing in enumerate([*tape.leaves, *tape.nodes])}
-    phase, node = meter.at or ("forward", maker(tape.outputs[0]))
-    held = {number[node]: tokens for node, tokens in memories.held.items()}
+    held = {number[holder]: tokens for holder, tokens in memories.held.items()}
     needed = {token for tokens in held.values() for token in tokens}
     return Ledger(
         graph,
@@ -149,8 +148,8 @@ def memory(output: Any, params: Module | Mapping[str, Tensor] | None = None) -> 
         tuple(_savings(graph, tape, memories, held, number)),
         sum(memories.size[token] for token in needed - memories.leaves),
         sum(memories.size[token] for token in needed & memories.leaves),
-        meter.peak,
-        number[node],
+        peak,
+        number[node or maker(tape.outputs[0])],
         phase,
     )
 

@@ -48,11 +48,6 @@ class Memories:
             token = self._same[token]
         return token
 
-    @property
-    def retained(self) -> set[Hashable]:
-        """All memories that are held for backward, without those of leaves."""
-        return {token for tokens in self.held.values() for token in tokens} - self.leaves
-
     def _find_homes(self, arrays: dict[Node, list[np.ndarray]]) -> None:
         users = defaultdict(list)
         for node in self.tape.nodes:

@@ -68,8 +68,8 @@ class Walk:
         self.blocks: weakref.WeakValueDictionary[Hashable, _Block] = weakref.WeakValueDictionary()
         self.shadows: dict[Any, Any] = {}
 
-    def run(self) -> Meter:
-        """Forward, then backward from each output."""
+    def run(self) -> tuple[int, str, Node | None]:
+        """Forward, then backward from each output: the peak, when, and at which node."""
         kept = self._forward()
         seeds = [(self._shadow(edge), self._new(edge.shape, self._dtype(edge))) for edge in self.tape.outputs]
         self.shadows.clear()
@@ -77,7 +77,9 @@ class Walk:
             found, owned = propagate(seeds)
         copies = [self._new(g.shape, g.dtype) for leaf, g in found.items() if leaf not in owned]  # for .grad
         del kept, copies
-        return self.meter
+        phase, node = self.meter.at or ("forward", None)
+        self.meter.place = self.meter.at = None  # a class (self.fake) would keep it until gc comes
+        return self.meter.peak, phase, node
 
     def _forward(self) -> list[_Block | None]:
         """Results live until their last use, or until backward where they are held; outputs remain."""
