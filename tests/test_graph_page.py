@@ -436,6 +436,16 @@ def test_colours_come_with_a_legend_and_marks(open_page):
         assert word in page.text("#legend")
 
 
+def test_what_a_mask_put_in_is_no_alarm():
+    x = mg.tensor(np.ones((1, 3, 2)), requires_grad=True)
+    with mg.fused(False):
+        masked = F.scaled_dot_product_attention(x, x, x, is_causal=True)
+    graph = mg.graph.trace((masked * masked).sum(), {"x": x}).expand()
+    assert not find(graph, "filled").value.finite
+    assert "not finite" not in graph.to_svg()
+    assert "not finite" in mg.graph.trace((masked * np.inf).sum(), {"x": x}).expand().to_svg()
+
+
 # ---------------------------------------------------------------- the walk
 
 

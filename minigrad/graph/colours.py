@@ -86,7 +86,7 @@ def paint(graph: Graph, box: tuple[str, int], mode: str) -> Paint:
     if mode not in MODES:
         raise OptionError(f"a graph is coloured by {', '.join(MODES)}, got {mode!r}.\nChoose one of them.")
     members = [graph.vertices[v] for v in ([box[1]] if box[0] == "vertex" else graph.contents[box[1]])]
-    if any(is_broken(vertex, mode) for vertex in members):
+    if any(is_broken(graph, vertex, mode) for vertex in members):
         return BROKEN
     if mode == "family":
         return FAMILIES["group" if box[0] == "group" else family(members[0])]
@@ -120,10 +120,14 @@ def family(vertex: Vertex) -> str:
     return _FAMILY_OF.get(vertex.family, "own") if vertex.kind == "op" else vertex.kind
 
 
-def is_broken(vertex: Vertex, mode: str = "family") -> bool:
-    """Whether a NaN or an infinity stands in its values (where colours show gradients, in those)."""
+def is_broken(graph: Graph, vertex: Vertex, mode: str = "family") -> bool:
+    """Whether a NaN or an infinity stands in its values (where colours show gradients, in those).
+
+    Infinities of which nothing bad comes are none: masks put them in on purpose.
+    """
     looked_at = vertex.gradients if mode == "gradient" else vertex.values
-    return any(s is not None and not s.finite for s in looked_at)
+    broken = [s for s in looked_at if s is not None and s.statistics is not None and not s.finite]
+    return bool(broken) and (graph.is_hurt or any(s.statistics.nan for s in broken))  # type: ignore[union-attr]
 
 
 def gradient_size(vertex: Vertex) -> float | None:

@@ -37,6 +37,12 @@ class Graph:
         return tuple(v for v in self.vertices if v.is_output)
 
     @cached_property
+    def is_hurt(self) -> bool:
+        """Whether a NaN or an infinity arrives in an output or in a gradient."""
+        arrive = [*(s for v in self.outputs for s in v.values), *(g for v in self.vertices for g in v.gradients)]
+        return any(s is not None and not s.finite for s in arrive)
+
+    @cached_property
     def consumers(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """For each vertex: (vertex, which of its inputs) where it is used."""
         found: list[list[tuple[int, int]]] = [[] for _ in self.vertices]
