@@ -114,6 +114,23 @@ def test_every_name_can_be_drawn(text, tmp_path):
     assert "x" + text in graph.parameters
 
 
+def test_scopes_are_left_however_they_are_used():
+    scope = named_scope("s")
+    x = mg.ones(3, requires_grad=True)
+
+    @scope
+    def squared(x):
+        return x * x
+
+    with scope, scope:
+        y = squared(x)
+    z = y.sum()
+    paths = [group.path for group in mg.graph.trace(z).groups]
+    assert paths == ["", "s", "s.s", "s.s.s"]
+    with pytest.raises(mg.MinigradError, match="a scope's name is a text, got 3"):
+        named_scope(3)
+
+
 def test_a_graph_cannot_be_changed():
     x = mg.ones(3, requires_grad=True)
     graph = mg.graph.trace((x * 2).sum(), {"x": x})

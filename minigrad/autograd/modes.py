@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections.abc import Callable
 from typing import Any
+
+from ..errors import OptionError
 
 
 class Scope:
@@ -44,17 +47,21 @@ class backward_scope:
         grad_mode.scope = self.outer
 
 
-class named_scope:
-    """What is recorded within `with named_scope("scores"):` stands together in a graph (jax.named_scope)."""
+class named_scope(contextlib.ContextDecorator):
+    """What is recorded within `with named_scope("scores"):`, or in a function that it decorates, stands
+    together in a graph (jax.named_scope)."""
 
     def __init__(self, name: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise OptionError(f"a scope's name is a text, got {name!r}.\nWrite named_scope('scores'), say.")
         self.name = name
 
     def __enter__(self) -> None:
-        self.outer, grad_mode.scope = grad_mode.scope, Scope(self.name, grad_mode.scope)
+        grad_mode.scope = Scope(self.name, grad_mode.scope)
 
     def __exit__(self, *exc: object) -> None:
-        grad_mode.scope = self.outer
+        assert grad_mode.scope is not None
+        grad_mode.scope = grad_mode.scope.parent
 
 
 def is_grad_enabled() -> bool:
