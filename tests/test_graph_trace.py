@@ -2,6 +2,7 @@
 
 import gc
 import math
+import random
 import weakref
 
 import numpy as np
@@ -12,6 +13,7 @@ from minigrad import DtypeError, GraphError, ShapeError, autograd, func, nn
 from minigrad.autograd import checkpoint
 from minigrad.gradcheck.records import as_function, floating, samples_of
 from minigrad.graph import Graph, named_scope, trace
+from minigrad.graph.pruning import prune
 from minigrad.nn import functional as F
 from minigrad.ops.record import records
 from minitransformer import Transformer, TransformerConfig
@@ -849,3 +851,40 @@ def test_a_module_around_another_one_is_dissolved_where_it_would_be_in_a_circle(
     assert_partition(graph)
     assert_no_circles(graph)
     assert "inner" in {group.path for group in graph.groups}
+
+
+class Maze(nn.Module):
+    """Modules that call each other back, twice, around each other and with operations between, at random."""
+
+    def __init__(self, random, depth=3):
+        super().__init__()
+        self.inner = nn.ModuleList(
+            [Maze(random, depth - 1) for _ in range(random.randint(0, 3) if depth else 0)]
+        )
+        self.map = nn.Linear(3, 3) if random.random() < 0.5 else None
+        self.twice, self.around, self.between, self.shortcut = (random.random() < 0.3 for _ in range(4))
+
+    def forward(self, x, callback=None):
+        inner = [*self.inner, *self.inner] if self.twice else list(self.inner)
+        y = x
+        for module, after in zip(inner, [*inner[1:], None], strict=False):
+            y = module(y, after if self.around else None)
+            y = y * 2 if self.between else y
+        y = y if self.map is None else self.map(y)
+        y = y if callback is None else y + callback(y.tanh()) * 0.1
+        return y + x if self.shortcut else y
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_calls_whatever_no_group_has_a_circle(seed):
+    model = Maze(random.Random(seed))
+    y = model(mg.ones(1, 3, requires_grad=True)) * 1
+    graph = trace(y.sum(), model, check=False)
+    assert_partition(graph)
+    assert_no_circles(graph)
+    assert max(len(g.vertices) + len(g.groups) for g in graph.groups if not g.is_stack) <= 40
+    for _, gradient, total in sums_of_contributions(graph):
+        assert_equal(total, gradient, 1e-4, 1e-6)
+    part = prune(graph, [v.index for v in graph.vertices if v.index % 5])
+    assert_partition(part)
+    assert_no_circles(part)
