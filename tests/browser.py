@@ -32,7 +32,7 @@ def chromium() -> Iterator[Any]:
 class Watched:
     """A page that was opened from a file, and everything it complained about or asked for."""
 
-    def __init__(self, browser: Any, file: Path, **options: Any) -> None:
+    def __init__(self, browser: Any, file: Path, fragment: str = "", **options: Any) -> None:
         self.context = browser.new_context(viewport={"width": 1440, "height": 900}, **options)
         self.page = self.context.new_page()
         self.page.set_default_timeout(5000)
@@ -41,7 +41,7 @@ class Watched:
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(file.as_uri())
+        self.page.goto(file.as_uri() + fragment)
 
     def press(self, *keys: str) -> None:
         for key in keys:

@@ -480,8 +480,10 @@ def test_the_walk_shows_each_step_of_backward(open_page):
             assert [float(x) for x in factors if x != "="] == pytest.approx([g, local, g * local], rel=1e-5)
     page.press("ArrowRight")
     assert "The walk is done" in page.text("#panel h2")
-    numbers = page.texts("#panel p.number")
-    assert numbers == shown([expected["a"], expected["b"]])
+    cells = page.texts("#panel .checks td")
+    assert cells[0::3] == shown([expected["a"], expected["b"]])
+    assert [float(x) for x in cells[1::3]] == pytest.approx([expected["a"], expected["b"]], rel=1e-5)
+    assert cells[2::3] == ["✓ agree"] * 2
     page.press("ArrowRight")
     assert "The walk is done" in page.text("#panel h2")
 
@@ -508,6 +510,13 @@ def test_the_walk_says_what_the_letters_stand_for(open_page):
     assert page.text("#panel .given") == "x = x = -7, y = 2"
     assert page.page.locator("#panel .formula msup").count() == 1
     assert "1 × (-14) = -14" in page.text("#panel [data-result]")
+
+
+def test_a_link_leads_to_a_step(open_page):
+    page = open_page(expression(), fragment="#step=2")
+    assert page.text("#panel .progress").startswith("Step 2 of")
+    page.page.evaluate("location.hash = '#step=1'")
+    page.page.locator("#panel .progress", has_text="Step 1 of").wait_for()
 
 
 def test_the_walk_adds_up_where_a_value_fans_out(open_page):

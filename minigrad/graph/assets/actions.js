@@ -124,8 +124,11 @@ function holding(id, change) {
 
 /** What should be seen at a step: what the gradient goes to, and last, so that it wins, the op. */
 function inView(vertex) {
+  const isSource = other => other.isOutput && state.walk.step === 0;
+  const isLeaf = other => other.kind !== "op" && other.gradient && state.walk.step > 0;
   const vertices = vertex
     ? [...vertex.inputs.filter(edge => edge.gradient).map(edge => edge.source), vertex.index]
-    : graph.vertices.filter(other => other.isOutput && state.walk.step === 0).map(other => other.index);
-  return vertices.map(i => sceneBox(visibleBox(graph, state, i))).filter(box => box && box.kind !== "frame");
+    : graph.vertices.filter(other => isSource(other) || isLeaf(other)).map(other => other.index);
+  const boxes = vertices.map(i => sceneBox(visibleBox(graph, state, i)));
+  return boxes.filter(box => box && box.kind !== "frame");
 }

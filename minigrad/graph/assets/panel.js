@@ -219,7 +219,8 @@ function vertexPanel(graph, vertex, actions) {
     vertex.gradients.map(
       (g, i) => g && section(heading("Gradient", i, vertex.gradients), snapshotView(g, "gradient")),
     ),
-    vertex.checks.length > 0 && section("Held against finite differences", checksTable(vertex.checks)),
+    vertex.checks.length > 0 &&
+      section("Held against finite differences", checksTable(vertex.checks), differencesNote()),
     vertex.formulas.size > 0 && section("Derivative", formulasList(vertex)),
     vertex.inputs.length > 0 &&
       section(
@@ -323,37 +324,38 @@ function broadcastText(shape, edge) {
 }
 
 function checksTable(checks) {
-  const row = check => {
-    const agrees = isClose(check.analytic, check.numeric);
-    return h(
+  const row = check =>
+    h(
       "tr",
       {},
-      h("th", { scope: "row" }, check.at.length ? `[${check.at.join(", ")}]` : "its number"),
+      h("th", { scope: "row" }, check.at.length ? `[${check.at.join(", ")}]` : "value"),
       h("td", {}, formatNumber(check.analytic)),
       h("td", {}, formatNumber(check.numeric)),
-      h("td", { class: agrees ? "agrees" : "differs" }, agrees ? "✓ agree" : "✗ differ"),
+      agreement(check),
     );
-  };
-  const head = ["Element", "Backward", "(f(x+h) − f(x−h)) / 2h", "Agree?"];
-  return h(
-    "div",
-    { class: "tables", role: "group", "aria-label": "Finite differences" },
-    h(
-      "table",
-      { class: "checks" },
-      h("caption", { class: "unseen" }, "Gradients by backward and by finite differences"),
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          head.map(text => h("th", { scope: "col" }, text)),
-        ),
-      ),
-      h("tbody", {}, checks.map(row)),
-    ),
+  const head = ["Element", "Backward", "Finite differences", "Agree?"];
+  return headedTable("Gradients by backward and by finite differences", head, checks.map(row));
+}
+
+function differencesNote() {
+  return h("p", { class: "hint" }, "(f(x + h) − f(x − h)) / 2h, in float64.");
+}
+
+function headedTable(caption, head, rows) {
+  const cells = head.map(text => h("th", { scope: "col" }, text));
+  const table = h(
+    "table",
+    { class: "checks" },
+    h("caption", {}, h("span", { class: "unseen" }, caption)),
+    h("thead", {}, h("tr", {}, cells)),
+    h("tbody", {}, rows),
   );
+  return h("div", { class: "tables", role: "group", "aria-label": caption }, table);
+}
+
+function agreement({ analytic, numeric }) {
+  const agrees = isClose(analytic, numeric);
+  return h("td", { class: agrees ? "agrees" : "differs" }, agrees ? "✓ agree" : "✗ differ");
 }
 
 /** Finite differences are good to some digits: those that float32 gradients have. */

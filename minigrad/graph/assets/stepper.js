@@ -67,35 +67,40 @@ function startStep(graph) {
   ];
 }
 
+const LEAVES = 60; // shown at the end, at most
+
 function endStep(graph, actions) {
   const leaves = graph.vertices.filter(vertex => vertex.kind !== "op" && vertex.gradient);
+  const head = ["Leaf", "Backward", "Finite differences", "Agree?"];
+  const rows = leaves.slice(0, LEAVES).map(vertex => leafRow(vertex, actions));
   return [
     h("h2", { tabindex: -1 }, "The walk is done"),
-    h(
-      "p",
-      {},
-      `${count(leaves.length, "leaf", "leaves")} ${leaves.length === 1 ? "has its" : "have their"} gradient.`,
-    ),
-    leaves.slice(0, 40).map(vertex =>
-      section(
-        breakable(nameOf(vertex)),
-        vertex.gradient.size === 1 && vertex.gradient.numbers
-          ? numberTable(vertex.gradient.numbers, [])
-          : h(
-              "p",
-              {},
-              `${kindOf(vertex.gradient)}, norm ${formatNumber(vertex.gradient.statistics?.norm ?? 0)}`,
-            ),
-        vertex.checks.length > 0 && checksTable(vertex.checks.slice(0, 4)),
-        h(
-          "p",
-          {},
-          link("Look at it", () => actions.select(vertex)),
-        ),
-      ),
-    ),
-    leaves.length > 40 && h("p", { class: "hint" }, `And ${leaves.length - 40} more.`),
+    h("p", {}, `${count(leaves.length, "leaf has its gradient", "leaves have their gradients")}.`),
+    headedTable("Gradients of leaves", head, rows),
+    leaves.length > LEAVES && h("p", { class: "hint" }, `And ${leaves.length - LEAVES} more.`),
   ];
+}
+
+/** A leaf's gradient beside finite differences, of an array at its largest element; or its norm. */
+function leafRow(vertex, actions) {
+  const { gradient } = vertex;
+  const [check] = vertex.checks;
+  const where = check?.at.length ? ` [${check.at.join(", ")}]` : "";
+  const isNumber = gradient.size === 1 && gradient.numbers;
+  const found = isNumber ? gradient.numbers[0] : (check?.analytic ?? gradient.statistics?.norm ?? 0);
+  return h(
+    "tr",
+    {},
+    h(
+      "th",
+      { scope: "row", class: "leaf" },
+      link(nameOf(vertex), () => actions.select(vertex)),
+      where,
+    ),
+    h("td", {}, isNumber || check ? "" : "norm ", formatNumber(found)),
+    h("td", {}, check ? formatNumber(check.numeric) : "not computed"),
+    check ? agreement(check) : h("td"),
+  );
 }
 
 function opStep(graph, walk, vertex, actions) {
