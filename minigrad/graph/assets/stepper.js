@@ -126,8 +126,9 @@ function givenText(graph, vertex) {
   const inputs = vertex.inputs.map(edge => {
     const source = graph.vertices[edge.source];
     const value = source.values[edge.result];
-    const shown = value.size === 1 && value.numbers ? formatNumber(value.numbers[0]) : kindOf(value);
-    return [edge.operand, nameOf(source), shown].join(" = ");
+    const isNumber = value.size === 1 && value.numbers;
+    const shown = isNumber ? `= ${formatNumber(value.numbers[0])}` : `(${kindOf(value)})`;
+    return `${edge.operand} = ${nameOf(source)} ${shown}`;
   });
   return [...inputs, ...vertex.settings.map(([name, value]) => `${name} = ${value}`)].join(", ");
 }
