@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from html import escape
 from typing import TYPE_CHECKING
 
-from .colours import BROKEN, paint
+from .colours import BROKEN, legend, paint
 from .folding import ALL, Box, Folding
 from .labels import kind_beside, lines, printable, title_of
 
 if TYPE_CHECKING:
     from .graph import Graph
+
+
+ACROSS = 4  # entries of the legend in a row
 
 
 def to_dot(graph: Graph, color: str = "family") -> str:
@@ -20,7 +24,7 @@ def to_dot(graph: Graph, color: str = "family") -> str:
         [
             "digraph computation {",
             '  graph [fontname="Helvetica", fontsize=15, compound=true, nodesep=0.3, ranksep=0.45, '
-            f"label={_quoted(graph.title)}, labelloc=t];",
+            f"label={_heading(graph, color)}, labelloc=t];",
             '  node [fontname="Helvetica", fontsize=12, shape=box, style="rounded,filled", '
             'margin="0.14,0.07"];',
             '  edge [color="#5b6875", arrowsize=0.7];',
@@ -30,6 +34,23 @@ def to_dot(graph: Graph, color: str = "family") -> str:
         ]
     )
     return printable(text)
+
+
+def _heading(graph: Graph, color: str) -> str:
+    """The title and what the colours mean, as Graphviz's kind of HTML."""
+    folding = graph.folding
+    closed = [box for box in folding.boxes() if box[0] == "vertex" or not folding.is_open(box[1])]
+    entries = legend(graph, closed, color)
+    cells = [
+        f'<TD BORDER="1" COLOR="{p.stroke}" BGCOLOR="{p.fill}">{escape(f"{p.mark} {p.meaning}".strip())}</TD>'
+        for p in entries
+    ]
+    rows = ["".join(cells[i : i + ACROSS]) for i in range(0, len(cells), ACROSS)]
+    title = (
+        f'<TD COLSPAN="{min(ACROSS, len(cells))}"><B>{escape(graph.title or "Computation graph")}</B></TD>'
+    )
+    table = "".join(f"<TR>{row}</TR>" for row in (title, *rows))
+    return f'<<TABLE BORDER="0" CELLSPACING="5" CELLPADDING="4">{table}</TABLE>>'
 
 
 def _group(folding: Folding, group: int, color: str, indent: str) -> Iterator[str]:
