@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
+from html import escape
 
 import numpy as np
 import pytest
@@ -355,6 +356,17 @@ def test_numbers_and_quantities():
     assert [quantity(n) for n in (0, 999, 1000, 63_082_496)] == ["0", "999", "1 k", "63.1 M"]
     assert [quantity(n, "B") for n in (12, 1024, 3 * 2**20)] == ["12 B", "1 KiB", "3 MiB"]
     assert kind_of(small(x=[1.0, 2.0]).vertices[0].value) == "float32[2]"
+
+
+def test_the_dot_text_has_the_title_and_the_legend():
+    graph = small(x=[1.0, 2.0])
+    for color in ("family", "gradient", "bytes", "flops"):
+        text = graph.to_dot(color)
+        closed = [box for box in graph.folding.boxes() if box[0] == "vertex"]
+        for entry in legend(graph, closed, color):
+            assert f'BGCOLOR="{entry.fill}"' in text
+            assert escape(entry.meaning) in text
+    assert "<B>Computation graph</B>" in text
 
 
 HOSTILE = ["</script><script>alert(1)</script>", '"; label=x', "a\\b\nc", "&amp; <b> é ×"]

@@ -42,7 +42,8 @@ def _heading(graph: Graph, color: str) -> str:
     closed = [box for box in folding.boxes() if box[0] == "vertex" or not folding.is_open(box[1])]
     entries = legend(graph, closed, color)
     cells = [
-        f'<TD BORDER="1" COLOR="{p.stroke}" BGCOLOR="{p.fill}">{escape(f"{p.mark} {p.meaning}".strip())}</TD>'
+        f'<TD BORDER="1" COLOR="{p.stroke}" BGCOLOR="{p.fill}"><FONT POINT-SIZE="11">'
+        f"{escape(f'{p.mark} {p.meaning}'.strip())}</FONT></TD>"
         for p in entries
     ]
     rows = ["".join(cells[i : i + ACROSS]) for i in range(0, len(cells), ACROSS)]

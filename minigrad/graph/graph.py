@@ -39,7 +39,10 @@ class Graph:
     @cached_property
     def is_hurt(self) -> bool:
         """Whether a NaN or an infinity arrives in an output or in a gradient."""
-        arrive = [*(s for v in self.outputs for s in v.values), *(g for v in self.vertices for g in v.gradients)]
+        arrive = [
+            *(s for v in self.outputs for s in v.values),
+            *(g for v in self.vertices for g in v.gradients),
+        ]
         return any(s is not None and not s.finite for s in arrive)
 
     @cached_property
