@@ -11,6 +11,7 @@ import tyro
 from rich.console import Console
 
 from . import machine
+from .generation import generation
 from .graphs import graphs
 from .memory import against_torch, checkpoints
 from .ops import ops
@@ -19,7 +20,7 @@ from .steps import steps
 from .tables import Table, markdown
 from .works import WORKS
 
-Which = Literal["overhead", "ops", "steps", "memory", "graph", "all"]
+Which = Literal["overhead", "ops", "steps", "generate", "memory", "graph", "all"]
 PACKAGES = ("numpy", "numba", "torch", "jax", "dezero", "mygrad", "autograd", "tinygrad")
 
 
@@ -38,8 +39,8 @@ def main(
     """Measure.
 
     Args:
-        which: What to measure: what the engine costs an operation, training steps, what a graph keeps in
-            memory, or what it takes to draw one.
+        which: What to measure: what the engine costs an operation, training steps, a token of text, what a
+            graph keeps in memory, or what it takes to draw one.
         threads: Thread counts, each in a process of its own.
         repeats: How many turns at most; medians are shown (of a tenth as many where one takes seconds).
         seconds: After how long a row of `steps` ends, with fewer turns than `repeats`.
@@ -58,7 +59,7 @@ def main(
         console.print(f"[bold red]{busy}")
     about = {**machine.describe(PACKAGES), "load average": load, "threads": list(threads)}
     tables: list[Table] = []
-    for name in ("overhead", "ops", "steps", "memory", "graph") if which == "all" else (which,):
+    for name in ("overhead", "ops", "steps", "generate", "memory", "graph") if which == "all" else (which,):
         for table in measured(name, threads, repeats, seconds, works, peers, clock, kernels):
             console.print(table.rich())
             tables.append(table)
@@ -97,6 +98,8 @@ def measured(
         return steps(works, peers, threads, repeats, seconds, clock, kernels)
     if which == "ops":
         return ops(threads, repeats, seconds / 10, clock, kernels)
+    if which == "generate":
+        return generation(threads, repeats, seconds, clock, kernels)
     if which == "graph":
         return [Table("traces and pictures of a Transformer, the paper's base model", graphs(few))]
     return [

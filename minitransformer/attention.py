@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from jaxtyping import Float
 
@@ -50,11 +48,9 @@ class MultiHeadAttention(nn.Module):
 
         With a `cache`, to what earlier calls have read as well; a `memory` is read in the first call only.
         """
-        q, k, v = self._heads(query, memory, cache)
-        past = k.shape[-2] - q.shape[-2]
-        if cache is not None and is_causal and past:
-            is_causal = False  # whose queries would begin at position 0
-            mask = combine(mask, causal_mask(query.shape[1], past)) if query.shape[1] > 1 else mask
+        if cache is not None:
+            return self._forward_with(cache, query, memory, mask, is_causal)
+        q, k, v = self._heads(query, memory)
         dropout = self.dropout if self.training else 0.0
         heads = F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal)  # (B, H, T, D / H)
         joined = heads.transpose(1, 2).reshape(*query.shape)
@@ -68,23 +64,18 @@ class MultiHeadAttention(nn.Module):
         is_causal: bool = False,
     ) -> Float[Tensor, "B H T S"]:
         """How much each query attends to each key: attention over values that are unit vectors."""
-        q, k, _ = self._heads(query, memory, None)
+        q, k, _ = self._heads(query, memory)
         unit = Tensor(np.eye(k.shape[-2], dtype=k.dtype))
         return F.scaled_dot_product_attention(q, k, unit, mask, is_causal=is_causal)
 
-    def _heads(self, query: Tensor, memory: Tensor | None, cache: KeyValueCache | None) -> Sequence[Tensor]:
+    def _heads(self, query: Tensor, memory: Tensor | None) -> list[Tensor]:
         """Q, K and V of all heads: each (B, H, length, D / H)."""
         d = self.d_model
         if memory is None:
-            q, k, v = self._project(query, self.in_proj_weight, self.in_proj_bias)
-            return (q, k, v) if cache is None else (q, *cache.extend(k, v))
+            return self._project(query, self.in_proj_weight, self.in_proj_bias)
         q_weight, kv_weight = self.in_proj_weight.split([d, 2 * d])
         q_bias, kv_bias = self.in_proj_bias.split([d, 2 * d])
-        (q,) = self._project(query, q_weight, q_bias)
-        if cache is not None and cache.length:
-            return (q, *cache.read())
-        k, v = self._project(memory, kv_weight, kv_bias)
-        return (q, k, v) if cache is None else (q, *cache.extend(k, v))
+        return self._project(query, q_weight, q_bias) + self._project(memory, kv_weight, kv_bias)
 
     def _project(self, x: Tensor, weight: Tensor, bias: Tensor) -> list[Tensor]:
         """x Wᵀ + b for each of the stacked matrices, split into heads: each (B, H, T, D / H)."""
@@ -93,3 +84,31 @@ class MultiHeadAttention(nn.Module):
         y = F.linear(x, weight, bias).reshape(batch, length, number, self.num_heads, d // self.num_heads)
         y = y.permute(2, 0, 3, 1, 4)  # (number, B, H, T, D / H)
         return list(y.unbind(0))
+
+    # ------------------------------------------------------------ with a cache: no graph, so plain arrays do
+
+    def _forward_with(
+        self, cache: KeyValueCache, query: Tensor, memory: Tensor | None, mask: Tensor | None, is_causal: bool
+    ) -> Tensor:
+        """`forward` of what comes after the tokens in the cache."""
+        past, length = cache.length, query.shape[1]
+        if memory is None:
+            projected = self._projected(query, slice(None))
+            cache.extend(projected[1:])
+        else:
+            projected = self._projected(query, slice(self.d_model))
+            if not past:
+                cache.extend(self._projected(memory, slice(self.d_model, None)))
+        if is_causal and past:  # the queries are the last positions, not the first
+            is_causal = False
+            mask = mask if length == 1 else combine(mask, causal_mask(length, past))
+        q, (k, v) = Tensor(projected[0]), cache.read()
+        heads = F.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal).numpy()
+        return self.out_proj(Tensor(heads.swapaxes(1, 2).reshape(query.shape)))
+
+    def _projected(self, x: Tensor, rows: slice) -> Float[np.ndarray, "number B H T Dh"]:
+        """What `_project` gives of these rows of the stacked matrices, in one array."""
+        weight, bias = Tensor(self.in_proj_weight.data[rows]), Tensor(self.in_proj_bias.data[rows])
+        y = F.linear(x, weight, bias).numpy()
+        y = y.reshape(*x.shape[:2], -1, self.num_heads, self.d_model // self.num_heads)
+        return y.transpose(2, 0, 3, 1, 4)

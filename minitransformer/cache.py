@@ -26,21 +26,17 @@ class KeyValueCache:
         self.length = 0
         self.buffer = np.empty((2, 0, 0, 0, 0), np.float32)  # (keys and values, B, H, room, D / H)
 
-    def extend(
-        self, keys: Float[Tensor, "B H T Dh"], values: Float[Tensor, "B H T Dh"]
-    ) -> tuple[Float[Tensor, "B H S Dh"], Float[Tensor, "B H S Dh"]]:
-        """Put the keys and values of T more tokens behind those that are here; gives all S of them."""
-        if keys.requires_grad and is_grad_enabled():
+    def extend(self, keys_and_values: Float[np.ndarray, "2 B H T Dh"]) -> None:
+        """Put the keys and values of T more tokens behind those that are here."""
+        if is_grad_enabled():
             raise UserError(
                 "a key/value cache keeps no graph, and gradients are being recorded.\n"
                 "Decode within `with minigrad.no_grad():`, or without a cache."
             )
-        start, self.length = self.length, self.length + keys.shape[2]
+        start, self.length = self.length, self.length + keys_and_values.shape[3]
         if self.length > self.buffer.shape[3]:
-            self._grow(keys.data, start)
-        self.buffer[0, :, :, start : self.length] = keys.data
-        self.buffer[1, :, :, start : self.length] = values.data
-        return self.read()
+            self._grow(keys_and_values, start)
+        self.buffer[:, :, :, start : self.length] = keys_and_values
 
     def read(self) -> tuple[Float[Tensor, "B H S Dh"], Float[Tensor, "B H S Dh"]]:
         """All keys and values so far, without a copy."""
@@ -53,9 +49,10 @@ class KeyValueCache:
 
     def _grow(self, like: np.ndarray, used: int) -> None:
         """Room for twice as many tokens, and for `length` at least."""
-        batch, heads, _, width = like.shape
-        grown = np.empty((2, batch, heads, max(self.length, 2 * self.buffer.shape[3]), width), like.dtype)
-        grown[:, :, :, :used] = self.buffer[:, :, :, :used] if used else 0
+        room = max(self.length, 2 * self.buffer.shape[3])
+        grown = np.empty((*like.shape[:3], room, like.shape[4]), like.dtype)
+        if used:
+            grown[:, :, :, :used] = self.buffer[:, :, :, :used]
         self.buffer = grown
 
 

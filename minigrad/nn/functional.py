@@ -197,7 +197,8 @@ __all__ = [
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input Weightᵀ + bias: (..., in), (out, in), (out,) -> (..., out)."""
-    if input.shape[-1:] != weight.shape[1:] or (bias is not None and bias.shape != weight.shape[:1]):
+    shape = weight.shape
+    if input.shape[-1:] != shape[1:] or (bias is not None and bias.shape != shape[:1]):
         given = "" if bias is None else f" and a bias of shape {bias.shape}"
         raise ShapeError(
             f"linear of an input of shape {input.shape} with a weight of shape {weight.shape}{given}.\n"
@@ -279,8 +280,11 @@ def _normalized_shape(
 ) -> tuple[int, ...]:
     """The shape of the last axes, which the parameters must have too."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    given = [None if p is None else tuple(p.shape) for p in parameters]
-    if not shape or input.shape[-len(shape) :] != shape or any(p not in (None, shape) for p in given):
+    fits = shape and input.shape[-len(shape) :] == shape
+    for p in parameters:
+        fits = fits and (p is None or p.shape == shape)
+    if not fits:
+        given = [None if p is None else p.shape for p in parameters]
         raise ShapeError(
             f"{name} over {shape} of shape {input.shape}, with parameters of shapes {given}.\n"
             f"The input's last axes and the parameters must have that shape."

@@ -57,6 +57,8 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward().\nDefine one.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not (grad_mode.enabled or self._forward_hooks or self._forward_pre_hooks):
+            return self.forward(*args, **kwargs)  # nothing is recorded that would ask for its scope
         if self._forward_pre_hooks:
             for hook in tuple(self._forward_pre_hooks.values()):
                 given = hook(self, args)

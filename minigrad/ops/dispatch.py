@@ -76,7 +76,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
         if len(inputs) > arity:  # settings given by position
             if len(inputs) > arity + op.by_position:
                 refuse_extra(op, inputs)
-            given = dict(zip(names, inputs[arity:], strict=False))
+            given = dict(zip(names, inputs[arity:]))  # noqa: B905
             settings = _renamed(op.name, given | settings, names) if settings else given
             inputs = inputs[:arity]
         elif settings:
@@ -139,7 +139,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
         if gradients is None or True not in needs or not grad_mode.enabled:
             out.requires_grad, out.node = False, None
             if view:
-                _share(inputs[0], out)
+                out.cell = inputs[0].cell or share_cell(inputs[0])
             return out
 
         out.requires_grad = True

@@ -1,0 +1,87 @@
+"""Text from the `nano` model with a key/value cache: ours beside torch eager's, from the same weights.
+
+A step computes the vectors of one token, so that there is little arithmetic in it and much that surrounds it.
+Before anything is timed both must have written the same text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import minigrad as mg
+from minitransformer import GPT, GPTConfig, generate
+
+from .children import in_child
+from .measuring import CLOCKS, measure, ratios, spread
+from .peers import missing, peer
+from .tables import Table
+
+TOKENS = 256
+PROMPT = [[1, 2, 3, 4]]
+SETTLE = 0.05  # seconds between turns of more than one thread, until the other library's threads have slept
+NANO = GPTConfig(vocab_size=65, n_positions=len(PROMPT[0]) + TOKENS, n_embd=128, n_layer=4, n_head=4)
+
+
+class DifferentTextError(AssertionError):
+    """Two libraries that were to write the same text do not."""
+
+
+def model() -> GPT:
+    """`nano` with positions for the text, and with weights whose text changes from token to token."""
+    mg.manual_seed(0)
+    nano = GPT(NANO).eval()
+    for table in (nano.embedding.weight, nano.positions.weight):
+        table.data *= 10
+    return nano
+
+
+def alone(repeats: int, seconds: float, threads: int, clock: str) -> dict[str, Any]:
+    """Microseconds a token, without anyone to compare with."""
+    nano = model()
+    times = measure({"ours": lambda: generate(nano, PROMPT, TOKENS)}, repeats, seconds, clock=CLOCKS[clock])
+    return {"ours": [1e6 * t / TOKENS for t in spread(times["ours"])]}
+
+
+def pair(repeats: int, seconds: float, threads: int, clock: str) -> dict[str, Any]:
+    """Microseconds a token: ours, torch's, and their ratio."""
+    from .peers.torch_generation import CachedGPT
+
+    peer("torch").set_threads(threads)
+    nano = model()
+    theirs = CachedGPT(NANO, {name: tensor.numpy().copy() for name, tensor in nano.state_dict().items()})
+    if generate(nano, PROMPT, TOKENS) != theirs.generate(PROMPT, TOKENS):
+        raise DifferentTextError("torch and minigrad write different texts from the same weights.")
+    steps = {
+        "ours": lambda: generate(nano, PROMPT, TOKENS),
+        "theirs": lambda: theirs.generate(PROMPT, TOKENS),
+    }
+    times = measure(steps, repeats, seconds, SETTLE if threads > 1 else 0.0, CLOCKS[clock])
+    each = {name: [1e6 * t / TOKENS for t in spread(found)] for name, found in times.items()}
+    return {**each, "ratio": ratios(times["ours"], times["theirs"])}
+
+
+def generation(
+    threads: Sequence[int] = (1,),
+    repeats: int = 50,
+    seconds: float = 20.0,
+    clock: str = "wall",
+    kernels: str | None = None,
+) -> list[Table]:
+    """The time of a token, of one text at a time, for each number of threads."""
+    table = Table(f"generation with a key/value cache, nano, {TOKENS} tokens, greedy: us a token")
+    note = missing("torch")
+    if note:
+        table.notes.append(note)
+    for number in threads:
+        function = "alone" if note else "pair"
+        found = in_child(
+            "generation", function, repeats, seconds, number, clock, threads=number, kernels=kernels
+        )
+        table.rows[f"{number} thread{'s' if number > 1 else ''}"] = {
+            "minigrad": found["ours"],
+            "tokens a second": 1e6 / found["ours"][1],
+            "torch eager": found.get("theirs"),
+            "ratio ours / theirs": found.get("ratio"),
+        }
+    return [table]
