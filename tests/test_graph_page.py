@@ -532,6 +532,27 @@ def test_the_walk_adds_up_where_a_value_fans_out(open_page):
     assert "gradient 4 + …" in page.page.locator("#v0").text_content()
 
 
+def test_the_walk_adds_arrays_as_backward_did(open_page):
+    """To the last bit of float32, in the order of the walk."""
+    x = mg.tensor(np.random.default_rng(2).standard_normal((2, 2)).astype("float32"), requires_grad=True)
+    graph = mg.graph.trace((x.exp() + x.sin() * x).sum(), {"x": x})
+    page = open_page(graph)
+    page.press("b", "End", "ArrowLeft")
+    table = page.page.locator("#panel .added table").last
+    found = table.locator("td:not(:empty)").all_inner_texts()
+    assert found == shown(find(graph, "x", "input").gradient.numbers)
+    assert "Complete." in page.text("#panel .added")
+
+
+def test_the_walk_begins_where_an_output_is_used_as_well(open_page):
+    x = scalar(2.0)
+    y = x * 3.0
+    page = open_page(mg.graph.trace([y, y * y], {"x": x, "y": y}))
+    page.press("b", "ArrowRight")  # y * y: what comes first is that y is an output
+    assert "grad of y = 6 (this edge) + 1 (arrived before) = 7" in page.text("#panel .card[data-place='0']")
+    assert "grad of y = 6 (this edge) + 7 (arrived before) = 13" in page.text("#panel .card[data-place='1']")
+
+
 def test_the_walk_sums_over_broadcast_axes(open_page):
     bias, x = (
         mg.tensor(np.arange(n, dtype=float).reshape(s), requires_grad=True)
@@ -546,6 +567,8 @@ def test_the_walk_sums_over_broadcast_axes(open_page):
     pulled, summed = (tables.nth(i).locator("td:not(:empty)").all_inner_texts() for i in (1, 2))
     assert pulled == shown(x.data)
     assert summed == shown(x.data.sum(0))
+    page.page.locator("#sum-1-2").click()
+    assert page.text(f"{card} [data-sum]") == "2 + 5 = 7"
 
 
 def test_a_cell_of_a_product_is_a_row_times_a_column(open_page):

@@ -94,11 +94,15 @@ const actions = {
     render();
     announce(state.walk.quiz ? "Quiz on: results are hidden until you type them." : "Quiz off.");
   },
-  chooseCell(edge, flat) {
-    state.walk.cells.set(cellKey(edge), flat);
+  /** Show how a cell of a step's result is computed (`table` is "cell"), or of a sum ("sum"). */
+  chooseCell(edge, flat, table = "cell") {
+    state.walk.cells.set(cellKey(edge, table), flat);
     renderPanel();
-    document.getElementById(`cell-${edge.place}-${flat}`)?.focus();
-    announce(document.querySelector(`[data-place="${edge.place}"] .cell`)?.textContent ?? "");
+    const button = document.getElementById(`${table}-${edge.place}-${flat}`);
+    button.focus();
+    announce(
+      button.closest(".card").querySelector(`[data-${table === "sum" ? "sum" : "terms"}]`)?.textContent ?? "",
+    );
   },
   reveal(edge, said) {
     state.walk.known.add(cellKey(edge));

@@ -88,7 +88,7 @@ function pathOf({ x1, y1, x2, y2, bend }) {
   return `M${x1} ${y1}${upper > y1 ? `V${upper}` : ""}${across}${y2 > lower ? `V${y2}` : ""}`;
 }
 
-/** The lines by which an op's inputs came, up to the boxes where they begin: line -> whether it begins there. */
+/** The lines by which an op's inputs came, up to the boxes where they begin: line -> does it begin there. */
 function hotLines(graph, scene, vertex) {
   const hot = new Map();
   if (!vertex) return hot;

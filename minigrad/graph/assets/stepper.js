@@ -179,7 +179,7 @@ function edgeCard(graph, walk, edge, actions) {
       ? question(graph, walk, edge, actions)
       : [
           result(graph, walk, edge, actions),
-          broadcast(edge, source),
+          broadcast(walk, edge, source, actions),
           added(graph, edge, source),
           leafCheck(graph, edge, source),
         ],
@@ -252,8 +252,8 @@ function result(graph, walk, edge, actions) {
   ];
 }
 
-function cellKey(edge) {
-  return `${edge.target}/${edge.place}`;
+function cellKey(edge, table = "cell") {
+  return `${edge.target}/${edge.place}/${table}`;
 }
 
 /** `0.5 × 2 + 1 × 3 = `. */
@@ -300,16 +300,28 @@ function rowAndColumn({ left, right, i, j }, index, line) {
   ];
 }
 
-function broadcast(edge, source) {
+/** What was expanded going forward is summed going back. */
+function broadcast(walk, edge, source, actions) {
   if (!edge.summed.length) return null;
+  const said = `${nameOf(source)} was ${broadcastText(source.values[edge.result].shape, edge)}:`;
+  const intro = h("p", { class: "broadcast" }, said);
+  const { gradient, pulled } = edge;
+  if (!gradient.whole || !pulled.whole) return [intro, briefNumbers(gradient, "The gradient after the sum")];
+  if (gradient.size === 1) return [intro, sumLine(edge, 0)];
+  const chosen = walk.cells.get(cellKey(edge, "sum"));
+  const onCell = flat => actions.chooseCell(edge, flat, "sum");
   return [
-    h(
-      "p",
-      { class: "broadcast" },
-      `${nameOf(source)} was ${broadcastText(source.values[edge.result].shape, edge)}:`,
-    ),
-    briefNumbers(edge.gradient, "The gradient after the sum"),
+    intro,
+    briefNumbers(gradient, "The gradient after the sum", { onCell, chosen, name: `sum-${edge.place}` }),
+    chosen !== undefined && h("div", { class: "cell" }, sumLine(edge, chosen)),
   ];
+}
+
+/** `1 + 4 = 5`: one element of a summed gradient. */
+function sumLine(edge, flat) {
+  const terms = summedFrom(edge, flat).map(place => [edge.pulled.numbers[place]]);
+  const total = formatNumber(edge.gradient.numbers[flat]);
+  return h("p", { class: "sum", "data-sum": true }, termsText(terms), h("strong", {}, total));
 }
 
 /** Where a value fans out, its gradient is the sum of what each use sends back. */

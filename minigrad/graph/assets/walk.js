@@ -71,10 +71,6 @@ function arithmetic(graph, edge, flat) {
   return rows.map(row => [upstream.numbers[row], entry(edge.jacobian, row, flat)]);
 }
 
-function sumOfProducts(terms) {
-  return terms.reduce((sum, factors) => sum + factors.reduce((a, b) => a * b, 1), 0);
-}
-
 function range(n) {
   return Array.from({ length: n }, (_, i) => i);
 }
