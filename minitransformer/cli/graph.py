@@ -19,7 +19,7 @@ from ..recipes import LanguageRecipe
 from ..training.run import Run, check_same_data, load_splits, within
 from ..training.tasks import LanguageModelling, Translation
 from .arguments import Checkpoint, DataFile, DataFolder, Flag, RunFolder
-from .translate import sentence_ids, translations
+from .translate import sentence_ids, translations, warn_of_unknown
 
 SHORT = 16  # tokens at most of an example that is taken from the data: what a reader can follow
 
@@ -121,9 +121,8 @@ def _passage(run: Run, text: str) -> tuple[LanguageModelling, str]:
             f"Give a {'longer' if tokens < 2 else 'shorter'} one."
         )
     warn_of_unknown(run, [text])
-    return LanguageModelling(run.tokenizer, text, text, tokens - 1, batch_size=1, seed=0), text.replace(
-        "\n", "↵"
-    )
+    task = LanguageModelling(run.tokenizer, text, text, tokens - 1, batch_size=1, seed=0)
+    return task, text.replace("\n", "↵")
 
 
 def validation_pair(run: Run, data: Path | None, data_dir: Path | None) -> tuple[str, str]:
@@ -147,13 +146,6 @@ def _validation(run: Run, data: Path | None, data_dir: Path | None):
     splits = load_splits(run.recipe, data, data_dir)
     check_same_data(run.folder, run.recipe, splits)
     return splits["validation"]
-
-
-def warn_of_unknown(run: Run, texts: list[str]) -> None:
-    """Say which words the vocabulary does not have."""
-    unknown = dict.fromkeys(word for text in texts for word in run.tokenizer.unknown_words(text))
-    if unknown:
-        print(f"warning: not in the vocabulary, read as <UNK>: {', '.join(unknown)}", file=sys.stderr)
 
 
 def trace(run: Run, task: Translation | LanguageModelling, title: str, readable: bool) -> mg.graph.Graph:

@@ -31,11 +31,7 @@ def run(argv: list[str]) -> None:
         sentences = list(text) or read_lines()
         if not sentences:
             raise UserError(f'there is nothing to translate.\nGive a sentence: translate {run} "I love you".')
-        unknown = dict.fromkeys(
-            word for sentence in sentences for word in opened.tokenizer.unknown_words(sentence)
-        )
-        if unknown:
-            print(f"warning: not in the vocabulary, read as <UNK>: {', '.join(unknown)}", file=sys.stderr)
+        warn_of_unknown(opened, sentences)
         for translation in translations(opened, sentences):
             print(translation)
 
@@ -48,6 +44,13 @@ def read_lines() -> list[str]:
         return sys.stdin.read().splitlines()
     except UnicodeDecodeError:
         raise UserError("standard input is not UTF-8.\nConvert it to UTF-8.") from None
+
+
+def warn_of_unknown(run: Run, texts: Sequence[str]) -> None:
+    """Say which words the vocabulary does not have."""
+    unknown = dict.fromkeys(word for text in texts for word in run.tokenizer.unknown_words(text))
+    if unknown:
+        print(f"warning: not in the vocabulary, read as <UNK>: {', '.join(unknown)}", file=sys.stderr)
 
 
 def translations(run: Run, sentences: Sequence[str], batch_size: int = 64) -> list[str]:
