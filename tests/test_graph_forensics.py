@@ -304,6 +304,13 @@ def test_a_gradient_is_blamed_on_the_first_operation_in_backwards_order():
     assert names(report.graph) == ["sqrt", "sqrt", "sum"]
 
 
+@pytest.mark.parametrize(("count", "said"), [(3, r"input c\. "), (5, r"input c and 2 more\. ")])
+def test_of_many_leaves_that_are_hurt_the_first_three_are_named(count, said):
+    leaves = dict(zip("abcde"[:count], (leaf(0) for _ in range(count)), strict=True))
+    total = sum(leaves.values()).sqrt().sum()
+    assert says(why_nan(total, leaves), "of the input a, the input b, the " + said)
+
+
 def test_a_gradient_that_is_not_finite_and_does_not_arrive_misleads_nobody():
     x, w = leaf(0, 4), leaf(1, 2)
     y = mg.where(x > 0, (x * 1).sqrt() * w, 0.0)
@@ -682,6 +689,17 @@ def test_ops_are_matched_by_module_and_place_and_the_rest_is_named():
     linear = next(row for row in found.ops if row.path == "layers.0.map")
     assert linear.before == linear.after
     assert (linear.change, linear.family) == (0, "linalg")
+
+
+def test_what_is_not_finite_comes_first_then_what_has_no_gradient():
+    u, v, w = leaf(1, 1), leaf(1, 1), leaf(1, 1)
+    named = {"u": u, "v": v, "w": w}
+    before = trace((u * 2 + v + w).sum(), named)
+    with mg.no_grad():
+        u *= 5
+        w[0] = NAN
+    after = trace((u * 2 + v * 0 + w).sum(), named)
+    assert [row.name for row in diff(before, after).parameters] == ["w", "v", "u"]
 
 
 def test_data_of_another_size_can_be_compared():
