@@ -16,6 +16,15 @@ install_import_hook([f"minitransformer.{part}" for part in CHECKED.split()], "be
 ROOT = Path(__file__).parents[1]
 
 
+def pytest_addoption(parser):
+    parser.addoption("--kernels", choices=["numpy", "jit"], help="which kernels compute composite operations")
+
+
+def pytest_configure(config):
+    if config.getoption("--kernels"):
+        mg.kernels.use(config.getoption("--kernels"))
+
+
 @pytest.fixture(autouse=True)
 def _fresh_randomness():
     mg.manual_seed(0)

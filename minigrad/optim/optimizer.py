@@ -215,8 +215,7 @@ class Adam(Optimizer):
             steps = {int(self.state[p]["step"]) if p in self.state else 0 for p in small}
             together = self.together[id(group)] = _Together(small, self.state) if len(steps) == 1 else None
         if len(small) > 1 and together is not None:
-            together.gather()
-            self.update(together.p, together.g, together.state, group)
+            self.update(together.p, together.g, together.gather(), group)
             together.scatter()
             params = [p for p in params if p.data.size > SMALL or p.data.dtype != np.float32]
         super().update_all(params, group)
@@ -244,36 +243,37 @@ class _Together:
     """Small parameters as one array, with one state, of which each one's own is a view."""
 
     def __init__(self, params: list[Tensor], states: dict[Tensor, dict[str, np.ndarray]]) -> None:
-        self.params = params
-        size = sum(p.data.size for p in params)
-        self.p, self.g = np.empty(size, np.float32), np.empty(size, np.float32)
-        first = states.get(params[0], {}).get("step", np.array(0))
-        self.state = {name: np.zeros(size, np.float32) for name in ("exp_avg", "exp_avg_sq")}
-        self.state["step"] = np.array(int(first))
-        ends = np.cumsum([p.data.size for p in params])
-        self.parts = [slice(end - p.data.size, end) for p, end in zip(params, ends, strict=True)]
-        for p, part in zip(params, self.parts, strict=True):
+        self.params, size = params, sum(p.data.size for p in params)
+        self.p, self.g, self.m, self.v = (np.zeros(size, np.float32) for _ in range(4))
+        self.parts, end = [], 0
+        for p in params:
+            part = slice(end, end := end + p.data.size)
             own = states.setdefault(p, {})
-            for name in ("exp_avg", "exp_avg_sq"):
-                view = self.state[name][part].reshape(p.shape)
+            for name, flat in (("exp_avg", self.m), ("exp_avg_sq", self.v)):
+                view = flat[part].reshape(p.shape)
                 view[...] = own.get(name, 0)
                 own[name] = view
-            own["step"] = self.state["step"]
+            own.setdefault("step", np.array(0))
+            self.parts.append((p, part, own))
 
     def holds(self, params: list[Tensor], states: dict[Tensor, dict[str, np.ndarray]]) -> bool:
-        """Whether these are its parameters, and their states still its own."""
-        step = self.state["step"]
+        """Whether these are its parameters, at one step, and their states still its own."""
+        step = states.get(self.params[0], {}).get("step")
         return len(params) == len(self.params) and all(
-            p is own and states[p]["step"] is step for p, own in zip(params, self.params, strict=True)
+            p is own and states.get(p) is state and state["step"] == step
+            for p, (own, _, state) in zip(params, self.parts, strict=True)
         )
 
-    def gather(self) -> None:
+    def gather(self) -> dict[str, np.ndarray]:
+        """Parameters and gradients of this step; gives the state of all."""
         np.concatenate([p.data.reshape(-1) for p in self.params], out=self.p)
         np.concatenate([p.grad.data.reshape(-1) for p in self.params], out=self.g)  # type: ignore[union-attr]
+        return {"exp_avg": self.m, "exp_avg_sq": self.v, "step": self.parts[0][2]["step"].copy()}
 
     def scatter(self) -> None:
-        for p, part in zip(self.params, self.parts, strict=True):
+        for p, part, own in self.parts:
             p.data[...] = self.p[part].reshape(p.shape)
+            own["step"] += 1
 
 
 class AdamW(Adam):

@@ -31,15 +31,21 @@ class RowWork(NamedTuple):
     gradient: Callable[[np.ndarray, np.ndarray, int | None], None]  # (dW, W) -> dS = W (dW - sum(dW W))
 
 
-@lru_cache(maxsize=64)
-def _causal(queries: int, keys: int, first: int, dtype: np.dtype) -> np.ndarray:
+@lru_cache(maxsize=16)
+def _causal(queries: int, keys: int, dtype: np.dtype) -> np.ndarray:
     """0 where a query may look (at its own place and before), -inf elsewhere."""
-    return np.where(np.tri(queries, keys, first, dtype=bool), 0, -np.inf).astype(dtype)
+    return np.where(np.tri(queries, keys, dtype=bool), 0, -np.inf).astype(dtype)
+
+
+def _hide_the_future(scores: np.ndarray, first: int | None) -> None:
+    """Keys before the tile's first query are seen by all of its queries."""
+    if first is not None:
+        late = scores[..., first:]
+        late += _causal(*late.shape[-2:], late.dtype)
 
 
 def _softmax(scores: np.ndarray, first: int | None) -> np.ndarray:
-    if first is not None:
-        scores += _causal(*scores.shape[-2:], first, scores.dtype)
+    _hide_the_future(scores, first)
     largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     largest[largest == -np.inf] = 0
     scores -= largest
@@ -51,8 +57,7 @@ def _softmax(scores: np.ndarray, first: int | None) -> np.ndarray:
 
 
 def _again(scores: np.ndarray, logarithms: np.ndarray, first: int | None) -> None:
-    if first is not None:
-        scores += _causal(*scores.shape[-2:], first, scores.dtype)
+    _hide_the_future(scores, first)
     scores -= logarithms[..., None]
     np.exp(scores, out=scores)
 

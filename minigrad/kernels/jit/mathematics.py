@@ -61,9 +61,9 @@ _ROOT_HALF, _DENSITY = F(math.sqrt(0.5)), F(1 / math.sqrt(2 * math.pi))
 
 @inline
 def exp(x):
-    """e^x, to a unit in the last place: 2**n e^r with x = n ln 2 + r. 0 below -87.3; NaN where x is."""
+    """e^x = 2**n e^r with x = n ln 2 + r, to a unit in the last place (six above 88.4); 0 below -87.3."""
     z = min(max(x, _LOWEST), _HIGHEST)
-    n = min(np.floor(z * _LOG2E + F(0.5)), F(127))
+    n = min(np.floor(z * _LOG2E + F(0.5)), F(127))  # 2**128 is no float32
     r = z - n * _LN2_HIGH - n * _LN2_LOW
     p = ((((_E[0] * r + _E[1]) * r + _E[2]) * r + _E[3]) * r + _E[4]) * r + _E[5]
     y = (p * r * r + r + F(1)) * np.int32((np.int32(n) + 127) << 23).view(np.float32)

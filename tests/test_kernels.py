@@ -1,0 +1,238 @@
+"""The kernels in NumPy and as compiled loops: the same values, and no memory that they need not."""
+
+import inspect
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import kernels
+from minigrad.kernels import cpu
+from minigrad.nn import functional as F
+
+try:
+    from minigrad.kernels import jit
+except ImportError:
+    jit = None
+
+needs_numba = pytest.mark.skipif(jit is None, reason="numba is not installed (extra `fast`)")
+BOTH = ["numpy", pytest.param("jit", marks=needs_numba)]
+
+
+def draw(*shape, seed=0, scale=1.0):
+    return (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
+
+
+IDS = np.array([[1, 4, 1], [0, 1, 4]])
+TARGET = np.array([3, 0, -100, 4, 1])
+MASK = np.random.default_rng(3).random((2, 1, 5, 7)) > 0.3
+CASES = {  # kernel -> (arrays, settings)
+    "softmax": [((draw(4, 9, scale=5),), {"dim": -1}), ((draw(2, 3, 4),), {"dim": 1})],
+    "log_softmax": [((draw(4, 9, scale=5),), {"dim": -1}), ((draw(3, 1),), {"dim": 1})],
+    "gelu": [((draw(1000, scale=4),), {"approximate": how}) for how in ("none", "tanh")],
+    "layer_norm": [
+        ((draw(6, 33), draw(33, seed=1), draw(33, seed=2)), {"normalized_shape": (33,), "eps": 1e-5}),
+        ((draw(2, 3, 4, 5), None, None), {"normalized_shape": (4, 5), "eps": 1e-5}),
+        ((draw(300, 8, scale=3), draw(8, seed=1), None), {"normalized_shape": (8,), "eps": 1e-5}),
+    ],
+    "rms_norm": [
+        ((draw(6, 33), draw(33, seed=1)), {"normalized_shape": (33,), "eps": 1e-5}),
+        ((draw(130, 4), None), {"normalized_shape": (4,), "eps": 1e-5}),
+    ],
+    "cross_entropy": [
+        ((draw(5, 6, scale=3), TARGET), {"ignore_index": -100, "reduction": how, "label_smoothing": e})
+        for how in ("mean", "sum", "none")
+        for e in (0.0, 0.1)
+    ],
+    "embedding": [((draw(5, 3), IDS), {})],
+    "scaled_dot_product_attention": [
+        (
+            (draw(2, 3, 5, 4), draw(2, 3, 7, 4, seed=1), draw(2, 3, 7, 6, seed=2), mask),
+            {"is_causal": causal, "scale": 0.5, "dropout_p": p, "key": mg.random.Key(1, 2, 3, 4)},
+        )
+        for mask in (None, MASK, draw(5, 7, seed=4))
+        for causal in (False, True)
+        for p in (0.0, 0.3)
+    ],
+}
+
+
+def run(module, name, arrays, settings):
+    """A kernel's value, and its gradients for a random g."""
+    value, gradient = getattr(module, name)(*arrays, **settings)
+    g = draw(*np.shape(value), seed=9) if np.ndim(value) else np.float32(0.7) * np.ones((), np.float32)
+    needs = [a is not None and a.dtype == np.float32 for a in arrays]
+    return value, [r for r, needed in zip(gradient(g, needs), needs, strict=True) if needed]
+
+
+@needs_numba
+@pytest.mark.parametrize("name", CASES)
+def test_loops_agree_with_numpys_kernels(name):
+    for arrays, settings in CASES[name]:
+        (value, gradients), (expected, theirs) = (run(m, name, arrays, settings) for m in (jit, cpu))
+        np.testing.assert_allclose(value, expected, rtol=2e-6, atol=2e-6, err_msg=str(settings))
+        assert len(gradients) == len(theirs)
+        for ours, other in zip(gradients, theirs, strict=True):
+            assert ours.dtype == other.dtype == np.float32
+            assert ours.shape == other.shape
+            np.testing.assert_allclose(ours, other, rtol=5e-6, atol=5e-6, err_msg=str(settings))
+
+
+@needs_numba
+def test_every_loop_is_compared_with_numpys():
+    own = {n for n in cpu.__all__ if inspect.getmodule(getattr(jit, n)).__name__.startswith(jit.__name__)}
+    assert own - {"adam"} == set(CASES)  # adam's test is below
+
+
+@needs_numba
+def test_loops_leave_other_dtypes_to_numpy():
+    for name, cases in CASES.items():
+        arrays, settings = cases[0]
+        doubles = [a.astype(np.float64) if a is not None and a.dtype == np.float32 else a for a in arrays]
+        ours, theirs = (getattr(m, name)(*doubles, **settings)[0] for m in (jit, cpu))
+        assert ours.dtype == np.float64
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@needs_numba
+def test_exponentials_at_their_ends():
+    from minigrad.kernels.jit.mathematics import exp, largest, loop, normal
+
+    @loop
+    def each(x, y, integral, density):
+        for i in range(x.size):
+            y[i] = exp(x[i])
+            integral[i], density[i] = normal(x[i])
+
+    x = np.array([-np.inf, -200, -87, -1, -0.0, 1e-20, 1, 88.7, 89, np.inf, np.nan], np.float32)
+    y, integral, density = (np.empty_like(x) for _ in range(3))
+    each(x, y, integral, density)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(np.delete(y, 7), np.exp(np.delete(x, 7)), rtol=3e-7)
+        np.testing.assert_allclose(y[7], np.exp(x[7]), rtol=8e-7)  # where 2**128 would be needed
+    assert np.isnan(integral[-1])
+    np.testing.assert_allclose(integral[[0, 1, 4, 8, 9]], [0, 0, 0.5, 1, 1], atol=1e-7)
+    np.testing.assert_allclose(density[[0, 4, 9]], [0, 0.39894228, 0], atol=1e-7)
+    wide = np.linspace(-12, 12, 100_001).astype(np.float32)
+    y, integral, density = (np.empty_like(wide) for _ in range(3))
+    each(wide, y, integral, density)
+    exact = np.array(
+        [0.5 * mg.special.erfc(mg.tensor(-v / np.sqrt(2), dtype="float64")).item() for v in wide[::5000]]
+    )
+    np.testing.assert_allclose(integral[::5000], exact, rtol=2e-5, atol=1e-38)
+    np.testing.assert_allclose(y, np.exp(wide.astype(np.float64)), rtol=3e-7)
+    assert largest(np.array([-np.inf, -np.inf], np.float32)) == -np.inf
+
+
+@pytest.mark.parametrize("which", BOTH)
+def test_a_nan_stays_one(which):
+    x = mg.tensor(np.array([[1, np.nan, 2], [0, 1, 2]], np.float32), requires_grad=True)
+    with kernels.use(which):
+        for f in (F.softmax, F.log_softmax):
+            y = f(x, -1).numpy()
+            assert np.isnan(y[0]).all()
+            assert np.isfinite(y[1]).all()
+        assert np.isnan(F.gelu(x).numpy()[0, 1])
+        assert np.isnan(F.layer_norm(x, (3,)).numpy()[0]).all()
+        assert np.isnan(F.cross_entropy(x, mg.tensor([0, 1])).item())
+
+
+@pytest.mark.parametrize("which", BOTH)
+def test_adam_steps_small_and_large_parameters_alike(which):
+    """A parameter by itself, among many small ones, or as a large one: the same numbers."""
+    results = []
+    for sizes in ([5], [5, 7, 3], [5, 20_000, 3]):
+        params = [mg.nn.Parameter(draw(n, seed=n)) for n in sizes]
+        with kernels.use(which):
+            optimizer = mg.optim.AdamW(params, lr=0.01, weight_decay=0.1)
+            for step in range(4):
+                for p in params:
+                    p.grad = mg.tensor(draw(p.shape[0], seed=100 * step + p.shape[0]))
+                optimizer.step()
+        results.append(params[0].data)
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+
+
+def test_small_parameters_may_miss_steps_and_states_may_be_loaded():
+    """Updated together or one by one, what has a gradient: each by its own count of steps, as PyTorch."""
+
+    def train(together):
+        a, b, c = (mg.nn.Parameter(draw(n, seed=n)) for n in (4, 5, 6))
+        optimizer = mg.optim.Adam([a, b, c], lr=0.1)
+        if not together:
+            optimizer.update_all = lambda params, group: mg.optim.optimizer.Optimizer.update_all(
+                optimizer, params, group
+            )
+        for step in range(6):
+            for p in (a, b, c):
+                p.grad = None if (step == 2 and p is b) else mg.tensor(draw(p.shape[0], seed=10 * step))
+            optimizer.step()
+            if step == 4:
+                optimizer.load_state_dict(optimizer.state_dict())
+        return [*(p.data for p in (a, b, c)), *(int(optimizer.state[p]["step"]) for p in (a, b, c))]
+
+    for ours, single in zip(train(True), train(False), strict=True):
+        np.testing.assert_array_equal(ours, single)
+    assert train(True)[3:] == [6, 5, 6]
+
+
+@pytest.mark.parametrize("which", BOTH)
+def test_attentions_memory_grows_with_the_length_not_with_its_square(which):
+    def peak(length):
+        q, k, v = (mg.tensor(draw(1, 2, length, 8, seed=i), requires_grad=True) for i in range(3))
+        with kernels.use(which):
+            F.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()
+            tracemalloc.start()
+            try:
+                F.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()
+                return tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+
+    short, long = peak(2048), peak(8192)
+    assert long < 4.5 * short + 4 * 2**20  # 4 times the length
+    assert long < 8192 * 8192  # a quarter of one T x T buffer of one head
+
+
+@pytest.mark.parametrize("which", BOTH)
+def test_attention_in_tiles_is_attention(which):
+    q, k, v = (mg.tensor(draw(2, 3, 700, 4, seed=i), requires_grad=True) for i in range(3))
+    mask = mg.tensor(np.random.default_rng(5).random((2, 1, 1, 700)) > 0.2)
+    for settings in ({"is_causal": True}, {"attn_mask": mask}, {"dropout_p": 0.3}):
+        results = []
+        for fused in (True, False):
+            for x in (q, k, v):
+                x.grad = None
+            mg.manual_seed(0)
+            with kernels.use(which), mg.fused(fused):
+                y = F.scaled_dot_product_attention(q, k, v, **settings)
+                (y * y).sum().backward()
+            results.append([y.numpy(), *(x.grad.numpy() for x in (q, k, v))])
+        for ours, readable in zip(*results, strict=True):
+            np.testing.assert_allclose(ours, readable, rtol=2e-4, atol=2e-5)
+
+
+def test_use_says_which_kernels_and_for_how_long():
+    before = kernels.kernels(None)
+    with kernels.use("numpy"):
+        assert kernels.kernels(None) is cpu
+    assert kernels.kernels(None) is before
+    with pytest.raises(mg.OptionError, match="kernels are 'numpy' or 'jit', got 'fortran'"):
+        kernels.use("fortran")
+    seen = []
+    with kernels.use("numpy"):
+        thread = threading.Thread(target=lambda: seen.append(kernels.kernels(None)))
+        thread.start()
+        thread.join()
+    assert seen == [before if jit is None else jit]  # another thread's choice is its own
+
+
+def test_without_numba_numpys_kernels_serve(monkeypatch):
+    monkeypatch.setattr(kernels, "find_spec", lambda name: None)
+    monkeypatch.setattr(kernels, "_chosen", kernels._Chosen())
+    assert kernels.kernels(None) is cpu
+    with pytest.raises(mg.errors.DependencyError, match=r"need numba[\s\S]*pip install"):
+        kernels.use("jit")
