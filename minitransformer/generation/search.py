@@ -106,19 +106,25 @@ def _continue(
         raise UserError(
             "a GPT continues prompts of one length, at least one token long.\nPass them one at a time."
         )
-    ids = np.asarray(prompts)
-    ended = np.zeros(len(ids), bool)
-    results: list[list[int]] = [[] for _ in prompts]
-    for _ in range(limit):
-        states = _newest_states(model, ids, cache)
-        chosen = choose(model.logits(states).numpy()[:, 0], np.arange(len(ids)))
-        ended |= chosen == end
-        if ended.all():
-            break
-        for row in np.flatnonzero(~ended):
-            results[row].append(int(chosen[row]))
-        ids = np.concatenate([ids, chosen[:, None]], 1)
-    return results
+    if not prompts:
+        return []
+    start, every, ended = len(prompts[0]), np.arange(len(prompts)), np.zeros(len(prompts), bool)
+    ids = np.zeros((len(prompts), start + limit), np.int64)
+    ids[:, :start] = prompts
+    for position in range(start, start + limit):
+        states = _newest_states(model, ids[:, :position], cache)
+        chosen = choose(model.logits(states).numpy()[:, 0], every)
+        ids[:, position] = chosen
+        if end is not None:
+            ended |= chosen == end
+            if ended.all():
+                break
+    return [_before(end, row) for row in ids[:, start:].tolist()]
+
+
+def _before(end: int | None, ids: list[int]) -> list[int]:
+    """The ids that come before the first `end`."""
+    return ids[: ids.index(end)] if end in ids else ids
 
 
 def _newest_states(model: GPT, ids: np.ndarray, cache: Cache | None) -> Tensor:
@@ -126,7 +132,8 @@ def _newest_states(model: GPT, ids: np.ndarray, cache: Cache | None) -> Tensor:
     window = model.config.n_positions
     if cache is None or ids.shape[1] > window:
         return model.states(ids[:, -window:])[:, -1:]
-    return model.states(ids[:, cache.length :], cache)[:, -1:]
+    states = model.states(ids[:, cache.length :], cache)
+    return states if states.shape[1] == 1 else states[:, -1:]
 
 
 def _sample(logits: np.ndarray, top_k: int | None, row_ids: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ scores is three functions, here in NumPy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import product
@@ -92,7 +93,10 @@ def attend(
     dv = Wᵀ g, dW = g vᵀ, dS = W (dW - sum(dW W)), dq = scale dS k, dk = scale dSᵀ q.
     """
     lead, queries, keys = q.shape[:-2], q.shape[-2], k.shape[-2]
-    if mask is not None or not lead == k.shape[:-2] == v.shape[:-2]:
+    same = lead == k.shape[:-2] == v.shape[:-2]
+    if same and mask is None and not (is_causal or dropout_p) and math.prod(lead) * queries * keys <= TILE:
+        return _attend_at_once(work, q, k, v, scale)
+    if mask is not None or not same:
         masks = [] if mask is None else [mask.shape[:-2]]
         lead = np.broadcast_shapes(lead, k.shape[:-2], v.shape[:-2], *masks)
         q, k, v = (np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (q, k, v))
@@ -133,6 +137,23 @@ def attend(
         if not tiles:
             d_k[...] = d_v[...] = 0
         return d_q, d_k, d_v, d_mask
+
+    return y, gradient
+
+
+def _attend_at_once(work: RowWork, q: Any, k: Any, v: Any, scale: float) -> tuple[np.ndarray, Callable]:
+    """`attend` where one tile is all, and every key is seen: of a token that is being generated, say."""
+    w = (q * scale) @ k.swapaxes(-1, -2)
+    logarithms = work.softmax(w, None)
+    y = w @ v
+
+    def gradient(g, needs):
+        w = (q * scale) @ k.swapaxes(-1, -2)
+        work.again(w, logarithms, None)
+        d_s = g @ v.swapaxes(-1, -2)
+        work.gradient(d_s, w, None)
+        d_s *= scale
+        return d_s @ k, d_s.swapaxes(-1, -2) @ q, w.swapaxes(-1, -2) @ g, None
 
     return y, gradient
 
