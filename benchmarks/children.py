@@ -43,14 +43,10 @@ def in_child(
 
 def choose(kernels: str | None) -> None:
     """Run minigrad on these kernels."""
-    if kernels is None:
-        return
-    module = importlib.import_module("minigrad.kernels")
-    switch = getattr(module, "use", None)
-    if switch is not None:
-        switch(kernels)
-    elif kernels != "numpy":
-        raise ValueError(f"minigrad has no kernels {kernels!r}.\nLeave out --kernels, or pass numpy.")
+    if kernels is not None:
+        from minigrad.kernels import use
+
+        use(kernels)
 
 
 def main(call: str) -> None:

@@ -15,7 +15,7 @@ from .children import in_child
 from .measuring import CLOCKS, measure, ratios, spread
 from .peers import KINDS, PEERS, missing, peer, settings_of, step_of
 from .tables import Table
-from .works import MLP, Decoder, First, weights_of, work_of
+from .works import MLP, Decoder, First, row_name, weights_of, work_of
 
 AGREE = 1e-3  # relative: float32, sums in different orders
 SETTLE = 0.05  # seconds between turns of more than one thread; OpenBLAS's own spin for about 30 ms
@@ -132,8 +132,3 @@ def _table(
         table.notes.append(f"losses and gradients of first steps as {label}'s to {apart:.0e}")
     return table
 
-
-def row_name(key: str) -> str:
-    """What a work is called, and its size."""
-    size = str(work_of(key))
-    return key if key == size else f"{key}: {size}"

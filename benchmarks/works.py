@@ -179,6 +179,13 @@ WORKS: dict[str, Work] = {
     "base": Decoder(layers=6, heads=8, width=512, length=128, batch=8, vocabulary=8000),
 }
 
+
+def row_name(key: str) -> str:
+    """What a work is called, and its size."""
+    size = str(work_of(key))
+    return key if key == size else f"{key}: {size}"
+
+
 LR, BETAS, EPS, DECAY = 1e-3, (0.9, 0.999), 1e-8, 0.01  # of AdamW
 
 

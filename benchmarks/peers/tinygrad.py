@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import cycle
 from typing import Any
 
@@ -12,7 +13,7 @@ from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First
 from .array_models import Library, gpt_loss, mlp_loss
 
 LABEL = "tinygrad"
-PACKAGES = ("tinygrad",)
+PACKAGES = ("tinygrad",)  # and clang, which it compiles with
 CANNOT = {
     "phrasebook": "not written: its batches have many shapes, and each is compiled anew",
     "chain": "lazy: a chain of 2,000 operations is compiled as a few kernels",
@@ -50,12 +51,12 @@ class Step:
         batches: list[tuple[np.ndarray, ...]],
         optimizer: Callable[[list[Any]], Any] | None,
     ) -> None:
-        from tinygrad import Tensor, TinyJit
+        from tinygrad import Context, Tensor, TinyJit
 
-        self.p = {name: Tensor(array.copy(), requires_grad=True).realize() for name, array in weights.items()}
+        self.p = {name: Tensor(array.copy()).realize() for name, array in weights.items()}
         self.batches = [tuple(Tensor(_small(a)).realize() for a in batch) for batch in batches]
         self.next, self.loss_of = cycle(self.batches), loss
-        self.training = Tensor.train
+        self.training = partial(Context, TRAINING=1)
         self.optimizer = None if optimizer is None else optimizer(list(self.p.values()))
         self.jit = TinyJit(self.step)
 
@@ -64,14 +65,10 @@ class Step:
             p.grad = None
 
     def step(self, *batch: Any) -> Any:
-        from tinygrad import Tensor
-
         self.clear()
         loss = self.loss_of(self.p, *batch).backward()
         if self.optimizer is None:
-            gradients = [p.grad for p in self.p.values()]
-            Tensor.realize(loss, *gradients)
-            return loss
+            return loss.realize(*(p.grad for p in self.p.values()))
         return loss.realize(*self.optimizer.schedule_step())
 
     def __call__(self) -> None:

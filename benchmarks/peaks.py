@@ -1,0 +1,111 @@
+"""Peak memory of training steps: by how much a process's resident memory grows, a process for each library.
+
+Counted from when the library is loaded and the model built: gradients, the optimizer's moments, and what the
+passes need. Loaded means that a smaller model has taken a step, since some load code with the first. Beside
+it stands what the whole process has at most, libraries, weights and this benchmark included.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .children import in_child
+from .peers import KINDS, missing, peer, settings_of, step_of
+from .tables import Table
+from .works import row_name, weights_of, work_of
+
+MIB = 2**20
+STEPS = 3
+
+
+def peak(name: str, key: str, threads: int) -> tuple[float, float] | None:
+    """MiB by which this process grows at most, during three training steps, and what it has then."""
+    module, work = peer(name), work_of(key)
+    if hasattr(module, "set_threads"):
+        module.set_threads(threads)
+    if not hasattr(module, KINDS[type(work)]):
+        return None
+    for smaller in ("mlp", "micro"):
+        warm = step_of(name, work_of(smaller), weights_of(work_of(smaller).model()))
+        if warm is not None:
+            warm()
+            del warm
+    weights = weights_of(work.model())
+    step: Any = step_of(name, work, weights)
+    gc.collect()
+    _trim()
+    before = _start()
+    for _ in range(STEPS):
+        step()
+    highest = _highest()
+    return (highest - before) / MIB, highest / MIB
+
+
+def _trim() -> None:
+    """Give freed memory back, so that none of the building is hidden in what the steps reuse."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _start() -> int:
+    """Bytes resident now, from where the highest is counted; what was highest before, where that has no reset."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+        return _status("VmRSS")
+    except OSError:
+        return _highest()
+
+
+def _highest() -> int:
+    """The most bytes that were resident at a time."""
+    try:
+        return _status("VmHWM")
+    except OSError:
+        import resource  # not on Windows
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _status(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(name)).split()[1]) * 1024
+
+
+def peaks(
+    works: Iterable[str],
+    peers: Sequence[str] = ("torch",),
+    threads: Sequence[int] = (1,),
+    kernels: str | None = None,
+) -> list[Table]:
+    """A table for each number of threads."""
+    return [_table(list(works), peers, n, kernels) for n in threads]
+
+
+def _table(works: list[str], peers: Sequence[str], threads: int, kernels: str | None) -> Table:
+    plural = "s" if threads > 1 else ""
+    table = Table(f"peak memory of training steps beyond the model, {threads} thread{plural}: MiB")
+    present = [name for name in peers if missing(name) is None]
+    table.notes += [note for name in peers if (note := missing(name))]
+    for key in works:
+        found = {name: _in_child(name, key, threads, kernels) for name in ("ours", *present)}
+        ours, _ = found["ours"]
+        row = table.rows[row_name(key)] = {}
+        for name, (growth, _) in found.items():
+            row[peer(name).LABEL] = growth
+            if name != "ours":
+                row[f"ratio to {peer(name).LABEL}"] = None if growth is None else ours / growth
+        row |= {f"{peer(name).LABEL}, whole process": whole for name, (_, whole) in found.items()}
+    return table
+
+
+def _in_child(name: str, key: str, threads: int, kernels: str | None) -> Any:
+    settings = settings_of(name, threads)
+    return in_child("peaks", "peak", name, key, threads, threads=threads, kernels=kernels, **settings) or (
+        None,
+        None,
+    )
