@@ -4,109 +4,137 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import tyro
 from rich.console import Console
 
 from . import machine
+from .children import choose
 from .generation import generation
 from .graphs import graphs
 from .memory import against_torch, checkpoints
 from .ops import ops
 from .overhead import overhead
+from .peaks import peaks
+from .scale import AXES, plot, plot_steps, scale
 from .steps import steps
 from .tables import Table, markdown
-from .works import WORKS
+from .works import WORKS, UnknownWorkError, work_of
 
-Which = Literal["overhead", "ops", "steps", "generate", "memory", "graph", "all"]
-PACKAGES = ("numpy", "numba", "torch", "jax", "dezero", "mygrad", "autograd", "tinygrad")
+Which = Literal["overhead", "ops", "steps", "generate", "memory", "scale", "graph", "all"]
+Peer = Literal["torch", "compile", "jax", "tinygrad", "autograd", "mygrad", "dezero"]
+Axis = Literal["attention", "length", "width", "layers", "vocabulary", "batch"]
+PACKAGES = ("numpy", "numba", "torch", "jax", "tinygrad", "autograd", "mygrad", "dezero")
 
 
-def main(
-    which: tyro.conf.Positional[Which] = "overhead",
-    threads: tuple[int, ...] = (1,),
-    repeats: int = 50,
-    seconds: float = 20.0,
-    works: tuple[str, ...] = tuple(WORKS),
-    peers: tuple[str, ...] = ("torch",),
-    clock: Literal["wall", "cpu"] = "wall",
-    kernels: Literal["numpy", "jit"] | None = None,
-    json: Path | None = None,
-    markdown: Path | None = None,
-) -> None:
-    """Measure.
+@dataclass(frozen=True)
+class Options:
+    """Measure speed and memory, ours beside others'."""
 
-    Args:
-        which: What to measure: what the engine costs an operation, training steps, a token of text, what a
-            graph keeps in memory, or what it takes to draw one.
-        threads: Thread counts, each in a process of its own.
-        repeats: How many turns at most; medians are shown (of a tenth as many where one takes seconds).
-        seconds: After how long a row of `steps` ends, with fewer turns than `repeats`.
-        works: The rows of `steps`.
-        peers: Whom to compare with: torch, compile, jax, tinygrad, autograd, mygrad, dezero; who is not installed is left out with a note.
-        clock: What `steps` are timed by. "cpu", for one thread where others use the machine, does not count
-            how long a step waited for a core.
-        kernels: minigrad's kernels; its own choice if not given.
-        json: A file to write all figures to.
-        markdown: A file to write the tables to.
-    """
+    which: tyro.conf.Positional[Which] = "overhead"
+    """What to measure: what the engine costs an operation, fused operations, training steps, a token of text,
+    memory, how time and memory grow with sizes, or what it takes to draw a graph."""
+    threads: tuple[int, ...] = (1,)
+    """Thread counts, each in processes of its own."""
+    repeats: int = 50
+    """How many turns at most; medians are shown (of a tenth as many where one takes seconds)."""
+    seconds: float = 20.0
+    """After how long a row ends, with fewer turns than `repeats`; of `ops` and `scale` after a tenth of it."""
+    works: tuple[str, ...] = tuple(WORKS)
+    """The rows of `steps` and of peak memory: by name, or sizes as "L2 H4 d64 T32 B8 V65"."""
+    axes: tuple[Axis, ...] = get_args(Axis)
+    """The sizes that `scale` changes."""
+    peers: tuple[Peer, ...] = ("torch",)
+    """Whom to compare with. Who is not installed is left out, with a note."""
+    clock: Literal["wall", "cpu"] = "wall"
+    """What times are measured by. "cpu", for one thread where others use the machine, does not count how long
+    a step waited for a core."""
+    kernels: Literal["numpy", "jit"] | None = None
+    """minigrad's kernels; its own choice if not given."""
+    json: Path | None = None
+    """A file to write all figures to."""
+    markdown: Path | None = None
+    """A file to write the tables to."""
+    plots: Path | None = None
+    """A folder to draw `steps` and `scale` in."""
+
+
+def main(o: Options) -> None:
     console = Console()
     load = machine.load_average()
-    busy = machine.warning(load, threads)
+    busy = machine.warning(load, o.threads)
     if busy:
         console.print(f"[bold red]{busy}")
-    about = {**machine.describe(PACKAGES), "load average": load, "threads": list(threads)}
+    about = {**machine.describe(PACKAGES), "load average": load, "threads": list(o.threads)}
+    for name in o.works:
+        work_of(name)
+    about["command"] = " ".join(["python -m benchmarks", *sys.argv[1:]])
     tables: list[Table] = []
-    for name in ("overhead", "ops", "steps", "generate", "memory", "graph") if which == "all" else (which,):
-        for table in measured(name, threads, repeats, seconds, works, peers, clock, kernels):
+    for name in TABLES if o.which == "all" else (o.which,):
+        found = TABLES[name](o)
+        for table in found:
             console.print(table.rich())
-            tables.append(table)
+        if o.plots is not None:
+            draw(name, found, o.plots)
+        tables += found
+        write(tables, about, o)  # after each, so that what is measured is not lost
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     console.print(f"{about['cpu']}, Python {about['python']}, {versions}", highlight=False)
     if busy:
         console.print(f"[bold red]{busy}")
-    command = " ".join(["python -m benchmarks", *sys.argv[1:]])
-    write(tables, {**about, "command": command}, json, markdown)
 
 
-def write(tables: list[Table], about: dict[str, Any], to_json: Path | None, to_markdown: Path | None) -> None:
+def write(tables: list[Table], about: dict[str, Any], o: Options) -> None:
     """Keep the tables in files."""
-    if to_json is not None:
+    if o.json is not None:
         found = {"machine": about, "tables": [table.json() for table in tables]}
-        to_json.write_text(json.dumps(found, indent=2) + "\n")
-    if to_markdown is not None:
-        to_markdown.write_text(markdown(tables, about, about["command"]))
+        o.json.write_text(json.dumps(found, indent=2) + "\n")
+    if o.markdown is not None:
+        o.markdown.write_text(markdown(tables, about))
 
 
-def measured(
-    which: str,
-    threads: tuple[int, ...],
-    repeats: int,
-    seconds: float,
-    works: tuple[str, ...],
-    peers: tuple[str, ...],
-    clock: str,
-    kernels: str | None,
-) -> list[Table]:
-    """The tables of one kind of measurement."""
-    few = max(repeats // 10, 1)
-    if which == "overhead":
-        return overhead(peers, repeats, clock, kernels)
-    if which == "steps":
-        return steps(works, peers, threads, repeats, seconds, clock, kernels)
-    if which == "ops":
-        return ops(threads, repeats, seconds / 10, clock, kernels)
-    if which == "generate":
-        return generation(threads, repeats, seconds, clock, kernels)
-    if which == "graph":
-        return [Table("traces and pictures of a Transformer, the paper's base model", graphs(few))]
+def draw(name: str, tables: list[Table], folder: Path) -> None:
+    if name == "steps":
+        plot_steps(tables, folder / "steps.png")
+    elif name == "scale":
+        plot(tables, folder)
+
+
+def memory(o: Options) -> list[Table]:
+    """What graphs keep, what checkpoints save, and the peaks of training steps."""
+    choose(o.kernels)
     return [
         Table("MiB that a graph keeps beyond inputs and weights", against_torch()),
-        Table("MiB with each layer checkpointed, and what that costs", checkpoints(few)),
+        Table("MiB with each layer checkpointed, and what that costs", checkpoints(max(o.repeats // 10, 1))),
+        *peaks(o.works, o.peers, o.threads, o.kernels),
     ]
 
 
+def pictures(o: Options) -> list[Table]:
+    rows = graphs(max(o.repeats // 10, 1))
+    return [Table("traces and pictures of a Transformer, the paper's base model", rows)]
+
+
+TABLES: dict[str, Callable[[Options], list[Table]]] = {
+    "overhead": lambda o: overhead(o.peers, o.repeats, o.clock, o.kernels),
+    "ops": lambda o: ops(o.threads, o.repeats, o.seconds / 10, o.clock, o.kernels),
+    "steps": lambda o: steps(o.works, o.peers, o.threads, o.repeats, o.seconds, o.clock, o.kernels),
+    "generate": lambda o: generation(o.threads, o.repeats, o.seconds, o.clock, o.kernels),
+    "memory": memory,
+    "scale": lambda o: scale(
+        {axis: AXES[axis] for axis in o.axes}, o.threads, o.repeats, o.seconds / 10, o.clock, o.kernels
+    ),
+    "graph": pictures,
+}
+
+
 if __name__ == "__main__":
-    tyro.cli(main, prog="python -m benchmarks")
+    try:
+        main(tyro.cli(Options, prog="python -m benchmarks"))
+    except UnknownWorkError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

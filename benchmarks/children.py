@@ -23,7 +23,7 @@ class ChildError(RuntimeError):
 
 
 def in_child(
-    module: str, function: str, *args: Any, threads: int = 1, kernels: str | None = None, **settings: str
+    module: str, function: str, *args: Any, threads: int = 1, kernels: str | None = None, **settings: Any
 ) -> Any:
     """What a benchmark's function returns (as JSON) in a new process with `threads` threads and cores."""
     call = json.dumps([module, function, args, threads, kernels])

@@ -28,7 +28,7 @@ def peak(name: str, key: str, threads: int) -> tuple[float, float] | None:
     module, work = peer(name), work_of(key)
     if hasattr(module, "set_threads"):
         module.set_threads(threads)
-    if not hasattr(module, KINDS[type(work)]):
+    if key in module.CANNOT or not hasattr(module, KINDS[type(work)]):
         return None
     for smaller in ("mlp", "micro"):
         warm = step_of(name, work_of(smaller), weights_of(work_of(smaller).model()))
@@ -53,7 +53,7 @@ def _trim() -> None:
 
 
 def _start() -> int:
-    """Bytes resident now, from where the highest is counted; what was highest before, where that has no reset."""
+    """Bytes resident now, and the highest is counted from here (where that can be asked for)."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
         return _status("VmRSS")
@@ -94,18 +94,22 @@ def _table(works: list[str], peers: Sequence[str], threads: int, kernels: str | 
     for key in works:
         found = {name: _in_child(name, key, threads, kernels) for name in ("ours", *present)}
         ours, _ = found["ours"]
-        row = table.rows[row_name(key)] = {}
-        for name, (growth, _) in found.items():
-            row[peer(name).LABEL] = growth
+        row: dict[str, float | None] = {}
+        table.rows[row_name(key)] = row
+        for name, (grown, _) in found.items():
+            row[peer(name).LABEL] = grown
             if name != "ours":
-                row[f"ratio to {peer(name).LABEL}"] = None if growth is None else ours / growth
+                row[f"ratio to {peer(name).LABEL}"] = ours / grown if ours and grown else None
         row |= {f"{peer(name).LABEL}, whole process": whole for name, (_, whole) in found.items()}
     return table
 
 
-def _in_child(name: str, key: str, threads: int, kernels: str | None) -> Any:
+def _in_child(name: str, key: str, threads: int, kernels: str | None) -> tuple[float | None, float | None]:
     settings = settings_of(name, threads)
-    return in_child("peaks", "peak", name, key, threads, threads=threads, kernels=kernels, **settings) or (
-        None,
-        None,
-    )
+    found = in_child("peaks", "peak", name, key, threads, threads=threads, kernels=kernels, **settings)
+    return (None, None) if found is None else tuple(found)
+
+
+def growth(name: str, key: str, threads: int, kernels: str | None) -> float | None:
+    """MiB by which a process of its own grows."""
+    return _in_child(name, key, threads, kernels)[0]

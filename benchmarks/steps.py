@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .children import in_child
+from .children import ChildError, in_child
 from .measuring import CLOCKS, measure, ratios, spread
 from .peers import KINDS, PEERS, missing, peer, settings_of, step_of
 from .tables import Table
@@ -36,10 +36,10 @@ def pair(
     for key in works:
         work = work_of(key)
         weights = weights_of(work.model())
-        theirs = step_of(name, work, weights)
+        theirs = None if key in module.CANNOT else step_of(name, work, weights)
         if theirs is None:
-            kind = KINDS[type(work)]
-            found[key] = {"cannot": module.CANNOT.get(kind, "not written")}
+            reason = module.CANNOT.get(key) or module.CANNOT.get(KINDS[type(work)])
+            found[key] = {"cannot": reason or "not written"}
             continue
         ours = step_of("ours", work, weights)
         assert ours is not None
@@ -98,6 +98,20 @@ def steps(
     return [_table(list(works), list(peers), n, repeats, seconds, clock, kernels) for n in threads]
 
 
+def measured(
+    name: str,
+    works: list[str],
+    repeats: int,
+    seconds: float,
+    threads: int,
+    clock: str,
+    kernels: str | None,
+) -> dict[str, dict[str, Any]]:
+    """`pair` in a process of its own."""
+    args = (name, works, repeats, seconds, threads, clock)
+    return in_child("steps", "pair", *args, threads=threads, kernels=kernels, **settings_of(name, threads))
+
+
 def _table(
     works: list[str],
     peers: list[str],
@@ -115,10 +129,13 @@ def _table(
         if note:
             table.notes.append(note)
             continue
-        args = (name, works, repeats, seconds, threads, clock)
-        found = in_child(
-            "steps", "pair", *args, threads=threads, kernels=kernels, **settings_of(name, threads)
-        )
+        try:
+            found = measured(name, works, repeats, seconds, threads, clock, kernels)
+        except ChildError as error:
+            if name == "torch":
+                raise
+            table.notes.append(f"{label} failed: {str(error).splitlines()[-1]}")
+            continue
         apart = 0.0
         for key, values in found.items():
             row = table.rows.setdefault(row_name(key), {"minigrad": None})
@@ -131,4 +148,3 @@ def _table(
             apart = max(apart, *values["differences"].values())
         table.notes.append(f"losses and gradients of first steps as {label}'s to {apart:.0e}")
     return table
-

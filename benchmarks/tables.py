@@ -67,11 +67,11 @@ def digits(x: float) -> str:
     return f"{x:.2f}" if abs(x) < 10 else f"{x:.1f}"
 
 
-def markdown(tables: Iterable[Table], machine: dict[str, Any], command: str) -> str:
+def markdown(tables: Iterable[Table], machine: dict[str, Any]) -> str:
     """A page of tables, with what they were measured on."""
     versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
     head = (
-        f"`{command}`\n\n{machine['cpu']}, {machine['cores']} cores, {machine['system']}, "
+        f"`{machine['command']}`\n\n{machine['cpu']}, {machine['cores']} cores, {machine['system']}, "
         f"Python {machine['python']}, {versions}, NumPy on {machine['blas']}; {machine['date']}"
     )
     load = machine.get("load average")

@@ -158,6 +158,10 @@ class Attention:
 Work = Decoder | Phrasebook | MLP | Attention
 
 
+class UnknownWorkError(ValueError):
+    """A name that is no work's."""
+
+
 def work_of(name: str) -> Work:
     """A work by its name, or as it is shown: "nano", "L2 H4 d64 T32 B32 V65", "attention H4 d32 T128 B1"."""
     if name in WORKS:
@@ -167,7 +171,9 @@ def work_of(name: str) -> Work:
         found = re.fullmatch(pattern, name)
         if found:
             return cls(*(int(number.replace(",", "")) for number in found.groups()))
-    raise ValueError(f"unknown work {name!r}.\nName one of {', '.join(WORKS)}, or pass L2 H4 d64 T32 B8 V65.")
+    raise UnknownWorkError(
+        f"unknown work {name!r}.\nName one of {', '.join(WORKS)}, or a size as L2 H4 d64 T32 B8 V65."
+    )
 
 
 WORKS: dict[str, Work] = {

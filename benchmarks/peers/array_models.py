@@ -5,7 +5,7 @@ A `Library` holds what each of them has a function of its own for. The weights' 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
@@ -23,6 +23,7 @@ class Library:
 
     relu: Callable[[Any], Any]
     gelu: Callable[[Any], Any]  # the tanh form
+    thirds: Callable[[Any], Sequence[Any]]  # of the last axis
     layer_norm: Callable[[Any, Any, Any], Any]  # of x, weight, bias
     attention: Callable[[Any, Any, Any], Any]  # causal, of (B, T, H, D / H)
     cross_entropy: Callable[[Any, Any], Any]  # the mean, of logits (N, V) and classes (N,)
@@ -36,10 +37,8 @@ def gpt_loss(lib: Library, work: Decoder, p: Arrays, ids: Any, target: Any) -> A
     for i in range(work.layers):
         w = _Layer(p, f"layers.layers.{i}.")
         h = w.norm(lib, "residual1", x)
-        q, k, v = (
-            (h @ w["self_attention.in_proj_weight"][rows].T + w["self_attention.in_proj_bias"][rows]).reshape(heads)
-            for rows in (slice(j * work.width, (j + 1) * work.width) for j in range(3))
-        )  # fmt: skip
+        qkv = h @ w["self_attention.in_proj_weight"].T + w["self_attention.in_proj_bias"]
+        q, k, v = (part.reshape(heads) for part in lib.thirds(qkv))
         x = x + w.linear("self_attention.out_proj", lib.attention(q, k, v).reshape((B, T, work.width)))
         h = lib.gelu(w.linear("feed_forward.linear1", w.norm(lib, "residual2", x)))
         x = x + w.linear("feed_forward.linear2", h)

@@ -20,7 +20,7 @@ CANNOT = dict.fromkeys(("decoder", "attention", "phrasebook"), _REASON)
 def imported() -> Any:
     """dezero, which imports on no NumPy since 1.24 unless it is given np.int back."""
     if not hasattr(np, "int"):
-        np.int = int
+        np.int = int  # type: ignore[attr-defined]
     import dezero
     import dezero.functions
     import dezero.optimizers

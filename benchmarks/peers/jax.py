@@ -95,7 +95,9 @@ def library() -> Library:
     def attention(q: Any, k: Any, v: Any) -> Any:
         return jax.nn.dot_product_attention(q, k, v, is_causal=True)
 
-    return Library(jax.nn.relu, jax.nn.gelu, layer_norm, attention, cross_entropy)
+    return Library(
+        jax.nn.relu, jax.nn.gelu, lambda x: jnp.split(x, 3, -1), layer_norm, attention, cross_entropy
+    )
 
 
 def decoder(work: Decoder, weights: dict[str, np.ndarray]) -> Step:

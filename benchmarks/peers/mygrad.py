@@ -29,6 +29,10 @@ def library() -> Library:
         x = x - mg.mean(x, axis=-1, keepdims=True)
         return x / mg.sqrt(mg.mean(x * x, axis=-1, keepdims=True) + 1e-5) * weight + bias
 
+    def thirds(x: Any) -> list[Any]:
+        d = x.shape[-1] // 3
+        return [x[..., i * d : (i + 1) * d] for i in range(3)]
+
     def attention(q: Any, k: Any, v: Any) -> Any:
         T, d = q.shape[1], q.shape[3]
         q, k, v = (mg.swapaxes(x, 1, 2) for x in (q, k, v))
@@ -36,7 +40,7 @@ def library() -> Library:
         masked = mg.where(np.tri(T, dtype=bool), scores, np.float32(-1e9))
         return mg.swapaxes(mg.matmul(nnet.softmax(masked), v), 1, 2)
 
-    return Library(lambda x: nnet.relu(x), gelu, layer_norm, attention, softmax_crossentropy)
+    return Library(lambda x: nnet.relu(x), gelu, thirds, layer_norm, attention, softmax_crossentropy)
 
 
 def both(loss: Callable[..., Any]) -> Callable[..., tuple[float, dict[str, np.ndarray]]]:

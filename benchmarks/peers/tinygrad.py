@@ -15,6 +15,7 @@ from .array_models import Library, gpt_loss, mlp_loss
 LABEL = "tinygrad"
 PACKAGES = ("tinygrad",)  # and clang, which it compiles with
 CANNOT = {
+    "base": "not run: it compiles for minutes",
     "phrasebook": "not written: its batches have many shapes, and each is compiled anew",
     "chain": "lazy: a chain of 2,000 operations is compiled as a few kernels",
 }
@@ -35,6 +36,7 @@ def library() -> Library:
     return Library(
         lambda x: x.relu(),
         lambda x: x.gelu(),
+        lambda x: x.chunk(3, dim=-1),
         layer_norm,
         attention,
         lambda logits, y: logits.sparse_categorical_crossentropy(y),

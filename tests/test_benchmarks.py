@@ -1,0 +1,157 @@
+"""The benchmarks run, at the smallest sizes. What they measure is no test's business; that both sides of a
+comparison do the same work is."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import machine, measuring, ops, peaks, scale, steps, tables
+from benchmarks.peers import PEERS, missing, peer, step_of
+from benchmarks.works import WORKS, Decoder, First, UnknownWorkError, weights_of, work_of
+from minigrad.ops.dispatch import ops as registered
+
+ROOT = Path(__file__).parents[1]
+SMALL = "L1 H2 d4 T4 B2 V5"
+needs_torch = pytest.mark.skipif(missing("torch") is not None, reason="torch is not installed")
+
+
+def test_turns_alternate_and_end_in_time():
+    order = []
+    one, other = (lambda name=name: order.append(name) for name in "ab")
+    times = measuring.measure({"a": one, "b": other}, repeats=3, seconds=0.0, least=2)
+    assert [len(t) for t in times.values()] == [2, 2]
+    turns = [name for i, name in enumerate(order) if i == 0 or name != order[i - 1]]
+    assert turns == ["a", "b"] * (len(turns) // 2)
+
+
+def test_a_ratio_is_the_median_of_turns_side_by_side():
+    assert measuring.ratios([1, 10, 100], [2, 10, 50]) == (0.75, 1.0, 1.5)
+
+
+def test_sizes_are_read_as_they_are_shown():
+    for work in (*WORKS.values(), work_of(SMALL)):
+        if isinstance(work, Decoder):
+            assert work_of(str(work)) == work
+    assert str(work_of("attention H4 d32 T128 B1")) == "attention H4 d32 T128 B1"
+    with pytest.raises(UnknownWorkError, match="unknown work 'huge'"):
+        work_of("huge")
+
+
+def test_every_fused_op_has_a_case():
+    composite = {name for name, op in registered.items() if op.definition is not None}
+    assert composite == {case.op for case in ops.CASES.values()}
+
+
+def test_every_fused_op_runs_forward_and_backward():
+    for case in ops.CASES.values():
+        kept = (ops.D, 4 * ops.D, ops.V)  # that shapes have in common
+        shapes = [tuple(n if n in kept else min(n, 3) for n in shape) for shape in case.shapes]
+        small = case._replace(shapes=shapes, ids=case.ids and tuple(min(n, 3) for n in case.ids), top=2)
+        _, both = ops.passes(small, ops.Ours)
+        assert all(np.isfinite(g.numpy()).all() for g in both())
+
+
+def test_different_work_is_refused():
+    first = First(1.0, {"w": np.ones(3)})
+    assert steps.compare(first, first, "x", "theirs")["gradients"] == 0
+    for other in (First(1.1, {"w": np.ones(3)}), First(1.0, {"w": np.array([1, 1, 1.1])}), First(1.0, {})):
+        with pytest.raises(steps.DifferentWorkError):
+            steps.compare(first, other, "x", "theirs")
+    with pytest.raises(steps.DifferentWorkError):
+        steps.compare(
+            First(1.0, {"w": np.array([np.nan])}), First(1.0, {"w": np.array([1.0])}), "x", "theirs"
+        )
+
+
+@pytest.mark.parametrize("name", ["ours", *(p for p in PEERS if p not in ("compile", "tinygrad"))])
+@pytest.mark.parametrize("key", ["mlp", SMALL, "attention H2 d4 T5 B1", "phrasebook"])
+def test_peers_do_the_same_work(name, key):
+    if note := missing(name):
+        pytest.skip(note)
+    work = work_of(key)
+    weights = weights_of(work.model())
+    theirs, ours = step_of(name, work, weights), step_of("ours", work, weights)
+    if theirs is None:
+        pytest.skip("it has no such work")
+    steps.compare(ours.first(), theirs.first(), key, name)
+    if key == "phrasebook":
+        return  # dropout: no two draw alike
+    for _ in range(2):
+        ours(), theirs()
+    assert theirs.loss() == pytest.approx(ours.loss(), rel=1e-4)
+
+
+def test_who_is_not_installed_is_said(monkeypatch):
+    monkeypatch.setattr(peer("torch"), "PACKAGES", ("no_such_package==1.0",))
+    (table,) = steps.steps([SMALL], ["torch"])
+    assert table.rows == {}
+    assert table.notes == ["torch eager is not installed: pip install no_such_package==1.0"]
+
+
+@needs_torch
+def test_steps_and_their_memory_beside_torch():
+    (table,) = steps.steps([SMALL], ["torch"], repeats=2, seconds=0.1)
+    (row,) = table.rows.values()
+    assert set(row) == {"minigrad", "torch eager", "ratio to torch eager"}
+    (table,) = peaks.peaks([SMALL], ["torch"])
+    (row,) = table.rows.values()
+    assert row["torch eager, whole process"] > 0
+
+
+@needs_torch
+def test_growth_is_measured_and_drawn(tmp_path):
+    axes = {"length": {n: f"L1 H1 d4 T{n} B1 V5" for n in (2, 4)}}
+    found = scale.scale(axes, repeats=1, seconds=0.1)
+    assert [list(table.rows) for table in found] == [["2: L1 H1 d4 T2 B1 V5", "4: L1 H1 d4 T4 B1 V5"]]
+    assert [path.name for path in scale.plot(found, tmp_path)] == ["scale-length.png"]
+
+
+def test_ratios_are_drawn(tmp_path):
+    rows = {"nano: L4": {"minigrad": (1, 2, 3), "torch": (2, 3, 4), "ratio to torch": (0.5, 0.6, 0.7)}}
+    scale.plot_steps([tables.Table("a training step, 1 thread", rows)], tmp_path / "steps.png")
+    assert (tmp_path / "steps.png").stat().st_size > 1000
+
+
+def test_tables_as_markdown():
+    table = tables.Table("a title", {"row": {"x": 1234.5, "y": (0.1, 0.25, 1.0), "z": None}}, ["a note"])
+    assert table.markdown() == (
+        "**A title**\n\n|  | x | y | z |\n| --- | ---: | ---: | ---: |\n"
+        "| row | 1,234 | 0.25 [0.10, 1.00] | - |\n\nA note.\n"
+    )
+
+
+def test_other_load_is_warned_of(monkeypatch):
+    monkeypatch.setattr(machine.os, "cpu_count", lambda: 4)
+    assert machine.warning(0.3, [1, 2]) is None
+    assert "load average 4.50 before the start, on 4 cores" in machine.warning(4.5, [1])
+
+
+def test_the_command_writes_its_files(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks",
+        "steps",
+        "--works",
+        SMALL,
+        "--repeats",
+        "1",
+        "--peers",
+        "torch",
+    ]
+    files = ["--json", str(tmp_path / "a.json"), "--markdown", str(tmp_path / "a.md")]
+    subprocess.run([*command, *files], cwd=ROOT, check=True, capture_output=True)
+    found = json.loads((tmp_path / "a.json").read_text())
+    assert {"date", "cpu", "cores", "python", "versions", "threads", "command"} <= found["machine"].keys()
+    assert (tmp_path / "a.md").read_text().startswith("`python -m benchmarks steps")
+
+
+def test_an_unknown_work_is_a_users_mistake():
+    command = [sys.executable, "-m", "benchmarks", "steps", "--works", "huge"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("unknown work 'huge'.\nName one of mlp, micro")
