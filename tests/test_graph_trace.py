@@ -3,6 +3,7 @@
 import gc
 import math
 import random
+import tracemalloc
 import weakref
 
 import numpy as np
@@ -148,6 +149,21 @@ def test_results_that_were_let_go_are_computed_again_to_the_same_bits():
     graph = trace(loss)
     assert_equal(op(graph, "dropout").value.numbers, kept[0], 0, 0)
     assert_equal(op(graph, "gelu").value.numbers, kept[1], 0, 0)
+
+
+def test_what_was_computed_again_is_let_go():
+    """A trace of a deep network needs no more memory than a few of its layers."""
+    x = mg.randn(500, 500, requires_grad=True)
+    y = x
+    for _ in range(30):
+        y = y + 1.0
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        trace(y, backward=False)
+        assert tracemalloc.get_traced_memory()[1] - before < 5 * x.data.nbytes
+    finally:
+        tracemalloc.stop()
 
 
 def test_dtypes_that_meet_show_the_conversion():
