@@ -93,7 +93,7 @@ class MultiHeadAttention(nn.Module):
         """`forward` of what comes after the tokens in the cache."""
         past, length = cache.length, query.shape[1]
         if memory is None:
-            projected = self._projected(query, slice(None))
+            projected = self._projected(query)
             cache.extend(projected[1:])
         else:
             projected = self._projected(query, slice(self.d_model))
@@ -106,9 +106,11 @@ class MultiHeadAttention(nn.Module):
         heads = F.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal).numpy()
         return self.out_proj(Tensor(heads.swapaxes(1, 2).reshape(query.shape)))
 
-    def _projected(self, x: Tensor, rows: slice) -> Float[np.ndarray, "number B H T Dh"]:
-        """What `_project` gives of these rows of the stacked matrices, in one array."""
-        weight, bias = Tensor(self.in_proj_weight.data[rows]), Tensor(self.in_proj_bias.data[rows])
+    def _projected(self, x: Tensor, rows: slice | None = None) -> Float[np.ndarray, "number B H T Dh"]:
+        """What `_project` gives, of all rows of the stacked matrices or of some, in one array."""
+        weight, bias = self.in_proj_weight, self.in_proj_bias
+        if rows is not None:
+            weight, bias = Tensor(weight.data[rows]), Tensor(bias.data[rows])
         y = F.linear(x, weight, bias).numpy()
         y = y.reshape(*x.shape[:2], -1, self.num_heads, self.d_model // self.num_heads)
         return y.transpose(2, 0, 3, 1, 4)

@@ -89,7 +89,7 @@ class TokenEmbedding(nn.Module):
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
     def forward(self, ids: Any) -> Float[Tensor, "B T D"]:
-        x = F.embedding(token_ids(ids), self.weight)
+        x = F.embedding(Tensor(token_ids(ids)), self.weight)
         return x if self.factor is None else x * self.factor
 
     def logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:

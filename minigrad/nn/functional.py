@@ -279,7 +279,7 @@ def _normalized_shape(
     name: str, input: Tensor, shape: int | Sequence[int], *parameters: Tensor | None
 ) -> tuple[int, ...]:
     """The shape of the last axes, which the parameters must have too."""
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    shape = shape if type(shape) is tuple else (shape,) if isinstance(shape, int) else tuple(shape)
     fits = shape and input.shape[-len(shape) :] == shape
     for p in parameters:
         fits = fits and (p is None or p.shape == shape)

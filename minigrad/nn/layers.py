@@ -140,7 +140,7 @@ class Dropout(_Dropout):
     """In training, zero each element with probability p (Srivastava et al. 2014)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.dropout(input, self.p, self.training)
+        return F.dropout(input, self.p) if self.training else input
 
 
 class Dropout1d(_Dropout):

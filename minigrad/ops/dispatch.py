@@ -18,6 +18,7 @@ import numpy as np
 from ..autograd import Node, Output, creation, grad_mode, named_scope, watch
 from ..devices import default_float, result_type
 from ..errors import DtypeError, MinigradError, OptionError, ShapeError
+from ..kernels import kernels
 from ..tensor import Tensor, as_tensor
 from ..versions import LIBRARY, Cell, caller, clock, share_cell
 from .explain import FOREIGN, describe, explain, place, refuse_extra
@@ -68,6 +69,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
         op.floating,
     )
     readable = with_manners(definition) if definition else None
+    kernel = op.name if op.definition else None  # its rule, without a call between
     promoting, own = op.promotes is not False, (*op.operands, *op.settings)
     new_tensor, new_node, ndarray, new_ref = Tensor.__new__, Node.__new__, np.ndarray, weakref.ref
     get_frame = sys._getframe
@@ -92,25 +94,24 @@ def make_callable(op: Op, face: Callable) -> Callable:
                 return readable(*(_prepare(op, inputs, False, False) or inputs), **settings)
 
         arrays, edges, needs = [], [], []
-        uniform, dtype = True, None
+        uniform, dtype, recording = True, None, grad_mode.enabled
         for x in inputs:
             if isinstance(x, Tensor):
                 array = x.data
                 arrays.append(array)
-                if x.requires_grad:
-                    edges.append(x.node or x)
-                    needs.append(True)
-                else:
-                    edges.append(x)
-                    needs.append(False)
+                if recording:
+                    tracked = x.requires_grad
+                    edges.append(x.node or x if tracked else x)
+                    needs.append(tracked)
                 if dtype is None:
                     dtype = array.dtype
                 elif array.dtype is not dtype and array.dtype != dtype:
                     uniform = False
             else:
                 arrays.append(x)
-                edges.append(x)
-                needs.append(False)
+                if recording:
+                    edges.append(x)
+                    needs.append(False)
                 if x is not None and (type(x) not in (float, int) or dtype is None or dtype.kind != "f"):
                     uniform = False
         if dtype is None or not uniform or (floating and dtype.kind != "f"):
@@ -119,7 +120,8 @@ def make_callable(op: Op, face: Callable) -> Callable:
                 return call(*again, **settings)
 
         try:
-            found = rule(*arrays, **settings)
+            run = rule if kernel is None else getattr(kernels(arrays[0]), kernel)
+            found = run(*arrays, **settings)
             if type(found) is not tuple or len(found) != 2:
                 _refuse_result(op)
             value, gradients = found
@@ -136,7 +138,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
         out = new_tensor(Tensor)
         out.data = value if type(value) is ndarray else np.asarray(value)
         out.grad = out.cell = out.hooks = None
-        if gradients is None or True not in needs or not grad_mode.enabled:
+        if gradients is None or True not in needs:
             out.requires_grad, out.node = False, None
             if view:
                 out.cell = inputs[0].cell or share_cell(inputs[0])
@@ -216,7 +218,7 @@ def _several(
 ) -> tuple[Tensor, ...]:
     """Several results of one node; integer ones carry no gradient."""
     outs = tuple(Tensor(value) for value in values)
-    if gradients is not None and True in needs and grad_mode.enabled:
+    if gradients is not None and True in needs:
         node = Node.__new__(Node)
         node.op, node.settings, node.shape = op, settings, [out.shape for out in outs]
         node.number, node.clock, node.cell, node.hooks = next(creation), clock.time, None, None

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 
+HALF = np.dtype(np.float16)
+
+
 def in_single(kernel: Callable) -> Callable:
     """`kernel`, which computes what is float16 in float32: its squares and sums do not overflow."""
 
     @wraps(kernel)
     def computed(x: np.ndarray, *others: Any, **settings: Any) -> Any:
-        if x.dtype != np.float16:
+        if x.dtype != HALF:
             return kernel(x, *others, **settings)
         value, gradients = kernel(*[_as(np.float32, a) for a in (x, *others)], **settings)
         back = lambda g, needs: tuple(_as(np.float16, d) for d in gradients(_as(np.float32, g), needs))

@@ -23,4 +23,4 @@ def linear(x, weight, bias):
             np.ones(len(flat), flat.dtype) @ flat if needs[2] else None,
         )
 
-    return y.reshape(*x.shape[:-1], len(weight)), gradient
+    return y.reshape(x.shape[:-1] + y.shape[1:]), gradient

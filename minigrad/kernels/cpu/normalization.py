@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -20,8 +21,7 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
     flat = x.reshape(_rows(shape, normalized_shape), size)
     mean = (flat @ _average(size, x.dtype))[:, None]
     y = flat - mean
-    inverse = 1 / np.sqrt(np.einsum("ij,ij->i", y, y) / max(size, 1) + eps)
-    inverse = inverse.astype(x.dtype, copy=False)[:, None]
+    inverse = _inverse_root(np.vecdot(y, y), size, eps)
     y *= inverse
     if weight is not None:
         y *= weight.reshape(size)
@@ -57,8 +57,7 @@ def rms_norm(x, weight, normalized_shape, eps):
     """
     shape, size = x.shape, math.prod(normalized_shape)
     flat = x.reshape(_rows(shape, normalized_shape), size)
-    inverse = 1 / np.sqrt(np.einsum("ij,ij->i", flat, flat) / max(size, 1) + eps)
-    inverse = inverse.astype(x.dtype, copy=False)[:, None]
+    inverse = _inverse_root(np.vecdot(flat, flat), size, eps)
     y = flat * inverse
     if weight is not None:
         y *= weight.reshape(size)
@@ -78,6 +77,14 @@ def rms_norm(x, weight, normalized_shape, eps):
     return y.reshape(shape), gradient
 
 
+def _inverse_root(squares, size, eps):
+    """1 / sqrt(squares / size + eps) = sqrt(size) / sqrt(squares + size eps), in place, as a column."""
+    squares += max(size, 1) * eps
+    np.sqrt(squares, out=squares)
+    return np.divide(math.sqrt(max(size, 1)), squares, out=squares)[:, None]
+
+
+@lru_cache(maxsize=64)
 def _average(size, dtype):
     """The vector whose product with a row is the row's mean."""
     return np.full(size, 1 / max(size, 1), dtype)
