@@ -7,6 +7,7 @@ long it waited for a core.
 
 from __future__ import annotations
 
+import gc
 import math
 import statistics
 import time
@@ -54,11 +55,14 @@ def measure(
     """
     numbers = {name: _times_in_a_turn(step) for name, step in steps.items()}
     times: dict[str, list[float]] = {name: [] for name in steps}
+    gc.collect()
+    gc.freeze()  # what there is by now need not be looked at again
     begin = time.perf_counter()
     for turn in range(repeats):
         if turn >= least and time.perf_counter() - begin > seconds:
             break
         for name, step in steps.items():
+            gc.collect()  # nobody clears away another's garbage
             if settle:
                 time.sleep(settle)
                 step()
@@ -66,6 +70,7 @@ def measure(
             for _ in range(numbers[name]):
                 step()
             times[name].append((clock() - start) / numbers[name])
+    gc.unfreeze()
     return times
 
 

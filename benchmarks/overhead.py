@@ -67,5 +67,8 @@ def overhead(
                 "overhead", "pair", name, repeats, clock, kernels=kernels, **settings_of(name, 1)
             )
             table.rows.setdefault("minigrad", {"us": found["ours"], "ratio ours / theirs": None})
-            table.rows[module.LABEL] = {"us": found["theirs"], "ratio ours / theirs": found["ratio"]}
+            table.rows[getattr(module, "CHAIN", module.LABEL)] = {
+                "us": found["theirs"],
+                "ratio ours / theirs": found["ratio"],
+            }
     return [table]

@@ -12,7 +12,7 @@ from ..overhead import START, chain_of
 from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First
 from .array_models import Library, gpt_loss, mlp_loss
 
-LABEL = "JAX jit"
+LABEL, CHAIN = "JAX jit", "JAX, not compiled"
 PACKAGES = ("jax",)
 CANNOT = {"phrasebook": "not written: its batches have many shapes, and each is compiled anew"}
 
