@@ -734,7 +734,7 @@ def test_graphs_of_different_models_are_refused():
 def test_without_names_the_operations_are_compared_and_the_rest_is_said():
     x = leaf(1, 2)
     found = diff(trace((x * 2).sum()), trace((x * 3).sum()))
-    assert [row.name for row in found.ops] == ["sum", "multiply"] or len(found.ops) == 2
+    assert {row.name for row in found.ops} == {"sum", "multiply"}
     assert "trace(loss, model)" in found.notes[0]
     assert [row.change for row in found.ops] == [pytest.approx(0.5)] * 2
 

@@ -1,10 +1,13 @@
 """What is drawn of a graph: which boxes, where, in which colours, and in which files."""
 
 import itertools
+import os
+import pathlib
 import random
 import re
 import shutil
 import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from html import escape
 
@@ -114,7 +117,7 @@ def test_fold_closes_and_opens_by_depth(graph):
     counts = [graph.fold(depth).folding.count for depth in range(7)]
     assert counts == sorted(counts)
     assert counts[0] < counts[3]
-    with pytest.raises(mg.OptionError, match="a depth is 0 or more, got -1"):
+    with pytest.raises(mg.OptionError, match="whole number from 0 on, got -1"):
         graph.fold(-1)
 
 
@@ -431,3 +434,62 @@ def test_dot_has_every_box_in_its_cluster(graph):
         opened = kind == "group" and graph.folding.is_open(i)
         assert re.search(rf"subgraph cluster_{i} " if opened else rf"\b{kind[0]}{i} \[", text)
     assert text.count(" -> ") == len(graph.folding.edges())
+
+
+def test_a_gradient_that_is_no_sum_of_its_uses_is_not_shown_as_one():
+    o, y, z = (mg.tensor(v, requires_grad=True) for v in (1.0, 5.0, 7.0))
+    total = o * 1
+    graph = mg.graph.trace([total, total * y, total * z], {"o": total})
+    assert "gradient 13" in lines(graph, ("vertex", next(v.index for v in graph.vertices if v.label == "o")))
+    x = mg.tensor(2.0, requires_grad=True)
+    x.register_hook(lambda g: g * 10)
+    assert "gradient 50" in lines(mg.graph.trace(x * x + x), ("vertex", 0))
+
+
+def test_results_of_different_shapes_are_each_named():
+    x = mg.tensor([[2.0, 1.0], [1.0, 3.0]], requires_grad=True)
+    values, vectors = mg.linalg.eigh(x)
+    graph = mg.graph.trace(values.sum() + vectors.sum(), {"x": x})
+    op = next(v for v in graph.vertices if len(v.values) == 2)
+    assert lines(graph, ("vertex", op.index))[:2] == ["eigh", "float32[2], float32[2, 2]"]
+
+
+def test_long_names_are_shortened_and_directions_of_writing_are_not_turned():
+    name = "a" * 300 + "\u202eb"
+    x = mg.tensor(2.0, requires_grad=True)
+    graph = mg.graph.trace(x * x, {name: x})
+    assert len(lines(graph, ("vertex", 0))[0]) < 50
+    assert "\u202e" not in graph.to_svg()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda g, x: g.fold("2"),
+        lambda g, x: g.fold(1.5),
+        lambda g, x: g.to_svg(["family"]),
+        lambda g, x: g.save(None),
+        lambda g, x: g.save("x\0.svg"),
+        lambda g, x: mg.graph.trace(x * x, whole="a"),
+        lambda g, x: mg.graph.trace(x * x, whole=-1),
+        lambda g, x: mg.graph.trace(x * x, check="x"),
+        lambda g, x: mg.graph.trace(x * x, title=3),
+        lambda g, x: mg.graph.trace(x * x, {"a": {"b": x}, "a.b": x * 1}),
+    ],
+)
+def test_wrong_options_are_explained(wrong):
+    x = mg.tensor(2.0, requires_grad=True)
+    with pytest.raises(mg.OptionError, match=r"got |two tensors"):
+        wrong(mg.graph.trace(x * x), x)
+
+
+def test_the_pictures_of_the_readme_are_those_that_its_commands_make(tmp_path):
+    """Numbers aside, which differ in their last digits between machines."""
+    root = pathlib.Path(__file__).parents[1]
+    subprocess.run(
+        [sys.executable, root / "demos" / "graph_transformer.py", "--paper", "-o", tmp_path / "x.svg"],
+        check=True, capture_output=True, cwd=root, env=os.environ | {"PYTHONPATH": str(root)},
+    )  # fmt: skip
+    bare = lambda text: re.sub(r"-?\d+(\.\d+)?(e-?\d+)?", "#", re.sub(r"<title>[\s\S]*?</title>", "", text))
+    kept = (root / "docs" / "transformer.svg").read_text(encoding="utf-8")
+    assert bare((tmp_path / "x.svg").read_text(encoding="utf-8")) == bare(kept)

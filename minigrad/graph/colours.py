@@ -83,7 +83,7 @@ FLOPS = (10**3, 10**5, 10**7, 10**9, 10**11)
 
 def paint(graph: Graph, box: tuple[str, int], mode: str) -> Paint:
     """How a closed box looks in a mode."""
-    if mode not in MODES:
+    if not isinstance(mode, str) or mode not in MODES:
         raise OptionError(f"a graph is coloured by {', '.join(MODES)}, got {mode!r}.\nChoose one of them.")
     members = [graph.vertices[v] for v in ([box[1]] if box[0] == "vertex" else graph.contents[box[1]])]
     if any(is_broken(graph, vertex, mode) for vertex in members):

@@ -157,8 +157,8 @@ def _is_filler(graph: Graph, group: Group) -> bool:
 
 def to_depth(graph: Graph, depth: int) -> Fold:
     """Groups open down to `depth` (0: none but the whole); a stack shows one of its members."""
-    if depth < 0:
-        raise OptionError(f"a depth is 0 or more, got {depth}.\nUse expand() to open everything.")
+    if not isinstance(depth, int) or depth < 0:
+        raise OptionError(f"a depth is a whole number from 0 on, got {depth!r}.\nexpand() opens everything.")
     opened, level = {0}, list(graph.groups[0].groups)
     while level and depth:
         opened.update(level)

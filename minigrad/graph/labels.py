@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -21,11 +22,14 @@ PUBLIC = {  # what users wrote where the library has a name of its own within
     "astype": "to", "filled": "masked_fill", "joined": "cat", "p_norm": "norm", "variance": "var",
     "true_divide": "divide", "quotient": "floor_divide", "limit": "clamp", "middle": "median",
     "in_row_order": "contiguous", "reversed_along": "flip", "sliding_windows": "unfold",
-    "overlap_add": "fold", "cholesky_factor": "cholesky", "bernoulli_loss": "binary_cross_entropy",
+    "overlap_add": "fold", "eigen_factors": "eigh", "cholesky_factor": "cholesky",
+    "bernoulli_loss": "binary_cross_entropy",
 }  # fmt: skip
 
 
-_UNPRINTABLE = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+_UNPRINTABLE = re.compile(
+    "[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]|[\\u202a-\\u202e\\u2066-\\u2069]"
+)
 
 
 def op_title(vertex: Vertex) -> str:
@@ -66,7 +70,7 @@ def quantity(n: float, unit: str = "") -> str:
 
 
 def printable(text: str) -> str:
-    """A text that XML and UTF-8 can hold: other characters (controls, half a surrogate pair) become �."""
+    """A text that XML and UTF-8 can hold: controls (of direction, too) and half surrogate pairs become �."""
     return _UNPRINTABLE.sub("\ufffd", text)
 
 
@@ -91,16 +95,27 @@ def size(text: list[str]) -> tuple[float, float]:
 
 def vertex_lines(graph: Graph, vertex: Vertex) -> list[str]:
     title = op_title(vertex) if vertex.kind == "op" else _within(graph, vertex)
-    found = [f"{vertex.label}: {title}" if vertex.label else title]
+    found = [short(f"{vertex.label}: {title}" if vertex.label else title)]
     value, g = vertex.value, vertex.gradient
-    many = f" × {len(vertex.values)}" if len(vertex.values) > 1 else ""
+    many = len(vertex.values) > 1
     if value.size != 1 or value.shape or many:
-        found.append(kind_of(value) + many)
+        found.append(kind_of(value) if not many else _kinds_of(vertex.values))
     if value.size == 1 and not many:
         found.append(f"value {number(value.numbers.item())}")
         if g is not None and g.size == 1:
             found.append(f"gradient {_sum_of_uses(graph, vertex)}")
     return found
+
+
+def _kinds_of(values: tuple[Snapshot, ...]) -> str:
+    """`float32[2] × 3`, or of results that differ `float32[2], float32[2, 2]`."""
+    kinds = [kind_of(value) for value in values]
+    return f"{kinds[0]} × {len(kinds)}" if len(set(kinds)) == 1 else short(", ".join(kinds))
+
+
+def short(text: str, most: int = 48) -> str:
+    """A text that fits a box: of a long one the beginning and the end."""
+    return text if len(text) <= most else f"{text[: most // 2 - 1]}…{text[-(most // 2) :]}"
 
 
 def _sum_of_uses(graph: Graph, vertex: Vertex) -> str:
@@ -110,7 +125,10 @@ def _sum_of_uses(graph: Graph, vertex: Vertex) -> str:
     parts = [graph.vertices[v].inputs[place].gradient for v, place in graph.consumers[vertex.index]]
     if len(parts) < 2 or len(parts) > 4 or any(part is None for part in parts):
         return total
-    terms = [number(part.numbers.item()) for part in parts if part is not None]
+    numbers = [part.numbers.item() for part in parts if part is not None]
+    if not math.isclose(sum(numbers), vertex.gradient.numbers.item(), rel_tol=1e-3):
+        return total  # a hook changed the sum, or the walk begins here too
+    terms = [number(n) for n in numbers]
     return f"{total} = {terms[0]}" + "".join(
         f" − {term[1:]}" if term.startswith("-") else f" + {term}" for term in terms[1:]
     )
@@ -121,7 +139,7 @@ def group_lines(graph: Graph, index: int) -> list[str]:
     inside = [graph.vertices[v] for v in graph.contents[index]]
     ops = sum(v.kind == "op" for v in inside)
     weights = sum(v.value.size for v in inside if v.kind == "parameter")
-    title = title_of(group)
+    title = short(title_of(group))
     counts = f"{ops} op{'s' if ops != 1 else ''}" + (f" · {quantity(weights)} parameters" if weights else "")
     return [title, *filter(None, [kind_beside(group)]), counts]
 

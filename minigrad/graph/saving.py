@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ DRAWN = (".png", ".pdf")  # what Graphviz draws from the .dot text
 
 def save(graph: Graph, path: str | Path, color: str = "family") -> None:
     """Write `graph` to `path`; its suffix says as what."""
+    if not isinstance(path, str | os.PathLike) or "\0" in str(path):
+        raise OptionError(f"a file has a name, got {path!r}.\nName it graph.html, say.")
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix in TEXTS:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..autograd import Node, Output, is_edge, maker, no_grad, propagate, unbroadcast, watch
 from ..autograd.anomaly import operand_names
-from ..errors import DtypeError, GraphError, MinigradError, ShapeError
+from ..errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError
 from ..nn import Module, Parameter
 from ..tensor import Tensor, as_tensor
 from ..trees import flatten
@@ -54,6 +54,7 @@ def trace(
 
     GraphError: output has no graph, or one that backward() has freed.
     """
+    _refuse_options(check, whole, title)
     outputs = tensors_of(output)
     names = _Names(params, outputs)
     with no_grad(), watch.paused(), np.errstate(all="ignore"):
@@ -74,6 +75,15 @@ def _copy(array: np.ndarray) -> np.ndarray:
     array = array.copy()
     array.flags.writeable = False
     return array
+
+
+def _refuse_options(check: Any, whole: Any, title: Any) -> None:
+    if check not in (None, True, False):
+        raise OptionError(f"check is True, False or None, got {check!r}.\nNone checks where that is cheap.")
+    if not isinstance(whole, int) or whole < 0:
+        raise OptionError(f"whole is how many numbers of an array are kept, got {whole!r}.\nGive 256, say.")
+    if not isinstance(title, str):
+        raise OptionError(f"a title is a text, got {title!r}.\nGive title='One step of training', say.")
 
 
 def tensors_of(output: Any) -> list[Tensor]:
@@ -108,7 +118,7 @@ def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tup
 
 def _dotted(path: str) -> str:
     """`layer.w` for `["layer"]["w"]`."""
-    return re.sub(r'\["(.*?)"\]|\[(.*?)\]', r".\1\2", path).removeprefix(".")
+    return re.sub(r'\["(.*?)"\]|\[(.*?)\]', r".\1\2", path, flags=re.DOTALL).removeprefix(".")
 
 
 class _Names:
@@ -132,6 +142,8 @@ class _Names:
                 if isinstance(x, Module):
                     self._name(x, name)
                 elif isinstance(x, Tensor):
+                    if name in self.own:
+                        raise OptionError(f"two tensors are named {name!r}.\nGive each a name of its own.")
                     self.tensors[x.node or x] = name
                     self.own.add(name)
                 else:
@@ -200,7 +212,7 @@ class _Tracing:
         self.upstream[node] = tuple(None if part is None else self._snapshot(part) for part in parts)
         place = 0
         for edge, r, upstream in pulled:
-            while node.edges[place] is not edge:
+            while node.edges[place] is not edge or not _is_pulled(node, place):
                 place += 1
             summed = _summed(r.shape, edge.shape)
             raw = self._snapshot(r)
@@ -277,6 +289,11 @@ class _Tracing:
             code = linecache.getline(path, int(line)).strip()
             self.codes[node.source] = f"{_near(path)}:{line}", code
         return self.codes[node.source]
+
+
+def _is_pulled(node: Node, place: int) -> bool:
+    """Whether a node's rule has a gradient for an input that needs one."""
+    return node.needs[place] and (type(node.gradients) is not tuple or node.gradients[place] is not None)
 
 
 def _summed(given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
