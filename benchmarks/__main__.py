@@ -43,7 +43,7 @@ class Options:
     repeats: int = 50
     """How many turns at most; medians are shown (of a tenth as many where one takes seconds)."""
     seconds: float = 20.0
-    """After how long a row ends, with fewer turns than `repeats`; those of `ops` and `scale` after a tenth."""
+    """After how long a row ends, with fewer turns than `repeats`; `ops` and `scale` after a tenth."""
     works: tuple[str, ...] = tuple(WORKS)
     """The rows of `steps` and of peak memory: by name, or sizes as "L2 H4 d64 T32 B8 V65"."""
     axes: tuple[Axis, ...] = get_args(Axis)
