@@ -904,3 +904,21 @@ def test_whatever_calls_whatever_no_group_has_a_circle(seed):
     part = prune(graph, [v.index for v in graph.vertices if v.index % 5])
     assert_partition(part)
     assert_no_circles(part)
+
+
+def test_a_gradient_graph_stands_in_one_backward_group_and_the_next_in_one_within():
+    model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
+    x = mg.randn(4, 2, requires_grad=True)
+    (first,) = mg.autograd.grad((model(x) ** 2).sum(), x, create_graph=True)
+    paths = {g.path for g in trace((first**2).sum(), {"model": model}).groups}
+    assert {"model.2", "backward", "backward.model.2"} <= paths
+    assert not any("backward.backward" in path for path in paths)
+    (second,) = mg.autograd.grad((first**2).sum(), x, create_graph=True)
+    paths = {g.path for g in trace((second**2).sum(), {"model": model}).groups}
+    assert any(path.startswith("backward.backward") for path in paths)
+    assert not any("backward.backward.backward" in path for path in paths)
+
+
+def test_a_gradient_may_be_a_plain_list():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    assert trace(x * 2, gradient=[3.0, 4.0]).vertices[0].gradient.numbers.tolist() == [6.0, 8.0]

@@ -35,13 +35,19 @@ grad_mode = _GradMode()
 
 
 class backward_scope:
-    """What is recorded within it is the gradient of what `of` recorded."""
+    """What is recorded within it is the gradient of what `of` recorded.
+
+    A gradient that takes a gradient on its way (of a readable definition) stays one and the same.
+    """
 
     def __init__(self, of: Scope | None = None) -> None:
         self.of = of
 
     def __enter__(self) -> None:
-        self.outer, grad_mode.scope = grad_mode.scope, Scope(BACKWARD, self.of)
+        self.outer = grad_mode.scope
+        within = self.outer is not None and self.outer.part is BACKWARD
+        if not (within and (self.of is None or self.of is self.outer)):
+            grad_mode.scope = Scope(BACKWARD, self.of)
 
     def __exit__(self, *exc: object) -> None:
         grad_mode.scope = self.outer

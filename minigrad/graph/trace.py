@@ -107,7 +107,8 @@ def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tup
             )
             return []
         return [(x.node or x, np.ones_like(x.data)) for x in outputs]
-    given = [as_tensor(g).data for _, g in flatten(gradient)]
+    single = len(outputs) == 1 and not isinstance(gradient, dict)
+    given = [as_tensor(g).data for g in ([gradient] if single else [g for _, g in flatten(gradient)])]
     if [g.shape for g in given] != [x.shape for x in outputs]:
         raise ShapeError(
             f"gradient has shapes {[g.shape for g in given]}, the outputs {[x.shape for x in outputs]}.\n"

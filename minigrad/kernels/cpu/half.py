@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-
 HALF = np.dtype(np.float16)
 
 
