@@ -102,13 +102,14 @@ class MultiHeadAttention(nn.Module):
         if is_causal and past:  # the queries are the last positions, not the first
             is_causal = False
             mask = mask if length == 1 else combine(mask, causal_mask(length, past))
-        q, (k, v) = Tensor(projected[0]), cache.read()
+        q, k, v = map(Tensor, (projected[0], *cache.read()))
         heads = F.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal).numpy()
         return self.out_proj(Tensor(heads.swapaxes(1, 2).reshape(query.shape)))
 
     def _projected(self, x: Tensor, rows: slice | None = None) -> Float[np.ndarray, "number B H T Dh"]:
         """What `_project` gives, of all rows of the stacked matrices or of some, in one array."""
-        weight, bias = self.in_proj_weight, self.in_proj_bias
+        weight: Tensor = self.in_proj_weight
+        bias: Tensor = self.in_proj_bias
         if rows is not None:
             weight, bias = Tensor(weight.data[rows]), Tensor(bias.data[rows])
         y = F.linear(x, weight, bias).numpy()

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad import nn
 from minitransformer import GPT, GPTConfig, MultiHeadAttention, Transformer, TransformerConfig, generate
 from minitransformer.cache import KeyValueCache
 from minitransformer.errors import UserError
+from minitransformer.generation.step import can_step, step
 from minitransformer.masks import padding_mask
 
 SOURCES = [[4, 5, 6, 3], [7, 3], [8, 8, 4, 5, 6, 7, 3], [5, 3], [6, 4, 3]]
@@ -104,6 +106,48 @@ def test_beyond_its_positions_a_gpt_sees_its_window(gpt, prompt):
     assert generate(gpt, prompts, 20) == generate(gpt, prompts, 20, use_cache=False)
 
 
+def after_steps(model, ids, read, mask=None):
+    """Logits after each token: of the first by the model's modules, of the others by `step`."""
+    cache = model.new_cache()
+    logits = [model.logits(read(ids[:, :1], cache)).numpy()[:, 0]]
+    for t in range(1, ids.shape[1]):
+        logits.append(step(model, ids[:, t], cache, mask))
+    return np.stack(logits, 1)
+
+
+@mg.no_grad()
+def test_a_step_in_arrays_is_what_a_gpt_does(gpt, either_way):
+    ids = np.random.default_rng(0).integers(0, 7, (3, 16))
+    np.testing.assert_allclose(after_steps(gpt, ids, gpt.states), gpt(ids).numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("config", VARIANTS)
+@mg.no_grad()
+def test_a_step_in_arrays_is_what_a_decoder_does(either_way, config):
+    model = translator(**config)
+    target = np.random.default_rng(0).integers(2, 9, (5, 6))
+    mask = padding_mask(PADDED, 0)
+    memory = model.encode(PADDED)
+    found = after_steps(model, target, lambda ids, cache: model.decode(ids, memory, mask, None, cache), mask)
+    np.testing.assert_allclose(found, model(PADDED, target).numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_modules_that_do_more_are_asked_themselves(gpt):
+    class Louder(nn.LayerNorm):
+        def forward(self, input):
+            return super().forward(input) * 2
+
+    assert can_step(gpt)
+    handle = gpt.layers.layers[1].feed_forward.register_forward_hook(lambda *args: None)
+    assert not can_step(gpt)
+    handle.remove()
+    with mg.fused(False):
+        assert not can_step(gpt)
+    gpt.layers.norm = Louder(8)
+    assert not can_step(gpt)
+    assert generate(gpt, [[1, 2]], 9) == generate(gpt, [[1, 2]], 9, use_cache=False)
+
+
 def test_a_step_reads_only_the_new_token(gpt):
     lengths = []
     gpt.embedding.register_forward_hook(lambda module, args, output: lengths.append(output.shape[1]))
@@ -128,8 +172,8 @@ def test_the_buffer_grows_by_doubling():
         cache.extend(np.stack([rows, -rows])[:, :, :, t : t + 1])
         rooms.append(cache.buffer.shape[3])
     keys, values = cache.read()
-    np.testing.assert_array_equal(keys.numpy(), rows)
-    np.testing.assert_array_equal(values.numpy(), -rows)
+    np.testing.assert_array_equal(keys, rows)
+    np.testing.assert_array_equal(values, -rows)
     assert sorted(set(rooms)) == [1, 2, 4, 8, 16, 32, 64]
 
 

@@ -56,6 +56,10 @@ class fused:
     def __exit__(self, *exc: object) -> None:
         _fusion.enabled = self.before
 
+    @staticmethod
+    def is_enabled() -> bool:
+        return _fusion.enabled
+
 
 def make_callable(op: Op, face: Callable) -> Callable:
     """The function that users call: unwrap, promote, run the rule, record a node."""

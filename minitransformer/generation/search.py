@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from minigrad import Tensor, no_grad, random
 
@@ -12,6 +14,7 @@ from ..cache import Cache
 from ..errors import UserError
 from ..masks import padding_mask
 from ..models import GPT, Transformer
+from .step import can_step, step
 
 Choice = Callable[[np.ndarray, np.ndarray], np.ndarray]  # logits (rows, V), and which rows -> a token each
 
@@ -49,25 +52,43 @@ def generate(
 
     training = model.training
     model.eval()
-    cache = model.new_cache() if use_cache else None
+    reader = _Reader(model, model.new_cache() if use_cache else None, can_step(model))
     try:
         if isinstance(model, Transformer):
             end = model.config.eos_token_id if eos_token_id is None else eos_token_id
-            return _translate(model, input_ids, max_new_tokens, end, choose, cache)
-        return _continue(model, input_ids, max_new_tokens, eos_token_id, choose, cache)
+            return _translate(reader, input_ids, max_new_tokens, end, choose)
+        return _continue(reader, input_ids, max_new_tokens, eos_token_id, choose)
     finally:
         model.train(training)
 
 
+class _Reader(NamedTuple):
+    """A model that reads what it has not read yet: all tokens, or with a cache the newest."""
+
+    model: Any  # GPT or Transformer
+    cache: Cache | None
+    in_arrays: bool  # whether a single token goes by `step`
+
+    def logits(
+        self, ids: np.ndarray, memory: Tensor | None = None, mask: Tensor | None = None
+    ) -> Float[np.ndarray, "B V"]:
+        """What follows on each row of `ids`; a Transformer reads them in the context of `memory`."""
+        model, cache = self.model, self.cache
+        if memory is None and ids.shape[1] > model.config.n_positions:
+            ids, cache = ids[:, -model.config.n_positions :], None
+        if cache is not None and cache.length:
+            ids = ids[:, cache.length :]
+            if self.in_arrays and ids.shape[1] == 1:
+                return step(model, ids[:, 0], cache, mask)
+        states = model.states(ids, cache) if memory is None else model.decode(ids, memory, mask, None, cache)
+        return model.logits(states[:, -1:]).numpy()[:, 0]
+
+
 def _translate(
-    model: Transformer,
-    sources: Sequence[Sequence[int]],
-    limit: int,
-    end: int,
-    choose: Choice,
-    cache: Cache | None,
+    reader: _Reader, sources: Sequence[Sequence[int]], limit: int, end: int, choose: Choice
 ) -> list[list[int]]:
     """Encode once, then extend all targets together; a target that has ended leaves the batch."""
+    model: Transformer = reader.model
     pad = model.config.pad_token_id
     source = np.full((len(sources), max(map(len, sources), default=0)), pad)
     for row, ids in zip(source, sources, strict=True):
@@ -80,27 +101,20 @@ def _translate(
     for _ in range(limit):
         if not len(active):
             break
-        unread = target if cache is None else target[:, cache.length :]
-        states = model.decode(unread, memory, mask, cache=cache)
-        chosen = choose(model.logits(states[:, -1:]).numpy()[:, 0], active)
+        chosen = choose(reader.logits(target, memory, mask), active)
         alive = chosen != end
         for row, token in zip(active[alive], chosen[alive], strict=True):
             results[row].append(int(token))
         active, target = active[alive], np.concatenate([target, chosen[:, None]], 1)[alive]
         if not alive.all():
             memory, mask = memory[alive], mask[alive]
-            if cache is not None:
-                cache.keep(alive)
+            if reader.cache is not None:
+                reader.cache.keep(alive)
     return results
 
 
 def _continue(
-    model: GPT,
-    prompts: Sequence[Sequence[int]],
-    limit: int,
-    end: int | None,
-    choose: Choice,
-    cache: Cache | None,
+    reader: _Reader, prompts: Sequence[Sequence[int]], limit: int, end: int | None, choose: Choice
 ) -> list[list[int]]:
     if len({len(p) for p in prompts}) > 1 or not all(len(p) for p in prompts):
         raise UserError(
@@ -112,8 +126,7 @@ def _continue(
     ids = np.zeros((len(prompts), start + limit), np.int64)
     ids[:, :start] = prompts
     for position in range(start, start + limit):
-        states = _newest_states(model, ids[:, :position], cache)
-        chosen = choose(model.logits(states).numpy()[:, 0], every)
+        chosen = choose(reader.logits(ids[:, :position]), every)
         ids[:, position] = chosen
         if end is not None:
             ended |= chosen == end
@@ -125,15 +138,6 @@ def _continue(
 def _before(end: int | None, ids: list[int]) -> list[int]:
     """The ids that come before the first `end`."""
     return ids[: ids.index(end)] if end in ids else ids
-
-
-def _newest_states(model: GPT, ids: np.ndarray, cache: Cache | None) -> Tensor:
-    """The vector of each row's last token (B, 1, D); what the cache has read is not read again."""
-    window = model.config.n_positions
-    if cache is None or ids.shape[1] > window:
-        return model.states(ids[:, -window:])[:, -1:]
-    states = model.states(ids[:, cache.length :], cache)
-    return states if states.shape[1] == 1 else states[:, -1:]
 
 
 def _sample(logits: np.ndarray, top_k: int | None, row_ids: np.ndarray) -> np.ndarray:
