@@ -63,7 +63,7 @@ def measure(
         "trace, s": trace,
         "SVG, s": picture,
         "both, s": trace + picture,
-        "page, KiB": len(graph.to_html().encode()) / KIB,
+        "page, KiB": len(seen.to_html().encode()) / KIB,
     }
 
 

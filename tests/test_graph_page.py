@@ -14,7 +14,7 @@ import minigrad.nn.functional as F
 from minigrad import nn
 from minigrad.graph.folding import ALL, Fold
 from minigrad.graph.labels import lines, number, size, title_width
-from minigrad.graph.page import MATHML, mathml, to_html
+from minigrad.graph.page import MATHML, _asset, _Data, mathml, to_html
 from minigrad.graph.placing import Placing
 from minigrad.ops.reference import formulas
 from minitransformer import Transformer, TransformerConfig
@@ -153,6 +153,9 @@ def test_a_large_transformer_takes_a_megabyte_at_most(open_page):
     assert page.page.locator("#canvas .box").count() <= 40
     smaller = to_html(graph, limit=len(text.encode()) - 100_000)
     assert len(smaller.encode()) <= len(text.encode()) - 100_000
+    unfolded = graph.expand().to_html()  # where no script runs its picture is the folded one
+    assert len(unfolded.encode()) <= 1_000_000
+    assert 1 < unfolded.split("<main>")[1].split("<aside")[0].count("<rect") < 100
 
 
 def test_says_when_numbers_are_left_out(open_page):
@@ -617,6 +620,95 @@ def test_products_of_batches_and_vectors(shapes, open_page):
             ]
             assert sum(products) == pytest.approx(edge.pulled.numbers.reshape(-1)[flat], rel=1e-4, abs=1e-5)
             assert total == shown(edge.pulled.numbers.reshape(-1)[flat])[0]
+
+
+PRODUCTS = [
+    ((2, 1, 2), (2, 1)), ((2, 2, 3), (3, 2)), ((4, 2, 3), (3,)), ((3,), (2, 3, 4)), ((3,), (3,)), ((2, 3), (3,)),
+    ((2, 3), (4, 3, 2)), ((2, 1, 2, 3), (4, 3, 2)), ((1, 2, 3), (4, 3, 1)), ((2, 3, 1, 2), (3, 2, 2)),
+    ((2, 1, 2, 2), (1, 3, 2, 1)), ((1, 1), (1, 1)), ((2, 1, 1, 3), (1, 3, 1)), ((2, 3), (3, 0)),
+]  # fmt: skip
+
+
+def products():
+    """(left, right, shapes, output) of matrix products and linear layers, random."""
+    generator = np.random.default_rng(5)
+    new = lambda s: mg.tensor(generator.standard_normal(s), requires_grad=True)
+    for x, y in ((new(a), new(b)) for a, b in PRODUCTS):
+        yield x, y, x @ y
+    for shape in ((3,), (2, 3), (2, 2, 3), (2, 1, 2, 3)):
+        x, y = new(shape), new((4, 3))
+        yield x, y, F.linear(x, y, new((4,)))
+
+
+def test_every_cell_of_every_product_is_the_sum_of_its_products(browser):
+    """Also of an operand that stood in many batches, over which the rule has summed already."""
+    graphs = []
+    for x, y, z in products():
+        weight = mg.tensor(np.random.default_rng(1).standard_normal(z.shape))
+        graphs.append((mg.graph.trace((z * weight).sum(), {"x": x, "y": y}), x.data, y.data, weight.data))
+    page = browser.new_page()
+    found = page.evaluate(
+        scripts("numbers.js", "data.js", "elements.js", "walk.js")
+        + """
+        return texts.map(text => {
+            const graph = readGraph(text);
+            const vertex = graph.vertices.find(v => ["matmul", "linear"].includes(v.name));
+            return vertex.inputs.map(edge => range(edge.gradient.size).map(flat =>
+                summedFrom(edge, flat).flatMap(place => arithmetic(graph, edge, place))));
+        })}""",
+        [_Data(graph, "family").text(1_000_000) for graph, *_ in graphs],
+    )
+    page.close()
+    for (graph, x, y, g), edges in zip(graphs, found, strict=True):
+        vertex = next(v for v in graph.vertices if v.name in ("matmul", "linear"))
+        for edge, cells, other in zip(vertex.inputs, edges, (y, x), strict=False):
+            totals = [sum(math.prod(term) for term in terms) for terms in cells]
+            expected = edge.gradient.numbers.reshape(-1)
+            assert totals == pytest.approx(expected.tolist(), rel=1e-5, abs=1e-6), (x.shape, y.shape)
+            factors = {round(float(factor), 4) for terms in cells for _, factor in terms}
+            mine = {round(float(n), 4) for n in np.concatenate([other.reshape(-1), g.reshape(-1)])}
+            assert factors <= mine, (x.shape, y.shape)
+
+
+def scripts(*names):
+    """The page's functions, to be called on `texts`."""
+    return "texts => {" + "\n".join(map(_asset, names))
+
+
+def test_a_product_in_many_batches_says_over_which_it_is_summed(open_page):
+    x = mg.tensor([[[1.0, 2.0]], [[3.0, 4.0]]], requires_grad=True)
+    weight = mg.tensor([[1.0], [1.0]], requires_grad=True)
+    page = open_page(mg.graph.trace((x @ weight).sum(), {"x": x, "W": weight}))
+    page.press("b", "ArrowRight", "ArrowRight")
+    page.page.locator("#cell-1-0").click()
+    card = "#panel .card[data-place='1']"
+    said = (
+        "Element [0, 0] is row 0 of xᵀ times column 0 of g, summed over axis 0 of g: it was used in 2 batches"
+    )
+    assert said in page.text(card)
+    assert page.text(f"{card} [data-terms]") == "1 × 1 + 3 × 1 = 4"
+    assert page.page.locator(f"{card} .factors").count() == 2
+
+
+def nodes_without_room():
+    a = scalar(1.0001)
+    v = a
+    for _ in range(20):
+        v = v * 1.0001 + 0.001
+    return mg.graph.trace(v, {"a": a})
+
+
+@pytest.mark.parametrize("make", [expression, network, several_results, nodes_without_room])
+def test_the_walk_bears_numbers_that_were_left_out(make, open_page):
+    graph = make()
+    page = open_page(None, to_html(graph.expand(), limit=0))
+    page.press("b")
+    for _ in graph.vertices:
+        page.press("ArrowRight")
+    assert "The walk is done" in page.text("#panel h2")
+    page.press("q", "Home", *["ArrowRight"] * 4)
+    page.page.locator("#colour").select_option("gradient")
+    assert not re.search(r"undefined|null|NaN|\[object", page.text("body"))
 
 
 def test_the_walk_opens_what_is_around_a_step(open_page):

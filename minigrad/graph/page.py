@@ -55,11 +55,17 @@ def to_html(graph: Graph, color: str = "family", limit: int = LIMIT) -> str:
         "notes": "".join(f"<p>{html.escape(note)}</p>" for note in graph.notes),
         "policy": _policy(script, style),
         "style": style,
-        "picture": to_svg(graph, color),
+        "picture": _picture(graph, color, limit // 4),
         "script": script,
     }
     empty = page.substitute(parts, data="")
     return page.substitute(parts, data=_Data(graph, color).text(limit - len(empty.encode())))
+
+
+def _picture(graph: Graph, color: str, room: int) -> str:
+    """The drawing for where no script runs; folded where it would take the room of the numbers, or none."""
+    pictures = (to_svg(seen, color) for seen in (graph, graph.fold(0)))
+    return next((text for text in pictures if len(text.encode()) <= room), "")
 
 
 def _asset(name: str) -> str:

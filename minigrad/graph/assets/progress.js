@@ -60,16 +60,17 @@ function decorateWalk(graph, walk, box, lines, classes, receiving) {
   else if (vertex && walk.steps.get(vertex.index) > walk.step) classes.push("ahead");
   if (!vertex) return { lines, classes };
   return {
-    lines: lines.map(line => (/^gradient (?!norm)/.test(line) ? arrivedText(graph, walk, vertex) : line)),
+    lines: lines.map(line => (/^gradient (?!norm)/.test(line) ? arrivedText(graph, walk, vertex, line) : line)),
     classes,
   };
 }
 
-/** `gradient 2 + …`: what has been sent to a number so far. */
-function arrivedText(graph, walk, vertex) {
+/** `gradient 2 + …`: what has been sent to a number so far, where the page has the numbers. */
+function arrivedText(graph, walk, vertex, line) {
   const all = arrivals(graph, vertex.index, 0);
   const sent = all.filter(edge => isSent(walk, edge));
-  if (sent.length === all.length) return `gradient ${formatNumber(vertex.gradient.numbers[0])}`;
-  if (!sent.length) return "gradient …";
+  const { numbers } = vertex.gradient;
+  if (sent.length === all.length) return numbers ? `gradient ${formatNumber(numbers[0])}` : line;
+  if (!sent.length || !sent.every(edge => edge.gradient.numbers)) return "gradient …";
   return `gradient ${formatNumber(sent.reduce((sum, edge) => sum + edge.gradient.numbers[0], 0))} + …`;
 }

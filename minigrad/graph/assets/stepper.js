@@ -214,7 +214,7 @@ function localDerivative(graph, walk, edge) {
 
 /** A product's derivative is its other factor. */
 function otherFactor(edge, product) {
-  const { left, right } = product.at(0);
+  const { left, right } = product.at(0)[0];
   const other = left.name.startsWith("g") ? right : left;
   const batch = product.batches > 1 ? ` (the first of ${product.batches})` : "";
   return [
@@ -269,35 +269,50 @@ function cellView(graph, edge, flat) {
   const product = matrixProduct(graph, edge);
   const index = `[${unravel(flat, edge.pulled.shape).join(", ")}]`;
   const sum = formatNumber(edge.pulled.numbers[flat]);
+  if (!terms) return h("p", { class: "hint" }, `Element ${index} comes from numbers that are not shown here.`);
   const line = terms.length
     ? h("p", { class: "sum", "data-terms": true }, termsText(terms), h("strong", {}, sum))
     : h("p", { class: "sum" }, h("strong", {}, sum), ": no element of the result depends on it");
   return h(
     "div",
     { class: "cell", role: "region", "aria-label": `How element ${index} is computed` },
-    product ? rowAndColumn(product.at(flat), index, line) : [h("p", {}, `Element ${index}:`), line],
+    product ? rowAndColumn(product, flat, index, line) : [h("p", {}, `Element ${index}:`), line],
   );
 }
 
-function rowAndColumn({ left, right, i, j }, index, line) {
+/** A row times a column; of an operand that stood in several batches, one such product a batch. */
+function rowAndColumn(product, flat, index, line) {
+  const parts = product.at(flat);
+  const [{ left, right, i, j }] = parts;
+  const what = `row ${i} of ${left.name} times column ${j} of ${right.name}`;
+  const axes = `${plural(product.summed.length, "axis", "axes")} ${product.summed.join(", ")} of g`;
+  const said = product.summed.length
+    ? `Element ${index} is ${what}, summed over ${axes}: it was used in ${count(parts.length, "batch", "batches")}.`
+    : `Element ${index} is ${what}:`;
+  const cells = parts.length * (left.rows * left.columns + right.rows * right.columns);
+  return [
+    h("p", {}, said, product.note && ` ${product.note}`),
+    line,
+    cells <= LARGE_TABLE && parts.map(part => factorTables(part, parts.length > 1)),
+  ];
+}
+
+/** The two matrices of a product, the row and the column marked. */
+function factorTables({ left, right, i, j, batch }, isOneOfMany) {
+  const where = isOneOfMany ? ` [${[...batch, ":", ":"].join(", ")}]` : "";
   const table = (m, marked) =>
     h(
       "figure",
       {},
-      h("figcaption", {}, m.name),
-      numberTable(flatten(m), [m.rows, m.columns], { caption: m.name, marked }),
+      h("figcaption", {}, m.name, where),
+      numberTable(flatten(m), [m.rows, m.columns], { caption: `${m.name}${where}`, marked }),
     );
-  return [
-    h("p", {}, `Element ${index} is row ${i} of ${left.name} times column ${j} of ${right.name}:`),
-    line,
-    left.rows * left.columns + right.rows * right.columns <= LARGE_TABLE &&
-      h(
-        "div",
-        { class: "factors" },
-        table(left, flat => Math.floor(flat / left.columns) === i),
-        table(right, flat => flat % right.columns === j),
-      ),
-  ];
+  return h(
+    "div",
+    { class: "factors" },
+    table(left, flat => Math.floor(flat / left.columns) === i),
+    table(right, flat => flat % right.columns === j),
+  );
 }
 
 /** What was expanded going forward is summed going back. */

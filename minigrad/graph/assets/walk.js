@@ -58,17 +58,31 @@ function seedOf(graph, source, result, edges) {
  * null where the numbers are not there.
  */
 function arithmetic(graph, edge, flat) {
+  const terms = termsOf(graph, edge, flat);
+  return terms && isSumOf(terms, edge.pulled, flat) ? terms : null;
+}
+
+function termsOf(graph, edge, flat) {
   const product = matrixProduct(graph, edge);
-  if (product) {
-    const { left, right, i, j } = product.at(flat);
-    return range(left.columns).map(k => [left.get(i, k), right.get(k, j)]);
-  }
+  if (product)
+    return product
+      .at(flat)
+      .flatMap(({ left, right, i, j }) => range(left.columns).map(k => [left.get(i, k), right.get(k, j)]));
   const upstream = graph.vertices[edge.target].gradients[0];
   if (!edge.jacobian || !upstream?.whole) return null;
   const rows = range(edge.jacobian.rows).filter(row =>
     edge.jacobian.diagonal ? row === flat : entry(edge.jacobian, row, flat) !== 0,
   );
   return rows.map(row => [upstream.numbers[row], entry(edge.jacobian, row, flat)]);
+}
+
+/** Whether products add up to a number of the data, but for its rounding: what does not is never shown. */
+function isSumOf(terms, pulled, flat) {
+  const total = pulled.numbers?.[flat];
+  if (!Number.isFinite(total)) return true;
+  const products = terms.map(factors => factors.reduce((a, b) => a * b));
+  const [sum, size] = [x => x, Math.abs].map(of => products.reduce((all, x) => all + of(x), 0));
+  return Math.abs(sum - total) <= 0.01 * size + 1e-6 * Math.abs(total);
 }
 
 function range(n) {
@@ -80,14 +94,7 @@ function range(n) {
  * `gradient`.
  */
 function summedFrom(edge, flat) {
-  const from = edge.pulled.shape;
-  const to = edge.gradient.shape;
-  const extra = from.length - to.length;
-  const wanted = unravel(flat, to);
-  return range(edge.pulled.size).filter(place => {
-    const index = unravel(place, from);
-    return wanted.every((n, axis) => to[axis] === 1 || index[axis + extra] === n);
-  });
+  return matching(flat, edge.gradient.shape, edge.pulled.shape);
 }
 
 // ---------------------------------------------------------------- matrix products
@@ -97,24 +104,29 @@ function matrixProduct(graph, edge) {
   const vertex = graph.vertices[edge.target];
   const arrays = vertex.inputs.map(input => graph.vertices[input.source].values[input.result]);
   const g = vertex.gradients[0];
-  if (!g?.whole || !arrays.every(array => array.whole) || vertex.inputs.length < 2 || edge.place > 1)
-    return null;
+  const isWhole = g?.whole && edge.pulled?.size && arrays.every(array => array.whole);
+  if (!isWhole || vertex.family !== "linalg" || vertex.inputs.length < 2 || edge.place > 1) return null;
   if (vertex.name === "linear") return linearProduct(edge, arrays, g);
   return vertex.name === "matmul" ? matmulProduct(edge, arrays, g) : null;
 }
 
-/** x (rows, in), W (out, in): the gradients are g W and gᵀ x. */
+/** x (..., in), W (out, in): the gradients are g W and gᵀ x, the rows of all batches one below another. */
 function linearProduct(edge, [x, weight], g) {
   const rows = array => [array.size / array.shape.at(-1), array.shape.at(-1)];
   const G = matrix(g.numbers, 0, rows(g), "g");
-  const factors =
+  const [left, right] =
     edge.place === 0
       ? [G, matrix(weight.numbers, 0, rows(weight), "W")]
       : [transposed(G), matrix(x.numbers, 0, rows(x), "x")];
-  return productOf(() => factors, 1);
+  const note = x.shape.length > 2 ? `Rows are counted through axes 0 to ${x.shape.length - 2}.` : "";
+  const at = flat => [{ left, right, ...placeIn(right.columns, flat) }];
+  return { at, batches: 1, summed: [], note };
 }
 
-/** x (..., n, k), y (..., k, m), batches broadcast: the gradients are g yᵀ and xᵀ g, batch by batch. */
+/**
+ * x (..., n, k), y (..., k, m), batches broadcast: the gradients are g yᵀ and xᵀ g, batch by batch; of an
+ * operand that stood in several batches, their sum.
+ */
 function matmulProduct(edge, [x, y], g) {
   const xs = x.shape.length === 1 ? [1, x.shape[0]] : x.shape;
   const ys = y.shape.length === 1 ? [y.shape[0], 1] : y.shape;
@@ -123,10 +135,40 @@ function matmulProduct(edge, [x, y], g) {
   const pick = (array, shape, name) => m =>
     matrix(array.numbers, offset(m, batches, shape), shape.slice(-2), name);
   const [G, X, Y] = [pick(g, [...batches, ...ends], "g"), pick(x, xs, "x"), pick(y, ys, "y")];
-  return productOf(
-    m => (edge.place === 0 ? [G(m), transposed(Y(m))] : [transposed(X(m)), G(m)]),
-    batches.reduce((a, b) => a * b, 1),
-  );
+  const factors = m => (edge.place === 0 ? [G(m), transposed(Y(m))] : [transposed(X(m)), G(m)]);
+  const own = edge.pulled.shape.slice(0, -Math.min(2, [x, y][edge.place].shape.length));
+  const [first, second] = factors(0);
+  const size = first.rows * second.columns;
+  return {
+    batches: batches.reduce((a, b) => a * b, 1),
+    summed: summedAxes(own, batches),
+    note: "",
+    at: flat =>
+      matching(Math.floor(flat / size), own, batches).map(m => {
+        const [left, right] = factors(m);
+        return { left, right, ...placeIn(right.columns, flat % size), batch: unravel(m, batches) };
+      }),
+  };
+}
+
+function placeIn(columns, flat) {
+  return { i: Math.floor(flat / columns), j: flat % columns };
+}
+
+/** The axes of `batches` that are no longer in `own`. */
+function summedAxes(own, batches) {
+  const extra = batches.length - own.length;
+  return range(batches.length).filter(axis => axis < extra || (own[axis - extra] === 1 && batches[axis] !== 1));
+}
+
+/** The batches, by number, that number `m` of the batches `own` stood in. */
+function matching(m, own, batches) {
+  const wanted = unravel(m, own);
+  const extra = batches.length - own.length;
+  return range(batches.reduce((a, b) => a * b, 1)).filter(each => {
+    const index = unravel(each, batches);
+    return wanted.every((n, axis) => own[axis] === 1 || index[axis + extra] === n);
+  });
 }
 
 /** Where the matrices of batch number `m` begin in an array of which some batch axes may be broadcast. */
@@ -143,20 +185,6 @@ function matrix(numbers, start, [rows, columns], name) {
 
 function transposed(m) {
   return { rows: m.columns, columns: m.rows, name: `${m.name}ᵀ`, get: (i, j) => m.get(j, i) };
-}
-
-function productOf(factors, batches) {
-  const [first, second] = factors(0);
-  const size = first.rows * second.columns;
-  return {
-    batches,
-    /** The factors, row and column of one element of the product. */
-    at(flat) {
-      const [left, right] = factors(Math.floor(flat / size));
-      const place = flat % size;
-      return { left, right, i: Math.floor(place / second.columns), j: place % second.columns };
-    },
-  };
 }
 
 /** A matrix's numbers in a row. */
