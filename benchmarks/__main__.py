@@ -23,9 +23,10 @@ from .peaks import peaks
 from .scale import AXES, plot, plot_steps, scale
 from .steps import steps
 from .tables import Table, markdown
+from .training import training
 from .works import WORKS, UnknownWorkError, work_of
 
-Which = Literal["overhead", "ops", "steps", "generate", "memory", "scale", "graph", "all"]
+Which = Literal["overhead", "ops", "steps", "generate", "memory", "scale", "graph", "trainer", "all"]
 Peer = Literal["torch", "compile", "jax", "tinygrad", "autograd", "mygrad", "dezero"]
 Axis = Literal["attention", "length", "width", "layers", "vocabulary", "batch"]
 PACKAGES = ("numpy", "numba", "torch", "jax", "tinygrad", "autograd", "mygrad", "dezero")
@@ -129,6 +130,7 @@ TABLES: dict[str, Callable[[Options], list[Table]]] = {
         {axis: AXES[axis] for axis in o.axes}, o.threads, o.repeats, o.seconds / 10, o.clock, o.kernels
     ),
     "graph": pictures,
+    "trainer": lambda o: [training(o.repeats, o.clock)],
 }
 
 

@@ -1,0 +1,63 @@
+"""What the trainer adds to a step of training: data, schedule, looking for NaN, the log.
+
+A real run of `nano` on a text of random letters, every step logged, beside the bare step on one batch of it:
+the loss, its backward, clipping and the optimizer.
+"""
+
+from __future__ import annotations
+
+import random
+import string
+import tempfile
+from pathlib import Path
+
+from minigrad import optim
+from minitransformer import GPT, GPTConfig, TrainConfig, Trainer
+from minitransformer.tokenizers import Tokenizer
+from minitransformer.training.tasks import LanguageModelling
+from minitransformer.training.trainer import _write
+
+from .measuring import CLOCKS, ratios, spread
+from .tables import Table
+
+LAYERS, HEADS, WIDTH, LENGTH, BATCH, LETTERS = 4, 4, 128, 64, 12, 65  # nano
+
+
+def training(repeats: int = 50, clock: str = "wall") -> Table:
+    """Milliseconds of a bare step and of the trainer's, in turns, and their ratio."""
+    text = "".join(random.Random(0).choices(string.printable[:LETTERS], k=50_000))
+    task = LanguageModelling(Tokenizer.train_char([text]), text, text[:200], LENGTH, BATCH, seed=0)
+    model = GPT(
+        GPTConfig(LETTERS, LENGTH, WIDTH, LAYERS, HEADS, embd_pdrop=0.0, resid_pdrop=0.0, attn_pdrop=0.0)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(model, task, TrainConfig(steps=10_000, log_every=1), Path(folder))
+        batch = task.next_batch()
+
+        def bare() -> None:
+            trainer.optimizer.zero_grad()
+            loss = task.loss(model, batch, 0.0) / batch.n_tokens
+            loss.backward()
+            optim.clip_grad_norm_(model.parameters(), 1.0)
+            trainer.optimizer.step()
+
+        times: dict[str, list[float]] = {"bare": [], "trainer": []}
+        with (Path(folder) / "log.jsonl").open("w") as log, trainer._progress() as show:
+
+            def whole() -> None:
+                record = trainer.train_step()
+                _write(log, record)
+                show(record)
+
+            for turn in range(repeats + 2):
+                for name, step in (("bare", bare), ("trainer", whole)):
+                    start = CLOCKS[clock]()
+                    step()
+                    if turn >= 2:
+                        times[name].append((CLOCKS[clock]() - start) * 1e3)
+    row = {
+        "bare step": spread(times["bare"]),
+        "trainer's step": spread(times["trainer"]),
+        "ratio (limit 1.03)": ratios(times["trainer"], times["bare"]),
+    }
+    return Table("ms of a step of nano, bare and by the trainer, logged", {"nano": row})
