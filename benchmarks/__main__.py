@@ -36,7 +36,7 @@ PACKAGES = ("numpy", "numba", "torch", "jax", "tinygrad", "autograd", "mygrad", 
 class Options:
     """Measure speed and memory, ours beside others'."""
 
-    which: tyro.conf.Positional[Which] = "overhead"
+    which: tyro.conf.Positional[tuple[Which, ...]] = ("overhead",)
     """What to measure: what the engine costs an operation, fused operations, training steps, a token of text,
     memory, how time and memory grow with sizes, or what it takes to draw a graph."""
     threads: tuple[int, ...] = (1,)
@@ -60,6 +60,8 @@ class Options:
     """A file to write all figures to."""
     markdown: Path | None = None
     """A file to write the tables to."""
+    append: bool = False
+    """Add to the Markdown file what this run measures, and keep what stands in it."""
     plots: Path | None = None
     """A folder to draw `steps` and `scale` in."""
 
@@ -75,27 +77,29 @@ def main(o: Options) -> None:
         work_of(name)
     about["command"] = " ".join(["python -m benchmarks", *sys.argv[1:]])
     tables: list[Table] = []
-    for name in TABLES if o.which == "all" else (o.which,):
+    before = o.markdown.read_text() if o.append and o.markdown and o.markdown.exists() else ""
+    for name in TABLES if "all" in o.which else o.which:
         found = TABLES[name](o)
         for table in found:
+            table.title += f", {o.kernels} kernels" if o.kernels else ""
             console.print(table.rich())
         if o.plots is not None:
             draw(name, found, o.plots)
         tables += found
-        write(tables, about, o)  # after each, so that what is measured is not lost
+        write(tables, about, o, before)  # after each, so that what is measured is not lost
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     console.print(f"{about['cpu']}, Python {about['python']}, {versions}", highlight=False)
     if busy:
         console.print(f"[bold red]{busy}")
 
 
-def write(tables: list[Table], about: dict[str, Any], o: Options) -> None:
+def write(tables: list[Table], about: dict[str, Any], o: Options, before: str) -> None:
     """Keep the tables in files."""
     if o.json is not None:
         found = {"machine": about, "tables": [table.json() for table in tables]}
         o.json.write_text(json.dumps(found, indent=2) + "\n")
     if o.markdown is not None:
-        o.markdown.write_text(markdown(tables, about))
+        o.markdown.write_text(before + "\n" * bool(before) + markdown(tables, about))
 
 
 def draw(name: str, tables: list[Table], folder: Path) -> None:
@@ -106,12 +110,12 @@ def draw(name: str, tables: list[Table], folder: Path) -> None:
 
 
 def memory(o: Options) -> list[Table]:
-    """What graphs keep, what checkpoints save, and the peaks of training steps."""
+    """What graphs keep, what checkpoints save, and the peaks of training steps (beside torch's and JAX's)."""
     choose(o.kernels)
     return [
         Table("MiB that a graph keeps beyond inputs and weights", against_torch()),
         Table("MiB with each layer checkpointed, and what that costs", checkpoints(max(o.repeats // 10, 1))),
-        *peaks(o.works, o.peers, o.threads, o.kernels),
+        *peaks(o.works, [name for name in o.peers if name in ("torch", "jax")], o.threads, o.kernels),
     ]
 
 
@@ -122,10 +126,10 @@ def pictures(o: Options) -> list[Table]:
 
 TABLES: dict[str, Callable[[Options], list[Table]]] = {
     "overhead": lambda o: overhead(o.peers, o.repeats, o.clock, o.kernels),
-    "ops": lambda o: ops(o.threads, o.repeats, o.seconds / 10, o.clock, o.kernels),
     "steps": lambda o: steps(o.works, o.peers, o.threads, o.repeats, o.seconds, o.clock, o.kernels),
     "generate": lambda o: generation(o.threads, o.repeats, o.seconds, o.clock, o.kernels),
     "memory": memory,
+    "ops": lambda o: ops(o.threads, o.repeats, o.seconds / 10, o.clock, o.kernels),
     "scale": lambda o: scale(
         {axis: AXES[axis] for axis in o.axes}, o.threads, o.repeats, o.seconds / 10, o.clock, o.kernels
     ),
