@@ -623,8 +623,8 @@ def test_products_of_batches_and_vectors(shapes, open_page):
 
 
 PRODUCTS = [
-    ((2, 1, 2), (2, 1)), ((2, 2, 3), (3, 2)), ((4, 2, 3), (3,)), ((3,), (2, 3, 4)), ((3,), (3,)), ((2, 3), (3,)),
-    ((2, 3), (4, 3, 2)), ((2, 1, 2, 3), (4, 3, 2)), ((1, 2, 3), (4, 3, 1)), ((2, 3, 1, 2), (3, 2, 2)),
+    ((2, 1, 2), (2, 1)), ((2, 2, 3), (3, 2)), ((4, 2, 3), (3,)), ((3,), (2, 3, 4)), ((3,), (3,)),
+    ((2, 3), (3,)), ((2, 3), (4, 3, 2)), ((2, 1, 2, 3), (4, 3, 2)), ((1, 2, 3), (4, 3, 1)), ((2, 3, 1, 2), (3, 2, 2)),
     ((2, 1, 2, 2), (1, 3, 2, 1)), ((1, 1), (1, 1)), ((2, 1, 1, 3), (1, 3, 1)), ((2, 3), (3, 0)),
 ]  # fmt: skip
 
@@ -721,6 +721,120 @@ def test_the_walk_opens_what_is_around_a_step(open_page):
         assert page.page.locator("#canvas .box").count() <= 40
     page.press("Escape")
     assert page.page.locator("#panel .steps").count() == 0
+
+
+def test_the_walk_says_where_a_hook_changed_a_gradient(open_page):
+    """In the step where it arrives, at the leaf's end, and beside the finite differences."""
+    x = mg.tensor([1.0, 2.0], dtype=mg.float64, requires_grad=True)
+    q = x * 3.0
+    q.register_hook(lambda g: g * 10)
+    x.register_hook(lambda g: None)  # it only looks
+    page = open_page(mg.graph.trace((q * q + q).sum(), {"x": x, "q": q}))
+    page.press("b", "ArrowRight", "ArrowRight", "ArrowRight")
+    assert "A hook of q makes of its gradient" in page.text("#panel .card[data-place='1'] .added")
+    page.press("ArrowRight")
+    assert "A hook of q changed it. What was sent:" in page.text("#panel .hook")
+    tables = page.page.locator("#panel section:not(.card) table")
+    assert [tables.nth(i).locator("td").all_inner_texts() for i in (0, 1)] == [["7", "13"], ["70", "130"]]
+    assert page.text("#panel .card .checks").count("a hook changed it on its way") == 2
+    page.press("ArrowRight")
+    assert page.texts("#panel .checks td")[-1] == "a hook changed it on its way"
+
+
+def test_a_hook_is_seen_in_large_arrays_and_where_nothing_changed_none_is(open_page):
+    x = mg.tensor(np.random.default_rng(0).standard_normal((30, 30)), requires_grad=True)
+    q = x * 3.0
+    handle = q.register_hook(lambda g: g * 10)
+    loss = (q * q + q).sum()
+    hooked = mg.graph.trace(loss, {"x": x, "q": q}, check=False)
+    handle.remove()
+    plain = mg.graph.trace(loss, {"x": x, "q": q}, check=False)
+    for graph, notes in ((hooked, 1), (plain, 0)):
+        page = open_page(graph)
+        page.press("b", "End", "ArrowLeft")
+        assert page.page.locator("#panel .hook").count() == notes
+
+
+def test_the_walk_begins_with_what_it_was_given(open_page):
+    """Not with the gradient that an output has in the end."""
+    x, y = scalar(2.0), scalar(5.0)
+    o = x * 3.0
+    page = open_page(mg.graph.trace([o, o * y], {"x": x, "y": y, "o": o}))
+    page.press("b")
+    assert page.texts("#panel section p.number") == ["1", "1"]
+    page.press("ArrowRight")
+    assert "grad of o = 5 (this edge) + 1 (arrived before) = 6" in page.text("#panel")
+    page.press("ArrowRight")
+    assert "The sum of 2 gradients: its result is used 1 time, and is an output." in page.text("#panel")
+
+
+def test_the_walk_adds_float16_as_backward_did(open_page):
+    """What is too large for it becomes infinite."""
+    x = mg.tensor([1.0, 2.0], dtype=mg.float16, requires_grad=True)
+    seed = mg.tensor([64992.0, 0.1], dtype=mg.float16)
+    graph = mg.graph.trace(x * 1.0 + x * 1.0 + x * 0.3, {"x": x}, gradient=seed)
+    page = open_page(graph)
+    page.press("b", "End", "ArrowLeft")
+    found = page.page.locator("#panel .added table").last.locator("td").all_inner_texts()
+    assert found == shown(find(graph, "x", "input").gradient.numbers)
+    assert found[0] == "inf"
+
+
+def test_the_page_rounds_to_float16_as_numpy_does(browser):
+    numbers = np.random.default_rng(0).standard_normal(3000) * 10.0 ** np.arange(-9, 6).repeat(200)
+    halves = np.arange(1, 40) * 0.5 * 2.0**-24
+    numbers = [*numbers.tolist(), *halves.tolist(), 2049.0, 2051.0, 65519.9, 65520.0, 2.0**-14]
+    page = browser.new_page()
+    found = page.evaluate(scripts("walk.js") + "return texts.map(roundHalf)}", numbers)
+    page.close()
+    with np.errstate(over="ignore"):
+        assert found == np.array(numbers).astype(np.float16).tolist()
+
+
+# ---------------------------------------------------------------- finite differences
+
+QUIRKS = {
+    "cancelling": ([1e-3, 1e4], lambda x: (x**2).sum(), "agree agree"),
+    "beside 1e7": ([1.0, 2.0], lambda x: (x * 1e-3).sum() + 1e7, "agree agree"),
+    "after 1e7": ([1.0, 2.0], lambda x: (x * 1e-3).sum() + 1e7 - 1e7, "agree agree"),
+    "lost in f": ([30.0, 1e-9], lambda x: (x.exp() + x.square()).sum(), "agree unsure"),
+    "on a kink": ([0.0, 1.0, 3e-7], lambda x: x.relu().sum(), "kink agree agree"),
+    "at a jump": ([1.0, 1.5], lambda x: x.floor().sum(), "jump agree"),
+    "not finite": ([0.0, 1.0, np.inf, np.nan], lambda x: (x.log() * x).sum(), "none none none none"),
+    "at an edge": ([1e-8, 2e-9], lambda x: x.log().sum(), "agree agree"),
+    "fast": ([1e5, 1.0], lambda x: (x * 100).sin().sum(), "agree agree"),
+    "wrong": ([1.0, 2.0], lambda x: doubled(x).sum(), "differ differ"),
+}
+
+
+def doubled(x):
+    """Its gradient is wrong by a factor of two."""
+    x.register_hook(lambda g: g * 2)
+    return x * x
+
+
+@pytest.mark.parametrize("quirk", QUIRKS)
+def test_differences_are_told_from_rounding_kinks_and_infinities(quirk):
+    values, f, expected = QUIRKS[quirk]
+    x = mg.tensor(values, dtype=mg.float64, requires_grad=True)
+    with np.errstate(all="ignore"):
+        (leaf,) = [v for v in mg.graph.trace(f(x), {"x": x}).vertices if v.name == "x" and v.checks]
+    found = {c.index: c.verdict for c in leaf.checks}
+    assert " ".join(found[i,] for i in range(len(values))) == expected
+
+
+def test_the_page_says_what_a_difference_comes_from(open_page):
+    x, z = (mg.tensor(n, dtype=mg.float64, requires_grad=True) for n in ([0.0, 1e-3], [np.nan, 1.0]))
+    graph = mg.graph.trace(x.relu().sum(), {"x": x})
+    with np.errstate(all="ignore"):
+        other = mg.graph.trace((z * z).sum(), {"z": z})
+    page = open_page(graph)
+    page.click(f"v{find(graph, 'x', 'input').index}")
+    assert "a kink: any value between 0 and 1" in page.text("#panel .checks")
+    assert "0 … 1" in page.text("#panel .checks")
+    page = open_page(other)
+    page.click("v0")
+    assert page.texts("#panel .checks td")[2::3] == ["not finite: no comparison"] * 2
 
 
 # ---------------------------------------------------------------- the quiz

@@ -1,9 +1,16 @@
-"""Finite differences at the leaves of a trace, in float64: what the analytic gradients are held against."""
+"""Finite differences at the leaves of a trace, in float64: what the analytic gradients are held against.
+
+A step that suits most functions comes first. Where its slope is not the gradient, smaller and larger steps
+tell a wrong gradient from a kink, and from the rounding of f, which a step divides.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import ChainMap
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +20,9 @@ from .records import Check
 from .tape import Arrays, Tape, apply, look_up
 
 STEP = 1e-6
+CLOSER = 1 / 16  # of it, the step that tells a kink from a curve
+LARGER = (1e2, 1e3, 1e4, 1e5)  # times it, where f is large beside its slope
+ABSOLUTE, RELATIVE = 1e-6, {"float16": 2e-2}  # what gradients and slopes may differ by; 2e-3 of other dtypes
 CHEAP = 20_000  # operations computed again, so many at most unless a check is asked for
 CHEAP_FLOPS = 2e8
 EACH = 64  # elements of a leaf that are checked, at most, where all can be
@@ -44,7 +54,7 @@ def run(
     base: dict[Any, Arrays] = dict(tape.run(double=True))
     return {
         leaf: tuple(
-            Check(index, float(gradients[leaf][index]), _slope(leaf, index, nodes, base, seeds))
+            _check(gradients[leaf], _Element(leaf, index, nodes, base, seeds))
             for index in _elements(gradients[leaf], most)
         )
         for leaf, nodes in after.items()
@@ -63,22 +73,109 @@ def _elements(g: np.ndarray, most: int) -> list[tuple[int, ...]]:
     return [tuple(int(n) for n in np.unravel_index(i, g.shape)) for i in (largest, *others)]
 
 
-def _slope(
-    leaf: Tensor,
-    index: tuple[int, ...],
-    nodes: list[Node],
-    base: dict[Any, Arrays],
-    seeds: list[tuple[Any, np.ndarray]],
-) -> float:
-    """(f(x + h) - f(x - h)) / 2h, where f is the sum of outputs times seeds."""
-    x = base[leaf][0]
-    h = STEP * max(1.0, abs(float(x[index])))
-    total = []
-    for step in (h, -h):
-        moved = x.copy()
-        moved[index] += step
-        arrays: ChainMap[Any, Arrays] = ChainMap({leaf: (moved,)}, base)
-        for node in nodes:
+@dataclass(frozen=True)
+class _Element:
+    """One element of a leaf, and all that is computed from it."""
+
+    leaf: Tensor
+    index: tuple[int, ...]
+    nodes: list[Node]
+    base: dict[Any, Arrays]
+    seeds: list[tuple[Any, np.ndarray]]
+
+    @property
+    def value(self) -> float:
+        return float(self.base[self.leaf][0][self.index])
+
+    def moved(self, step: float) -> tuple[float, list[np.ndarray]]:
+        """The step as floating point made it, and the outputs times seeds after it."""
+        there = self.base[self.leaf][0].copy()
+        there[self.index] += step
+        arrays: ChainMap[Any, Arrays] = ChainMap({self.leaf: (there,)}, self.base)
+        for node in self.nodes if step else ():
             arrays[node] = apply(node, arrays, double=True)
-        total.append(sum(float(np.sum(look_up(arrays, edge) * g)) for edge, g in seeds))
-    return (total[0] - total[1]) / (2 * h)
+        made = float(there[self.index]) - self.value
+        return made, [np.asarray(look_up(arrays, edge) * g, np.float64) for edge, g in self.seeds]
+
+
+class _Slopes(NamedTuple):
+    """Slopes between an element and a step to either side; `error` is what rounding may do to them."""
+
+    central: float
+    left: float
+    right: float
+    error: float
+
+
+def _slopes(element: _Element, h: float) -> _Slopes:
+    (up, above), (down, below), (_, here) = (element.moved(step) for step in (h, -h, 0.0))
+    if not up or not down:
+        return _Slopes(math.nan, math.nan, math.nan, math.nan)
+    with np.errstate(all="ignore"):
+        size = sum(float(np.abs(f).sum()) for f in here)
+        rise, fall = _between(above, here), _between(here, below)
+        error = float(8 * np.finfo(np.float64).eps * size / h)
+        return _Slopes(_between(above, below) / (up - down), fall / -down, rise / up, error)
+
+
+def _between(these: list[np.ndarray], those: list[np.ndarray]) -> float:
+    return sum(float(np.sum(a - b)) for a, b in zip(these, those, strict=True))
+
+
+def _check(gradient: np.ndarray, element: _Element) -> Check:
+    """What finite differences say of one element's gradient."""
+    analytic = float(gradient[element.index])
+    relative = RELATIVE.get(str(gradient.dtype), 2e-3)
+
+    def says(verdict: str, s: _Slopes, numeric: float | None = None) -> Check:
+        slope = s.central if numeric is None else numeric
+        return Check(element.index, analytic, slope, s.error, verdict, s.left, s.right)
+
+    def close(slope: float, error: float = 0.0) -> bool:
+        return abs(analytic - slope) <= ABSOLUTE + relative * abs(slope) + error
+
+    h = STEP * max(1.0, abs(element.value))
+    first = _slopes(element, h)
+    if not math.isfinite(sum(first)) and element.value:  # the edge of a domain may be near
+        h = STEP * abs(element.value)
+        first = _slopes(element, h)
+    if close(first.central):
+        return says("agree", first)
+    if not math.isfinite(sum(first)):
+        return says("none", first)
+    closer, closest = (_slopes(element, h * CLOSER**power) for power in (1, 2))
+    if not math.isfinite(analytic):
+        return says("differ", first)
+    gaps = [abs(s.right - s.left) for s in (first, closer, closest)]
+    rough = ABSOLUTE + relative * abs(first.central) + closest.error
+    jumps = 4 * gaps[0] < gaps[1] and 4 * gaps[1] < gaps[2]
+    if min(gaps) > rough and (jumps or min(gaps) > max(gaps) / 4):
+        return _at_kink(says, close, closer, jumps)
+    for s in (closer, closest):
+        if close(s.central) and s.error < abs(s.central) / 10:
+            return says("agree", s)
+    best = _steadiest([closest, closer, first, *(_slopes(element, h * larger) for larger in LARGER)])
+    if close(best.central, best.error):
+        unsure = best.error > ABSOLUTE + max(abs(analytic), abs(best.central)) / 2
+        return says("unsure" if unsure else "agree", best)
+    return says("differ", best)
+
+
+def _at_kink(says: Callable[..., Check], close: Callable[..., bool], s: _Slopes, jumps: bool) -> Check:
+    """At a kink any slope between both is a subgradient; at a jump, that of the side which does not jump."""
+    if jumps:
+        gentler = min(s.left, s.right, key=abs)
+        return says("jump" if close(gentler, s.error) else "differ", s, gentler)
+    low, high = sorted((s.left, s.right))
+    inside = low <= says("kink", s).analytic <= high
+    return says("kink" if inside or close(low, s.error) or close(high, s.error) else "differ", s)
+
+
+def _steadiest(found: list[_Slopes]) -> _Slopes:
+    """The slope that changes least from step to step; by how much is part of its error."""
+    best = found[2]._replace(error=math.inf)
+    for before, s, after in zip(found, found[1:], found[2:], strict=False):
+        spread = max(abs(s.central - before.central), abs(s.central - after.central))
+        if s.error + spread < best.error:
+            best = s._replace(error=s.error + spread)
+    return best

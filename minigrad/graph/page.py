@@ -28,7 +28,7 @@ from .colours import MODES, Paint, paint, scale
 from .folding import Box
 from .graph import Graph
 from .labels import kind_beside, lines, measured, op_title, printable, title_of
-from .records import Edge, Group, Snapshot, Vertex
+from .records import Check, Edge, Group, Snapshot, Vertex
 from .svg import to_svg
 
 SCRIPTS = (  # one after another they are one script
@@ -209,9 +209,14 @@ class _Data:
             self._string(v.family), equations, v.flops,
             [[r.nbytes, self.memories.add(r.memory), r.owner] for r in v.retained],
             self._string(v.source), self._string(v.code),
-            [[list(c.index), _number(c.analytic), _number(c.numeric)] for c in v.checks],
-            self._string(v.label), int(v.is_output),
+            [self._check(c) for c in v.checks],
+            self._string(v.label), int(v.is_output), [self._snapshot(g) for g in v.seeds],
         ]  # fmt: skip
+
+    def _check(self, c: Check) -> list[Any]:
+        sides = [min(c.left, c.right), max(c.left, c.right)] if c.verdict == "kink" else []
+        numbers = [_number(c.analytic), _number(c.numeric), *(_number(x, 3) for x in (c.error, *sides))]
+        return [list(c.index), self._string(c.verdict), *numbers]
 
     def _edge(self, e: Edge) -> list[Any]:
         return [

@@ -88,11 +88,20 @@ class Retained:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A derivative by finite differences, beside the analytic one, of one element of a leaf."""
+    """A derivative by finite differences, beside the analytic one, of one element of a leaf.
+
+    `verdict` is "agree" or "differ"; "kink" where the slopes to the left and to the right are others and the
+    analytic one lies between, "jump" where one of them is that of a jump; "none" where something is not
+    finite, "unsure" where `error`, what the rounding of f may have made of `numeric`, is as large as both.
+    """
 
     index: Shape
     analytic: float
     numeric: float
+    error: float = 0.0
+    verdict: str = "agree"
+    left: float = 0.0
+    right: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,6 +128,7 @@ class Vertex:
     checks: tuple[Check, ...] = ()
     label: str = ""  # what the user calls an op's result
     is_output: bool = False
+    seeds: tuple[Snapshot | None, ...] = ()  # what the walk back began with, of an output's results
 
     @property
     def value(self) -> Snapshot:

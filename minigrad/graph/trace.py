@@ -185,6 +185,7 @@ class _Tracing:
         self.upstream: dict[Any, tuple[Snapshot | None, ...]] = {}
         self.pulls: dict[tuple[Any, int], tuple[Snapshot, Snapshot, tuple[int, ...]]] = {}
         self.checks: dict[Any, tuple[Check, ...]] = {}
+        self.seeds: dict[tuple[Any, int], np.ndarray] = {}
         self.memories: dict[int, tuple[int, Any]] = {}  # by id: a number, and whose it is
         for x in tape.leaves:
             self.memories.setdefault(id(root(x.data)), (len(self.memories), x))
@@ -199,6 +200,9 @@ class _Tracing:
         """Look at each gradient on its way to the leaves; hold the leaves' against finite differences."""
         if not seeds:
             return
+        for edge, g in seeds:
+            key = maker(edge), edge.index if type(edge) is Output else 0
+            self.seeds[key] = self.seeds[key] + g if key in self.seeds else g
         found, _ = propagate(seeds, retain_graph=True, observe=self._observe)
         for leaf, g in found.items():
             self.upstream[leaf] = (self._snapshot(g),)
@@ -235,6 +239,7 @@ class _Tracing:
         return Vertex(
             self.index[x], kind, self.names.of(x), 0, self.values[x], gradients or (None,),
             checks=self.checks.get(x, ()), is_output=x in self.outputs,
+            seeds=self._seeds(x, 1),
         )  # fmt: skip
 
     def is_given(self, vertex: Vertex) -> bool:
@@ -260,7 +265,15 @@ class _Tracing:
             family=_family(op), formulas=_formulas(op, operands), flops=_flops(node),
             retained=tuple(self._retained(node)), source=source[0], code=source[1],
             label=self.names.of(node), is_output=node in self.outputs,
+            seeds=self._seeds(node, results),
         )  # fmt: skip
+
+    def _seeds(self, thing: Any, results: int) -> tuple[Snapshot | None, ...]:
+        """What the walk back began with at each result; () where it did not begin."""
+        found = [self.seeds.get((thing, i)) for i in range(results)]
+        if all(g is None for g in found):
+            return ()
+        return tuple(None if g is None else self._snapshot(g) for g in found)
 
     def _edge(self, node: Node, place: int, edge: Any, operand: str) -> Edge:
         raw, whole, summed = self.pulls.get((node, place), (None, None, ()))

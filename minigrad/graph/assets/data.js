@@ -19,6 +19,7 @@ const VERTEX = [
   "checks",
   "label",
   "isOutput",
+  "seeds",
 ];
 const EDGE = ["source", "result", "operand", "needs", "summed", "expanded", "pulled", "gradient", "jacobian"];
 const GROUP = ["parent", "name", "path", "kind", "shownName", "shownKind", "vertices", "groups", "times"];
@@ -75,15 +76,15 @@ function readVertex(row, index, string, snapshot, formulas, arrays) {
   for (const key of ["name", "title", "family", "source", "code", "label"]) vertex[key] = string(vertex[key]);
   vertex.values = vertex.values.map(snapshot);
   vertex.gradients = vertex.gradients.map(snapshot);
+  vertex.seeds = vertex.seeds.map(snapshot);
   vertex.inputs = vertex.inputs.map((edge, place) => readEdge(edge, index, place, string, snapshot, arrays));
   vertex.settings = vertex.settings.map(([name, value]) => [string(name), string(value)]);
   vertex.formulas = new Map(vertex.formulas.map(([operand, i]) => [string(operand), formulas[i]]));
   vertex.retained = vertex.retained.map(([bytes, memory, owner]) => ({ bytes, memory, owner }));
-  vertex.checks = vertex.checks.map(([at, analytic, numeric]) => ({
-    at,
-    analytic: toNumber(analytic),
-    numeric: toNumber(numeric),
-  }));
+  vertex.checks = vertex.checks.map(([at, verdict, ...numbers]) => {
+    const [analytic, numeric, error = 0, low = 0, high = 0] = numbers.map(toNumber);
+    return { at, verdict: string(verdict), analytic, numeric, error, low, high };
+  });
   vertex.isOutput = Boolean(vertex.isOutput);
   vertex.value = vertex.values[0];
   vertex.gradient = vertex.gradients.find(Boolean) ?? null;

@@ -220,7 +220,11 @@ function vertexPanel(graph, vertex, actions) {
       (g, i) => g && section(heading("Gradient", i, vertex.gradients), snapshotView(g, "gradient")),
     ),
     vertex.checks.length > 0 &&
-      section("Held against finite differences", checksTable(vertex.checks), differencesNote()),
+      section(
+        "Held against finite differences",
+        checksTable(vertex.checks, isHooked(graph, vertex)),
+        differencesNote(),
+      ),
     vertex.formulas.size > 0 && section("Derivative", formulasList(vertex)),
     vertex.inputs.length > 0 &&
       section(
@@ -323,15 +327,15 @@ function broadcastText(shape, edge) {
   return `expanded ${shapes} going forward, summed over ${axes} going back`;
 }
 
-function checksTable(checks) {
+function checksTable(checks, hooked) {
   const row = check =>
     h(
       "tr",
       {},
       h("th", { scope: "row" }, check.at.length ? `[${check.at.join(", ")}]` : "value"),
       h("td", {}, formatNumber(check.analytic)),
-      h("td", {}, formatNumber(check.numeric)),
-      agreement(check),
+      h("td", {}, numericText(check)),
+      agreement(check, hooked),
     );
   const head = ["Element", "Backward", "Finite differences", "Agree?"];
   return headedTable("Gradients by backward and by finite differences", head, checks.map(row));
@@ -353,14 +357,25 @@ function headedTable(caption, head, rows) {
   return h("div", { class: "tables", role: "group", "aria-label": caption }, table);
 }
 
-function agreement({ analytic, numeric }) {
-  const agrees = isClose(analytic, numeric);
-  return h("td", { class: agrees ? "agrees" : "differs" }, agrees ? "✓ agree" : "✗ differ");
+/** What is to be said of a gradient beside the finite difference; checks.py decided it. */
+function agreement({ verdict, low, high }, hooked) {
+  if (verdict === "agree") return h("td", { class: "agrees" }, "✓ agree");
+  if (hooked) return h("td", {}, "a hook changed it on its way");
+  if (verdict === "differ") return h("td", { class: "differs" }, "✗ differ");
+  const said = {
+    kink: `a kink: any value between ${formatNumber(low)} and ${formatNumber(high)}`,
+    jump: "a jump: there is no slope",
+    unsure: "too much rounding to tell",
+    none: "not finite: no comparison",
+  };
+  return h("td", {}, said[verdict]);
 }
 
-/** Finite differences are good to some digits: those that float32 gradients have. */
-function isClose(analytic, numeric) {
-  return Math.abs(analytic - numeric) <= 1e-6 + 2e-3 * Math.abs(numeric);
+/** `2.5`, `2.5 ± 0.1` where rounding leaves it unsure, `0 … 1` at a kink. */
+function numericText({ analytic, numeric, error, verdict, low, high }) {
+  if (verdict === "kink") return `${formatNumber(low)} … ${formatNumber(high)}`;
+  const isRough = error > 1e-3 * Math.max(Math.abs(numeric), Math.abs(analytic));
+  return formatNumber(numeric) + (isRough ? ` ± ${formatNumber(Number(error.toPrecision(1)))}` : "");
 }
 
 function costs(graph, vertex) {

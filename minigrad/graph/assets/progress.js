@@ -71,6 +71,7 @@ function arrivedText(graph, walk, vertex, line) {
   const sent = all.filter(edge => isSent(walk, edge));
   const { numbers } = vertex.gradient;
   if (sent.length === all.length) return numbers ? `gradient ${formatNumber(numbers[0])}` : line;
-  if (!sent.length || !sent.every(edge => edge.gradient.numbers)) return "gradient …";
-  return `gradient ${formatNumber(sent.reduce((sum, edge) => sum + edge.gradient.numbers[0], 0))} + …`;
+  const seed = seedOf(graph, vertex.index, 0);
+  const sum = sumOf([...(seed ? [seed] : []), ...sent.map(edge => edge.gradient)]);
+  return sum ? `gradient ${formatNumber(sum[0])} + …` : "gradient …";
 }

@@ -50,8 +50,10 @@ function stepControls(walk, actions) {
 }
 
 function startStep(graph) {
-  const outputs = graph.vertices.filter(vertex => vertex.isOutput && vertex.gradient);
-  const isOne = outputs.every(vertex => vertex.gradient.size === 1 && vertex.gradient.numbers?.[0] === 1);
+  const seeds = graph.vertices.flatMap(vertex =>
+    vertex.seeds.flatMap((seed, i) => (seed ? [[heading(`g at ${nameOf(vertex)}`, i, vertex.seeds), seed]] : [])),
+  );
+  const isOne = seeds.every(([, seed]) => seed.size === 1 && seed.numbers?.[0] === 1);
   const why = isOne ? "How much does the output change when it changes itself? Exactly as much." : "";
   return [
     h("h2", { tabindex: -1 }, "Where the walk begins"),
@@ -60,9 +62,7 @@ function startStep(graph) {
       {},
       `${why} The walk hands this gradient back, op by op, in the opposite order of the computation.`,
     ),
-    outputs.map(vertex =>
-      section(`g at ${nameOf(vertex)}`, snapshotNumbers(vertex.gradient, { caption: "The first gradient" })),
-    ),
+    seeds.map(([title, seed]) => section(title, snapshotNumbers(seed, { caption: "The first gradient" }))),
     h("p", { class: "hint" }, "Press → for the first step."),
   ];
 }
@@ -72,7 +72,7 @@ const LEAVES = 60; // shown at the end, at most
 function endStep(graph, actions) {
   const leaves = graph.vertices.filter(vertex => vertex.kind !== "op" && vertex.gradient);
   const head = ["Leaf", "Backward", "Finite differences", "Agree?"];
-  const rows = leaves.slice(0, LEAVES).map(vertex => leafRow(vertex, actions));
+  const rows = leaves.slice(0, LEAVES).map(vertex => leafRow(graph, vertex, actions));
   return [
     h("h2", { tabindex: -1 }, "The walk is done"),
     h("p", {}, `${count(leaves.length, "leaf has its gradient", "leaves have their gradients")}.`),
@@ -82,7 +82,7 @@ function endStep(graph, actions) {
 }
 
 /** A leaf's gradient beside finite differences, of an array at its largest element; or its norm. */
-function leafRow(vertex, actions) {
+function leafRow(graph, vertex, actions) {
   const { gradient } = vertex;
   const [check] = vertex.checks;
   const where = check?.at.length ? ` [${check.at.join(", ")}]` : "";
@@ -98,8 +98,8 @@ function leafRow(vertex, actions) {
       where,
     ),
     h("td", {}, isNumber || check ? "" : "norm ", formatNumber(found)),
-    h("td", {}, check ? formatNumber(check.numeric) : "not computed"),
-    check ? agreement(check) : h("td"),
+    h("td", {}, check ? numericText(check) : "not computed"),
+    check ? agreement(check, isHooked(graph, vertex)) : h("td"),
   );
 }
 
@@ -137,13 +137,28 @@ function upstreamView(graph, vertex) {
   return vertex.gradients.map((g, i) => {
     if (!g) return null;
     const parts = arrivals(graph, vertex.index, i).length;
-    const many = parts > 1 ? `The sum of ${parts} gradients: its result is used ${parts} times.` : null;
+    const seed = parts > 0 && seedOf(graph, vertex.index, i);
+    const used = `its result is used ${count(parts, "time")}${seed ? ", and is an output" : ""}`;
+    const many = parts + Boolean(seed) > 1 ? `The sum of ${parts + Boolean(seed)} gradients: ${used}.` : null;
     return [
       vertex.gradients.length > 1 && h("p", { class: "kind" }, `of result ${i + 1}`),
       many && h("p", { class: "hint" }, many),
+      hookNote(graph, vertex, i),
       briefNumbers(g, "The gradient that arrives"),
     ];
   });
+}
+
+/** Where a hook made another gradient of what was sent: what it was before. */
+function hookNote(graph, vertex, result) {
+  const before = beforeHooks(graph, vertex, result);
+  if (!before) return null;
+  const { shape } = vertex.gradients[result];
+  return [
+    h("p", { class: "hook" }, `A hook of ${nameOf(vertex)} changed it.`, before.numbers && " What was sent:"),
+    before.numbers && numberTable(before.numbers, shape, { caption: "What was sent" }),
+    before.numbers && h("p", {}, "What the hook made of it:"),
+  ];
 }
 
 /** Small arrays as they are; of large ones the statistics. */
@@ -181,6 +196,7 @@ function edgeCard(graph, walk, edge, actions) {
           result(graph, walk, edge, actions),
           broadcast(walk, edge, source, actions),
           added(graph, edge, source),
+          changedByHook(graph, edge, source),
           leafCheck(graph, edge, source),
         ],
   );
@@ -339,6 +355,13 @@ function sumLine(edge, flat) {
   return h("p", { class: "sum", "data-sum": true }, termsText(terms), h("strong", {}, total));
 }
 
+/** Of what has arrived in full, what a hook makes of it. */
+function changedByHook(graph, edge, source) {
+  if (accumulation(graph, edge).coming || !beforeHooks(graph, source, edge.result)) return null;
+  const made = briefNumbers(source.gradients[edge.result], "What the hook makes of it");
+  return h("div", { class: "added" }, h("p", {}, `A hook of ${nameOf(source)} makes of its gradient:`), made);
+}
+
 /** Where a value fans out, its gradient is the sum of what each use sends back. */
 function added(graph, edge, source) {
   const uses = arrivals(graph, edge.source, edge.result);
@@ -371,5 +394,5 @@ function addition(name, edge, before, sum) {
 /** When the gradient of a leaf is complete, finite differences have their say. */
 function leafCheck(graph, edge, source) {
   if (!source.checks.length || accumulation(graph, edge).coming) return null;
-  return [h("h4", {}, `${nameOf(source)} by finite differences`), checksTable(source.checks.slice(0, 6))];
+  return [h("h4", {}, `${nameOf(source)} by finite differences`), checksTable(source.checks.slice(0, 6), isHooked(graph, source))];
 }

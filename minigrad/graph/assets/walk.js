@@ -25,32 +25,96 @@ function arrivals(graph, source, result) {
 function accumulation(graph, edge) {
   const all = arrivals(graph, edge.source, edge.result);
   const place = all.indexOf(edge);
-  const seed = seedOf(graph, edge.source, edge.result, all);
-  const parts = [
-    ...(seed ? [seed] : []),
-    ...all.slice(0, place).map(other => other.gradient.whole && other.gradient.numbers),
-  ];
-  const round = edge.gradient.dtype === "float32" ? Math.fround : x => x;
-  const add = (a, b) => (a && b ? a.map((x, i) => round(x + b[i])) : null);
-  const before = parts.length ? parts.reduce(add) : null;
-  const numbers = edge.gradient.whole ? edge.gradient.numbers : null;
+  const seed = seedOf(graph, edge.source, edge.result);
+  const parts = [...(seed ? [seed] : []), ...all.slice(0, place).map(other => other.gradient)];
+  const before = parts.length ? sumOf(parts) : null;
   return {
     before,
-    sum: parts.length ? add(before, numbers) : numbers,
+    sum: sumOf([...parts, edge.gradient]),
     arrived: parts.length,
     coming: all.length - place - 1,
   };
 }
 
+/** What the walk began with at an output's result; null elsewhere. */
+function seedOf(graph, source, result) {
+  return graph.vertices[source].seeds[result] ?? null;
+}
+
+/** The numbers of a sum of gradients, rounded after each; null where some are not there. */
+function sumOf(gradients) {
+  if (!gradients.length || !gradients.every(g => g.whole)) return null;
+  const round = ROUNDING[gradients[0].dtype] ?? (x => x);
+  return gradients.map(g => g.numbers).reduce((a, b) => a.map((x, i) => round(x + b[i])));
+}
+
+const ROUNDING = { float32: Math.fround, float16: roundHalf };
+
+/** The nearest float16: eleven bits, a tie to the even one; what lies beyond 65504 is infinite. */
+function roundHalf(x) {
+  if (!Number.isFinite(x) || x === 0) return x;
+  const size = Math.abs(x);
+  let exponent = Math.max(-14, Math.floor(Math.log2(size)));
+  if (exponent > -14 && 2 ** exponent > size) exponent -= 1;
+  if (2 ** (exponent + 1) <= size) exponent += 1;
+  const step = 2 ** (exponent - 10);
+  const [low, part] = [Math.floor(size / step), (size / step) % 1];
+  const up = part > 0.5 || (part === 0.5 && low % 2 === 1);
+  const rounded = (low + (up ? 1 : 0)) * step;
+  return Math.sign(x) * (rounded > 65504 ? Infinity : rounded);
+}
+
 /**
- * An output that is used as well: what the walk began with there is the part of its gradient that no edge
- * brought.
+ * What was sent to a result whose gradient is another, because a hook changed it: `numbers` (null where the
+ * page has them not). null where what was sent is what arrives.
  */
-function seedOf(graph, source, result, edges) {
-  const vertex = graph.vertices[source];
+function beforeHooks(graph, vertex, result) {
   const total = vertex.gradients[result];
-  if (!vertex.isOutput || !total?.whole || !edges.every(edge => edge.gradient.whole)) return null;
-  return total.numbers.map((x, i) => edges.reduce((left, edge) => left - edge.gradient.numbers[i], x));
+  const seed = seedOf(graph, vertex.index, result);
+  const sent = [...(seed ? [seed] : []), ...arrivals(graph, vertex.index, result).map(edge => edge.gradient)];
+  return total && sent.length ? changed(total, sent) : null;
+}
+
+const EPSILON = { float16: 1e-3, float32: 1.2e-7, float64: 2.3e-16 };
+
+function changed(total, sent) {
+  const tolerance = 4 * (sent.length + 1) * (EPSILON[total.dtype] ?? 1e-6);
+  const sum = sumOf(sent);
+  if (sum && total.whole) {
+    const sizes = sum.map((_, i) => sent.reduce((size, g) => size + Math.abs(g.numbers[i]), 0));
+    const isSame = sum.every(
+      (x, i) => Object.is(x, total.numbers[i]) || near(x, total.numbers[i], tolerance * sizes[i]),
+    );
+    return isSame ? null : { numbers: sum };
+  }
+  const means = [total, ...sent].map(g => g.statistics);
+  if (!means.every(of => of && !of.nan && !of.inf)) return null;
+  const size = means.reduce((all, of) => all + Math.abs(of.mean) + of.std, 0);
+  const mean = means.slice(1).reduce((all, of) => all + of.mean, 0);
+  const norms = means.slice(1).reduce((all, of) => all + of.norm, 0);
+  const isOther = !near(mean, total.statistics.mean, 1e-4 * size) || total.statistics.norm > 1.001 * norms;
+  const isAlone = sent.length === 1 && !near(norms, total.statistics.norm, 1e-4 * norms);
+  return isOther || isAlone ? { numbers: null } : null;
+}
+
+function near(a, b, tolerance) {
+  return a === b || (Number.isFinite(a) && Number.isFinite(b) && Math.abs(a - b) <= tolerance);
+}
+
+/** Whether a hook changed a gradient on its way from the outputs to a vertex: of that, f knows nothing. */
+function isHooked(graph, vertex) {
+  graph.hooked ??= hookedVertices(graph);
+  return graph.hooked.has(vertex.index);
+}
+
+function hookedVertices(graph) {
+  const hooked = new Set();
+  for (const vertex of [...graph.vertices].reverse()) {
+    const here = vertex.gradients.some((g, i) => g && beforeHooks(graph, vertex, i));
+    const after = graph.uses[vertex.index].some(edge => edge.gradient && hooked.has(edge.target));
+    if (here || after) hooked.add(vertex.index);
+  }
+  return hooked;
 }
 
 /**
