@@ -32,6 +32,14 @@ Axis = Literal["attention", "length", "width", "layers", "vocabulary", "batch"]
 PACKAGES = ("numpy", "numba", "torch", "jax", "tinygrad", "autograd", "mygrad", "dezero")
 
 
+HEAD = """# Benchmarks
+
+Each table stands below the command that measured it. Ours and another library take turns in one process, in
+which both have taken the same first step; shown are medians [quartiles]. A ratio is ours / theirs, turn by
+turn: below 1 where ours is faster, or smaller.
+"""
+
+
 @dataclass(frozen=True)
 class Options:
     """Measure speed and memory, ours beside others'."""
@@ -77,9 +85,10 @@ def main(o: Options) -> None:
         work_of(name)
     about["command"] = " ".join(["python -m benchmarks", *sys.argv[1:]])
     tables: list[Table] = []
-    before = o.markdown.read_text() if o.append and o.markdown and o.markdown.exists() else ""
+    before = o.markdown.read_text() if o.append and o.markdown and o.markdown.exists() else HEAD
     for name in TABLES if "all" in o.which else o.which:
-        found = TABLES[name](o)
+        with console.status(f"measuring: {name}"):
+            found = TABLES[name](o)
         for table in found:
             table.title += f", {o.kernels} kernels" if o.kernels else ""
             console.print(table.rich())
@@ -99,7 +108,7 @@ def write(tables: list[Table], about: dict[str, Any], o: Options, before: str) -
         found = {"machine": about, "tables": [table.json() for table in tables]}
         o.json.write_text(json.dumps(found, indent=2) + "\n")
     if o.markdown is not None:
-        o.markdown.write_text(before + "\n" * bool(before) + markdown(tables, about))
+        o.markdown.write_text(before + "\n" + markdown(tables, about))
 
 
 def draw(name: str, tables: list[Table], folder: Path) -> None:
