@@ -61,6 +61,9 @@ def gelu(x, approximate="none"):
 
 def _in_blocks(function, *arrays, out):
     """function(*blocks, out=block) over all of the flattened arrays."""
+    if out.ndim and out.size <= BLOCK:
+        function(*arrays, out=out)
+        return
     flat = [a.reshape(-1) for a in (*arrays, out)]
     for start in range(0, out.size, BLOCK):
         *ins, block = (a[start : start + BLOCK] for a in flat)

@@ -20,6 +20,7 @@ from ...random import drop_threshold, keep_mask
 from .half import in_single
 
 TILE = 1 << 18  # scores
+LOWEST = {np.dtype(t): t(np.finfo(t).min) for t in (np.float32, np.float64)}
 
 
 class RowWork(NamedTuple):
@@ -48,11 +49,11 @@ def _hide_the_future(scores: np.ndarray, first: int | None) -> None:
 def _softmax(scores: np.ndarray, first: int | None) -> np.ndarray:
     _hide_the_future(scores, first)
     largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
-    largest[largest == -np.inf] = 0
+    np.maximum(largest, LOWEST[scores.dtype], out=largest)  # finite where nothing may be seen
     scores -= largest
     np.exp(scores, out=scores)
     total = scores.sum(axis=-1, keepdims=True)
-    total[total == 0] = 1
+    np.maximum(total, 1, out=total)  # which it is, unless nothing may be seen
     scores /= total
     return (np.log(total) + largest)[..., 0]
 

@@ -13,7 +13,7 @@ def linear(x, weight, bias):
     rows = x.reshape(-1, x.shape[-1])
     y = rows @ weight.T
     if bias is not None:
-        y += bias
+        y += bias if len(y) != 1 else bias[None]  # of equal shapes, which NumPy adds faster
 
     def gradient(g, needs):
         flat = g.reshape(-1, g.shape[-1])
