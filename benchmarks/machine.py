@@ -54,10 +54,15 @@ def warning(load: float | None, threads: Iterable[int]) -> str | None:
     cores = os.cpu_count() or 1
     if load is None or load + max(threads) <= cores + 0.5:
         return None
+    meaning = (
+        "One thread's ratios hold, its times do not (with --clock cpu they nearly do); figures of more "
+        "threads mean nothing, since threads wait for each other"
+        if max(threads) > 1
+        else "Ratios of turns in alternation hold, times do not (with --clock cpu they nearly do)"
+    )
     return (
         f"load average {load:.2f} before the start, on {cores} cores, {max(threads)} of them measured: "
-        f"something else is running. Ratios of turns taken in alternation hold, times do not"
-        f"{'; more than one thread stalls' if max(threads) > 1 else ''}."
+        f"something else is running. {meaning}."
     )
 
 

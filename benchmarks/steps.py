@@ -17,6 +17,7 @@ from .peers import KINDS, PEERS, missing, peer, settings_of, step_of
 from .tables import Table
 from .works import MLP, Decoder, First, row_name, weights_of, work_of
 
+UNSTEADY = 1.5  # quartiles of a ratio further apart than this are not to be relied on
 AGREE = 1e-3  # relative: float32, sums in different orders
 SETTLE = 0.05  # seconds between turns of more than one thread; OpenBLAS's own spin for about 30 ms
 
@@ -145,6 +146,9 @@ def _table(
                 continue
             row["minigrad"] = row["minigrad"] or values["ours"]
             row |= {label: values["theirs"], f"ratio to {label}": values["ratio"]}
+            low, _, high = values["ratio"]
+            if high > UNSTEADY * low:
+                table.notes.append(f"unsteady: {label} on {key}, ratios' quartiles {low:.2f} and {high:.2f}")
             apart = max(apart, *values["differences"].values())
         table.notes.append(f"losses and gradients of first steps as {label}'s to {apart:.0e}")
     return table
