@@ -215,6 +215,24 @@ def test_attention_in_tiles_is_attention(which):
             np.testing.assert_allclose(ours, readable, rtol=2e-4, atol=2e-5)
 
 
+@pytest.mark.parametrize("which", BOTH)
+def test_a_row_alone_is_a_row_among_others(which):
+    x, weight, bias, g = draw(3, 17), draw(17, seed=1), draw(17, seed=2), draw(3, 17, seed=3)
+    with kernels.use(which):
+        kernel = kernels.kernels(x)
+        for of_rows in (
+            lambda x: kernel.layer_norm(x, weight, bias, (17,), 1e-5),
+            lambda x: kernel.linear(x, g, None),
+            lambda x: kernel.linear(x, g, bias[:3]),
+        ):
+            value, gradient = of_rows(x)
+            alone, gradient_alone = of_rows(x[1:2])
+            np.testing.assert_allclose(alone, value[1:2], rtol=1e-5, atol=1e-6)
+            upstream = g[:, : value.shape[1]]
+            d, d_alone = gradient(upstream, [True] * 3)[0], gradient_alone(upstream[1:2], [True] * 3)[0]
+            np.testing.assert_allclose(d_alone, d[1:2], rtol=1e-5, atol=1e-6)
+
+
 def test_use_says_which_kernels_and_for_how_long():
     before = kernels.kernels(None)
     with kernels.use("numpy"):
