@@ -12,9 +12,10 @@ from browser import Watched, chromium
 import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad import nn
+from minigrad.autograd import checkpoint
 from minigrad.graph.folding import ALL, Fold
 from minigrad.graph.labels import lines, number, size, title_width
-from minigrad.graph.page import MATHML, _asset, _Data, mathml, to_html
+from minigrad.graph.page import MATHML, _asset, _Data, letters, mathml, to_html
 from minigrad.graph.placing import Placing
 from minigrad.ops.reference import formulas
 from minitransformer import Transformer, TransformerConfig
@@ -624,8 +625,8 @@ def test_products_of_batches_and_vectors(shapes, open_page):
 
 PRODUCTS = [
     ((2, 1, 2), (2, 1)), ((2, 2, 3), (3, 2)), ((4, 2, 3), (3,)), ((3,), (2, 3, 4)), ((3,), (3,)),
-    ((2, 3), (3,)), ((2, 3), (4, 3, 2)), ((2, 1, 2, 3), (4, 3, 2)), ((1, 2, 3), (4, 3, 1)), ((2, 3, 1, 2), (3, 2, 2)),
-    ((2, 1, 2, 2), (1, 3, 2, 1)), ((1, 1), (1, 1)), ((2, 1, 1, 3), (1, 3, 1)), ((2, 3), (3, 0)),
+    ((2, 3), (3,)), ((2, 3), (4, 3, 2)), ((2, 1, 2, 3), (4, 3, 2)), ((1, 2, 3), (4, 3, 1)),
+    ((2, 3, 1, 2), (3, 2, 2)), ((2, 1, 2, 2), (1, 3, 2, 1)), ((1, 1), (1, 1)), ((2, 1, 1, 3), (1, 3, 1)), ((2, 3), (3, 0)),
 ]  # fmt: skip
 
 
@@ -791,6 +792,48 @@ def test_the_page_rounds_to_float16_as_numpy_does(browser):
         assert found == np.array(numbers).astype(np.float16).tolist()
 
 
+def test_the_walk_says_why_a_derivative_is_not_shown(open_page):
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    y = checkpoint(lambda x: (x * x).exp(), x)
+    empty = mg.tensor(np.zeros((0, 3)), requires_grad=True)
+    large = mg.tensor(np.ones((9, 9)), requires_grad=True)
+    graph = mg.graph.trace(y.sum() + (empty * empty).sum() + (large * large).sum(), {"x": x, "empty": empty})
+    page = open_page(graph)
+    page.press("b")
+    for name, said in (
+        ("checkpoint", "A checkpoint has no rule of its own"),
+        ("empty", "Without elements there is no local derivative"),
+        ("large", "too many numbers to show"),
+    ):
+        shape = {"checkpoint": (2,), "empty": (0, 3), "large": (9, 9)}[name]
+        v = next(v for v in graph.vertices if v.name in ("checkpoint", "multiply") and v.value.shape == shape)
+        page.click(f"v{v.index}")
+        assert said in page.text("#panel .card")
+
+
+def test_formulas_say_what_their_letters_are(open_page):
+    x = mg.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    y = mg.add(x, x + x, alpha=3)
+    graph = mg.graph.trace(F.elu(y).mean(0).sum() + x.sigmoid().sum() + F.mse_loss(x, x * 2), {"x": x})
+    page = open_page(graph)
+    expected = {"mean": ["n = 2"], "elu": ["alpha = 1.0"], "sigmoid": ["σ(x) = 1 / (1 + e⁻ˣ)"], "add": []}
+    for name, said in expected.items():
+        page.click(f"v{find(graph, name).index}")
+        assert page.texts("#panel .letters") == [line.replace("alpha", "α") for line in said] or name == "add"
+    adds = {letters(v, f) for v in graph.vertices if v.name == "add" for _, f in v.formulas}
+    assert {"", "α = 1", "α = 3"} == adds
+
+
+def test_no_derivative_of_an_elementwise_op_looks_coupled():
+    """0 times what is not finite is NaN, but no element depends on another."""
+    z = mg.tensor([0.0, 1.0, np.inf, np.nan], requires_grad=True)
+    with np.errstate(all="ignore"):
+        graph = mg.graph.trace((z.log() * z).sum(), {"z": z})
+    edges = [e for v in graph.vertices if v.name in ("log", "multiply") for e in v.inputs]
+    assert all(e.elementwise for e in edges)
+    assert np.isposinf(edges[0].jacobian[0, 0])
+
+
 # ---------------------------------------------------------------- finite differences
 
 QUIRKS = {
@@ -881,6 +924,65 @@ def test_the_quiz_shows_a_result_that_is_asked_for(open_page):
     assert page.page.locator("#panel .card[data-place='1'] [data-result] td").count() > 8
     page.page.locator("#quiz").uncheck()
     assert page.page.locator("#panel .question").count() == 0
+
+
+def test_the_quiz_wants_what_it_asks_for(open_page):
+    """The gradient to an input that was broadcast is that after the sum; a number has no element."""
+    x, y, s = (mg.tensor(n, requires_grad=True) for n in ([[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]], 7.0))
+    page = open_page(mg.graph.trace((x * y + s).sum(), {"x": x, "y": y, "s": s}))
+    page.press("b", "q", "ArrowRight", "ArrowRight")
+    card = "#panel .card[data-place='1']"
+    assert "What is the gradient to y, summed over axes 0, 1?" in page.text(f"{card} label")
+    page.page.locator("#answer-1").fill("1")
+    page.press("Enter")
+    assert "Hint: 1 × 1 + 1 × 1 + 1 × 1 + 1 × 1 = ?" in page.text(f"{card} .reply")
+    page.page.locator("#answer-1").fill("4")
+    page.press("Enter")
+    assert "Right: 4." in page.text("#announcer")
+    page.page.locator("#next-step").click()
+    assert "What is element [0, 0] of the gradient to y, summed over axis 0?" in page.text(f"{card} label")
+    for typed, right in (("1", False), ("4", True)):
+        page.page.locator("#answer-1").fill(typed)
+        page.press("Enter")
+        assert (page.page.locator("#answer-1").count() == 0) is right
+
+
+def test_the_quiz_is_played_by_keyboard(open_page):
+    """The field waits for the answer; as long as it is empty, arrows lead on."""
+    x = scalar(3.0)
+    page = open_page(mg.graph.trace(x * 2.0 * 5.0, {"x": x}))
+    focus = lambda: page.page.evaluate("document.activeElement.id")
+    page.press("b", "q", "ArrowRight")
+    assert focus() == "answer-0"
+    page.press("ArrowRight")
+    assert page.text("#panel .progress") == "Step 2 of 3"
+    assert focus() == "answer-0"
+    page.press("ArrowLeft", "5", "ArrowLeft", "Enter")
+    assert page.text("#panel .progress") == "Step 1 of 3"
+    assert "Right: 5." in page.text("#announcer")
+    page.press("Enter")
+    assert focus() == "answer-0"
+    page.press("Escape")
+    assert page.page.locator("#panel .steps").count() == 0
+    page.press("Escape")
+    assert {"q", "Home End"} <= set(page.texts("#panel .keys kbd"))
+
+
+def test_colours_do_not_tell_the_quiz_answers(open_page):
+    graph = network()
+    page = open_page(graph)
+    page.page.locator("#colour").select_option("gradient")
+    looks = """() => [...document.querySelectorAll('#world .box')].map(
+        box => `${box.textContent} ${box.ariaLabel} ${box.querySelector('.body').getAttribute('fill')}`)"""
+    whole = page.page.evaluate(looks)
+    assert sum("gradient norm" in look for look in whole) > 3
+    page.press("b", "q", "ArrowRight")
+    hidden = page.page.evaluate(looks)
+    assert [look for look in hidden if re.search(r"norm \d", look)] == [
+        look for look in hidden if "cross_entropy" in look
+    ]
+    page.press("End", "q")
+    assert page.page.evaluate(looks) == whole
 
 
 # ---------------------------------------------------------------- for everybody

@@ -14,6 +14,8 @@ ELEMENTS = 64  # of a result, at most
 NUMBERS = 1024  # of a Jacobian, at most
 ALTOGETHER = 200_000  # numbers in a trace
 
+ELEMENTWISE = ("arithmetic", "elementary", "specials", "choices")  # families of ops
+
 
 class Budget:
     """How many more numbers a trace may hold."""
@@ -47,6 +49,8 @@ def jacobians(node: Node, like: np.ndarray, budget: Budget) -> dict[int, np.ndar
         parts = [row[place] for row in rows]
         if all(part is not None for part in parts):
             matrix = np.stack([np.asarray(part).reshape(-1) for part in parts])
+            if _is_elementwise(node):
+                _clear(matrix)
             if matrix.size <= NUMBERS and budget.allows(matrix.size):
                 matrix.flags.writeable = False
                 found[place] = matrix
@@ -60,6 +64,18 @@ def _pull(node: Node, g: np.ndarray, wanted: Sequence[bool]) -> list[Any]:
             return [f(g) if f and want else None for f, want in zip(node.gradients, wanted, strict=True)]
         needs = tuple(need and want for need, want in zip(node.needs, wanted, strict=True))
         return list(node.gradients(g, needs)) if any(needs) else [None] * len(needs)
+
+
+def _is_elementwise(node: Node) -> bool:
+    """Whether an op's result depends on its inputs element by element."""
+    module = getattr(getattr(node.op, "source", None), "__module__", "")
+    return module.startswith("minigrad.ops.") and module.rpartition(".")[2] in ELEMENTWISE
+
+
+def _clear(matrix: np.ndarray) -> None:
+    """No element depends on another: where the matrix says NaN there, it is 0 times what is not finite."""
+    if matrix.shape[0] == matrix.shape[1]:
+        matrix[np.isnan(matrix) & ~np.eye(len(matrix), dtype=bool)] = 0
 
 
 def is_diagonal(matrix: np.ndarray) -> bool:

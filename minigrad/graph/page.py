@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import inspect
 import json
 import math
 import re
@@ -22,6 +23,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from ..ops.record import records
 from ..ops.reference import bar, upright
 from .arrangement import Arrangement, Cell
 from .colours import MODES, Paint, paint, scale
@@ -85,8 +87,8 @@ def _summary(graph: Graph) -> str:
     ops = sum(v.kind == "op" for v in graph.vertices)
     kinds = {"parameter": "parameters", "input": "inputs", "constant": "constants"}
     counts = [(sum(v.kind == kind for v in graph.vertices), name) for kind, name in kinds.items()]
-    leaves = [f"{n} {name if n > 1 else name[:-1]}" for n, name in counts if n]
-    return f"{ops} {'operations' if ops != 1 else 'operation'} on {', '.join(leaves)}."
+    leaves = [f"{n:,} {name if n > 1 else name[:-1]}" for n, name in counts if n]
+    return f"{ops:,} {'operations' if ops != 1 else 'operation'} on {', '.join(leaves)}."
 
 
 # ---------------------------------------------------------------- formulas
@@ -131,6 +133,55 @@ def _equation(operand: str, latex: str, names: Sequence[str]) -> str:
     """`x̄ = g y`."""
     name = re.sub(r"\W", "", operand) or "x"
     return mathml(f"{bar(name)} = {upright(latex, [n for n in names if len(n) > 1])}")
+
+
+SIGNS = {
+    r"\sigma": "σ(x) = 1 / (1 + e⁻ˣ)", r"\Phi": "Φ is the normal distribution function",
+    r"\varphi": "φ is the normal density", r"\psi": "ψ is the derivative of ln Γ",
+}  # fmt: skip
+GREEK = {"alpha": "α", "beta": "β", "epsilon": "ε", "lambda": "λ"}
+SPELT = {"eps": "epsilon", "lambd": "lambda"}  # settings whose letter has another name
+
+
+def letters(vertex: Vertex, latex: str) -> str:
+    """What stands for the letters of a formula that are no operands: `α = 1`."""
+    plain = re.sub(r"\\operatorname\{\w+\}", "", latex)
+    found = [f"{_letter(name)} = {value}" for name, value in _settings(vertex).items() if _names(plain, name)]
+    operands = [edge.operand for edge in vertex.inputs]
+    if _names(plain, "n") and "n" not in _settings(vertex):
+        inputs = vertex.inputs[0].operand if vertex.inputs else ""
+        found.append(_averaged(vertex) if inputs == "x" else "n is how many numbers are averaged")
+    if _names(plain, "y") and "y" not in operands and vertex.family != "yours":
+        found.append("y is the result")
+    found += [said for sign, said in SIGNS.items() if _names(plain, sign[1:])]
+    return ", ".join(found)
+
+
+def _names(latex: str, name: str) -> bool:
+    """Whether a letter or a word stands in a formula."""
+    return bool(re.search(rf"(?<![A-Za-z]){re.escape(SPELT.get(name, name))}(?![A-Za-z])", latex))
+
+
+def _letter(name: str) -> str:
+    return GREEK.get(SPELT.get(name, name), name)
+
+
+def _settings(vertex: Vertex) -> dict[str, str]:
+    """An op's settings, those that nobody gave as well."""
+    record = records.get(vertex.name) if vertex.family != "yours" else None
+    if record is None:
+        return dict(vertex.settings)
+    given = inspect.signature(record.source).parameters.values()
+    usual = {p.name: repr(p.default) for p in given if p.default is not p.empty and p.default is not None}
+    return usual | dict(vertex.settings)
+
+
+def _averaged(vertex: Vertex) -> str:
+    """`n = 6`: how many elements each element of the result is made from."""
+    pulled = vertex.inputs[0].pulled
+    return (
+        f"n = {pulled.size // max(1, vertex.value.size)}" if pulled else "n is how many numbers are averaged"
+    )
 
 
 # ---------------------------------------------------------------- data
@@ -199,7 +250,10 @@ class _Data:
 
     def _vertex(self, v: Vertex) -> list[Any]:
         operands = [edge.operand for edge in v.inputs] + [name for name, _ in v.settings]
-        equations = [[self._string(o), self.formulas.add(_equation(o, f, operands))] for o, f in v.formulas]
+        equations = [
+            [self._string(o), self.formulas.add(_equation(o, f, operands)), self._string(letters(v, f))]
+            for o, f in v.formulas
+        ]
         return [
             v.kind, self._string(v.name), self._string(op_title(v)), v.group,
             [self._snapshot(value) for value in v.values],

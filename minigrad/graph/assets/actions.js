@@ -35,10 +35,12 @@ const actions = {
     holding(`g${stack.index}`, render);
   },
   unfoldAll() {
+    const middle = view.middleBox();
     openAll(graph, state);
     keepOpen();
-    render();
-    view.fit();
+    holding(middle?.id, render);
+    if (view.scene.width < view.size.width / READABLE) view.fit();
+    else if (middle) view.bring(headOf(sceneBox(middle.id)));
     announce(`Everything is unfolded: ${view.scene.boxes.length} boxes.`);
   },
   foldAgain() {
@@ -78,6 +80,7 @@ const actions = {
     const { walk } = state;
     const last = opAt(walk);
     const onBox = Boolean(document.activeElement?.closest("#world"));
+    const canAnswer = document.activeElement?.matches("body, #world *, .question input, #next-step");
     walk.step = Math.min(walk.last, Math.max(0, step));
     const vertex = opAt(walk);
     state.open = new Set(walk.start.open);
@@ -87,6 +90,7 @@ const actions = {
     for (const box of inView(vertex)) view.bring(box);
     const stop = roveBoxes(vertex && `v${vertex.index}`);
     if (onBox) stop?.focus({ preventScroll: true });
+    if (canAnswer) focusAnswer();
     announce(stepText(graph, walk));
   },
   toggleQuiz() {
@@ -112,6 +116,11 @@ const actions = {
     announce(said);
   },
 };
+
+/** The quiz waits for the first answer that is not known yet. */
+function focusAnswer() {
+  if (state.walk?.quiz) panel.querySelector(".question input")?.focus({ preventScroll: true });
+}
 
 /** What a reader opened or folded stays so in the steps that follow. */
 function keepOpen() {

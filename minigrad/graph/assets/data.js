@@ -79,6 +79,7 @@ function readVertex(row, index, string, snapshot, formulas, arrays) {
   vertex.seeds = vertex.seeds.map(snapshot);
   vertex.inputs = vertex.inputs.map((edge, place) => readEdge(edge, index, place, string, snapshot, arrays));
   vertex.settings = vertex.settings.map(([name, value]) => [string(name), string(value)]);
+  vertex.letters = new Map(vertex.formulas.map(([operand, , said]) => [string(operand), string(said)]));
   vertex.formulas = new Map(vertex.formulas.map(([operand, i]) => [string(operand), formulas[i]]));
   vertex.retained = vertex.retained.map(([bytes, memory, owner]) => ({ bytes, memory, owner }));
   vertex.checks = vertex.checks.map(([at, verdict, ...numbers]) => {
@@ -96,6 +97,7 @@ function readEdge(row, target, place, string, snapshot, arrays) {
   edge.operand = string(edge.operand);
   edge.pulled = snapshot(edge.pulled);
   edge.gradient = snapshot(edge.gradient);
+  edge.isLeftOut = Boolean(edge.jacobian) && !arrays[edge.jacobian[3]];
   edge.jacobian = edge.jacobian && readJacobian(edge.jacobian, arrays, edge.pulled?.dtype);
   return edge;
 }

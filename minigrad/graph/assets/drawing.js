@@ -181,9 +181,9 @@ function drawKnob(width, sign) {
 // ---------------------------------------------------------------- boxes
 
 /** A closed box: an op, a leaf (round; dashed where it is data), or a folded part (a double line, a plus). */
-function drawBox(graph, box, { lines, classes }, state, actions) {
+function drawBox(graph, box, { lines, classes, colour }, state, actions) {
   const vertex = box.kind === "vertex" ? graph.vertices[box.index] : null;
-  const paint = paintOf(graph, box.id, state.colour);
+  const paint = paintOf(graph, box.id, colour ?? state.colour);
   const { width, height } = box;
   const rx = vertex?.kind === "parameter" ? Math.min(height / 2, 22) : 5;
   const isBroken = paint.mark === BROKEN;

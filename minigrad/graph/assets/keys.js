@@ -3,6 +3,7 @@
 const DIRECTIONS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 function onKey(event) {
+  if (onAnswerKey(event)) return event.preventDefault();
   if (
     event.ctrlKey ||
     event.metaKey ||
@@ -14,6 +15,19 @@ function onKey(event) {
   const inPanel = panel.contains(event.target);
   const done = direction ? onArrow(event, direction, inPanel) : onLetter(event, inPanel);
   if (done) event.preventDefault();
+}
+
+/** In the quiz's field, as long as nothing is typed, the walk's keys go on as elsewhere. */
+function onAnswerKey(event) {
+  if (!event.target.matches(".question input") || event.ctrlKey || event.metaKey || event.altKey) return false;
+  const { step, last } = state.walk;
+  const steps = { ArrowLeft: step - 1, ArrowRight: step + 1, Home: 0, End: last };
+  if (event.key === "Escape") actions.endWalk();
+  else if (event.shiftKey || event.target.value) return false;
+  else if (event.key in steps) actions.goTo(steps[event.key]);
+  else if (event.key === "q") actions.toggleQuiz();
+  else return false;
+  return true;
 }
 
 function onArrow(event, direction, inPanel) {
@@ -37,7 +51,11 @@ function onLetter(event, inPanel) {
   const keys = {
     "/": () => document.getElementById("search").focus(),
     b: () => walkBack(graph).length && (state.walk ? actions.endWalk() : actions.startWalk()),
-    q: () => state.walk && actions.toggleQuiz(),
+    q: () => {
+      if (!state.walk) return;
+      actions.toggleQuiz();
+      focusAnswer();
+    },
     "+": () => view.zoom(1.25),
     "=": () => view.zoom(1.25),
     "-": () => view.zoom(1 / 1.25),

@@ -75,7 +75,9 @@ function keysTable() {
   const keys = [
     ["← ↑ → ↓", "to the next box; in the walk: one step"],
     ["Enter", "unfold or fold a part"],
-    ["b", "walk backward"],
+    ["b", "walk backward; again, and it ends"],
+    ["Home End", "in the walk: its start, its end"],
+    ["q", "in the walk: the quiz"],
     ["/", "search"],
     ["+ − 0", "zoom in, zoom out, all of it"],
     ["Shift + arrows", "move the drawing"],
@@ -286,12 +288,14 @@ function statisticsTable(snapshot) {
 function formulasList(vertex) {
   const given = vertex.inputs.map(edge => edge.operand);
   const forms = [...vertex.formulas].filter(([operand]) => given.includes(operand)).map(([, text]) => text);
+  const letters = new Set([...vertex.letters.values()].filter(Boolean));
   return [
     h(
       "ul",
       { class: "formulas" },
       forms.map(text => h("li", {}, formula(text))),
     ),
+    letters.size > 0 && h("p", { class: "letters" }, [...letters].join("; ")),
     h("p", { class: "hint" }, "g is the gradient of the result; a bar marks the gradient of an input."),
   ];
 }

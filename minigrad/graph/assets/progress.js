@@ -52,17 +52,30 @@ function sentBy(walk, op) {
 }
 
 /** In the walk a box shows what has arrived so far; the op of the step and what it sends to stand out. */
-function decorateWalk(graph, walk, box, lines, classes, receiving) {
+function decorateWalk(graph, state, box, lines, classes, receiving) {
+  const { walk } = state;
   const vertex = box.kind === "vertex" ? graph.vertices[box.index] : null;
   const op = opAt(walk);
   if (op && op === vertex) classes.push("current");
   else if (receiving.has(box.id)) classes.push("receives");
   else if (vertex && walk.steps.get(vertex.index) > walk.step) classes.push("ahead");
-  if (!vertex) return { lines, classes };
-  return {
-    lines: lines.map(line => (/^gradient (?!norm)/.test(line) ? arrivedText(graph, walk, vertex, line) : line)),
-    classes,
-  };
+  if (state.colour === "gradient" && !hasArrived(graph, walk, box)) {
+    lines = lines && lines.map(line => (line.startsWith("gradient norm") ? "gradient norm …" : line));
+    return { lines: withArrived(graph, walk, vertex, lines), classes, colour: "family" };
+  }
+  return { lines: withArrived(graph, walk, vertex, lines), classes };
+}
+
+/** Whether all gradients of what a box stands for have been sent, and are no secret of the quiz. */
+function hasArrived(graph, walk, box) {
+  const inside = box.kind === "vertex" ? [box.index] : contentsOf(graph, box.index);
+  const isKnown = edge => !edge.gradient || isSent(walk, edge);
+  return inside.every(i => graph.uses[i].every(isKnown));
+}
+
+function withArrived(graph, walk, vertex, lines) {
+  if (!vertex) return lines;
+  return lines.map(line => (/^gradient (?!norm)/.test(line) ? arrivedText(graph, walk, vertex, line) : line));
 }
 
 /** `gradient 2 + …`: what has been sent to a number so far, where the page has the numbers. */

@@ -1,21 +1,26 @@
 // The quiz: a step's results stay hidden until the reader has typed one, or asked for it.
 
 function isHidden(walk, edge) {
-  return walk.quiz && Boolean(edge.pulled.whole && edge.pulled.size) && !walk.known.has(cellKey(edge));
+  const canAsk = edge.pulled.whole && edge.gradient.whole && edge.gradient.size;
+  return walk.quiz && Boolean(canAsk) && !walk.known.has(cellKey(edge));
 }
 
 /** Which element is asked for: the first that is not zero. */
 function asked(edge) {
   return Math.max(
     0,
-    edge.pulled.numbers.findIndex(x => x !== 0),
+    edge.gradient.numbers.findIndex(x => x !== 0),
   );
 }
 
+/** What an input's gradient is here, after the sum over what was broadcast. */
 function question(graph, walk, edge, actions) {
   const flat = asked(edge);
+  const { numbers, shape, size } = edge.gradient;
   const id = `answer-${edge.place}`;
-  const which = edge.pulled.size > 1 ? `element [${unravel(flat, edge.pulled.shape).join(", ")}] of ` : "";
+  const which = size > 1 ? `element [${unravel(flat, shape).join(", ")}] of ` : "";
+  const axes = `${plural(edge.summed.length, "axis", "axes")} ${edge.summed.join(", ")}`;
+  const after = edge.summed.length ? `, summed over ${axes}` : "";
   const reply = h("p", { class: "reply", id: `${id}-reply`, role: "status" });
   const input = h("input", {
     id,
@@ -26,14 +31,14 @@ function question(graph, walk, edge, actions) {
   });
   const answer = event => {
     event.preventDefault();
-    const right = isRight(parseTyped(input.value), edge.pulled.numbers[flat]);
-    if (right) actions.reveal(edge, `Right: ${formatNumber(edge.pulled.numbers[flat])}.`);
+    const right = isRight(parseTyped(input.value), numbers[flat]);
+    if (right) actions.reveal(edge, `Right: ${formatNumber(numbers[flat])}.`);
     else reply.replaceChildren(`Not ${input.value.trim() || "empty"}. `, hint(graph, edge, flat));
   };
   return h(
     "form",
     { class: "question", onsubmit: answer },
-    h("label", { for: id }, `What is ${which}the gradient to ${edge.operand}? `),
+    h("label", { for: id }, `What is ${which}the gradient to ${edge.operand}${after}? `),
     h(
       "span",
       { class: "answer" },
@@ -52,10 +57,15 @@ function isRight(typed, wanted) {
   return Math.abs(typed - wanted) <= 0.01 * Math.abs(wanted) + (wanted === 0 ? 1e-9 : 0);
 }
 
-/** The formula with the numbers, but for the last. */
+const LONG_HINT = 40; // products
+
+/** The formula with the numbers, but for the last; of what was broadcast, of all that is summed. */
 function hint(graph, edge, flat) {
-  const terms = arithmetic(graph, edge, flat);
-  if (!terms) return "Look at the formula again.";
+  const places = edge.summed.length ? summedFrom(edge, flat) : [flat];
+  const parts = places.map(place => arithmetic(graph, edge, place));
+  if (!parts.every(Boolean)) return "Look at the formula again.";
+  const terms = parts.flat();
   if (!terms.length) return "No element of the result depends on it.";
+  if (terms.length > LONG_HINT) return `Hint: it is a sum of ${terms.length} products.`;
   return `Hint: ${termsText(terms)}?`;
 }

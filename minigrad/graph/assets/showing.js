@@ -79,7 +79,7 @@ function decorate(box) {
   if (foundBoxes().has(box.id)) classes.push("found");
   const lines = box.kind === "frame" ? null : linesOf(graph, box.id, state.colour);
   if (!state.walk) return { lines, classes };
-  return decorateWalk(graph, state.walk, box, lines, classes, receivingBoxes());
+  return decorateWalk(graph, state, box, lines, classes, receivingBoxes());
 }
 
 /** The boxes to which the step of the walk sends something. */
@@ -115,13 +115,18 @@ function sceneBox(id) {
   return [...view.scene.boxes, ...view.scene.frames].find(box => box.id === id);
 }
 
+/** Of an open part, what says its name. */
+function headOf(box) {
+  return box.kind === "frame" ? { ...box, height: HEADER } : box;
+}
+
 /** Select a box, open what is around it, and bring it into view. */
 function select(id, { focus = false } = {}) {
   state.selected = id;
   render();
   const box = sceneBox(id);
   if (!box) return;
-  view.bring(box.kind === "frame" ? { ...box, height: HEADER } : box);
+  view.bring(headOf(box));
   const stop = roveBoxes(id);
   if (focus) stop.focus({ preventScroll: true });
   else announce(stop.getAttribute("aria-label"));

@@ -189,6 +189,7 @@ function edgeCard(graph, walk, edge, actions) {
     ),
     vertex.formulas.has(edge.operand) &&
       h("p", { class: "formula" }, formula(vertex.formulas.get(edge.operand))),
+    vertex.letters.get(edge.operand) && h("p", { class: "letters" }, vertex.letters.get(edge.operand)),
     localDerivative(graph, walk, edge),
     hidden
       ? question(graph, walk, edge, actions)
@@ -207,7 +208,7 @@ function localDerivative(graph, walk, edge) {
   if (product)
     return walk.cells.has(cellKey(edge)) && !isHidden(walk, edge) ? null : otherFactor(edge, product);
   const jacobian = edge.jacobian;
-  if (!jacobian) return h("p", { class: "hint" }, "The local derivative has too many numbers to show.");
+  if (!jacobian) return h("p", { class: "hint" }, whyNoJacobian(graph.vertices[edge.target], edge));
   if (jacobian.diagonal) {
     const shape = edge.pulled.shape;
     return [
@@ -226,6 +227,15 @@ function localDerivative(graph, walk, edge) {
     h("h4", {}, `∂ result / ∂ ${edge.operand}: a row for each element of the result`),
     numberTable(jacobian.numbers, [jacobian.rows, jacobian.columns], { caption: "The Jacobian" }),
   ];
+}
+
+function whyNoJacobian(vertex, edge) {
+  if (vertex.family === "checkpoint")
+    return "A checkpoint has no rule of its own: going back, it computes its part again, and walks through that.";
+  if (!edge.pulled.size) return "Without elements there is no local derivative.";
+  if (edge.isLeftOut) return "The local derivative is left out, to keep the page small.";
+  if (vertex.values.length > 1) return "The local derivative of an operation with several results is not shown.";
+  return "The local derivative has too many numbers to show.";
 }
 
 /** A product's derivative is its other factor. */

@@ -56,6 +56,17 @@ class View {
     this.apply(smooth);
   }
 
+  /** The box nearest to the middle of what is seen. */
+  middleBox() {
+    const { width, height } = this.size;
+    const far = box =>
+      Math.hypot(
+        this.x + (box.x + box.width / 2) * this.scale - width / 2,
+        this.y + (box.y + box.height / 2) * this.scale - height / 2,
+      );
+    return this.scene.boxes.reduce((best, box) => (best && far(best) <= far(box) ? best : box), null);
+  }
+
   /** On paper all of it is seen, as large as the page is. */
   print(isOn) {
     const canvas = document.getElementById("canvas");
