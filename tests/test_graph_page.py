@@ -626,7 +626,8 @@ def test_products_of_batches_and_vectors(shapes, open_page):
 PRODUCTS = [
     ((2, 1, 2), (2, 1)), ((2, 2, 3), (3, 2)), ((4, 2, 3), (3,)), ((3,), (2, 3, 4)), ((3,), (3,)),
     ((2, 3), (3,)), ((2, 3), (4, 3, 2)), ((2, 1, 2, 3), (4, 3, 2)), ((1, 2, 3), (4, 3, 1)),
-    ((2, 3, 1, 2), (3, 2, 2)), ((2, 1, 2, 2), (1, 3, 2, 1)), ((1, 1), (1, 1)), ((2, 1, 1, 3), (1, 3, 1)), ((2, 3), (3, 0)),
+    ((2, 3, 1, 2), (3, 2, 2)), ((2, 1, 2, 2), (1, 3, 2, 1)), ((1, 1), (1, 1)),
+    ((2, 1, 1, 3), (1, 3, 1)), ((2, 3), (3, 0)),
 ]  # fmt: skip
 
 
@@ -1018,6 +1019,33 @@ def test_nothing_moves_by_itself_where_that_is_not_wanted(wish, smooth, open_pag
     page.press("0")
     classes = page.page.locator("#world").get_attribute("class") or ""
     assert ("smooth" in classes) is smooth
+
+
+def test_on_paper_there_is_nothing_about_keys(open_page):
+    page = open_page(expression())
+    heading = page.page.get_by_role("heading", name="Keys")
+    assert heading.is_visible()
+    page.page.emulate_media(media="print")
+    assert not heading.is_visible()
+
+
+def test_unfolding_everything_keeps_in_view_what_was(open_page):
+    page = open_page(transformer())
+    page.page.get_by_role("button", name="Unfold everything").click()
+    seen = """() => [...document.querySelectorAll('#world .box')].filter(box => {
+        const [at, all] = [box, document.getElementById('canvas')].map(e => e.getBoundingClientRect());
+        return at.right > all.left && at.left < all.right && at.bottom > all.top && at.top < all.bottom;
+    }).length"""
+    assert page.page.evaluate(seen) >= 5
+
+
+def test_large_counts_are_written_alike(open_page):
+    x = y = scalar(1.0)
+    for _ in range(1000):
+        y = y * 1.0001
+    page = open_page(mg.graph.trace(y, {"x": x}, check=False))
+    assert page.text("header p").startswith("1,000 operations")
+    assert "1,000" in page.text("#panel dl")
 
 
 def test_is_saved_by_its_suffix(tmp_path):

@@ -139,6 +139,7 @@ SIGNS = {
     r"\sigma": "σ(x) = 1 / (1 + e⁻ˣ)", r"\Phi": "Φ is the normal distribution function",
     r"\varphi": "φ is the normal density", r"\psi": "ψ is the derivative of ln Γ",
 }  # fmt: skip
+AVERAGED = "n is how many numbers are averaged"
 GREEK = {"alpha": "α", "beta": "β", "epsilon": "ε", "lambda": "λ"}
 SPELT = {"eps": "epsilon", "lambd": "lambda"}  # settings whose letter has another name
 
@@ -150,7 +151,7 @@ def letters(vertex: Vertex, latex: str) -> str:
     operands = [edge.operand for edge in vertex.inputs]
     if _names(plain, "n") and "n" not in _settings(vertex):
         inputs = vertex.inputs[0].operand if vertex.inputs else ""
-        found.append(_averaged(vertex) if inputs == "x" else "n is how many numbers are averaged")
+        found.append(_averaged(vertex) if inputs == "x" else AVERAGED)
     if _names(plain, "y") and "y" not in operands and vertex.family != "yours":
         found.append("y is the result")
     found += [said for sign, said in SIGNS.items() if _names(plain, sign[1:])]
