@@ -148,7 +148,7 @@ def letters(vertex: Vertex, latex: str) -> str:
     """What stands for the letters of a formula that are no operands: `α = 1`."""
     plain = re.sub(r"\\operatorname\{\w+\}", "", latex)
     found = [f"{_letter(name)} = {value}" for name, value in _settings(vertex).items() if _names(plain, name)]
-    operands = [edge.operand for edge in vertex.inputs]
+    operands = [edge.operand for edge in vertex.inputs] + [name for name, _ in vertex.settings]
     if _names(plain, "n") and "n" not in _settings(vertex):
         inputs = vertex.inputs[0].operand if vertex.inputs else ""
         found.append(_averaged(vertex) if inputs == "x" else AVERAGED)

@@ -364,7 +364,7 @@ function headedTable(caption, head, rows) {
 /** What is to be said of a gradient beside the finite difference; checks.py decided it. */
 function agreement({ verdict, low, high }, hooked) {
   if (verdict === "agree") return h("td", { class: "agrees" }, "✓ agree");
-  if (hooked) return h("td", {}, "a hook changed it on its way");
+  if (hooked) return h("td", { class: "said" }, "a hook changed it on its way");
   if (verdict === "differ") return h("td", { class: "differs" }, "✗ differ");
   const said = {
     kink: `a kink: any value between ${formatNumber(low)} and ${formatNumber(high)}`,
@@ -372,7 +372,7 @@ function agreement({ verdict, low, high }, hooked) {
     unsure: "too much rounding to tell",
     none: "not finite: no comparison",
   };
-  return h("td", {}, said[verdict]);
+  return h("td", { class: "said" }, said[verdict]);
 }
 
 /** `2.5`, `2.5 ± 0.1` where rounding leaves it unsure, `0 … 1` at a kink. */

@@ -264,6 +264,7 @@ function result(graph, walk, edge, actions) {
         terms && termsText(terms),
         formatNumber(pulled.numbers[0]),
       ),
+      terms && summedNote(matrixProduct(graph, edge)),
     ];
   const chosen = walk.cells.get(cellKey(edge));
   const canAsk = pulled.whole && arithmetic(graph, edge, 0) !== null;
@@ -321,6 +322,13 @@ function rowAndColumn(product, flat, index, line) {
     line,
     cells <= LARGE_TABLE && parts.map(part => factorTables(part, parts.length > 1)),
   ];
+}
+
+/** Of a product of one number by one: over which batches it was summed. */
+function summedNote(product) {
+  if (!product?.summed.length) return null;
+  const axes = `${plural(product.summed.length, "axis", "axes")} ${product.summed.join(", ")}`;
+  return h("p", { class: "hint" }, `Summed over ${axes} of g: it was used in many batches.`);
 }
 
 /** The two matrices of a product, the row and the column marked. */
