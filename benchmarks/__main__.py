@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -83,7 +84,7 @@ def main(o: Options) -> None:
     about = {**machine.describe(PACKAGES), "load average": load, "threads": list(o.threads)}
     for name in o.works:
         work_of(name)
-    about["command"] = " ".join(["python -m benchmarks", *sys.argv[1:]])
+    about["command"] = command(sys.argv[1:])
     tables: list[Table] = []
     before = o.markdown.read_text() if o.append and o.markdown and o.markdown.exists() else HEAD
     for name in TABLES if "all" in o.which else o.which:
@@ -100,6 +101,15 @@ def main(o: Options) -> None:
     console.print(f"{about['cpu']}, Python {about['python']}, {versions}", highlight=False)
     if busy:
         console.print(f"[bold red]{busy}")
+
+
+def command(arguments: list[str]) -> str:
+    """What measures the same again: the command line without the files that it writes."""
+    shown = [*arguments]
+    for name in ("--json", "--markdown", "--plots"):
+        if name in shown:
+            del shown[shown.index(name) : shown.index(name) + 2]
+    return shlex.join(["python", "-m", "benchmarks", *(a for a in shown if a != "--append")])
 
 
 def write(tables: list[Table], about: dict[str, Any], o: Options, before: str) -> None:
