@@ -126,13 +126,15 @@ def _check(gradient: np.ndarray, element: _Element) -> Check:
     """What finite differences say of one element's gradient."""
     analytic = float(gradient[element.index])
     relative = RELATIVE.get(str(gradient.dtype), 2e-3)
+    largest = float(np.abs(np.nan_to_num(gradient, posinf=0, neginf=0)).max())
+    absolute = ABSOLUTE + 4 * float(np.finfo(gradient.dtype).eps) * largest  # the gradient's own rounding
 
     def says(verdict: str, s: _Slopes, numeric: float | None = None) -> Check:
         slope = s.central if numeric is None else numeric
         return Check(element.index, analytic, slope, s.error, verdict, s.left, s.right)
 
     def close(slope: float, error: float = 0.0) -> bool:
-        return abs(analytic - slope) <= ABSOLUTE + relative * abs(slope) + error
+        return abs(analytic - slope) <= absolute + relative * abs(slope) + error
 
     h = STEP * max(1.0, abs(element.value))
     first = _slopes(element, h)
@@ -147,7 +149,7 @@ def _check(gradient: np.ndarray, element: _Element) -> Check:
     if not math.isfinite(analytic):
         return says("differ", first)
     gaps = [abs(s.right - s.left) for s in (first, closer, closest)]
-    rough = ABSOLUTE + relative * abs(first.central) + closest.error
+    rough = absolute + relative * abs(first.central) + closest.error
     jumps = 4 * gaps[0] < gaps[1] and 4 * gaps[1] < gaps[2]
     if min(gaps) > rough and (jumps or min(gaps) > max(gaps) / 4):
         return _at_kink(says, close, closer, jumps)
@@ -156,7 +158,7 @@ def _check(gradient: np.ndarray, element: _Element) -> Check:
             return says("agree", s)
     best = _steadiest([closest, closer, first, *(_slopes(element, h * larger) for larger in LARGER)])
     if close(best.central, best.error):
-        unsure = best.error > ABSOLUTE + max(abs(analytic), abs(best.central)) / 2
+        unsure = best.error > absolute + max(abs(analytic), abs(best.central)) / 2
         return says("unsure" if unsure else "agree", best)
     return says("differ", best)
 

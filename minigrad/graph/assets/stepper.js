@@ -267,7 +267,7 @@ function result(graph, walk, edge, actions) {
       terms && summedNote(matrixProduct(graph, edge)),
     ];
   const chosen = walk.cells.get(cellKey(edge));
-  const canAsk = pulled.whole && arithmetic(graph, edge, 0) !== null;
+  const canAsk = pulled.whole && pulled.size > 0 && termsOf(graph, edge, 0) !== null;
   const options = canAsk
     ? { onCell: flat => actions.chooseCell(edge, flat), chosen, name: `cell-${edge.place}` }
     : {};
@@ -296,7 +296,7 @@ function cellView(graph, edge, flat) {
   const product = matrixProduct(graph, edge);
   const index = `[${unravel(flat, edge.pulled.shape).join(", ")}]`;
   const sum = formatNumber(edge.pulled.numbers[flat]);
-  if (!terms) return h("p", { class: "hint" }, `Element ${index} comes from numbers that are not shown here.`);
+  if (!terms) return h("p", { class: "hint" }, `Element ${index} is what rounding left, or comes from numbers that are not shown.`);
   const line = terms.length
     ? h("p", { class: "sum", "data-terms": true }, termsText(terms), h("strong", {}, sum))
     : h("p", { class: "sum" }, h("strong", {}, sum), ": no element of the result depends on it");
