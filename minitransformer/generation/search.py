@@ -50,9 +50,9 @@ def generate(
             return logits.argmax(-1)
         return _sample(logits / temperature, top_k, row_ids)
 
+    reader = _Reader(model, model.new_cache() if use_cache else None, can_step(model))
     training = model.training
     model.eval()
-    reader = _Reader(model, model.new_cache() if use_cache else None, can_step(model))
     try:
         if isinstance(model, Transformer):
             end = model.config.eos_token_id if eos_token_id is None else eos_token_id
