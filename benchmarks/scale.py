@@ -91,7 +91,7 @@ def _growth(table: Table, sizes: list[int]) -> str:
         for column in table.columns
         if "ratio" not in column and before[column]
     ]
-    return f"from {sizes[-2]:,} to {sizes[-1]:,}: {', '.join(times)}"
+    return f"From {sizes[-2]:,} to {sizes[-1]:,}: {', '.join(times)}"
 
 
 # ---------------------------------------------------------------- pictures

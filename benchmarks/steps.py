@@ -138,17 +138,19 @@ def _table(
             table.notes.append(f"{label} failed: {str(error).splitlines()[-1]}")
             continue
         apart = 0.0
+        cannot: dict[str, list[str]] = {}
         for key, values in found.items():
             row = table.rows.setdefault(row_name(key), {"minigrad": None})
             if "cannot" in values:
-                table.notes.append(f"{label} on {key}: {values['cannot']}")
+                cannot.setdefault(values["cannot"], []).append(key)
                 row |= {label: None, f"ratio to {label}": None}
                 continue
             row["minigrad"] = row["minigrad"] or values["ours"]
             row |= {label: values["theirs"], f"ratio to {label}": values["ratio"]}
             low, _, high = values["ratio"]
             if high > UNSTEADY * low:
-                table.notes.append(f"unsteady: {label} on {key}, ratios' quartiles {low:.2f} and {high:.2f}")
+                table.notes.append(f"Unsteady: {label} on {key}, ratios' quartiles {low:.2f} and {high:.2f}")
             apart = max(apart, *values["differences"].values())
-        table.notes.append(f"losses and gradients of first steps as {label}'s to {apart:.0e}")
+        table.notes += [f"{label} on {', '.join(keys)}: {reason}" for reason, keys in cannot.items()]
+        table.notes.append(f"Losses and gradients of first steps as {label}'s to {apart:.0e}")
     return table

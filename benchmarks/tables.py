@@ -41,7 +41,7 @@ class Table:
         heading, *rows = self.shown()
         lines = [heading, ["---", *["---:"] * len(self.columns)], *rows]
         body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        notes = "".join(f"\n{note[0].upper()}{note[1:]}.\n" for note in self.notes)
+        notes = f"\n{'. '.join(self.notes)}.\n" if self.notes else ""
         return f"**{self.title[0].upper()}{self.title[1:]}**\n\n{body}\n{notes}"
 
     def json(self) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def test_tables_as_markdown():
     table = tables.Table("a title", {"row": {"x": 1234.5, "y": (0.1, 0.25, 1.0), "z": None}}, ["a note"])
     assert table.markdown() == (
         "**A title**\n\n|  | x | y | z |\n| --- | ---: | ---: | ---: |\n"
-        "| row | 1,234 | 0.25 [0.10, 1.00] | - |\n\nA note.\n"
+        "| row | 1,234 | 0.25 [0.10, 1.00] | - |\n\na note.\n"
     )
 
 
