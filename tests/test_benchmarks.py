@@ -9,10 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import minigrad as mg
 from benchmarks import machine, measuring, ops, peaks, scale, steps, tables
+from benchmarks.graphs import KIB, loss_of, measure
 from benchmarks.peers import PEERS, missing, peer, step_of
 from benchmarks.works import WORKS, Decoder, First, UnknownWorkError, weights_of, work_of
 from minigrad.ops.dispatch import ops as registered
+from minitransformer import Transformer, TransformerConfig
 
 ROOT = Path(__file__).parents[1]
 SMALL = "L1 H2 d4 T4 B2 V5"
@@ -149,3 +152,12 @@ def test_an_unknown_work_is_a_users_mistake():
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("unknown work 'huge'.\nName one of mlp, micro")
+
+
+def test_the_page_that_is_measured_is_the_one_that_is_seen():
+    sizes = {"d_model": 8, "num_heads": 2, "d_ff": 8, "num_encoder_layers": 2, "num_decoder_layers": 1}
+    model = Transformer(TransformerConfig(vocab_size=20, **sizes)).eval()
+    measured = measure(loss_of, model, readable=True, unfolded=True, repeats=1)
+    with mg.fused(False):
+        page = mg.graph.trace(loss_of(model), model).expand().to_html()
+    assert measured["page, KiB"] == pytest.approx(len(page.encode()) / KIB, rel=1e-3)
