@@ -72,7 +72,7 @@ def describe(packages: Iterable[str]) -> dict[str, Any]:
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "cpu": processor(),
         "cores": os.cpu_count(),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": platform.system(),
         "python": platform.python_version(),
         "blas": _blas(),
         "versions": {name: found for name in packages if (found := _version(name))},
