@@ -12,15 +12,24 @@ from .single import contiguous, is_single, rows_of
 
 
 def softmax(x, dim):
+    return _by_rows(x, dim, cpu.softmax, _softmax, _softmax_backward)
+
+
+def log_softmax(x, dim):
+    return _by_rows(x, dim, cpu.log_softmax, _log_softmax, _log_softmax_backward)
+
+
+def _by_rows(x, dim, numpys, forward, backward):
+    """A function of each row by its loops, or by NumPy's kernel where a row is not the last axis."""
     if not is_single(x) or not x.ndim or dim not in (-1, x.ndim - 1):
-        return cpu.softmax(x, dim)
+        return numpys(x, dim)
     x = contiguous(x)
     y = np.empty_like(x)
-    _softmax(rows_of(x), rows_of(y))
+    forward(rows_of(x), rows_of(y))
 
     def gradient(g, needs):
         r = np.empty_like(y)
-        _softmax_backward(rows_of(y), rows_of(contiguous(g)), rows_of(r))
+        backward(rows_of(y), rows_of(contiguous(g)), rows_of(r))
         return (r,)
 
     return y, gradient
@@ -49,21 +58,6 @@ def _softmax_backward(y, g, r):
             total += g[i, j] * y[i, j]
         for j in range(y.shape[1]):
             r[i, j] = y[i, j] * (g[i, j] - total)
-
-
-def log_softmax(x, dim):
-    if not is_single(x) or not x.ndim or dim not in (-1, x.ndim - 1):
-        return cpu.log_softmax(x, dim)
-    x = contiguous(x)
-    y = np.empty_like(x)
-    _log_softmax(rows_of(x), rows_of(y))
-
-    def gradient(g, needs):
-        r = np.empty_like(y)
-        _log_softmax_backward(rows_of(y), rows_of(contiguous(g)), rows_of(r))
-        return (r,)
-
-    return y, gradient
 
 
 @loop
