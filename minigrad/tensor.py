@@ -372,6 +372,8 @@ def tensor(data: Any, dtype: Any = None, device: str | None = None, requires_gra
 
 def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
     """As `tensor`, but sharing memory where it can."""
+    if dtype is device is None and type(data) is np.ndarray:
+        return Tensor(data)
     check_device(device)
     if isinstance(data, Tensor) and (dtype is None or as_dtype(dtype) == data.dtype):
         return data

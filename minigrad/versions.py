@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from types import CellType, CodeType, FunctionType
@@ -88,17 +88,24 @@ def share_cell(tensor: Tensor) -> Cell:
 
 def record_change(tensor: Tensor, name: str, source: tuple[CodeType, int] | None = None) -> None:
     """Note that `name` is about to change `tensor` in place, at `source` (the caller's place)."""
+    record_changes((tensor,), name, source or caller())
+
+
+def record_changes(tensors: Iterable[Tensor], name: str, source: tuple[CodeType, int]) -> None:
+    """Note that `name` is about to change all of these in place."""
     clock.time += 1
-    cell, memory, reference = share_cell(tensor), root(tensor.data), None
-    others = []
-    for change in cell.changes:
-        other = change.memory()
-        if other is memory:
-            reference = change.memory
-        elif other is not None:
-            others.append(change)
-    cell.stamp = clock.time
-    cell.changes = [*others, Change(clock.time, reference or weakref.ref(memory), name, source or caller())]
+    for tensor in tensors:
+        cell, memory = tensor.cell or share_cell(tensor), tensor.data
+        if memory.base is not None:
+            memory = root(memory)
+        before = cell.changes
+        if len(before) == 1 and before[0].memory() is memory:
+            reference, others = before[0].memory, []
+        else:
+            reference = weakref.ref(memory)
+            others = [c for c in before if c.memory() is not None and c.memory() is not memory]
+        cell.stamp = clock.time
+        cell.changes = [*others, Change(clock.time, reference, name, source)]
 
 
 def arrays_in(thing: Any) -> Iterator[Any]:

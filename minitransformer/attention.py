@@ -50,11 +50,12 @@ class MultiHeadAttention(nn.Module):
         """
         if cache is not None:
             return self._forward_with(cache, query, memory, mask, is_causal)
-        q, k, v = self._heads(query, memory)
+        projected, of_memory = self._projections(query, memory)
         dropout = self.dropout if self.training else 0.0
-        heads = F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal)  # (B, H, T, D / H)
-        joined = heads.transpose(1, 2).reshape(*query.shape)
-        return self.out_proj(joined)
+        heads = F.multi_head_attention(
+            projected, of_memory, mask, dropout, is_causal, num_heads=self.num_heads
+        )  # side by side again: (B, T, D)
+        return self.out_proj(heads)
 
     def weights(
         self,
@@ -64,26 +65,20 @@ class MultiHeadAttention(nn.Module):
         is_causal: bool = False,
     ) -> Float[Tensor, "B H T S"]:
         """How much each query attends to each key: attention over values that are unit vectors."""
-        q, k, _ = self._heads(query, memory)
+        projected, of_memory = self._projections(query, memory)
+        parts = projected.chunk(3, -1) if of_memory is None else (projected, *of_memory.chunk(2, -1))
+        q, k = (part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in parts[:2])
         unit = Tensor(np.eye(k.shape[-2], dtype=k.dtype))
         return F.scaled_dot_product_attention(q, k, unit, mask, is_causal=is_causal)
 
-    def _heads(self, query: Tensor, memory: Tensor | None) -> list[Tensor]:
-        """Q, K and V of all heads: each (B, H, length, D / H)."""
-        d = self.d_model
+    def _projections(self, query: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """x Wᵀ + b: Q, K and V side by side (B, T, 3 D); or Q (B, T, D), and K and V of `memory`."""
         if memory is None:
-            return self._project(query, self.in_proj_weight, self.in_proj_bias)
+            return F.linear(query, self.in_proj_weight, self.in_proj_bias), None
+        d = self.d_model
         q_weight, kv_weight = self.in_proj_weight.split([d, 2 * d])
         q_bias, kv_bias = self.in_proj_bias.split([d, 2 * d])
-        return self._project(query, q_weight, q_bias) + self._project(memory, kv_weight, kv_bias)
-
-    def _project(self, x: Tensor, weight: Tensor, bias: Tensor) -> list[Tensor]:
-        """x Wᵀ + b for each of the stacked matrices, split into heads: each (B, H, T, D / H)."""
-        batch, length, d = x.shape
-        number = len(weight) // d
-        y = F.linear(x, weight, bias).reshape(batch, length, number, self.num_heads, d // self.num_heads)
-        y = y.permute(2, 0, 3, 1, 4)  # (number, B, H, T, D / H)
-        return list(y.unbind(0))
+        return F.linear(query, q_weight, q_bias), F.linear(memory, kv_weight, kv_bias)
 
     # ------------------------------------------------------------ with a cache: no graph, so plain arrays do
 
@@ -107,7 +102,7 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(Tensor(heads.swapaxes(1, 2).reshape(query.shape)))
 
     def _projected(self, x: Tensor, rows: slice | None = None) -> Float[np.ndarray, "number B H T Dh"]:
-        """What `_project` gives, of all rows of the stacked matrices or of some, in one array."""
+        """What `_projections` gives, split into heads: of all rows of the stacked matrices, or of some."""
         weight: Tensor = self.in_proj_weight
         bias: Tensor = self.in_proj_bias
         if rows is not None:

@@ -717,7 +717,9 @@ def test_a_transformer_stands_in_its_modules(norm_first):
     assert paths["encoder.layers.2.self_attention"].kind == "MultiHeadAttention"
     assert paths["decoder.layers.0.cross_attention"].kind == "MultiHeadAttention"
     assert paths["encoder.layers.1"].kind == "EncoderLayer"
-    for vertex in ops(graph, "scaled_dot_product_attention"):
+    attentions = ops(graph, "multi_head_attention")
+    assert len(attentions) == 9  # three encoder layers, and two in each of three decoder layers
+    for vertex in attentions:
         assert graph.groups[vertex.group].path.endswith("attention")
     for name, parameter in named(graph).items():
         if parameter.kind == "parameter" and name.count(".") > 1:

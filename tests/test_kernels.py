@@ -28,6 +28,7 @@ def draw(*shape, seed=0, scale=1.0):
 IDS = np.array([[1, 4, 1], [0, 1, 4]])
 TARGET = np.array([3, 0, -100, 4, 1])
 MASK = np.random.default_rng(3).random((2, 1, 5, 7)) > 0.3
+HEADS = {"num_heads": 3, "scale": 0.5, "key": mg.random.Key(1, 2, 3, 4)}
 CASES = {  # kernel -> (arrays, settings)
     "softmax": [((draw(4, 9, scale=5),), {"dim": -1}), ((draw(2, 3, 4),), {"dim": 1})],
     "log_softmax": [((draw(4, 9, scale=5),), {"dim": -1}), ((draw(3, 1),), {"dim": 1})],
@@ -53,6 +54,13 @@ CASES = {  # kernel -> (arrays, settings)
             {"is_causal": causal, "scale": 0.5, "dropout_p": p, "key": mg.random.Key(1, 2, 3, 4)},
         )
         for mask in (None, MASK, draw(5, 7, seed=4))
+        for causal in (False, True)
+        for p in (0.0, 0.3)
+    ],
+    "multi_head_attention": [
+        ((x, memory, mask), HEADS | {"is_causal": causal, "dropout_p": p})
+        for x, memory in ((draw(2, 5, 36), None), (draw(2, 5, 12), draw(2, 7, 24, seed=1)))
+        for mask in (None, MASK[..., :5] if memory is None else MASK, draw(5, 1, seed=4))
         for causal in (False, True)
         for p in (0.0, 0.3)
     ],

@@ -371,17 +371,56 @@ def scaled_dot_product_attention(
             f"attention of query {query.shape}, key {key.shape}, value {value.shape}.\n"
             f"Query and key must agree in their last axis, key and value in the one before."
         )
-    mask = None if attn_mask is None else as_tensor(attn_mask)
-    if mask is not None and mask.is_floating_point():
-        mask = mask.to(query.dtype)
-    elif mask is not None and mask.dtype != bool:
+    mask = _attention_mask(attn_mask, query)
+    draw = random.next_key("dropout") if dropout_p else None
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    return _attention.scaled_dot_product_attention(query, key, value, mask, is_causal, scale, dropout_p, draw)
+
+
+def multi_head_attention(
+    query: Tensor,
+    memory: Tensor | None = None,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    num_heads: int,
+) -> Tensor:
+    """`scaled_dot_product_attention` of every head of projections whose heads stand side by side.
+
+    Of a sequence to itself: `query` (B, T, 3 D) holds queries, keys and values, one after the other. To a
+    `memory` (B, S, 2 D) of keys and values: `query` (B, T, D). Gives (B, T, D), D = num_heads d_k; a mask
+    broadcasts to (B, num_heads, T, S). ("Attention Is All You Need", section 3.2.2, without its products.)
+    """
+    parts = 3 if memory is None else 1
+    fits = query.ndim == 3 and not query.shape[2] % (parts * num_heads)
+    if memory is not None and fits:
+        fits = memory.ndim == 3 and memory.shape[::2] == (query.shape[0], 2 * query.shape[2])
+    if not fits:
+        raise ShapeError(
+            f"attention of {num_heads} heads of {query.shape}"
+            f"{'' if memory is None else f' to a memory of {memory.shape}'}.\n"
+            f"Pass (B, T, 3 D), or (B, T, D) and a memory (B, S, 2 D), D a multiple of {num_heads}."
+        )
+    mask = _attention_mask(attn_mask, query)
+    draw = random.next_key("dropout") if dropout_p else None
+    scale = 1 / math.sqrt(query.shape[2] // (parts * num_heads))
+    return _attention.multi_head_attention(query, memory, mask, num_heads, is_causal, scale, dropout_p, draw)
+
+
+def _attention_mask(mask: Any, query: Tensor) -> Tensor | None:
+    """The mask as a tensor of booleans, or of the query's dtype."""
+    if mask is None:
+        return None
+    mask = as_tensor(mask)
+    if mask.is_floating_point():
+        return mask.to(query.dtype)
+    if mask.dtype != bool:
         raise DtypeError(
             f"attn_mask is {mask.dtype}, which could mean either.\n"
             f"Pass booleans (True = may attend; mask != 0), or floats to add to the scores."
         )
-    draw = random.next_key("dropout") if dropout_p else None
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    return _attention.scaled_dot_product_attention(query, key, value, mask, is_causal, scale, dropout_p, draw)
+    return mask
 
 
 def _for_each_query_head(query: Tensor, heads: Tensor) -> Tensor:
@@ -418,6 +457,8 @@ def cross_entropy(
     target = _losses.class_numbers("cross_entropy", input, target)
     if weight is not None:
         return _losses.weighted_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+    if input.ndim == 2:
+        return _losses.cross_entropy(input, target, ignore_index, reduction, label_smoothing)
     if input.ndim > 2:  # (N, V, d1, ...) -> (N, d1, ..., V)
         input = permute(input, 0, *range(2, input.ndim), 1)
     rows = reshape(input, -1, input.shape[-1])

@@ -67,3 +67,45 @@ def scaled_dot_product_attention(q, k, v, mask, /, is_causal, scale, dropout_p, 
     if dropout_p:
         weights = dropout(weights, dropout_p, key)
     return weights @ v
+
+
+def _count_heads(inputs, result, settings):
+    batch, queries, width = result
+    keys = queries if inputs[1] is None else inputs[1][1]
+    return batch * queries * keys * (4 * width + 6 * settings["num_heads"])
+
+
+_heads = _plain | {"num_heads": 2}
+
+
+@composite(
+    promotes=(0, 1),
+    samples=each((real, 2, 3, 12), None, None, **_heads)
+    | each((real, 2, 3, 12), None, None, **_heads | {"is_causal": True})
+    | each((real, 2, 3, 4), (real, 2, 4, 8), (mask, 2, 1, 3, 4), **_heads)
+    | each((real, 1, 3, 12), None, (real, 3, 3), **_heads | {"dropout_p": 0.5, "key": _key}),
+    latex=(
+        r"(dQ,\, dK,\, dV) \text{ of each head, as for scaled dot-product attention}",
+        r"(dK,\, dV)",
+        r"dS",
+    ),
+    flops=Flops("queries × keys × (4 × width + 6 × heads)", _count_heads),
+)
+def multi_head_attention(x, memory, mask, /, num_heads, is_causal, scale, dropout_p, key):
+    """scaled_dot_product_attention of each head; heads stand side by side in the last axis.
+
+    x (B, T, 3 D) holds queries, keys and values side by side; or x (B, T, D) holds queries and `memory`
+    (B, S, 2 D) keys and values, D = heads × d. mask broadcasts to (B, heads, T, S). Gives (B, T, D).
+    """
+    q, k, v = (
+        _split(x, 3, num_heads) if memory is None else _split(x, 1, num_heads) + _split(memory, 2, num_heads)
+    )
+    heads = scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key)  # (B, heads, T, d)
+    return heads.transpose(1, 2).flatten(-2)
+
+
+def _split(x, parts, num_heads):
+    """(B, T, parts × heads × d) -> `parts` tensors (B, heads, T, d)."""
+    batch, length, width = x.shape
+    x = x.reshape(batch, length, parts, num_heads, width // parts // num_heads)
+    return list(x.permute(2, 0, 3, 1, 4).unbind(0))

@@ -107,10 +107,11 @@ def make_callable(op: Op, face: Callable) -> Callable:
                     tracked = x.requires_grad
                     edges.append(x.node or x if tracked else x)
                     needs.append(tracked)
-                if dtype is None:
-                    dtype = array.dtype
-                elif array.dtype is not dtype and array.dtype != dtype:
-                    uniform = False
+                if array.dtype is not dtype:
+                    if dtype is None:
+                        dtype = array.dtype
+                    elif promoting and array.dtype != dtype:
+                        uniform = False
             else:
                 arrays.append(x)
                 if recording:

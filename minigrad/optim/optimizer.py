@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import is_
 from typing import Any
 
 import numpy as np
 
-from ..autograd import mutate, no_grad
+from ..autograd import no_grad
 from ..creation import zeros_like
 from ..errors import OptionError, StateError
 from ..kernels import kernels
 from ..tensor import Tensor
-from ..versions import caller
+from ..versions import caller, record_changes
 
 SMALL = 1 << 13  # elements of a parameter that is updated together with others
 
@@ -71,8 +72,7 @@ class Optimizer:
         with no_grad():
             for group in self.param_groups:
                 ready = [p for p in group["params"] if p.grad is not None]
-                for p in ready:
-                    mutate(p, name, source)
+                record_changes(ready, name, source)
                 self.update_all(ready, group)
 
     def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
@@ -211,13 +211,19 @@ class Adam(Optimizer):
         """Small parameters together, as one long one, where they are all at the same step."""
         small = [p for p in params if p.data.size <= SMALL and p.data.dtype == np.float32]
         together = self.together.get(id(group))
-        if len(small) > 1 and (together is None or not together.holds(small, self.state)):
-            steps = {int(self.state[p]["step"]) if p in self.state else 0 for p in small}
-            together = self.together[id(group)] = _Together(small, self.state) if len(steps) == 1 else None
-        if len(small) > 1 and together is not None:
-            self.update(together.p, together.g, together.gather(), group)
-            together.scatter()
-            params = [p for p in params if p.data.size > SMALL or p.data.dtype != np.float32]
+        if together is not None and not together.holds(small, self.state):
+            together.part()
+            together = self.together[id(group)] = None
+        if len(small) > 1:
+            if (
+                together is None
+                and len({int(self.state[p]["step"]) if p in self.state else 0 for p in small}) == 1
+            ):
+                together = self.together[id(group)] = _Together(small, self.state)
+            if together is not None:
+                self.update(together.p, together.g, together.gather(), group)
+                together.scatter()
+                params = [p for p in params if p.data.size > SMALL or p.data.dtype != np.float32]
         super().update_all(params, group)
 
     def update(
@@ -245,35 +251,44 @@ class _Together:
     def __init__(self, params: list[Tensor], states: dict[Tensor, dict[str, np.ndarray]]) -> None:
         self.params, size = params, sum(p.data.size for p in params)
         self.p, self.g, self.m, self.v = (np.zeros(size, np.float32) for _ in range(4))
-        self.parts, end = [], 0
-        for p in params:
+        self.arrays = [p.data for p in params]
+        self.states = [states.setdefault(p, {}) for p in params]
+        self.step = np.array(self.states[0].get("step", 0))
+        self.parts, end = [], 0  # of `p`, each in its parameter's shape
+        for p, own in zip(params, self.states, strict=True):
             part = slice(end, end := end + p.data.size)
-            own = states.setdefault(p, {})
+            self.parts.append(self.p[part].reshape(p.shape))
             for name, flat in (("exp_avg", self.m), ("exp_avg_sq", self.v)):
                 view = flat[part].reshape(p.shape)
                 view[...] = own.get(name, 0)
                 own[name] = view
-            own.setdefault("step", np.array(0))
-            self.parts.append((p, part, own))
+            own["step"] = self.step
 
     def holds(self, params: list[Tensor], states: dict[Tensor, dict[str, np.ndarray]]) -> bool:
-        """Whether these are its parameters, at one step, and their states still its own."""
-        step = states.get(self.params[0], {}).get("step")
-        return len(params) == len(self.params) and all(
-            p is own and states.get(p) is state and state["step"] == step
-            for p, (own, _, state) in zip(params, self.parts, strict=True)
+        """Whether these are its parameters, with the arrays that it knows, and their states still its own."""
+        return (
+            len(params) == len(self.params)
+            and all(map(is_, params, self.params))
+            and all(map(is_, [p.data for p in params], self.arrays))
+            and all(map(is_, map(states.get, params), self.states))
+            and all(own["step"] is self.step for own in self.states)
         )
+
+    def part(self) -> None:
+        """Give each parameter a count of steps of its own again."""
+        for own in self.states:
+            if own.get("step") is self.step:
+                own["step"] = self.step.copy()
 
     def gather(self) -> dict[str, np.ndarray]:
         """Parameters and gradients of this step; gives the state of all."""
-        np.concatenate([p.data.reshape(-1) for p in self.params], out=self.p)
-        np.concatenate([p.grad.data.reshape(-1) for p in self.params], out=self.g)  # type: ignore[union-attr]
-        return {"exp_avg": self.m, "exp_avg_sq": self.v, "step": self.parts[0][2]["step"].copy()}
+        np.concatenate(self.arrays, axis=None, out=self.p)
+        np.concatenate([p.grad.data for p in self.params], axis=None, out=self.g)  # type: ignore[union-attr]
+        return {"exp_avg": self.m, "exp_avg_sq": self.v, "step": self.step}
 
     def scatter(self) -> None:
-        for p, part, own in self.parts:
-            p.data[...] = self.p[part].reshape(p.shape)
-            own["step"] += 1
+        for array, updated in zip(self.arrays, self.parts, strict=True):
+            array[...] = updated
 
 
 class AdamW(Adam):

@@ -78,6 +78,51 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
     return attend(NUMPY, q, k, v, mask, is_causal, scale, dropout_p, key)
 
 
+@in_single
+def multi_head_attention(x, memory, mask, num_heads, is_causal, scale, dropout_p, key):
+    """Attention of every head: of the projections `x` to themselves, or to those of a `memory`."""
+    return attend_heads(NUMPY, x, memory, mask, num_heads, is_causal, scale, dropout_p, key)
+
+
+def attend_heads(
+    work: RowWork,
+    x: Any,
+    memory: Any,
+    mask: Any,
+    num_heads: int,
+    is_causal: bool,
+    scale: float,
+    dropout_p: float,
+    key: Any,
+) -> tuple[np.ndarray, Callable]:
+    """`attend`, reading heads where they stand in the projections, and writing where they are to stand."""
+    q, k, v = _heads(x, memory, num_heads)
+    batch, _, queries, width = q.shape
+    y = np.empty((batch, queries, num_heads * width), x.dtype)
+    place = _split(y, 1, num_heads)[0]
+    _, pull = attend(work, q, k, v, mask, is_causal, scale, dropout_p, key, out=place)
+
+    def gradient(g, needs):
+        d_x, d_memory = np.empty(x.shape, x.dtype), None if memory is None else np.empty_like(memory)
+        into = _heads(d_x, d_memory, num_heads)
+        *_, d_mask = pull(_split(g, 1, num_heads)[0], (True, True, True, needs[2]), into)
+        return d_x, d_memory, d_mask
+
+    return y, gradient
+
+
+def _heads(x: np.ndarray, memory: np.ndarray | None, num_heads: int) -> tuple[np.ndarray, ...]:
+    """Queries, keys and values of each head, as views."""
+    if memory is None:
+        return tuple(_split(x, 3, num_heads))
+    return (*_split(x, 1, num_heads), *_split(memory, 2, num_heads))
+
+
+def _split(x: np.ndarray, parts: int, num_heads: int) -> np.ndarray:
+    """(B, T, parts H d) as a view of shape (parts, B, H, T, d)."""
+    return x.reshape(*x.shape[:2], parts, num_heads, -1).transpose(2, 0, 3, 1, 4)
+
+
 def attend(
     work: RowWork,
     q: Any,
@@ -88,15 +133,16 @@ def attend(
     scale: float,
     dropout_p: float,
     key: Any,
+    out: np.ndarray | None = None,
 ) -> tuple[np.ndarray, Callable]:
-    """The values, and how their gradient goes back.
+    """The values, and how their gradient goes back: into fresh arrays, or into those that it is given.
 
     dv = Wᵀ g, dW = g vᵀ, dS = W (dW - sum(dW W)), dq = scale dS k, dk = scale dSᵀ q.
     """
     lead, queries, keys = q.shape[:-2], q.shape[-2], k.shape[-2]
     same = lead == k.shape[:-2] == v.shape[:-2]
-    if same and mask is None and not (is_causal or dropout_p) and math.prod(lead) * queries * keys <= TILE:
-        return _attend_at_once(work, q, k, v, scale)
+    if same and mask is None and not dropout_p and 0 < math.prod(lead) * queries * keys <= TILE:
+        return _attend_at_once(work, q, k, v, 0 if is_causal else None, scale, out)
     if mask is not None or not same:
         masks = [] if mask is None else [mask.shape[:-2]]
         lead = np.broadcast_shapes(lead, k.shape[:-2], v.shape[:-2], *masks)
@@ -106,7 +152,7 @@ def attend(
     kept = 1 - drop_threshold(dropout_p) / 65536
     amplify = 1 / kept if kept else 0.0
     tiles = _tiles(lead, queries, keys, is_causal)
-    y = np.empty((*lead, queries, v.shape[-1]), q.dtype)
+    y = np.empty((*lead, queries, v.shape[-1]), q.dtype) if out is None else out
     logarithms = np.empty((*lead, queries), q.dtype)
 
     def scores_of(tile: _Tile) -> np.ndarray:
@@ -121,8 +167,8 @@ def attend(
         logarithms[tile.rows] = work.softmax(w, tile.first)
         np.matmul(dropped(w, tile), v[tile.seen], out=y[tile.rows])
 
-    def gradient(g, needs):
-        d_q, d_k, d_v = (np.empty(x.shape, x.dtype) for x in (q, k, v))
+    def gradient(g, needs, into=None):
+        d_q, d_k, d_v = [np.empty(x.shape, x.dtype) for x in (q, k, v)] if into is None else into
         d_mask = np.zeros((*lead, queries, keys), q.dtype) if needs[3] else None
         for tile in tiles:
             w = scores_of(tile)
@@ -142,19 +188,23 @@ def attend(
     return y, gradient
 
 
-def _attend_at_once(work: RowWork, q: Any, k: Any, v: Any, scale: float) -> tuple[np.ndarray, Callable]:
-    """`attend` where one tile is all, and every key is seen: of a token that is being generated, say."""
+def _attend_at_once(
+    work: RowWork, q: Any, k: Any, v: Any, first: int | None, scale: float, out: np.ndarray | None
+) -> tuple[np.ndarray, Callable]:
+    """`attend` where one tile is all: of short sequences, or of a token that is being generated."""
     w = (q * scale) @ k.swapaxes(-1, -2)
-    logarithms = work.softmax(w, None)
-    y = w @ v
+    logarithms = work.softmax(w, first)
+    y = np.matmul(w, v, out=out)
 
-    def gradient(g, needs):
+    def gradient(g, needs, into=(None, None, None)):
+        d_q, d_k, d_v = into
         w = (q * scale) @ k.swapaxes(-1, -2)
-        work.again(w, logarithms, None)
+        work.again(w, logarithms, first)
         d_s = g @ v.swapaxes(-1, -2)
-        work.gradient(d_s, w, None)
+        work.gradient(d_s, w, first)
         d_s *= scale
-        return d_s @ k, d_s.swapaxes(-1, -2) @ q, w.swapaxes(-1, -2) @ g, None
+        d_v = np.matmul(w.swapaxes(-1, -2), g, out=d_v)
+        return np.matmul(d_s, k, out=d_q), np.matmul(d_s.swapaxes(-1, -2), q, out=d_k), d_v, None
 
     return y, gradient
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from .half import in_single
@@ -20,7 +22,15 @@ def linear(x, weight, bias):
         return (
             (flat @ weight).reshape(x.shape) if needs[0] else None,
             flat.T @ rows if needs[1] else None,
-            np.ones(len(flat), flat.dtype) @ flat if needs[2] else None,
+            ones(len(flat), flat.dtype) @ flat if needs[2] else None,
         )
 
     return y.reshape(x.shape[:-1] + y.shape[1:]), gradient
+
+
+@lru_cache(maxsize=64)
+def ones(length, dtype):
+    """The vector whose product with a matrix is the sum of its rows; read only."""
+    vector = np.ones(length, dtype)
+    vector.flags.writeable = False
+    return vector
