@@ -34,22 +34,24 @@ PAIRS = [
 TEXT = "the cat sat on the mat, and the dog sat on the cat. " * 4
 
 
-def translation(folder, dropout=0.2, max_tokens=24, **config):
+def translation(folder, dropout=0.2, max_tokens=24, ranks=None, **config):
     words = Tokenizer.train_word([side for pair in PAIRS for side in pair])
     config = TrainConfig(**{"steps": 7, "warmup_steps": 2, "checkpoint_every": 3, "log_every": 1, **config})
     mg.manual_seed(config.seed)
     model = Transformer(
         TransformerConfig(words.vocab_size, 8, 2, 16, 1, 1, dropout, attention_dropout=dropout)
     )
-    return Trainer(model, Translation(words, PAIRS, PAIRS[:3], max_tokens, config.seed), config, folder)
+    task = Translation(words, PAIRS, PAIRS[:3], max_tokens, config.seed)
+    return Trainer(model, task, config, folder, ranks=ranks)
 
 
-def language(folder, dropout=0.2, **config):
+def language(folder, dropout=0.2, ranks=None, **config):
     characters = Tokenizer.train_char([TEXT])
     config = TrainConfig(**{"steps": 7, "warmup_steps": 2, "checkpoint_every": 3, "log_every": 1, **config})
     mg.manual_seed(config.seed)
     model = GPT(GPTConfig(characters.vocab_size, 8, 8, 1, 2, None, dropout, dropout, dropout))
-    return Trainer(model, LanguageModelling(characters, TEXT, TEXT[:50], 8, 5, config.seed), config, folder)
+    task = LanguageModelling(characters, TEXT, TEXT[:50], 8, 5, config.seed)
+    return Trainer(model, task, config, folder, ranks=ranks)
 
 
 def weights(trainer):

@@ -15,6 +15,7 @@ from minigrad import MinigradError
 
 from ..errors import UserError
 from ..recipes import nearest
+from ..training.ranks import joined
 
 VERBS = {
     "train": "train a recipe from scratch: minitransformer train phrasebook",
@@ -42,27 +43,42 @@ def main(argv: list[str] | None = None) -> int:
             raise UserError(f"there is no verb {args[0]!r}.{nearest(args[0], VERBS)}\n{usage()}")
         import_module(f".{args[0]}", __name__).run(args[1:])
         sys.stdout.flush()
-    except (UserError, MinigradError) as error:
-        return _explain(str(error), debug)
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        return 1
-    except BrokenPipeError:  # who read the output, `head` say, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except OSError as error:
-        place = error.filename or "standard output"
-        mend = "Check the path, the space left, and who may write there."
-        return _explain(f"{place}: {error.strerror}.\n{mend}", debug)
     except SystemExit as done:  # tyro's: 0 after --help, 2 for options that it refuses
         return int(done.code or 0)
+    except BaseException as error:
+        code = _explain(error, debug)
+        if code is None:  # a fault of the program's: Python shows where, and ends with 1
+            raise
+        joined().end(code)
+        return code
     return 0
 
 
-def _explain(message: str, debug: bool) -> int:
+def _explain(error: BaseException, debug: bool) -> int | None:
+    """Say what went wrong; gives the exit code."""
+    ranks = joined()
+    ranks.wait_turn()
+    match error:
+        case UserError() | MinigradError():
+            message = str(error)
+        case KeyboardInterrupt():
+            print("stopped", file=sys.stderr)
+            return 1
+        case BrokenPipeError():  # who read the output, `head` say, has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        case OSError():
+            place = error.filename or "standard output"
+            mend = "Check the path, the space left, and who may write there."
+            message = f"{place}: {error.strerror}.\n{mend}"
+        case _ if ranks.size == 1:
+            return None
+        case _:
+            print(f"{ranks.name}{''.join(traceback.format_exception(error))}", file=sys.stderr, flush=True)
+            return 1
     if debug:
         traceback.print_exc()
-    print(f"error: {message}", file=sys.stderr)
+    print(f"{ranks.name}error: {message}", file=sys.stderr, flush=True)
     return 2
 
 

@@ -21,6 +21,7 @@ from ..recipes import LanguageRecipe, Recipe
 from ..tokenizers import Tokenizer
 from ..training import run as runs
 from ..training.curves import draw_curves
+from ..training.ranks import Ranks, join
 from ..training.tasks import Translation
 from ..training.trainer import Trainer
 from .arguments import DataFolder, Flag
@@ -50,6 +51,14 @@ USAGE = "usage: minitransformer train RECIPE|file.toml [options]   (train RECIPE
 
 
 def run(argv: list[str]) -> None:
+    ranks = join()
+    with ranks.hushed():
+        recipe, options, folder = asked(argv)
+    train(recipe, options, folder, ranks)
+
+
+def asked(argv: list[str]) -> tuple[Recipe, Options, Path]:
+    """What the command line asks for: recipe, options and run folder."""
     if not argv or argv[0].startswith("-"):
         print(f"{USAGE}\n\n{listing()}", file=sys.stdout if argv[:1] in (["-h"], ["--help"]) else sys.stderr)
         raise SystemExit(0 if argv[:1] in (["-h"], ["--help"]) else 2)
@@ -58,7 +67,7 @@ def run(argv: list[str]) -> None:
     folder = options.run_dir or Path("runs") / named.name
     if options.resume:  # flags change what was begun, not the recipe
         recipe, options = parse(runs.begun(folder, named), argv[1:])
-    train(recipe, options, folder)
+    return recipe, options, folder
 
 
 def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
@@ -74,14 +83,16 @@ def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
     return replace(recipe, data=data, model=given.model, training=given.training), given.run
 
 
-def train(recipe: Recipe, options: Options, folder: Path) -> None:
+def train(recipe: Recipe, options: Options, folder: Path, ranks: Ranks) -> None:
     """Data, tokenizer, model, training, and what came of it; a former run stands until all is well."""
-    console = Console(stderr=True, highlight=False, markup=False)
+    first = ranks.rank == 0
+    console = Console(stderr=True, highlight=False, markup=False, quiet=not first)
     if options.device not in ("cpu", "auto"):
         raise UserError(
             f"unknown device {options.device!r}: this version computes on the CPU.\nLeave --device out."
         )
-    runs.check_folder(folder, options.resume, options.overwrite)
+    if first:
+        runs.check_folder(folder, options.resume, options.overwrite)
     splits = runs.load_splits(recipe, options.data, options.data_dir)
     if options.resume and runs.is_run(folder):
         runs.check_same_run(folder, recipe, splits)
@@ -91,8 +102,9 @@ def train(recipe: Recipe, options: Options, folder: Path) -> None:
     task = runs.build_task(recipe, tokenizer, splits)
     random.manual_seed(recipe.training.seed)
     model = runs.build_model(recipe, tokenizer)
-    trainer = Trainer(model, task, recipe.training, folder, console)
-    if options.overwrite:
+    trainer = Trainer(model, task, recipe.training, folder, console, ranks)
+    ranks.barrier()  # all have read what stood in the folder
+    if options.overwrite and first:
         runs.clear(folder)
     if options.resume:
         went_on = trainer.resume()
@@ -104,13 +116,17 @@ def train(recipe: Recipe, options: Options, folder: Path) -> None:
         console.print(
             f"going on from step {trainer.step}" if went_on else "no checkpoint yet: starting at step 0"
         )
-    runs.write_run(folder, recipe, tokenizer, splits)
+    if first:
+        runs.write_run(folder, recipe, tokenizer, splits)
     left_out = len(splits["train"]) - len(task.train) if isinstance(task, Translation) else 0
     if left_out:
         console.print(f"left out {left_out} training pairs of --max-length tokens or more")
     sizes = f"{model.num_parameters():,} parameters, {tokenizer.vocab_size:,} tokens"
-    console.print(f"{sizes}, {recipe.training.steps:,} steps")
+    together = f", {ranks.size} ranks" if ranks.size > 1 else ""
+    console.print(f"{sizes}, {recipe.training.steps:,} steps{together}")
     finished = trainer.train()
+    if not first:
+        raise SystemExit(0 if finished else 1)
     curves = draw_curves(folder)
     if not finished:
         console.print(

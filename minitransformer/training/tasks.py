@@ -20,6 +20,9 @@ from ..tokenizers import Tokenizer
 class Task(Protocol):
     """The trainer's view of a task. A batch has `n_tokens`, and its rows can be sliced."""
 
+    @property
+    def largest_batch(self) -> int: ...
+
     def next_batch(self) -> Any: ...
 
     def split(self, batch: Any, parts: int) -> Iterator[tuple[int, Any]]: ...
@@ -55,6 +58,11 @@ class Translation:
 
     def batch(self, pairs: Sequence[tuple[list[int], list[int]]]) -> PairBatch:
         return collate(pairs, self.tokenizer)
+
+    @property
+    def largest_batch(self) -> int:
+        """The rows of the largest batch."""
+        return max(map(len, self.stream.batches.epoch(0)))
 
     def next_batch(self) -> PairBatch:
         return self.batch([self.train[i] for i in next(self.stream)])
@@ -108,6 +116,10 @@ class LanguageModelling:
                     f"{len(ids)} tokens of text are too few: a block has {block_size}, and one follows it.\n"
                     f"Pass a longer text, or lower --block-size."
                 )
+
+    @property
+    def largest_batch(self) -> int:
+        return self.batch_size
 
     def next_batch(self) -> TokenBlocks:
         x, y = self.blocks.batch(self.step)

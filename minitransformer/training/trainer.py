@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 import threading
 import time
@@ -23,6 +24,7 @@ from ..errors import UserError
 from ..files import to_json
 from .checkpoint import Checkpoints
 from .curves import read_log
+from .ranks import Ranks, RanksError
 from .tasks import Task
 
 
@@ -35,14 +37,27 @@ class Trainer:
 
         Trainer(model, task, TrainConfig(steps=500), Path("runs/mine")).train()
 
-    The same seed gives the same weights, bit for bit, also through `resume`.
+    The same seed gives the same weights, bit for bit, also through `resume`. With `ranks` each computes its
+    rows of every batch, and rank 0 writes to `folder`.
     """
 
     def __init__(
-        self, model: nn.Module, task: Task, config: TrainConfig, folder: Path, console: Console | None = None
+        self,
+        model: nn.Module,
+        task: Task,
+        config: TrainConfig,
+        folder: Path,
+        console: Console | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.model, self.task, self.config, self.folder = model, task, config, Path(folder)
-        self.console = console or Console(stderr=True)
+        self.ranks = ranks or Ranks()
+        if self.ranks.size > 1 and task.largest_batch < self.ranks.size:
+            raise RanksError(
+                f"{self.ranks.size} ranks have nothing to do for all of them: no batch has more than "
+                f"{task.largest_batch} rows.\nStart fewer, or make the batches larger."
+            )
+        self.console = console or Console(stderr=True, quiet=self.ranks.rank > 0)
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
         self._log = self.folder / "log.jsonl"
         self.optimizer = optim.AdamW(
@@ -66,11 +81,13 @@ class Trainer:
         self.model.train()
         self.optimizer.zero_grad()
         loss = 0.0
-        for first, part in self.task.split(batch, config.micro_batches):
+        parts = self.task.split(batch, config.micro_batches * self.ranks.size)
+        for first, part in self.ranks.share(parts):
             with random.rows(first):  # a part draws its rows of what the whole batch would
                 part_loss = self.task.loss(self.model, part, config.label_smoothing) / batch.n_tokens
             part_loss.backward()
             loss += part_loss.item()
+        loss = self.ranks.sum_gradients(self.model.parameters(), loss)
         norm = optim.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)
         if not (math.isfinite(loss) and math.isfinite(norm)):
             what = f"the loss is {loss:.4g}, the norm of its gradients {norm:.4g}"
@@ -116,10 +133,15 @@ class Trainer:
             raise UserError(
                 f"{self.folder} holds checkpoints already.\nCall resume() first, or name another."
             )
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.ranks.check_equal(self.model, self.step)
+        log_file: Any = os.devnull
+        if self.ranks.rank == 0:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            log_file = self._log
+        stop = False  # Ctrl-C reaches ranks in different steps; they stop after the same one
         calm = np.errstate(over="ignore", invalid="ignore", divide="ignore")  # `train_step` looks for itself
-        with calm, _interrupts() as interrupted, self._progress() as show, self._log.open("a") as log:
-            while self.step < self.config.steps and not interrupted.is_set():
+        with calm, _interrupts() as interrupted, self._progress() as show, open(log_file, "a") as log:
+            while self.step < self.config.steps and not (stop := self.ranks.any(interrupted.is_set())):
                 record = self.train_step()
                 if self._due("log_every"):
                     _write(log, record)
@@ -128,7 +150,7 @@ class Trainer:
                     self.validate(log)
                 if self._due("checkpoint_every"):
                     self.save()
-            if interrupted.is_set():
+            if stop:
                 self.save()
         return self.step >= self.config.steps
 
@@ -139,7 +161,7 @@ class Trainer:
         """Score the validation split, and remember whether it is the best so far."""
         self.model.eval()
         with no_grad():
-            scores = self.task.validate(self.model)
+            scores = self.ranks.broadcast(lambda: self.task.validate(self.model))
         if not math.isfinite(scores["loss"]):
             what = f"the validation loss is {scores['loss']}"
             raise self._not_finite(self.step, what, lambda: self.task.validate(self.model))
@@ -156,7 +178,10 @@ class Trainer:
             self.save(best=True)
 
     def save(self, best: bool = False) -> None:
-        """Write a checkpoint of this step, unless it stands already."""
+        """Write a checkpoint of this step, unless it stands already: rank 0 does, if all ranks agree."""
+        self.ranks.check_equal(self.model, self.step)
+        if self.ranks.rank:
+            return
         state = {
             "step": self.step,
             "seconds": self.seconds,
@@ -173,7 +198,7 @@ class Trainer:
             self.step, self.seconds = state["step"], state["seconds"]
             self.best_loss = math.inf if state["best_loss"] is None else state["best_loss"]
             self.task.restore(state["task"])
-        if self._log.is_file():
+        if self.ranks.rank == 0 and self._log.is_file():
             kept = [record for record in read_log(self._log) if record["step"] <= self.step]
             write_atomically(self._log, "".join(to_json(record) + "\n" for record in kept).encode())
         return found

@@ -1,0 +1,309 @@
+"""Data-parallel training, by processes that `mpiexec` really starts: they train what one process trains.
+
+This file is also what the ranks run: `mpiexec -n 2 python tests/test_ranks.py begin FOLDER`.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import which
+
+import numpy as np
+import pytest
+from test_training import language, translation
+from tiny import PAIRS, TEXT, TINY, TINY_GPT
+
+import minigrad as mg
+from minitransformer.cli import main
+from minitransformer.training.curves import read_log
+from minitransformer.training.ranks import join
+from minitransformer.training.run import Run
+from minitransformer.training.trainer import Trainer
+
+MPIEXEC = which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+needs_mpi = pytest.mark.skipif(
+    not (MPIEXEC and find_spec("mpi4py")), reason="no mpiexec or no mpi4py: pip install '.[distributed]'"
+)
+STEPS = 50
+TASKS = {
+    "seven pairs": (translation, {"max_tokens": 1000}),  # 4 + 3, or 2 + 2 + 2 + 1 rows
+    "few pairs": (translation, {"max_tokens": 24, "steps": 7}),  # sometimes fewer than four
+    "blocks": (language, {}),
+    "blocks in parts": (language, {"micro_batches": 2, "steps": 7}),
+}
+
+
+# --- What ranks run ---
+
+
+def begin(folder):
+    """Each task: a step's gradients, clipped, then more steps; all with dropout."""
+    for name, (task, options) in TASKS.items():
+        options = {"steps": STEPS, "clip_norm": 0.5, "lr": 1e-2} | options
+        trainer = task(Path(folder) / name, ranks=join(), **options)
+        first = trainer.train_step()
+        gradients = {n: p.grad.numpy().copy() for n, p in trainer.model.named_parameters()}
+        trainer.train()
+        if trainer.ranks.rank == 0:
+            mg.save_file(gradients, trainer.folder / "gradients.safetensors")
+            (trainer.folder / "first.json").write_text(json.dumps(first))
+
+
+def go_on(folder, steps):
+    trainer = translation(Path(folder), steps=int(steps), ranks=join())
+    trainer.resume()
+    trainer.train()
+
+
+def die(folder, how):
+    """Rank 1 does not come to the end of step 5."""
+
+    class Dying(Trainer):
+        def train_step(self):
+            if self.step == 4 and self.ranks.rank == 1:
+                if how == "killed":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                raise RuntimeError("a fault on one machine")
+            return super().train_step()
+
+    import minitransformer.cli.train as train
+
+    train.Trainer = Dying
+    arguments = ["--data", "pairs.tsv", "--run-dir", folder, *TINY, "--checkpoint-every", "2"]
+    sys.exit(main(["train", "phrasebook", *arguments, "--steps", "9"]))
+
+
+def threads():
+    """How many threads the BLAS of each rank has."""
+    from threadpoolctl import threadpool_info
+
+    ranks = join()
+    mine = max(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+    every = ranks.comm.allgather(mine)
+    if ranks.rank == 0:
+        print(*every)
+
+
+def whether_mpi(folder):
+    go_on(folder, 2)
+    print("mpi4py" in sys.modules)
+
+
+# --- How they are started ---
+
+
+def environment(**changes):
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+    return os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"} | changes
+
+
+def run(command, **changes):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment(**changes))
+    return done.returncode, done.stdout, done.stderr
+
+
+def on(ranks, *arguments):
+    return run([MPIEXEC, "-n", str(ranks), sys.executable, __file__, *map(str, arguments)])
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "minitransformer", *map(str, arguments)]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with data, to run commands in."""
+    (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-8")
+    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# --- The same run ---
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone")
+    begin(folder)
+    return folder
+
+
+@pytest.fixture(scope="module", params=[2, 4], ids="{} ranks".format)
+def together(request, tmp_path_factory):
+    if not (MPIEXEC and find_spec("mpi4py")):
+        pytest.skip("no mpiexec or no mpi4py: pip install '.[distributed]'")
+    folder = tmp_path_factory.mktemp("together")
+    code, _, err = on(request.param, "begin", folder)
+    assert code == 0, err
+    return folder
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_first_gradients_are_those_of_one_process(name, alone, together):
+    expected, found = (mg.load_file(folder / name / "gradients.safetensors") for folder in (alone, together))
+    assert expected.keys() == found.keys()
+    for key in expected:
+        np.testing.assert_allclose(found[key].numpy(), expected[key].numpy(), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_losses_run_together(name, alone, together):
+    first = [json.loads((folder / name / "first.json").read_text()) for folder in (alone, together)]
+    for key in ("loss", "grad_norm", "lr"):
+        assert first[1][key] == pytest.approx(first[0][key], rel=1e-5)
+    assert first[0]["grad_norm"] > 0.5  # so that it was clipped
+    logs = [read_log(folder / name / "log.jsonl") for folder in (alone, together)]
+    for key in ("loss", "val_loss"):
+        expected, found = ([record[key] for record in log if key in record] for log in logs)
+        assert len(expected) == (TASKS[name][1].get("steps", STEPS) - 1 if key == "loss" else 1)
+        assert expected[-1] < first[0]["loss"]  # something was learned
+        assert found == pytest.approx(expected, rel=0.01)
+
+
+def test_a_run_goes_on_with_another_number_of_ranks(tmp_path):
+    if not (MPIEXEC and find_spec("mpi4py")):
+        pytest.skip("no mpiexec or no mpi4py: pip install '.[distributed]'")
+    unbroken = translation(tmp_path / "unbroken", steps=12)
+    unbroken.train()
+    for ranks, steps in ((2, 4), (1, 8), (4, 12)):
+        code, _, err = on(ranks, "go_on", tmp_path / "broken", steps)
+        assert code == 0, err
+    records = [
+        [record for record in read_log(tmp_path / name / "log.jsonl") if "loss" in record]
+        for name in ("unbroken", "broken")
+    ]
+    assert [record["step"] for record in records[1]] == list(range(1, 13))
+    for mine, other in zip(*records, strict=True):
+        assert other["lr"] == mine["lr"]
+        assert other["loss"] == pytest.approx(mine["loss"], rel=1e-4)
+    last = [tmp_path / name / "checkpoints" / "step-00000012" for name in ("unbroken", "broken")]
+    states = [json.loads((path / "state.json").read_text()) for path in last]
+    assert states[0]["task"] == states[1]["task"]
+    logits = []  # not the weights: keys' biases have no gradient but rounding, which Adam makes steps of
+    for path in last:
+        unbroken.model.load_state_dict(mg.load_file(path / "model.safetensors"))
+        batch = unbroken.task.batch(unbroken.task.train)
+        logits.append(unbroken.model.eval()(batch.source, batch.target_in).numpy())
+    np.testing.assert_allclose(logits[1], logits[0], rtol=1e-3, atol=1e-4)
+
+
+@needs_mpi
+def test_ranks_do_not_take_each_others_cores():
+    clean = {key: value for key, value in environment().items() if not key.endswith("_NUM_THREADS")}
+    done = subprocess.run(
+        [MPIEXEC, "-n", "2", sys.executable, __file__, "threads"],
+        capture_output=True, text=True, timeout=120, env=clean,
+    )  # fmt: skip
+    numbers = [int(word) for word in done.stdout.split()]
+    assert len(numbers) == 2, done.stderr
+    assert sum(numbers) <= max(2, os.cpu_count())
+
+
+# --- What goes wrong ---
+
+
+@needs_mpi
+@pytest.mark.parametrize("how", ["killed", "raised"])
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_a_rank_that_dies_ends_the_job_and_the_last_checkpoint_stands(how, here):
+    code, _, err = on(2, "die", here / "mine", how)
+    if how == "raised":
+        assert code == 1
+        assert "rank 1: Traceback" in err
+        assert "RuntimeError: a fault on one machine" in err
+    else:
+        assert code != 0
+        assert "9" in err  # mpiexec's message names the signal
+    assert json.loads((here / "mine/checkpoints/index.json").read_text())["last"] == "step-00000004"
+    saved = Run(here / "mine", "last")
+    assert all(np.isfinite(p.numpy()).all() for p in saved.model.parameters())
+
+
+@needs_mpi
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_stops_all_ranks_after_the_same_step_and_saves_it(here):
+    arguments = ["train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", *TINY[:-1], 9999]
+    process = subprocess.Popen(
+        [MPIEXEC, "-n", "2", *command(*arguments, "--log-every", 1)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment(),
+    )  # fmt: skip
+    log = here / "mine/log.jsonl"
+    while process.poll() is None and not (log.is_file() and log.read_text().count("\n") > 5):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    done = max(record["step"] for record in read_log(log))
+    assert f"stopped after step {done}; all is saved" in err
+    assert json.loads((here / "mine/checkpoints/index.json").read_text())["last"] == f"step-{done:08d}"
+    assert (here / "mine/curves.png").is_file()
+
+
+@needs_mpi
+def test_what_all_ranks_refuse_is_said_once(here):
+    for arguments, message in (
+        (["--data", "nothing.tsv"], "rank 0: error: cannot read nothing.tsv"),
+        (["--data", "pairs.tsv", "--stepps", 3], "--stepps"),
+    ):
+        code, _, err = run([MPIEXEC, "-n", "2", *command("train", "phrasebook", *arguments)])
+        assert code == 2
+        assert err.count(message) == 1
+        assert "rank 1" not in err
+    assert not (here / "runs").exists()
+
+
+@needs_mpi
+def test_a_mistake_on_one_rank_ends_the_others_with_its_message(here):
+    good, bad = (command("train", "phrasebook", "--data", name, *TINY) for name in ("pairs.tsv", "none.tsv"))
+    code, _, err = run([MPIEXEC, "-n", "1", *good, ":", "-n", "1", *bad])
+    assert code == 2
+    assert "rank 1: error: cannot read none.tsv" in err
+
+
+@needs_mpi
+def test_ranks_that_do_not_train_the_same_are_found_out(here):
+    one, two = (command("train", "phrasebook", "--data", "pairs.tsv", *TINY, "--seed", i) for i in (1, 2))
+    code, _, err = run([MPIEXEC, "-n", "1", *one, ":", "-n", "1", *two])
+    assert code == 2
+    assert "rank 0: error: after step 0 the weights on rank 1 are not those on rank 0" in err
+    assert not (here / "runs/phrasebook/checkpoints").exists()
+
+
+@needs_mpi
+def test_more_ranks_than_rows_are_refused(here):
+    arguments = ["train", "shakespeare-char-cpu", "--data", "text.txt", *TINY_GPT, "--batch-size", 1]
+    code, _, err = run([MPIEXEC, "-n", "2", *command(*arguments)])
+    assert code == 2
+    assert "no batch has more than 1 rows.\nStart fewer, or make the batches larger." in err
+
+
+@needs_mpi
+def test_an_mpiexec_of_another_mpi_is_found_out(here):
+    arguments = ["train", "phrasebook", "--data", "pairs.tsv", *TINY]
+    code, _, err = run(command(*arguments), OMPI_COMM_WORLD_SIZE="4")
+    assert code == 2
+    assert "error: mpiexec started 4 processes, and mpi4py, of another MPI, sees 1.\nUse one MPI:" in err
+
+
+def test_without_mpi4py_mpiexec_is_refused(monkeypatch, capsys):
+    monkeypatch.setenv("PMI_SIZE", "2")
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    assert main(["train", "phrasebook"]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("error: mpiexec started 2 processes that cannot talk")
+    assert "pip install 'minitransformer[distributed]'" in second
+
+
+def test_a_process_alone_does_not_ask_for_mpi(tmp_path):
+    code, out, err = run([sys.executable, __file__, "whether_mpi", str(tmp_path)])
+    assert (code, out) == (0, "False\n"), err
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
