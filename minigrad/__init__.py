@@ -7,7 +7,7 @@ x = mg.tensor([1.0, 2.0], requires_grad=True)
 x.grad                       # tensor([2., 4.])
 """
 
-from . import autograd, func, graph, linalg, nn, ops, optim, random, special
+from . import allocator, autograd, func, graph, linalg, nn, ops, optim, random, special
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .creation import *
 from .devices import bool_, float16, float32, float64, int8, int16, int32, int64, uint8
@@ -28,3 +28,5 @@ from .io import load_file, save_file
 from .ops import *
 from .random import manual_seed
 from .tensor import Tensor, as_tensor, tensor
+
+allocator.keep_freed_memory()

@@ -1,0 +1,30 @@
+"""Freed memory stays with the process, for the next step to use again.
+
+Each training step makes and frees arrays of the same sizes. glibc gives much of what is freed back to the
+system, which clears its pages and hands them out anew, one by one, when they are written: a fifth of a small
+model's step. PyTorch's and JAX's allocators for GPUs keep memory for the same reason.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+
+KEPT = 1 << 30  # bytes: freed memory at the heap's end beyond this is given back
+LARGEST = 1 << 30  # bytes: an array beyond this gets pages of its own, given back when it is freed
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+OWN_CHOICE = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
+
+
+def keep_freed_memory() -> None:
+    """Raise the thresholds of glibc's allocator, unless the environment sets some; elsewhere do nothing."""
+    if not sys.platform.startswith("linux") or any(name in os.environ for name in OWN_CHOICE):
+        return
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):  # another C library
+        return
+    mallopt(_TRIM_THRESHOLD, KEPT)
+    mallopt(_MMAP_THRESHOLD, LARGEST)
