@@ -1,7 +1,8 @@
 """Tensors made from nothing but a shape: constants, ranges, random numbers; and from other libraries' memory.
 
-Tensors are float32 unless `dtype` says otherwise. A name that ends in `_like` takes shape and dtype from a
-tensor; `x.new_zeros(...)` and its kin take x's dtype. Random numbers come from `minigrad.random`.
+Tensors are float32 unless `dtype` says otherwise. A name that ends in `_like` takes shape, dtype and
+device from a tensor; `x.new_zeros(...)` and its kin take x's dtype and device. Random numbers come from
+`minigrad.random`: they are drawn on the CPU, the same for every device.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import random
-from .devices import as_dtype, check_device, default_float, plain_number
+from .devices import as_dtype, check_device, default_float, library_of, load_cupy, on_device, plain_number
 from .errors import DtypeError, MinigradError, OptionError, ShapeError
 from .tensor import Tensor, as_tensor, tensor
 
@@ -35,10 +36,9 @@ Device = str | None
 def _made(
     make: Callable[..., np.ndarray], sizes: Any, dtype: Any, device: Any, requires_grad: bool
 ) -> Tensor:
-    check_device(device)
-    shape = _shape(sizes)
+    xp, shape = library_of(check_device(device)), _shape(sizes)
     try:
-        return Tensor(make(shape, as_dtype(dtype or default_float)), requires_grad)
+        return Tensor(make(xp, shape, as_dtype(dtype or default_float)), requires_grad)
     except (ValueError, OverflowError) as error:
         if isinstance(error, MinigradError):
             raise
@@ -47,17 +47,17 @@ def _made(
 
 def zeros(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
     """Zeros of a shape: zeros(2, 3) or zeros((2, 3))."""
-    return _made(np.zeros, size, dtype, device, requires_grad)
+    return _made(lambda xp, *given: xp.zeros(*given), size, dtype, device, requires_grad)
 
 
 def ones(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
     """Ones of a shape: ones(2, 3) or ones((2, 3))."""
-    return _made(np.ones, size, dtype, device, requires_grad)
+    return _made(lambda xp, *given: xp.ones(*given), size, dtype, device, requires_grad)
 
 
 def empty(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
     """A tensor of a shape whose numbers are whatever the memory held."""
-    return _made(np.empty, size, dtype, device, requires_grad)
+    return _made(lambda xp, *given: xp.empty(*given), size, dtype, device, requires_grad)
 
 
 def full(
@@ -67,7 +67,7 @@ def full(
     (value,) = _numbers("full", fill_value)
     if dtype is None:
         dtype = default_float if isinstance(value, float) else np.asarray(value).dtype
-    fill = lambda shape, dtype: np.full(shape, value, dtype)
+    fill = lambda xp, shape, dtype: xp.full(shape, value, dtype)
     return _made(fill, (size,), dtype, device, requires_grad)
 
 
@@ -82,52 +82,58 @@ def eye(
     n: int, m: int | None = None, dtype: Any = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
     """Ones on the diagonal of an n x m matrix (n x n by default), zeros elsewhere."""
-    return _made(lambda shape, dtype: np.eye(*shape, dtype=dtype), (n, n if m is None else m), dtype, device,
-                 requires_grad)  # fmt: skip
+    make = lambda xp, shape, dtype: xp.eye(*shape, dtype=dtype)
+    return _made(make, (n, n if m is None else m), dtype, device, requires_grad)
 
 
 def zeros_like(
     input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
-    """Zeros of the input's shape and dtype."""
-    return zeros(input.shape, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+    """Zeros of the input's shape, dtype and device."""
+    return zeros(
+        input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
+    )
 
 
 def ones_like(input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
-    """Ones of the input's shape and dtype."""
-    return ones(input.shape, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+    """Ones of the input's shape, dtype and device."""
+    return ones(
+        input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
+    )
 
 
 def empty_like(
     input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor of the input's shape and dtype whose numbers are whatever the memory held."""
-    return empty(input.shape, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+    """A tensor of the input's shape, dtype and device whose numbers are whatever the memory held."""
+    return empty(
+        input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
+    )
 
 
 def full_like(
     input: Tensor, fill_value: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
-    """One number everywhere, in the input's shape and dtype."""
-    return full(input.shape, fill_value, dtype or input.dtype, device, requires_grad)
+    """One number everywhere, in the input's shape, dtype and device."""
+    return full(input.shape, fill_value, dtype or input.dtype, device or input.device, requires_grad)
 
 
 # ---------------------------------------------------------------- of a tensor's dtype: x.new_zeros(2, 3)
 
 
 def new_zeros(x: Tensor, *size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False):
-    """Zeros of a shape, in this tensor's dtype."""
-    return zeros(*size, dtype=dtype or x.dtype, device=device, requires_grad=requires_grad)
+    """Zeros of a shape, in this tensor's dtype and on its device."""
+    return zeros(*size, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
 
 
 def new_ones(x: Tensor, *size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False):
-    """Ones of a shape, in this tensor's dtype."""
-    return ones(*size, dtype=dtype or x.dtype, device=device, requires_grad=requires_grad)
+    """Ones of a shape, in this tensor's dtype and on its device."""
+    return ones(*size, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
 
 
 def new_empty(x: Tensor, *size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False):
-    """A tensor of a shape and this tensor's dtype whose numbers are whatever the memory held."""
-    return empty(*size, dtype=dtype or x.dtype, device=device, requires_grad=requires_grad)
+    """A tensor of a shape in this tensor's dtype and on its device; its numbers are what the memory held."""
+    return empty(*size, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
 
 
 def new_full(
@@ -138,13 +144,13 @@ def new_full(
     device: Device = None,
     requires_grad: bool = False,
 ):
-    """One number everywhere, in this tensor's dtype."""
-    return full(size, fill_value, dtype or x.dtype, device, requires_grad)
+    """One number everywhere, in this tensor's dtype and on its device."""
+    return full(size, fill_value, dtype or x.dtype, device or x.device, requires_grad)
 
 
 def new_tensor(x: Tensor, data: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False):
-    """A tensor with a copy of `data`, in this tensor's dtype."""
-    return tensor(data, dtype or x.dtype, device, requires_grad)
+    """A tensor with a copy of `data`, in this tensor's dtype and on its device."""
+    return tensor(data, dtype or x.dtype, device or x.device, requires_grad)
 
 
 # ---------------------------------------------------------------- ranges
@@ -168,13 +174,12 @@ def arange(
         )
     if dtype is None:
         dtype = default_float if any(isinstance(x, float) for x in (start, end, step)) else np.int64
-    check_device(device)
     if not math.isfinite(start) or not math.isfinite(end):
         raise OptionError(f"arange from {start} to {end} is no range.\nGive finite numbers.")
     count = math.ceil((end - start) / step)
     whole = all(isinstance(x, int) for x in (start, end, step))
     numbers = start + np.arange(count, dtype=np.int64 if whole else np.float64) * step
-    return Tensor(numbers.astype(as_dtype(dtype)), requires_grad)
+    return Tensor(on_device(numbers.astype(as_dtype(dtype)), check_device(device)), requires_grad)
 
 
 def linspace(
@@ -187,7 +192,7 @@ def linspace(
 ) -> Tensor:
     """`steps` numbers at equal distances from `start` to `end`, both included."""
     start, end = _numbers("linspace", start, end)
-    make = lambda shape, dtype: np.linspace(start, end, *shape).astype(dtype)
+    make = lambda xp, shape, dtype: xp.asarray(np.linspace(start, end, *shape).astype(dtype))
     return _made(make, (steps,), dtype, device, requires_grad)
 
 
@@ -202,7 +207,7 @@ def logspace(
 ) -> Tensor:
     """`steps` powers of `base`, with exponents at equal distances from `start` to `end`."""
     start, end = _numbers("logspace", start, end)
-    make = lambda shape, dtype: (base ** np.linspace(start, end, *shape)).astype(dtype)
+    make = lambda xp, shape, dtype: xp.asarray((base ** np.linspace(start, end, *shape)).astype(dtype))
     return _made(make, (steps,), dtype, device, requires_grad)
 
 
@@ -237,40 +242,44 @@ def randint(
     if low >= high:
         raise OptionError(f"there is no integer from {low} to before {high}.\nGive a larger `high`.")
     integers = lambda shape: _generator("randint").integers(low, high, shape)
-    draw = lambda shape, dtype: _rows(integers, shape).astype(dtype)
+    draw = lambda xp, shape, dtype: xp.asarray(_rows(integers, shape).astype(dtype))
     return _made(draw, (size,), dtype or np.int64, device, False)
 
 
 def randperm(n: int, device: Device = None) -> Tensor:
     """The numbers 0 to n - 1 in random order."""
-    check_device(device)
     (n,) = _shape((n,))
-    return Tensor(_generator("randperm").permutation(n))
+    return Tensor(on_device(_generator("randperm").permutation(n), check_device(device)))
 
 
 def rand_like(input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
-    """Uniform on [0, 1), in the input's shape and dtype."""
-    return rand(input.shape, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+    """Uniform on [0, 1), in the input's shape, dtype and device."""
+    return rand(
+        input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
+    )
 
 
 def randn_like(
     input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
-    """Standard normal, in the input's shape and dtype."""
-    return randn(input.shape, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+    """Standard normal, in the input's shape, dtype and device."""
+    return randn(
+        input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
+    )
 
 
 def randint_like(
     input: Tensor, low: int, high: int | None = None, dtype: Any = None, device: Device = None
 ) -> Tensor:
-    """Integers from `low` (0 if only one is given) to before `high`, in the input's shape and dtype."""
+    """Integers from `low` (0 if one is given) to before `high`, in the input's shape, dtype and device."""
     low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, input.shape, dtype or input.dtype, device)
+    return randint(low, high, input.shape, dtype or input.dtype, device or input.device)
 
 
 def _drawn(distribution: str, size: Any, dtype: Any, device: Device, requires_grad: bool) -> Tensor:
     draw = getattr(_generator(distribution), distribution)
-    return _made(lambda shape, dtype: _rows(draw, shape).astype(dtype), size, dtype, device, requires_grad)
+    make = lambda xp, shape, dtype: xp.asarray(_rows(draw, shape).astype(dtype))
+    return _made(make, size, dtype, device, requires_grad)
 
 
 def _generator(stream: str) -> np.random.Generator:
@@ -311,9 +320,15 @@ def from_dlpack(source: Any) -> Tensor:
             f"from_dlpack takes what has __dlpack__, got {type(source).__name__}.\nUse mg.tensor(...)."
         )
     try:
-        return Tensor(np.from_dlpack(source))
+        return Tensor(_library_of_dlpack(source).from_dlpack(source))
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
         raise DtypeError(
             f"this {type(source).__name__} gives no array: {error}.\n"
-            f"It has to be on the CPU, of a real dtype, and detached from any graph."
+            f"It has to be on the CPU or a CUDA GPU, of a real dtype, and detached from any graph."
         ) from None
+
+
+def _library_of_dlpack(source: Any) -> Any:
+    """CuPy for memory on a CUDA device, else NumPy."""
+    kind = source.__dlpack_device__()[0] if hasattr(source, "__dlpack_device__") else 1
+    return load_cupy() if kind == 2 else np

@@ -1,5 +1,8 @@
 """Array libraries, devices, dtypes and their promotion.
 
+A tensor lives where its array does: a NumPy array on the CPU, a CuPy array on a GPU. CuPy has NumPy's names,
+so that code takes its functions from `array_module(array)`. It is imported when a GPU is first asked for.
+
 A dtype is NumPy's own (`mg.float32 == np.dtype("float32") == "float32"`). What differs from NumPy is how
 two dtypes meet: as in PyTorch, an integer never turns a float into float64, and a Python number or a 0-d
 tensor never widens a tensor of the same kind.
@@ -7,11 +10,13 @@ tensor never widens a tensor of the same kind.
 
 from __future__ import annotations
 
+import importlib
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from .errors import DtypeError, OptionError
+from .errors import DependencyError, DeviceError, DtypeError, OptionError
 
 bool_ = np.dtype("bool")
 uint8 = np.dtype("uint8")
@@ -29,13 +34,149 @@ default_float = float32
 _KINDS = {"b": 0, "u": 1, "i": 1, "f": 2}  # bool < integer < floating
 
 
+class _Gpu:
+    library: Any = None  # CuPy, once a GPU has been asked for
+    arrays: Any = ()  # its class of arrays
+
+
+gpu = _Gpu()
+
+
+def array_module(array: Any) -> Any:
+    """The library of an array: NumPy, or CuPy where it lives on a GPU."""
+    return gpu.library if isinstance(array, gpu.arrays) else np
+
+
+def load_cupy() -> Any:
+    """CuPy, imported on first use."""
+    if gpu.library is None:
+        if not find_spec("cupy"):
+            raise DependencyError(
+                "a GPU was asked for, which needs CuPy, and CuPy is not installed.\n"
+                "pip install 'minitransformer[cuda]' (CUDA 13; for CUDA 12: pip install cupy-cuda12x)."
+            )
+        try:
+            library = importlib.import_module("cupy")
+        except ImportError as error:
+            raise DependencyError(
+                f"CuPy is installed but cannot be imported: {' '.join(str(error).split())}.\n"
+                f"Install the package that fits your CUDA: pip install cupy-cuda13x, or cupy-cuda12x."
+            ) from error
+        gpu.library, gpu.arrays = library, library.ndarray
+    return gpu.library
+
+
+def gpu_count() -> int:
+    """How many GPUs CuPy can compute on; a DeviceError where it finds none, or no driver."""
+    library = load_cupy()
+    try:
+        return library.cuda.runtime.getDeviceCount()
+    except RuntimeError as error:
+        raise DeviceError(
+            f"a GPU was asked for, but CuPy finds none that it can use: {error}.\n"
+            f"Install or update NVIDIA's driver (`nvidia-smi` shows what it sees), or compute on the CPU: "
+            f"device='cpu', or 'auto' for a GPU only where there is one."
+        ) from None
+
+
+def is_available() -> bool:
+    """Whether there is a GPU to compute on (torch.cuda.is_available)."""
+    try:
+        return gpu_count() > 0
+    except (DependencyError, DeviceError):
+        return False
+
+
 def check_device(device: str | None) -> str:
-    """The device's name, or an OptionError that says which there are."""
+    """The device's full name, "cpu" or "cuda:0"; an error says which there are.
+
+    "cuda" is the GPU in use, at first number 0; "auto" is that GPU where there is one, and the CPU elsewhere.
+    """
     if device in (None, "cpu"):
         return "cpu"
-    raise OptionError(
-        f"unknown device {device!r}: this version computes on 'cpu'.\nLeave device out, or pass device='cpu'."
-    )
+    if device == "auto":
+        return check_device("cuda") if is_available() else "cpu"
+    kind, colon, number = device.partition(":") if isinstance(device, str) else ("", "", "")
+    if kind != "cuda" or (colon and not number.isdecimal()):
+        raise OptionError(f"unknown device {device!r}.\nPass 'cpu', 'cuda', 'cuda:0', ... or 'auto'.")
+    count = gpu_count()
+    index = int(number) if number else gpu.library.cuda.runtime.getDevice()
+    if index >= count:
+        raise DeviceError(
+            f"{device!r} is not there: of GPUs this machine has {count}, counted from 0.\n"
+            f"Pass 'cuda' for the GPU in use, or a smaller number."
+        )
+    return f"cuda:{index}"
+
+
+def library_of(device: str) -> Any:
+    """The library whose arrays live on a device that `check_device` named, which is made the one in use."""
+    if device == "cpu":
+        return np
+    gpu.library.cuda.Device(int(device.partition(":")[2])).use()
+    return gpu.library
+
+
+def device_of(array: Any) -> str:
+    """Where an array lives."""
+    return f"cuda:{array.device.id}" if isinstance(array, gpu.arrays) else "cpu"
+
+
+def on_device(array: Any, device: str) -> Any:
+    """An array on a device that `check_device` named: itself where it is there already, else a copy.
+
+    A process computes on one GPU at a time, so that asking for another makes it the one in use.
+    """
+    if device_of(array) == device:
+        return array
+    if device == "cpu":
+        return array.get()
+    return library_of(device).array(array)
+
+
+def on_cpu(array: Any) -> Any:
+    """An array's numbers as a NumPy array: itself, or a copy of what is on a GPU."""
+    return array.get() if isinstance(array, gpu.arrays) else array
+
+
+def like(array: Any, other: Any) -> Any:
+    """`array` on the device of `other`."""
+    if not gpu.arrays:
+        return array
+    return on_device(array, device_of(other))
+
+
+def beside(array: np.ndarray, x: Any) -> Any:
+    """Constants to meet x in a rule: copied to the GPU where x is an array there, as they are otherwise."""
+    return on_device(array, device_of(x)) if isinstance(x, gpu.arrays) else array
+
+
+def through_cpu(compute: Any, *operands: Any) -> Any:
+    """compute(*operands), which NumPy alone can do: arrays on a GPU are copied to the CPU, results back."""
+    found = next((x for x in operands if isinstance(x, gpu.arrays)), None)
+    if found is None:
+        return compute(*operands)
+    results = compute(*map(on_cpu, operands))
+    if isinstance(results, tuple):
+        return tuple(beside(np.asarray(result), found) for result in results)
+    return beside(np.asarray(results), found)
+
+
+def as_array(x: Any) -> Any:
+    """A number, a list or a NumPy array as a NumPy array; a CuPy array as it is."""
+    return x if isinstance(x, gpu.arrays) else np.asarray(x)
+
+
+def is_writeable(array: Any) -> bool:
+    """Whether an array can be written into: it may, and no two of its elements share memory."""
+    if isinstance(array, gpu.arrays):  # CuPy's views by `broadcast_to` do not say
+        return not any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
+    return array.flags.writeable
+
+
+def is_array(x: Any) -> bool:
+    """Whether x is a NumPy or a CuPy array."""
+    return isinstance(x, (np.ndarray, gpu.arrays))
 
 
 def as_dtype(dtype: Any) -> np.dtype:
@@ -57,12 +198,12 @@ def refuse_unconvertible(array: Any, dtype: np.dtype) -> None:
     """A DtypeError where floats become integers and one of them is NaN, infinite or too large."""
     if dtype.kind not in "iu" or array.dtype.kind != "f":
         return
-    limits = np.iinfo(dtype)
+    limits, xp = np.iinfo(dtype), array_module(array)
     wrong = ~((array > float(limits.min) - 1) & (array < float(limits.max) + 1))
     if dtype == int64:
         wrong &= array != float(limits.min)  # float64 has no number just below it
     if wrong.any():
-        place = tuple(int(axis[0]) for axis in np.nonzero(np.atleast_1d(wrong)))[: array.ndim]
+        place = tuple(int(axis[0]) for axis in xp.nonzero(xp.atleast_1d(wrong)))[: array.ndim]
         raise DtypeError(
             f"{array[place]} at index {list(place)} is no {dtype}.\n"
             f"Replace it first (x.nan_to_num(), x.clamp(...)), or choose another dtype."

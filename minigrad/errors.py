@@ -37,6 +37,10 @@ class OptionError(MinigradError, ValueError):
     """A setting outside the values that it may have."""
 
 
+class DeviceError(MinigradError, RuntimeError):
+    """A device that is not there, or tensors of which one operation finds some on one and some on another."""
+
+
 class GraphError(MinigradError, RuntimeError):
     """A graph that cannot be walked: freed, changed in place, or without a gradient to begin with."""
 

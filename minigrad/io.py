@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .devices import check_device, on_cpu, on_device
 from .errors import FileError, MissingFileError
 from .tensor import Tensor
 
@@ -41,13 +42,14 @@ def save_file(
     from safetensors.numpy import save
 
     arrays = {
-        name: np.asarray(t.data if isinstance(t, Tensor) else t, order="C") for name, t in tensors.items()
+        name: np.asarray(on_cpu(t.data if isinstance(t, Tensor) else t), order="C")
+        for name, t in tensors.items()
     }
     write_atomically(path, save(arrays, metadata))
 
 
-def load_file(path: str | Path) -> dict[str, Tensor]:
-    """Read the named tensors of a safetensors file."""
+def load_file(path: str | Path, device: str | None = None) -> dict[str, Tensor]:
+    """Read the named tensors of a safetensors file, to the CPU or another device."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -56,7 +58,8 @@ def load_file(path: str | Path) -> dict[str, Tensor]:
             f"there is no file {path}.\nCheck the path; save_file(tensors, path) writes one."
         )
     try:
-        return {name: Tensor(array) for name, array in load_file(str(path)).items()}
+        place = check_device(device)
+        return {name: Tensor(on_device(array, place)) for name, array in load_file(str(path)).items()}
     except SafetensorError as error:
         message = f"{path} is no safetensors file, or is cut short: {error}.\nUse another copy of it."
         raise FileError(message) from None

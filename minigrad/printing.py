@@ -18,11 +18,11 @@ WIDTH = 80
 UNSAID = {np.dtype("float32"), np.dtype("int64"), np.dtype("bool")}  # dtypes that go without saying
 
 
-def text(array: np.ndarray, origin: str) -> str:
-    """`tensor([1., 2.], dtype=float64, requires_grad=True)`, where `origin` says the last."""
+def text(array: np.ndarray, *origins: str) -> str:
+    """`tensor([1., 2.], dtype=float64, requires_grad=True)`, where `origins` say the last."""
     numbers = _numbers(array)
     said = array.dtype in UNSAID and (array.size or array.dtype == np.float32)
-    notes = [note for note in ("" if said else f"dtype={array.dtype}", origin) if note]
+    notes = [note for note in ("" if said else f"dtype={array.dtype}", *origins) if note]
     line = len(PREFIX) + len(numbers) - numbers.rfind("\n") - 1
     for note in notes:
         gap = " " if line + len(note) + 3 <= WIDTH else "\n" + " " * len(PREFIX)

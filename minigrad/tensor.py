@@ -6,14 +6,30 @@ a method in one place (`minigrad/ops/__init__.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from . import autograd, printing
 from .autograd import refuse_in_graph
-from .devices import DTYPES, as_dtype, check_device, default_float, is_floating, refuse_unconvertible
+from .devices import (
+    DTYPES,
+    array_module,
+    as_dtype,
+    check_device,
+    default_float,
+    device_of,
+    gpu,
+    is_array,
+    is_floating,
+    is_writeable,
+    like,
+    load_cupy,
+    on_cpu,
+    on_device,
+    refuse_unconvertible,
+)
 from .errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
 from .versions import Cell, record_change, share_cell
 
@@ -21,8 +37,8 @@ from .versions import Cell, record_change, share_cell
 class Tensor:
     """An n-dimensional array that knows how it was computed.
 
-    `data` is the NumPy array, `grad` the gradient that backward() left (a Tensor or None), `node` what made
-    the tensor (None for a leaf).
+    `data` is the array (NumPy's, or on a GPU CuPy's), `grad` the gradient that backward() left (a Tensor or
+    None), `node` what made the tensor (None for a leaf).
     """
 
     __slots__ = ("__weakref__", "cell", "data", "grad", "hooks", "node", "requires_grad")
@@ -61,7 +77,8 @@ class Tensor:
 
     @property
     def device(self) -> str:
-        return "cpu"
+        """Where the array lives: "cpu", or "cuda:0" for the first GPU."""
+        return "cpu" if type(self.data) is np.ndarray else device_of(self.data)
 
     @property
     def is_leaf(self) -> bool:
@@ -165,9 +182,10 @@ class Tensor:
             )
 
     def __repr__(self) -> str:
+        place = "" if self.device == "cpu" else f"device='{self.device}'"
         if self.node is not None:
-            return printing.text(self.data, f"grad_fn=<{_op_name(self.node)}>")
-        return printing.text(self.data, "requires_grad=True" if self.requires_grad else "")
+            return printing.text(on_cpu(self.data), place, f"grad_fn=<{_op_name(self.node)}>")
+        return printing.text(on_cpu(self.data), place, "requires_grad=True" if self.requires_grad else "")
 
     # ------------------------------------------------------------ out of the library
 
@@ -181,14 +199,16 @@ class Tensor:
         return self.data.item()
 
     def numpy(self) -> np.ndarray:
-        """The array itself (not a copy), also where a gradient is required."""
-        return self.data
+        """The array itself (not a copy), also where a gradient is required; of one on a GPU a copy."""
+        return on_cpu(self.data)
 
     def tolist(self) -> Any:
         return self.data.tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self.data, dtype=dtype, copy=copy)
+        if copy is False and self.device != "cpu":
+            raise ValueError(f"a tensor on {self.device} has no NumPy array without a copy")
+        return np.array(on_cpu(self.data), dtype=dtype, copy=copy)
 
     def __dlpack__(self, **settings: Any) -> Any:
         """The memory itself, for another library (`torch.from_dlpack(x)`)."""
@@ -209,7 +229,12 @@ class Tensor:
         return alias
 
     def cpu(self) -> Tensor:
-        return self
+        """This tensor on the CPU: itself where it is there already."""
+        return self.to("cpu")
+
+    def cuda(self) -> Tensor:
+        """This tensor on the GPU in use: itself where it is there already."""
+        return self.to("cuda")
 
     # ------------------------------------------------------------ gradients
 
@@ -240,7 +265,7 @@ class Tensor:
         if isinstance(g, Tensor):
             self.grad = g.clone() if self.grad is None else self.grad + g
         elif self.grad is None:
-            self.grad = Tensor(g if owned else np.array(g))
+            self.grad = Tensor(g if owned else array_module(g).array(g))
         elif not self.grad.requires_grad:
             record_change(self.grad, "backward")
             self.grad.data += g
@@ -274,7 +299,8 @@ class Tensor:
     # ------------------------------------------------------------ in place, outside graphs
 
     def copy_(self, source: Any) -> Tensor:
-        return self.overwrite("copy_", lambda x: np.copyto(self.data, x, casting="same_kind"), source)
+        copy = array_module(self.data).copyto
+        return self.overwrite("copy_", lambda x: copy(self.data, x, casting="same_kind"), source)
 
     def fill_(self, value: Any) -> Tensor:
         return self.overwrite("fill_", self.data.fill, value)
@@ -283,19 +309,22 @@ class Tensor:
         return self.overwrite("zero_", self.data.fill, 0)
 
     def add_(self, other: Any, alpha: float = 1) -> Tensor:
-        return self.overwrite(
-            "add_", lambda x: np.add(self.data, x if alpha == 1 else alpha * x, out=self.data), other
-        )
+        add = array_module(self.data).add
+        change = lambda x: add(self.data, x if alpha == 1 else alpha * x, out=self.data)
+        return self.overwrite("add_", change, other)
 
     def sub_(self, other: Any, alpha: float = 1) -> Tensor:
-        change = lambda x: np.subtract(self.data, x if alpha == 1 else alpha * x, out=self.data)
+        subtract = array_module(self.data).subtract
+        change = lambda x: subtract(self.data, x if alpha == 1 else alpha * x, out=self.data)
         return self.overwrite("sub_", change, other)
 
     def mul_(self, other: Any) -> Tensor:
-        return self.overwrite("mul_", lambda x: np.multiply(self.data, x, out=self.data), other)
+        multiply = array_module(self.data).multiply
+        return self.overwrite("mul_", lambda x: multiply(self.data, x, out=self.data), other)
 
     def div_(self, other: Any) -> Tensor:
-        return self.overwrite("div_", lambda x: np.divide(self.data, x, out=self.data), other)
+        divide = array_module(self.data).divide
+        return self.overwrite("div_", lambda x: divide(self.data, x, out=self.data), other)
 
     __iadd__, __isub__, __imul__, __itruediv__ = add_, sub_, mul_, div_
 
@@ -311,14 +340,14 @@ class Tensor:
             )
         if value is None:  # NumPy would write NaN
             raise DtypeError(f"{name} of None.\nGive a number, an array or a tensor.")
-        if not self.data.flags.writeable:
+        if not is_writeable(self.data):
             raise ShapeError(
                 f"{name} on a tensor of shape {self.shape} whose elements share memory (expand), or that is "
                 f"read-only.\nChange a copy of it: x.clone()."
             )
         refuse_in_graph(self, name)
         try:
-            change(_array(value))
+            change(_beside(value, self.data))
         except (ValueError, TypeError, IndexError, OverflowError) as error:
             raise _kind(error)(
                 f"{name} on a tensor of shape {self.shape} and dtype {self.dtype}: {error}.\n"
@@ -351,6 +380,18 @@ def _array(value: Any) -> Any:
     return value.data if isinstance(value, Tensor) else value
 
 
+def _beside(value: Any, array: Any) -> Any:
+    """What is to be written into `array`, on its device; numbers as they are."""
+    value = _array(value)
+    if (type(array) is np.ndarray and type(value) is np.ndarray) or isinstance(
+        value, int | float | np.generic
+    ):
+        return value
+    if type(array) is np.ndarray and not is_array(value):
+        return value
+    return like(value if is_array(value) else np.asarray(value), array)
+
+
 def array_index(index: Any) -> Any:
     """An index with arrays where the user wrote tensors and lists."""
     if isinstance(index, tuple):
@@ -364,30 +405,59 @@ def array_index(index: Any) -> Any:
 
 
 def tensor(data: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
-    """A tensor with a copy of `data`: an array keeps its dtype, Python floats become float32."""
-    check_device(device)
+    """A tensor with a copy of `data`: an array keeps its dtype, Python floats become float32.
+
+    It is made where `data` is, unless `device` says otherwise: lists and NumPy arrays are on the CPU.
+    """
     array = _new_array(data, dtype, copy=True)
-    return Tensor(array, requires_grad)
+    return Tensor(array if device is None else on_device(array, check_device(device)), requires_grad)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
     """As `tensor`, but sharing memory where it can."""
     if dtype is device is None and type(data) is np.ndarray:
         return Tensor(data)
-    check_device(device)
     if isinstance(data, Tensor) and (dtype is None or as_dtype(dtype) == data.dtype):
-        return data
-    return Tensor(_new_array(data, dtype, copy=False))
+        return data if device is None else data.to(check_device(device))
+    array = _new_array(data, dtype, copy=False)
+    return Tensor(array if device is None else on_device(array, check_device(device)))
+
+
+def destination(targets: Iterable[Any], dtype: Any, device: str | None) -> tuple[np.dtype | None, str | None]:
+    """The dtype and device that `.to(*targets)` names: each is one of them, or a tensor that has both."""
+    for target in targets:
+        if isinstance(target, Tensor):
+            dtype, device = target.dtype, target.device
+        elif isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda", "auto"):
+            device = target
+        else:
+            dtype = target
+    return None if dtype is None else as_dtype(dtype), None if device is None else check_device(device)
+
+
+def given(data: Any, x: Tensor) -> Tensor:
+    """What the user gave beside x, as a tensor: lists and NumPy arrays come to the device of x."""
+    return data if isinstance(data, Tensor) else as_tensor(data, device=x.device)
+
+
+def constant(array: Any, x: Tensor) -> Tensor:
+    """A tensor of `array`, on the device of x."""
+    return Tensor(on_device(array, x.device))
 
 
 def _new_array(data: Any, dtype: Any, copy: bool) -> np.ndarray:
     if isinstance(data, Tensor):
         data = data.data
-    known = isinstance(data, np.ndarray | np.generic)
+    if type(data).__module__.partition(".")[0] == "cupy":
+        load_cupy()
+    known = is_array(data) or isinstance(data, np.generic)
     if isinstance(data, list | tuple):
         data = _plain(data)
     try:
-        array = np.array(data) if copy else np.asarray(data)
+        if isinstance(data, gpu.arrays):
+            array = data.copy() if copy else data
+        else:
+            array = np.array(data) if copy else np.asarray(data)
     except ValueError as error:
         raise ShapeError(f"this makes no tensor: {error}.\nGive nested lists of one shape.") from None
     except (TypeError, RuntimeError) as error:  # another library's, in its __array__
@@ -403,4 +473,4 @@ def _new_array(data: Any, dtype: Any, copy: bool) -> np.ndarray:
 
 
 def _plain(data: Any) -> Any:
-    return [_plain(x) for x in data] if isinstance(data, list | tuple) else _array(data)
+    return [_plain(x) for x in data] if isinstance(data, list | tuple) else on_cpu(_array(data))

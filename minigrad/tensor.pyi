@@ -3,12 +3,12 @@
 # ruff: noqa
 from __future__ import annotations
 import builtins
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 import numpy as np
 from . import autograd, printing
 from .autograd import refuse_in_graph
-from .devices import DTYPES, as_dtype, check_device, default_float, is_floating, refuse_unconvertible
+from .devices import DTYPES, array_module, as_dtype, check_device, default_float, device_of, gpu, is_array, is_floating, is_writeable, like, load_cupy, on_cpu, on_device, refuse_unconvertible
 from .errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
 from .versions import Cell, record_change, share_cell
 
@@ -40,6 +40,7 @@ class Tensor:
 
     @property
     def device(self) -> str:
+        """Where the array lives: "cpu", or "cuda:0" for the first GPU."""
         ...
 
     @property
@@ -121,7 +122,7 @@ class Tensor:
         ...
 
     def numpy(self) -> np.ndarray:
-        """The array itself (not a copy), also where a gradient is required."""
+        """The array itself (not a copy), also where a gradient is required; of one on a GPU a copy."""
         ...
 
     def tolist(self) -> Any:
@@ -142,6 +143,11 @@ class Tensor:
         ...
 
     def cpu(self) -> Tensor:
+        """This tensor on the CPU: itself where it is there already."""
+        ...
+
+    def cuda(self) -> Tensor:
+        """This tensor on the GPU in use: itself where it is there already."""
         ...
 
     def requires_grad_(self, requires_grad: builtins.bool=True) -> Tensor:
@@ -1129,19 +1135,19 @@ class Tensor:
         """Uniform numbers from `low` to `high`, written into the tensor itself."""
 
     def new_empty(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
-        """A tensor of a shape and this tensor's dtype whose numbers are whatever the memory held."""
+        """A tensor of a shape in this tensor's dtype and on its device; its numbers are what the memory held."""
 
     def new_full(self, size: Any, fill_value: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
-        """One number everywhere, in this tensor's dtype."""
+        """One number everywhere, in this tensor's dtype and on its device."""
 
     def new_ones(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
-        """Ones of a shape, in this tensor's dtype."""
+        """Ones of a shape, in this tensor's dtype and on its device."""
 
     def new_tensor(self, data: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
-        """A tensor with a copy of `data`, in this tensor's dtype."""
+        """A tensor with a copy of `data`, in this tensor's dtype and on its device."""
 
     def new_zeros(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
-        """Zeros of a shape, in this tensor's dtype."""
+        """Zeros of a shape, in this tensor's dtype and on its device."""
 
     def __add__(self, y: Any, *, alpha: Any=1) -> Tensor:
         """x + alpha y."""
@@ -1300,4 +1306,16 @@ def tensor(data: Any, dtype: Any=None, device: str | None=None, requires_grad: b
 
 def as_tensor(data: Any, dtype: Any=None, device: str | None=None) -> Tensor:
     """As `tensor`, but sharing memory where it can."""
+    ...
+
+def destination(targets: Iterable[Any], dtype: Any, device: str | None) -> tuple[np.dtype | None, str | None]:
+    """The dtype and device that `.to(*targets)` names: each is one of them, or a tensor that has both."""
+    ...
+
+def given(data: Any, x: Tensor) -> Tensor:
+    """What the user gave beside x, as a tensor: lists and NumPy arrays come to the device of x."""
+    ...
+
+def constant(array: Any, x: Tensor) -> Tensor:
+    """A tensor of `array`, on the device of x."""
     ...

@@ -8,6 +8,7 @@ import pytest
 from jaxtyping import install_import_hook
 
 import minigrad as mg
+from minigrad.devices import gpu_count
 
 # not the phrasebook, which has no shapes and a million calls
 CHECKED = "attention data.batching embeddings generation layers masks models tokenizers"
@@ -28,6 +29,28 @@ def pytest_configure(config):
 @pytest.fixture(autouse=True)
 def _fresh_randomness():
     mg.manual_seed(0)
+
+
+def gpus():
+    """A device to test on where there is no GPU, a stand-in for one, and the GPU where there is one."""
+    return ["standin", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+@pytest.fixture(params=gpus())
+def gpu(request):
+    """Devices know a GPU: a stand-in for one, and in tests marked `gpu` a real one."""
+    if request.param == "standin":
+        import standin
+
+        with standin.installed():
+            yield "standin"
+        return
+    try:
+        if not gpu_count():
+            pytest.skip("CuPy finds no GPU on this machine")
+    except mg.MinigradError as error:
+        pytest.skip(str(error).partition("\n")[0])
+    yield "cuda"
 
 
 @pytest.fixture

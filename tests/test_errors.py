@@ -229,7 +229,7 @@ MISTAKES = {
     "the length of a number": (lambda: len(mg.tensor(1.0)), DtypeError, "no length", "item"),
     "walking over a number": (lambda: list(mg.tensor(1.0)), DtypeError, "walked", "item"),
     "a device": (lambda: mg.zeros(2, device="tpu"), OptionError, "unknown device 'tpu'", "cpu"),
-    "a device to move to": (lambda: A.to("cuda:7"), OptionError, "unknown device 'cuda:7'", "cpu"),
+    "a device to move to": (lambda: A.to("cuda:x"), OptionError, "unknown device 'cuda:x'", "cpu"),
     "a reduction": (lambda: F.cross_entropy(A, IDS, reduction="avg"), OptionError, "'avg'", "Choose"),
     "a reduction of squares": (lambda: F.mse_loss(A, A, reduction="avg"), OptionError, "'avg'", "Choose"),
     "a GELU": (lambda: F.gelu(A, "fast"), OptionError, "'fast'", "Choose"),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from ..devices import array_module
 from ..errors import DtypeError, GraphError, OptionError, ShapeError
 from .anomaly import watch
 from .modes import backward_scope, set_grad_enabled
@@ -115,5 +114,5 @@ def _seed(tensor: Tensor, gradient: Any) -> tuple[Any, Any]:
                 f"backward() of a tensor of shape {tensor.shape}, which is not one number.\n"
                 f"Reduce it (`.sum()`, `.mean()`), or pass gradient= of that shape."
             )
-        gradient = np.ones_like(tensor.data)
+        gradient = array_module(tensor.data).ones_like(tensor.data)
     return tensor.node if tensor.node is not None else tensor, gradient

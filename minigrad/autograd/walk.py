@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ..devices import is_writeable
 from ..errors import DtypeError, GradientShapeError, MinigradError, RangeError, ShapeError
 from ..versions import check_versions, clock, root
 from .anomaly import watch
@@ -234,4 +235,4 @@ def _is_fresh(r: Any, upstream: Any) -> bool:
     """Whether an array that a rule made from `upstream` is the engine's own, to add into."""
     if r is upstream or not r.ndim:
         return False
-    return r.base is None or (r.flags.writeable and root(r) is not root(upstream))
+    return r.base is None or (is_writeable(r) and root(r) is not root(upstream))

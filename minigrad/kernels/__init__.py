@@ -2,6 +2,7 @@
 
 A kernel is a rule (see `minigrad.ops.record`) written for speed: few passes over memory, few temporaries.
 `cpu` has them in NumPy, `jit` as plain loops that numba compiles, where it is installed; `use` says which.
+`cuda` has them for arrays on a GPU.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from ..devices import gpu
 from ..errors import DependencyError, OptionError
 from . import cpu
 
@@ -27,6 +29,8 @@ _chosen = _Chosen()
 
 def kernels(x: Any) -> ModuleType:
     """The kernels for arrays such as `x`."""
+    if isinstance(x, gpu.arrays):
+        return import_module(".cuda", __name__)
     if _chosen.module is None:
         use("jit" if find_spec("numba") else "numpy")
         assert _chosen.module is not None

@@ -92,7 +92,7 @@ from ..ops.resampling import (
     upsample_nearest,
 )
 from ..ops.windows import fold, unfold
-from ..tensor import Tensor, as_tensor
+from ..tensor import Tensor, as_tensor, given
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -412,7 +412,7 @@ def _attention_mask(mask: Any, query: Tensor) -> Tensor | None:
     """The mask as a tensor of booleans, or of the query's dtype."""
     if mask is None:
         return None
-    mask = as_tensor(mask)
+    mask = given(mask, query)
     if mask.is_floating_point():
         return mask.to(query.dtype)
     if mask.dtype != bool:

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..autograd import Handle, Scope, grad_mode, no_grad
 from ..creation import zeros_like
-from ..devices import as_dtype, check_device, is_floating
+from ..devices import as_array, default_float, is_floating, on_device
 from ..errors import DtypeError, OptionError, ShapeError, StateError
-from ..tensor import Tensor
+from ..tensor import Tensor, destination
 
 
 class Parameter(Tensor):
@@ -238,7 +238,8 @@ class Module:
                 f"the state does not fit {type(self).__name__}: missing {_some(missing)}, "
                 f"unknown {_some(unknown)}.\nLoad the state of the same model, or pass strict=False."
             )
-        values = {name: np.asarray(state_dict[name]) for name in own if name in state_dict}
+        given = {name: state_dict[name] for name in own if name in state_dict}
+        values = {name: as_array(x.data if isinstance(x, Tensor) else x) for name, x in given.items()}
         for name, value in values.items():
             mine = own[name]
             if value.shape != mine.shape or not np.can_cast(value.dtype, mine.dtype, "same_kind"):
@@ -274,24 +275,27 @@ class Module:
                 parameter.grad = zeros_like(parameter)
 
     def to(self, *targets: Any, dtype: Any = None, device: str | None = None) -> Module:
-        """Convert floating parameters and buffers to a dtype, in place; or move all to a device ("cpu")."""
-        for target in targets:
-            if isinstance(target, Tensor):
-                dtype = target.dtype
-            elif target == "cpu" or (isinstance(target, str) and target.startswith("cuda")):
-                device = target
-            else:
-                dtype = target
-        check_device(device)
-        if dtype is None:
-            return self
-        if not is_floating(as_dtype(dtype)):
+        """Convert floating parameters and buffers to a dtype, in place; or move all to a device.
+
+        Make the optimizer afterwards: its state lies where the parameters do.
+        """
+        dtype, device = destination(targets, dtype, device)
+        if not is_floating(dtype or default_float):
             raise DtypeError(f"a module's parameters are floating numbers, not {dtype}.\nPass such a dtype.")
         for tensor in (*self.parameters(), *self.buffers()):
-            if tensor.is_floating_point():
-                tensor.data = tensor.data.astype(as_dtype(dtype))
+            if device is not None:
+                tensor.data = on_device(tensor.data, device)
+                tensor.grad = None if tensor.grad is None else tensor.grad.to(device)
+            if dtype is not None and tensor.is_floating_point():
+                tensor.data = tensor.data.astype(dtype)
                 tensor.grad = None
         return self
+
+    def cpu(self) -> Module:
+        return self.to("cpu")
+
+    def cuda(self) -> Module:
+        return self.to("cuda")
 
     def double(self) -> Module:
         return self.to("float64")

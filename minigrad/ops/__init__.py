@@ -7,8 +7,7 @@ from functools import wraps
 import numpy as np
 
 from .. import creation
-from ..devices import as_dtype, check_device
-from ..tensor import Tensor
+from ..tensor import Tensor, destination
 from . import (
     activations,
     arithmetic,
@@ -42,7 +41,7 @@ from . import (
 )
 from .activations import *
 from .arithmetic import *
-from .arithmetic import alias, astype
+from .arithmetic import alias, astype, to_device
 from .choices import *
 from .comparisons import *
 from .contractions import *
@@ -109,17 +108,11 @@ def to(x, *targets, dtype=None, device=None, copy=False):
 
     x itself where nothing changes, unless `copy` is set.
     """
-    for target in targets:
-        if isinstance(target, Tensor):
-            dtype = target.dtype
-        elif isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda"):
-            device = target
-        else:
-            dtype = target
-    check_device(device)
-    if dtype is None or as_dtype(dtype) == x.dtype:
-        return clone(x) if copy else x
-    return astype(x, as_dtype(dtype))
+    dtype, device = destination(targets, dtype, device)
+    y = x if device in (None, x.device) else to_device(x, device)
+    if dtype is None or dtype == x.dtype:
+        return clone(x) if copy and y is x else y
+    return astype(y, dtype)
 
 
 def _converts_to(dtype):

@@ -9,7 +9,7 @@ import math
 
 from .. import random
 from ..errors import ShapeError
-from ..tensor import Tensor, as_tensor
+from ..tensor import as_tensor, constant
 from .arithmetic import absolute, astype, multiply, negative, subtract
 from .choices import clamp, where
 from .comparisons import gt, le
@@ -283,4 +283,4 @@ def dropout(x, /, p, key):
     expectation is x.
     """
     kept = 1 - random.drop_threshold(p) / 65536
-    return x * Tensor(random.keep_mask(key, x.shape, p)) * (1 / kept if kept else 0.0)
+    return x * constant(random.keep_mask(key, x.shape, p), x) * (1 / kept if kept else 0.0)

@@ -9,12 +9,12 @@ import math
 
 import numpy as np
 
-from ..devices import as_dtype, is_floating, refuse_unconvertible
+from ..devices import as_dtype, device_of, is_floating, on_device, refuse_unconvertible
 from ..errors import OptionError
-from ..tensor import as_tensor
+from ..tensor import Tensor, as_tensor
 from .choices import where
 from .costs import nothing, per_element
-from .namespace import namespace
+from .namespace import itself, namespace
 from .record import differentiable, made_of_ops
 from .samplers import away_from_zero, binary, distinct, each, unary
 from .samplers import positive as positives
@@ -364,6 +364,16 @@ def astype(x, /, dtype):
     source, dtype = x.dtype, as_dtype(dtype)
     refuse_unconvertible(x, dtype)
     return x.astype(dtype), (lambda g: g.astype(source),) if is_floating(dtype) else None
+
+
+@differentiable(
+    view=True, promotes=False, samples=each((reals, 2, 3), device="cpu"), latex="g", flops=nothing
+)
+def to_device(x, /, device):
+    """x's numbers on another device; the gradient comes back to the first."""
+    back = x.device if isinstance(x, Tensor) else device_of(x)
+    moved = lambda x, device: itself("to_device", on_device, x, device)
+    return moved(x, device), (lambda g: moved(g, back),)
 
 
 # ---------------------------------------------------------------- PyTorch's other names

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..random import Key
-from ..tensor import Tensor
+from ..tensor import constant
 from .activations import dropout
 from .costs import Flops
 from .record import composite
@@ -53,7 +53,7 @@ def scaled_dot_product_attention(q, k, v, mask, /, is_causal, scale, dropout_p, 
     scores = q @ k.transpose(-1, -2) * scale
     if not k.shape[-2]:
         return scores @ v  # sums of no values
-    allowed = Tensor(np.tri(q.shape[-2], k.shape[-2], dtype=bool)) if is_causal else None
+    allowed = constant(np.tri(q.shape[-2], k.shape[-2], dtype=bool), q) if is_causal else None
     if mask is not None and mask.is_floating_point():
         scores = scores + mask
     elif mask is not None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from ..devices import array_module, as_array, through_cpu
 from ..errors import DtypeError, OptionError, RangeError, ShapeError
 from ..tensor import Tensor, as_tensor
 from .axes import axis_of
@@ -33,19 +35,23 @@ def searchsorted(sorted_sequence, values, *, out_int32=False, right=False, side=
     if side not in (None, "left", "right") or (right and side == "left"):
         raise OptionError(f"side is 'left' or 'right', got {side!r} with right={right}.\nGive one of them.")
     if sorter is not None:
-        sequence = np.take_along_axis(sequence, as_tensor(sorter).data, -1)
+        sequence = array_module(sequence).take_along_axis(sequence, as_tensor(sorter).data, -1)
     side = "right" if right or side == "right" else "left"
-    if sequence.ndim == 1:
-        found = np.searchsorted(sequence, values, side)
-    elif sequence.shape[:-1] != values.shape[:-1]:
+    if sequence.ndim > 1 and sequence.shape[:-1] != values.shape[:-1]:
         raise ShapeError(
             f"rows of shape {sequence.shape} searched for values of shape {values.shape}.\n"
             f"Give as many rows of values, or one sequence for all."
         )
-    else:
-        rows = zip(_rows(sequence), _rows(values), strict=True)
-        found = np.array([np.searchsorted(row, wanted, side) for row, wanted in rows]).reshape(values.shape)
-    return as_tensor(np.asarray(found, np.int32 if out_int32 else np.int64))
+    found = through_cpu(_found, sequence, values, side)
+    return as_tensor(as_array(found).astype(np.int32 if out_int32 else np.int64))
+
+
+def _found(sequence, values, side):
+    """The places in the sequence, or row by row in each."""
+    if sequence.ndim == 1:
+        return np.searchsorted(sequence, values, side)
+    rows = zip(_rows(sequence), _rows(values), strict=True)
+    return np.array([np.searchsorted(row, wanted, side) for row, wanted in rows]).reshape(values.shape)
 
 
 def _rows(values):
@@ -65,7 +71,9 @@ def bucketize(x, boundaries, *, out_int32=False, right=False):
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Whether each element is among the test elements, or if `invert` is not."""
     elements, tests = as_tensor(elements).data, as_tensor(test_elements).data
-    return as_tensor(np.isin(elements, tests, assume_unique=assume_unique, invert=invert))
+    return as_tensor(
+        through_cpu(partial(np.isin, assume_unique=assume_unique, invert=invert), elements, tests)
+    )
 
 
 # ---------------------------------------------------------------- counts
@@ -80,10 +88,10 @@ def bincount(x, weights=None, minlength=0):
     if x.size and x.min() < 0:
         raise RangeError(f"bincount of {x.min()}.\nThe numbers count from 0.")
     if weights is None:
-        return as_tensor(np.bincount(x, minlength=minlength).astype(np.int64))
+        return as_tensor(through_cpu(np.bincount, x, None, minlength).astype(np.int64))
     weights = as_tensor(weights).data
     dtype = np.float32 if weights.dtype == np.float32 else np.float64
-    return as_tensor(np.bincount(x, weights, minlength).astype(dtype))
+    return as_tensor(through_cpu(np.bincount, x, weights, minlength).astype(dtype))
 
 
 @made_of_ops(samples=each((real, 20), bins=4) | each((real, 2, 3), 3, -1, 1))
@@ -91,11 +99,12 @@ def histc(x, bins=100, min=0, max=0):
     """How many elements lie in each of so many equal bins from `min` to `max` (0 and 0: all of x)."""
     data = as_tensor(x).data
     if min == max:
-        min, max = (data.min(), data.max()) if data.size else (min, max)
+        min, max = (data.min().item(), data.max().item()) if data.size else (min, max)
         min, max = (min, max) if min != max else (min - 1, max + 1)
     if not min < max:
         raise OptionError(f"a histogram from {min} to {max}.\nGive numbers, the lower first.")
-    return as_tensor(np.histogram(data[~np.isnan(data)], bins, (min, max))[0].astype(data.dtype))
+    hist, _ = through_cpu(np.histogram, data[data == data], bins, (min, max))  # without NaN
+    return as_tensor(hist.astype(data.dtype))
 
 
 class Histogram(NamedTuple):
@@ -117,7 +126,8 @@ def histogram(x, bins, *, range=None, weight=None, density=False):
     data = as_tensor(x).data.reshape(-1)
     bins = bins if isinstance(bins, int) else as_tensor(bins).data
     weights = None if weight is None else as_tensor(weight).data.reshape(-1)
-    hist, edges = np.histogram(data, bins, range, weights=weights, density=density)
+    count = lambda data, bins, weights: np.histogram(data, bins, range, density, weights)
+    hist, edges = through_cpu(count, data, bins, weights)
     return Histogram(as_tensor(hist.astype(data.dtype)), as_tensor(edges.astype(data.dtype)))
 
 
@@ -132,9 +142,8 @@ def unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """
     x = as_tensor(x)
     axis = None if dim is None or not x.ndim else axis_of(dim, x.ndim)
-    values, inverse, counts = np.unique(
-        x.data, return_inverse=True, return_counts=True, axis=axis, equal_nan=False
-    )
+    distinct = partial(np.unique, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
+    values, inverse, counts = through_cpu(distinct, x.data)
     shape = x.shape if axis is None else (x.shape[axis],)
     return _asked(values, inverse.reshape(shape), counts, return_inverse, return_counts)
 
@@ -144,13 +153,14 @@ def unique_consecutive(x, return_inverse=False, return_counts=False, dim=None):
     """x without the elements (or slices along `dim`) that equal the one before; otherwise as `unique`."""
     x = as_tensor(x)
     axis = 0 if dim is None or not x.ndim else axis_of(dim, x.ndim)
-    line = x.data.reshape(-1) if dim is None or not x.ndim else np.moveaxis(x.data, axis, 0)
-    new = np.ones(len(line), bool)
+    xp = array_module(x.data)
+    line = x.data.reshape(-1) if dim is None or not x.ndim else xp.moveaxis(x.data, axis, 0)
+    new = xp.ones(len(line), bool)
     new[1:] = (line[1:] != line[:-1]).any(axis=tuple(range(1, line.ndim)))
-    starts = np.flatnonzero(new)
-    values = np.moveaxis(line[starts], 0, axis)
-    inverse = (np.cumsum(new) - 1).reshape(x.shape if dim is None else len(line))
-    counts = np.diff(np.append(starts, len(line)))
+    starts = xp.flatnonzero(new)
+    values = xp.moveaxis(line[starts], 0, axis)
+    inverse = (xp.cumsum(new) - 1).reshape(x.shape if dim is None else len(line))
+    counts = xp.diff(starts, append=len(line))
     return _asked(values, inverse, counts, return_inverse, return_counts)
 
 

@@ -7,12 +7,14 @@ equal, a rotation): a gradient is right for what does not depend on that.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from ..devices import beside, through_cpu
 from ..errors import OptionError
-from ..tensor import Tensor, as_tensor
+from ..tensor import Tensor, as_tensor, constant
 from .inverses import computed, cubic, cutoff, inv, limits, solve_matrices, triangle, turned
 from .namespace import itself, namespace
 from .record import differentiable, made_of_ops
@@ -48,8 +50,8 @@ def cholesky_factor(x, /):
     def gradient(g):
         xp = namespace(g)
         half = xp.tril(turned(lower) @ g)
-        half = half - half * np.eye(x.shape[-1], dtype=x.dtype) * 0.5
-        back = itself("inv", np.linalg.inv, lower)
+        half = half - half * beside(np.eye(x.shape[-1], dtype=x.dtype), x) * 0.5
+        back = itself("inv", lambda x: through_cpu(np.linalg.inv, x), lower)
         return even(turned(back) @ half @ back)
 
     return lower, (gradient,)
@@ -123,7 +125,7 @@ def _of_qr(gq, gr, q, r):
     """The gradient for a matrix with no more columns than rows."""
     m = r @ turned(gr) - turned(gq) @ q
     mirrored = namespace(m).tril(m) + turned(namespace(m).tril(m, -1))
-    back = itself("solve_matrices", np.linalg.solve, r, turned(gq + q @ mirrored))
+    back = itself("solve_matrices", partial(through_cpu, np.linalg.solve), r, turned(gq + q @ mirrored))
     return turned(back)
 
 
@@ -151,11 +153,11 @@ class Eigen(NamedTuple):
 def _gaps(values):
     """values[j] - values[i], and 1 on the diagonal."""
     gaps = values[..., None, :] - values[..., :, None]
-    return gaps + np.eye(values.shape[-1], dtype=values.dtype)
+    return gaps + beside(np.eye(values.shape[-1], dtype=values.dtype), values)
 
 
 def _off_diagonal(x):
-    return x * (1 - np.eye(x.shape[-1], dtype=x.dtype))
+    return x * beside(1 - np.eye(x.shape[-1], dtype=x.dtype), x)
 
 
 def _eigen(x):
@@ -177,7 +179,7 @@ def eigen_factors(x, /):
         if gs[1] is not None:
             inner = _off_diagonal((turned(vectors) @ gs[1]) / _gaps(values))
         if gs[0] is not None:
-            inner = inner + gs[0][..., None] * np.eye(x.shape[-1], dtype=x.dtype)
+            inner = inner + gs[0][..., None] * beside(np.eye(x.shape[-1], dtype=x.dtype), x)
         return (even(vectors @ inner @ turned(vectors)),)
 
     return (values, vectors), gradient
@@ -241,20 +243,20 @@ def svd_factors(x, /, full=False):
 def _of_svd(gu, gs, gv, u, s, v):
     """The gradient, of those that there are."""
     gaps, row, column = _gaps(s * s), s[..., None, :], s[..., :, None]
-    one = np.eye(s.shape[-1], dtype=s.dtype)
+    one = beside(np.eye(s.shape[-1], dtype=s.dtype), s)
     core = one * 0.0 if gs is None else gs[..., None] * one
-    beside = 0.0
+    outside = 0.0
     if gu is not None:
         inner = turned(u) @ gu
         core = core + (inner - turned(inner)) / gaps * row
         if u.shape[-2] > u.shape[-1]:
-            beside = ((gu - u @ inner) / row) @ turned(v)
+            outside = ((gu - u @ inner) / row) @ turned(v)
     if gv is not None:
         inner = turned(v) @ gv
         core = core + column * ((inner - turned(inner)) / gaps)
         if v.shape[-2] > v.shape[-1]:
-            beside = beside + u @ turned((gv - v @ inner) / row)
-    return u @ core @ turned(v) + beside
+            outside = outside + u @ turned((gv - v @ inner) / row)
+    return u @ core @ turned(v) + outside
 
 
 @made_of_ops(samples=each((real, 3, 3), full_matrices=False) | each((real, 2, 3, 2), full_matrices=False))
@@ -281,5 +283,5 @@ def matrix_rank(a, *, atol=None, rtol=None, hermitian=False):
     says that the matrix is symmetric.
     """
     a = as_tensor(a).detach()
-    s = svdvals(even(a) if hermitian else a).data
-    return Tensor((s > cutoff(s, a.shape, *limits(atol, rtol))).sum(-1))
+    s = svdvals(even(a) if hermitian else a).numpy()
+    return constant((s > cutoff(s, a.shape, *limits(atol, rtol))).sum(-1), a)

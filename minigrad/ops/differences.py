@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..creation import full
 from ..errors import OptionError, ShapeError
-from ..tensor import as_tensor
+from ..tensor import Tensor, as_tensor, constant
 from .axes import axes_of, axis_of, part
 from .joining import cat
 from .record import made_of_ops
@@ -113,9 +114,9 @@ def _slope(x, spacing, dim, edge_order):
     if n <= edge_order:
         raise ShapeError(f"the slope of {n} elements.\nGive at least {edge_order + 1} along the axis.")
     if isinstance(spacing, int | float):
-        steps = as_tensor(np.full(n - 1, spacing, x.dtype if x.is_floating_point() else np.float32))
+        steps = full(n - 1, float(spacing), x.dtype if x.is_floating_point() else None, x.device)
     else:
-        steps = diff(as_tensor(spacing))
+        steps = diff(spacing if isinstance(spacing, Tensor) else constant(as_tensor(spacing).data, x))
     steps, slopes = _column(steps, dim, x.ndim), diff(x, dim=dim)
     slopes = slopes / steps
     a, b = part(steps, dim, None, -1), part(steps, dim, 1)  # the step before each inner point, and after it

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..autograd import Node, Output, creation, grad_mode, named_scope, watch
-from ..devices import default_float, result_type
-from ..errors import DtypeError, MinigradError, OptionError, ShapeError
+from ..devices import as_array, default_float, gpu, on_device, result_type
+from ..errors import DeviceError, DtypeError, MinigradError, OptionError, ShapeError
 from ..kernels import kernels
 from ..tensor import Tensor, as_tensor
 from ..versions import LIBRARY, Cell, caller, clock, share_cell
@@ -124,6 +124,11 @@ def make_callable(op: Op, face: Callable) -> Callable:
             if again is not None:
                 return call(*again, **settings)
 
+        if gpu.arrays:
+            again = _on_one_device(op, inputs)
+            if again is not None:
+                return call(*again, **settings)
+
         try:
             run = rule if kernel is None else getattr(kernels(arrays[0]), kernel)
             found = run(*arrays, **settings)
@@ -141,7 +146,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
         if type(value) is tuple:
             return _several(op, inputs, settings, value, gradients, edges, needs)
         out = new_tensor(Tensor)
-        out.data = value if type(value) is ndarray else np.asarray(value)
+        out.data = value if type(value) is ndarray else as_array(value)
         out.grad = out.cell = out.hooks = None
         if gradients is None or True not in needs:
             out.requires_grad, out.node = False, None
@@ -170,6 +175,25 @@ def make_callable(op: Op, face: Callable) -> Callable:
     op.call = call
     ops[op.key] = op
     return call
+
+
+def _on_one_device(op: Op, inputs: Sequence[Any]) -> Sequence[Any] | None:
+    """Bring numbers (0-d tensors) on the CPU to the others' GPU; None where nothing needs to be moved."""
+    kinds = {type(x.data) for x in inputs if isinstance(x, Tensor)}
+    if len(kinds) < 2:
+        return None
+    gpus = {x.device for x in inputs if isinstance(x, Tensor)} - {"cpu"}
+    if len(gpus) > 1 or any(isinstance(x, Tensor) and x.device == "cpu" and x.ndim for x in inputs):
+        given = ", ".join(
+            f"{describe(x)} on {x.device}" if isinstance(x, Tensor) else describe(x) for x in inputs
+        )
+        raise DeviceError(
+            f"{op.name} of tensors on different devices: {given}.\n"
+            f"Move them to one, x.to({gpus.pop()!r}) or x.to('cpu')."
+        )
+    (device,) = gpus
+    move = ops["to_device"].call
+    return [move(x, device) if isinstance(x, Tensor) and x.device != device else x for x in inputs]
 
 
 def _plain_settings(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
@@ -244,6 +268,8 @@ def _prepare(op: Op, inputs: Sequence[Any], promoting: bool, floating: bool) -> 
     if not inputs:
         raise ShapeError(f"{op.name} of no tensors at all.\nGive it at least one.")
     changed = [x if isinstance(x, Tensor) or x is None else _convert(op, x) for x in inputs]
+    if gpu.arrays:
+        _move_given(inputs, changed)
     if not any(isinstance(x, Tensor) for x in changed):
         changed[0] = as_tensor(changed[0])
     if promoting:
@@ -262,6 +288,14 @@ def _prepare(op: Op, inputs: Sequence[Any], promoting: bool, floating: bool) -> 
                     changed[i] = as_tensor(x, dtype=dtype)
     same = all(a is b for a, b in zip(changed, inputs, strict=True))
     return None if same else changed
+
+
+def _move_given(inputs: Sequence[Any], changed: list[Any]) -> None:
+    """What was given as a list or a NumPy array goes where the tensors are that it meets."""
+    device = next((x.device for x in inputs if isinstance(x, Tensor)), "cpu")
+    for i, x in enumerate(inputs):
+        if isinstance(changed[i], Tensor) and not isinstance(x, Tensor) and changed[i].device == "cpu":
+            changed[i] = Tensor(on_device(changed[i].data, device))
 
 
 def _convert(op: Op, x: Any) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..devices import plain_number
+from ..devices import array_module, as_array, is_array, plain_number
 from ..errors import DtypeError, OptionError, RangeError, ShapeError
 from ..tensor import Tensor, array_index, as_tensor
 from .axes import axis_of
@@ -54,7 +54,7 @@ def own_index(index):
     if type(index) is tuple:
         return tuple([i if type(i) in _PLAIN else own_index(i) for i in index])
     index = index if type(index) in _PLAIN else array_index(index)
-    return index.copy() if isinstance(index, np.ndarray) else index
+    return index.copy() if is_array(index) else index
 
 
 _PLAIN = {int, slice, type(None), type(Ellipsis)}
@@ -93,7 +93,7 @@ def outside(wrong, dim, n, first=None):
 
 def whole_numbers(name, ids, count, ignored=None):
     """`ids` as an array of our own, each from 0 to before `count`, or equal to `ignored`."""
-    array = np.array(array_index(ids))
+    array = _own(ids)
     if array.dtype.kind not in "iu":
         raise DtypeError(f"{name} takes whole numbers, got {array.dtype}.\nConvert them with .to('int64').")
     wrong = (array < 0) | (array >= count)
@@ -101,15 +101,14 @@ def whole_numbers(name, ids, count, ignored=None):
         wrong &= array != ignored
     if wrong.any():
         raise RangeError(
-            f"{name}: {array[wrong].flat[0]} is none of the {count} there are.\n"
-            f"They count from 0 to {count - 1}."
+            f"{name}: {array[wrong][0]} is none of the {count} there are.\nThey count from 0 to {count - 1}."
         )
     return array
 
 
 def places_along(name, index, x, dim, negative=False):
     """`index` as an array of our own of places along `dim`; counted from the end too, if `negative`."""
-    array = np.array(array_index(index), order="C")
+    array = _own(index)
     if array.size == 0 and array.dtype.kind == "f":
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
@@ -119,8 +118,14 @@ def places_along(name, index, x, dim, negative=False):
     n = x.shape[dim]
     wrong = (array < (-n if negative else 0)) | (array >= n)
     if wrong.any():
-        raise RangeError(outside(array[wrong].flat[0], dim, n, -n if negative else None))
+        raise RangeError(outside(array[wrong][0], dim, n, -n if negative else None))
     return array
+
+
+def _own(index):
+    """An index as an array of our own."""
+    index = array_index(index)
+    return array_module(index).array(index, order="C")
 
 
 def along(name, x, dim, index):
@@ -129,7 +134,8 @@ def along(name, x, dim, index):
     if not x.ndim:
         x = view_as_shape(x, (1,))
     dim = axis_of(dim, x.ndim)
-    places = np.atleast_1d(places_along(name, index, x, dim))
+    places = places_along(name, index, x, dim)
+    places = places if places.ndim else places.reshape(1)
     fits = places.ndim == x.ndim and all(
         m <= n or d == dim for d, (m, n) in enumerate(zip(places.shape, x.shape, strict=True))
     )
@@ -192,7 +198,7 @@ def take_along_dim(x, indices, dim=None):
         raise ShapeError(f"indices of shape {places.shape} into shape {x.shape}.\nGive them as many axes.")
     with_length = lambda shape, n: (*shape[:d], n, *shape[d + 1 :])
     shape = np.broadcast_shapes(with_length(x.shape, 1), with_length(places.shape, 1))
-    places = np.broadcast_to(places, with_length(shape, places.shape[d]))
+    places = array_module(places).broadcast_to(places, with_length(shape, places.shape[d]))
     return gather(broadcast_to(x, with_length(shape, x.shape[d])), d, places)
 
 
@@ -217,7 +223,7 @@ def filled(x, mask, /, value):
     refuse_unless_mask("masked_fill", mask)
     xp = namespace(x)
     try:
-        y = xp.where(mask, np.asarray(value, x.dtype), x)
+        y = xp.where(mask, x.dtype.type(value), x)
     except ValueError:
         raise ShapeError(
             f"a mask of shape {mask.shape} over shape {x.shape}.\n"
@@ -258,8 +264,8 @@ def nonzero(x, *, as_tuple=False):
     """The indices of the elements that are not 0: int64 (count, axes), or a vector for each axis."""
     array = as_tensor(x).data
     if as_tuple:
-        return tuple(Tensor(places) for places in np.nonzero(np.atleast_1d(array)))
-    return Tensor(np.argwhere(array))
+        return tuple(Tensor(places) for places in (array if array.ndim else array.reshape(1)).nonzero())
+    return Tensor(array_module(array).argwhere(array))
 
 
 @made_of_ops(samples=unary(mask))
@@ -274,13 +280,13 @@ def argwhere(x):
 @made_of_ops(samples=each((whole(0, 4), 2, 3), 4) | each((whole(0, 4), 3)))
 def one_hot(index, num_classes=-1):
     """A row of zeros with a 1 at `index`, for each: int64 (..., num_classes), by default the largest + 1."""
-    places = np.asarray(array_index(index))
+    places = as_array(array_index(index))
     if num_classes == -1:
         if not places.size:
             raise OptionError("no classes can be counted in an empty index.\nGive num_classes.")
         num_classes = int(places.max()) + 1
     places = whole_numbers("one_hot", places, num_classes)
-    return Tensor((places[..., None] == np.arange(num_classes)).astype(np.int64))
+    return Tensor((places[..., None] == array_module(places).arange(num_classes)).astype(np.int64))
 
 
 @composite(

@@ -6,11 +6,13 @@ Every function takes one matrix or a batch of them, (..., n, n). G is the gradie
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ..creation import eye
+from ..devices import beside, through_cpu
 from ..errors import MinigradError, OptionError, ShapeError
 from ..tensor import Tensor, as_tensor
 from .choices import where
@@ -42,8 +44,12 @@ REMEDIES = {
 
 
 def computed(compute, x, *others, square=True):
-    """compute(x, *others) of matrices; where that cannot be, say of which."""
+    """compute(x, *others) of matrices, by LAPACK on the CPU; where that cannot be, say of which."""
     refuse_no_matrix(x, square)
+    return through_cpu(partial(_explained, compute), x, *others)
+
+
+def _explained(compute, x, *others):
     try:
         return compute(x, *others)
     except np.linalg.LinAlgError as error:
@@ -144,7 +150,7 @@ def solve_triangular(a, b, *, upper, left=True, unitriangular=False):
     """X with A X = B, or with left=False X A = B, where only one triangle of a counts."""
     a = triangle(a, upper)
     if unitriangular:
-        a = triangle(a, upper, 1 if upper else -1) + eye(a.shape[-1], dtype=a.dtype)
+        a = triangle(a, upper, 1 if upper else -1) + eye(a.shape[-1], dtype=a.dtype, device=a.device)
     return solve(a, b, left=left) if as_tensor(b).ndim > 1 else solve(a, b)
 
 
@@ -173,6 +179,10 @@ def cutoff(s, shape, atol, rtol):
 
 
 def _pseudoinverse(x, atol, rtol):
+    return through_cpu(_of_singular_values, x, atol, rtol)
+
+
+def _of_singular_values(x, atol, rtol):
     u, s, vh = computed(lambda x: np.linalg.svd(x, full_matrices=False), x, square=False)
     kept = s > cutoff(s, x.shape, atol, rtol)
     return turned(vh) * np.where(kept, 1 / np.where(kept, s, 1), 0)[..., None, :] @ turned(u)
@@ -238,15 +248,23 @@ def det(x, /):
     return d, (lambda g: g[..., None, None] * _cofactors(x, d),)
 
 
+def _inverse(x):
+    return through_cpu(np.linalg.inv, x)
+
+
+def _determinant(x):
+    return through_cpu(np.linalg.det, x)
+
+
 def _cofactors(x, d):
     """det(X) X⁻ᵀ = det(U) det(V) U D Vᵀ of a singular value decomposition, D[i] the product of all others."""
     if not (d == 0).any():
-        return d[..., None, None] * turned(itself("inv", np.linalg.inv, x))
+        return d[..., None, None] * turned(itself("inv", _inverse, x))
     xp = namespace(x)
-    u, s, vh = itself("svd_factors", lambda x: np.linalg.svd(x, full_matrices=False), x)
+    u, s, vh = itself("svd_factors", lambda x: through_cpu(partial(np.linalg.svd, full_matrices=False), x), x)
     n = x.shape[-1]
-    others = xp.where(np.eye(n, dtype=bool), 1.0, s[..., None, :])
-    signs = xp.stop_gradient(itself("det", np.linalg.det, u) * itself("det", np.linalg.det, vh))
+    others = xp.where(beside(np.eye(n, dtype=bool), s), 1.0, s[..., None, :])
+    signs = xp.stop_gradient(itself("det", _determinant, u) * itself("det", _determinant, vh))
     return (u * (signs[..., None] * others.prod(axis=-1))[..., None, :]) @ vh
 
 
@@ -307,7 +325,7 @@ def matrix_power(x, n):
     if n < 0:
         return matrix_power(inv(x), -n)
     if n == 0:
-        one = eye(x.shape[-1], dtype=x.dtype)
+        one = eye(x.shape[-1], dtype=x.dtype, device=x.device)
         return where(one >= 0, one, x)  # whatever x holds, and its gradient is 0
     power = None
     while n:
@@ -329,9 +347,9 @@ def matrix_exp(x):
     """I + X + X² / 2! + ..., by scaling, a Padé approximation and squaring (Higham 2005, algorithm 2.3)."""
     x = as_tensor(x)
     refuse_no_matrix(x)
-    size = float(np.abs(x.data).sum(-2).max(initial=0.0))
+    size = float(np.abs(x.numpy()).sum(-2).max(initial=0.0))
     halvings = max(0, math.ceil(math.log2(size / 5.37))) if math.isfinite(size) and size else 0
-    x, one = x / 2.0**halvings, eye(x.shape[-1], dtype=x.dtype)
+    x, one = x / 2.0**halvings, eye(x.shape[-1], dtype=x.dtype, device=x.device)
     x2 = x @ x
     x4 = x2 @ x2
     x6 = x2 @ x4

@@ -6,9 +6,10 @@ import itertools
 
 import numpy as np
 
-from ..devices import result_type
+from ..devices import beside, result_type
 from ..errors import OptionError, ShapeError
 from ..tensor import as_tensor
+from ..versions import root
 from .axes import axes_of, axis_of
 from .costs import nothing
 from .indexing import getitem, index_select
@@ -142,8 +143,10 @@ def pieces(x, /, sizes, dim):
     dtype = x.dtype
 
     def gradient(gs, needs):
-        parts = [np.zeros(s, dtype) if g is None else g for g, s in zip(gs, shapes, strict=True)]
         like = next(g for g in gs if g is not None)
+        parts = [
+            beside(np.zeros(s, dtype), like) if g is None else g for g, s in zip(gs, shapes, strict=True)
+        ]
         return (namespace(like).concat(parts, axis=dim),)
 
     return tuple([x[(*lead, slice(e - n, e))] for n, e in zip(sizes, ends, strict=True)]), gradient
@@ -249,7 +252,7 @@ def slices(x, /, dim):
 
     def gradient(gs, needs):
         like = next(g for g in gs if g is not None)
-        parts = [np.zeros(shape, dtype) if g is None else g.reshape(shape) for g in gs]
+        parts = [beside(np.zeros(shape, dtype), like) if g is None else g.reshape(shape) for g in gs]
         return (namespace(like).concat(parts, axis=dim),)
 
     lead = (slice(None),) * dim
@@ -279,7 +282,7 @@ def repeat(x, *sizes):
         [m for r, n in zip(sizes, shape, strict=True) for m in (r, n)],
     )
     tiles = view_as_shape(spread, [r * n for r, n in zip(sizes, shape, strict=True)])
-    return tiles.clone() if np.may_share_memory(tiles.data, x.data) else tiles
+    return tiles.clone() if root(tiles.data) is root(x.data) else tiles
 
 
 @made_of_ops(samples=each((real, 2, 3), 2) | each((real, 3), (2, 1, 2)))
@@ -300,7 +303,7 @@ def repeat_interleave(x, repeats, dim=None, *, output_size=None):
     if dim is None:
         x, dim = ravel(x), 0
     dim = axis_of(dim, x.ndim)
-    repeats = as_tensor(repeats).data
+    repeats = as_tensor(repeats).numpy()
     if repeats.dtype.kind not in "iu" or (repeats < 0).any():
         raise OptionError(f"{repeats} repeats.\nGive whole numbers from 0 on.")
     if repeats.size == 1:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ..errors import ShapeError
-from ..tensor import as_tensor
+from ..tensor import as_tensor, constant
 from .arithmetic import multiply
 from .axes import axis_of
 from .costs import Flops
@@ -273,7 +275,7 @@ def vander(x, N=None):
     """
     x = as_tensor(x)
     x = x if x.ndim else x.reshape(1)
-    return x.unsqueeze(-1) ** as_tensor(list(range(x.shape[-1] if N is None else N)))
+    return x.unsqueeze(-1) ** constant(np.arange(x.shape[-1] if N is None else N), x)
 
 
 ger = outer  # PyTorch's other name

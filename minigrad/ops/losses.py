@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 
 from ..errors import DtypeError, OptionError, RangeError, ShapeError
-from ..tensor import as_tensor
+from ..tensor import as_tensor, given
 from .activations import log_softmax
 from .choices import where
 from .costs import per_element, per_input
@@ -131,7 +131,7 @@ def _per_class(weight, input):
 
 def class_numbers(name, input, target):
     """The target as a tensor of whole numbers, one for each row of `input`."""
-    target = as_tensor(target)
+    target = given(target, input)
     expected = input.shape[:1] + input.shape[2:] if input.ndim > 1 else ()
     if target.shape != expected or target.is_floating_point():
         raise (DtypeError if target.is_floating_point() else ShapeError)(
@@ -157,7 +157,7 @@ def _likelihoods(log_p, target, weight, ignore_index):
 
 
 def class_weights(weight, input):
-    weight, classes = as_tensor(weight), input.shape[_class_axis(input)]
+    weight, classes = given(weight, input), input.shape[_class_axis(input)]
     if weight.shape != (classes,):
         raise ShapeError(
             f"a weight of shape {weight.shape} for {classes} classes.\nGive one number for each class."

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..devices import array_module
 from ..errors import DtypeError, OptionError, ShapeError
-from ..tensor import Tensor, as_tensor
+from ..tensor import Tensor, as_tensor, constant
 from .activations import relu
 from .choices import minimum, where
 from .distances import pairwise_distance
@@ -98,7 +99,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, reduction="me
     short = short if p == 1 else short.square()
     if weight is not None:
         short = short * class_weights(weight, rows)[places]
-    losses = short.masked_fill(Tensor(places.data == np.arange(classes)), 0.0).mean(1)
+    losses = short.masked_fill(Tensor(places.data == array_module(target).arange(classes)), 0.0).mean(1)
     return reduced(losses if input.ndim > 1 else losses.reshape(()), reduction)
 
 
@@ -115,13 +116,13 @@ def multilabel_margin_loss(input, target, reduction="mean"):
     if target.is_floating_point():
         raise DtypeError(f"a target is a list of classes, got {target.dtype}.\nGive whole numbers.")
     classes = input.shape[-1] if input.ndim else 1
-    rows, listed = input.reshape(-1, classes), target.data.reshape(-1, classes)
+    rows, listed = input.reshape(-1, classes), target.numpy().reshape(-1, classes)
     valid = np.logical_and.accumulate(listed >= 0, axis=1)
     listed = whole_numbers("multilabel_margin_loss", np.where(valid, listed, 0), classes)
     right = ((listed[:, :, None] == np.arange(classes)) & valid[:, :, None]).any(1)
     counted = valid[:, :, None] & ~right[:, None, :]  # (N, target's place, class)
-    short = relu(1 - gather(rows, 1, listed).unsqueeze(2) + rows.unsqueeze(1))
-    losses = short.masked_fill(Tensor(~counted), 0.0).sum((1, 2)) / classes
+    short = relu(1 - gather(rows, 1, constant(listed, rows)).unsqueeze(2) + rows.unsqueeze(1))
+    losses = short.masked_fill(constant(~counted, rows), 0.0).sum((1, 2)) / classes
     return reduced(losses if input.ndim > 1 else losses.reshape(()), reduction)
 
 

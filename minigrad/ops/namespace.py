@@ -1,16 +1,19 @@
 """What a rule computes with: `xp = namespace(x)` has the same names for arrays and for Tensors.
 
-For arrays it is NumPy plus the few functions that NumPy lacks; for Tensors it is minigrad's own ops under the
-array API's names, so that a rule run on Tensors records a graph of its own derivative.
+For arrays it is NumPy, or on a GPU CuPy, plus the few functions that these lack; for Tensors it is minigrad's
+own ops under the array API's names, so that a rule run on Tensors records a graph of its own derivative.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from ..creation import ones_like, zeros_like
+from ..devices import gpu
 from ..kernels.cpu import convolution as _windows
 from ..kernels.cpu import gamma as _gamma
 from ..kernels.cpu import special as _special
@@ -19,15 +22,9 @@ from .record import ops
 
 
 class _Arrays:
-    """NumPy, with what it lacks."""
+    """An array library, with what it lacks."""
 
-    erf = staticmethod(_special.erf)
-    erfc = staticmethod(_special.erfc)
-    erfcx = staticmethod(_special.erfcx)
-    erfinv = staticmethod(_special.erfinv)
-    ndtri = staticmethod(_special.ndtri)
     sigmoid = staticmethod(_special.sigmoid)
-    logaddexp = staticmethod(_special.logaddexp)
     lgamma = staticmethod(_gamma.lgamma)
     gamma_derivative = staticmethod(_gamma.polygamma)
     sliding_windows = staticmethod(_windows.sliding_windows)
@@ -36,8 +33,11 @@ class _Arrays:
     convolution_input = staticmethod(_windows.convolution_input)
     convolution_weight = staticmethod(_windows.convolution_weight)
 
+    def __init__(self, library: Any) -> None:
+        self.library = library
+
     def __getattr__(self, name: str) -> Any:
-        value = getattr(np, name)
+        value = getattr(self.library, name)
         setattr(self, name, value)  # found directly from now on
         return value
 
@@ -45,20 +45,18 @@ class _Arrays:
     def stop_gradient(x: Any) -> Any:
         return x
 
-    @staticmethod
-    def scatter_add(shape: tuple[int, ...], index: Any, values: Any) -> Any:
+    def scatter_add(self, shape: tuple[int, ...], index: Any, values: Any) -> Any:
         """zeros(shape) with `values` added at `index`; repeated indices add up."""
-        out = np.zeros(shape, values.dtype)
+        out = self.library.zeros(shape, values.dtype)
         if is_basic(index):
             out[index] = values
         else:
-            np.add.at(out, index, values)
+            self.library.add.at(out, index, values)
         return out
 
-    @staticmethod
-    def replaced(x: Any, values: Any, index: Any) -> Any:
+    def replaced(self, x: Any, values: Any, index: Any) -> Any:
         """A copy of x with `values` at `index`; of those for one place the last stays."""
-        out = np.array(x)
+        out = self.library.array(x)
         out[index] = values
         return out
 
@@ -66,8 +64,7 @@ class _Arrays:
     def take(x: Any, index: Any) -> Any:
         return x[index]
 
-    @staticmethod
-    def diagonal(x: Any, offset: int, dim1: int, dim2: int) -> Any:
+    def diagonal(self, x: Any, offset: int, dim1: int, dim2: int) -> Any:
         view = np.diagonal(x, offset, dim1, dim2)
         view.flags.writeable = x.flags.writeable
         return view
@@ -82,6 +79,61 @@ class _Arrays:
         bits = -mask.view(np.int8).astype(word)
         bits = bits & g.view(word)
         return bits.view(g.dtype)
+
+
+class _Numpy(_Arrays):
+    erf = staticmethod(_special.erf)
+    erfc = staticmethod(_special.erfc)
+    erfcx = staticmethod(_special.erfcx)
+    erfinv = staticmethod(_special.erfinv)
+    ndtri = staticmethod(_special.ndtri)
+    logaddexp = staticmethod(_special.logaddexp)
+
+
+class _Cupy(_Arrays):
+    """CuPy, whose own functions of these names run on the GPU."""
+
+    def __init__(self, library: Any) -> None:
+        super().__init__(library)
+        special = import_module("minigrad.kernels.cuda.special")
+        self.erf, self.erfc, self.erfcx = special.erf, special.erfc, special.erfcx
+        self.erfinv, self.ndtri = special.erfinv, special.ndtri
+
+    def scatter_add(self, shape: tuple[int, ...], index: Any, values: Any) -> Any:
+        """zeros(shape) with `values` added at `index`; atomics know fewer dtypes than we."""
+        if is_basic(index) or values.dtype in _ATOMIC:
+            return super().scatter_add(shape, index, values)
+        wide = np.float32 if values.dtype.kind == "f" else np.uint64  # which wraps around as integers do
+        return super().scatter_add(shape, index, values.astype(wide)).astype(values.dtype)
+
+    def replaced(self, x: Any, values: Any, index: Any) -> Any:
+        """On a GPU the order of writes is anyone's: the last value for a place is found first."""
+        out = self.library.array(x, order="C")
+        if is_basic(index):
+            out[index] = values
+            return out
+        places = self.library.arange(out.size).reshape(out.shape)[index].reshape(-1)
+        values = self.library.broadcast_to(values, out[index].shape).reshape(-1)
+        order = self.library.argsort(places, kind="stable")
+        ranked = places[order]
+        last = self.library.concatenate([ranked[1:] != ranked[:-1], self.library.ones(1, bool)])[
+            : ranked.size
+        ]
+        chosen = order[last]
+        flat = out.reshape(-1)
+        flat[places[chosen]] = values[chosen]
+        return out
+
+    def diagonal(self, x: Any, offset: int, dim1: int, dim2: int) -> Any:
+        return self.library.diagonal(x, offset, dim1, dim2)
+
+
+_ATOMIC = {np.dtype(t) for t in ("int32", "uint32", "uint64", "float32", "float64")}
+
+
+@lru_cache(maxsize=1)
+def _cupy(library: Any) -> _Cupy:
+    return _Cupy(library)
 
 
 def is_basic(index: Any) -> bool:
@@ -129,13 +181,17 @@ class _Tensors:
         return ops["joined"].call(*xs, dim=axis)
 
 
-_arrays, _tensors = _Arrays(), _Tensors()
+_arrays, _tensors = _Numpy(np), _Tensors()
 
 
 def namespace(x: Any, y: Any = None, z: Any = None) -> Any:
     """The functions for such operands: Tensors if one of them is a Tensor (numbers go with either)."""
     tensors = isinstance(x, Tensor) or isinstance(y, Tensor) or isinstance(z, Tensor)
-    return _tensors if tensors else _arrays
+    if tensors:
+        return _tensors
+    if gpu.arrays and any(isinstance(a, gpu.arrays) for a in (x, y, z)):
+        return _cupy(gpu.library)
+    return _arrays
 
 
 def itself(name: str, compute: Any, *args: Any) -> Any:

@@ -35,7 +35,7 @@ def constant_pad_nd(x, pad, value=0):
     place = tuple(slice(start, start + n) for start, n in zip(starts, inner.shape, strict=True))
     if value == 0:
         return scattered(inner, shape, place)
-    return replaced(full(shape, value, dtype=inner.dtype), inner, place)
+    return replaced(full(shape, value, inner.dtype, inner.device), inner, place)
 
 
 def _pairs(pad, ndim):

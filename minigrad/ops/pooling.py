@@ -10,7 +10,7 @@ import numpy as np
 from ..creation import zeros
 from ..errors import OptionError, ShapeError
 from ..kernels import kernels
-from ..tensor import Tensor, as_tensor
+from ..tensor import as_tensor, constant
 from .costs import Flops
 from .indexing import index
 from .linalg import linear
@@ -71,7 +71,7 @@ def _averages(n, x, kernel_size, stride, padding, ceil_mode, count_include_pad, 
         for m, s, p, k, e, length in zip(positions, stride, padding, kernel, ends, size, strict=True)
     ]
     divisors = functools.reduce(np.multiply, np.ix_(*counts))
-    return total / Tensor(divisors.astype(x.dtype))
+    return total / constant(divisors.astype(x.dtype), x)
 
 
 def _overlap(starts, length, low, high):
@@ -121,7 +121,7 @@ def _adaptive_averages(n, x, output_size):
 
 def along_axis(x, axis, matrix):
     """Every vector along `axis` multiplied by a matrix (new length, length) of constants."""
-    return linear(x.transpose(axis, -1), Tensor(matrix.astype(x.dtype)), None).transpose(axis, -1)
+    return linear(x.transpose(axis, -1), constant(matrix.astype(x.dtype), x), None).transpose(axis, -1)
 
 
 def _counts(x, n, output_size):
@@ -286,5 +286,5 @@ def _put_back(n, x, indices, kernel_size, stride, padding, output_size):
             )
         size = wanted
     lead = x.shape[:-n]
-    flat = zeros(*lead, math.prod(size), dtype=x.dtype)
+    flat = zeros(*lead, math.prod(size), dtype=x.dtype, device=x.device)
     return flat.scatter(-1, indices.flatten(-n), x.flatten(-n)).reshape(*lead, *size)

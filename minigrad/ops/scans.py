@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ..devices import float16, float32
-from ..tensor import as_tensor
+from ..devices import float16, float32, through_cpu
+from ..tensor import as_tensor, constant
 from .axes import axis_of, cast, part
 from .costs import per_element
 from .namespace import itself, namespace
@@ -91,7 +91,7 @@ def logcumsumexp(x, /, dim):
     xp, dim = namespace(x), axis_of(dim, x.ndim)
     if not x.ndim:
         return xp.copy(x), (lambda g: g,)
-    y = itself("logcumsumexp", lambda x, dim: np.logaddexp.accumulate(x, axis=dim), x, dim)
+    y = itself("logcumsumexp", lambda x, dim: through_cpu(np.logaddexp.accumulate, x, dim), x, dim)
 
     def gradient(g):
         empty = xp.stop_gradient(y == -math.inf)
@@ -111,11 +111,12 @@ def _running(accumulate, x, dim):
     x = as_tensor(x)
     dim = axis_of(dim, x.ndim)
     if not x.ndim:
-        return Extremes(x.clone(), as_tensor(np.zeros((), np.int64)))
-    best = accumulate(x.data, axis=dim)
+        return Extremes(x.clone(), constant(np.zeros((), np.int64), x))
+    data = x.numpy()
+    best = accumulate(data, axis=dim)
     steps = np.arange(x.shape[dim]).reshape([-1 if i == dim else 1 for i in range(x.ndim)])
-    new = (x.data == best) | (x.data != x.data)
-    places = as_tensor(np.maximum.accumulate(np.where(new, steps, 0), axis=dim))
+    new = (data == best) | (data != data)
+    places = constant(np.maximum.accumulate(np.where(new, steps, 0), axis=dim), x)
     return Extremes(x.gather(dim, places), places)
 
 

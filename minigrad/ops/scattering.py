@@ -5,8 +5,12 @@ Two primitives make them: `replaced` puts values in, `scattered` adds them up on
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
+from ..creation import full, ones
+from ..devices import array_module, beside, is_array, on_cpu, through_cpu
 from ..errors import DtypeError, OptionError, ShapeError
 from ..tensor import Tensor, as_tensor
 from .axes import axis_of
@@ -54,7 +58,7 @@ def replaced(x, values, /, index):
     def of_values(g):
         g = namespace(g).take(g, index)
         stays = _last(shape, index)
-        return g if stays is None else namespace(g).where(stays, g, 0.0)
+        return g if stays is None else namespace(g).where(beside(stays, g), g, 0.0)
 
     return namespace(x, values).replaced(x, values, index), (
         lambda g: namespace(g).replaced(g, 0.0, index),
@@ -64,8 +68,9 @@ def replaced(x, values, /, index):
 
 def _last(shape, index):
     """Whether each element of x[index] is the last that names its place; None where all are."""
-    if is_basic(index) or (isinstance(index, np.ndarray) and index.dtype.kind == "b"):
+    if is_basic(index) or (is_array(index) and index.dtype.kind == "b"):
         return None
+    index = tuple(map(on_cpu, index)) if isinstance(index, tuple) else on_cpu(index)
     ranks = np.empty(shape, np.int64)
     order = np.arange(ranks[index].size).reshape(ranks[index].shape)
     ranks[index] = order
@@ -121,7 +126,7 @@ def scatter(x, dim, index, src=None, *, value=None, reduce=None):
     if reduce is not None:
         if reduce not in ("add", "multiply"):
             raise OptionError(f'reduce is None, "add" or "multiply", got {reduce!r}.\nSee scatter_reduce.')
-        src = src if isinstance(src, Tensor) else as_tensor(np.full(np.shape(index), src, x.dtype))
+        src = src if isinstance(src, Tensor) else full(as_tensor(index).shape, src, x.dtype, x.device)
         return scatter_reduce(x, dim, index, src, "sum" if reduce == "add" else "prod")
     line, at, src = _scatter("scatter", x, dim, index, src)
     return view_as_shape(replaced(line, src, at), x.shape)
@@ -167,9 +172,8 @@ def _reduced(x, src, at, reduce, include_self):
     total = x + scattered(src, x.shape, at)
     if reduce == "sum":
         return total
-    counts = np.full(x.shape, int(include_self))
-    np.add.at(counts, at, 1)
-    count = Tensor(counts.clip(1))
+    counts = full(x.shape, int(include_self), device=x.device)
+    count = (counts + scattered(ones(src.shape, dtype="int64", device=x.device), x.shape, at)).clamp(1)
     return total / count if total.is_floating_point() else total // count
 
 
@@ -187,16 +191,25 @@ def _greatest(dtype):
 )
 def extreme(x, values, /, index, largest):
     """y, the largest (or smallest) of x and of the values that come to its elements; n equals share."""
-    y = np.array(_plain(x))
-    (np.maximum if largest else np.minimum).at(y, index, _plain(values))
-    mine, theirs = _plain(x) == y, _plain(values) == y[index]
-    n = mine.astype(y.dtype)
-    np.add.at(n, index, theirs.astype(y.dtype))
-    n = np.maximum(n, 1)
+    x, values = _plain(x), _plain(values)
+    y = through_cpu(partial(_extreme, largest=largest), x, values, *_indices(index))
+    mine, theirs, xp = x == y, values == y[index], namespace(y)
+    n = mine.astype(y.dtype) + xp.scatter_add(x.shape, index, theirs.astype(y.dtype))
+    n = xp.maximum(n, 1)
     return y, (
         lambda g: namespace(g).where(mine, g / n, 0.0),
         lambda g: namespace(g).where(theirs, namespace(g).take(g / n, index), 0.0),
     )
+
+
+def _indices(index):
+    return index if isinstance(index, tuple) else (index,)
+
+
+def _extreme(x, values, *index, largest):
+    y = x.copy()
+    (np.maximum if largest else np.minimum).at(y, index, values)
+    return y
 
 
 def _plain(x):
@@ -206,12 +219,12 @@ def _plain(x):
 def _products(x, src, at):
     """Each element of x times the elements of src that come to it, side by side in a table of factors."""
     shape = x.shape
-    place = np.arange(x.numel()).reshape(shape)[at].reshape(-1)
+    place = np.arange(x.numel()).reshape(shape)[tuple(map(on_cpu, at))].reshape(-1)
     order = np.argsort(place, kind="stable")
     ranked = place[order]
     starts = np.searchsorted(ranked, ranked)
     column = np.arange(len(ranked)) - starts + 1  # 0 is x's own
-    table = Tensor(np.ones((x.numel(), int(column.max(initial=0)) + 1), x.dtype))
+    table = ones(x.numel(), int(column.max(initial=0)) + 1, dtype=x.dtype, device=x.device)
     table = replaced(table, ravel(x), (slice(None), 0))
     table = replaced(table, getitem(ravel(src), order), (ranked, column))
     return view_as_shape(prod(table, 1).to(x.dtype), shape)
@@ -280,7 +293,7 @@ def index_reduce(x, dim, index, source, reduce, *, include_self=True):
         scatter_reduce(
             line,
             len(at) - 1,
-            np.broadcast_to(places, source.shape),
+            array_module(places).broadcast_to(places, source.shape),
             source,
             reduce,
             include_self=include_self,

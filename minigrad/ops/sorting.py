@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..devices import array_module, beside, on_cpu
 from ..errors import OptionError, RangeError, ShapeError
-from ..tensor import Tensor, as_tensor
+from ..tensor import Tensor, as_tensor, constant, tensor
 from .axes import axis_of, refuse_none
 from .choices import where
 from .namespace import namespace
@@ -42,7 +43,7 @@ def argsort(x, /, dim=-1, descending=False, stable=False):
     """The places of the elements in increasing order; elements that tie keep theirs, `stable` or not."""
     xp, axis = namespace(x), axis_of(dim, x.ndim)
     if not x.ndim:
-        return np.zeros((), np.int64), None
+        return beside(np.zeros((), np.int64), x), None
     if not descending:
         return xp.argsort(x, axis=axis, kind="stable"), None
     backwards = xp.argsort(xp.flip(x, axis), axis=axis, kind="stable")
@@ -88,7 +89,8 @@ def extreme_places(x, /, k, dim, largest):
     """Where the k largest (or smallest) stand along an axis, the most extreme first; of ties the first."""
     xp, axis = namespace(x), axis_of(dim, x.ndim)
     if not x.ndim or not k:
-        return np.zeros((*x.shape[:axis], k, *x.shape[axis + 1 :]) if x.ndim else (), np.int64), None
+        shape = (*x.shape[:axis], k, *x.shape[axis + 1 :]) if x.ndim else ()
+        return beside(np.zeros(shape, np.int64), x), None
     line = xp.moveaxis(x, axis, -1)
     cut = line.shape[-1] - k if largest else k - 1
     last = xp.partition(line, cut, axis=-1)[..., cut : cut + 1]  # the least extreme of them
@@ -107,7 +109,7 @@ def kthvalue(x, k, dim=-1, keepdim=False):
     """(values, indices) of the k-th smallest along an axis; the smallest is k = 1."""
     x = as_tensor(x)
     _check_rank("kthvalue", x, k, dim, least=1)
-    return _ranked(x, as_tensor(np.full((), k - 1)), dim, keepdim)
+    return _ranked(x, constant(np.full((), k - 1), x), dim, keepdim)
 
 
 def _check_rank(name, x, k, dim, least):
@@ -142,7 +144,8 @@ def _found(x, places, dim, keepdim):
 )
 def middle(x, /, skip_nan=False):
     """The lower median of all; elements that tie share the gradient evenly."""
-    xp, ordered = namespace(x), np.sort(np.asarray(x), axis=None)
+    xp, plain = namespace(x), x.data if isinstance(x, Tensor) else x
+    ordered = array_module(plain).sort(plain.reshape(-1))
     missing = int((ordered != ordered).sum())
     n = ordered.size - missing if skip_nan else ordered.size
     if not ordered.size and ordered.dtype.kind != "f":
@@ -153,7 +156,7 @@ def middle(x, /, skip_nan=False):
         ties = xp.stop_gradient((x == value) | ((value != value) & (x != x))).astype(g.dtype)
         return (g / ties.sum()) * ties
 
-    return np.asarray(value), (gradient,)
+    return beside(np.asarray(on_cpu(value)), plain), (gradient,)
 
 
 _medians = each((distinct, 2, 3)) | each((distinct, 2, 4), dim=1) | each((distinct, 3, 2), 0, keepdim=True)
@@ -191,17 +194,22 @@ def mode(x, dim=-1, keepdim=False):
     """(values, indices) of the most frequent element along an axis: the smallest of several."""
     x = as_tensor(x)
     if not x.ndim:
-        return _found(x, as_tensor(np.zeros((), np.int64)), dim, keepdim)
+        return _found(x, constant(np.zeros((), np.int64), x), dim, keepdim)
     axis = axis_of(dim, x.ndim)
     refuse_none("the mode", x.shape, (axis,))
-    order = np.moveaxis(np.argsort(x.data, axis=axis, kind="stable"), axis, -1)
-    ordered = np.take_along_axis(np.moveaxis(x.data, axis, -1), order, -1)
+    return _found(x, constant(_most_frequent(x.numpy(), axis), x), dim, keepdim)
+
+
+def _most_frequent(x, axis):
+    """The place of the most frequent element along an axis, which stays."""
+    order = np.moveaxis(np.argsort(x, axis=axis, kind="stable"), axis, -1)
+    ordered = np.take_along_axis(np.moveaxis(x, axis, -1), order, -1)
     place = np.arange(ordered.shape[-1])
     new = np.ones(ordered.shape, bool)
     new[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
     so_far = place - np.maximum.accumulate(np.where(new, place, 0), -1)  # equal elements before, in order
     places = np.take_along_axis(order, so_far.argmax(-1)[..., None], -1)
-    return _found(x, as_tensor(np.moveaxis(places, -1, axis)), dim, keepdim)
+    return np.moveaxis(places, -1, axis)
 
 
 # ---------------------------------------------------------------- quantiles
@@ -234,7 +242,7 @@ def nanquantile(x, q, dim=None, keepdim=False, *, interpolation="linear"):
 def _quantile(x, q, dim, keepdim, interpolation, skip_nan):
     x = as_tensor(x)
     x = x if x.is_floating_point() else x.to("float32")
-    q = as_tensor(q, dtype=None if isinstance(q, Tensor) else x.dtype)
+    q = q if isinstance(q, Tensor) else tensor(q, x.dtype, x.device)
     if interpolation not in INTERPOLATIONS:
         said = ", ".join(INTERPOLATIONS)
         raise OptionError(f"interpolation is one of {said}, got {interpolation!r}.\nChoose one of them.")

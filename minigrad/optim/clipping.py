@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-import numpy as np
-
 from ..autograd import mutate, no_grad
+from ..devices import array_module
 from ..errors import NonFiniteError, OptionError
 from ..tensor import Tensor
 
@@ -25,9 +24,9 @@ def clip_grad_norm_(
     given = [parameters] if isinstance(parameters, Tensor) else parameters
     gradients = [p.grad for p in given if p.grad is not None]
     if norm_type == math.inf:
-        norm = max((float(np.abs(g.data).max(initial=0)) for g in gradients), default=0.0)
+        norm = max((float(abs(g.data).max()) for g in gradients if g.data.size), default=0.0)
     elif norm_type == 2:
-        norm = math.sqrt(sum(float(np.vdot(g.data, g.data)) for g in gradients))
+        norm = math.sqrt(sum(float(array_module(g.data).vdot(g.data, g.data)) for g in gradients))
     else:
         raise OptionError(f"norm_type is 2 or inf, got {norm_type}.\nChoose one of them.")
     if error_if_nonfinite and not math.isfinite(norm):

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..autograd import no_grad
 from ..creation import zeros_like
+from ..devices import array_module, on_device
 from ..errors import OptionError, StateError
 from ..kernels import kernels
 from ..tensor import Tensor
@@ -122,7 +123,8 @@ class Optimizer:
                     f"optimizer state {key} of shape {np.shape(value)} does not fit these parameters.\n"
                     f"Load the state of the same model."
                 )
-            loaded.setdefault(p, {})[name] = np.array(value, order="C")
+            array = np.array(value.get() if hasattr(value, "get") else value, order="C")
+            loaded.setdefault(p, {})[name] = on_device(array, p.device) if array.ndim else array
         if "steps" not in state_dict:
             raise StateError("this is no optimizer state: it has no `steps`.\nLoad what state_dict() gave.")
         if any(place >= len(self.param_groups) for place, _, _ in options):
@@ -182,7 +184,7 @@ class SGD(Optimizer):
                 v *= group["momentum"]
                 v += (1 - group["dampening"]) * g
             else:
-                v = state["momentum_buffer"] = np.array(g)
+                v = state["momentum_buffer"] = g.copy()
             g = g + group["momentum"] * v if group["nesterov"] else v
         p -= group["lr"] * g
 
@@ -230,8 +232,9 @@ class Adam(Optimizer):
         self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]
     ) -> None:
         if not state:
+            zeros = array_module(p).zeros
             state.update(
-                exp_avg=np.zeros(p.shape, p.dtype), exp_avg_sq=np.zeros(p.shape, p.dtype), step=np.array(0)
+                exp_avg=zeros(p.shape, p.dtype), exp_avg_sq=zeros(p.shape, p.dtype), step=np.array(0)
             )
         state["step"] += 1
         lr, (b1, b2), eps, decay = group["lr"], group["betas"], group["eps"], group["weight_decay"]
@@ -249,8 +252,9 @@ class _Together:
     """Small parameters as one array, with one state, of which each one's own is a view."""
 
     def __init__(self, params: list[Tensor], states: dict[Tensor, dict[str, np.ndarray]]) -> None:
+        xp = self.library = array_module(params[0].data)
         self.params, size = params, sum(p.data.size for p in params)
-        self.p, self.g, self.m, self.v = (np.zeros(size, np.float32) for _ in range(4))
+        self.p, self.g, self.m, self.v = (xp.zeros(size, np.float32) for _ in range(4))
         self.arrays = [p.data for p in params]
         self.states = [states.setdefault(p, {}) for p in params]
         self.step = np.array(self.states[0].get("step", 0))
@@ -282,8 +286,8 @@ class _Together:
 
     def gather(self) -> dict[str, np.ndarray]:
         """Parameters and gradients of this step; gives the state of all."""
-        np.concatenate(self.arrays, axis=None, out=self.p)
-        np.concatenate([p.grad.data for p in self.params], axis=None, out=self.g)  # type: ignore[union-attr]
+        self.library.concatenate(self.arrays, axis=None, out=self.p)
+        self.library.concatenate([p.grad.data for p in self.params], axis=None, out=self.g)  # type: ignore[union-attr]
         return {"exp_avg": self.m, "exp_avg_sq": self.v, "step": self.step}
 
     def scatter(self) -> None:

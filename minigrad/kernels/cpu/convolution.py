@@ -11,8 +11,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
+from numpy import ndindex
+
+from ...devices import array_module
 
 
 def _last(slices: Iterable[Any]) -> Any:
@@ -25,9 +26,11 @@ def sliding_windows(x, kernel, stride, padding, dilation):
     n = len(kernel)
     x = x[_last(slice(None, min(after, 0) or None) for _, after in padding)]
     if any(map(any, padding)):
-        x = np.pad(x, [(0, 0)] * (x.ndim - n) + [(before, max(after, 0)) for before, after in padding])
+        x = array_module(x).pad(
+            x, [(0, 0)] * (x.ndim - n) + [(before, max(after, 0)) for before, after in padding]
+        )
     spans = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True))
-    every = sliding_window_view(x, spans, axis=tuple(range(-n, 0)))
+    every = array_module(x).lib.stride_tricks.sliding_window_view(x, spans, axis=tuple(range(-n, 0)))
     return every[_last(slice(None, None, step) for step in (*stride, *dilation))]
 
 
@@ -38,15 +41,15 @@ def overlap_add(g, size, stride, padding, dilation):
     padded = tuple(
         before + length + max(after, 0) for length, (before, after) in zip(size, padding, strict=True)
     )
-    out = np.zeros((*lead, *padded), g.dtype)
+    out = array_module(g).zeros((*lead, *padded), g.dtype)
     steps = list(zip(positions, stride, dilation, strict=True))
-    for place in np.ndindex(kernel):
+    for place in ndindex(kernel):
         to = [slice(k * d, k * d + s * (p - 1) + 1, s) for k, (p, s, d) in zip(place, steps, strict=True)]
         out[_last(to)] += g[_last(place)]
     if padded == tuple(size):
         return out
     inner = (slice(before, before + length) for length, (before, _) in zip(size, padding, strict=True))
-    return np.ascontiguousarray(out[_last(inner)])
+    return array_module(g).ascontiguousarray(out[_last(inner)])
 
 
 def _columns(x, kernel, stride, padding, dilation, groups):
@@ -54,7 +57,7 @@ def _columns(x, kernel, stride, padding, dilation, groups):
     n = len(kernel)
     cut = sliding_windows(x, kernel, stride, padding, dilation)
     cut = cut.reshape(len(x), groups, x.shape[1] // groups, *cut.shape[2:])
-    return np.moveaxis(cut, range(-n, 0), range(3, 3 + n))
+    return array_module(x).moveaxis(cut, tuple(range(-n, 0)), tuple(range(3, 3 + n)))
 
 
 def convolution(x, w, stride, padding, dilation, groups):
@@ -74,14 +77,15 @@ def convolution_input(g, w, size, stride, padding, dilation, groups):
     matrix = w.reshape(1, groups, len(w) // groups, rows).swapaxes(-1, -2)
     columns = matrix @ g.reshape(len(g), groups, len(w) // groups, math.prod(positions))
     columns = columns.reshape(len(g), groups * w.shape[1], *kernel, *positions)
-    windows = np.moveaxis(columns, range(2, 2 + n), range(-n, 0))
+    windows = array_module(g).moveaxis(columns, tuple(range(2, 2 + n)), tuple(range(-n, 0)))
     return overlap_add(windows, size, stride, padding, dilation)
 
 
 def convolution_weight(x, g, kernel, stride, padding, dilation, groups):
     """w[o, c, k] = sum of g[n, o, i] x[n, c, i * stride + k * dilation] over n and i: one product."""
     channels, places = x.shape[1] // groups, len(x) * math.prod(g.shape[2:])
-    columns = np.moveaxis(_columns(x, kernel, stride, padding, dilation, groups), 0, 2 + len(kernel))
+    moveaxis = array_module(x).moveaxis
+    columns = moveaxis(_columns(x, kernel, stride, padding, dilation, groups), 0, 2 + len(kernel))
     columns = columns.reshape(groups, channels * math.prod(kernel), places)
-    matrix = np.moveaxis(g, 0, 1).reshape(groups, g.shape[1] // groups, places)
+    matrix = moveaxis(g, 0, 1).reshape(groups, g.shape[1] // groups, places)
     return (matrix @ columns.swapaxes(-1, -2)).reshape(g.shape[1], channels, *kernel)

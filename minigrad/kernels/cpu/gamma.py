@@ -7,9 +7,11 @@ recurrence gamma(x + 1) = x gamma(x), and from negative ones by reflection.
 from __future__ import annotations
 
 import math
+from functools import reduce
 
 import numpy as np
 
+from ...devices import array_module
 from .special import in_double
 
 # B_2, B_4, ..., B_20
@@ -31,43 +33,45 @@ _LARGE = 10  # from here on the series has all digits
 @in_double
 def lgamma(x):
     """log|gamma(x)|, elementwise; infinite at 0, -1, -2, ..."""
+    xp = array_module(x)
     reflected = x < 0.5
-    z = np.where(reflected, 1 - x, x)
+    z = xp.where(reflected, 1 - x, x)
     small = z < _LARGE
-    product = np.ones_like(z)
+    product = xp.ones_like(z)
     for k in range(_LARGE):
-        product = product * np.where(small, z + k, 1)
-    y = np.where(small, z + _LARGE, np.where(np.isinf(z), _LARGE, z))
+        product = product * xp.where(small, z + k, 1)
+    y = xp.where(small, z + _LARGE, xp.where(xp.isinf(z), _LARGE, z))
     series = sum(b / (2 * k * (2 * k - 1)) * y ** (1 - 2 * k) for k, b in enumerate(_BERNOULLI, 1))
-    value = (y - 0.5) * np.log(y) - y + math.log(2 * math.pi) / 2 + series - np.log(product)
-    sine = np.abs(np.sin(math.pi * _from_whole(x)))
+    value = (y - 0.5) * xp.log(y) - y + math.log(2 * math.pi) / 2 + series - xp.log(product)
+    sine = xp.abs(xp.sin(math.pi * _from_whole(x)))
     with np.errstate(divide="ignore"):
-        value = np.where(reflected, math.log(math.pi) - np.log(sine) - value, value)
-    return np.where(np.isinf(x), np.inf, value)
+        value = xp.where(reflected, math.log(math.pi) - xp.log(sine) - value, value)
+    return xp.where(xp.isinf(x), np.inf, value)
 
 
 @in_double
 def polygamma(x, n):
     """The derivative of order n + 1 of log(gamma(x)), elementwise: digamma for n = 0."""
+    xp = array_module(x)
     reflected = x < 0.5
-    z = np.where(reflected, 1 - x, x)
+    z = xp.where(reflected, 1 - x, x)
     value = _digamma(z) if n == 0 else (-1) ** (n + 1) * math.factorial(n) * _zeta(n + 1, z)
     offset = _from_whole(x)
     pole = (x <= 0) & (offset == 0)
-    cotangent = 1 / np.tan(math.pi * np.where(offset == 0, 0.5, offset))
+    cotangent = 1 / xp.tan(math.pi * xp.where(offset == 0, 0.5, offset))
     other = (-1) ** n * value - math.pi * _derivative_of_cotangent(n)(cotangent)
     if n == 0:  # its poles have two sides, of which only those of 0 and -0 can be told apart
-        other = np.where(pole, np.where(x == 0, np.copysign(np.inf, -x), np.nan), other)
+        other = xp.where(pole, xp.where(x == 0, xp.copysign(np.inf, -x), np.nan), other)
     else:
-        other = np.where(pole, (-1) ** (n + 1) * np.inf, other)
-    return np.where(reflected, other, value)
+        other = xp.where(pole, (-1) ** (n + 1) * np.inf, other)
+    return xp.where(reflected, other, value)
 
 
 def _digamma(x):
     """For x >= 0.5."""
-    y = x + _LARGE
+    xp, y = array_module(x), x + _LARGE
     series = sum(b / (2 * k) * y ** (-2.0 * k) for k, b in enumerate(_BERNOULLI, 1))
-    return np.log(y) - 0.5 / y - series - sum(1 / (x + k) for k in range(_LARGE))
+    return xp.log(y) - 0.5 / y - series - sum(1 / (x + k) for k in range(_LARGE))
 
 
 def _zeta(s, x):
@@ -82,14 +86,16 @@ def _zeta(s, x):
 
 
 def _derivative_of_cotangent(n):
-    """The derivative of order n of cot(pi x), as a polynomial in cot(pi x), whose own is -pi (1 + cot**2)."""
+    """The derivative of order n of cot(pi x), as a function of cot(pi x), whose own is -pi (1 + cot**2)."""
     polynomial = np.polynomial.Polynomial([0.0, 1.0])
     for _ in range(n):
         polynomial = polynomial.deriv() * np.polynomial.Polynomial([-math.pi, 0.0, -math.pi])
-    return polynomial
+    highest, *others = reversed(polynomial.coef.tolist())
+    return lambda t: reduce(lambda value, coefficient: value * t + coefficient, others, t * 0 + highest)
 
 
 def _from_whole(x):
     """How far x is from the nearest whole number; of infinities 0.5."""
-    finite = np.where(np.isinf(x), 0.5, x)
-    return finite - np.round(finite)
+    xp = array_module(x)
+    finite = xp.where(xp.isinf(x), 0.5, x)
+    return finite - xp.round(finite)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ...devices import is_array
+
 HALF = np.dtype(np.float16)
 
 
@@ -27,4 +29,4 @@ def in_single(kernel: Callable) -> Callable:
 
 def _as(dtype: Any, a: Any) -> Any:
     """A floating array in another precision; masks, whole numbers and None as they are."""
-    return a.astype(dtype) if isinstance(a, np.ndarray | np.generic) and a.dtype.kind == "f" else a
+    return a.astype(dtype) if (is_array(a) or isinstance(a, np.generic)) and a.dtype.kind == "f" else a

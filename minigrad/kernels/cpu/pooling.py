@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+from ...devices import array_module
 
 
 def largest_place(x, places):
@@ -10,13 +10,15 @@ def largest_place(x, places):
 
     Of ties the first; NaN is larger than any number, and of several the last counts.
     """
-    best = np.take(x, places[0], axis=1)
-    where = np.broadcast_to(places[0], best.shape).copy()
+    xp = array_module(x)
+    places = xp.asarray(places)
+    best = xp.take(x, places[0], axis=1)
+    where = xp.broadcast_to(places[0], best.shape).copy()
     for place in places[1:]:
-        candidate = np.take(x, place, axis=1)
+        candidate = xp.take(x, place, axis=1)
         better = candidate > best
         if x.dtype.kind == "f":
-            better |= np.isnan(candidate)
-        np.copyto(best, candidate, where=better)
-        np.copyto(where, place, where=better)
+            better |= xp.isnan(candidate)
+        xp.copyto(best, candidate, where=better)
+        xp.copyto(where, place, where=better)
     return where

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ...devices import array_module, gpu
+
 
 def _series(terms: int) -> np.ndarray:
     """Coefficients of erf(x) / x in x**2, 2/sqrt(pi) (-1)**n / (n! (2n + 1)) (Abramowitz, Stegun 7.1.5)."""
@@ -45,7 +47,9 @@ def in_double(function):
     """`function` computed in float64, a cacheful at a time; its result has the dtype of x."""
 
     @wraps(function)
-    def computed(x: np.ndarray, *settings: Any) -> np.ndarray:
+    def computed(x: Any, *settings: Any) -> Any:
+        if isinstance(x, gpu.arrays):  # whose memory is fast as it is
+            return function(x.astype(np.float64), *settings).astype(x.dtype)
         x = np.asarray(x)
         flat, out = x.reshape(-1), np.empty(x.size, x.dtype)
         for start in range(0, x.size, BLOCK):
@@ -128,10 +132,11 @@ def ndtri(p):
     return np.where(q > 0, z, np.where(q == 0, np.copysign(np.inf, p - 0.5), np.nan))
 
 
-def sigmoid(x: np.ndarray) -> np.ndarray:
+def sigmoid(x: Any) -> Any:
     """1 / (1 + e**-x), elementwise; where x is negative as e**x / (1 + e**x), which cannot overflow."""
-    e = np.exp(-np.abs(x))
-    return np.where(x < 0, e, 1) / (1 + e)
+    xp = array_module(x)
+    e = xp.exp(-xp.abs(x))
+    return xp.where(x < 0, e, 1) / (1 + e)
 
 
 def logaddexp(x: np.ndarray, y: np.ndarray) -> np.ndarray:

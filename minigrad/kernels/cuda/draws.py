@@ -1,0 +1,49 @@
+"""Random bits on the GPU: the numbers that `minigrad.random` draws, bit for bit.
+
+NumPy's Philox (Salmon et al. 2011) is arithmetic on words of 64 bits, of which an array library has all but
+the upper half of a product: that comes from products of halves.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...random import Key, drop_threshold
+
+_LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
+_FACTORS = 0xD2E7470EE14C6C93, 0xCA5A826395121157
+_STEPS = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B  # of the two words of the key, from round to round
+
+
+def keep_mask(xp: Any, key: Key, shape: tuple[int, ...], p: float) -> Any:
+    """`minigrad.random.keep_mask`, on the device of `xp`: False with probability p."""
+    size = math.prod(shape)
+    first = key.row * (size // shape[0] if shape and shape[0] else 0)
+    block, skip = divmod(first, 16)
+    bits = philox(xp, key, block, -(-(skip + size) // 16)).view(np.uint16)[skip : skip + size]
+    return (bits >= np.uint16(drop_threshold(p)) if p < 1 else xp.zeros(size, bool)).reshape(shape)
+
+
+def philox(xp: Any, key: Key, block: int, number: int) -> Any:
+    """The words of `number` blocks of four, from block number `block` of the key's sequence."""
+    counters = xp.arange(number, dtype=np.uint64) + np.uint64(block + 1)  # NumPy counts before it draws
+    others = (xp.full(number, word, dtype=np.uint64) for word in (key.call, key.step, 0))
+    a, b, c, d = counters, *others
+    k, m = key.seed, key.stream
+    for _ in range(10):
+        (high, low), (upper, lower) = _product(_FACTORS[0], a), _product(_FACTORS[1], c)
+        a, b, c, d = upper ^ b ^ np.uint64(k), lower, high ^ d ^ np.uint64(m), low
+        k, m = (k + _STEPS[0]) % 2**64, (m + _STEPS[1]) % 2**64
+    return xp.stack([a, b, c, d], axis=1).reshape(-1)
+
+
+def _product(factor: int, x: Any) -> tuple[Any, Any]:
+    """The upper and the lower 64 bits of `factor` times each x."""
+    above, below = np.uint64(factor >> 32), np.uint64(factor & 0xFFFFFFFF)
+    high, low = x >> _HALF, x & _LOW
+    one, other = below * high, above * low
+    middle = (below * low >> _HALF) + (one & _LOW) + (other & _LOW)
+    return above * high + (one >> _HALF) + (other >> _HALF) + (middle >> _HALF), x * np.uint64(factor)
