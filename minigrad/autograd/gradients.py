@@ -114,5 +114,5 @@ def _seed(tensor: Tensor, gradient: Any) -> tuple[Any, Any]:
                 f"backward() of a tensor of shape {tensor.shape}, which is not one number.\n"
                 f"Reduce it (`.sum()`, `.mean()`), or pass gradient= of that shape."
             )
-        gradient = array_module(tensor.data).ones_like(tensor.data)
+        gradient = array_module(tensor.data).ones(tensor.shape, tensor.dtype)
     return tensor.node if tensor.node is not None else tensor, gradient

@@ -73,7 +73,7 @@ def propagate(
                         add(edge, gradient(g), g)
             elif type(gradients) is not tuple and not create_graph and looking is None:
                 parts = gradients(g, needs)
-                shared = type(g) is list or _is_shared(parts)  # then nobody may add into them
+                shared = type(g) is list or _is_shared(parts, node)  # then nobody may add into them
                 for edge, part, needed in zip(node.edges, parts, needs):  # noqa: B905
                     if needed and part is not None:
                         add(edge, part, part if shared else g)
@@ -132,14 +132,16 @@ def _pull(
                 yield edge, gradient(g), g
     else:
         parts = gradients(g, needs)
-        shared = type(g) is list or _is_shared(parts)
+        shared = type(g) is list or _is_shared(parts, node)
         for edge, part, needed in zip(node.edges, parts, needs, strict=True):
             if needed and part is not None:
                 yield edge, part, part if shared else g
 
 
-def _is_shared(parts: Sequence[Any]) -> bool:
-    """Whether one array is given to several inputs."""
+def _is_shared(parts: Sequence[Any], node: Node) -> bool:
+    """Whether one array is given to several inputs, which a kernel does not."""
+    if node.op.definition is not None:
+        return False
     given = [id(part) for part in parts if part is not None]
     return len(given) > 1 and len(set(given)) < len(given)
 

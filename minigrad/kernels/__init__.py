@@ -1,6 +1,7 @@
 """Fused loops behind the composite ops, a package a device, the same names in each.
 
 A kernel is a rule (see `minigrad.ops.record`) written for speed: few passes over memory, few temporaries.
+Its gradients are arrays of their own, none given to two inputs.
 `cpu` has them in NumPy, `jit` as plain loops that numba compiles, where it is installed; `use` says which.
 `cuda` has them for arrays on a GPU.
 """
