@@ -13,7 +13,7 @@ import minigrad as mg
 from minitransformer import GPT, GPTConfig, generate
 
 from .children import in_child
-from .measuring import CLOCKS, measure, ratios, spread
+from .measuring import measure, ratios, spread
 from .peers import missing, peer
 from .tables import Table
 
@@ -39,7 +39,7 @@ def model() -> GPT:
 def alone(repeats: int, seconds: float, threads: int, clock: str) -> dict[str, Any]:
     """Microseconds a token, without anyone to compare with."""
     nano = model()
-    times = measure({"ours": lambda: generate(nano, PROMPT, TOKENS)}, repeats, seconds, clock=CLOCKS[clock])
+    times = measure({"ours": lambda: generate(nano, PROMPT, TOKENS)}, repeats, seconds, clock=clock)
     return {"ours": [1e6 * t / TOKENS for t in spread(times["ours"])]}
 
 
@@ -56,7 +56,7 @@ def pair(repeats: int, seconds: float, threads: int, clock: str) -> dict[str, An
         "ours": lambda: generate(nano, PROMPT, TOKENS),
         "theirs": lambda: theirs.generate(PROMPT, TOKENS),
     }
-    times = measure(steps, repeats, seconds, SETTLE if threads > 1 else 0.0, CLOCKS[clock])
+    times = measure(steps, repeats, seconds, SETTLE if threads > 1 else 0.0, clock)
     each = {name: [1e6 * t / TOKENS for t in spread(found)] for name, found in times.items()}
     return {**each, "ratio": ratios(times["ours"], times["theirs"])}
 

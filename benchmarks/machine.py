@@ -22,15 +22,21 @@ def thread_settings(number: int) -> dict[str, str]:
     return dict.fromkeys(THREADS, str(number))
 
 
-def pin_to(number: int) -> list[int] | None:
-    """Keep this process on its `number` idlest cores; None where that cannot be asked for."""
+def pin_to(number: int) -> None:
+    """Keep this process on the `number` idlest cores, where that can be asked for."""
+    cores = idlest(number)
+    if cores is not None:
+        os.sched_setaffinity(0, cores)
+
+
+def idlest(number: int) -> list[int] | None:
+    """The `number` cores that have least to do just now; None where a process cannot be kept on some."""
     if not hasattr(os, "sched_setaffinity"):
         return None
     idle = _idle_time()
     time.sleep(0.2)
     later = _idle_time()
     allowed = sorted(os.sched_getaffinity(0), key=lambda core: idle.get(core, 0) - later.get(core, 0))
-    os.sched_setaffinity(0, allowed[:number])
     return sorted(allowed[:number])
 
 

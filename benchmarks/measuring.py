@@ -12,7 +12,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
@@ -40,12 +40,43 @@ def ratios(ours: Sequence[float], theirs: Sequence[float]) -> Spread:
 TURN = 0.02  # seconds at least: what is quicker is done several times in a turn
 
 
+class Turns(Protocol):
+    """A step that is done when its turn comes, here or in another process."""
+
+    def ready(self) -> int: ...  # how many steps make a turn
+    def turn(self, number: int, settle: float, clock: str) -> float: ...  # seconds of a step
+
+
+class Here:
+    """A step of this process."""
+
+    def __init__(self, step: Callable[[], object]) -> None:
+        self.step = step
+
+    def ready(self) -> int:
+        number = _times_in_a_turn(self.step)
+        gc.collect()
+        gc.freeze()  # what there is by now need not be looked at again
+        return number
+
+    def turn(self, number: int, settle: float, clock: str) -> float:
+        now = CLOCKS[clock]
+        gc.collect()  # nobody clears away another's garbage
+        if settle:
+            time.sleep(settle)
+            self.step()
+        start = now()
+        for _ in range(number):
+            self.step()
+        return (now() - start) / number
+
+
 def measure(
-    steps: Mapping[str, Callable[[], object]],
+    steps: Mapping[str, Callable[[], object] | Turns],
     repeats: int,
     seconds: float = math.inf,
     settle: float = 0.0,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: str = "wall",
     least: int = 5,
 ) -> dict[str, list[float]]:
     """Seconds of each step, the steps taking turns: `repeats` turns each, or until `seconds` have passed.
@@ -53,23 +84,15 @@ def measure(
     With `settle`, a turn begins with that many seconds of rest and one step that does not count: threads of
     the other library go on spinning for some milliseconds, and its own have gone to sleep.
     """
-    numbers = {name: _times_in_a_turn(step) for name, step in steps.items()}
+    those: dict[str, Turns] = {name: s if hasattr(s, "turn") else Here(s) for name, s in steps.items()}  # type: ignore[misc, arg-type]
+    numbers = {name: one.ready() for name, one in those.items()}
     times: dict[str, list[float]] = {name: [] for name in steps}
-    gc.collect()
-    gc.freeze()  # what there is by now need not be looked at again
     begin = time.perf_counter()
     for turn in range(repeats):
         if turn >= least and time.perf_counter() - begin > seconds:
             break
-        for name, step in steps.items():
-            gc.collect()  # nobody clears away another's garbage
-            if settle:
-                time.sleep(settle)
-                step()
-            start = clock()
-            for _ in range(numbers[name]):
-                step()
-            times[name].append((clock() - start) / numbers[name])
+        for name, one in those.items():
+            times[name].append(one.turn(numbers[name], settle, clock))
     gc.unfreeze()
     return times
 

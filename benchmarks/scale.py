@@ -11,7 +11,7 @@ from typing import Any
 
 from .peaks import growth
 from .peers import missing, peer
-from .steps import measured
+from .steps import pair
 from .tables import Table
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
@@ -66,7 +66,7 @@ def _table(
     if note:
         table.notes.append(note)
         return table
-    times = measured("torch", list(works.values()), repeats, seconds, threads, clock, kernels)
+    times = pair("torch", list(works.values()), repeats, seconds, threads, clock, kernels)
     label = peer("torch").LABEL
     for size, work in works.items():
         ours, theirs = (growth(name, work, threads, kernels) for name in ("ours", "torch"))

@@ -1,4 +1,5 @@
-"""Training steps: forward, backward, AdamW, zero_grad, ours beside a peer's in one process, in alternation.
+"""Training steps: forward, backward, AdamW, zero_grad, ours beside a peer's in alternation, each in its
+own process.
 
 Before anything is timed both take the same first step: loss and gradients must agree, and, where nothing is
 drawn at random, the loss after three steps of the optimizer.
@@ -11,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from .children import ChildError, in_child
-from .measuring import CLOCKS, measure, ratios, spread
-from .peers import KINDS, PEERS, missing, peer, settings_of, step_of
+from .children import ChildError
+from .machine import idlest
+from .measuring import measure, ratios, spread
+from .peers import KINDS, PEERS, missing, peer
 from .tables import Table
-from .works import MLP, Decoder, First, row_name, weights_of, work_of
+from .worker import Worker
+from .works import MLP, Decoder, First, row_name, work_of
 
 UNSTEADY = 1.5  # quartiles of a ratio further apart than this are not to be relied on
 AGREE = 1e-3  # relative: float32, sums in different orders
@@ -27,38 +30,45 @@ class DifferentWorkError(AssertionError):
 
 
 def pair(
-    name: str, works: Sequence[str], repeats: int, seconds: float, threads: int, clock: str = "wall"
+    name: str,
+    works: Sequence[str],
+    repeats: int,
+    seconds: float,
+    threads: int,
+    clock: str = "wall",
+    kernels: str | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Ours beside one peer: for each work the milliseconds of both, their ratio, and how far they agree."""
-    module = peer(name)
-    if hasattr(module, "set_threads"):
-        module.set_threads(threads)
-    found = {}
-    for key in works:
-        work = work_of(key)
-        weights = weights_of(work.model())
-        theirs = None if key in module.CANNOT else step_of(name, work, weights)
-        if theirs is None:
-            reason = module.CANNOT.get(key) or module.CANNOT.get(KINDS[type(work)])
-            found[key] = {"cannot": reason or "not written"}
-            continue
-        ours = step_of("ours", work, weights)
-        assert ours is not None
-        differences = compare(ours.first(), theirs.first(), key, module.LABEL)
-        for _ in range(3):
-            ours(), theirs()
-        if isinstance(work, Decoder | MLP):
-            differences["after 3 steps"] = _close(ours.loss(), theirs.loss(), key, "loss after 3 steps")
-        settle = SETTLE if threads > 1 else 0.0
-        times = measure({"ours": ours, name: theirs}, repeats, seconds, settle, CLOCKS[clock])
-        found[key] = {
-            "ours": [1e3 * t for t in spread(times["ours"])],
-            "theirs": [1e3 * t for t in spread(times[name])],
-            "ratio": ratios(times["ours"], times[name]),
-            "turns": len(times["ours"]),
-            "differences": differences,
-        }
+    module, found, cores = peer(name), {}, idlest(threads)
+    with Worker("ours", threads, kernels, cores) as ours, Worker(name, threads, kernels, cores) as theirs:
+        for key in works:
+            if not theirs.prepare(key):
+                reason = module.CANNOT.get(key) or module.CANNOT.get(KINDS[type(work_of(key))])
+                found[key] = {"cannot": reason or "not written"}
+                continue
+            ours.prepare(key)
+            found[key] = _beside(ours, theirs, key, repeats, seconds, threads, clock)
     return found
+
+
+def _beside(
+    ours: Worker, theirs: Worker, key: str, repeats: int, seconds: float, threads: int, clock: str
+) -> dict[str, Any]:
+    """One work of both, in turns."""
+    differences = compare(ours.first(), theirs.first(), key, peer(theirs.name).LABEL)
+    ours.step(3)
+    theirs.step(3)
+    if isinstance(work_of(key), Decoder | MLP):
+        differences["after 3 steps"] = _close(ours.loss(), theirs.loss(), key, "loss after 3 steps")
+    settle = SETTLE if threads > 1 else 0.0
+    times = measure({"ours": ours, theirs.name: theirs}, repeats, seconds, settle, clock)
+    return {
+        "ours": [1e3 * t for t in spread(times["ours"])],
+        "theirs": [1e3 * t for t in spread(times[theirs.name])],
+        "ratio": ratios(times["ours"], times[theirs.name]),
+        "turns": len(times["ours"]),
+        "differences": differences,
+    }
 
 
 def compare(ours: First, theirs: First, key: str, label: str) -> dict[str, float]:
@@ -99,20 +109,6 @@ def steps(
     return [_table(list(works), list(peers), n, repeats, seconds, clock, kernels) for n in threads]
 
 
-def measured(
-    name: str,
-    works: list[str],
-    repeats: int,
-    seconds: float,
-    threads: int,
-    clock: str,
-    kernels: str | None,
-) -> dict[str, dict[str, Any]]:
-    """`pair` in a process of its own."""
-    args = (name, works, repeats, seconds, threads, clock)
-    return in_child("steps", "pair", *args, threads=threads, kernels=kernels, **settings_of(name, threads))
-
-
 def _table(
     works: list[str],
     peers: list[str],
@@ -131,7 +127,7 @@ def _table(
             table.notes.append(note)
             continue
         try:
-            found = measured(name, works, repeats, seconds, threads, clock, kernels)
+            found = pair(name, works, repeats, seconds, threads, clock, kernels)
         except ChildError as error:
             if name == "torch":
                 raise

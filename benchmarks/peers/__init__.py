@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 from typing import Any, Protocol
 
 from ..works import MLP, Attention, Decoder, First, Phrasebook, Work
@@ -50,6 +51,10 @@ def step_of(name: str, work: Work, weights: Any) -> Step | None:
 
 
 def settings_of(name: str, threads: int) -> dict[str, str]:
-    """What a peer wants to find in the environment of its process."""
+    """What a library wants to find in the environment of its process.
+
+    minigrad, which others' processes import for the works, is to leave their allocator as it is.
+    """
     module = peer(name)
-    return module.settings(threads) if hasattr(module, "settings") else {}
+    settings = module.settings(threads) if hasattr(module, "settings") else {}
+    return settings if name == "ours" else {"GLIBC_TUNABLES": os.environ.get("GLIBC_TUNABLES", "")} | settings
