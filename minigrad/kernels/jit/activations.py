@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from .. import cpu
-from .mathematics import F, exp, largest, logistic, loop, normal
+from .mathematics import F, exp_below, largest, logistic, loop, normal
 from .single import contiguous, is_single, rows_of
 
 
@@ -42,7 +42,7 @@ def _softmax(x, y):
         m = largest(x[i])
         total = F(0)
         for j in range(x.shape[1]):
-            y[i, j] = exp(x[i, j] - m)
+            y[i, j] = exp_below(x[i, j] - m)
             total += y[i, j]
         scale = F(1) / total
         for j in range(x.shape[1]):
@@ -67,7 +67,7 @@ def _log_softmax(x, y):
         m = largest(x[i])
         total = F(0)
         for j in range(x.shape[1]):
-            total += exp(x[i, j] - m)
+            total += exp_below(x[i, j] - m)
         shift = np.log(total)
         for j in range(x.shape[1]):
             y[i, j] = x[i, j] - m - shift
@@ -81,7 +81,7 @@ def _log_softmax_backward(y, g, r):
         for j in range(y.shape[1]):
             total += g[i, j]
         for j in range(y.shape[1]):
-            r[i, j] = g[i, j] - exp(y[i, j]) * total
+            r[i, j] = g[i, j] - exp_below(y[i, j]) * total
 
 
 def gelu(x, approximate="none"):

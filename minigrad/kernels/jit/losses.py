@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import cpu
-from .mathematics import F, exp, largest, loop
+from .mathematics import F, exp_below, largest, loop
 from .single import contiguous, is_single
 
 
@@ -51,7 +51,7 @@ def _cross_entropy(x, target, ignored, smoothing, losses, logarithms):
         m = largest(x[i])
         total = along = F(0)
         for j in range(classes):
-            total += exp(x[i, j] - m)
+            total += exp_below(x[i, j] - m)
         if smoothing:
             for j in range(classes):
                 along += x[i, j] - m
@@ -69,6 +69,6 @@ def _cross_entropy_backward(x, target, ignored, smoothing, logarithms, scale, r)
         s = F(0) if target[i] == ignored else scale[i]
         even = smoothing / F(classes)
         for j in range(classes):
-            r[i, j] = s * (exp(x[i, j] - logarithms[i]) - even)
+            r[i, j] = s * (exp_below(x[i, j] - logarithms[i]) - even)
         if target[i] != ignored:
             r[i, target[i]] -= s * (F(1) - smoothing)

@@ -19,13 +19,22 @@ inline = njit(fastmath=set(FLAGS), cache=True, inline="always", error_model="num
 F = np.float32
 
 
-@njit(fastmath={*FLAGS, "nnan"}, cache=True, error_model="numpy")
+@inline
+def _turned(bits):
+    return bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
+
+
+@inline
 def largest(row):
-    """The largest number of a row; a NaN may count for nothing (the row's exponentials will have it)."""
-    m = F(-np.inf)
-    for j in range(row.size):
-        m = row[j] if row[j] > m else m
-    return m
+    """The largest number of a row; a NaN may count for nothing (the row's exponentials will have it).
+
+    Floats are in the order of their bits, read as whole numbers, once those of negative ones are turned round;
+    a largest whole number is what the compiler finds in vectors.
+    """
+    bits, m = row.view(np.int32), np.int32(-(2**31))
+    for j in range(bits.size):
+        m = max(m, _turned(bits[j]))
+    return np.int32(_turned(m)).view(np.float32)
 
 
 def _fitted(function, low: float, high: float, degree: int) -> tuple[np.float32, ...]:
@@ -42,18 +51,18 @@ def _exp_remainder(r: float) -> float:
 
 
 def _scaled_erfc(t: float) -> float:
-    """log(erfc(z) e^(z**2) / t) where t = 1 / (1 + z / 2)."""
+    """erfc(z) e^(z**2) / t where t = 1 / (1 + z / 2)."""
     z = 2 / t - 2
     if z < 5:
-        return math.log(math.erfc(z)) + z * z - math.log(t)
+        return math.erfc(z) * math.exp(z * z) / t
     fraction = z
     for n in range(60, 0, -1):  # Abramowitz, Stegun 7.1.14
         fraction = z + n / 2 / fraction
-    return -math.log(fraction * math.sqrt(math.pi)) - math.log(t)
+    return 1 / (fraction * math.sqrt(math.pi) * t)
 
 
 _E = _fitted(_exp_remainder, -0.3467, 0.3467, 5)
-_T = _fitted(_scaled_erfc, 0.07, 1.0, 11)
+_T = _fitted(_scaled_erfc, 0.07, 1.0, 9)
 _LOG2E, _LN2_HIGH, _LN2_LOW = F(1 / math.log(2)), F(0.693359375), F(math.log(2) - 0.693359375)
 _LOWEST, _HIGHEST = F(-87.3), F(88.72)
 _ROOT_HALF, _DENSITY = F(math.sqrt(0.5)), F(1 / math.sqrt(2 * math.pi))
@@ -62,20 +71,39 @@ _ROOT_HALF, _DENSITY = F(math.sqrt(0.5)), F(1 / math.sqrt(2 * math.pi))
 @inline
 def exp(x):
     """e^x = 2**n e^r with x = n ln 2 + r, to a unit in the last place (six above 88.4); 0 below -87.3."""
-    z = min(max(x, _LOWEST), _HIGHEST)
-    n = min(np.floor(z * _LOG2E + F(0.5)), F(127))  # 2**128 is no float32
-    r = z - n * _LN2_HIGH - n * _LN2_LOW
-    p = ((((_E[0] * r + _E[1]) * r + _E[2]) * r + _E[3]) * r + _E[4]) * r + _E[5]
-    y = (p * r * r + r + F(1)) * np.int32((np.int32(n) + 127) << 23).view(np.float32)
+    z = x if x > _LOWEST else _LOWEST  # which a NaN is not, so that n is a number
+    y = _power(x, min(_power_of_two(z if z < _HIGHEST else _HIGHEST), F(127)))  # 2**128 is no float32
     y = F(0) if x < _LOWEST else y
-    y = F(np.inf) if x > _HIGHEST else y
-    return x if x != x else y
+    return F(np.inf) if x > _HIGHEST else y
+
+
+@inline
+def exp_below(x):
+    """`exp` of x <= 0 in fewer steps; up to 88 it has the same value."""
+    y = _power(x, _power_of_two(x if x > _LOWEST else _LOWEST))
+    return F(0) if x < _LOWEST else y
+
+
+@inline
+def _power_of_two(x):
+    """n."""
+    return np.floor(x * _LOG2E + F(0.5))
+
+
+@inline
+def _power(x, n):
+    """2**n e^r."""
+    r = x - n * _LN2_HIGH - n * _LN2_LOW
+    p = ((((_E[0] * r + _E[1]) * r + _E[2]) * r + _E[3]) * r + _E[4]) * r + _E[5]
+    return (p * r * r + r + F(1)) * np.int32((np.int32(n) + 127) << 23).view(np.float32)
 
 
 @inline
 def logistic(x):
-    """1 / (1 + e^-x)."""
-    return F(1) / (F(1) + exp(-x))
+    """1 / (1 + e^-x), at least 6e-39; of a NaN it is some number."""
+    z = -x if -x > _LOWEST else _LOWEST
+    z = z if z < F(88) else F(88)
+    return F(1) / (F(1) + _power(z, _power_of_two(z)))
 
 
 @inline
@@ -86,6 +114,6 @@ def normal(x):
     p = _T[0]
     for c in _T[1:]:
         p = p * t + c
-    bell = exp(-z * z)
-    half = F(0.5) * t * exp(p) * bell
+    bell = exp_below(-z * z)
+    half = F(0.5) * t * p * bell
     return (F(1) - half if x > 0 else half), bell * _DENSITY
