@@ -106,7 +106,7 @@ def test_loops_leave_other_dtypes_to_numpy():
 
 @needs_numba
 def test_exponentials_at_their_ends():
-    from minigrad.kernels.jit.mathematics import exp, largest, loop, normal
+    from minigrad.kernels.jit.mathematics import exp, loop, normal
 
     @loop
     def each(x, y, integral, density):
@@ -131,7 +131,59 @@ def test_exponentials_at_their_ends():
     )
     np.testing.assert_allclose(integral[::5000], exact, rtol=2e-5, atol=1e-38)
     np.testing.assert_allclose(y, np.exp(wide.astype(np.float64)), rtol=3e-7)
-    assert largest(np.array([-np.inf, -np.inf], np.float32)) == -np.inf
+
+
+@needs_numba
+def test_exponentials_of_what_is_not_positive_take_fewer_steps_to_the_same():
+    from minigrad.kernels.jit.mathematics import exp, exp_below, loop
+
+    @loop
+    def each(x, y, z):
+        for i in range(x.size):
+            y[i], z[i] = exp(x[i]), exp_below(x[i])
+
+    x = np.concatenate([[-np.inf, np.nan, -0.0], np.linspace(-110, 0, 50_001)]).astype(np.float32)
+    y, z = np.empty_like(x), np.empty_like(x)
+    each(x, y, z)
+    np.testing.assert_array_equal(y, z)
+    assert z[0] == 0
+    assert np.isnan(z[1])
+
+
+@needs_numba
+def test_the_largest_of_a_row():
+    from minigrad.kernels.jit.mathematics import largest, loop
+
+    @loop
+    def each(x, y):
+        for i in range(x.shape[0]):
+            y[i] = largest(x[i])
+
+    for width in (1, 7, 64, 67):
+        x = np.concatenate([draw(20, width), draw(20, width) - 10, np.full((1, width), -np.inf)])
+        x = x.astype(np.float32)
+        x[3, 0], x[4, -1], x[25, 0] = np.inf, -np.inf, -0.0
+        y = np.empty(len(x), np.float32)
+        each(x, y)
+        np.testing.assert_array_equal(y, x.max(axis=1))
+
+
+@pytest.mark.parametrize("which", BOTH)
+@pytest.mark.parametrize("wrong", [-1, 5])
+def test_ids_that_no_row_has_are_refused(which, wrong):
+    weight, ids = draw(5, 3), np.array([[0, wrong], [4, 1]])
+    with kernels.use(which), pytest.raises(IndexError, match=f"id {wrong} in a table of 5 rows"):
+        kernels.kernels(weight).embedding(weight, ids)
+
+
+@needs_numba
+def test_ids_of_any_whole_type_and_of_none_are_taken():
+    for ids in (IDS.astype(np.uint8), IDS.astype(np.int32)[:, ::-1], IDS[:0]):
+        weight, g = draw(5, 3), draw(*ids.shape, 3, seed=1)
+        for weight_ in (weight, np.asfortranarray(weight)):
+            (ours, back), (theirs, other) = (m.embedding(weight_, ids) for m in (jit, cpu))
+            np.testing.assert_array_equal(ours, theirs)
+            np.testing.assert_allclose(back(g, [True])[0], other(g, [True])[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("which", BOTH)

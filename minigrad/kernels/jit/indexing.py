@@ -5,22 +5,36 @@ from __future__ import annotations
 import numpy as np
 
 from .. import cpu
-from .mathematics import loop
+from .mathematics import F, loop
 from .single import contiguous, is_single
 
 
 def embedding(weight, ids):
-    value, gradient = cpu.embedding(weight, ids)
-    if not is_single(weight) or not ids.size:
-        return value, gradient
+    if not is_single(weight) or not weight.flags.c_contiguous or not ids.size or ids.dtype.kind not in "iu":
+        return cpu.embedding(weight, ids)
     shape, flat = weight.shape, np.ascontiguousarray(ids, np.int64).reshape(-1)
+    value = np.empty((*ids.shape, shape[1]), F)
+    if not _rows(weight, flat, value.reshape(-1, shape[1])):
+        return cpu.embedding(weight, ids)  # which says what is wrong
 
-    def added(g, needs):
+    def gradient(g, needs):
         out = np.zeros(shape, g.dtype)
         _add_rows(contiguous(g).reshape(-1, shape[1]), flat, out)
         return out, None
 
-    return value, added
+    return value, gradient
+
+
+@loop
+def _rows(weight, ids, out):
+    """Copy the rows; False at an id that no row has."""
+    for i in range(ids.size):
+        row = ids[i]
+        if row < 0 or row >= weight.shape[0]:
+            return False
+        for j in range(weight.shape[1]):
+            out[i, j] = weight[row, j]
+    return True
 
 
 @loop

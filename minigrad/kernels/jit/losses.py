@@ -13,41 +13,57 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     if not is_single(logits) or not logits.size:
         return cpu.cross_entropy(logits, target, ignore_index, reduction, label_smoothing)
     logits, target = contiguous(logits), np.ascontiguousarray(target, np.int64)
-    n = len(target)
-    losses, logarithms = np.empty(n, F), np.empty(n, F)
-    wrong = _cross_entropy(logits, target, ignore_index, F(label_smoothing), losses, logarithms)
+    n, classes = logits.shape
+    wrong, number = _checked(target, classes, ignore_index)
     if wrong >= 0:
         raise IndexError(
-            f"class {target[wrong]} with {logits.shape[1]} classes; classes count from 0, and {ignore_index} "
+            f"class {target[wrong]} with {classes} classes; classes count from 0, and {ignore_index} "
             f"is ignored"
         )
-    number = F(np.count_nonzero(target != ignore_index))
+    losses, logarithms = np.empty(n, F), np.empty(n, F)
+    _cross_entropy(logits, target, losses, logarithms, ignore_index, F(label_smoothing))
+    divisor = number if reduction == "mean" and number else 1
 
     def gradient(g, needs):
-        scale = g / number if reduction == "mean" and number else g
-        scale = scale.astype(F) if scale.ndim else np.full(n, scale, F)
-        r = np.empty_like(logits)
-        _cross_entropy_backward(logits, target, ignore_index, F(label_smoothing), logarithms, scale, r)
+        scale, r = np.empty(n, F), np.empty_like(logits)
+        scale[...] = g
+        smoothing = F(label_smoothing)
+        _cross_entropy_backward(logits, target, logarithms, scale, r, ignore_index, smoothing, F(divisor))
         return r, None
 
     if reduction == "none":
         return losses, gradient
-    value = losses.sum()
-    if reduction == "mean":
-        value = value / number if number else value * F(np.nan)
-    return value, gradient
+    return F(_sum(losses) / divisor if number or reduction == "sum" else np.nan), gradient
 
 
 @loop
-def _cross_entropy(x, target, ignored, smoothing, losses, logarithms):
-    """log sum exp x - sum of q x, q = (1 - e) onehot(target) + e / V; gives the first wrong row, or -1."""
+def _checked(target, classes, ignored):
+    """The first row whose class there is not, or -1, and how many rows count."""
+    number = 0
+    for i in range(target.size):
+        if target[i] != ignored:
+            if target[i] < 0 or target[i] >= classes:
+                return i, number
+            number += 1
+    return -1, number
+
+
+@loop
+def _sum(losses):
+    total = 0.0
+    for i in range(losses.size):
+        total += losses[i]
+    return total
+
+
+@loop
+def _cross_entropy(x, target, losses, logarithms, ignored, smoothing):
+    """log sum exp x - sum of q x, q = (1 - e) onehot(target) + e / V."""
     classes = x.shape[1]
     for i in range(x.shape[0]):
         if target[i] == ignored:
             losses[i] = logarithms[i] = F(0)
             continue
-        if target[i] < 0 or target[i] >= classes:
-            return i
         m = largest(x[i])
         total = along = F(0)
         for j in range(classes):
@@ -58,15 +74,14 @@ def _cross_entropy(x, target, ignored, smoothing, losses, logarithms):
         shift = np.log(total)
         logarithms[i] = m + shift
         losses[i] = shift - (F(1) - smoothing) * (x[i, target[i]] - m) - smoothing * along / F(classes)
-    return -1
 
 
 @loop
-def _cross_entropy_backward(x, target, ignored, smoothing, logarithms, scale, r):
-    """(softmax - q) * scale."""
+def _cross_entropy_backward(x, target, logarithms, scale, r, ignored, smoothing, divisor):
+    """(softmax - q) * scale / divisor."""
     classes = x.shape[1]
     for i in range(x.shape[0]):
-        s = F(0) if target[i] == ignored else scale[i]
+        s = F(0) if target[i] == ignored else scale[i] / divisor
         even = smoothing / F(classes)
         for j in range(classes):
             r[i, j] = s * (exp_below(x[i, j] - logarithms[i]) - even)

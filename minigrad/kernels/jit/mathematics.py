@@ -28,8 +28,8 @@ def _turned(bits):
 def largest(row):
     """The largest number of a row; a NaN may count for nothing (the row's exponentials will have it).
 
-    Floats are in the order of their bits, read as whole numbers, once those of negative ones are turned round;
-    a largest whole number is what the compiler finds in vectors.
+    Floats are in the order of their bits, read as whole numbers, once those of negative ones are turned
+    round; the largest whole number is what the compiler finds in vectors.
     """
     bits, m = row.view(np.int32), np.int32(-(2**31))
     for j in range(bits.size):
