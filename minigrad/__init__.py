@@ -10,7 +10,7 @@ x.grad                       # tensor([2., 4.])
 from . import allocator, autograd, func, graph, linalg, nn, ops, optim, random, special
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .creation import *
-from .devices import bool_, float16, float32, float64, int8, int16, int32, int64, uint8
+from .devices import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from .errors import (
     DtypeError,
     FileError,
@@ -26,6 +26,7 @@ from .errors import (
 from .gradcheck import GradcheckError, GradcheckReport, gradcheck, gradcheck_sweep
 from .io import load_file, save_file
 from .ops import *
+from .precision import GradScaler, autocast, get_float32_matmul_precision, set_float32_matmul_precision
 from .random import manual_seed
 from .tensor import Tensor, as_tensor, tensor
 

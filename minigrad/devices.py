@@ -14,6 +14,7 @@ import importlib
 from importlib.util import find_spec
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from .errors import DependencyError, DeviceError, DtypeError, OptionError
@@ -25,13 +26,15 @@ int16 = np.dtype("int16")
 int32 = np.dtype("int32")
 int64 = np.dtype("int64")
 float16 = np.dtype("float16")
+bfloat16 = np.dtype(ml_dtypes.bfloat16)
 float32 = np.dtype("float32")
 float64 = np.dtype("float64")
 
-DTYPES = frozenset([bool_, uint8, int8, int16, int32, int64, float16, float32, float64])
+DTYPES = frozenset([bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64])
+HALF = frozenset([float16, bfloat16])
 default_float = float32
 
-_KINDS = {"b": 0, "u": 1, "i": 1, "f": 2}  # bool < integer < floating
+_KINDS = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2}  # bool < integer < floating; "V" is bfloat16's
 
 
 class _Gpu:
@@ -184,19 +187,22 @@ def as_dtype(dtype: Any) -> np.dtype:
     if dtype is float:
         return default_float
     try:
-        result = np.dtype(dtype).newbyteorder("=")  # in this machine's byte order
+        result = (
+            bfloat16 if dtype == "bfloat16" else np.dtype(dtype).newbyteorder("=")
+        )  # this machine's order
     except TypeError:
         result = None
     if result not in DTYPES:
         raise DtypeError(
-            f"unknown dtype {dtype!r}.\nUse one of bool, uint8, int8 to int64, float16, float32, float64."
+            f"unknown dtype {dtype!r}.\nUse one of bool, uint8, int8 to int64, float16, bfloat16, float32, "
+            f"float64."
         )
     return np.dtype(result.type)  # NumPy's one object for it
 
 
 def refuse_unconvertible(array: Any, dtype: np.dtype) -> None:
     """A DtypeError where floats become integers and one of them is NaN, infinite or too large."""
-    if dtype.kind not in "iu" or array.dtype.kind != "f":
+    if dtype.kind not in "iu" or not is_floating(array.dtype):
         return
     limits, xp = np.iinfo(dtype), array_module(array)
     wrong = ~((array > float(limits.min) - 1) & (array < float(limits.max) + 1))
@@ -211,7 +217,7 @@ def refuse_unconvertible(array: Any, dtype: np.dtype) -> None:
 
 
 def is_floating(dtype: np.dtype) -> bool:
-    return dtype.kind == "f"
+    return dtype.kind in "fV"  # NumPy does not know bfloat16 for what it is
 
 
 def plain_number(x: Any) -> Any:
@@ -225,6 +231,8 @@ def _meet(a: np.dtype | None, b: np.dtype | None) -> np.dtype | None:
         return a if b is None else b
     if _KINDS[a.kind] != _KINDS[b.kind]:
         return max(a, b, key=lambda dtype: _KINDS[dtype.kind])
+    if a != b and {a, b} == HALF:
+        return float32
     return np.promote_types(a, b)
 
 

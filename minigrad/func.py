@@ -18,6 +18,7 @@ import numpy as np
 
 from . import autograd
 from .autograd import enable_grad, is_edge, is_grad_enabled, maker
+from .devices import is_floating
 from .errors import DtypeError, OptionError, ShapeError
 from .ops import alias, stack
 from .tensor import Tensor, as_tensor
@@ -286,7 +287,7 @@ def _as_tensors(tree: Any) -> Any:
 
 def _lift(path: str, leaf: Any, recording: bool) -> Tensor:
     """A tensor of our own with the numbers of `leaf`, to differentiate with respect to."""
-    floating = isinstance(leaf, float) or (hasattr(leaf, "dtype") and leaf.dtype.kind == "f")
+    floating = isinstance(leaf, float) or (hasattr(leaf, "dtype") and is_floating(leaf.dtype))
     if not floating:
         kind = f"{leaf.dtype}" if hasattr(leaf, "dtype") else type(leaf).__name__
         raise DtypeError(

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from .devices import is_floating
+
 PREFIX = "tensor("
 THRESHOLD = 1000  # more elements than this are summarized
 EDGE = 3  # by so many at either end of each axis
@@ -62,7 +64,7 @@ def _shown(array: np.ndarray) -> np.ndarray:
 
 def _writer(shown: np.ndarray) -> Callable[[Any], str]:
     """A function that writes one number as wide as the widest."""
-    one = _float_format(shown) if shown.dtype.kind == "f" else str
+    one = _float_format(shown) if is_floating(shown.dtype) else str
     width = max(len(one(x)) for x in shown)
     return lambda x: one(x).rjust(width)
 

@@ -463,7 +463,7 @@ def _new_array(data: Any, dtype: Any, copy: bool) -> np.ndarray:
     except (TypeError, RuntimeError) as error:  # another library's, in its __array__
         raise DtypeError(f"this {type(data).__name__} makes no tensor: {error}") from None
     if dtype is None:
-        dtype = default_float if array.dtype.kind == "f" and not known else array.dtype
+        dtype = default_float if is_floating(array.dtype) and not known else array.dtype
     dtype = as_dtype(dtype)
     refuse_unconvertible(array, dtype)
     try:

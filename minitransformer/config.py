@@ -9,6 +9,7 @@ from minigrad import optim
 from .errors import UserError, check_range
 
 SCHEDULES = ("inverse_sqrt", "cosine", "constant")
+PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
 
 
 def _check_heads(config: object, width: str, heads: str) -> None:
@@ -94,6 +95,9 @@ class TrainConfig:
     weight_decay: float = 0.0  # of matrices only
     clip_norm: float = 1.0  # of all gradients taken together; 0: no clipping
     label_smoothing: float = 0.1  # section 5.4
+    precision: str = (
+        "float32"  # of products: "tf32", "bfloat16" and "float16" are a GPU's; weights stay float32
+    )
     micro_batches: int = 1  # parts that a batch is computed in, to save memory
     seed: int = 0  # of first weights, batches and dropout: the same seed gives the same run
     log_every: int = 20  # steps
@@ -103,6 +107,8 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
             raise UserError(f"unknown schedule {self.schedule!r}.\nChoose one of {', '.join(SCHEDULES)}.")
+        if self.precision not in PRECISIONS:
+            raise UserError(f"unknown precision {self.precision!r}.\nChoose one of {', '.join(PRECISIONS)}.")
         check_range(self, "steps micro_batches log_every validate_every checkpoint_every", 1)
         check_range(self, "lr warmup_steps min_lr adam_eps weight_decay clip_norm", 0)
         check_range(self, "label_smoothing", 0, 1)

@@ -309,6 +309,37 @@ def test_float32_stays_float32(record, sample):
         assert {a.dtype for a in (*outs, *gradients) if a is not None} <= {np.dtype("float32")}
 
 
+@pytest.mark.parametrize(("record", "sample"), RULES)
+def test_half_precision_is_float32_rounded_at_the_end(record, sample):
+    """Values and gradients in bfloat16: those of float32 on the rounded inputs, rounded once."""
+    if record.name == "astype":
+        return
+    half = mg.bfloat16
+    function, inputs = as_function(record, in_dtype(sample, half), half)
+    single, wide = as_function(record, in_dtype(in_dtype(sample, half), "float32"), half)
+    wide = [mg.tensor(x.numpy().astype(np.float32), requires_grad=True) for x in inputs]
+    outs, expected = outputs(function, inputs), outputs(single, wide)
+    assert {out.dtype for out in outs} <= {half}
+    for out, other in zip(outs, expected, strict=True):
+        np.testing.assert_array_equal(out.numpy(), other.numpy().astype(half))
+    if not any(out.requires_grad for out in outs):
+        return
+    gs = [np.random.default_rng(1).uniform(0.5, 1.5, out.shape).astype(half) for out in outs]
+    found = mg.autograd.grad(outs, inputs, [mg.tensor(g) for g in gs], allow_unused=True)
+    theirs = mg.autograd.grad(
+        expected, wide, [mg.tensor(g.astype(np.float32)) for g in gs], allow_unused=True
+    )
+    for ours, other in zip(found, theirs, strict=True):
+        if ours is not None:
+            assert ours.dtype == half
+            np.testing.assert_allclose(
+                ours.numpy().astype(np.float32),
+                other.numpy(),
+                rtol=2**-7,
+                atol=4e-3,  # rounded twice where summed after broadcasting
+            )
+
+
 @pytest.mark.parametrize(("record", "sample"), COMPOSITES)
 def test_a_kernel_computes_its_definition(record, sample):
     fast = gradients_of(record, sample)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from ..devices import is_floating
 from ..errors import NonFiniteError
 from ..versions import arrays_in, caller, where
 from .nodes import Node, alive, maker
@@ -132,7 +133,7 @@ class _Watch(threading.local):
 
     def _produced(self, result: np.ndarray, operands: list[Any]) -> tuple[int, ...] | None:
         """Where `result` has a NaN or an infinity that `operands` do not account for: the first index."""
-        if result.dtype.kind != "f" or np.isfinite(result).all():
+        if not is_floating(result.dtype) or np.isfinite(result).all():
             return None
         produced = np.zeros(result.shape, bool)
         if not any(_any(np.isnan, x) for x in operands):
@@ -208,7 +209,7 @@ def _any(test: Callable[[Any], Any], x: Any) -> bool:
     """Whether some number in `x`, an array, a number or anything else, passes the test."""
     if isinstance(x, float):
         return bool(test(np.float64(x)))
-    return hasattr(x, "dtype") and x.dtype.kind == "f" and bool(test(_array(x)).any())
+    return hasattr(x, "dtype") and is_floating(x.dtype) and bool(test(_array(x)).any())
 
 
 def numbers_in(thing: Any) -> list[float]:
@@ -251,7 +252,7 @@ def describe_at(name: str, x: Any, index: tuple[int, ...], over: tuple[int, ...]
             return f"{name} = {np.broadcast_to(x, over)[index].item():.6g}"
     if not x.ndim:
         return f"{name} = {x.item():.6g}"
-    if x.dtype.kind == "f" and not np.isfinite(x).all():
+    if is_floating(x.dtype) and not np.isfinite(x).all():
         return f"{name}, {kind_of(x)}, has {int((~np.isfinite(x)).sum())} elements that are not finite"
     span = f" from {x.min().item():.6g} to {x.max().item():.6g}" if x.size else ""
     return f"{name}, {kind_of(x)}, is finite,{span}"

@@ -29,6 +29,7 @@ BACKWARD = object()
 class _GradMode(threading.local):
     enabled = True
     scope: Scope | None = None  # where nodes belong that are recorded now
+    autocast: Any = None  # the dtype of products, see `precision`
 
 
 grad_mode = _GradMode()

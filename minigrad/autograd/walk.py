@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..devices import is_writeable
+from ..devices import HALF, float32, is_writeable
 from ..errors import DtypeError, GradientShapeError, MinigradError, RangeError, ShapeError
 from ..versions import check_versions, clock, root
 from .anomaly import watch
@@ -230,7 +230,11 @@ def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
     )
     if extra < 0 or any(n not in (1, m) for n, m in zip(shape, g.shape[extra:], strict=True)):
         raise GradientShapeError(tuple(g.shape), shape)
-    return g.sum(axis=axes, keepdims=True).reshape(shape) if axes else g.reshape(shape)
+    if not axes:
+        return g.reshape(shape)
+    if g.dtype in HALF:
+        return unbroadcast(g.astype(float32), shape).astype(g.dtype)
+    return g.sum(axis=axes, keepdims=True).reshape(shape)
 
 
 def _is_fresh(r: Any, upstream: Any) -> bool:

@@ -24,6 +24,7 @@ from ..autograd.anomaly import (
     operand_names,
     shown_at,
 )
+from ..devices import is_floating
 from ..errors import OptionError
 from ..nn import Module
 from ..tensor import Tensor
@@ -163,7 +164,7 @@ class _Search:
         """Whether an op was given a NaN or infinity that is no tensor: a number, as masked_fill's."""
         node = self.things[i]
         numbers = [x for x in (*node.edges, *numbers_in(node.settings)) if isinstance(x, int | float)]
-        arrays = [x for x in arrays_in(node.settings) if x.dtype.kind == "f"]
+        arrays = [x for x in arrays_in(node.settings) if is_floating(x.dtype)]
         return any(not_finite(float(x)) for x in numbers) or any(not_finite(x).any() for x in arrays)
 
     def _report_value(self, begin: int, way: set[int], became: str) -> NanReport:

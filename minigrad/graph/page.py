@@ -23,6 +23,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from ..devices import is_floating
 from ..ops.record import records
 from ..ops.reference import bar, upright
 from .arrangement import Arrangement, Cell
@@ -354,7 +355,7 @@ def _numbers(array: np.ndarray) -> list[Any]:
     flat = array.reshape(-1)
     if flat.dtype == np.float32:
         return [_number(float(str(x))) for x in flat]
-    return [_number(float(x)) for x in flat] if flat.dtype.kind == "f" else [int(x) for x in flat]
+    return [_number(float(x)) for x in flat] if is_floating(flat.dtype) else [int(x) for x in flat]
 
 
 def _json(content: Any) -> str:

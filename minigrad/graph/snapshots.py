@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ..devices import is_floating
 from .records import Snapshot, Statistics
 
 WHOLE = 256  # an array of at most so many elements is kept whole
@@ -34,7 +35,7 @@ def statistics(array: np.ndarray) -> Statistics | None:
     if not array.size:
         return None
     flat = array.reshape(-1) if array.flags.c_contiguous else array.ravel(order="K")
-    if flat.dtype.kind != "f":
+    if not is_floating(flat.dtype):
         flat = flat.astype(np.float64)
     low, high = float(flat.min()), float(flat.max())
     nan = inf = 0

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..autograd import Node, Output, creation, grad_mode, named_scope, watch
-from ..devices import as_array, default_float, gpu, on_device, result_type
+from ..devices import HALF, as_array, default_float, float32, gpu, is_floating, on_device, result_type
 from ..errors import DeviceError, DtypeError, MinigradError, OptionError, ShapeError
 from ..kernels import kernels
+from ..kernels.half import rounded
+from ..precision import precision_of
 from ..tensor import Tensor, as_tensor
 from ..versions import LIBRARY, Cell, caller, clock, share_cell
 from .explain import FOREIGN, describe, explain, place, refuse_extra
@@ -74,6 +76,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
     )
     readable = with_manners(definition) if definition else None
     kernel = op.name if op.definition else None  # its rule, without a call between
+    as_it_comes = view or op.name in ("astype", "clone")  # these compute nothing
     promoting, own = op.promotes is not False, (*op.operands, *op.settings)
     new_tensor, new_node, ndarray, new_ref = Tensor.__new__, Node.__new__, np.ndarray, weakref.ref
     get_frame = sys._getframe
@@ -97,8 +100,10 @@ def make_callable(op: Op, face: Callable) -> Callable:
             with named_scope(op.name):
                 return readable(*(_prepare(op, inputs, False, False) or inputs), **settings)
 
+        if grad_mode.autocast is not None:
+            inputs = _autocast(op, inputs)
         arrays, edges, needs = [], [], []
-        uniform, dtype, recording = True, None, grad_mode.enabled
+        uniform, dtype, low, recording = True, None, None, grad_mode.enabled
         for x in inputs:
             if isinstance(x, Tensor):
                 array = x.data
@@ -108,6 +113,8 @@ def make_callable(op: Op, face: Callable) -> Callable:
                     edges.append(x.node or x if tracked else x)
                     needs.append(tracked)
                 if array.dtype is not dtype:
+                    if array.dtype.kind == "V":
+                        low = array.dtype
                     if dtype is None:
                         dtype = array.dtype
                     elif promoting and array.dtype != dtype:
@@ -117,9 +124,9 @@ def make_callable(op: Op, face: Callable) -> Callable:
                 if recording:
                     edges.append(x)
                     needs.append(False)
-                if x is not None and (type(x) not in (float, int) or dtype is None or dtype.kind != "f"):
+                if x is not None and (type(x) not in (float, int) or dtype is None or dtype.kind not in "fV"):
                     uniform = False
-        if dtype is None or not uniform or (floating and dtype.kind != "f"):
+        if dtype is None or not uniform or (floating and dtype.kind not in "fV"):
             again = _prepare(op, inputs, promoting, floating)
             if again is not None:
                 return call(*again, **settings)
@@ -130,8 +137,12 @@ def make_callable(op: Op, face: Callable) -> Callable:
                 return call(*again, **settings)
 
         try:
-            run = rule if kernel is None else getattr(kernels(arrays[0]), kernel)
-            found = run(*arrays, **settings)
+            if kernel is not None:
+                found = getattr(kernels(arrays[0]), kernel)(*arrays, **settings)
+            elif low is None or as_it_comes:
+                found = rule(*arrays, **settings)
+            else:
+                found = rounded(rule, low, arrays, settings)
             if type(found) is not tuple or len(found) != 2:
                 _refuse_result(op)
             value, gradients = found
@@ -194,6 +205,17 @@ def _on_one_device(op: Op, inputs: Sequence[Any]) -> Sequence[Any] | None:
     (device,) = gpus
     move = ops["to_device"].call
     return [move(x, device) if isinstance(x, Tensor) and x.device != device else x for x in inputs]
+
+
+def _autocast(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """float32 inputs of products in autocast's dtype, half ones of steep functions in float32."""
+    to = precision_of(op.name)
+    if to is None:
+        return inputs
+    other = HALF if to == float32 else (float32,)
+    return tuple(
+        [ops["astype"].call(x, to) if isinstance(x, Tensor) and x.dtype in other else x for x in inputs]
+    )
 
 
 def _plain_settings(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
@@ -278,13 +300,13 @@ def _prepare(op: Op, inputs: Sequence[Any], promoting: bool, floating: bool) -> 
         if meeting:
             dtype = result_type(*meeting)
             of_tensors = any(isinstance(x, Tensor) for x in meeting)
-            if floating and dtype.kind != "f":
+            if floating and not is_floating(dtype):
                 dtype = default_float
             for i in places:
                 x = changed[i] if i < len(changed) else None
                 if isinstance(x, Tensor) and x.dtype != dtype:
                     changed[i] = ops["astype"].call(x, dtype)
-                elif type(x) in (float, int, bool) and (dtype.kind != "f" or not of_tensors):
+                elif type(x) in (float, int, bool) and (not is_floating(dtype) or not of_tensors):
                     changed[i] = as_tensor(x, dtype=dtype)
     same = all(a is b for a, b in zip(changed, inputs, strict=True))
     return None if same else changed

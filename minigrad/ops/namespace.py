@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..creation import ones_like, zeros_like
-from ..devices import gpu
+from ..devices import gpu, is_floating
 from ..kernels.cpu import convolution as _windows
 from ..kernels.cpu import gamma as _gamma
 from ..kernels.cpu import special as _special
@@ -103,7 +103,7 @@ class _Cupy(_Arrays):
         """zeros(shape) with `values` added at `index`; atomics know fewer dtypes than we."""
         if is_basic(index) or values.dtype in _ATOMIC:
             return super().scatter_add(shape, index, values)
-        wide = np.float32 if values.dtype.kind == "f" else np.uint64  # which wraps around as integers do
+        wide = np.float32 if is_floating(values.dtype) else np.uint64  # which wraps around as integers do
         return super().scatter_add(shape, index, values.astype(wide)).astype(values.dtype)
 
     def replaced(self, x: Any, values: Any, index: Any) -> Any:

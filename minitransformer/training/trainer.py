@@ -16,7 +16,16 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from minigrad import Tensor, nn, no_grad, optim, random
+from minigrad import (
+    GradScaler,
+    Tensor,
+    autocast,
+    nn,
+    no_grad,
+    optim,
+    random,
+    set_float32_matmul_precision,
+)
 from minigrad.io import write_atomically
 
 from ..config import TrainConfig
@@ -67,6 +76,10 @@ class Trainer:
             config.adam_eps,
             config.weight_decay,
         )
+        half = config.precision in ("bfloat16", "float16")
+        self.autocast = autocast(dtype=config.precision if half else "bfloat16", enabled=half)
+        self.scaler = GradScaler(enabled=config.precision == "float16")
+        set_float32_matmul_precision("high" if config.precision == "tf32" else "highest")
         self.step, self.seconds, self.best_loss = 0, 0.0, math.inf
         random.manual_seed(config.seed)
 
@@ -83,13 +96,14 @@ class Trainer:
         loss = 0.0
         parts = self.task.split(batch, config.micro_batches * self.ranks.size)
         for first, part in self.ranks.share(parts):
-            with random.rows(first):  # a part draws its rows of what the whole batch would
+            with random.rows(first), self.autocast:  # a part draws its rows of what the whole batch would
                 part_loss = self.task.loss(self.model, part, config.label_smoothing) / batch.n_tokens
-            part_loss.backward()
+            self.scaler.scale(part_loss).backward()
             loss += part_loss.item()
         loss = self.ranks.sum_gradients(self.model.parameters(), loss)
+        self.scaler.unscale_(self.optimizer)
         norm = optim.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)
-        if not (math.isfinite(loss) and math.isfinite(norm)):
+        if not (math.isfinite(loss) and (math.isfinite(norm) or self.scaler.enabled)):
             what = f"the loss is {loss:.4g}, the norm of its gradients {norm:.4g}"
             raise self._not_finite(
                 step, what, lambda: self.task.loss(self.model, batch, config.label_smoothing)
@@ -97,7 +111,8 @@ class Trainer:
         lr = config.learning_rate(step)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
-        self.optimizer.step()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
         self.step = step
         seconds = time.perf_counter() - start
         self.seconds += seconds
@@ -112,7 +127,7 @@ class Trainer:
     def _not_finite(self, step: int, what: str, forward: Callable[[], Any]) -> NotFiniteError:
         """What to say of a failed step: `forward` is run again to find the first module that went wrong."""
         random.set_step(step)
-        module = first_not_finite(self.model, forward)
+        module = first_not_finite(self.model, self.autocast(forward))
         where = f"first in module {module}" if module else "in the backward pass only: forward all is finite"
         last = self.checkpoints.index.get("last")
         kept = (
@@ -161,7 +176,7 @@ class Trainer:
         """Score the validation split, and remember whether it is the best so far."""
         self.model.eval()
         with no_grad():
-            scores = self.ranks.broadcast(lambda: self.task.validate(self.model))
+            scores = self.ranks.broadcast(lambda: self.autocast(self.task.validate)(self.model))
         if not math.isfinite(scores["loss"]):
             what = f"the validation loss is {scores['loss']}"
             raise self._not_finite(self.step, what, lambda: self.task.validate(self.model))
@@ -187,6 +202,7 @@ class Trainer:
             "seconds": self.seconds,
             "best_loss": self.best_loss,
             "task": self.task.state(),
+            "scaler": self.scaler.state_dict(),
         }
         self.checkpoints.save(self.step, self.model, self.optimizer, state, best)
 
@@ -198,6 +214,7 @@ class Trainer:
             self.step, self.seconds = state["step"], state["seconds"]
             self.best_loss = math.inf if state["best_loss"] is None else state["best_loss"]
             self.task.restore(state["task"])
+            self.scaler.load_state_dict(state.get("scaler", self.scaler.state_dict()))
         if self.ranks.rank == 0 and self._log.is_file():
             kept = [record for record in read_log(self._log) if record["step"] <= self.step]
             write_atomically(self._log, "".join(to_json(record) + "\n" for record in kept).encode())

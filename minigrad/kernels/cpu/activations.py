@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ... import random
-from .half import in_single
+from ..half import in_single
 from .special import BLOCK, erf
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...random import drop_threshold, keep_mask
-from .half import in_single
+from ..half import in_single
 
 TILE = 1 << 18  # scores
 LOWEST = {np.dtype(t): t(np.finfo(t).min) for t in (np.float32, np.float64)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .half import in_single
+from ..half import in_single
 
 
 @in_single

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .half import in_single
+from ..half import in_single
 
 
 @in_single

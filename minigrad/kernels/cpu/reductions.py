@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from .half import in_single
+from ..half import in_single
 
 
 @in_single

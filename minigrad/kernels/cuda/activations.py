@@ -6,7 +6,7 @@ import math
 
 from ...devices import array_module
 from ...random import drop_threshold
-from ..cpu.half import in_single
+from ..half import in_single
 from .draws import keep_mask
 from .special import erf
 

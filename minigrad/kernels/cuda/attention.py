@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...devices import array_module
 from ...random import drop_threshold
-from ..cpu.half import in_single
+from ..half import in_single
 from .activations import largest
 from .draws import keep_mask
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..cpu.half import in_single
+from ..half import in_single
 
 
 @in_single

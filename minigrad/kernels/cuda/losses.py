@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...devices import array_module
-from ..cpu.half import in_single
+from ..half import in_single
 from .activations import log_softmax
 
 

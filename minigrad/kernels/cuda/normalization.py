@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ...devices import array_module
-from ..cpu.half import in_single
+from ..half import in_single
 
 
 @in_single

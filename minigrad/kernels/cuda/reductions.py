@@ -5,7 +5,7 @@ from __future__ import annotations
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from ...devices import array_module
-from ..cpu.half import in_single
+from ..half import in_single
 from .activations import largest
 
 

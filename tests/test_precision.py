@@ -1,0 +1,181 @@
+"""Mixed precision: what autocast computes in which dtype, the scaler, and training by them."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn, optim
+from minigrad.errors import DtypeError, OptionError, StateError
+from minigrad.nn import functional as F
+from minigrad.ops.dispatch import ops
+from minigrad.precision import FULL, LOW
+from minitransformer import GPT, GPTConfig
+
+HALVES = ["bfloat16", "float16"]
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_products_compute_in_half_and_steep_functions_in_float32(half):
+    x, w = mg.randn(3, 4), mg.randn(5, 4, requires_grad=True)
+    with mg.autocast(dtype=half):
+        product = F.linear(x, w)
+        assert product.dtype == (x @ x.mT).dtype == half
+        assert F.relu(product).dtype == F.gelu(product).dtype == half  # takes what comes
+        assert (
+            F.softmax(product, -1).dtype
+            == product.sum().dtype
+            == F.layer_norm(product, 5).dtype
+            == mg.float32
+        )
+        loss = F.cross_entropy(product, mg.tensor([0, 1, 2]))
+        assert loss.dtype == mg.float32
+    assert F.linear(x, w).dtype == mg.float32
+    loss.backward()
+    assert w.grad.dtype == mg.float32
+
+
+def test_the_lists_name_ops():
+    assert set(ops) >= LOW | FULL
+    assert not LOW & FULL
+
+
+def test_float64_and_whole_numbers_are_left_alone():
+    x = mg.tensor(np.ones((2, 2)))
+    with mg.autocast():
+        assert (x @ x).dtype == mg.float64
+        assert (mg.arange(4).reshape(2, 2) @ mg.arange(4).reshape(2, 2)).dtype == mg.int64
+        assert mg.arange(4).sum().dtype == mg.int64
+
+
+def test_autocast_nests_decorates_and_can_be_switched_off():
+    x = mg.ones(2, 2)
+
+    @mg.autocast(dtype="float16")
+    def product():
+        return x @ x
+
+    assert product().dtype == "float16"
+    with mg.autocast(dtype="bfloat16"):
+        assert product().dtype == "float16"
+        with mg.autocast(enabled=False):
+            assert (x @ x).dtype == mg.float32
+        assert (x @ x).dtype == mg.bfloat16
+    with pytest.raises(OptionError, match="bfloat16 or float16, got float32"):
+        mg.autocast(dtype="float32")
+    with pytest.raises(OptionError, match="'cpu' or 'cuda', got 'bfloat16'"):
+        mg.autocast("bfloat16")
+
+
+def test_half_precisions_meet_in_float32():
+    a, b = mg.ones(2, dtype="bfloat16"), mg.ones(2, dtype="float16")
+    assert (a + b).dtype == (a + mg.ones(2)).dtype == mg.float32
+    assert (a * 2.5).dtype == (a + mg.ones((), dtype="float32")).dtype == mg.bfloat16
+    assert (mg.arange(2) * a).dtype == mg.bfloat16
+    assert mg.tensor(a).numpy().dtype == mg.bfloat16
+    with pytest.raises(DtypeError, match="is no int8"):
+        (a * 1e6).to("int8")
+
+
+def test_bfloat16_goes_to_a_file_and_back(tmp_path):
+    x = mg.randn(3, 4).to("bfloat16")
+    mg.save_file({"x": x}, tmp_path / "x.safetensors")
+    again = mg.load_file(tmp_path / "x.safetensors")["x"]
+    assert again.dtype == mg.bfloat16
+    np.testing.assert_array_equal(again.numpy(), x.numpy())
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_a_model_learns_in_half_as_in_float32(half):
+    """The same batches: losses run together, weights and gradients are float32 all along."""
+    config = GPTConfig(
+        vocab_size=11,
+        n_positions=8,
+        n_embd=32,
+        n_layer=1,
+        n_head=2,
+        embd_pdrop=0.0,
+        resid_pdrop=0.0,
+        attn_pdrop=0.0,
+    )
+    ids = np.random.default_rng(0).integers(0, 11, (30, 4, 9))
+    losses = {}
+    for dtype in ("float32", half):
+        mg.manual_seed(0)
+        model = GPT(config)
+        optimizer = optim.AdamW(model.parameters(), lr=3e-3)
+        scaler = mg.GradScaler(enabled=dtype == "float16")
+        for batch in ids % 3:  # three tokens: something to learn
+            with mg.autocast(dtype=half, enabled=dtype != "float32"):
+                loss = F.cross_entropy(model(batch[:, :-1]).reshape(-1, 11), batch[:, 1:].reshape(-1))
+            optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            assert {p.grad.dtype for p in model.parameters()} == {mg.float32}
+            scaler.step(optimizer)
+            scaler.update()
+            losses.setdefault(dtype, []).append(loss.item())
+        assert {p.dtype for p in model.parameters()} == {mg.float32}
+    np.testing.assert_allclose(losses[half], losses["float32"], rtol=0.02)
+    assert losses[half] != losses["float32"]
+    assert losses[half][-1] < 0.6 * losses[half][0]
+
+
+# ---------------------------------------------------------------- the scaler
+
+
+def scaled(factor, **settings):
+    p = nn.Parameter(np.array([1.0, 2.0], np.float32))
+    optimizer = optim.SGD([p], lr=1.0)
+    return p, optimizer, mg.GradScaler(init_scale=factor, **settings)
+
+
+def test_a_scaled_loss_gives_the_same_step():
+    p, optimizer, scaler = scaled(1024.0)
+    scaler.scale((p * p).sum()).backward()
+    np.testing.assert_array_equal(p.grad.numpy(), [2048, 4096])
+    scaler.unscale_(optimizer)
+    np.testing.assert_array_equal(p.grad.numpy(), [2, 4])
+    scaler.step(optimizer)
+    np.testing.assert_array_equal(p.numpy(), [-1, -2])
+    with pytest.raises(StateError, match="before for this step"):
+        scaler.unscale_(optimizer)
+
+
+def test_a_step_that_is_not_finite_is_skipped_and_the_factor_halved():
+    p, optimizer, scaler = scaled(1024.0, growth_interval=2)
+    factors = []
+    for bad in (True, False, False, False):
+        optimizer.zero_grad()
+        scaler.scale((p * (np.inf if bad else 0.0)).sum()).backward()
+        before = p.numpy().copy()
+        scaler.step(optimizer)
+        scaler.update()
+        np.testing.assert_array_equal(p.numpy(), before)
+        factors.append(scaler.get_scale())
+    assert factors == [512, 512, 1024, 1024]
+    other = mg.GradScaler()
+    other.load_state_dict(scaler.state_dict())
+    assert (other.get_scale(), other.good_steps) == (1024, 1)
+
+
+def test_a_scaler_that_is_off_does_nothing():
+    p, optimizer, _ = scaled(8.0)
+    scaler = mg.GradScaler(enabled=False)
+    loss = (p * p).sum()
+    assert scaler.scale(loss) is loss
+    loss.backward()
+    scaler.step(optimizer)
+    scaler.update()
+    np.testing.assert_array_equal(p.numpy(), [-1, -2])
+    with pytest.raises(OptionError, match="growth_factor=1"):
+        mg.GradScaler(growth_factor=1)
+
+
+def test_the_precision_of_products_is_one_of_two():
+    assert mg.get_float32_matmul_precision() == "highest"
+    mg.set_float32_matmul_precision("high")
+    try:
+        assert mg.get_float32_matmul_precision() == "high"
+    finally:
+        mg.set_float32_matmul_precision("highest")
+    with pytest.raises(OptionError, match="got 'medium'"):
+        mg.set_float32_matmul_precision("medium")
