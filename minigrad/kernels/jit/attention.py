@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import cpu
 from ..cpu.attention import RowWork, attend, attend_heads
-from .mathematics import F, exp, largest, loop
+from .mathematics import F, exp_below, largest, loop
 from .single import is_single, rows_of
 
 
@@ -53,7 +53,7 @@ def _softmax_rows(s, queries, first, logarithms):
             continue
         total = F(0)
         for j in range(seen):
-            s[i, j] = exp(s[i, j] - m)
+            s[i, j] = exp_below(s[i, j] - m)
             total += s[i, j]
         scale = F(1) / total
         for j in range(seen):
@@ -71,7 +71,7 @@ def _again_rows(s, queries, first, logarithms):
         seen = keys if first < 0 else min(keys, first + i % queries + 1)
         shift = logarithms[i]
         for j in range(seen):
-            s[i, j] = exp(s[i, j] - shift)
+            s[i, j] = exp_below(s[i, j] - shift)
         for j in range(seen, keys):
             s[i, j] = F(0)
 
