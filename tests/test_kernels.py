@@ -151,6 +151,16 @@ def test_exponentials_of_what_is_not_positive_take_fewer_steps_to_the_same():
 
 
 @needs_numba
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_far_from_zero(approximate):
+    x = np.array([-1e10, -1e5, -300, -20, -10, 10, 20, 300, 1e5, 1e10], np.float32)
+    (y, back), (expected, theirs) = (m.gelu(x, approximate) for m in (jit, cpu))
+    np.testing.assert_allclose(y, expected, rtol=1e-6, atol=1e-21)
+    (dx,), (expected,) = (pull(np.ones_like(x), [True]) for pull in (back, theirs))
+    np.testing.assert_allclose(dx, expected, rtol=1e-6, atol=1e-20)
+
+
+@needs_numba
 def test_the_largest_of_a_row():
     from minigrad.kernels.jit.mathematics import largest, loop
 

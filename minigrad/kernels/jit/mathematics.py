@@ -1,7 +1,8 @@
 """exp, the logistic function and the normal distribution in float32, as plain arithmetic.
 
 A loop without branches and calls is what the compiler turns into vector instructions; numba's own exp is a
-call. The polynomials are fitted when the module is imported.
+call. The polynomials are fitted when the module is imported. After a change here delete `__pycache__` of this
+folder: numba keeps a compiled loop for as long as the file that the loop is in stays as it was.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ _ROOT_HALF, _DENSITY = F(math.sqrt(0.5)), F(1 / math.sqrt(2 * math.pi))
 @inline
 def exp(x):
     """e^x = 2**n e^r with x = n ln 2 + r, to a unit in the last place (six above 88.4); 0 below -87.3."""
-    z = x if x > _LOWEST else _LOWEST  # which a NaN is not, so that n is a number
-    y = _power(x, min(_power_of_two(z if z < _HIGHEST else _HIGHEST), F(127)))  # 2**128 is no float32
+    n = _powers_of_two(min(x if x > _LOWEST else _LOWEST, _HIGHEST))  # a number, even where x is NaN
+    y = _power(x, min(n, F(127)))  # 2**128 is no float32
     y = F(0) if x < _LOWEST else y
     return F(np.inf) if x > _HIGHEST else y
 
@@ -80,30 +81,29 @@ def exp(x):
 @inline
 def exp_below(x):
     """`exp` of x <= 0 in fewer steps; up to 88 it has the same value."""
-    y = _power(x, _power_of_two(x if x > _LOWEST else _LOWEST))
+    y = _power(x, _powers_of_two(x if x > _LOWEST else _LOWEST))
     return F(0) if x < _LOWEST else y
 
 
 @inline
-def _power_of_two(x):
+def logistic(x):
+    """1 / (1 + e^-x), where e^-x is infinite above 88.4; of a NaN it is some number."""
+    z = min(max(-x, _LOWEST), _HIGHEST)
+    return F(1) / (F(1) + _power(z, _powers_of_two(z)))
+
+
+@inline
+def _powers_of_two(x):
     """n."""
     return np.floor(x * _LOG2E + F(0.5))
 
 
 @inline
 def _power(x, n):
-    """2**n e^r."""
+    """2**n e^r; infinite where n is 128."""
     r = x - n * _LN2_HIGH - n * _LN2_LOW
     p = ((((_E[0] * r + _E[1]) * r + _E[2]) * r + _E[3]) * r + _E[4]) * r + _E[5]
     return (p * r * r + r + F(1)) * np.int32((np.int32(n) + 127) << 23).view(np.float32)
-
-
-@inline
-def logistic(x):
-    """1 / (1 + e^-x), at least 6e-39; of a NaN it is some number."""
-    z = -x if -x > _LOWEST else _LOWEST
-    z = z if z < F(88) else F(88)
-    return F(1) / (F(1) + _power(z, _power_of_two(z)))
 
 
 @inline
