@@ -7,11 +7,13 @@ x = mg.tensor([1.0, 2.0], requires_grad=True)
 x.grad                       # tensor([2., 4.])
 """
 
-from . import allocator, autograd, func, graph, linalg, nn, ops, optim, random, special
+from . import allocator, autograd, cuda, func, graph, linalg, nn, ops, optim, random, special
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .creation import *
 from .devices import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from .errors import (
+    DependencyError,
+    DeviceError,
     DtypeError,
     FileError,
     GraphError,

@@ -18,6 +18,7 @@ import numpy as np
 
 from . import autograd
 from .autograd import enable_grad, is_edge, is_grad_enabled, maker
+from .creation import ones_like, zeros, zeros_like
 from .devices import is_floating
 from .errors import DtypeError, OptionError, ShapeError
 from .ops import alias, stack
@@ -60,7 +61,7 @@ def value_and_grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> 
                 f"grad of {_name(f)}, which returned {what}: a gradient is that of one number.\n"
                 f"Reduce it (.sum(), .mean()), or use jacobian."
             )
-        gradients = run.pull([Tensor(np.ones((), value.dtype))], retain=False)
+        gradients = run.pull([ones_like(value)], retain=False)
         result = run.outside(run.result)
         return ((result, run.outside(run.aux)) if has_aux else result), gradients
 
@@ -91,7 +92,7 @@ def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
     primals, tangents = _arguments(primals), _arguments(tangents)
     run = _Run(f, primals, {}, tuple(range(len(primals))), has_aux)
     given = _like("tangent", tangents, primals, run.inputs)
-    u = [Tensor(np.zeros_like(out.data), requires_grad=True) for out in run.outputs]
+    u = [zeros_like(out, requires_grad=True) for out in run.outputs]
     pulled = run.reverse(list(zip(run.outputs, u, strict=True)), create_graph=True, retain=True)
     moving = [(p, t) for p, t in zip(pulled, given, strict=True) if p is not None and p.requires_grad]
     again = run.connected or (is_grad_enabled() and any(t.requires_grad for t in given))
@@ -233,15 +234,17 @@ class _Run:
         """The Jacobian of one output, a walk back for each of its elements, in the arguments' structure."""
         found = []
         for index in np.ndindex(out.shape):
-            one = np.zeros_like(out.data)
-            one[index] = 1
-            found.append(self.reverse([(out, Tensor(one))], self.connected, retain=True))
+            one = zeros_like(out)
+            one.data[index] = 1
+            found.append(self.reverse([(out, one)], self.connected, retain=True))
         blocks = []
         for k, x in enumerate(self.inputs):
-            zero = Tensor(np.zeros_like(x.data))
+            zero = zeros_like(x)
             column = [zero if row[k] is None else row[k] for row in found]
             shape = (*out.shape, *x.shape)
-            blocks.append(stack(column).reshape(shape) if column else Tensor(np.zeros(shape, x.data.dtype)))
+            blocks.append(
+                stack(column).reshape(shape) if column else zeros(shape, dtype=x.dtype, device=x.device)
+            )
         return fill(self.arguments, blocks)
 
     def outside(self, tree: Any) -> Any:
@@ -253,8 +256,9 @@ class _Run:
 
 def _filled(tree: Any, like: Sequence[Tensor], values: Sequence[Tensor | None]) -> Any:
     """The tree with `values` at its leaves, zeros where there is None."""
-    zero = lambda x: Tensor(np.zeros_like(x.data))
-    return fill(tree, [zero(x) if value is None else value for x, value in zip(like, values, strict=True)])
+    return fill(
+        tree, [zeros_like(x) if value is None else value for x, value in zip(like, values, strict=True)]
+    )
 
 
 # ---------------------------------------------------------------- checking what goes in and comes out

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float
 
+import minigrad as mg
 from minigrad import Tensor, nn
 from minigrad.nn import functional as F
 
@@ -68,7 +71,7 @@ class MultiHeadAttention(nn.Module):
         projected, of_memory = self._projections(query, memory)
         parts = projected.chunk(3, -1) if of_memory is None else (projected, *of_memory.chunk(2, -1))
         q, k = (part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in parts[:2])
-        unit = Tensor(np.eye(k.shape[-2], dtype=k.dtype))
+        unit = mg.eye(k.shape[-2], dtype=k.dtype, device=k.device)
         return F.scaled_dot_product_attention(q, k, unit, mask, is_causal=is_causal)
 
     def _projections(self, query: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -96,17 +99,17 @@ class MultiHeadAttention(nn.Module):
                 cache.extend(self._projected(memory, slice(self.d_model, None)))
         if is_causal and past:  # the queries are the last positions, not the first
             is_causal = False
-            mask = mask if length == 1 else combine(mask, causal_mask(length, past))
+            mask = mask if length == 1 else combine(mask, causal_mask(length, past).to(query.device))
         q, k, v = map(Tensor, (projected[0], *cache.read()))
-        heads = F.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal).numpy()
+        heads = F.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal).data
         return self.out_proj(Tensor(heads.swapaxes(1, 2).reshape(query.shape)))
 
-    def _projected(self, x: Tensor, rows: slice | None = None) -> Float[np.ndarray, "number B H T Dh"]:
+    def _projected(self, x: Tensor, rows: slice | None = None) -> Float[Any, "number B H T Dh"]:
         """What `_projections` gives, split into heads: of all rows of the stacked matrices, or of some."""
         weight: Tensor = self.in_proj_weight
         bias: Tensor = self.in_proj_bias
         if rows is not None:
             weight, bias = Tensor(weight.data[rows]), Tensor(bias.data[rows])
-        y = F.linear(x, weight, bias).numpy()
+        y = F.linear(x, weight, bias).data
         y = y.reshape(*x.shape[:2], -1, self.num_heads, self.d_model // self.num_heads)
         return y.transpose(2, 0, 3, 1, 4)

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from minigrad import is_grad_enabled
+from minigrad.devices import array_module
 
 from .errors import UserError
 
@@ -24,9 +25,9 @@ class KeyValueCache:
 
     def __init__(self) -> None:
         self.length = 0
-        self.buffer = np.empty((2, 0, 0, 0, 0), np.float32)  # (keys and values, B, H, room, D / H)
+        self.buffer: Any = np.empty((2, 0, 0, 0, 0), np.float32)  # (keys and values, B, H, room, D / H)
 
-    def extend(self, keys_and_values: Float[np.ndarray, "2 B H T Dh"]) -> None:
+    def extend(self, keys_and_values: Float[Any, "2 B H T Dh"]) -> None:
         """Put the keys and values of T more tokens behind those that are here."""
         if is_grad_enabled():
             raise UserError(
@@ -38,7 +39,7 @@ class KeyValueCache:
             self._grow(keys_and_values, start)
         self.buffer[:, :, :, start : self.length] = keys_and_values
 
-    def read(self) -> Float[np.ndarray, "2 B H S Dh"]:
+    def read(self) -> Float[Any, "2 B H S Dh"]:
         """All keys and values so far, without a copy."""
         return self.buffer[:, :, :, : self.length]
 
@@ -46,10 +47,10 @@ class KeyValueCache:
         """Of the batch only these rows (an index or a mask of them)."""
         self.buffer = self.buffer[:, rows]
 
-    def _grow(self, like: np.ndarray, used: int) -> None:
+    def _grow(self, like: Any, used: int) -> None:
         """Room for twice as many tokens, and for `length` at least."""
         room = max(self.length, 2 * self.buffer.shape[3])
-        grown = np.empty((*like.shape[:3], room, like.shape[4]), like.dtype)
+        grown = array_module(like).empty((*like.shape[:3], room, like.shape[4]), like.dtype)
         if used:
             grown[:, :, :, :used] = self.buffer[:, :, :, :used]
         self.buffer = grown

@@ -6,10 +6,12 @@ import math
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from minigrad import Tensor, nn
+from minigrad.devices import as_array, beside
 from minigrad.nn import functional as F
+from minigrad.tensor import given
 
 from .errors import UserError
 
@@ -39,9 +41,11 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, x: Float[Tensor, "B T D"], start: int = 0) -> Float[Tensor, "B T D"]:
         end = start + x.shape[1]
-        if len(self.table) < end or self.table.dtype != x.dtype:
-            self.table = positional_encoding(max(end, 2 * len(self.table)), self.d_model, x.dtype)
-        return x + Tensor(self.table[start:end])
+        kept: Any = self.table
+        if len(kept) < end or kept.dtype != x.dtype or type(kept) is not type(x.data):
+            kept = self.table = positional_encoding(max(end, 2 * len(kept)), self.d_model, x.dtype)
+            kept = self.table = beside(kept, x.data)
+        return x + Tensor(kept[start:end])
 
 
 class LearnedPositions(nn.Module):
@@ -62,10 +66,10 @@ class LearnedPositions(nn.Module):
         return x + self.weight[start:end]
 
 
-def token_ids(ids: Any) -> np.ndarray:
+def token_ids(ids: Any) -> Int[Any, "B T"]:
     """Ids as an array (B, T) of whole numbers, or a UserError that says what they are instead."""
     try:
-        array = np.asarray(ids)
+        array = ids.data if isinstance(ids, Tensor) else as_array(ids)
     except ValueError:
         raise UserError("the sequences of a batch have different lengths.\nPad them to one length.") from None
     if array.ndim != 2 or array.dtype.kind not in "iu":
@@ -89,7 +93,7 @@ class TokenEmbedding(nn.Module):
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
     def forward(self, ids: Any) -> Float[Tensor, "B T D"]:
-        x = F.embedding(Tensor(token_ids(ids)), self.weight)
+        x = F.embedding(given(token_ids(ids), self.weight), self.weight)
         return x if self.factor is None else x * self.factor
 
     def logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:

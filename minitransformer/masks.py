@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
 
-from minigrad import Tensor
+from minigrad import Tensor, as_tensor
 
 
 def causal_mask(length: int, past: int = 0) -> Bool[Tensor, "T S"]:
@@ -21,20 +23,15 @@ def causal_mask(length: int, past: int = 0) -> Bool[Tensor, "T S"]:
 
 def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
     """Every query may attend to every token that is not padding: ids (B, S)."""
-    return Tensor((np.asarray(ids) != pad_token_id)[:, None, None, :])
+    return Tensor((as_tensor(ids).data != pad_token_id)[:, None, None, :])
 
 
 def combine(*masks: Tensor | None) -> Tensor | None:
     """What all of the masks allow; None allows everything."""
-    given = [np.asarray(mask) for mask in masks if mask is not None]
-    if not given:
-        return None
-    result = given[0]
-    for mask in given[1:]:
-        result = result & mask
-    return Tensor(result)
+    given = [as_tensor(mask) for mask in masks if mask is not None]
+    return reduce(and_, given) if given else None
 
 
 def from_blocked(mask: Any) -> Bool[Tensor, "..."]:
     """A mask of the other kind, where True means "may not attend" (torch.nn.Transformer's), as ours."""
-    return Tensor(~np.asarray(mask, dtype=bool))
+    return ~as_tensor(mask).to("bool")

@@ -3,13 +3,28 @@
 Where there is no GPU a stand-in for CuPy takes its place (`tests/standin`), which is as strict as CuPy is.
 """
 
+import copy
+import dataclasses
+import json
+
 import numpy as np
 import pytest
+import standin
+from tiny import PAIRS, TINY, TINY_GPT
 
 import minigrad as mg
+from minigrad import devices, nn, optim
+from minigrad.devices import array_module, check_device, on_cpu
 from minigrad.gradcheck.records import as_function, floating, forms, samples_of
+from minigrad.kernels.cuda import draws
 from minigrad.ops.record import Op, records
 from minigrad.ops.samplers import Sample
+from minigrad.random import Key, keep_mask
+from minitransformer import GPT, GPTConfig, TrainConfig, Transformer, TransformerConfig, generate
+from minitransformer.recipes import load_recipe
+from minitransformer.tokenizers import Tokenizer
+from minitransformer.training.tasks import Translation
+from minitransformer.training.trainer import Trainer
 
 OURS = {name: r for name, r in sorted(records.items()) if r.source.__module__.startswith("minigrad.")}
 
@@ -85,3 +100,445 @@ def assert_close(found, expected, tolerance):
         largest = np.abs(b[np.isfinite(b)]).max(initial=1) if isinstance(b, np.ndarray) else 1
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * largest)
         assert getattr(a, "dtype", None) == getattr(b, "dtype", None)
+
+
+# ---------------------------------------------------------------- where tensors are
+
+
+def test_a_tensor_says_where_it_is_and_moves(gpu):
+    x = mg.tensor([[1.0, 2.0], [3.0, 4.0]])
+    there = x.to("cuda")
+    assert (x.device, there.device, there.cuda().device) == ("cpu", "cuda:0", "cuda:0")
+    assert there.to("cuda:0") is there
+    assert there.cpu().device == "cpu"
+    assert there.to("cpu", "float64").dtype == mg.float64
+    assert x.to(there).device == "cuda:0"
+    assert there.tolist() == x.tolist()
+    assert there.sum().item() == 10
+    np.testing.assert_array_equal(np.asarray(there), x.numpy())
+    assert repr(there).endswith("device='cuda:0')")
+    assert mg.tensor(there).device == mg.as_tensor(there.data).device == "cuda:0"
+    assert mg.tensor(1.0, device="auto").device == "cuda:0"
+
+
+def test_a_gradient_comes_back_to_where_its_tensor_is(gpu):
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    (x.cuda() ** 3).sum().backward()
+    assert x.grad.device == "cpu"
+    assert x.grad.tolist() == [3.0, 12.0]
+    (g,) = mg.autograd.grad((x.cuda() ** 3).sum(), x, create_graph=True)
+    (second,) = mg.autograd.grad(g.cuda().sum(), x)
+    assert second.tolist() == [6.0, 12.0]
+
+
+def test_tensors_are_made_on_a_device(gpu):
+    there = {"device": "cuda"}
+    mg.manual_seed(0)
+    made = [
+        mg.zeros(2, **there), mg.ones(2, **there), mg.empty(2, **there), mg.full((2,), 3.0, **there),
+        mg.eye(2, **there), mg.arange(2, **there), mg.linspace(0, 1, 2, **there),
+        mg.logspace(0, 1, 2, **there), mg.rand(2, **there), mg.randn(2, **there),
+        mg.randint(5, size=(2,), **there), mg.randperm(2, **there), mg.scalar_tensor(1.0, **there),
+        mg.tensor([1, 2], **there), mg.as_tensor([1, 2], **there),
+    ]  # fmt: skip
+    x = made[0]
+    made += [
+        mg.zeros_like(x), mg.ones_like(x), mg.full_like(x, 2.0), mg.rand_like(x), mg.randint_like(x, 3),
+        x.new_zeros(2), x.new_tensor([1.0]), x.new_full((2,), 1.0),
+    ]  # fmt: skip
+    assert {y.device for y in made} == {"cuda:0"}
+
+
+def test_random_numbers_are_the_same_on_every_device(gpu):
+    drawn = {}
+    for device in ("cpu", "cuda"):
+        mg.manual_seed(7)
+        x = mg.ones(33, 5, device=device)
+        drawn[device] = [
+            mg.randn(4, device=device).numpy(), mg.nn.functional.dropout(x, 0.3).numpy(),
+            mg.rand(2, 3, device=device).numpy(),
+        ]  # fmt: skip
+    for a, b in zip(drawn["cuda"], drawn["cpu"], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("row", [0, 3, 1000])
+@pytest.mark.parametrize("seed", [0, 2**64 - 1])
+def test_masks_are_drawn_on_the_device_bit_for_bit(gpu, row, seed):
+    xp = mg.zeros(1, device="cuda").data
+    library = array_module(xp)
+    for shape in ((), (1,), (7, 3), (2, 5, 13), (0, 4)):
+        for p in (0.0, 0.1, 0.5, 1.0):
+            key = Key(seed, 2**32 - 1, 12, 3, row if shape else 0)
+            found = on_cpu(draws.keep_mask(library, key, shape, p))
+            np.testing.assert_array_equal(found, keep_mask(key, shape, p))
+
+
+# ---------------------------------------------------------------- changes, indices, copies
+
+
+def test_tensors_change_in_place(gpu):
+    x = mg.arange(6, device="cuda").to("float32").reshape(2, 3)
+    x += 1
+    x.mul_(mg.full((3,), 2.0, device="cuda")).sub_(1).div_(2).add_(mg.ones(3), alpha=2)
+    x[0, 1] = 7
+    x[1] = [5.0, 6.0, 7.0]
+    x[:, 2] = mg.tensor([1.0, 2.0])
+    x[mg.tensor([0, 1], device="cuda"), np.array([0, 0])] = -1.0
+    x.clamp_(max=6)
+    assert x.device == "cuda:0"
+    assert x.tolist() == [[-1.0, 6.0, 1.0], [-1.0, 6.0, 2.0]]
+    x.copy_(mg.zeros(2, 3)).fill_(4).zero_()
+    mg.zeros(2, 3).copy_(x)
+    with pytest.raises(mg.ShapeError, match="share memory"):
+        x[:1].expand(2, 3).add_(1)
+    with pytest.raises(mg.MinigradError):
+        x[0] = mg.ones(2)
+
+
+def test_indices_may_be_on_either_device(gpu):
+    x = mg.arange(12, device="cuda").reshape(3, 4)
+    for index in (np.array([2, 0]), mg.tensor([2, 0]), mg.tensor([2, 0], device="cuda"), [2, 0]):
+        assert x[index].tolist() == [[8, 9, 10, 11], [0, 1, 2, 3]]
+        assert x.index_select(0, index).device == "cuda:0"
+    assert x[x > 9].tolist() == [10, 11]
+    assert [row.device for row in x] == ["cuda:0"] * 3
+    assert int(x[1, 1]) == 5
+    with pytest.raises(mg.RangeError):
+        x[np.array([3])]
+    with pytest.raises(mg.RangeError):
+        x[mg.tensor([0, -4], device="cuda")]
+    with pytest.raises(mg.RangeError):
+        mg.nn.functional.embedding(mg.tensor([3], device="cuda"), x.to("float32"))
+
+
+def test_copies_stay_where_they_are(gpu):
+    x = mg.tensor([1.0, 2.0], device="cuda", requires_grad=True)
+    (x * x).sum().backward()
+    for other in (copy.copy(x), copy.deepcopy(x), x.clone(), x.detach()):
+        assert other.device == "cuda:0"
+    assert copy.deepcopy(x).grad.tolist() == [2.0, 4.0]
+
+
+def test_a_gradient_adds_up_where_it_was_broadcast(gpu):
+    """A view by broadcasting shares memory, so that nobody may add into it; CuPy does not say so."""
+    x = mg.ones(2, 3, device="cuda", requires_grad=True)
+    (x.mean() + x.sum() + (x * x).sum(0).sum()).backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.full((2, 3), 1 / 6 + 1 + 2), rtol=1e-6)
+
+
+# ---------------------------------------------------------------- errors
+
+
+def test_tensors_on_different_devices_are_refused(gpu):
+    x, y = mg.ones(2, 3), mg.ones(2, 3, device="cuda")
+    for call in (lambda: x + y, lambda: y @ x.T, lambda: mg.cat([x, y]), lambda: mg.where(x > 0, y, y)):
+        with pytest.raises(mg.DeviceError, match=r"on cpu") as caught:
+            call()
+        assert "on cuda:0" in str(caught.value)
+        assert ".to(" in str(caught.value)
+    with pytest.raises(mg.DeviceError, match="different devices"):
+        x[mg.tensor([0], device="cuda")]
+    model = mg.nn.Linear(3, 2).to("cuda")
+    with pytest.raises(mg.DeviceError, match=r"linear.*float32\[2, 3\] on cpu, float32\[2, 3\] on cuda:0"):
+        model(x)
+
+
+def test_numbers_and_arrays_follow_the_tensors_that_they_meet(gpu):
+    x = mg.ones(2, 3, device="cuda")
+    for y in (x * mg.tensor(2.0), x * 2, x * np.full((2, 3), 2, np.float32), [2.0, 2.0, 2.0] * x):
+        assert y.device == "cuda:0"
+        assert y.tolist() == [[2.0] * 3] * 2
+
+
+def test_what_is_not_there_is_named(gpu):
+    with pytest.raises(mg.OptionError, match="unknown device 'tpu'"):
+        mg.ones(2, device="tpu")
+    with pytest.raises(mg.DeviceError, match="'cuda:99' is not there"):
+        mg.ones(2, device="cuda:99")
+
+
+def test_a_missing_cupy_is_named(monkeypatch):
+    monkeypatch.setattr(devices.gpu, "library", None)
+    monkeypatch.setattr(devices, "find_spec", lambda name: None)
+    with pytest.raises(mg.DependencyError, match=r"pip install 'minitransformer\[cuda\]'"):
+        mg.ones(2, device="cuda")
+    assert mg.ones(2, device="auto").device == "cpu"
+    assert not mg.cuda.is_available()
+
+
+def test_a_missing_driver_is_named(monkeypatch):
+    with standin.installed() as cupy:
+
+        def none():
+            raise RuntimeError("cudaErrorInsufficientDriver: CUDA driver version is insufficient")
+
+        monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", none)
+        with pytest.raises(mg.DeviceError, match=r"cudaErrorInsufficientDriver.*\n.*NVIDIA's driver"):
+            mg.ones(2).to("cuda")
+        assert mg.ones(2, device="auto").device == "cpu"
+
+
+def test_cupy_without_a_gpu_says_so():
+    """The real CuPy, on a machine that has no GPU."""
+    pytest.importorskip("cupy")
+    if mg.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(mg.DeviceError, match="driver"):
+        mg.ones(2, device="cuda")
+
+
+# ---------------------------------------------------------------- learning
+
+
+def twin(make):
+    """The same module on the CPU and on the GPU."""
+    modules = []
+    for device in ("cpu", "cuda"):
+        mg.manual_seed(3)
+        modules.append(make().double().to(device))
+    return modules
+
+
+OPTIMIZERS = [
+    lambda params: optim.SGD(params, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+    lambda params: optim.Adam(params, lr=0.1, weight_decay=0.01),
+    lambda params: optim.AdamW(params, lr=0.1),
+]
+
+
+def step(model, optimizer, x):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optim.clip_grad_norm_(model.parameters(), 0.5)
+    optimizer.step()
+    return loss.item()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("make", OPTIMIZERS)
+def test_optimizers_take_the_same_steps_and_go_on_elsewhere(gpu, make, dtype):
+    layers = lambda: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2))
+    models = [model.to(dtype) for model in twin(layers)]
+    x = np.random.default_rng(0).normal(size=(5, 4)).astype(dtype)
+    optimizers = [make(model.parameters()) for model in models]
+    tolerance = 1e-12 if dtype == "float64" else 1e-5
+    for _ in range(3):
+        here, there = (step(*pair, mg.as_tensor(x, device=pair[0][0].weight.device))
+                       for pair in zip(models, optimizers, strict=True))  # fmt: skip
+        assert here == pytest.approx(there, rel=tolerance)
+    for source, target in ((0, 1), (1, 0)):  # states move between devices
+        models[target].load_state_dict(models[source].state_dict())
+        again = make(models[target].parameters())
+        again.load_state_dict(optimizers[source].state_dict())
+        for state in again.state.values():
+            assert all(a.ndim == 0 or devices.device_of(a) == models[target][0].weight.device
+                       for a in state.values())  # fmt: skip
+        before = {name: p.clone() for name, p in models[source].state_dict().items()}
+        losses = [step(models[i], o, mg.as_tensor(x, device=models[i][0].weight.device))
+                  for i, o in ((source, optimizers[source]), (target, again))]  # fmt: skip
+        assert losses[0] == pytest.approx(losses[1], rel=tolerance)
+        for (name, p), q in zip(models[0].state_dict().items(), models[1].parameters(), strict=True):
+            np.testing.assert_allclose(p.numpy(), q.numpy(), rtol=tolerance, atol=tolerance)
+            assert not np.array_equal(before[name].numpy(), p.numpy())
+
+
+def test_files_hold_tensors_of_either_device(gpu, tmp_path):
+    model = nn.BatchNorm1d(3).to("cuda")
+    model(mg.randn(4, 3, device="cuda"))
+    mg.save_file(model.state_dict(), tmp_path / "model.safetensors")
+    here, there = (mg.load_file(tmp_path / "model.safetensors", device) for device in (None, "cuda"))
+    for name, value in model.state_dict().items():
+        assert (here[name].device, there[name].device, value.device) == ("cpu", "cuda:0", "cuda:0")
+        np.testing.assert_array_equal(here[name].numpy(), value.numpy())
+        np.testing.assert_array_equal(there[name].numpy(), value.numpy())
+    other = nn.BatchNorm1d(3)
+    other.load_state_dict(there)
+    assert other.running_mean.device == "cpu"
+
+
+MODELS = {
+    "Transformer": (
+        lambda: Transformer(TransformerConfig(11, 8, 2, 16, 1, 2, 0.1, attention_dropout=0.2)),
+        (np.array([[4, 5, 6, 0], [7, 8, 9, 10]]), np.array([[2, 5, 6], [2, 9, 9]])),
+    ),
+    "learned positions, pre-norm": (
+        lambda: Transformer(TransformerConfig(11, 8, 2, 16, 1, 1, 0.0, norm_first=True, positions="learned")),
+        (np.array([[4, 5, 0], [7, 8, 9]]), np.array([[2, 5, 6], [2, 9, 9]])),
+    ),
+    "GPT": (
+        lambda: GPT(GPTConfig(11, 8, 8, 2, 2)),
+        (np.array([[4, 5, 6, 0], [7, 8, 9, 10]]),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("fused", [True, False])
+def test_models_learn_as_on_the_cpu(gpu, name, fused):
+    make, inputs = MODELS[name]
+    losses, states = [], []
+    for model in twin(make):
+        mg.manual_seed(5)
+        optimizer = optim.AdamW(model.parameters(), lr=1e-2)
+        seen = []
+        for _ in range(2):
+            with mg.fused(fused):
+                logits = model(*inputs)
+                loss = nn.functional.cross_entropy(
+                    logits.flatten(0, 1), inputs[-1].reshape(-1), ignore_index=0, label_smoothing=0.1
+                )
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            seen.append(loss.item())
+        losses.append(seen)
+        states.append({name: p.numpy() for name, p in model.state_dict().items()})
+    assert losses[0] == pytest.approx(losses[1], rel=1e-12)
+    for name, value in states[0].items():
+        np.testing.assert_allclose(states[1][name], value, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["Transformer", "GPT"])
+@pytest.mark.parametrize("use_cache", [True, False])
+@pytest.mark.parametrize("do_sample", [True, False])
+def test_generation_is_as_on_the_cpu(gpu, name, use_cache, do_sample):
+    texts = []
+    for model in twin(MODELS[name][0]):
+        mg.manual_seed(1)
+        prompts = [[4, 5, 6], [7, 8]] if name == "Transformer" else [[4, 5, 6], [7, 8, 9]]
+        texts.append(generate(model, prompts, 6, do_sample=do_sample, top_k=5, use_cache=use_cache))
+    assert texts[0] == texts[1]
+
+
+def test_a_cached_text_may_grow_by_several_tokens(gpu):
+    texts = []
+    for model in twin(MODELS["GPT"][0]):
+        model.eval()
+        cache = model.new_cache()
+        with mg.no_grad():
+            model.states(np.array([[4, 5]]), cache)
+            texts.append(model.states(np.array([[6, 7, 8]]), cache).numpy())
+    np.testing.assert_allclose(*texts, rtol=1e-10, atol=1e-12)
+
+
+# ---------------------------------------------------------------- looking at it
+
+
+def test_a_graph_is_drawn_of_what_is_on_a_gpu(gpu, tmp_path):
+    pages = []
+    for model in twin(MODELS["Transformer"][0]):
+        mg.manual_seed(2)
+        loss = model(*MODELS["Transformer"][1]).square().mean()
+        graph = mg.graph.trace(loss, model, check=True)
+        pages.append(graph)
+        graph.save(tmp_path / "graph.html")
+        assert "<svg" in graph.fold(1).to_svg()
+        loss.backward()
+    here, there = pages
+    assert [v.name for v in here.vertices] == [v.name for v in there.vertices]
+    for a, b in zip(here.vertices, there.vertices, strict=True):
+        for one, other in zip((*a.values, *a.gradients), (*b.values, *b.gradients), strict=True):
+            assert (one is None) == (other is None)
+            if one is not None:
+                np.testing.assert_allclose(one.numbers, other.numbers, rtol=1e-9, atol=1e-10)
+
+
+def test_anomalies_are_found_on_a_gpu(gpu):
+    x = mg.tensor([1.0, 0.0], device="cuda", requires_grad=True)
+    with pytest.raises(mg.NonFiniteError, match="log"), mg.autograd.detect_anomaly():
+        mg.log(x - 2).sum().backward()
+
+
+def test_functional_transforms_on_a_gpu(gpu):
+    f = lambda x: (x**3).sum()
+    x = mg.tensor([1.0, 2.0], device="cuda")
+    assert mg.func.grad(f)(x).tolist() == [3.0, 12.0]
+    assert mg.func.hessian(f)(x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
+    assert mg.func.jacobian(lambda x: x * x)(x).tolist() == [[2.0, 0.0], [0.0, 4.0]]
+    assert mg.func.jvp(f, (x,), (mg.ones(2, device="cuda"),))[1].item() == 15.0
+    assert mg.func.hvp(f, x, mg.ones(2, device="cuda")).tolist() == [6.0, 12.0]
+
+
+def test_checkpointed_functions_on_a_gpu(gpu):
+    x = mg.tensor([1.0, 2.0], device="cuda", requires_grad=True)
+    mg.autograd.checkpoint(lambda x: nn.functional.dropout(x * x, 0.5), x).sum().backward()
+    assert x.grad.device == "cuda:0"
+
+
+def test_gradcheck_on_a_gpu(gpu):
+    x = mg.randn(2, 3, dtype="float64", device="cuda", requires_grad=True)
+    assert mg.gradcheck(lambda x: (x.softmax(-1) * x).sum(), [x], order=2).passed
+
+
+# ---------------------------------------------------------------- the trainer and the command line
+
+
+def trainer(folder, device):
+    tokenizer = Tokenizer.train_word([side for pair in PAIRS for side in pair])
+    config = TrainConfig(steps=4, warmup_steps=2, checkpoint_every=2, validate_every=2, log_every=1)
+    mg.manual_seed(0)
+    model = Transformer(TransformerConfig(tokenizer.vocab_size, 8, 2, 16, 1, 1, 0.2, attention_dropout=0.2))
+    task = Translation(tokenizer, PAIRS, PAIRS[:3], 64, 0)
+    return Trainer(model.double().to(device), task, config, folder)
+
+
+def weights(trainer):
+    return {name: p.numpy() for name, p in trainer.model.state_dict().items()}
+
+
+def test_a_run_is_the_same_on_either_device_and_goes_on_on_the_other(gpu, tmp_path):
+    runs = {device: trainer(tmp_path / device, device) for device in ("cpu", "cuda")}
+    for run in runs.values():
+        run.train()
+    for name, value in weights(runs["cpu"]).items():
+        np.testing.assert_allclose(weights(runs["cuda"])[name], value, rtol=1e-6, atol=1e-8)
+    for device, other in (("cpu", "cuda"), ("cuda", "cpu")):
+        again = trainer(tmp_path / device, other)
+        assert again.resume()
+        again.config = dataclasses.replace(again.config, steps=6)
+        again.train()
+        assert {p.device for p in again.model.parameters()} == {check_device(other)}
+        runs[f"{device}, then {other}"] = again
+    one, two = (weights(runs[name]) for name in ("cpu, then cuda", "cuda, then cpu"))
+    for name, value in one.items():
+        np.testing.assert_allclose(two[name], value, rtol=1e-6, atol=1e-8)
+
+
+def test_commands_take_a_device(gpu, cli):
+    text = {}
+    for device in ("cpu", "cuda", "auto"):
+        said = [cli("generate", "play", "--prompt", "ROMEO", "--max-new-tokens", "20", "--device", device),
+                cli("translate", "mine", "I love you", "--device", device),
+                cli("evaluate", "mine", "--data", "pairs.tsv", "--json", "--device", device)]  # fmt: skip
+        assert [code for code, *_ in said] == [0, 0, 0], said
+        text[device] = [out for _, out, _ in said[:2]]
+        scores = json.loads(said[2][1])
+        assert scores["loss"] == pytest.approx(text.setdefault("loss", scores["loss"]), rel=1e-5)
+    assert text["cpu"] == text["cuda"] == text["auto"]
+    assert cli("graph", "mine", "I love you", "-o", "graph.html", "--device", "cuda")[0] == 0
+    for recipe, data, flags in (
+        ("phrasebook", "pairs.tsv", TINY),
+        ("shakespeare-char", "text.txt", TINY_GPT),
+    ):
+        code, _, err = cli("train", recipe, "--data", data, "--run-dir", "there", "--overwrite",
+                           *flags, "--device", "cuda")  # fmt: skip
+        assert code == 0, err
+        assert "on cuda:0" in err
+
+
+def test_a_device_that_is_not_there_is_a_mistake(cli):
+    code, _, err = cli("train", "phrasebook", "--device", "tpu")
+    assert code == 2
+    assert "unknown device 'tpu'" in err
+
+
+def test_the_recipe_for_a_gpu_is_nanogpts():
+    recipe = load_recipe("shakespeare-char")
+    model, training = recipe.model, recipe.training
+    assert (model.n_layer, model.n_head, model.n_embd, model.n_positions) == (6, 6, 384, 256)
+    assert (recipe.data.batch_size, recipe.data.block_size) == (64, 256)
+    assert (training.steps, training.lr, training.min_lr, training.warmup_steps) == (5000, 1e-3, 1e-4, 100)
+    assert {model.embd_pdrop, model.resid_pdrop, model.attn_pdrop} == {0.2}
+    assert training.betas == (0.9, 0.99)

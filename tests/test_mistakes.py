@@ -62,7 +62,7 @@ def contents(folder):
         ("train phrasebook --positions learned --max-positions 9", ["max_length = 32", "max_positions = 9"]),
         ("train phrasebook --dataset wmt14", ["no dataset 'wmt14'", "--data FILE"]),
         ("train phrasebook --dataset file", ["--data FILE"]),
-        ("train phrasebook --device cuda", ["cuda", "CPU"]),
+        ("train phrasebook --device tpu", ["tpu", "cuda"]),
         ("train phrasebook --data nothing.tsv", ["nothing.tsv", "No such file"]),
         ("train phrasebook --data mine", ["mine", "directory"]),
         ("train phrasebook --data pairs.tsv --run-dir mine", ["mine holds a run", "--resume", "--overwrite"]),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from ..devices import is_floating
+from ..devices import array_module, as_array, is_array, is_floating, on_cpu
 from ..errors import NonFiniteError
 from ..versions import arrays_in, caller, where
 from .nodes import Node, alive, maker
@@ -88,7 +88,7 @@ class _Watch(threading.local):
         """Refuse what an operation's rule has just produced."""
         given = [*operands, *arrays_in(settings), *numbers_in(settings)]
         for i, result in enumerate(value if type(value) is tuple else (value,)):
-            result = np.asarray(result)
+            result = as_array(result)
             index = self._produced(result, given)
             if index is None:
                 continue
@@ -117,13 +117,13 @@ class _Watch(threading.local):
 
     def check_start(self, tensor: Tensor, g: Any) -> None:
         """Refuse to begin backward() from what is no number."""
-        given = _array(g)
+        given = on_cpu(_array(g))
         if not np.isfinite(given).all():
             index = first_index(~np.isfinite(given))
             raise NonFiniteError(
                 f"the gradient given to backward() is {shown_at(given, index)}.\nBegin from finite numbers."
             )
-        value = tensor.data
+        value = on_cpu(tensor.data)
         if np.isnan(value).any() or (self.check_inf and value.size == 1 and np.isinf(value).any()):
             index = first_index(~np.isfinite(value))
             raise NonFiniteError(
@@ -133,8 +133,9 @@ class _Watch(threading.local):
 
     def _produced(self, result: np.ndarray, operands: list[Any]) -> tuple[int, ...] | None:
         """Where `result` has a NaN or an infinity that `operands` do not account for: the first index."""
-        if not is_floating(result.dtype) or np.isfinite(result).all():
+        if not is_floating(result.dtype) or array_module(result).isfinite(result).all():
             return None
+        result = on_cpu(result)
         produced = np.zeros(result.shape, bool)
         if not any(_any(np.isnan, x) for x in operands):
             produced |= np.isnan(result)
@@ -175,7 +176,7 @@ def _origin(tensor: Tensor) -> str:
                     seen.add(before)
                     stack.append(before)
             elif _any(not_finite, array := _array(edge)):
-                at = shown_at(np.asarray(array), first_index(~np.isfinite(array)))
+                at = shown_at(array, first_index(not_finite(array)))
                 name = operand_names(node.op, len(node.edges))[i]
                 found.append((node.number, f"{node} was given {name} = {at}."))
     if not found:
@@ -198,18 +199,18 @@ def operand_names(op: Any, count: int) -> list[str]:
 
 def _array(x: Any) -> Any:
     """The array of a Tensor, anything else as it is."""
-    return x if isinstance(x, np.ndarray | np.generic) else getattr(x, "data", x)
+    return x if is_array(x) or isinstance(x, np.generic) else getattr(x, "data", x)
 
 
 def not_finite(x: Any) -> Any:
-    return ~np.isfinite(x)
+    return ~np.isfinite(on_cpu(x))
 
 
 def _any(test: Callable[[Any], Any], x: Any) -> bool:
     """Whether some number in `x`, an array, a number or anything else, passes the test."""
     if isinstance(x, float):
         return bool(test(np.float64(x)))
-    return hasattr(x, "dtype") and is_floating(x.dtype) and bool(test(_array(x)).any())
+    return hasattr(x, "dtype") and is_floating(x.dtype) and bool(test(on_cpu(_array(x))).any())
 
 
 def numbers_in(thing: Any) -> list[float]:
@@ -229,6 +230,7 @@ def shown_at(array: np.ndarray, index: tuple[int, ...]) -> str:
     """`nan at [0, 2] (3 of 12 elements are not finite)`."""
     if not array.ndim:
         return f"{float(array):g}"
+    array = on_cpu(array)
     bad = int((~np.isfinite(array)).sum())
     return f"{float(array[index]):g} at {list(index)} ({bad} of {array.size} elements are not finite)"
 
@@ -246,7 +248,7 @@ def describe_at(name: str, x: Any, index: tuple[int, ...], over: tuple[int, ...]
     """What `x` holds at `index` of a shape that it is broadcast to; else what it holds altogether."""
     if x is None:
         return f"{name} = None"
-    x = np.asarray(_array(x))
+    x = np.asarray(on_cpu(_array(x)))
     with contextlib.suppress(ValueError):
         if over is not None and x.ndim:
             return f"{name} = {np.broadcast_to(x, over)[index].item():.6g}"

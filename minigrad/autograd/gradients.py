@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..devices import array_module
-from ..errors import DtypeError, GraphError, OptionError, ShapeError
+from ..errors import DeviceError, DtypeError, GraphError, OptionError, ShapeError
 from .anomaly import watch
 from .modes import backward_scope, set_grad_enabled
 from .walk import propagate
@@ -84,14 +84,19 @@ def _tensors(given: Tensor | Iterable[Tensor], what: str) -> list[Tensor]:
 
 def _matching(tensor: Tensor, gradient: Any, create_graph: bool) -> Any:
     """(edge, gradient) to begin from, checked: a user's gradient as an array (a Tensor with create_graph)."""
-    from ..tensor import Tensor, as_tensor
+    from ..tensor import Tensor, given
 
     if gradient is not None:
-        gradient = as_tensor(gradient).to(tensor.dtype)
+        gradient = given(gradient, tensor).to(tensor.dtype)
         if gradient.shape != tensor.shape:
             raise ShapeError(
                 f"the gradient has shape {gradient.shape}, the tensor {tensor.shape}.\n"
                 f"Pass one of the tensor's shape."
+            )
+        if gradient.device != tensor.device:
+            raise DeviceError(
+                f"the gradient is on {gradient.device}, the tensor on {tensor.device}.\n"
+                f"Move the gradient: .to({tensor.device!r})."
             )
         if not create_graph:
             gradient = gradient.data

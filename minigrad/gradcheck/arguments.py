@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..devices import is_array, on_cpu
 from ..errors import DtypeError, OptionError
 from ..tensor import Tensor
 from .report import label
@@ -68,7 +69,7 @@ class Arguments:
                 after = _array(self.values[number])
                 different = ~((after == before) | ((after != after) & (before != before)))
                 if different.any():
-                    return number, tuple(int(i) for i in np.argwhere(different)[0])
+                    return number, tuple(int(i) for i in np.argwhere(on_cpu(different))[0])
         return None
 
     def _refuse_coarse(self, given: list[Any]) -> None:
@@ -105,7 +106,7 @@ class Arguments:
     def _copied(x: Any) -> Any:
         if isinstance(x, Tensor):
             return Tensor(x.data.copy(order="K"), requires_grad=x.requires_grad)
-        return x.copy() if isinstance(x, np.ndarray) else x
+        return x.copy() if is_array(x) else x
 
     def _arrays_copied(self) -> list[Any]:
         arrays = [_array(x) for x in self.values]
@@ -115,4 +116,4 @@ class Arguments:
 def _array(x: Any) -> Any:
     if isinstance(x, Tensor):
         return x.data
-    return x if isinstance(x, np.ndarray) else None
+    return x if is_array(x) else None

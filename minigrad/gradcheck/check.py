@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import enable_grad
+from ..devices import on_cpu
 from ..errors import GradientShapeError, OptionError
 from ..tensor import Tensor
 from . import verdicts
@@ -104,7 +105,7 @@ class _Check:
         slopes = [self.differences.slopes(a, self.eps, self.atol, self.rtol) for a in arrays]
         if all(a is None for a in analytic) and not any(s.central.any() for s in slopes):
             self._refuse_outsiders()
-        return self._compared(arrays, analytic, slopes)
+        return self._compared([*map(on_cpu, arrays)], analytic, slopes)
 
     # ------------------------------------------------------------ faults
 

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import autograd
+from ..devices import on_cpu
 from ..errors import DtypeError, GradientShapeError, OptionError
-from ..tensor import Tensor
+from ..tensor import Tensor, constant
 from .arguments import Arguments
 
 CLOSER = 16  # how much smaller the step is that tells a kink from a curve
@@ -45,7 +46,7 @@ class Function:
 
     def values(self) -> np.ndarray:
         """The output elements in one line, copied."""
-        return np.concatenate([out.data.ravel() for out in self.tensors()], dtype=np.float64)
+        return np.concatenate([on_cpu(out.data).ravel() for out in self.tensors()], dtype=np.float64)
 
     def weights(self) -> np.ndarray:
         return np.concatenate([w.ravel() for w in _weights(self.tensors())])
@@ -68,7 +69,7 @@ class Function:
         if not total.requires_grad:
             return [None] * len(wanted)
         found = autograd.grad(total, wanted, upstream, allow_unused=True)
-        return [None if g is None else g.data for g in found]
+        return [None if g is None else g.numpy() for g in found]
 
     def uses_other_leaves(self) -> bool:
         """Whether the outputs lead back to tensors that require a gradient, but to none of the inputs."""
@@ -107,7 +108,7 @@ def _weights(outs: Sequence[Tensor]) -> list[np.ndarray]:
 
 
 def _weighted(outs: Sequence[Tensor]) -> Tensor:
-    weighted = [(out * Tensor(w)).sum() for out, w in zip(outs, _weights(outs), strict=True)]
+    weighted = [(out * constant(w, out)).sum() for out, w in zip(outs, _weights(outs), strict=True)]
     return sum(weighted[1:], start=weighted[0])
 
 
@@ -133,7 +134,7 @@ class Differences:
 
     def moved(self, array: np.ndarray, index: tuple[int, ...], eps: float) -> tuple[Any, Any, float, float]:
         """The outputs a step above and below, and those steps as floating point made them."""
-        before = array[index]
+        before = array[index].copy()  # of an array on a GPU it is a view
         try:
             array[index] = before + eps
             up, above = float(array[index] - before), self.function.values()

@@ -92,10 +92,10 @@ def gradcheck_sweep(
         differences = Differences(function, function.values())
         gradient = function.gradients()[arguments.checked.index(number)]
         analytic = float(gradient[index]) if isinstance(gradient, np.ndarray) else 0.0
-        steps = [eps for eps in steps if eps > np.spacing(abs(leaf.data[index]))]
+        steps = [eps for eps in steps if eps > np.spacing(abs(leaf[index].item()))]
         if not steps:
             raise OptionError(
-                f"no step is left to take beside the element {leaf.data[index]:g}.\nGive larger steps."
+                f"no step is left to take beside the element {leaf[index].item():g}.\nGive larger steps."
             )
         slopes = np.array([differences.at(leaf.data, index, eps) for eps in steps])
     errors, gaps = np.abs(slopes[:, 0] - analytic), np.abs(slopes[:, 2] - slopes[:, 1])

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd import Node
+from ..devices import on_cpu
 from ..tensor import Tensor
 from .records import Check
 from .tape import Arrays, Tape, apply, look_up
@@ -52,6 +53,7 @@ def run(
     if not check and (work > CHEAP or flops * work / max(len(tape.nodes), 1) > CHEAP_FLOPS):
         return {}
     base: dict[Any, Arrays] = dict(tape.run(double=True))
+    gradients = {leaf: on_cpu(g) for leaf, g in gradients.items()}
     return {
         leaf: tuple(
             _check(gradients[leaf], _Element(leaf, index, nodes, base, seeds))
@@ -95,7 +97,7 @@ class _Element:
         for node in self.nodes if step else ():
             arrays[node] = apply(node, arrays, double=True)
         made = float(there[self.index]) - self.value
-        return made, [np.asarray(look_up(arrays, edge) * g, np.float64) for edge, g in self.seeds]
+        return made, [np.asarray(on_cpu(look_up(arrays, edge) * g), np.float64) for edge, g in self.seeds]
 
 
 class _Slopes(NamedTuple):

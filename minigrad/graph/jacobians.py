@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Node
+from ..devices import beside, on_cpu
 
 ELEMENTS = 64  # of a result, at most
 NUMBERS = 1024  # of a Jacobian, at most
@@ -42,13 +43,14 @@ def jacobians(node: Node, like: np.ndarray, budget: Budget) -> dict[int, np.ndar
         return {}
     found: dict[int, np.ndarray] = {}
     try:
-        rows = [_pull(node, unit.reshape(like.shape), small) for unit in np.eye(like.size, dtype=like.dtype)]
+        units = beside(np.eye(like.size, dtype=like.dtype), like)
+        rows = [_pull(node, unit.reshape(like.shape), small) for unit in units]
     except Exception:  # a fault in a rule of the user's, which the walk back will name
         return found
     for place in range(len(node.edges)):
         parts = [row[place] for row in rows]
         if all(part is not None for part in parts):
-            matrix = np.stack([np.asarray(part).reshape(-1) for part in parts])
+            matrix = np.stack([np.asarray(on_cpu(part)).reshape(-1) for part in parts])
             if _is_elementwise(node):
                 _clear(matrix)
             if matrix.size <= NUMBERS and budget.allows(matrix.size):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Node, Output, maker
-from ..devices import is_floating
+from ..devices import array_module, is_array, is_floating
 from ..versions import arrays_in, root
 from .tape import Tape
 
@@ -97,7 +97,7 @@ def place_of(edge: Any) -> Place:
 
 def held_by(thing: Any) -> list[np.ndarray]:
     """The arrays that gradient functions or settings refer to."""
-    return [array for array in arrays_in(thing) if isinstance(array, np.ndarray) and array.nbytes]
+    return [array for array in arrays_in(thing) if is_array(array) and array.nbytes]
 
 
 def _near(thing: Any, users: dict[Any, list[Node]]) -> list[Node]:
@@ -120,4 +120,8 @@ def _equal(held: np.ndarray, result: np.ndarray) -> bool:
     a, b = (held, result) if same_shape else (held.reshape(-1), result.reshape(-1))
     corner = tuple(slice(4) for _ in a.shape)
     nan = is_floating(a.dtype)
-    return np.array_equal(a[corner], b[corner], nan) and np.array_equal(a, b, nan)
+    return _same(a[corner], b[corner], nan) and _same(a, b, nan)
+
+
+def _same(a: np.ndarray, b: np.ndarray, nan: bool) -> bool:
+    return bool(array_module(a).array_equal(a, b, equal_nan=nan))

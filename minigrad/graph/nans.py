@@ -24,7 +24,7 @@ from ..autograd.anomaly import (
     operand_names,
     shown_at,
 )
-from ..devices import is_floating
+from ..devices import is_floating, on_cpu
 from ..errors import OptionError
 from ..nn import Module
 from ..tensor import Tensor
@@ -121,12 +121,12 @@ class _Search:
 
     def values(self) -> NanReport | None:
         """What is not finite in an output, and where it began."""
-        bad = {maker(x.node or x): x for x in self.tensors if not np.isfinite(x.data).all()}
+        bad = {maker(x.node or x): x for x in self.tensors if not np.isfinite(x.numpy()).all()}
         if not bad:
             return None
         ends = [i for i, thing in enumerate(self.things) if thing in bad]
-        if any(np.isnan(bad[self.things[i]].data).any() for i in ends):
-            ends = [i for i in ends if np.isnan(bad[self.things[i]].data).any()]
+        if any(np.isnan(bad[self.things[i]].numpy()).any() for i in ends):
+            ends = [i for i in ends if np.isnan(bad[self.things[i]].numpy()).any()]
             makers, way = self._against_the_arrows(ends, _has_nan)
             begin = nan_maker = min(makers)
             behind, further = self._against_the_arrows([begin], _has_any)
@@ -279,12 +279,13 @@ class _Search:
 
         with no_grad(), watch.paused(), np.errstate(all="ignore"):
             propagate(seeds_of(self.tensors, self.given, []), retain_graph=True, observe=observe)
-        return found[0]
+        upstream, sent = found[0]
+        return [*map(on_cpu, upstream)], on_cpu(sent)
 
     def _report_other(self, reached: set[int]) -> NanReport:
         """No derivative made it: it was given to begin with, or a hook or a sum of gradients did."""
         keep = self._between(max(reached), set(range(len(self.graph.vertices))))
-        if not all(np.isfinite(g).all() for _, g in seeds_of(self.tensors, self.given, [])):
+        if not all(np.isfinite(on_cpu(g)).all() for _, g in seeds_of(self.tensors, self.given, [])):
             reason = (
                 "the gradient given to begin with is not finite.\n"
                 "Give finite numbers, or none for a loss that is one number."
@@ -344,7 +345,7 @@ class _Search:
         with no_grad(), watch.paused(), np.errstate(all="ignore"):
             for thing, arrays in self.tape.run():
                 if number[thing] in wanted:
-                    found[thing] = arrays
+                    found[thing] = tuple(map(on_cpu, arrays))
                 if number[thing] == last:
                     break
         return found

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..devices import is_floating
+from ..devices import is_floating, on_cpu
 from .records import Snapshot, Statistics
 
 WHOLE = 256  # an array of at most so many elements is kept whole
@@ -17,7 +17,7 @@ CHUNK = 1 << 16  # elements, so that a chunk's temporaries stay in the cache
 
 def snapshot(array: np.ndarray, whole: int = WHOLE) -> Snapshot:
     """What is to be remembered of `array`; nothing refers to it afterwards."""
-    kept = array.size <= whole
+    kept, array = array.size <= whole, on_cpu(array)
     numbers = np.array(array if kept else corner(array))
     numbers.flags.writeable = False
     return Snapshot(tuple(array.shape), str(array.dtype), array.nbytes, statistics(array), numbers, kept)

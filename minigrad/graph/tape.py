@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Node, Output, maker, refuse_changed
+from ..devices import as_array
 from ..errors import GraphError
 from ..tensor import Tensor
 from ..versions import Cell
@@ -110,7 +111,7 @@ def apply(node: Node, arrays: Mapping[Any, Arrays], double: bool = False) -> Arr
         return tuple(x.data for x in again)
     with np.errstate(all="ignore"):
         value = rule(*operands, **node.settings)[0]
-    return tuple(np.asarray(part) for part in (value if type(value) is tuple else (value,)))
+    return tuple(as_array(part) for part in (value if type(value) is tuple else (value,)))
 
 
 def shapes(node: Node) -> Sequence[tuple[int, ...]]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..autograd import Node, Output, is_edge, maker, no_grad, propagate, unbroadcast, watch
 from ..autograd.anomaly import operand_names
+from ..devices import array_module, is_array, like, on_cpu
 from ..errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError
 from ..nn import Module, Parameter
 from ..tensor import Tensor, as_tensor
@@ -72,7 +73,7 @@ def trace(
 
 def _copy(array: np.ndarray) -> np.ndarray:
     """A copy that stays as it is."""
-    array = array.copy()
+    array = on_cpu(array).copy()
     array.flags.writeable = False
     return array
 
@@ -106,15 +107,16 @@ def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tup
                 "No gradients: the output is not one number. Trace a loss, or give trace(gradient=...)."
             )
             return []
-        return [(x.node or x, np.ones_like(x.data)) for x in outputs]
+        return [(x.node or x, array_module(x.data).ones_like(x.data)) for x in outputs]
     single = len(outputs) == 1 and not isinstance(gradient, dict)
-    given = [as_tensor(g).data for g in ([gradient] if single else [g for _, g in flatten(gradient)])]
+    each = [gradient] if single else [g for _, g in flatten(gradient)]
+    given = [as_tensor(g).data for g in each]
     if [g.shape for g in given] != [x.shape for x in outputs]:
         raise ShapeError(
             f"gradient has shapes {[g.shape for g in given]}, the outputs {[x.shape for x in outputs]}.\n"
             f"Give one of each output's shape."
         )
-    return [(x.node or x, g.astype(x.dtype)) for x, g in zip(outputs, given, strict=True)]
+    return [(x.node or x, like(g.astype(x.dtype), x.data)) for x, g in zip(outputs, given, strict=True)]
 
 
 def _dotted(path: str) -> str:
@@ -292,7 +294,7 @@ class _Tracing:
         seen = set()
         for array in arrays_in(node.gradients):
             memory = root(array)
-            if isinstance(memory, np.ndarray) and memory.nbytes and id(memory) not in seen:
+            if is_array(memory) and memory.nbytes and id(memory) not in seen:
                 seen.add(id(memory))
                 number, owner = self.memories.setdefault(id(memory), (len(self.memories), node))
                 yield Retained(memory.nbytes, number, self.index[owner])

@@ -312,7 +312,8 @@ def _channel_dropout(name: str, input: Tensor, p: float, training: bool, places:
     check_probability(p)
     if not training or not p:
         return input
-    channels = ones(*input.shape[: input.ndim - places], *[1] * places, dtype=input.dtype)
+    shape = (*input.shape[: input.ndim - places], *[1] * places)
+    channels = ones(shape, dtype=input.dtype, device=input.device)
     return input * dropout(channels, p)
 
 
@@ -450,7 +451,8 @@ def cross_entropy(
     _losses.check_reduction(reduction)
     if not 0 <= label_smoothing <= 1:
         raise OptionError(f"label_smoothing is from 0 to 1, got {label_smoothing}.\nPass one in that range.")
-    input, target = as_tensor(input), as_tensor(target)
+    input = as_tensor(input)
+    target = given(target, input)
     weight = None if weight is None else _losses.class_weights(weight, input)
     if target.shape == input.shape and target.is_floating_point():
         return _losses.soft_cross_entropy(input, target, weight, reduction, label_smoothing)

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import random
 from ..autograd import mutate, no_grad
+from ..devices import beside
 from ..errors import ShapeError
 from ..tensor import Tensor
 
@@ -15,7 +16,7 @@ from ..tensor import Tensor
 def _fill(tensor: Tensor, values: np.ndarray) -> Tensor:
     with no_grad():
         mutate(tensor, "initialization")
-        tensor.data[...] = values
+        tensor.data[...] = beside(values, tensor.data)
     return tensor
 
 

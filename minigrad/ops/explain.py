@@ -9,8 +9,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .. import autograd
-from ..errors import DtypeError, MinigradError, RangeError, ShapeError
+from ..devices import device_of
+from ..errors import DeviceError, DtypeError, MinigradError, RangeError, ShapeError
 from ..tensor import Tensor
+from ..versions import arrays_in
 
 
 def refuse_extra(op: Any, inputs: Sequence[Any]) -> NoReturn:
@@ -26,6 +28,17 @@ FOREIGN = (ValueError, TypeError, IndexError, AttributeError, ArithmeticError)  
 
 def explain(name: str, inputs: Sequence[Any], settings: dict[str, Any], error: Exception) -> NoReturn:
     """Say a NumPy error in the user's terms."""
+    places = list(dict.fromkeys(map(device_of, arrays_in([_bare(x) for x in (*inputs, *settings.values())]))))
+    if len(places) > 1:
+        raise place(
+            DeviceError(
+                f"on different devices: {' and '.join(places)}.\n"
+                f"Move all to one, x.to({places[0]!r}) or x.to({places[1]!r})."
+            ),
+            name,
+            inputs,
+            settings,
+        ) from error
     kind: type[MinigradError] = ShapeError
     if isinstance(error, TypeError | AttributeError):
         kind = DtypeError
@@ -33,6 +46,10 @@ def explain(name: str, inputs: Sequence[Any], settings: dict[str, Any], error: E
         kind = RangeError
     said = " ".join(str(error).split()).rstrip(".")
     raise place(kind(f"{said}.\n{_advice(kind, inputs, said)}"), name, inputs, settings) from error
+
+
+def _bare(x: Any) -> Any:
+    return x.data if isinstance(x, Tensor) else x
 
 
 def place(error: MinigradError, name: str, inputs: Sequence[Any], settings: dict[str, Any]) -> MinigradError:

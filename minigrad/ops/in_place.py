@@ -9,9 +9,8 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from ..creation import rand, randn
+from ..devices import array_module
 from ..tensor import Tensor
 from .dispatch import with_manners
 
@@ -27,7 +26,8 @@ def _written(name: str, function: Callable) -> Callable:
     @functools.wraps(function)
     def change(x: Tensor, *args: Any, **settings: Any) -> Tensor:
         value = function(x, *args, **settings)
-        return x.overwrite(name, lambda v: np.copyto(x.data, v, casting="same_kind"), value)
+        copy = array_module(x.data).copyto
+        return x.overwrite(name, lambda v: copy(x.data, v, casting="same_kind"), value)
 
     change.__name__ = change.__qualname__ = name
     change.__doc__ = f"{name[:-1]}, written into the tensor itself."

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..devices import array_module, as_array, is_array, plain_number
+from ..devices import array_module, as_array, gpu, is_array, plain_number
 from ..errors import DtypeError, OptionError, RangeError, ShapeError
 from ..tensor import Tensor, array_index, as_tensor
 from .axes import axis_of
@@ -46,7 +46,32 @@ def getitem(x, /, index):
 @made_of_ops(samples=each((real, 2, 3), (0, [2, 0, 2])))
 def index(x, index):
     """x[index], where indices may be tensors, arrays and lists."""
-    return getitem(x, own_index(index))
+    return getitem(x, within(own_index(index), x))
+
+
+def within(index, x):
+    """The index, if its places are within the axes of x: NumPy sees to that itself, on a GPU they wrap."""
+    if isinstance(x.data, gpu.arrays):
+        _refuse_outside(index if type(index) is tuple else (index,), x.shape)
+    return index
+
+
+def _refuse_outside(index, shape):
+    axes = [0 if i is None or i is Ellipsis else i.ndim if _is_mask(i) else 1 for i in index]
+    place = 0
+    for i, number in zip(index, axes, strict=True):
+        if i is Ellipsis:
+            place += len(shape) - sum(axes)
+        elif is_array(i) and not _is_mask(i) and place < len(shape):
+            n = shape[place]
+            wrong = (i < -n) | (i >= n)
+            if wrong.any():
+                raise RangeError(outside(i[wrong][0], place, n, -n))
+        place += number
+
+
+def _is_mask(index):
+    return is_array(index) and index.dtype == bool
 
 
 def own_index(index):

@@ -184,7 +184,7 @@ class SGD(Optimizer):
                 v *= group["momentum"]
                 v += (1 - group["dampening"]) * g
             else:
-                v = state["momentum_buffer"] = g.copy()
+                v = state["momentum_buffer"] = array_module(p).array(g)
             g = g + group["momentum"] * v if group["nesterov"] else v
         p -= group["lr"] * g
 

@@ -23,4 +23,8 @@ DataFolder = Annotated[
     ),
 ]
 Checkpoint = Annotated[str, arg(metavar="NAME", help="Which checkpoint: best, last, or one by its name.")]
+Device = Annotated[
+    str,
+    arg(metavar="DEVICE", help="Where to compute: cpu, cuda (or cuda:1), or auto, a GPU if there is one."),
+]
 Flag = Annotated[bool, FlagCreatePairsOff, arg(help_behavior_hint="")]

@@ -18,7 +18,7 @@ from ..recipes import TranslationRecipe
 from ..training.metrics import translation_scores
 from ..training.run import Run, build_task, check_same_data, load_splits, within
 from ..training.tasks import LanguageModelling, Translation
-from .arguments import Checkpoint, DataFile, DataFolder, Flag, RunFolder
+from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
 from .translate import translations
 
 LABELS = {
@@ -44,13 +44,14 @@ def run(argv: list[str]) -> None:
         data: DataFile = None,
         data_dir: DataFolder = None,
         checkpoint: Checkpoint = "best",
+        device: Device = "cpu",
     ) -> None:
         """Score a run on data that it was not trained on.
 
         Args:
             json: Print one JSON object instead of a table.
         """
-        opened = Run(run, checkpoint)
+        opened = Run(run, checkpoint, device)
         splits = load_splits(opened.recipe, data, data_dir)
         check_same_data(run, opened.recipe, splits)
         scores = evaluate(opened, splits)

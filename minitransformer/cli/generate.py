@@ -14,7 +14,7 @@ from ..errors import UserError
 from ..generation import generate
 from ..recipes import LanguageRecipe
 from ..training.run import Run
-from .arguments import Checkpoint, Flag, RunFolder
+from .arguments import Checkpoint, Device, Flag, RunFolder
 
 
 def run(argv: list[str]) -> None:
@@ -27,6 +27,7 @@ def run(argv: list[str]) -> None:
         greedy: Flag = False,
         seed: int = 0,
         checkpoint: Checkpoint = "best",
+        device: Device = "cpu",
     ) -> None:
         """Continue a text.
 
@@ -39,7 +40,7 @@ def run(argv: list[str]) -> None:
             seed: The same seed gives the same text.
         """
         drawn = None if greedy else temperature
-        print(prompt + continuation(Run(run, checkpoint), prompt, max_new_tokens, drawn, top_k, seed))
+        print(prompt + continuation(Run(run, checkpoint, device), prompt, max_new_tokens, drawn, top_k, seed))
 
     tyro.cli(generate, args=argv, prog="minitransformer generate")
 

@@ -18,7 +18,7 @@ from ..errors import UserError
 from ..recipes import LanguageRecipe
 from ..training.run import Run, check_same_data, load_splits, within
 from ..training.tasks import LanguageModelling, Translation
-from .arguments import Checkpoint, DataFile, DataFolder, Flag, RunFolder
+from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
 from .translate import sentence_ids, translations, warn_of_unknown
 
 SHORT = 16  # tokens at most of an example that is taken from the data: what a reader can follow
@@ -39,6 +39,7 @@ def run(argv: list[str]) -> None:
         data: DataFile = None,
         data_dir: DataFolder = None,
         checkpoint: Checkpoint = "best",
+        device: Device = "cpu",
     ) -> None:
         """Draw what the training loss of one example is computed from, and its gradients.
 
@@ -54,7 +55,7 @@ def run(argv: list[str]) -> None:
         if depth is not None and depth < 0:
             raise UserError(f"depth = {depth} is out of range.\nChoose a value from 0 on.")
         check_output(output, overwrite)
-        opened = Run(run, checkpoint)
+        opened = Run(run, checkpoint, device)
         task, title = example(opened, text, translation, data, data_dir)
         drawn = trace(opened, task, title, readable)
         if depth is not None:

@@ -13,6 +13,7 @@ from rich.console import Console
 from tyro.conf import OmitArgPrefixes, arg
 
 from minigrad import random
+from minigrad.devices import check_device
 
 from .. import recipes
 from ..data.phrasebook import DOCUMENT_SENTENCES
@@ -24,7 +25,7 @@ from ..training.curves import draw_curves
 from ..training.ranks import Ranks, join
 from ..training.tasks import Translation
 from ..training.trainer import Trainer
-from .arguments import DataFolder, Flag
+from .arguments import DataFolder, Device, Flag
 from .evaluate import evaluate, report
 from .generate import continuation
 from .translate import translations
@@ -43,18 +44,23 @@ class Options:
     """Go on from the run's last checkpoint."""
     overwrite: Flag = False
     """Delete the run that is there and begin anew."""
-    device: str = "cpu"
-    """Where to compute; this version knows cpu."""
+    device: Device = "cpu"
 
 
 USAGE = "usage: minitransformer train RECIPE|file.toml [options]   (train RECIPE --help lists them)"
 
 
 def run(argv: list[str]) -> None:
-    ranks = join()
+    ranks = join("cpu" if device_asked(argv) == "cpu" else "cuda")
     with ranks.hushed():
         recipe, options, folder = asked(argv)
     train(recipe, options, folder, ranks)
+
+
+def device_asked(argv: list[str]) -> str:
+    """The device that the command line names, before all of it is read: ranks join by way of it."""
+    given = [word for word in " ".join(argv).replace("--device ", "--device=").split() if "--device=" in word]
+    return check_device(given[-1].partition("=")[2] if given else None)
 
 
 def asked(argv: list[str]) -> tuple[Recipe, Options, Path]:
@@ -87,10 +93,7 @@ def train(recipe: Recipe, options: Options, folder: Path, ranks: Ranks) -> None:
     """Data, tokenizer, model, training, and what came of it; a former run stands until all is well."""
     first = ranks.rank == 0
     console = Console(stderr=True, highlight=False, markup=False, quiet=not first)
-    if options.device not in ("cpu", "auto"):
-        raise UserError(
-            f"unknown device {options.device!r}: this version computes on the CPU.\nLeave --device out."
-        )
+    device = check_device(options.device)
     if first:
         runs.check_folder(folder, options.resume, options.overwrite)
     splits = runs.load_splits(recipe, options.data, options.data_dir)
@@ -101,7 +104,7 @@ def train(recipe: Recipe, options: Options, folder: Path, ranks: Ranks) -> None:
         tokenizer = runs.train_tokenizer(recipe, splits)
     task = runs.build_task(recipe, tokenizer, splits)
     random.manual_seed(recipe.training.seed)
-    model = runs.build_model(recipe, tokenizer)
+    model = runs.build_model(recipe, tokenizer).to(device)
     trainer = Trainer(model, task, recipe.training, folder, console, ranks)
     ranks.barrier()  # all have read what stood in the folder
     if options.overwrite and first:
@@ -122,8 +125,9 @@ def train(recipe: Recipe, options: Options, folder: Path, ranks: Ranks) -> None:
     if left_out:
         console.print(f"left out {left_out} training pairs of --max-length tokens or more")
     sizes = f"{model.num_parameters():,} parameters, {tokenizer.vocab_size:,} tokens"
+    where = "" if device == "cpu" else f" on {device}"
     together = f", {ranks.size} ranks" if ranks.size > 1 else ""
-    console.print(f"{sizes}, {recipe.training.steps:,} steps{together}")
+    console.print(f"{sizes}, {recipe.training.steps:,} steps{together}{where}")
     finished = trainer.train()
     if not first:
         raise SystemExit(0 if finished else 1)
@@ -134,7 +138,7 @@ def train(recipe: Recipe, options: Options, folder: Path, ranks: Ranks) -> None:
             soft_wrap=True,
         )
         raise SystemExit(1)
-    conclude(folder, splits, trainer.seconds, console)
+    conclude(folder, splits, trainer.seconds, console, device)
     console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}", soft_wrap=True)
 
 
@@ -143,12 +147,13 @@ def _again(recipe: Recipe, options: Options, folder: Path) -> str:
     words = ["minitransformer", "train", recipe.name, "--resume", "--run-dir", folder]
     for flag, value in (("--data", options.data), ("--data-dir", options.data_dir)):
         words += [flag, value] if value is not None else []
+    words += ["--device", options.device] if options.device != "cpu" else []
     return shlex.join(map(str, words))
 
 
-def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Console) -> None:
+def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Console, device: str) -> None:
     """Score the best checkpoint, write predictions and metrics, and show a few results."""
-    run = runs.Run(folder)
+    run = runs.Run(folder, device=device)
     console.print(f"trained in {seconds:.0f} s; the best checkpoint is {run.checkpoint.name}")
     report(evaluate(run, splits), console)
     if isinstance(run.recipe, LanguageRecipe):

@@ -13,7 +13,7 @@ from ..errors import UserError
 from ..generation import generate
 from ..recipes import TranslationRecipe
 from ..training.run import Run
-from .arguments import Checkpoint, RunFolder
+from .arguments import Checkpoint, Device, RunFolder
 
 
 def run(argv: list[str]) -> None:
@@ -21,13 +21,14 @@ def run(argv: list[str]) -> None:
         run: RunFolder,
         text: Annotated[tuple[str, ...], Positional, arg(metavar="TEXT...", help_behavior_hint="")] = (),
         checkpoint: Checkpoint = "best",
+        device: Device = "cpu",
     ) -> None:
         """Translate sentences, one an argument (or one a line of standard input, if there is none).
 
         Args:
             text: The sentences; put each in quotes.
         """
-        opened = Run(run, checkpoint)
+        opened = Run(run, checkpoint, device)
         sentences = list(text) or read_lines()
         if not sentences:
             raise UserError(f'there is nothing to translate.\nGive a sentence: translate {run} "I love you".')

@@ -12,7 +12,6 @@ from minigrad import Tensor, no_grad, random
 
 from ..cache import Cache
 from ..errors import UserError
-from ..masks import padding_mask
 from ..models import GPT, Transformer
 from .step import can_step, step
 
@@ -93,7 +92,7 @@ def _translate(
     source = np.full((len(sources), max(map(len, sources), default=0)), pad)
     for row, ids in zip(source, sources, strict=True):
         row[: len(ids)] = ids
-    mask = padding_mask(source, pad)
+    mask = model.padding_mask(source)
     memory = model.encode(source, mask)
     results: list[list[int]] = [[] for _ in sources]
     active = np.arange(len(sources))  # the row of `sources` that each row of the batch is

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 
 from minigrad import Tensor, fused, nn
 from minigrad.autograd import watch
+from minigrad.devices import on_cpu
 from minigrad.kernels import kernels
 
 from ..attention import MultiHeadAttention
@@ -30,7 +31,7 @@ KNOWN = {
     nn.ModuleList,
 }  # fmt: skip
 
-Rows = Float[np.ndarray, "B _"]
+Rows = Float[Any, "B _"]
 
 
 def can_step(model: GPT | Transformer) -> bool:
@@ -56,10 +57,10 @@ def step(
     for layer, read in zip(stack.layers, cache.layers, strict=True):
         x = one_layer(k, layer, x, read, mask)
     x = x if stack.norm is None else norm(k, stack.norm, x)
-    return k.linear(x, table, None)[0]
+    return on_cpu(k.linear(x, table, None)[0])
 
 
-def one_layer(k: Any, layer: Any, x: Rows, read: LayerCache, mask: np.ndarray | None) -> Rows:
+def one_layer(k: Any, layer: Any, x: Rows, read: LayerCache, mask: Any) -> Rows:
     x = residual(k, layer.residual1, x, lambda x: self_attention(k, layer.self_attention, x, read))
     if not isinstance(layer, DecoderLayer):
         return residual(k, layer.residual2, x, lambda x: feed_forward(k, layer.feed_forward, x))
@@ -93,9 +94,7 @@ def self_attention(k: Any, module: MultiHeadAttention, x: Rows, read: LayerCache
     return attend(k, module, heads[0], read.self_attention, None)
 
 
-def cross_attention(
-    k: Any, module: MultiHeadAttention, x: Rows, read: LayerCache, mask: np.ndarray | None
-) -> Rows:
+def cross_attention(k: Any, module: MultiHeadAttention, x: Rows, read: LayerCache, mask: Any) -> Rows:
     """Queries to the keys and values of the encoder's output, which the cache has since the first token."""
     d = module.d_model
     projected = k.linear(x, module.in_proj_weight.data[:d], module.in_proj_bias.data[:d])[0]
@@ -103,9 +102,7 @@ def cross_attention(
     return attend(k, module, queries, read.cross_attention, mask)
 
 
-def attend(
-    k: Any, module: MultiHeadAttention, queries: np.ndarray, cache: KeyValueCache, mask: np.ndarray | None
-) -> Rows:
+def attend(k: Any, module: MultiHeadAttention, queries: Any, cache: KeyValueCache, mask: Any) -> Rows:
     keys, values = cache.read()
     scale = 1 / math.sqrt(queries.shape[-1])
     heads = k.scaled_dot_product_attention(queries, keys, values, mask, False, scale, 0.0, None)[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 from jaxtyping import Float
 
 from minigrad import Tensor, nn
@@ -47,7 +46,7 @@ class GPT(nn.Module):
     def states(self, ids: Any, cache: Cache | None = None) -> Float[Tensor, "B T D"]:
         """Each token's vector, in the context of those before it, of those that a `cache` holds as well."""
         start = 0 if cache is None else cache.length
-        x = self.dropout(self.positions(self.embedding(np.asarray(ids)), start))
+        x = self.dropout(self.positions(self.embedding(ids), start))
         return self.layers(x, None, True, cache)
 
     def new_cache(self) -> Cache:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from minigrad import Tensor, nn
 
@@ -51,10 +51,15 @@ class Transformer(nn.Module):
             else LearnedPositions(c.max_positions, c.d_model)
         )
 
+    def padding_mask(self, source: Any) -> Bool[Tensor, "B 1 1 S"]:
+        """Where the source ids (B, S) are no padding, on the model's device."""
+        mask = padding_mask(token_ids(source), self.config.pad_token_id)
+        return mask.to(self.embedding.weight.device)
+
     def encode(self, source: Any, source_mask: Tensor | None = None) -> Float[Tensor, "B S D"]:
         """The source ids (B, S) as vectors in context; without a `source_mask`, of all but padding."""
         if source_mask is None:
-            source_mask = padding_mask(token_ids(source), self.config.pad_token_id)
+            source_mask = self.padding_mask(source)
         x = self.dropout(self.encoder_positions(self.embedding(source)))
         return self.encoder(x, source_mask)
 
@@ -92,6 +97,6 @@ class Transformer(nn.Module):
         self, source: Any, target: Any, source_mask: Tensor | None = None, target_mask: Tensor | None = None
     ) -> Float[Tensor, "B T V"]:
         if source_mask is None:
-            source_mask = padding_mask(token_ids(source), self.config.pad_token_id)
+            source_mask = self.padding_mask(source)
         memory = self.encode(source, source_mask)
         return self.logits(self.decode(target, memory, source_mask, target_mask))

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.devices import check_device
 from minigrad.io import write_atomically
 
 from .. import recipes
@@ -214,9 +215,9 @@ def describe(recipe: Recipe, splits: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Run:
-    """A finished or unfinished run, opened to be used: recipe, tokenizer and model."""
+    """A finished or unfinished run, opened to be used: recipe, tokenizer and model, the model on `device`."""
 
-    def __init__(self, folder: Path, which: str = "best") -> None:
+    def __init__(self, folder: Path, which: str = "best", device: str = "cpu") -> None:
         self.folder = Path(folder)
         if not self.folder.is_dir():
             raise RunError(
@@ -233,7 +234,7 @@ class Run:
         self.tokenizer = Tokenizer.load(self.folder / "tokenizer.json")
         self.model = build_model(self.recipe, self.tokenizer)
         self.checkpoint = Checkpoints(self.folder / "checkpoints").load_model(self.model, which)
-        self.model.eval()
+        self.model.to(check_device(device)).eval()
 
 
 def read_config(folder: Path) -> Recipe:

@@ -89,7 +89,7 @@ class Translation:
             batch = self.batch([pairs[i] for i in rows])
             logits = model(batch.source, batch.target_in)
             total += _summed(logits, batch.target_out, 0.0).item()
-            right += int((logits.numpy().argmax(-1) == batch.target_out).sum())
+            right += int((logits.argmax(-1).numpy() == batch.target_out).sum())
             tokens += batch.n_tokens
         return {"loss": total / tokens, "token_accuracy": right / tokens}
 
@@ -142,7 +142,7 @@ class LanguageModelling:
         for x, y in all_blocks(self.validation, self.block_size, self.batch_size):
             logits = model(x)
             total += _summed(logits, y, 0.0).item()
-            right += int((logits.numpy().argmax(-1) == y).sum())
+            right += int((logits.argmax(-1).numpy() == y).sum())
             tokens += int((y != IGNORE).sum())
         scores = {"loss": total / tokens, "token_accuracy": right / tokens}
         if self.tokenizer.kind == "char":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...devices import array_module
+from ...devices import HALF, array_module, float32
 
 
 def embedding(weight, ids):
@@ -15,7 +15,7 @@ def embedding(weight, ids):
         raise IndexError(f"id {int(wrong)} in a table of {shape[0]} rows")
 
     def gradient(g, needs):
-        out = xp.zeros(shape, g.dtype if g.dtype != xp.float16 else xp.float32)  # atomics know no float16
+        out = xp.zeros(shape, float32 if g.dtype in HALF else g.dtype)  # atomics know neither
         xp.add.at(out, ids.reshape(-1), g.reshape(-1, shape[1]).astype(out.dtype, copy=False))
         return out.astype(g.dtype, copy=False), None
 

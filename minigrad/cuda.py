@@ -1,0 +1,18 @@
+"""GPUs (torch.cuda): whether there is one, and waiting for it."""
+
+from __future__ import annotations
+
+from .devices import gpu, gpu_count, is_available, load_cupy
+
+__all__ = ["device_count", "is_available", "synchronize"]
+
+
+def device_count() -> int:
+    """How many GPUs there are, 0 also without CuPy or a driver."""
+    return gpu_count() if is_available() else 0
+
+
+def synchronize() -> None:
+    """Wait until the GPU has done all that it was asked: work is handed to it, and the program goes on."""
+    if gpu.arrays:
+        load_cupy().cuda.runtime.deviceSynchronize()
