@@ -42,7 +42,7 @@ def gpu(request):
     if request.param == "standin":
         import standin
 
-        with standin.installed():
+        with standin.installed(), mg.kernels.use("cupy"):
             yield "standin"
         return
     try:

@@ -2,8 +2,8 @@
 
 A kernel is a rule (see `minigrad.ops.record`) written for speed: few passes over memory, few temporaries.
 Its gradients are arrays of their own, none given to two inputs.
-`cpu` has them in NumPy, `jit` as plain loops that numba compiles, where it is installed; `use` says which.
-`cuda` has them for arrays on a GPU.
+`cpu` has them in NumPy, `jit` as plain loops that numba compiles, where it is installed. For arrays on a GPU
+`cuda` has them in CuPy, `cuda.fused` in CUDA C. `use` says which.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from ..devices import gpu
 from ..errors import DependencyError, OptionError
 from . import cpu
 
-NAMES = {"numpy": "cpu", "jit": "jit"}
+NAMES = {"numpy": ".cpu", "jit": ".jit"}
+GPU_NAMES = {"cupy": ".cuda", "cuda": ".cuda.fused"}
 
 
 class _Chosen(threading.local):
     module: ModuleType | None = None  # None: nobody asked yet
+    on_gpu: ModuleType | None = None
 
 
 _chosen = _Chosen()
@@ -31,7 +33,10 @@ _chosen = _Chosen()
 def kernels(x: Any) -> ModuleType:
     """The kernels for arrays such as `x`."""
     if isinstance(x, gpu.arrays):
-        return import_module(".cuda", __name__)
+        if _chosen.on_gpu is None:
+            use("cuda")
+            assert _chosen.on_gpu is not None
+        return _chosen.on_gpu
     if _chosen.module is None:
         use("jit" if find_spec("numba") else "numpy")
         assert _chosen.module is not None
@@ -39,19 +44,28 @@ def kernels(x: Any) -> ModuleType:
 
 
 class use:
-    """`use("numpy")` or `use("jit")`: the kernels of composite ops, from now on or within a `with`."""
+    """The kernels of composite ops, from now on or within a `with`.
+
+    `use("numpy")` or `use("jit")` for arrays on the CPU; `use("cupy")` or `use("cuda")` for those on a GPU.
+    """
 
     def __init__(self, name: str) -> None:
-        if name not in NAMES:
-            raise OptionError(f"kernels are {' or '.join(map(repr, NAMES))}, got {name!r}.\nChoose one.")
+        if name not in NAMES | GPU_NAMES:
+            names = ", ".join(map(repr, NAMES | GPU_NAMES))
+            raise OptionError(f"kernels are one of {names}, got {name!r}.\nChoose one.")
         if name == "jit" and not find_spec("numba"):
             raise DependencyError(
                 "the kernels 'jit' need numba, which is not installed.\npip install 'minitransformer[fast]'."
             )
-        self.before, _chosen.module = _chosen.module, import_module(f".{NAMES[name]}", __name__)
+        self.before = _chosen.module, _chosen.on_gpu
+        module = import_module((NAMES | GPU_NAMES)[name], __name__)
+        if name in NAMES:
+            _chosen.module = module
+        else:
+            _chosen.on_gpu = module
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *exc: object) -> None:
-        _chosen.module = self.before
+        _chosen.module, _chosen.on_gpu = self.before

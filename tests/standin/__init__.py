@@ -23,6 +23,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from . import emulator
+
 NAMES = json.loads(Path(__file__).with_name("names.json").read_text(encoding="utf-8"))
 SCALARS = (bool, int, float, np.generic, type(None), str, type, np.dtype, slice, type(Ellipsis))
 ADDS = {np.dtype(t) for t in ("int32", "float32", "float64", "uint32", "uint64")}  # what atomicAdd takes
@@ -115,6 +117,8 @@ class ndarray:
     device = property(lambda self: Device(0))
     T = property(lambda self: clad(self._array.T))
     mT = property(lambda self: clad(self._array.mT))
+
+    data = property(lambda self: types.SimpleNamespace(ptr=self._array.ctypes.data))
 
     def item(self):
         return self._array.item()
@@ -412,6 +416,7 @@ def cupy_module():
     cupy.array, cupy.asarray, cupy.ascontiguousarray = _array, _asarray, _ascontiguousarray
     cupy.take, cupy.diagonal = _take, _diagonal
     cupy.asnumpy = lambda x: x.get()
+    cupy.RawModule = emulator.RawModule
     cupy.cuda = types.ModuleType("cupy.cuda")
     cupy.cuda.Device = Device
     cupy.cuda.runtime = types.SimpleNamespace(

@@ -1,0 +1,118 @@
+"""Softmax and its logarithm over the last axis, GELU with and without a bias, dropout."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ....devices import array_module
+from ... import cuda
+from .launching import (
+    accumulator,
+    contiguous,
+    draw,
+    kernel,
+    mask_argument,
+    over_columns,
+    over_elements,
+    over_rows,
+    sum_of_parts,
+    supports,
+)
+
+
+def softmax(x, dim):
+    if not _last(x, dim):
+        return cuda.softmax(x, dim)
+    return _softmax(contiguous(x), mask_argument(None), 1, 1)
+
+
+def masked_softmax(x, mask):
+    """softmax over the last axis, of what `mask` allows (True: may attend); a row without any gives zeros."""
+    x, xp = contiguous(x), array_module(x)
+    queries, keys = x.shape[-2:]
+    heads = x.shape[-3] if x.ndim > 2 else 1
+    allowed = xp.broadcast_to(mask, x.shape).reshape(-1, heads, queries, keys)
+    return _softmax(x, mask_argument(allowed), heads, queries)
+
+
+def _softmax(x, mask, heads, queries):
+    y = array_module(x).empty_like(x)
+    rows, size = x.size // x.shape[-1], x.shape[-1]
+    arguments = (x, mask, y, rows, size, heads, queries)
+    kernel(x, "softmax", "softmax")(*over_rows(rows, size), arguments)
+    return y, _backward("softmax_backward", y)
+
+
+def log_softmax(x, dim):
+    if not _last(x, dim):
+        return cuda.log_softmax(x, dim)
+    x = contiguous(x)
+    y = array_module(x).empty_like(x)
+    rows, size = x.size // x.shape[-1], x.shape[-1]
+    kernel(x, "softmax", "log_softmax")(*over_rows(rows, size), (x, y, rows, size))
+    return y, _backward("log_softmax_backward", y)
+
+
+def _last(x, dim):
+    """Whether rows are the last axis, which the kernels take."""
+    return x.ndim and dim in (-1, x.ndim - 1) and supports(x)
+
+
+def _backward(name, y):
+    rows, size = y.size // y.shape[-1], y.shape[-1]
+
+    def gradient(g, needs):
+        d_x = array_module(y).empty_like(y)
+        kernel(y, "softmax", name)(*over_rows(rows, size), (y, contiguous(g), d_x, rows, size))
+        return (d_x,)
+
+    return gradient
+
+
+def gelu(x, approximate="none"):
+    if not supports(x):
+        return cuda.gelu(x, approximate)
+    by_tanh, x = np.bool_(approximate == "tanh"), contiguous(x)
+    y = array_module(x).empty_like(x)
+    kernel(x, "gelu", "gelu")(*over_elements(x.size), (x, None, y, x.size, 1, by_tanh))
+
+    def gradient(g, needs):
+        d_x = array_module(x).empty_like(x)
+        arguments = (x, contiguous(g), d_x, x.size, by_tanh)
+        kernel(x, "gelu", "gelu_backward")(*over_elements(x.size), arguments)
+        return (d_x,)
+
+    return y, gradient
+
+
+def gelu_with_bias(x, bias, approximate="none"):
+    """gelu(x + bias), with one number of bias for each place of the last axis."""
+    xp, by_tanh, x, bias = array_module(x), np.bool_(approximate == "tanh"), contiguous(x), contiguous(bias)
+    rows, size = x.size // bias.size, bias.size
+    y = xp.empty_like(x)
+    kernel(x, "gelu", "gelu")(*over_elements(x.size), (x, bias, y, x.size, size, by_tanh))
+
+    def gradient(g, needs):
+        grid, block = over_columns(rows, size)
+        d_x, parts = xp.empty_like(x), xp.empty((grid[1], size), accumulator(x.dtype))
+        arguments = (x, bias, contiguous(g), d_x, parts, rows, size, by_tanh)
+        kernel(x, "gelu", "gelu_bias_backward")(grid, block, arguments)
+        return d_x, sum_of_parts("gelu", parts, bias)
+
+    return y, gradient
+
+
+def dropout(x, p, key):
+    if not supports(x):
+        return cuda.dropout(x, p, key)
+    drawn = draw(key, x.shape, p)
+    return _dropped(x, drawn), (lambda g: _dropped(g, drawn),)
+
+
+def _dropped(x, drawn):
+    x = contiguous(x)
+    y = array_module(x).empty_like(x)
+    kernel(x, "dropout", "dropout")((math.ceil(x.size / 4096),), (256,), (x, y, x.size, drawn))
+    return y

@@ -1,0 +1,34 @@
+"""Rows of a table."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....devices import array_module
+from ... import cuda
+from .launching import contiguous, kernel, over_elements, supports
+
+
+def embedding(weight, ids):
+    """weight[ids]; an id that is not there gives NaN."""
+    if ids.dtype.kind not in "iu" or not ids.size or not supports(weight):
+        return cuda.embedding(weight, ids)
+    xp, weight = array_module(weight), contiguous(weight)
+    ids = contiguous(ids.astype(np.int64, copy=False))
+    (rows, size), number = weight.shape, ids.size
+    y = xp.empty((*ids.shape, size), weight.dtype)
+    arguments = (weight, ids, y, number, rows, size)
+    kernel(weight, "indexing", "embedding")(*over_elements(number * size), arguments)
+
+    def gradient(g, needs):
+        g, out = contiguous(g), xp.empty((rows, size), weight.dtype)
+        first, last = xp.empty(rows, np.int32), xp.empty(rows, np.int32)
+        run = lambda name, shape, arguments: kernel(weight, "indexing", name)(*shape, arguments)
+        run("embedding_clear", over_elements(rows * size), (out, first, last, rows, size))
+        run("embedding_uses", over_elements(number), (ids, first, last, number, rows))
+        tiles = -(-size // 128)
+        arguments = (g, ids, first, last, out, number, rows, size)
+        run("embedding_backward", ((number, tiles), (32, 16)), arguments)
+        return out, None
+
+    return y, gradient

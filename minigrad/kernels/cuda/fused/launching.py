@@ -1,0 +1,151 @@
+"""Sources become kernels: read, compiled by CuPy for a dtype (NVRTC), kept, and launched on its current stream."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....devices import array_module
+from ....random import Key, drop_threshold
+
+SOURCES = Path(__file__).parents[1] / "sources"
+SCALARS = {"float32": "float", "float64": "double", "float16": "float16", "bfloat16": "bfloat16"}
+WARP_ROW = 1024  # up to this length a row is one warp's
+PARTS = 64  # at most, of a sum over rows
+
+
+def supports(*arrays: Any) -> bool:
+    """Whether there is a kernel for these arrays: of one floating dtype, and not empty. None goes with all."""
+    given = [x for x in arrays if x is not None]
+    return all(x.dtype == given[0].dtype and x.size for x in given) and given[0].dtype.name in SCALARS
+
+
+def accumulator(dtype: Any) -> np.dtype:
+    """The dtype of statistics and sums."""
+    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+
+
+@lru_cache(maxsize=64)
+def code(source: str) -> str:
+    """A source with what it includes in its place, each file once."""
+    seen: set[str] = set()
+
+    def text(name: str) -> str:
+        if name in seen:
+            return ""
+        seen.add(name)
+        lines = (SOURCES / name).read_text(encoding="utf-8").replace("#pragma once\n", "\n")
+        return f'#line 1 "{name}"\n' + re.sub(
+            r'#include "(.+)"', lambda found: text(found[1]) + f'#line 1 "{name}"', lines
+        )
+
+    return text(f"{source}.cu")
+
+
+def options(dtype: Any, **numbers: int) -> tuple[str, ...]:
+    """What the compiler is told."""
+    defined = {
+        "SCALAR": SCALARS[dtype.name],
+        "ACCUMULATOR": SCALARS[accumulator(dtype).name],
+        **numbers,
+    }
+    return ("--std=c++17", *(f"-D{name}={value}" for name, value in defined.items()))
+
+
+@lru_cache(maxsize=512)
+def _function(library: Any, source: str, name: str, dtype: Any, numbers: tuple) -> Any:
+    return _module(library, source, dtype, numbers).get_function(name)
+
+
+@lru_cache(maxsize=128)
+def _module(library: Any, source: str, dtype: Any, numbers: tuple) -> Any:
+    return library.RawModule(code=code(source), options=options(dtype, **dict(numbers)))
+
+
+def kernel(x: Any, source: str, name: str, **numbers: int) -> Any:
+    """The kernel `name` of a source for arrays such as x: call it with (grid, block, arguments)."""
+    return _function(array_module(x), source, name, x.dtype, tuple(numbers.items()))
+
+
+def contiguous(x: Any) -> Any:
+    """x, or a copy where its elements do not lie in their order."""
+    return x if x is None or x.flags.c_contiguous else array_module(x).ascontiguousarray(x)
+
+
+def over_rows(rows: int, size: int) -> tuple[tuple, tuple]:
+    """Grid and block where each row is a warp's, or a long one a block's."""
+    if size <= WARP_ROW:
+        return (-(-rows // 4),), (32, 4)
+    return (rows,), (256 if size <= 4096 else 1024,)
+
+
+def over_elements(number: int) -> tuple[tuple, tuple]:
+    """Grid and block where a thread takes every so-manieth element."""
+    return (min(-(-number // 256), 1 << 16),), (256,)
+
+
+def over_columns(rows: int, size: int) -> tuple[tuple, tuple]:
+    """Grid and block of a sum over rows; the grid's second number is that of its parts."""
+    return (-(-size // 32), min(-(-rows // 64), PARTS)), (32, 8)
+
+
+def sum_of_parts(source: str, parts: Any, like: Any) -> Any:
+    """The last stage of a sum over rows, in the shape and dtype of a parameter."""
+    out = array_module(like).empty(like.shape, like.dtype)
+    number, size = parts.shape
+    kernel(like, source, "sum_of_parts")((-(-size // 256),), (256,), (parts, out, number, size))
+    return out
+
+
+# ---------------------------------------------------------------- arguments passed by value, as C lays them out
+
+DRAW = np.dtype([(name, np.uint64) for name in "seed stream step call step_now first threshold".split()])
+HEADS = np.dtype([(name, np.int64) for name in "data batch head row".split()])
+MASK = np.dtype([(name, np.int64) for name in "data batch head row column".split()])
+
+
+class _Counters:
+    step: Any = None  # where a captured graph reads the step
+
+
+_counters = _Counters()
+
+
+@contextlib.contextmanager
+def step_from(counter: Any) -> Iterator[None]:
+    """Within it draws read their key's step from `counter`, an array of one uint64 on the GPU.
+
+    So a captured graph draws other numbers in each replay: those that the step, counted up there, would have.
+    """
+    before, _counters.step = _counters.step, counter
+    try:
+        yield
+    finally:
+        _counters.step = before
+
+
+def draw(key: Key | None, shape: tuple[int, ...], p: float) -> np.ndarray:
+    """The argument `Draw` of a kernel: what `random.keep_mask(key, shape, p)` draws."""
+    if not p or key is None:
+        return np.zeros(1, DRAW)
+    first = key.row * (math.prod(shape) // shape[0] if shape and shape[0] else 0)
+    now = 0 if _counters.step is None else _counters.step.data.ptr
+    drawn = (key.seed, key.stream, key.step, key.call, now, first, drop_threshold(p))
+    return np.array([drawn], DRAW)
+
+
+def heads(x: Any) -> np.ndarray:
+    """The argument `Heads` of a kernel: an array (batch, heads, rows, columns) with columns side by side."""
+    return np.array([(x.data.ptr, *(step // x.itemsize for step in x.strides[:3]))], HEADS)
+
+
+def mask_argument(mask: Any) -> np.ndarray:
+    """The argument `Mask` of a kernel: a boolean array (batch, heads, rows, columns), or None."""
+    return np.zeros(1, MASK) if mask is None else np.array([(mask.data.ptr, *mask.strides)], MASK)

@@ -1,0 +1,69 @@
+"""Layer normalization, with and without a mean."""
+
+from __future__ import annotations
+
+import math
+
+from ....devices import array_module
+from ... import cuda
+from .launching import accumulator, contiguous, kernel, over_columns, over_rows, sum_of_parts, supports
+
+
+def layer_norm(x, weight, bias, normalized_shape, eps):
+    if not supports(x, weight, bias):
+        return cuda.layer_norm(x, weight, bias, normalized_shape, eps)
+    xp, acc = array_module(x), accumulator(x.dtype)
+    x, weight, bias = contiguous(x), contiguous(weight), contiguous(bias)
+    size = math.prod(normalized_shape)
+    rows = x.size // size
+    y, mean, inverse = xp.empty_like(x), xp.empty(rows, acc), xp.empty(rows, acc)
+    arguments = (x, weight, bias, y, mean, inverse, rows, size, acc.type(eps))
+    kernel(x, "normalization", "layer_norm")(*over_rows(rows, size), arguments)
+
+    def gradient(g, needs):
+        g, d_x = contiguous(g), None
+        if needs[0]:
+            d_x = xp.empty_like(x)
+            arguments = (x, weight, g, mean, inverse, d_x, rows, size)
+            kernel(x, "normalization", "layer_norm_backward")(*over_rows(rows, size), arguments)
+        return d_x, *_parameters(x, g, mean, inverse, (weight, bias), needs[1:], rows, size)
+
+    return y, gradient
+
+
+def rms_norm(x, weight, normalized_shape, eps):
+    if not supports(x, weight):
+        return cuda.rms_norm(x, weight, normalized_shape, eps)
+    xp, acc = array_module(x), accumulator(x.dtype)
+    x, weight = contiguous(x), contiguous(weight)
+    size = math.prod(normalized_shape)
+    rows = x.size // size
+    y, inverse = xp.empty_like(x), xp.empty(rows, acc)
+    arguments = (x, weight, y, inverse, rows, size, acc.type(eps))
+    kernel(x, "normalization", "rms_norm")(*over_rows(rows, size), arguments)
+
+    def gradient(g, needs):
+        g, d_x = contiguous(g), None
+        if needs[0]:
+            d_x = xp.empty_like(x)
+            arguments = (x, weight, g, inverse, d_x, rows, size)
+            kernel(x, "normalization", "rms_norm_backward")(*over_rows(rows, size), arguments)
+        return d_x, *_parameters(x, g, None, inverse, (weight,), needs[1:], rows, size)
+
+    return y, gradient
+
+
+def _parameters(x, g, mean, inverse, parameters, needs, rows, size):
+    """Gradients of weight and bias, or of weight alone: None where they are not needed."""
+    if not any(needs):
+        return [None] * len(needs)
+    grid, block = over_columns(rows, size)
+    parts = [
+        array_module(x).empty((grid[1], size), inverse.dtype) if needed else None
+        for needed in (*needs, False)[:2]
+    ]
+    kernel(x, "normalization", "norm_parameters")(grid, block, (x, g, mean, inverse, *parts, rows, size))
+    return [
+        None if part is None else sum_of_parts("normalization", part, like)
+        for part, like in zip(parts, parameters, strict=False)
+    ]

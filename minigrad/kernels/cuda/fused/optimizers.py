@@ -1,0 +1,34 @@
+"""Adam's step, over flat arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ... import cuda
+from .launching import accumulator, kernel, over_elements, supports
+
+NUMBERS = "rate c1 b2 c2 root eps shrink decay".split()
+
+
+def adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay, copy=None, now=None):
+    """`g` may have 16 bits, and then `copy` too, which gets p rounded; `now` is what `adam_step` writes."""
+    acc = accumulator(g.dtype)
+    if (
+        not supports(g)
+        or any(a.dtype != acc for a in (p, m, v))
+        or not all(a.flags.c_contiguous for a in (p, g, m, v))
+    ):
+        return cuda.adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay)
+    step = np.array([(rate, 1 - b1, b2, 1 - b2, root, eps, shrink, decay)], [(name, acc) for name in NUMBERS])
+    arguments = (p, g, m, v, copy, p.size, step, now)
+    return kernel(g, "optimizers", "adam")(*over_elements(p.size), arguments)
+
+
+def adam_step(like, step, lr, now, b1, b2, eps, weight_decay, decoupled):
+    """Count `step` up, and write into `now` what `adam` of gradients as `like` reads there: 8 numbers.
+
+    All are on the GPU, `step` int64 and `lr` float64: a captured graph steps on with each replay.
+    """
+    numbers = map(np.float64, (b1, b2, eps, weight_decay))
+    arguments = (step, lr, now, *numbers, np.bool_(decoupled))
+    kernel(like, "optimizers", "adam_step")((1,), (1,), arguments)

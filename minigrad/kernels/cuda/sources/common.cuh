@@ -1,0 +1,51 @@
+// What every source begins with.
+//
+// SCALAR is what arrays hold: float, double, float16 or bfloat16. Arithmetic, statistics and sums are in
+// ACCUMULATOR: float, or double where arrays hold it. Both come from the compiler's options. No header is
+// needed, so that NVRTC compiles the sources wherever it is installed.
+
+#pragma once
+
+typedef long long index_t;
+typedef unsigned long long word_t;
+
+#ifdef __CUDACC__
+__device__ inline float half_to_float(unsigned short bits) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+}
+
+__device__ inline unsigned short float_to_half(float x) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+}
+#endif
+
+// A number of 16 bits, read and written as a float: 1 sign, 5 bits of exponent, 10 of mantissa.
+struct float16 {
+    unsigned short bits;
+    float16() = default;
+    __device__ float16(float x) : bits(float_to_half(x)) {}
+    __device__ operator float() const { return half_to_float(bits); }
+};
+
+// The upper half of a float: 1 sign, 8 bits of exponent, 7 of mantissa; rounded to the nearest, ties to even.
+struct bfloat16 {
+    unsigned short bits;
+    bfloat16() = default;
+    __device__ bfloat16(float x) {
+        const unsigned all = __float_as_uint(x);
+        bits = x != x ? 0x7fff : (all + 0x7fff + (all >> 16 & 1)) >> 16;
+    }
+    __device__ operator float() const { return __uint_as_float((unsigned)bits << 16); }
+};
+
+typedef SCALAR scalar_t;
+typedef ACCUMULATOR acc_t;
+
+const unsigned WARP = 0xffffffffu;  // all 32 threads of a warp take part
+
+__device__ inline acc_t infinity() { return __int_as_float(0x7f800000); }
+__device__ inline acc_t not_a_number() { return __int_as_float(0x7fffffff); }

@@ -1,0 +1,17 @@
+// Dropout (Srivastava et al. 2014): which elements are kept is drawn again in backward, and stored nowhere.
+
+#include "philox.cuh"
+
+// y = x keep / (1 - p). A warp takes 512 elements: each thread draws for 16 that stand together, and reads
+// and writes 16 that stand 32 apart, so that the warp's lie side by side; who drew for them passes it on.
+extern "C" __global__ void dropout(const scalar_t* x, scalar_t* y, index_t number, Draw draw) {
+    const int lane = threadIdx.x % 32;
+    const index_t start = ((index_t)blockIdx.x * blockDim.x + threadIdx.x) / 32 * 512;
+    const unsigned mine = kept_from(draw, start + lane * 16);
+    const acc_t factor = amplification(draw);
+    for (int turn = 0; turn < 16; turn++) {
+        const int place = turn * 32 + lane;  // among the warp's
+        const unsigned kept = __shfl_sync(WARP, mine, place / 16) >> place % 16 & 1;
+        if (start + place < number) y[start + place] = kept ? x[start + place] * factor : (acc_t)0;
+    }
+}

@@ -1,0 +1,61 @@
+// GELU of x + bias (Hendrycks and Gimpel 2016): z Phi(z), Phi the normal distribution's cumulative function,
+// or with `by_tanh` z s with s = (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)), u = sqrt(2/pi) (z + 0.044715 z**3).
+
+#include "columns.cuh"
+
+constexpr double TWICE = 1.5957691216057308;  // 2 sqrt(2/pi)
+constexpr double CUBIC = 0.044715;
+constexpr double ROOT_HALF = 0.7071067811865476;    // 1 / sqrt(2)
+constexpr double DENSITY_AT_0 = 0.3989422804014327;  // 1 / sqrt(2 pi)
+
+__device__ inline acc_t gelu_of(acc_t z, bool by_tanh) {
+    if (by_tanh) return z / (1 + exp(-(acc_t)TWICE * (z + (acc_t)CUBIC * z * z * z)));
+    return z * (acc_t)0.5 * erfc(-z * (acc_t)ROOT_HALF);
+}
+
+// s + z s (1 - s) 2u', or Phi(z) + z phi(z)
+__device__ inline acc_t gelu_slope(acc_t z, bool by_tanh) {
+    if (by_tanh) {
+        const acc_t s = 1 / (1 + exp(-(acc_t)TWICE * (z + (acc_t)CUBIC * z * z * z)));
+        return s + z * s * (1 - s) * (acc_t)TWICE * (1 + 3 * (acc_t)CUBIC * z * z);
+    }
+    const acc_t density = (acc_t)DENSITY_AT_0 * exp((acc_t)-0.5 * z * z);
+    return (acc_t)0.5 * erfc(-z * (acc_t)ROOT_HALF) + z * density;
+}
+
+// y = gelu(x + bias); x has `number` elements in rows of `size`, bias may be null
+extern "C" __global__ void gelu(
+    const scalar_t* x, const scalar_t* bias, scalar_t* y, index_t number, index_t size, bool by_tanh
+) {
+    const index_t all = (index_t)gridDim.x * blockDim.x;
+    for (index_t i = (index_t)blockIdx.x * blockDim.x + threadIdx.x; i < number; i += all)
+        y[i] = gelu_of(x[i] + (bias ? (acc_t)bias[i % size] : 0), by_tanh);
+}
+
+// dx = g gelu'(x)
+extern "C" __global__ void gelu_backward(
+    const scalar_t* x, const scalar_t* g, scalar_t* dx, index_t number, bool by_tanh
+) {
+    const index_t all = (index_t)gridDim.x * blockDim.x;
+    for (index_t i = (index_t)blockIdx.x * blockDim.x + threadIdx.x; i < number; i += all)
+        dx[i] = g[i] * gelu_slope(x[i], by_tanh);
+}
+
+// dx = g gelu'(x + bias), and of d bias, its sum over rows, parts (see columns.cuh)
+extern "C" __global__ void gelu_bias_backward(
+    const scalar_t* x, const scalar_t* bias, const scalar_t* g, scalar_t* dx, acc_t* d_bias, index_t rows,
+    index_t size, bool by_tanh
+) {
+    __shared__ acc_t scratch[SHARES][32];
+    const index_t column = (index_t)blockIdx.x * 32 + threadIdx.x;
+    acc_t total = 0;
+    if (column < size)
+        for (index_t row = (index_t)blockIdx.y * SHARES + threadIdx.y; row < rows; row += (index_t)gridDim.y * SHARES) {
+            const index_t i = row * size + column;
+            const acc_t d = g[i] * gelu_slope(x[i] + (acc_t)bias[column], by_tanh);
+            dx[i] = d;
+            total += d;
+        }
+    total = column_sum(total, scratch);
+    if (threadIdx.y == 0 && column < size) d_bias[blockIdx.y * size + column] = total;
+}

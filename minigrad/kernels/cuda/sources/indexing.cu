@@ -1,0 +1,74 @@
+// Rows of a table, and their gradient: the sum over a row's uses. No floating-point atomics: each sum is
+// added in one order. A row's first and last use are found first (the smallest and the largest of whole
+// numbers are the same in any order), and nobody looks for further ones outside them.
+
+#include "common.cuh"
+
+const int WARPS = 16;   // that share a row's uses
+const int COLUMNS = 4;  // of one thread
+
+// y[i] = weight[ids[i]]; NaN where the table has no such row
+extern "C" __global__ void embedding(
+    const scalar_t* weight, const index_t* ids, scalar_t* y, index_t number, index_t rows, index_t size
+) {
+    const index_t all = (index_t)gridDim.x * blockDim.x;
+    for (index_t i = (index_t)blockIdx.x * blockDim.x + threadIdx.x; i < number * size; i += all) {
+        const index_t row = ids[i / size];
+        y[i] = row >= 0 && row < rows ? weight[row * size + i % size] : (scalar_t)(acc_t)not_a_number();
+    }
+}
+
+// out = 0, and no row has been used yet
+extern "C" __global__ void embedding_clear(
+    scalar_t* out, int* first, int* last, index_t rows, index_t size
+) {
+    const index_t all = (index_t)gridDim.x * blockDim.x;
+    for (index_t i = (index_t)blockIdx.x * blockDim.x + threadIdx.x; i < rows * size; i += all) {
+        out[i] = (acc_t)0;
+        if (i < rows) first[i] = 0x7fffffff, last[i] = -1;
+    }
+}
+
+// the first and the last place where each row is used
+extern "C" __global__ void embedding_uses(
+    const index_t* ids, int* first, int* last, index_t number, index_t rows
+) {
+    const index_t all = (index_t)gridDim.x * blockDim.x;
+    for (index_t i = (index_t)blockIdx.x * blockDim.x + threadIdx.x; i < number; i += all) {
+        const index_t row = ids[i];
+        if (row < 0 || row >= rows) continue;
+        atomicMin(&first[row], (int)i);
+        atomicMax(&last[row], (int)i);
+    }
+}
+
+// out[row] = the sum of g[i] over the places i with ids[i] == row. The block of a row is that of its first
+// use; of the places from there to the last one each warp looks at every 16th 32, and the warps' sums are
+// added in their order. blockIdx.y counts groups of 128 columns.
+extern "C" __global__ void embedding_backward(
+    const scalar_t* g, const index_t* ids, const int* first, const int* last, scalar_t* out, index_t number,
+    index_t rows, index_t size
+) {
+    __shared__ acc_t sums[WARPS][COLUMNS][32];
+    const index_t place = blockIdx.x, row = ids[place];
+    if (row < 0 || row >= rows || first[row] != place) return;
+    const index_t end = last[row] + 1, column = (index_t)blockIdx.y * 32 * COLUMNS + threadIdx.x;
+
+    acc_t total[COLUMNS] = {};
+    for (index_t from = place + threadIdx.y * 32; from < end; from += WARPS * 32) {
+        const index_t mine = from + threadIdx.x;
+        unsigned uses = __ballot_sync(WARP, mine < end && ids[mine] == row);
+        for (; uses; uses &= uses - 1) {  // the lowest bit goes
+            const scalar_t* used = g + (from + __ffs(uses) - 1) * size;
+            for (int k = 0; k < COLUMNS; k++)
+                if (column + 32 * k < size) total[k] += used[column + 32 * k];
+        }
+    }
+    for (int k = 0; k < COLUMNS; k++) sums[threadIdx.y][k][threadIdx.x] = total[k];
+    __syncthreads();
+    if (threadIdx.y >= COLUMNS) return;
+    const int k = threadIdx.y;
+    acc_t sum = 0;
+    for (int warp = 0; warp < WARPS; warp++) sum += sums[warp][k][threadIdx.x];
+    if (column + 32 * k < size) out[row * size + column + 32 * k] = sum;
+}

@@ -1,0 +1,70 @@
+// Cross-entropy of rows of scores: -sum of q log softmax(x), q = (1 - e) onehot(target) + e / V, with V
+// classes and e the label smoothing. Of each row log(sum(exp(x))) is kept, from which backward has softmax.
+
+#include "rows.cuh"
+
+// loss = log(sum(exp(x))) - sum of q x. A class that is not there makes a loss of NaN.
+extern "C" __global__ void cross_entropy(
+    const scalar_t* x, const index_t* target, acc_t* losses, acc_t* logarithms, index_t rows, index_t classes,
+    index_t ignored, acc_t smoothing
+) {
+    __shared__ acc_t scratch[32];
+    const index_t row = row_of_thread();
+    if (row >= rows) return;
+    x += row * classes;
+
+    acc_t m = -infinity();
+    for (index_t j = threadIdx.x; j < classes; j += blockDim.x) m = Larger()(m, x[j]);
+    m = row_max(m, scratch);
+    acc_t total = 0, along = 0;
+    for (index_t j = threadIdx.x; j < classes; j += blockDim.x) {
+        total += exp(x[j] - m);
+        along += x[j] - m;
+    }
+    const acc_t shift = log(row_sum(total, scratch));
+    along = smoothing ? row_sum(along, scratch) : 0;
+    if (threadIdx.x) return;
+
+    const index_t t = target[row];
+    const bool there = t >= 0 && t < classes;
+    acc_t loss = there ? shift - (1 - smoothing) * (x[t] - m) : not_a_number();
+    if (smoothing) loss -= smoothing * along / classes;
+    losses[row] = t == ignored ? 0 : loss;
+    logarithms[row] = there ? m + shift : not_a_number();
+}
+
+// value = the sum of the losses, or their mean over the rows that count, of which there are `number`; by one block
+extern "C" __global__ void cross_entropy_total(
+    const acc_t* losses, const index_t* target, scalar_t* value, acc_t* number, index_t rows, index_t ignored,
+    index_t is_mean
+) {
+    __shared__ acc_t scratch[32];
+    acc_t total = 0, count = 0;
+    for (index_t row = threadIdx.x; row < rows; row += blockDim.x) {
+        total += losses[row];
+        count += target[row] != ignored;
+    }
+    total = row_sum(total, scratch);
+    count = row_sum(count, scratch);
+    if (threadIdx.x) return;
+    *value = is_mean ? total / count : total;
+    *number = is_mean ? count : 1;
+}
+
+// dx = (softmax(x) - q) g / number; g is one number for all rows, or `each` 1: one for every row
+extern "C" __global__ void cross_entropy_backward(
+    const scalar_t* x, const index_t* target, const acc_t* logarithms, const scalar_t* g, index_t each,
+    const acc_t* number, scalar_t* dx, index_t rows, index_t classes, index_t ignored, acc_t smoothing
+) {
+    const index_t row = row_of_thread();
+    if (row >= rows) return;
+    x += row * classes, dx += row * classes;
+    const index_t t = target[row];
+    const acc_t scale = t == ignored ? 0 : g[row * each] / (number ? *number : 1);
+    const acc_t logarithm = logarithms[row], even = smoothing / classes;
+
+    for (index_t j = threadIdx.x; j < classes; j += blockDim.x) {
+        const acc_t q = even + (j == t ? 1 - smoothing : 0);
+        dx[j] = t == ignored ? (acc_t)0 : scale * (exp(x[j] - logarithm) - q);
+    }
+}

@@ -1,0 +1,113 @@
+// Layer normalization (Ba, Kiros and Hinton 2016, equation 4) and its relative without a mean (Zhang and
+// Sennrich 2019, equation 4), over rows. A row's mean and 1 / sqrt(var + eps) are kept for backward.
+
+#include "columns.cuh"
+#include "rows.cuh"
+
+// h = (x - mean) / sqrt(var + eps), y = h weight + bias; weight and bias may be null
+extern "C" __global__ void layer_norm(
+    const scalar_t* x, const scalar_t* weight, const scalar_t* bias, scalar_t* y, acc_t* mean, acc_t* inverse,
+    index_t rows, index_t size, acc_t eps
+) {
+    __shared__ acc_t scratch[32];
+    const index_t row = row_of_thread();
+    if (row >= rows) return;
+    x += row * size, y += row * size;
+
+    acc_t total = 0;
+    for (index_t j = threadIdx.x; j < size; j += blockDim.x) total += x[j];
+    const acc_t centre = row_sum(total, scratch) / size;
+    acc_t squares = 0;
+    for (index_t j = threadIdx.x; j < size; j += blockDim.x) squares += (x[j] - centre) * (x[j] - centre);
+    const acc_t scale = 1 / sqrt(row_sum(squares, scratch) / size + eps);
+
+    for (index_t j = threadIdx.x; j < size; j += blockDim.x) {
+        const acc_t h = (x[j] - centre) * scale;
+        y[j] = h * (weight ? (acc_t)weight[j] : 1) + (bias ? (acc_t)bias[j] : 0);
+    }
+    if (threadIdx.x == 0) mean[row] = centre, inverse[row] = scale;
+}
+
+// with u = g weight: dx = (u - mean(u) - h mean(u h)) / sqrt(var + eps)
+extern "C" __global__ void layer_norm_backward(
+    const scalar_t* x, const scalar_t* weight, const scalar_t* g, const acc_t* mean, const acc_t* inverse,
+    scalar_t* dx, index_t rows, index_t size
+) {
+    __shared__ acc_t scratch[32];
+    const index_t row = row_of_thread();
+    if (row >= rows) return;
+    x += row * size, g += row * size, dx += row * size;
+    const acc_t centre = mean[row], scale = inverse[row];
+
+    acc_t total = 0, along = 0;
+    for (index_t j = threadIdx.x; j < size; j += blockDim.x) {
+        const acc_t u = g[j] * (weight ? (acc_t)weight[j] : 1);
+        total += u;
+        along += u * ((x[j] - centre) * scale);
+    }
+    total = row_sum(total, scratch) / size;
+    along = row_sum(along, scratch) / size;
+
+    for (index_t j = threadIdx.x; j < size; j += blockDim.x) {
+        const acc_t u = g[j] * (weight ? (acc_t)weight[j] : 1), h = (x[j] - centre) * scale;
+        dx[j] = scale * (u - total - h * along);
+    }
+}
+
+// y = x / sqrt(mean(x**2) + eps) * weight
+extern "C" __global__ void rms_norm(
+    const scalar_t* x, const scalar_t* weight, scalar_t* y, acc_t* inverse, index_t rows, index_t size, acc_t eps
+) {
+    __shared__ acc_t scratch[32];
+    const index_t row = row_of_thread();
+    if (row >= rows) return;
+    x += row * size, y += row * size;
+
+    acc_t squares = 0;
+    for (index_t j = threadIdx.x; j < size; j += blockDim.x) squares += (acc_t)x[j] * (acc_t)x[j];
+    const acc_t scale = 1 / sqrt(row_sum(squares, scratch) / size + eps);
+    for (index_t j = threadIdx.x; j < size; j += blockDim.x) y[j] = x[j] * scale * (weight ? (acc_t)weight[j] : 1);
+    if (threadIdx.x == 0) inverse[row] = scale;
+}
+
+// with h = x / sqrt(mean(x**2) + eps) and u = g weight: dx = (u - h mean(u h)) / sqrt(mean(x**2) + eps)
+extern "C" __global__ void rms_norm_backward(
+    const scalar_t* x, const scalar_t* weight, const scalar_t* g, const acc_t* inverse, scalar_t* dx,
+    index_t rows, index_t size
+) {
+    __shared__ acc_t scratch[32];
+    const index_t row = row_of_thread();
+    if (row >= rows) return;
+    x += row * size, g += row * size, dx += row * size;
+    const acc_t scale = inverse[row];
+
+    acc_t along = 0;
+    for (index_t j = threadIdx.x; j < size; j += blockDim.x)
+        along += g[j] * (weight ? (acc_t)weight[j] : 1) * (x[j] * scale);
+    along = row_sum(along, scratch) / size;
+    for (index_t j = threadIdx.x; j < size; j += blockDim.x) {
+        const acc_t u = g[j] * (weight ? (acc_t)weight[j] : 1);
+        dx[j] = scale * (u - x[j] * scale * along);
+    }
+}
+
+// d weight = sum of g h over rows, d bias = sum of g; parts of both, see columns.cuh. Without a mean it is 0.
+extern "C" __global__ void norm_parameters(
+    const scalar_t* x, const scalar_t* g, const acc_t* mean, const acc_t* inverse, acc_t* d_weight, acc_t* d_bias,
+    index_t rows, index_t size
+) {
+    __shared__ acc_t scratch[SHARES][32];
+    const index_t column = (index_t)blockIdx.x * 32 + threadIdx.x;
+    acc_t along = 0, total = 0;
+    if (column < size)
+        for (index_t row = (index_t)blockIdx.y * SHARES + threadIdx.y; row < rows; row += (index_t)gridDim.y * SHARES) {
+            const acc_t h = (x[row * size + column] - (mean ? mean[row] : 0)) * inverse[row];
+            along += g[row * size + column] * h;
+            total += g[row * size + column];
+        }
+    along = column_sum(along, scratch);
+    total = column_sum(total, scratch);
+    if (threadIdx.y || column >= size) return;
+    if (d_weight) d_weight[blockIdx.y * size + column] = along;
+    if (d_bias) d_bias[blockIdx.y * size + column] = total;
+}

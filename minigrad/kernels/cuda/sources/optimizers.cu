@@ -1,0 +1,45 @@
+// Adam (Kingma and Ba 2015, algorithm 1) and AdamW (Loshchilov and Hutter 2019) over flat arrays.
+
+#include "common.cuh"
+
+struct Step {
+    acc_t rate;    // lr / (1 - b1**t)
+    acc_t c1;      // 1 - b1
+    acc_t b2, c2;  // c2 = 1 - b2
+    acc_t root;    // 1 / sqrt(1 - b2**t)
+    acc_t eps;
+    acc_t shrink;  // 1 - lr weight_decay (AdamW), or 1
+    acc_t decay;   // weight_decay where it is added to the gradient (Adam), or 0
+};
+
+// m += c1 (d - m), v = b2 v + c2 d**2, p = shrink p - rate m / (root sqrt(v) + eps), d = g + decay p.
+// Parameters and state are in acc_t; `copy`, where it is not null, gets p as scalar_t, to compute with.
+// A captured graph passes `now`, where the step's numbers stand in the GPU's memory.
+extern "C" __global__ void adam(
+    acc_t* p, const scalar_t* g, acc_t* m, acc_t* v, scalar_t* copy, index_t number, Step step, const Step* now
+) {
+    if (now) step = *now;
+    const index_t all = (index_t)gridDim.x * blockDim.x;
+    for (index_t i = (index_t)blockIdx.x * blockDim.x + threadIdx.x; i < number; i += all) {
+        const acc_t x = p[i] * step.shrink, d = g[i] + step.decay * x;
+        const acc_t first = m[i] + step.c1 * (d - m[i]);
+        const acc_t second = step.b2 * v[i] + step.c2 * d * d;
+        m[i] = first, v[i] = second;
+        p[i] = x - step.rate * first / (step.root * sqrt(second) + step.eps);
+        if (copy) copy[i] = p[i];
+    }
+}
+
+// One thread: counts the step, and writes its numbers from it and the learning rate, which both stand in the
+// GPU's memory.
+extern "C" __global__ void adam_step(
+    index_t* t, const double* lr, Step* now, double b1, double b2, double eps, double weight_decay, bool decoupled
+) {
+    const double n = (double)++*t;
+    now->rate = *lr / (1 - pow(b1, n));
+    now->c1 = 1 - b1, now->b2 = b2, now->c2 = 1 - b2;
+    now->root = 1 / sqrt(1 - pow(b2, n));
+    now->eps = eps;
+    now->shrink = decoupled ? 1 - *lr * weight_decay : 1;
+    now->decay = decoupled ? 0 : weight_decay;
+}

@@ -1,0 +1,56 @@
+// Random bits that are a function of their key and their place alone: Philox 4x64-10 (Salmon et al. 2011,
+// "Parallel Random Numbers: As Easy as 1, 2, 3"), the numbers that minigrad.random draws, bit for bit.
+
+#pragma once
+#include "common.cuh"
+
+// Which numbers are drawn, and how many of 65,536 equally likely ones mean "drop". A captured graph is
+// replayed with the arguments that it was captured with; what changes from step to step is read from memory.
+struct Draw {
+    word_t seed, stream, step, call;
+    const word_t* step_now;  // where the step stands in the GPU's memory, or null: it is `step`
+    word_t first;            // the place, in the whole batch, of the first element
+    word_t threshold;        // 0: nothing is dropped
+};
+
+// Word by word what NumPy's generator gives from the counter (block, call, step, 0) on.
+__device__ inline void philox(const Draw& draw, word_t block, word_t out[4]) {
+    word_t a = block + 1;  // NumPy counts before it draws
+    word_t b = draw.call, c = draw.step_now ? *draw.step_now : draw.step, d = 0;
+    word_t k = draw.seed, m = draw.stream;
+    for (int round = 0; round < 10; round++) {
+        const word_t high = __umul64hi(0xD2E7470EE14C6C93ull, a), low = 0xD2E7470EE14C6C93ull * a;
+        const word_t upper = __umul64hi(0xCA5A826395121157ull, c), lower = 0xCA5A826395121157ull * c;
+        a = upper ^ b ^ k;
+        b = lower;
+        c = high ^ d ^ m;
+        d = low;
+        k += 0x9E3779B97F4A7C15ull;
+        m += 0xBB67AE8584CAA73Bull;
+    }
+    out[0] = a, out[1] = b, out[2] = c, out[3] = d;
+}
+
+// A block of the sequence decides on 16 elements, by 16 bits each: bit i is 1 where element i is kept.
+__device__ inline unsigned kept_of_block(const Draw& draw, word_t block) {
+    word_t words[4];
+    philox(draw, block, words);
+    unsigned kept = 0;
+    for (int i = 0; i < 16; i++)
+        if ((words[i / 4] >> i % 4 * 16 & 0xffff) >= draw.threshold) kept |= 1u << i;
+    return kept;
+}
+
+// The same for the 16 elements from any place on.
+__device__ inline unsigned kept_from(const Draw& draw, word_t element) {
+    element += draw.first;
+    const unsigned skip = element % 16;
+    unsigned kept = kept_of_block(draw, element / 16) >> skip;
+    if (skip) kept |= kept_of_block(draw, element / 16 + 1) << (16 - skip);
+    return kept & 0xffff;
+}
+
+// 1 / (the fraction that is kept), by which what is kept is multiplied; 0 where nothing is.
+__device__ inline acc_t amplification(const Draw& draw) {
+    return draw.threshold < 65536 ? (acc_t)65536 / (65536 - draw.threshold) : 0;
+}

@@ -1,0 +1,475 @@
+"""The kernels in CUDA C: that they compile for a GPU, and that they compute what NumPy's do.
+
+Where there is no GPU the same sources are compiled as C++ and run by `standin.emulator`, launched by the same
+Python code. NVRTC, which compiles them for a GPU, needs none.
+"""
+
+import ctypes
+import functools
+import types
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from standin import emulator
+from test_devices import OURS, assert_close, moved, results
+from test_kernels import CASES, draw, run
+
+import minigrad as mg
+from minigrad import kernels
+from minigrad.devices import gpu as devices
+from minigrad.gradcheck.records import forms, samples_of
+from minigrad.kernels import cpu
+from minigrad.kernels.cuda import fused
+from minigrad.kernels.cuda.fused import launching
+from minigrad.random import Key, keep_mask
+
+SOURCES = sorted(path.stem for path in launching.SOURCES.glob("*.cu"))
+VARIANTS = [
+    (source, dtype, numbers)
+    for source in SOURCES
+    for dtype in launching.SCALARS
+    for numbers in ([{"WIDTH": w} for w in (32, 64, 128)] if source == "attention" else [{}])
+]
+KEY = Key(seed=2**63 + 5, stream=2, step=3, call=4, row=0)
+
+
+# ---------------------------------------------------------------- compiled for a GPU
+
+
+@functools.cache
+def nvrtc():
+    """NVRTC from its wheel, or a test that is skipped."""
+    try:
+        folders = find_spec("nvidia.cu13").submodule_search_locations
+    except (ModuleNotFoundError, AttributeError):
+        folders = ()
+    found = [path for folder in folders for path in Path(folder).glob("lib/libnvrtc.so.*")]
+    return ctypes.CDLL(str(found[0])) if found else None
+
+
+def compiled(source, dtype, numbers, target):
+    """What NVRTC makes of a source, or an error with its log."""
+    library = nvrtc()
+    if library is None:
+        pytest.skip("NVRTC is not installed (pip install nvidia-cuda-nvrtc)")
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    code = launching.code(source).encode()
+    assert not library.nvrtcCreateProgram(ctypes.byref(program), code, source.encode(), 0, None, None)
+    named = types.SimpleNamespace(name=dtype) if dtype == "bfloat16" else np.dtype(dtype)
+    options = [f"--gpu-architecture={target}".encode()]
+    options += [option.encode() for option in launching.options(named, **numbers)]
+    result = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+
+    def text(of):
+        getattr(library, f"nvrtcGet{of}Size")(program, ctypes.byref(size))
+        out = ctypes.create_string_buffer(size.value)
+        getattr(library, f"nvrtcGet{of}")(program, out)
+        return out.raw
+
+    log = text("ProgramLog").decode().strip("\0\n")
+    assert not result, log
+    assert not log, log  # nor a warning
+    out = text("CUBIN" if target.startswith("sm") else "PTX")
+    library.nvrtcDestroyProgram(ctypes.byref(program))
+    return out
+
+
+@pytest.mark.parametrize(("source", "dtype", "numbers"), VARIANTS, ids=str)
+def test_every_source_compiles_for_a_gpu(source, dtype, numbers):
+    found = compiled(source, dtype, numbers, "compute_90")
+    for name in emulator.KERNEL.findall(launching.code(source)):
+        assert f".entry {name}(".encode() in found
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_is_assembled_for_old_and_new_gpus(source):
+    numbers = {"WIDTH": 64} if source == "attention" else {}
+    for target in ("sm_75", "sm_90"):
+        assert compiled(source, "float16", numbers, target).startswith(b"\x7fELF")
+
+
+def test_a_mistake_in_a_source_is_found(monkeypatch):
+    right = launching.code("gelu")
+    monkeypatch.setattr(launching, "code", lambda source: right.replace("erfc(", "erfd("))
+    with pytest.raises(AssertionError, match="erfd"):
+        compiled("gelu", "float32", {}, "compute_90")
+
+
+# ---------------------------------------------------------------- run
+
+
+@pytest.fixture
+def device(gpu):
+    """A GPU, or the stand-in for one, that runs the kernels."""
+    if gpu == "standin" and not emulator.compiler():
+        pytest.skip("there is neither a GPU nor a C++ compiler (g++, clang++) on this machine")
+    mg.tensor(0.0, device="cuda")
+    with kernels.use("cuda"):
+        yield gpu
+
+
+def there(x):
+    """An array on the GPU; what is no array as it is."""
+    return devices.library.array(x) if isinstance(x, np.ndarray) else x
+
+
+def here(x):
+    return x.get() if isinstance(x, devices.arrays) else x
+
+
+def run_fused(name, arrays, settings):
+    """`test_kernels.run` on the GPU."""
+
+    def kernel(*arrays, **settings):
+        value, gradient = getattr(fused, name)(*map(there, arrays), **settings)
+        return here(value), lambda g, needs: [here(d) for d in gradient(there(np.asarray(g)), needs)]
+
+    return run(types.SimpleNamespace(**{name: kernel}), name, arrays, settings)
+
+
+def long(*shape, **options):
+    return draw(*shape, **options) + np.float32(3)
+
+
+MASKED = np.random.default_rng(8).random((2, 1, 70, 90)) > 0.5
+MASKED[0, 0, 3] = False  # a query that may see nothing
+MANY = {  # what the cases of test_kernels are too small for: rows of whole blocks, several tiles, wide heads
+    "softmax": [((draw(3, 1500, scale=5),), {"dim": 1}), ((np.zeros((0, 4), np.float32),), {"dim": 1})],
+    "log_softmax": [((draw(3, 5000, scale=5),), {"dim": -1}), ((np.array(draw()),), {"dim": -1})],
+    "gelu": [((draw(70_000),), {})],
+    "layer_norm": [
+        ((long(3, 1100), draw(1100), draw(1100)), {"normalized_shape": (1100,), "eps": 1e-5}),
+        ((long(700, 40), draw(40), None), {"normalized_shape": (40,), "eps": 1e-5}),
+    ],
+    "rms_norm": [((long(3, 1100), draw(1100)), {"normalized_shape": (1100,), "eps": 1e-5})],
+    "cross_entropy": [
+        (
+            (draw(1030, 5), np.random.default_rng(1).integers(-1, 5, 1030)),
+            {"ignore_index": -1, "reduction": how, "label_smoothing": 0.1},
+        )
+        for how in ("mean", "none")
+    ]
+    + [
+        (
+            (draw(2, 1100), np.array([5, 1099], np.int32)),
+            {"ignore_index": -100, "reduction": "sum", "label_smoothing": 0.0},
+        )
+    ],
+    "embedding": [
+        ((draw(7, 200), np.random.default_rng(2).integers(0, 7, (3, 400))), {}),
+        ((draw(2000, 3), np.random.default_rng(2).integers(0, 2000, 90)), {}),
+        ((draw(4, 3), np.array(2)), {}),
+    ],
+    "scaled_dot_product_attention": [
+        (
+            (draw(2, 2, 70, width), draw(2, 1, 90, width, seed=1), draw(90, width - 2, seed=2), mask),
+            {"is_causal": causal, "scale": width**-0.5, "dropout_p": p, "key": KEY._replace(row=3)},
+        )
+        for width, mask, causal, p in (
+            (32, None, True, 0.2),
+            (50, MASKED, False, 0.2),
+            (128, None, True, 0.0),
+            (128, MASKED, True, 0.4),
+        )
+    ]
+    + [((draw(3, 4), draw(200, 4), draw(200, 4), None), HEADS)
+       for HEADS in ({"is_causal": False, "scale": 0.5, "dropout_p": 0.3, "key": KEY},)],
+    "multi_head_attention": [
+        ((draw(1, 130, 3 * 40), None, None),
+         {"num_heads": 2, "scale": 0.2, "key": KEY, "is_causal": True, "dropout_p": 0.1}),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernels_agree_with_numpys(name, device):
+    for arrays, settings in CASES[name] + MANY.get(name, []):
+        (value, gradients), (expected, theirs) = (
+            run_fused(name, arrays, settings),
+            run(cpu, name, arrays, settings),
+        )
+        assert value.shape == np.shape(expected)
+        np.testing.assert_allclose(value, expected, rtol=4e-6, atol=4e-6, err_msg=str(settings))
+        assert len(gradients) == len(theirs)
+        for ours, other in zip(gradients, theirs, strict=True):
+            assert ours.dtype == other.dtype == np.float32
+            assert ours.shape == other.shape
+            largest = np.abs(other).max(initial=1)
+            np.testing.assert_allclose(ours, other, rtol=1e-5, atol=5e-6 * largest, err_msg=str(settings))
+
+
+TAKEN = {"adam", "dropout", *CASES}  # adam and dropout have tests of their own, below
+
+
+def test_every_kernel_is_compared_with_numpys():
+    own = {n for n in cpu.__all__ if getattr(fused, n).__module__.startswith(fused.__name__)}
+    assert own == TAKEN
+
+
+@pytest.mark.parametrize("name", sorted(set(CASES) - {"embedding"}))
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+def test_statistics_and_sums_are_in_single_precision_or_double(name, dtype, device):
+    """From inputs of 16 bits come the results of float32, rounded once; of float64 its own."""
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed (numpy's bfloat16)")
+        dtype = __import__("ml_dtypes").bfloat16
+    dtype, wide = np.dtype(dtype), np.float64 if dtype == "float64" else np.float32
+    error = {"float64": 1e-14, "float16": 2**-11, "bfloat16": 2**-8}[dtype.name]
+    for arrays, settings in CASES[name]:
+        floats = [isinstance(a, np.ndarray) and a.dtype == np.float32 for a in arrays]
+        if name.endswith("attention") and floats[-1]:
+            continue  # a mask of numbers is CuPy's
+        narrow = [a.astype(dtype) if is_float else a for a, is_float in zip(arrays, floats, strict=True)]
+        same = [a.astype(wide) if is_float else a for a, is_float in zip(narrow, floats, strict=True)]
+        expected, gradient = getattr(cpu, name)(*same, **settings)
+        value, ours = getattr(fused, name)(*map(there, narrow), **settings)
+        assert value.dtype == dtype
+        g = np.asarray(draw(*np.shape(expected), seed=9)).astype(dtype)
+        pairs = [(here(value), expected)]
+        pairs += zip(map(here, ours(there(g), floats)), gradient(g.astype(wide), floats), strict=True)
+        for place, (a, b) in enumerate(pairs):
+            if a is not None and (place == 0 or floats[place - 1]):
+                assert a.dtype == dtype
+                largest = np.abs(b).max(initial=1e-3)
+                scale = 4 if name.endswith("attention") else 2.5  # backward has y rounded, too
+                np.testing.assert_allclose(
+                    a.astype(wide), b, rtol=scale * error, atol=scale * error * largest, err_msg=str(settings)
+                )
+
+
+@pytest.mark.parametrize("name", sorted(TAKEN - {"adam"}))
+def test_every_op_of_the_kernels_is_as_on_the_cpu(name, device):
+    record = OURS[name]
+    for sample in samples_of(record):
+        for form in forms(record):
+            for dtype, tolerance in (("float64", 1e-12), ("float32", 2e-6)):
+                with mg.fused(form):
+                    expected = results(record, sample, "cpu", dtype)
+                    assert_close(results(record, sample, "cuda:0", dtype), expected, tolerance)
+        assert moved(record, sample, "cuda:0", "float32") is not None
+
+
+# ---------------------------------------------------------------- draws
+
+
+@pytest.mark.parametrize(
+    ("shape", "row"), [((1000,), 0), ((3, 5, 7), 0), ((2, 9), 11), ((513, 16), 2), ((1,), 3)]
+)
+@pytest.mark.parametrize("p", [0.1, 0.5, 1.0])
+def test_dropout_draws_what_the_cpu_draws(shape, row, p, device):
+    key, x = KEY._replace(row=row), long(*shape)
+    value, (gradient,) = fused.dropout(there(x), p, key)
+    expected, (theirs,) = cpu.dropout(x, p, key)
+    np.testing.assert_array_equal(here(value) != 0, keep_mask(key, shape, p))
+    np.testing.assert_allclose(here(value), expected, rtol=2e-7)
+    np.testing.assert_array_equal(here(gradient(there(x))), here(value))
+    assert np.shape(theirs(x)) == shape
+
+
+def test_a_captured_graph_draws_by_the_step_that_stands_on_the_gpu(device):
+    x, step = long(100), there(np.array([7], np.uint64))
+    with fused.step_from(step):
+        value = here(fused.dropout(there(x), 0.5, KEY)[0])
+    np.testing.assert_array_equal(value != 0, keep_mask(KEY._replace(step=7), x.shape, 0.5))
+    again = here(fused.dropout(there(x), 0.5, KEY)[0])
+    np.testing.assert_array_equal(again != 0, keep_mask(KEY, x.shape, 0.5))
+
+
+# ---------------------------------------------------------------- what the CPU has no kernel of
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5, 9), (4, 1500), (3, 2, 9)])
+def test_masked_softmax(shape, device):
+    x, g, mask = draw(*shape), draw(*shape, seed=1), np.random.default_rng(3).random(shape) > 0.4
+    if len(shape) > 3:
+        mask = mask[:, :1]
+    mask.reshape(-1, shape[-1])[1] = False
+    e = np.where(mask, np.exp(x), 0)
+    y = e / np.maximum(e.sum(-1, keepdims=True), 1e-30)
+    value, gradient = fused.masked_softmax(there(x), there(mask))
+    np.testing.assert_allclose(here(value), y, rtol=2e-6, atol=1e-7)
+    assert not here(value)[~np.broadcast_to(mask, shape).any(-1)].any()
+    (ours,) = gradient(there(g), [True])
+    np.testing.assert_allclose(here(ours), y * (g - (g * y).sum(-1, keepdims=True)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_with_bias(approximate, device):
+    x, bias, g = draw(300, 40), draw(40, seed=1), draw(300, 40, seed=2)
+    value, gradient = fused.gelu_with_bias(there(x), there(bias), approximate)
+    expected, theirs = cpu.gelu(x + bias, approximate)
+    np.testing.assert_allclose(here(value), expected, rtol=1e-5, atol=2e-6)
+    (d,) = theirs(g, [True])
+    d_x, d_bias = map(here, gradient(there(g), [True, True]))
+    np.testing.assert_allclose(d_x, d, rtol=1e-5, atol=5e-6)
+    np.testing.assert_allclose(d_bias, d.sum(0), rtol=1e-5, atol=1e-4)
+
+
+def adams(seed=0):
+    p, g, m, v = (draw(1000, seed=seed + i) for i in range(4))
+    return p, g, m, np.abs(v)
+
+
+@pytest.mark.parametrize("decoupled", [True, False])
+def test_adam_is_numpys(decoupled, device):
+    settings = (0.01, 0.9, 0.99, 1.3, 1e-8, *((0.98, 0.0) if decoupled else (1.0, 0.02)))
+    expected, ours = adams(), [there(a) for a in adams()]
+    cpu.adam(*expected, *settings)
+    fused.adam(*ours, *settings)
+    for a, b in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(here(a), b, rtol=2e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("decoupled", [True, False])
+def test_adam_of_a_captured_graph_steps_on(decoupled, device):
+    """The step's number and the learning rate stand on the GPU, and are read there."""
+    b1, b2, eps, decay = 0.9, 0.99, 1e-8, 0.1
+    step, lr = there(np.array([4])), there(np.array([0.1]))
+    now, ours, expected = there(np.empty(8, np.float32)), [there(a) for a in adams()], adams()
+    for t, rate in ((5, 0.1), (6, 0.02)):
+        lr[...] = rate
+        fused.adam_step(ours[1], step, lr, now, b1, b2, eps, decay, decoupled)
+        fused.adam(*ours, 0, 0, 0, 0, 0, 0, 0, now=now)
+        last = (1 - rate * decay, 0.0) if decoupled else (1.0, decay)
+        cpu.adam(*expected, rate / (1 - b1**t), b1, b2, 1 / (1 - b2**t) ** 0.5, eps, *last)
+    assert here(step).tolist() == [6]
+    for a, b in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(here(a), b, rtol=4e-6, atol=2e-7)
+
+
+def test_adam_keeps_float32_of_parameters_that_are_computed_with_in_16_bits(device):
+    p, g, m, v = adams()
+    expected, copy = (p.copy(), g.astype(np.float16).astype(np.float32), m.copy(), v.copy()), np.zeros(1000)
+    ours = [there(a) for a in (p, g.astype(np.float16), m, v)]
+    copy = there(copy.astype(np.float16))
+    settings = 0.01, 0.9, 0.99, 1.3, 1e-8, 1.0, 0.0
+    cpu.adam(*expected, *settings)
+    fused.adam(*ours, *settings, copy=copy)
+    np.testing.assert_allclose(here(ours[0]), expected[0], rtol=2e-6, atol=1e-7)
+    np.testing.assert_array_equal(here(copy), here(ours[0]).astype(np.float16))
+
+
+def test_what_is_not_there_gives_nan_without_waiting_for_the_gpu(device):
+    ids = np.array([0, 5, -1, 4])
+    value, gradient = fused.embedding(there(draw(5, 3)), there(ids))
+    assert np.isnan(here(value)).all(1).tolist() == [False, True, True, False]
+    d = here(gradient(there(np.ones((4, 3), np.float32)), [True])[0])
+    np.testing.assert_array_equal(d[:, 0], [1, 0, 0, 0, 1])
+    value, gradient = fused.cross_entropy(there(draw(4, 3)), there(np.array([0, 3, -1, 2])), -1, "none", 0.0)
+    assert np.isnan(here(value)).tolist() == [False, True, False, False]
+    d = here(gradient(there(np.ones(4, np.float32)), [True])[0])
+    assert np.isnan(d).all(1).tolist() == [False, True, False, False]
+    assert not d[2].any()
+
+
+def test_a_nan_stays_one(device):
+    x = draw(2, 9)
+    x[0, 4] = np.nan
+    bad = [
+        fused.softmax(there(x), 1),
+        fused.log_softmax(there(x), 1),
+        fused.layer_norm(there(x), None, None, (9,), 1e-5),
+        fused.cross_entropy(there(x), there(np.array([0, 1])), -100, "none", 0.0),
+        fused.scaled_dot_product_attention(*[there(x)] * 3, None, True, 1.0, 0.0, None),
+    ]
+    for value, _ in bad:
+        assert np.isnan(here(value)[0 if value.shape[0] == 2 and value is not bad[-1][0] else 1]).any()
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "embedding", "multi_head_attention", "cross_entropy"])
+def test_two_runs_agree_to_the_last_digit(name, device):
+    """In the emulator the threads go on in another order each time."""
+    for arrays, settings in MANY[name]:
+        (value, gradients), (again, others) = (run_fused(name, arrays, settings) for _ in range(2))
+        for a, b in zip([value, *gradients], [again, *others], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_attention_stores_no_square(device, monkeypatch):
+    made = []
+    empty = devices.library.empty
+    record = lambda shape, dtype=float: made.append(np.prod(shape, dtype=int)) or empty(shape, dtype)
+    monkeypatch.setattr(devices.library, "empty", record)
+    run_fused("multi_head_attention", (draw(1, 300, 12), None, None),
+              {"num_heads": 1, "scale": 0.5, "key": KEY, "is_causal": True, "dropout_p": 0.5})  # fmt: skip
+    assert made
+    assert max(made) <= 300 * 12
+
+
+# ---------------------------------------------------------------- the emulator can fail
+
+FAULTY = """
+extern "C" __global__ void reverse(const float* x, float* y) {
+    __shared__ float all[64];
+    all[threadIdx.x] = x[threadIdx.x];
+    BARRIER
+    y[threadIdx.x] = all[63 - threadIdx.x];
+}
+extern "C" __global__ void sum(const float* x, float* y) {
+    float total = x[threadIdx.x];
+    for (int apart = 16; apart; apart /= 2) total += __shfl_xor_sync(WHO, total, apart);
+    if (threadIdx.x == 0) *y = total;
+}
+extern "C" __global__ void move(const float* x, float* y, long long from, long long to) { y[to] = x[from]; }
+extern "C" __global__ void leave(float* y) {
+    if (threadIdx.x == 3) return;
+    __syncthreads();
+    y[threadIdx.x] = 1;
+}
+"""
+
+
+@pytest.fixture
+def faulty(gpu):
+    """Kernels, right or wrong by options, in the emulator."""
+    if gpu != "standin" or not emulator.compiler():
+        pytest.skip("there is no C++ compiler (g++, clang++) on this machine, or no stand-in in use")
+    mg.tensor(0.0, device="cuda")
+
+    def get(name, barrier="__syncthreads();", who="0xffffffffu"):
+        options = (f"-DBARRIER={barrier}", f"-DWHO={who}")
+        return emulator.RawModule(FAULTY, options=options).get_function(name)
+
+    return get
+
+
+def test_the_emulator_runs_threads_that_wait_for_one_another(faulty):
+    x, y = there(np.arange(64, dtype=np.float32)), there(np.zeros(64, np.float32))
+    faulty("reverse")((1,), (64,), (x, y))
+    assert here(y).tolist() == list(range(63, -1, -1))
+    faulty("sum")((1,), (32,), (x, y))
+    assert here(y)[0] == sum(range(32))
+
+
+def test_the_emulator_finds_a_missing_barrier(faulty):
+    x, y = there(np.arange(64, dtype=np.float32)), there(np.zeros(64, np.float32))
+    faulty("reverse", barrier=";")((1,), (64,), (x, y))
+    assert np.isnan(here(y)).any()
+
+
+def test_the_emulator_finds_threads_that_wait_in_vain(faulty):
+    x, y = there(np.zeros(64, np.float32)), there(np.zeros(64, np.float32))
+    with pytest.raises(RuntimeError, match="never come"):
+        faulty("sum", who="(threadIdx.x < 16 ? 0xffffffffu : 0xffffu)")((1,), (32,), (x, y))
+    with pytest.raises(RuntimeError, match="never come"):
+        faulty("leave")((1,), (64,), (y,))
+
+
+def test_the_emulator_finds_what_is_read_and_written_beyond_an_array(faulty):
+    x, y = there(np.ones(8, np.float32)), there(np.zeros(8, np.float32))
+    for place in (8, -1):
+        faulty("move")((1,), (1,), (x, y, place, 3))
+        assert np.isnan(here(y)[3])
+        with pytest.raises(IndexError, match="wrote beyond the 32 bytes"):
+            faulty("move")((1,), (1,), (x, y, 0, place))
+
+
+def test_the_emulator_finds_arguments_of_the_wrong_type(faulty):
+    x, y = there(np.ones(8, np.float32)), there(np.zeros(8, np.float64))
+    for arguments in ((x, x, 0, 1.0), (x, x, 0, np.int32(1)), (x, y, 0, 0)):
+        with pytest.raises(AssertionError, match="move, argument"):
+            faulty("move")((1,), (1,), arguments)
+    with pytest.raises(TypeError, match="4 parameters"):
+        faulty("move")((1,), (1,), (x, x))
