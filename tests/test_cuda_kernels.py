@@ -18,6 +18,7 @@ from test_kernels import CASES, draw, run
 
 import minigrad as mg
 from minigrad import kernels
+from minigrad.devices import as_dtype
 from minigrad.devices import gpu as devices
 from minigrad.gradcheck.records import forms, samples_of
 from minigrad.kernels import cpu
@@ -57,9 +58,8 @@ def compiled(source, dtype, numbers, target):
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     code = launching.code(source).encode()
     assert not library.nvrtcCreateProgram(ctypes.byref(program), code, source.encode(), 0, None, None)
-    named = types.SimpleNamespace(name=dtype) if dtype == "bfloat16" else np.dtype(dtype)
     options = [f"--gpu-architecture={target}".encode()]
-    options += [option.encode() for option in launching.options(named, **numbers)]
+    options += [option.encode() for option in launching.options(as_dtype(dtype), **numbers)]
     result = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
 
     def text(of):
@@ -212,10 +212,7 @@ def test_every_kernel_is_compared_with_numpys():
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
 def test_statistics_and_sums_are_in_single_precision_or_double(name, dtype, device):
     """From inputs of 16 bits come the results of float32, rounded once; of float64 its own."""
-    if dtype == "bfloat16":
-        pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed (numpy's bfloat16)")
-        dtype = __import__("ml_dtypes").bfloat16
-    dtype, wide = np.dtype(dtype), np.float64 if dtype == "float64" else np.float32
+    dtype, wide = as_dtype(dtype), np.float64 if dtype == "float64" else np.float32
     error = {"float64": 1e-14, "float16": 2**-11, "bfloat16": 2**-8}[dtype.name]
     for arrays, settings in CASES[name]:
         floats = [isinstance(a, np.ndarray) and a.dtype == np.float32 for a in arrays]

@@ -308,7 +308,9 @@ def test_use_says_which_kernels_and_for_how_long():
     with kernels.use("numpy"):
         assert kernels.kernels(None) is cpu
     assert kernels.kernels(None) is before
-    with pytest.raises(mg.OptionError, match="kernels are 'numpy' or 'jit', got 'fortran'"):
+    with pytest.raises(
+        mg.OptionError, match="kernels are one of 'numpy', 'jit', 'cupy', 'cuda', got 'fortran'"
+    ):
         kernels.use("fortran")
     seen = []
     with kernels.use("numpy"):

@@ -39,8 +39,10 @@ def library(code, options):
     """The sources, compiled, with a way in for every kernel."""
     ways_in = "".join(
         f'extern "C" const char* signature_{name}() {{ return emulator::signature({name}); }}\n'
-        f'extern "C" const char* launch_{name}(void** given, const unsigned* grid, const unsigned* size, uint64_t seed) {{\n'
-        f"    return emulator::launch([](void** all) {{ emulator::call({name}, all); }}, given, grid, size, seed);\n}}\n"
+        f'extern "C" const char* launch_{name}('
+        f"void** given, const unsigned* grid, const unsigned* size, uint64_t seed) {{\n"
+        f"    auto kernel = [](void** all) {{ emulator::call({name}, all); }};\n"
+        f"    return emulator::launch(kernel, given, grid, size, seed);\n}}\n"
         for name in KERNEL.findall(code)
     )
     name = hashlib.sha256(repr((code, options)).encode()).hexdigest()[:16]
@@ -79,7 +81,8 @@ def launch(compiled, name, grid, block, arguments):
     given = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
     sizes = [np.array([*shape, 1, 1][:3], np.uint32) for shape in (grid, block)]
     assert all(size.all() for size in sizes), f"{name}: nothing to launch in {grid} of {block}"
-    assert np.prod(sizes[1]) <= 1024 and (sizes[0][1:] < 65536).all()
+    assert np.prod(sizes[1]) <= 1024
+    assert (sizes[0][1:] < 65536).all()
     run = getattr(compiled, f"launch_{name}")
     run.restype = ctypes.c_char_p
     seed = ctypes.c_uint64(next(calls) * 0x9E3779B97F4A7C15 % 2**64)
@@ -105,18 +108,13 @@ class Memory:
             assert isinstance(argument, ndarray), f"{where} is a pointer, got {argument!r}"
             assert argument.flags.c_contiguous, f"{where} does not lie in order"
             held, wanted = argument.dtype, parameter[1:]
-            fits = (
-                f"{held.kind}{held.itemsize}" == wanted
-                or wanted == f"V{held.itemsize}"
-                or wanted[0] == "V"
-                and wanted != "V2"
-            )
+            of_struct = wanted[0] == "V" and wanted != "V2"  # of two bytes: float16 or bfloat16
+            fits = of_struct or wanted in (f"{held.kind}{held.itemsize}", f"V{held.itemsize}")
             assert fits, f"{where} points to {wanted}, got an array of {held}"
             return np.array([self.place(argument.data.ptr)], np.uint64)
         if isinstance(argument, np.ndarray):  # a struct
-            assert argument.size == 1 and parameter == f"V{argument.nbytes}", (
-                f"{where} is {parameter}, got {argument!r}"
-            )
+            assert argument.size == 1, f"{where} is one struct, got {argument!r}"
+            assert parameter == f"V{argument.nbytes}", f"{where} is {parameter}, got {argument!r}"
             value = argument.copy()
             for field in POINTERS & set(value.dtype.names):
                 if value[field][0]:
@@ -125,9 +123,9 @@ class Memory:
         value = np.asarray(argument)
         if type(argument) is int:
             value = np.asarray(argument, np.int64)
-        assert value.ndim == 0 and f"{value.dtype.kind}{value.itemsize}" == parameter, (
-            f"{where} is {parameter}, got {argument!r} of {value.dtype}"
-        )
+        assert value.ndim == 0, f"{where} is {parameter}, got {argument!r}"
+        given = f"{value.dtype.kind}{value.itemsize}"
+        assert given == parameter, f"{where} is {parameter}, got {argument!r} of {value.dtype}"
         return value.reshape(1)
 
     def place(self, pointer):

@@ -6,9 +6,10 @@ import numpy as np
 
 from ....devices import array_module
 from ... import cuda
-from .launching import accumulator, contiguous, draw, heads, kernel, mask_argument, supports
+from .launching import accumulator, contiguous, draw, heads, kernel, mask_argument, struct, supports
 
 WIDTHS = 32, 64, 128
+PROBLEM = struct("int64", "heads", "queries", "keys", "width", "value_width", "is_causal")
 
 
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
@@ -35,7 +36,7 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
 
 
 def multi_head_attention(x, memory, mask, num_heads, is_causal, scale, dropout_p, key):
-    """Attention of every head, which is read where it stands in the projections, and written where it is to."""
+    """Attention of every head, read where it stands in the projections, and written where it is to stand."""
     xp = array_module(x)
     q, k, v = _heads(x, memory, num_heads)
     if not _takes(q, k, v, mask):
@@ -96,11 +97,8 @@ def _attend(q, k, v, y, mask, is_causal, scale, drawn):
 
     def run(name, length, *arguments):
         function = kernel(q, "attention", name, WIDTH=wide)
-        function(
-            (batch * number, -(-length // rows)),
-            (128,),
-            (*arguments, problem, mask_argument(mask), acc.type(scale), drawn),
-        )
+        grid = batch * number, -(-length // rows)
+        function(grid, (128,), (*arguments, problem, mask_argument(mask), acc.type(scale), drawn))
 
     run("attention", queries, heads(q), heads(k), heads(v), heads(y), logarithms)
 
@@ -111,9 +109,6 @@ def _attend(q, k, v, y, mask, is_causal, scale, drawn):
         run("attention_backward_keys", keys, *ins, heads(g), logarithms, along, heads(d_k), heads(d_v))
 
     return pull
-
-
-PROBLEM = np.dtype([(name, np.int64) for name in "heads queries keys width value_width is_causal".split()])
 
 
 def _columns_together(x):

@@ -1,4 +1,4 @@
-"""Sources become kernels: read, compiled by CuPy for a dtype (NVRTC), kept, and launched on its current stream."""
+"""Sources become kernels: read, compiled by CuPy for a dtype, kept, and launched on its current stream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTS = 64  # at most, of a sum over rows
 
 
 def supports(*arrays: Any) -> bool:
-    """Whether there is a kernel for these arrays: of one floating dtype, and not empty. None goes with all."""
+    """Whether there is a kernel for these: arrays of one floating dtype, not empty; or None."""
     given = [x for x in arrays if x is not None]
     return all(x.dtype == given[0].dtype and x.size for x in given) and given[0].dtype.name in SCALARS
 
@@ -104,11 +104,17 @@ def sum_of_parts(source: str, parts: Any, like: Any) -> Any:
     return out
 
 
-# ---------------------------------------------------------------- arguments passed by value, as C lays them out
+# ---------------------------------------------------------------- structs, which are passed by value
 
-DRAW = np.dtype([(name, np.uint64) for name in "seed stream step call step_now first threshold".split()])
-HEADS = np.dtype([(name, np.int64) for name in "data batch head row".split()])
-MASK = np.dtype([(name, np.int64) for name in "data batch head row column".split()])
+
+def struct(dtype: Any, *names: str) -> np.dtype:
+    """A struct in C, whose fields are all of one dtype; CuPy passes an array of one."""
+    return np.dtype([(name, dtype) for name in names])
+
+
+DRAW = struct("uint64", "seed", "stream", "step", "call", "step_now", "first", "threshold")
+HEADS = struct("int64", "data", "batch", "head", "row")
+MASK = struct("int64", "data", "batch", "head", "row", "column")
 
 
 class _Counters:

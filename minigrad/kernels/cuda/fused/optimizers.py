@@ -5,21 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from ... import cuda
-from .launching import accumulator, kernel, over_elements, supports
+from .launching import accumulator, kernel, over_elements, struct, supports
 
-NUMBERS = "rate c1 b2 c2 root eps shrink decay".split()
+NUMBERS = "rate", "c1", "b2", "c2", "root", "eps", "shrink", "decay"
 
 
 def adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay, copy=None, now=None):
     """`g` may have 16 bits, and then `copy` too, which gets p rounded; `now` is what `adam_step` writes."""
     acc = accumulator(g.dtype)
-    if (
-        not supports(g)
-        or any(a.dtype != acc for a in (p, m, v))
-        or not all(a.flags.c_contiguous for a in (p, g, m, v))
-    ):
+    fit = all(a.dtype == acc for a in (p, m, v)) and all(a.flags.c_contiguous for a in (p, g, m, v))
+    if not fit or not supports(g):
         return cuda.adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay)
-    step = np.array([(rate, 1 - b1, b2, 1 - b2, root, eps, shrink, decay)], [(name, acc) for name in NUMBERS])
+    step = np.array([(rate, 1 - b1, b2, 1 - b2, root, eps, shrink, decay)], struct(acc, *NUMBERS))
     arguments = (p, g, m, v, copy, p.size, step, now)
     return kernel(g, "optimizers", "adam")(*over_elements(p.size), arguments)
 
