@@ -30,6 +30,7 @@ from .io import load_file, save_file
 from .ops import *
 from .precision import GradScaler, autocast, get_float32_matmul_precision, set_float32_matmul_precision
 from .random import manual_seed
+from .shadow import shadow
 from .tensor import Tensor, as_tensor, tensor
 
 allocator.keep_freed_memory()

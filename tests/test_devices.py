@@ -6,6 +6,8 @@ Where there is no GPU a stand-in for CuPy takes its place (`tests/standin`), whi
 import copy
 import dataclasses
 import json
+import re
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -542,3 +544,84 @@ def test_the_recipe_for_a_gpu_is_nanogpts():
     assert (training.steps, training.lr, training.min_lr, training.warmup_steps) == (5000, 1e-3, 1e-4, 100)
     assert {model.embd_pdrop, model.resid_pdrop, model.attn_pdrop} == {0.2}
     assert training.betas == (0.9, 0.99)
+
+
+# ---------------------------------------------------------------- a step on both
+
+
+def a_step(device, dtype="float32"):
+    mg.manual_seed(0)
+    model = GPT(GPTConfig(11, 8, 8, 1, 2)).to(device, dtype)
+    optimizer = optim.AdamW(model.parameters(), lr=1e-2)
+    ids = np.array([[4, 5, 6, 0], [7, 8, 9, 10]])
+
+    def step():
+        optimizer.zero_grad()
+        logits = model(ids)
+        nn.functional.cross_entropy(logits.flatten(0, 1), ids.reshape(-1)).backward()
+        optim.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    return model, step
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_a_shadowed_step_is_the_same_on_both(gpu, device, dtype):
+    _, step = a_step(device, dtype)
+    report = mg.shadow(step)
+    assert report.passed, report
+    assert min(report.operations, report.gradients) >= 20
+    assert report.updates
+    assert "same on both" in str(report)
+
+
+def test_a_shadowed_step_is_the_step_itself(gpu):
+    one, plain = a_step("cuda")
+    plain()
+    two, watched = a_step("cuda")
+    mg.shadow(watched)
+    for p, q in zip(one.parameters(), two.parameters(), strict=True):
+        np.testing.assert_array_equal(p.numpy(), q.numpy())
+
+
+def wrong_value(kernel):
+    def broken(*args, **settings):
+        value, gradients = kernel(*args, **settings)
+        return value * 1.01, gradients
+
+    return broken
+
+
+def wrong_gradient(kernel):
+    def broken(*args, **settings):
+        value, gradients = kernel(*args, **settings)
+        return value, lambda g, needs: tuple(r if r is None else r * 1.01 for r in gradients(g, needs))
+
+    return broken
+
+
+@pytest.mark.parametrize(
+    ("name", "fault", "words"),
+    [
+        (
+            "gelu",
+            wrong_value,
+            r"^gelu at .*layers\.py:\d+: float32\[2, 4, 32\] differs in \d+ of 256",
+        ),
+        ("layer_norm", wrong_gradient, r"^the gradient of layer_norm \(recorded at .*, for its input 0"),
+    ],
+)
+def test_shadow_names_the_first_op_that_differs(gpu, monkeypatch, name, fault, words):
+    kernels = import_module("minigrad.kernels.cuda")
+    monkeypatch.setattr(kernels, name, fault(getattr(kernels, name)))
+    _, step = a_step("cuda")
+    assert re.search(words, mg.shadow(step).first)
+
+
+def test_shadow_names_an_update_that_differs(gpu, monkeypatch):
+    kernels = import_module("minigrad.kernels.cuda")
+    adam = kernels.adam
+    monkeypatch.setattr(kernels, "adam", lambda p, *rest: (adam(p, *rest), p.__imul__(1.5)))
+    _, step = a_step("cuda")
+    assert mg.shadow(step).first.startswith("AdamW.step of shape")

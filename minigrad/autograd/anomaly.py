@@ -75,6 +75,17 @@ class _Watch(threading.local):
     """What the hot path asks (`on`), and what it calls where the answer is yes; each thread's own."""
 
     on, check_inf = False, True
+    observer: Any = None  # who looks on in place of the search for anomalies (see `minigrad.shadow`)
+
+    @contextlib.contextmanager
+    def observed_by(self, observer: Any) -> Iterator[None]:
+        """Within it, `observer` sees each result and each gradient."""
+        before = self.on, self.observer
+        self.on, self.observer = True, observer
+        try:
+            yield
+        finally:
+            self.on, self.observer = before
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -84,8 +95,13 @@ class _Watch(threading.local):
         finally:
             self.on = before
 
-    def check_result(self, op: Any, operands: list[Any], settings: dict[str, Any], value: Any) -> None:
+    def check_result(
+        self, op: Any, operands: list[Any], settings: dict[str, Any], value: Any, gradients: Any
+    ) -> None:
         """Refuse what an operation's rule has just produced."""
+        if self.observer is not None:
+            self.observer.result(op, operands, settings, value, gradients)
+            return
         given = [*operands, *arrays_in(settings), *numbers_in(settings)]
         for i, result in enumerate(value if type(value) is tuple else (value,)):
             result = as_array(result)
@@ -106,6 +122,9 @@ class _Watch(threading.local):
         self, node: Node, gradients: Any, g: Any, pulled: Iterable[tuple[Any, Any, Any]]
     ) -> Iterator[tuple[Any, Any, Any]]:
         """What was `pulled` through a node (edge, gradient, ...), or a refusal of what its rule produced."""
+        if self.observer is not None:
+            yield from self.observer.pulled(node, gradients, g, pulled)
+            return
         upstream = [_array(part) for part in (g if type(g) is list else [g]) if part is not None]
         operands = [*upstream, *arrays_in(gradients)]
         for edge, r, made_from in pulled:
@@ -117,6 +136,8 @@ class _Watch(threading.local):
 
     def check_start(self, tensor: Tensor, g: Any) -> None:
         """Refuse to begin backward() from what is no number."""
+        if self.observer is not None:
+            return
         given = on_cpu(_array(g))
         if not np.isfinite(given).all():
             index = first_index(~np.isfinite(given))

@@ -152,7 +152,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
         except FOREIGN as error:
             explain(op.name, inputs, settings, error)
         if watch.on:
-            watch.check_result(op, arrays, settings, value)
+            watch.check_result(op, arrays, settings, value, gradients)
 
         if type(value) is tuple:
             return _several(op, inputs, settings, value, gradients, edges, needs)
