@@ -21,16 +21,17 @@ from .memory import against_torch, checkpoints
 from .ops import ops
 from .overhead import overhead
 from .peaks import peaks
+from .ranks import ranks
 from .scale import AXES, plot, plot_steps, scale
 from .steps import steps
 from .tables import Table, markdown
 from .training import training
 from .works import WORKS, UnknownWorkError, work_of
 
-Which = Literal["overhead", "ops", "steps", "generate", "memory", "scale", "graph", "trainer", "all"]
+Which = Literal["overhead", "ops", "steps", "generate", "memory", "scale", "graph", "trainer", "ranks", "all"]
 Peer = Literal["torch", "compile", "jax", "tinygrad", "autograd", "mygrad", "dezero"]
 Axis = Literal["attention", "length", "width", "layers", "vocabulary", "batch"]
-PACKAGES = ("numpy", "numba", "torch", "jax", "tinygrad", "autograd", "mygrad", "dezero")
+PACKAGES = ("numpy", "numba", "torch", "jax", "tinygrad", "autograd", "mygrad", "dezero", "mpi4py", "mpich")
 
 
 HEAD = """# Benchmarks
@@ -47,7 +48,8 @@ class Options:
 
     which: tyro.conf.Positional[tuple[Which, ...]] = ("overhead",)
     """What to measure: what the engine costs an operation, fused operations, training steps, a token of text,
-    memory, how time and memory grow with sizes, or what it takes to draw a graph."""
+    memory, how time and memory grow with sizes, what it takes to draw a graph, what the trainer adds to a
+    step, or training on several ranks."""
     threads: tuple[int, ...] = (1,)
     """Thread counts, each in processes of its own."""
     repeats: int = 50
@@ -55,7 +57,8 @@ class Options:
     seconds: float = 20.0
     """After how long a row ends, with fewer turns than `repeats`; `ops` and `scale` after a tenth."""
     works: tuple[str, ...] = tuple(WORKS)
-    """The rows of `steps` and of peak memory: by name, or sizes as "L2 H4 d64 T32 B8 V65"."""
+    """The rows of `steps` and of peak memory: by name, or sizes as "L2 H4 d64 T32 B8 V65". Of `ranks`: nano,
+    phrasebook, or both."""
     axes: tuple[Axis, ...] = get_args(Axis)
     """The sizes that `scale` changes."""
     peers: tuple[Peer, ...] = ("torch",)
@@ -154,6 +157,7 @@ TABLES: dict[str, Callable[[Options], list[Table]]] = {
     ),
     "graph": pictures,
     "trainer": lambda o: [training(o.repeats, o.clock)],
+    "ranks": lambda o: ranks(o.works, o.repeats, o.kernels),
 }
 
 

@@ -1,6 +1,7 @@
 """Measurements in processes of their own: thread counts are fixed when a library is imported.
 
-`in_child("steps", "pair", "torch", ["nano"], 50, threads=1)` calls `benchmarks.steps.pair` there.
+`in_child("steps", "pair", "torch", ["nano"], 50, threads=1)` calls `benchmarks.steps.pair` there. With
+`ranks` mpiexec starts so many, each with `threads` threads, and the one that returns something is heard.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,13 +25,20 @@ class ChildError(RuntimeError):
 
 
 def in_child(
-    module: str, function: str, *args: Any, threads: int = 1, kernels: str | None = None, **settings: Any
+    module: str,
+    function: str,
+    *args: Any,
+    threads: int = 1,
+    kernels: str | None = None,
+    ranks: int = 1,
+    **settings: Any,
 ) -> Any:
     """What a benchmark's function returns (as JSON) in a new process with `threads` threads and cores."""
-    call = json.dumps([module, function, args, threads, kernels])
+    call = json.dumps([module, function, args, threads, kernels, ranks])
+    start = [str(mpiexec()), "-n", str(ranks)] if ranks > 1 else []
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.children", call],
+        [*start, sys.executable, "-m", "benchmarks.children", call],
         env=os.environ | thread_settings(threads) | {"PYTHONPATH": path} | settings,
         capture_output=True,
         text=True,
@@ -41,6 +50,12 @@ def in_child(
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def mpiexec() -> str | None:
+    """What starts ranks: of this Python's own MPI, if it has one."""
+    own = str(Path(sys.executable).parent)
+    return shutil.which("mpiexec", path=os.pathsep.join([own, os.environ.get("PATH", "")]))
+
+
 def choose(kernels: str | None) -> None:
     """Run minigrad on these kernels."""
     if kernels is not None:
@@ -50,10 +65,13 @@ def choose(kernels: str | None) -> None:
 
 
 def main(call: str) -> None:
-    module, function, args, threads, kernels = json.loads(call)
-    pin_to(threads)
+    module, function, args, threads, kernels, ranks = json.loads(call)
+    if ranks == 1:
+        pin_to(threads)
     choose(kernels)
-    print(json.dumps(getattr(importlib.import_module(f"benchmarks.{module}"), function)(*args)))
+    result = getattr(importlib.import_module(f"benchmarks.{module}"), function)(*args)
+    if ranks == 1 or result is not None:
+        print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -11,9 +11,10 @@ import string
 import tempfile
 from pathlib import Path
 
-from minigrad import optim
+from minigrad import manual_seed, optim
 from minitransformer import GPT, GPTConfig, TrainConfig, Trainer
 from minitransformer.tokenizers import Tokenizer
+from minitransformer.training.ranks import Ranks
 from minitransformer.training.tasks import LanguageModelling
 from minitransformer.training.trainer import _write
 
@@ -23,15 +24,22 @@ from .tables import Table
 LAYERS, HEADS, WIDTH, LENGTH, BATCH, LETTERS = 4, 4, 128, 64, 12, 65  # nano
 
 
-def training(repeats: int = 50, clock: str = "wall") -> Table:
-    """Milliseconds of a bare step and of the trainer's, in turns, and their ratio."""
+def nano(folder: Path, batch: int = BATCH, ranks: Ranks | None = None) -> Trainer:
+    """A training of `nano` on a text of random letters."""
     text = "".join(random.Random(0).choices(string.printable[:LETTERS], k=50_000))
-    task = LanguageModelling(Tokenizer.train_char([text]), text, text[:200], LENGTH, BATCH, seed=0)
+    task = LanguageModelling(Tokenizer.train_char([text]), text, text[:200], LENGTH, batch, seed=0)
+    manual_seed(0)
     model = GPT(
         GPTConfig(LETTERS, LENGTH, WIDTH, LAYERS, HEADS, embd_pdrop=0.0, resid_pdrop=0.0, attn_pdrop=0.0)
     )
+    return Trainer(model, task, TrainConfig(steps=10_000, log_every=1), folder, ranks=ranks)
+
+
+def training(repeats: int = 50, clock: str = "wall") -> Table:
+    """Milliseconds of a bare step and of the trainer's, in turns, and their ratio."""
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(model, task, TrainConfig(steps=10_000, log_every=1), Path(folder))
+        trainer = nano(Path(folder))
+        model, task = trainer.model, trainer.task
         batch = task.next_batch()
 
         def bare() -> None:

@@ -4,13 +4,15 @@ comparison do the same work is."""
 import json
 import subprocess
 import sys
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import minigrad as mg
-from benchmarks import machine, measuring, ops, peaks, scale, steps, tables
+from benchmarks import children, machine, measuring, ops, peaks, ranks, scale, steps, tables
 from benchmarks.graphs import KIB, loss_of, measure
 from benchmarks.peers import PEERS, missing, peer, step_of
 from benchmarks.works import WORKS, Decoder, First, UnknownWorkError, weights_of, work_of
@@ -56,6 +58,29 @@ def test_every_fused_op_runs_forward_and_backward():
         small = case._replace(shapes=shapes, ids=case.ids and tuple(min(n, 3) for n in case.ids), top=2)
         _, both = ops.passes(small, ops.Ours)
         assert all(np.isfinite(g.numpy()).all() for g in both())
+
+
+def test_ranks_are_measured_alone_and_together():
+    one = ranks.train("nano", steps=2, part=6)
+    assert (len(one["seconds"]), one["tokens"]) == (2, pytest.approx([128, 128]))
+    if children.mpiexec() and find_spec("mpi4py"):
+        two = children.in_child("ranks", "train", "nano", 2, 6, ranks=2)
+        assert two["tokens"] == pytest.approx(one["tokens"])
+
+
+def test_the_costs_of_ranks_are_those_of_their_parts():
+    costs = ranks.Costs(fixed=1.0, work=8.0, bytes=6.0, bandwidth=3.0, latency=0.5, activations=10.0)
+    assert costs.step(1) == 9
+    assert costs.all_reduce(2) == 2 + 1  # the bytes once, two messages
+    assert costs.step(4) == 1 + 2 + 3 + 2
+    assert replace(costs, cores=2).step(4) == 2 * 3 + 3 + 2
+    assert (costs.memory(1), costs.memory(2)) == (34, 35)
+    turns = [
+        {"seconds": [s], "tokens": [t], "sum": 0.5, "bytes": 6.0, "memory": 34.0}
+        for s, t in ((9, 80), (3, 20))
+    ]
+    found = ranks.fitted(turns[:1], turns[1:], turns)
+    assert (found.fixed, found.work, found.bandwidth, found.activations) == (1, 8, 12, 10)
 
 
 def test_different_work_is_refused():
