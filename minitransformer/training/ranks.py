@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from minigrad import Tensor, nn
+from minigrad.devices import gpu_count, load_cupy
 
 from ..errors import UserError
 
@@ -127,7 +128,7 @@ class MPIRanks(Ranks):
     def check_equal(self, model: nn.Module, step: int) -> None:
         checksum = 0
         for p in model.parameters():
-            checksum = zlib.crc32(np.ascontiguousarray(p.numpy()).data, checksum)
+            checksum = zlib.crc32(np.ascontiguousarray(p.numpy()).reshape(-1).view(np.uint8).data, checksum)
         found = self.comm.allgather(checksum)
         others = [str(rank) for rank, other in enumerate(found) if other != found[0]]
         if others:
@@ -156,16 +157,17 @@ class NCCLRanks(MPIRanks):
     """Ranks with a GPU each, by their place on their machine; NCCL adds up gradients, MPI does the rest."""
 
     def __init__(self, comm: Any) -> None:
-        import cupy
+        self.xp, gpus = load_cupy(), gpu_count()
         from cupy.cuda import nccl
 
         super().__init__(comm)
         here = _on_this_machine(comm)
-        gpus = cupy.cuda.runtime.getDeviceCount()
         if here.size > gpus:
-            raise RanksError(f"{here.size} ranks share {gpus} GPUs.\nStart one rank a GPU.")
-        cupy.cuda.Device(here.rank).use()
-        self.xp, self._nccl = cupy, nccl
+            raise RanksError(
+                f"{here.size} ranks of one machine, whose GPUs are {gpus}.\nStart a rank for each GPU."
+            )
+        self.xp.cuda.Device(here.rank).use()
+        self._nccl = nccl
         self._gpus = nccl.NcclCommunicator(self.size, self.broadcast(nccl.get_unique_id), self.rank)
 
     def _all_reduce(self, flat: Any) -> None:
