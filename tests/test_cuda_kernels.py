@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import test_devices
 from standin import emulator
 from test_devices import OURS, assert_close, moved, results
 from test_kernels import CASES, draw, run
@@ -58,7 +59,7 @@ def compiled(source, dtype, numbers, target):
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     code = launching.code(source).encode()
     assert not library.nvrtcCreateProgram(ctypes.byref(program), code, source.encode(), 0, None, None)
-    options = [f"--gpu-architecture={target}".encode()]
+    options = [f"--gpu-architecture={target}".encode(), b"-ftz=true"]  # as CuPy does
     options += [option.encode() for option in launching.options(as_dtype(dtype), **numbers)]
     result = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
 
@@ -246,6 +247,11 @@ def test_every_op_of_the_kernels_is_as_on_the_cpu(name, device):
                     expected = results(record, sample, "cpu", dtype)
                     assert_close(results(record, sample, "cuda:0", dtype), expected, tolerance)
         assert moved(record, sample, "cuda:0", "float32") is not None
+
+
+@pytest.mark.parametrize("name", test_devices.MODELS)
+def test_models_learn_as_on_the_cpu(name, device):
+    test_devices.test_models_learn_as_on_the_cpu(device, name, True)
 
 
 # ---------------------------------------------------------------- draws

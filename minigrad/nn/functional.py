@@ -208,7 +208,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Tensor:
-    """Row `input` of `weight` (V, D) for each id in `input`: (..., D); row `padding_idx` gets no gradient."""
+    """Row `input` of `weight` (V, D) for each id in `input`: (..., D); row `padding_idx` gets no gradient.
+
+    An id that is not there is an error; on a GPU, which nothing waits for, it gives NaN.
+    """
     rows = _indexing.embedding(weight, input)
     padding_idx = padding_row(padding_idx, weight.shape[0])
     if padding_idx is None:
@@ -446,7 +449,7 @@ def cross_entropy(
 
     Targets equal to `ignore_index` count nothing. `label_smoothing` e: the target is (1 - e) one-hot + e / V.
     `weight` (V,) is how much each class counts, in the mean too. A target of floats, of the input's shape,
-    gives a probability for each class.
+    gives a probability for each class. A class that is not there is an error; on a GPU it gives NaN.
     """
     _losses.check_reduction(reduction)
     if not 0 <= label_smoothing <= 1:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).parent
-GUARD = 1 << 12  # bytes before and after each array
+GUARD = 1 << 15  # bytes before and after each array
 KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\w+\) )?(\w+)\(')
 calls = itertools.count(1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+import threading
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -117,7 +118,7 @@ HEADS = struct("int64", "data", "batch", "head", "row")
 MASK = struct("int64", "data", "batch", "head", "row", "column")
 
 
-class _Counters:
+class _Counters(threading.local):
     step: Any = None  # where a captured graph reads the step
 
 

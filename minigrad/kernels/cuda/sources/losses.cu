@@ -60,7 +60,7 @@ extern "C" __global__ void cross_entropy_backward(
     if (row >= rows) return;
     x += row * classes, dx += row * classes;
     const index_t t = target[row];
-    const acc_t scale = t == ignored ? 0 : g[row * each] / (number ? *number : 1);
+    const acc_t scale = g[row * each] / (number ? *number : 1);
     const acc_t logarithm = logarithms[row], even = smoothing / classes;
 
     for (index_t j = threadIdx.x; j < classes; j += blockDim.x) {
