@@ -95,7 +95,12 @@ def ranks(works: Iterable[str] = WORKS, repeats: int = 50, kernels: str | None =
     """A table for each work of those that there are here, and those of the model on paper."""
     if mpiexec() is None or find_spec("mpi4py") is None:
         return [Table("ranks", notes=["No mpiexec or no mpi4py: pip install '.[distributed]'"]), *on_paper()]
-    return [*(_table(work, repeats, kernels) for work in works if work in WORKS), *on_paper()]
+    known = [work for work in works if work in WORKS]
+    return [
+        *(_table(work, repeats, kernels) for work in known),
+        _overlap(known, repeats, kernels),
+        *on_paper(),
+    ]
 
 
 def _table(work: str, repeats: int, kernels: str | None) -> Table:
@@ -122,6 +127,19 @@ def _table(work: str, repeats: int, kernels: str | None) -> Table:
         f"The model: {model.fixed * 1e3:.1f} ms a step + {model.work * 1e3:.1f} ms / ranks, "
         f"{model.bytes / 1e6:.1f} MB of gradients at {model.bandwidth / 1e9:.1f} GB/s, {model.cores} cores"
     )
+    return table
+
+
+def _overlap(works: Iterable[str], repeats: int, kernels: str | None) -> Table:
+    table = Table("a step of two ranks, its all-reduce after backward, within it, or left out: ms")
+    for work in works:
+        found = in_child("overlap", "steps", work, repeats, kernels=kernels, ranks=2)
+        after = found["after backward"]
+        table.rows[work] = {
+            "after": spread([1e3 * s for s in after]),
+            "within / after": ratios(found["within backward"], after),
+            "none / after": ratios(found["none"], after),
+        }
     return table
 
 

@@ -66,6 +66,8 @@ def test_ranks_are_measured_alone_and_together():
     if children.mpiexec() and find_spec("mpi4py"):
         two = children.in_child("ranks", "train", "nano", 2, 6, ranks=2)
         assert two["tokens"] == pytest.approx(one["tokens"])
+        ways = children.in_child("overlap", "steps", "nano", 1, ranks=2)
+        assert ways.keys() == {"after backward", "within backward", "none"}
 
 
 def test_the_costs_of_ranks_are_those_of_their_parts():

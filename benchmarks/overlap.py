@@ -1,0 +1,94 @@
+"""Does it pay to add up gradients while backward goes on? Three ways of a step on the same batch, in turns:
+
+one all-reduce after backward, as training does it; one for each bucket of gradients, begun when backward has
+the last of them; and none, which trains nothing together but shows what could be gained at most.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from minigrad import Tensor
+from minitransformer.training.ranks import MPIRanks, Ranks, join
+
+BUCKET = 100_000  # gradients, at least
+
+
+class Overlapped(MPIRanks):
+    """Buckets of gradients, the last parameters' first: so backward completes them."""
+
+    def __init__(self, comm: Any, parameters: list[Tensor]) -> None:
+        super().__init__(comm)
+        self._lay_out(parameters)
+        self.missing: list[set[int]] = []
+        self.buckets: list[tuple[set[int], Any]] = []  # parameters, and their part of the buffer
+        last = end = len(self._flat) - len(self._tail)
+        bucket: set[int] = set()
+        for i in reversed(range(len(parameters))):
+            parameters[i].register_hook(lambda g, i=i: self.ready(i, g))
+            bucket, last = bucket | {i}, last - parameters[i].data.size
+            if end - last >= BUCKET or i == 0:
+                self.buckets.append((bucket, self._flat[last:end]))
+                bucket, end = set(), last
+
+    def share(self, parts: Any) -> Any:
+        self.missing, self.requests = [set(bucket) for bucket, _ in self.buckets], []
+        return super().share(parts)
+
+    def ready(self, i: int, g: Tensor) -> None:
+        """A gradient is complete: begin what only waited for it, in the order that all ranks keep."""
+        from mpi4py import MPI
+
+        if not self.missing:
+            return
+        self._parts[i][...] = g.data
+        for missing in self.missing:
+            missing.discard(i)
+        while len(self.requests) < len(self.buckets) and not self.missing[len(self.requests)]:
+            _, part = self.buckets[len(self.requests)]
+            self.requests.append(self.comm.Iallreduce(MPI.IN_PLACE, part))
+
+    def sum_gradients(self, parameters: Iterable[Tensor], loss: float) -> float:
+        for request in self.requests:
+            request.Wait()
+        self.missing = []
+        for p, part in zip(self._parameters, self._parts, strict=True):
+            p.grad = Tensor(part)
+        return self.comm.allreduce(loss)
+
+
+class Apart(Ranks):
+    """Ranks that divide the batch and add up nothing."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        self.rank, self.size = ranks.rank, ranks.size
+
+
+def steps(work: str, turns: int) -> dict[str, list[float]] | None:
+    """Seconds of each step, by the way."""
+    from .ranks import WARM, WORKS
+
+    flat: Any = join()
+    begin, size = WORKS[work]
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = begin(Path(folder), size, ranks=flat)
+        ways = {
+            "after backward": flat,
+            "within backward": Overlapped(flat.comm, list(trainer.model.parameters())),
+            "none": Apart(flat),
+        }
+        found: dict[str, list[float]] = {name: [] for name in ways}
+        batches = [trainer.task.next_batch() for _ in range(8)]
+        for turn in range(WARM + turns):
+            for name, ranks in ways.items():
+                trainer.ranks, trainer.task.next_batch = ranks, lambda turn=turn: batches[turn % 8]
+                flat.barrier()
+                start = time.perf_counter()
+                trainer.train_step()
+                flat.barrier()
+                found[name].append(time.perf_counter() - start)
+    return None if flat.rank else {name: times[WARM:] for name, times in found.items()}
