@@ -105,7 +105,7 @@ def test_a_mistake_in_a_source_is_found(monkeypatch):
 def device(gpu):
     """A GPU, or the stand-in for one, that runs the kernels."""
     if gpu == "standin" and not emulator.compiler():
-        pytest.skip("there is neither a GPU nor a C++ compiler (g++, clang++) on this machine")
+        pytest.skip("there is neither a GPU here nor Linux with a C++ compiler (g++, clang++)")
     mg.tensor(0.0, device="cuda")
     with kernels.use("cuda"):
         yield gpu
@@ -134,11 +134,19 @@ def long(*shape, **options):
     return draw(*shape, **options) + np.float32(3)
 
 
-MASKED = np.random.default_rng(8).random((2, 1, 70, 90)) > 0.5
+MASKED = np.random.default_rng(8).random((2, 1, 40, 70)) > 0.5
 MASKED[0, 0, 3] = False  # a query that may see nothing
 MANY = {  # what the cases of test_kernels are too small for: rows of whole blocks, several tiles, wide heads
-    "softmax": [((draw(3, 1500, scale=5),), {"dim": 1}), ((np.zeros((0, 4), np.float32),), {"dim": 1})],
-    "log_softmax": [((draw(3, 5000, scale=5),), {"dim": -1}), ((np.array(draw()),), {"dim": -1})],
+    "softmax": [
+        ((draw(5, 33),), {"dim": -1}),
+        ((draw(3, 1500, scale=5),), {"dim": 1}),
+        ((np.zeros((0, 4), np.float32),), {"dim": 1}),
+    ],
+    "log_softmax": [
+        ((draw(5, 33),), {"dim": -1}),
+        ((draw(3, 5000, scale=5),), {"dim": -1}),
+        ((np.array(draw()),), {"dim": -1}),
+    ],
     "gelu": [((draw(70_000),), {})],
     "layer_norm": [
         ((long(3, 1100), draw(1100), draw(1100)), {"normalized_shape": (1100,), "eps": 1e-5}),
@@ -159,13 +167,13 @@ MANY = {  # what the cases of test_kernels are too small for: rows of whole bloc
         )
     ],
     "embedding": [
-        ((draw(7, 200), np.random.default_rng(2).integers(0, 7, (3, 400))), {}),
+        ((draw(7, 200), np.random.default_rng(2).integers(0, 7, (3, 200))), {}),
         ((draw(2000, 3), np.random.default_rng(2).integers(0, 2000, 90)), {}),
         ((draw(4, 3), np.array(2)), {}),
     ],
     "scaled_dot_product_attention": [
         (
-            (draw(2, 2, 70, width), draw(2, 1, 90, width, seed=1), draw(90, width - 2, seed=2), mask),
+            (draw(2, 2, 40, width), draw(2, 1, 70, width, seed=1), draw(70, width - 2, seed=2), mask),
             {"is_causal": causal, "scale": width**-0.5, "dropout_p": p, "key": KEY._replace(row=3)},
         )
         for width, mask, causal, p in (
@@ -428,7 +436,7 @@ extern "C" __global__ void leave(float* y) {
 def faulty(gpu):
     """Kernels, right or wrong by options, in the emulator."""
     if gpu != "standin" or not emulator.compiler():
-        pytest.skip("there is no C++ compiler (g++, clang++) on this machine, or no stand-in in use")
+        pytest.skip("the emulator needs Linux and a C++ compiler (g++, clang++)")
     mg.tensor(0.0, device="cuda")
 
     def get(name, barrier="__syncthreads();", who="0xffffffffu"):
@@ -444,6 +452,19 @@ def test_the_emulator_runs_threads_that_wait_for_one_another(faulty):
     assert here(y).tolist() == list(range(63, -1, -1))
     faulty("sum")((1,), (32,), (x, y))
     assert here(y)[0] == sum(range(32))
+
+
+def test_the_emulator_finds_a_missing_barrier_before_a_second_use(device, gpu, monkeypatch):
+    if gpu != "standin":
+        pytest.skip("the emulator stands in for a GPU that is not there")
+    name, arrays, settings = "layer_norm", *MANY["layer_norm"][0]
+    right = launching.code("normalization")
+    first = "    __syncthreads();  // everyone has read what an earlier call left in scratch\n    if"
+    assert right.count(first) == 1
+    changed = [right.replace(first, "    if")]
+    monkeypatch.setattr(launching, "code", lambda source: changed[0])
+    (value, _), (expected, _) = run_fused(name, arrays, settings), run(cpu, name, arrays, settings)
+    assert not np.allclose(value, expected, rtol=1e-3)
 
 
 def test_the_emulator_finds_a_missing_barrier(faulty):

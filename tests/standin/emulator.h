@@ -1,10 +1,12 @@
 // CUDA C on a processor: enough of its language to compile a kernel as C++ and to run it a thread at a time.
 //
-// The threads of a block are fibers, which give way where they wait for one another, and go on in an order
-// drawn from a seed: where a barrier is missing, another order gives another result. Shared memory begins as
-// 0xff in every byte (a NaN) in each block. A wait that never ends is found.
+// The threads of a block are fibers, which give way where they wait for one another. Blocks, warps and the
+// threads of a warp go on in orders drawn from a seed, a warp as far ahead of others as barriers allow: where one
+// is missing, what it reads is not what it should be. Shared memory begins as 0xff in every byte (a NaN) in each
+// block. A wait that never ends is found.
 
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -28,8 +30,8 @@ using std::log;
 using std::pow;
 using std::sqrt;
 
-template <class T> T min(T a, T b) { return a < b ? a : b; }
-template <class T> T max(T a, T b) { return a > b ? a : b; }
+using std::max;
+using std::min;
 
 extern char __start_shared_memory[] __attribute__((weak, visibility("hidden")));
 extern char __stop_shared_memory[] __attribute__((weak, visibility("hidden")));
@@ -40,7 +42,7 @@ struct Three {
     unsigned x, y, z;
 };
 
-const size_t STACK = 1 << 16;
+const size_t STACK = 1 << 15;
 
 enum State { READY, AT_BARRIER, AT_WARP, DONE };
 
@@ -76,25 +78,28 @@ static void body() {
     wait(DONE);
 }
 
-// Let go on those who wait for one another and are all there; false where nobody can.
-static bool release() {
-    bool released = false;
-    size_t waiting = 0;
-    for (auto& fiber : fibers) waiting += fiber.state == AT_BARRIER;
-    if (waiting == fibers.size()) {
-        for (auto& fiber : fibers) fiber.state = READY;
-        return true;
-    }
-    for (size_t warp = 0; warp < fibers.size(); warp += 32) {
-        if (warp + 32 > fibers.size()) break;
-        bool all = true;
-        for (size_t i = warp; i < warp + 32; i++) all &= fibers[i].state == AT_WARP && fibers[i].mask == 0xffffffffu;
-        for (size_t i = warp; all && i < warp + 32; i++) fibers[i].state = READY, released = true;
-    }
-    return released;
+static std::vector<size_t> shuffled(size_t from, size_t to) {
+    std::vector<size_t> order;
+    for (size_t i = from; i < to; i++) order.push_back(i);
+    for (size_t i = order.size(); i > 1; i--) std::swap(order[i - 1], order[random_number() % i]);
+    return order;
 }
 
-// All threads of one block, to their end; what is wrong, or null.
+// A warp's threads to where each waits; true where any went on.
+static bool advance(size_t warp) {
+    const size_t from = warp * 32, to = std::min(from + 32, fibers.size());
+    bool ran = false, together = to - from == 32;
+    for (size_t i : shuffled(from, to))
+        if (fibers[i].state == READY) {
+            ran = true, current = &fibers[i];
+            swapcontext(&scheduler, &current->context);
+        }
+    for (size_t i = from; i < to; i++) together &= fibers[i].state == AT_WARP && fibers[i].mask == 0xffffffffu;
+    for (size_t i = from; together && i < to; i++) fibers[i].state = READY;
+    return ran || together;
+}
+
+// All threads of one block, to their end; what is wrong, or null. A warp goes on alone, as far as it can.
 static const char* run_block() {
     memset(__start_shared_memory, 0xff, __stop_shared_memory - __start_shared_memory);
     for (auto& fiber : fibers) {
@@ -105,38 +110,31 @@ static const char* run_block() {
         makecontext(&fiber.context, body, 0);
         fiber.state = READY;
     }
-    std::vector<Fiber*> order;
-    for (auto& fiber : fibers) order.push_back(&fiber);
     for (;;) {
-        for (size_t i = order.size(); i > 1; i--) std::swap(order[i - 1], order[random_number() % i]);
-        bool ran = false;
-        for (auto* fiber : order)
-            if (fiber->state == READY) {
-                ran = true, current = fiber;
-                swapcontext(&scheduler, &fiber->context);
-            }
-        if (ran || release()) continue;
-        for (auto& fiber : fibers)
-            if (fiber.state != DONE) return "threads wait for others that never come";
-        return nullptr;
+        for (size_t warp : shuffled(0, (fibers.size() + 31) / 32))
+            while (advance(warp)) {}
+        size_t waiting = 0, done = 0;
+        for (auto& fiber : fibers) waiting += fiber.state == AT_BARRIER, done += fiber.state == DONE;
+        if (done == fibers.size()) return nullptr;
+        if (waiting < fibers.size()) return "threads wait for others that never come";
+        for (auto& fiber : fibers) fiber.state = READY;
     }
 }
 
 static const char* launch(void (*kernel)(void**), void** given, const unsigned* grid, const unsigned* size, uint64_t start) {
     entry = kernel, arguments = given, seed = start;
     grid_size = {grid[0], grid[1], grid[2]}, block_size = {size[0], size[1], size[2]};
-    fibers = std::vector<Fiber>((size_t)size[0] * size[1] * size[2]);
-    slots.assign(fibers.size(), 0);
+    const size_t threads = (size_t)size[0] * size[1] * size[2];
+    if (fibers.size() != threads) fibers = std::vector<Fiber>(threads);
+    slots.assign(threads, 0);
     for (size_t i = 0; i < fibers.size(); i++) {
         auto& fiber = fibers[i];
-        fiber.number = i, fiber.stack.reset(new char[STACK]);
+        if (!fiber.stack) fiber.stack.reset(new char[STACK]);
+        fiber.number = i;
         fiber.thread = {unsigned(i % size[0]), unsigned(i / size[0] % size[1]), unsigned(i / size[0] / size[1])};
     }
     const size_t blocks = (size_t)grid[0] * grid[1] * grid[2];
-    std::vector<size_t> order;
-    for (size_t i = 0; i < blocks; i++) order.push_back(i);
-    for (size_t i = blocks; i > 1; i--) std::swap(order[i - 1], order[random_number() % i]);
-    for (size_t i : order) {
+    for (size_t i : shuffled(0, blocks)) {
         block = {unsigned(i % grid[0]), unsigned(i / grid[0] % grid[1]), unsigned(i / grid[0] / grid[1])};
         if (const char* wrong = run_block()) return wrong;
     }

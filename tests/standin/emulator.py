@@ -13,6 +13,7 @@ import itertools
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -25,8 +26,8 @@ calls = itertools.count(1)
 
 
 def compiler():
-    """The system's C++ compiler, or None."""
-    return shutil.which("g++") or shutil.which("clang++")
+    """A C++ compiler that can build the emulator, or None: on Linux g++ or clang++."""
+    return sys.platform == "linux" and (shutil.which("g++") or shutil.which("clang++"))
 
 
 @functools.cache
@@ -48,7 +49,17 @@ def library(code, options):
     name = hashlib.sha256(repr((code, options)).encode()).hexdigest()[:16]
     source, built = (Path(folder().name) / f"{name}{end}" for end in (".cpp", ".so"))
     source.write_text(f'#include "emulator.h"\n{code}\n{ways_in}', encoding="utf-8")
-    command = [compiler(), "-shared", "-fPIC", "-O1", "-w", "-ffp-contract=off", f"-I{HERE}", *options]
+    command = [
+        compiler(),
+        "-shared",
+        "-std=c++17",
+        "-fPIC",
+        "-O1",
+        "-w",
+        "-ffp-contract=off",
+        f"-I{HERE}",
+        *options,
+    ]
     done = subprocess.run([*command, str(source), "-o", str(built)], capture_output=True, text=True)
     assert not done.returncode, done.stderr
     return ctypes.CDLL(str(built))

@@ -10,8 +10,8 @@ struct Plus {
     __device__ acc_t operator()(acc_t a, acc_t b) const { return a + b; }
 };
 
-struct Larger {  // a NaN stays one
-    __device__ acc_t operator()(acc_t a, acc_t b) const { return a != a || a > b ? a : b; }
+struct Larger {
+    __device__ acc_t operator()(acc_t a, acc_t b) const { return a > b ? a : b; }
 };
 
 // What the threads of a row have, combined; every thread gets it. `scratch` is shared memory, a number a warp.
