@@ -56,7 +56,7 @@ def load_cupy() -> Any:
         if not find_spec("cupy"):
             raise DependencyError(
                 "a GPU was asked for, which needs CuPy, and CuPy is not installed.\n"
-                "pip install 'minitransformer[cuda]' (CUDA 13; for CUDA 12: pip install cupy-cuda12x)."
+                "pip install 'minitransformer[cuda]' (CUDA 13; for CUDA 12: pip install 'cupy-cuda12x[ctk]')."
             )
         try:
             library = importlib.import_module("cupy")

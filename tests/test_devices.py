@@ -7,7 +7,6 @@ import copy
 import dataclasses
 import json
 import re
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -94,14 +93,44 @@ def test_every_op_is_as_on_the_cpu(name, gpu):
                 assert_close(found, expected, tolerance)
 
 
+def values_and_gradients(record, sample, device, dtype):
+    function, inputs = as_function(record, moved(record, sample, device, dtype), dtype)
+    inputs = [x.detach().to(device).requires_grad_() for x in inputs]
+    found = function(*inputs)
+    outs = [out for out in floating(found) if out.requires_grad]
+    given = [out.numpy() for out in floating(found)]
+    if outs:
+        sum(out.sum() for out in outs).backward()
+    return given + [None if x.grad is None else x.grad.numpy() for x in inputs]
+
+
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float16", 2e-3), ("bfloat16", 2e-2)])
+def test_half_precision_is_as_on_the_cpu(name, dtype, tolerance, gpu):
+    record, refused = OURS[name], (mg.MinigradError, TypeError, ValueError, FloatingPointError)
+    for sample in samples_of(record):
+        if name == "to_device":
+            continue
+        try:
+            with np.errstate(all="ignore"):
+                expected = values_and_gradients(record, sample, "cpu", dtype)
+        except refused:  # LAPACK knows neither
+            with pytest.raises(refused):
+                values_and_gradients(record, sample, "cuda:0", dtype)
+            continue
+        assert_close(values_and_gradients(record, sample, "cuda:0", dtype), expected, tolerance)
+
+
 def assert_close(found, expected, tolerance):
     for a, b in zip(found, expected, strict=True):
         if a is None or b is None:
             assert a is b
             continue
+        assert getattr(a, "dtype", None) == getattr(b, "dtype", None)
+        if str(getattr(a, "dtype", "")) == "bfloat16":
+            a, b = a.astype(np.float32), b.astype(np.float32)
         largest = np.abs(b[np.isfinite(b)]).max(initial=1) if isinstance(b, np.ndarray) else 1
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * largest)
-        assert getattr(a, "dtype", None) == getattr(b, "dtype", None)
 
 
 # ---------------------------------------------------------------- where tensors are
@@ -120,7 +149,10 @@ def test_a_tensor_says_where_it_is_and_moves(gpu):
     np.testing.assert_array_equal(np.asarray(there), x.numpy())
     assert repr(there).endswith("device='cuda:0')")
     assert mg.tensor(there).device == mg.as_tensor(there.data).device == "cuda:0"
-    assert mg.tensor(1.0, device="auto").device == "cuda:0"
+    assert mg.tensor(1.0, device="auto").device == mg.device("cuda") == "cuda:0"
+    assert mg.cuda.is_available()
+    assert mg.cuda.device_count() >= 1
+    mg.cuda.synchronize()
 
 
 def test_a_gradient_comes_back_to_where_its_tensor_is(gpu):
@@ -380,26 +412,28 @@ MODELS = {
 @pytest.mark.parametrize("fused", [True, False])
 def test_models_learn_as_on_the_cpu(gpu, name, fused):
     make, inputs = MODELS[name]
-    losses, states = [], []
-    for model in twin(make):
-        mg.manual_seed(5)
-        optimizer = optim.AdamW(model.parameters(), lr=1e-2)
-        seen = []
-        for _ in range(2):
-            with mg.fused(fused):
-                logits = model(*inputs)
-                loss = nn.functional.cross_entropy(
-                    logits.flatten(0, 1), inputs[-1].reshape(-1), ignore_index=0, label_smoothing=0.1
-                )
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            seen.append(loss.item())
-        losses.append(seen)
-        states.append({name: p.numpy() for name, p in model.state_dict().items()})
-    assert losses[0] == pytest.approx(losses[1], rel=1e-12)
-    for name, value in states[0].items():
-        np.testing.assert_allclose(states[1][name], value, rtol=1e-9, atol=1e-10)
+    (losses, states), (others, ours) = (learned(model, inputs, fused) for model in twin(make))
+    assert losses == pytest.approx(others, rel=1e-12)
+    for name, value in states.items():
+        np.testing.assert_allclose(ours[name], value, rtol=1e-9, atol=1e-10)
+
+
+def learned(model, inputs, fused):
+    """The losses of two steps of training, and the weights then."""
+    mg.manual_seed(5)
+    optimizer = optim.AdamW(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(2):
+        with mg.fused(fused):
+            logits = model(*inputs)
+            loss = nn.functional.cross_entropy(
+                logits.flatten(0, 1), inputs[-1].reshape(-1), ignore_index=0, label_smoothing=0.1
+            )
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, {name: p.numpy() for name, p in model.state_dict().items()}
 
 
 @pytest.mark.parametrize("name", ["Transformer", "GPT"])
@@ -585,6 +619,11 @@ def test_a_shadowed_step_is_the_step_itself(gpu):
         np.testing.assert_array_equal(p.numpy(), q.numpy())
 
 
+def kernels_there():
+    """The kernels of arrays on the GPU."""
+    return mg.kernels.kernels(mg.zeros(1, device="cuda").data)
+
+
 def wrong_value(kernel):
     def broken(*args, **settings):
         value, gradients = kernel(*args, **settings)
@@ -613,15 +652,15 @@ def wrong_gradient(kernel):
     ],
 )
 def test_shadow_names_the_first_op_that_differs(gpu, monkeypatch, name, fault, words):
-    kernels = import_module("minigrad.kernels.cuda")
-    monkeypatch.setattr(kernels, name, fault(getattr(kernels, name)))
     _, step = a_step("cuda")
+    kernels = kernels_there()
+    monkeypatch.setattr(kernels, name, fault(getattr(kernels, name)))
     assert re.search(words, mg.shadow(step).first)
 
 
 def test_shadow_names_an_update_that_differs(gpu, monkeypatch):
-    kernels = import_module("minigrad.kernels.cuda")
+    _, step = a_step("cuda")
+    kernels = kernels_there()
     adam = kernels.adam
     monkeypatch.setattr(kernels, "adam", lambda p, *rest: (adam(p, *rest), p.__imul__(1.5)))
-    _, step = a_step("cuda")
     assert mg.shadow(step).first.startswith("AdamW.step of shape")

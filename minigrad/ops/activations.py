@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from .. import random
+from ..devices import is_floating
 from ..errors import ShapeError
 from ..tensor import as_tensor, constant
 from .arithmetic import absolute, astype, multiply, negative, subtract
@@ -72,7 +73,7 @@ def prelu(x, weight):
 def hardtanh(x, /, min_val=-1.0, max_val=1.0):
     """x between two limits; the derivative is 0 at them (where that of `clamp` is 1) and beyond."""
     xp = namespace(x)
-    if x.dtype.kind != "f":
+    if not is_floating(x.dtype):
         min_val, max_val = int(min_val), int(max_val)
     flat = (x <= min_val) | (x >= max_val)
     return xp.minimum(xp.maximum(x, min_val), max_val), (lambda g: xp.where(flat, 0.0, g),)

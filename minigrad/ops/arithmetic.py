@@ -94,7 +94,7 @@ def quotient(x, y, /, down):
     xp = namespace(x, y)
     value = xp.floor_divide(x, y)
     if not down:
-        whole = value.dtype.kind != "f"
+        whole = not is_floating(value.dtype)
         value = value + ((value < 0) & (value * y != x)) if whole else xp.trunc(x / y)
     return value, (lambda g: xp.zeros_like(g), lambda g: xp.zeros_like(g))
 
@@ -214,7 +214,7 @@ def power(x, y, /):
 
 def _to(x, n):
     """x ** n, small whole powers as products: NumPy takes hundreds of times as long for x**3 as for x*x*x."""
-    if n not in (-3, -2, 3, 4) or x.dtype.kind != "f":
+    if n not in (-3, -2, 3, 4) or not is_floating(x.dtype):
         return x**n
     square = x * x
     product = square if abs(n) == 2 else square * x if abs(n) == 3 else square * square
@@ -276,7 +276,7 @@ def ldexp(x, y):
 def _rounding(name, meaning):
     def rule(x, /):
         xp = namespace(x)
-        whole = x.dtype.kind != "f"
+        whole = not is_floating(x.dtype)
         return xp.copy(x) if whole else getattr(xp, name)(x), (lambda g: xp.zeros_like(g),)
 
     rule.__name__ = rule.__qualname__ = name

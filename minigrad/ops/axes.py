@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from ..devices import as_dtype
+from ..devices import as_dtype, is_floating
 from ..errors import DtypeError, RangeError, ShapeError
 from .namespace import namespace
 
@@ -65,7 +65,7 @@ def part(x, dim, start, stop=None):
 def cast(x, dtype, whole=None):
     """x in a dtype; where that is None as it is, or if it holds whole numbers or booleans in `whole`."""
     if dtype is None:
-        if whole is None or x.dtype.kind == "f":
+        if whole is None or is_floating(x.dtype):
             return x
         dtype = whole
     return x if x.dtype == dtype else x.astype(as_dtype(dtype))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..devices import float16, float32
+from ..devices import float16, float32, is_floating
 from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor, as_tensor
 from .axes import axes_of, axis_of, cast, count, refuse_none, spread
@@ -38,7 +38,7 @@ def sum(x, /, dim=None, keepdim=False, dtype=None):
     shape, axes, source = x.shape, axes_of(dim, x.ndim), x.dtype
     x = cast(x, dtype, "int64")
     value = _total(x, axes, keepdim)
-    return value, (lambda g: cast(spread(g, shape, axes, keepdim), source),) if x.dtype.kind == "f" else None
+    return value, (lambda g: cast(spread(g, shape, axes, keepdim), source),) if is_floating(x.dtype) else None
 
 
 @differentiable(
@@ -48,7 +48,7 @@ def mean(x, /, dim=None, keepdim=False, dtype=None):
     """The mean; each element's derivative is 1 / n. Integers become float32; of nothing it is NaN."""
     shape, axes, source = x.shape, axes_of(dim, x.ndim), x.dtype
     x, n = cast(x, dtype, "float32"), count(shape, axes)
-    if x.dtype.kind != "f":
+    if not is_floating(x.dtype):
         raise DtypeError(f"a mean in {x.dtype}.\nChoose a floating-point dtype.")
     value = _total(x, axes, keepdim, n or math.nan)
     return value, (lambda g: cast(spread(_over(g, n or math.nan), shape, axes, keepdim), source),)
@@ -83,7 +83,7 @@ def prod(x, /, dim=None, keepdim=False, dtype=None):
     x = cast(x, dtype, "int64")
     value = x.prod(axis=axes, keepdims=keepdim)
     gradient = lambda g: cast(spread(g, shape, axes, keepdim) * _product_of_others(x, axes), source)
-    return value, (gradient,) if x.dtype.kind == "f" else None
+    return value, (gradient,) if is_floating(x.dtype) else None
 
 
 def _product_of_others(x, axes):

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..devices import float16, float32, through_cpu
+from ..devices import float16, float32, is_floating, through_cpu
 from ..tensor import as_tensor, constant
 from .axes import axis_of, cast, part
 from .costs import per_element
@@ -35,7 +35,7 @@ def cumsum(x, /, dim, dtype=None):
     else:
         add_up = lambda x: xp.cumsum(x, axis=dim)
     back = lambda g: xp.flip(add_up(xp.flip(g, axis=dim)), axis=dim)
-    return add_up(x), (lambda g: cast(back(g), source),) if x.dtype.kind == "f" else None
+    return add_up(x), (lambda g: cast(back(g), source),) if is_floating(x.dtype) else None
 
 
 def _sums_from_the_end(xp, g, factors, dim):
@@ -73,7 +73,7 @@ def cumprod(x, /, dim, dtype=None):
         before = xp.concat([xp.ones_like(part(y, dim, None, 1)), part(y, dim, None, -1)], axis=dim)
         return cast(before * _sums_from_the_end(xp, g, part(x, dim, 1), dim), source)
 
-    return y, (gradient,) if x.dtype.kind == "f" else None
+    return y, (gradient,) if is_floating(x.dtype) else None
 
 
 @differentiable(

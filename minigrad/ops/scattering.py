@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from ..creation import full, ones
-from ..devices import array_module, beside, is_array, on_cpu, through_cpu
+from ..devices import array_module, beside, is_array, is_floating, on_cpu, through_cpu
 from ..errors import DtypeError, OptionError, ShapeError
 from ..tensor import Tensor, as_tensor
 from .axes import axis_of
@@ -178,11 +178,11 @@ def _reduced(x, src, at, reduce, include_self):
 
 
 def _least(dtype):
-    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+    return -np.inf if is_floating(dtype) else np.iinfo(dtype).min
 
 
 def _greatest(dtype):
-    return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+    return np.inf if is_floating(dtype) else np.iinfo(dtype).max
 
 
 @differentiable(

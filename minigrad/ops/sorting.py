@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..devices import array_module, beside, on_cpu
+from ..devices import array_module, beside, is_floating, on_cpu
 from ..errors import OptionError, RangeError, ShapeError
 from ..tensor import Tensor, as_tensor, constant, tensor
 from .axes import axis_of, refuse_none
@@ -148,7 +148,7 @@ def middle(x, /, skip_nan=False):
     ordered = array_module(plain).sort(plain.reshape(-1))
     missing = int((ordered != ordered).sum())
     n = ordered.size - missing if skip_nan else ordered.size
-    if not ordered.size and ordered.dtype.kind != "f":
+    if not ordered.size and not is_floating(ordered.dtype):
         raise ShapeError("the median of no elements.\nOf whole numbers there has to be one.")
     value = ordered[(n - 1) // 2] if n and (skip_nan or not missing) else ordered.dtype.type(math.nan)
 
