@@ -308,7 +308,7 @@ def test_masked_softmax(shape, device):
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gelu_with_bias(approximate, device):
-    x, bias, g = draw(300, 40), draw(40, seed=1), draw(300, 40, seed=2)
+    x, bias, g = draw(301, 40), draw(40, seed=1), draw(301, 40, seed=2)
     value, gradient = fused.gelu_with_bias(there(x), there(bias), approximate)
     expected, theirs = cpu.gelu(x + bias, approximate)
     np.testing.assert_allclose(here(value), expected, rtol=1e-5, atol=2e-6)
@@ -316,6 +316,16 @@ def test_gelu_with_bias(approximate, device):
     d_x, d_bias = map(here, gradient(there(g), [True, True]))
     np.testing.assert_allclose(d_x, d, rtol=1e-5, atol=5e-6)
     np.testing.assert_allclose(d_bias, d.sum(0), rtol=1e-5, atol=1e-4)
+
+
+def test_gelu_of_what_begins_anywhere_in_memory(device):
+    x = draw(103)
+    for begin in range(5):
+        value, gradient = fused.gelu(there(x)[begin:])
+        expected, theirs = cpu.gelu(x[begin:])
+        np.testing.assert_allclose(here(value), expected, rtol=1e-6, atol=1e-6)
+        ours = gradient(there(x)[begin:], [True])[0]
+        np.testing.assert_allclose(here(ours), theirs(x[begin:], [True])[0], rtol=1e-5, atol=1e-6)
 
 
 def adams(seed=0):

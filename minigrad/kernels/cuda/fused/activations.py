@@ -76,12 +76,13 @@ def gelu(x, approximate="none"):
         return cuda.gelu(x, approximate)
     by_tanh, x = np.bool_(approximate == "tanh"), contiguous(x)
     y = array_module(x).empty_like(x)
-    kernel(x, "gelu", "gelu")(*over_elements(x.size), (x, None, y, x.size, 1, by_tanh))
+    shape = over_elements(-(-x.size // 4))
+    kernel(x, "gelu", "gelu")(*shape, (x, y, x.size, by_tanh))
 
     def gradient(g, needs):
         d_x = array_module(x).empty_like(x)
         arguments = (x, contiguous(g), d_x, x.size, by_tanh)
-        kernel(x, "gelu", "gelu_backward")(*over_elements(x.size), arguments)
+        kernel(x, "gelu", "gelu_backward")(*shape, arguments)
         return (d_x,)
 
     return y, gradient
@@ -92,7 +93,7 @@ def gelu_with_bias(x, bias, approximate="none"):
     xp, by_tanh, x, bias = array_module(x), np.bool_(approximate == "tanh"), contiguous(x), contiguous(bias)
     rows, size = x.size // bias.size, bias.size
     y = xp.empty_like(x)
-    kernel(x, "gelu", "gelu")(*over_elements(x.size), (x, bias, y, x.size, size, by_tanh))
+    kernel(x, "gelu", "gelu_bias")(*over_rows(rows, size), (x, bias, y, rows, size, by_tanh))
 
     def gradient(g, needs):
         grid, block = over_columns(rows, size)

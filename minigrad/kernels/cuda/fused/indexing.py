@@ -6,7 +6,7 @@ import numpy as np
 
 from ....devices import array_module
 from ... import cuda
-from .launching import contiguous, kernel, over_elements, supports
+from .launching import contiguous, kernel, over_elements, over_rows, supports
 
 
 def embedding(weight, ids):
@@ -18,7 +18,7 @@ def embedding(weight, ids):
     (rows, size), number = weight.shape, ids.size
     y = xp.empty((*ids.shape, size), weight.dtype)
     arguments = (weight, ids, y, number, rows, size)
-    kernel(weight, "indexing", "embedding")(*over_elements(number * size), arguments)
+    kernel(weight, "indexing", "embedding")(*over_rows(number, size), arguments)
 
     def gradient(g, needs):
         g, out = contiguous(g), xp.empty((rows, size), weight.dtype)

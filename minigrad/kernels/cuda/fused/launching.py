@@ -116,6 +116,7 @@ def struct(dtype: Any, *names: str) -> np.dtype:
 DRAW = struct("uint64", "seed", "stream", "step", "call", "step_now", "first", "threshold")
 HEADS = struct("int64", "data", "batch", "head", "row")
 MASK = struct("int64", "data", "batch", "head", "row", "column")
+NO_DRAW, NO_MASK = np.zeros(1, DRAW), np.zeros(1, MASK)
 
 
 class _Counters(threading.local):
@@ -141,7 +142,7 @@ def step_from(counter: Any) -> Iterator[None]:
 def draw(key: Key | None, shape: tuple[int, ...], p: float) -> np.ndarray:
     """The argument `Draw` of a kernel: what `random.keep_mask(key, shape, p)` draws."""
     if not p or key is None:
-        return np.zeros(1, DRAW)
+        return NO_DRAW
     first = key.row * (math.prod(shape) // shape[0] if shape and shape[0] else 0)
     now = 0 if _counters.step is None else _counters.step.data.ptr
     drawn = (key.seed, key.stream, key.step, key.call, now, first, drop_threshold(p))
@@ -155,4 +156,4 @@ def heads(x: Any) -> np.ndarray:
 
 def mask_argument(mask: Any) -> np.ndarray:
     """The argument `Mask` of a kernel: a boolean array (batch, heads, rows, columns), or None."""
-    return np.zeros(1, MASK) if mask is None else np.array([(mask.data.ptr, *mask.strides)], MASK)
+    return NO_MASK if mask is None else np.array([(mask.data.ptr, *mask.strides)], MASK)

@@ -45,6 +45,13 @@ struct bfloat16 {
 typedef SCALAR scalar_t;
 typedef ACCUMULATOR acc_t;
 
+// Four numbers that are read or written at once, where they begin at a multiple of their size.
+struct alignas(4 * sizeof(scalar_t)) Four {
+    scalar_t at[4];
+};
+
+__device__ inline bool in_fours(const void* place) { return (word_t)place % sizeof(Four) == 0; }
+
 const unsigned WARP = 0xffffffffu;  // all 32 threads of a warp take part
 
 __device__ inline acc_t infinity() { return __int_as_float(0x7f800000); }

@@ -2,6 +2,7 @@
 // or with `by_tanh` z s with s = (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)), u = sqrt(2/pi) (z + 0.044715 z**3).
 
 #include "columns.cuh"
+#include "rows.cuh"
 
 constexpr double TWICE = 1.5957691216057308;  // 2 sqrt(2/pi)
 constexpr double CUBIC = 0.044715;
@@ -23,22 +24,41 @@ __device__ inline acc_t gelu_slope(acc_t z, bool by_tanh) {
     return (acc_t)0.5 * erfc(-z * (acc_t)ROOT_HALF) + z * density;
 }
 
-// y = gelu(x + bias); x has `number` elements in rows of `size`, bias may be null
-extern "C" __global__ void gelu(
-    const scalar_t* x, const scalar_t* bias, scalar_t* y, index_t number, index_t size, bool by_tanh
-) {
-    const index_t all = (index_t)gridDim.x * blockDim.x;
-    for (index_t i = (index_t)blockIdx.x * blockDim.x + threadIdx.x; i < number; i += all)
-        y[i] = gelu_of(x[i] + (bias ? (acc_t)bias[i % size] : 0), by_tanh);
+// y = gelu(x)
+extern "C" __global__ void gelu(const scalar_t* x, scalar_t* y, index_t number, bool by_tanh) {
+    const index_t first = (index_t)blockIdx.x * blockDim.x + threadIdx.x, all = (index_t)gridDim.x * blockDim.x;
+    const index_t fours = in_fours(x) && in_fours(y) ? number / 4 : 0;
+    for (index_t i = first; i < fours; i += all) {
+        Four z = ((const Four*)x)[i];
+        for (int k = 0; k < 4; k++) z.at[k] = gelu_of(z.at[k], by_tanh);
+        ((Four*)y)[i] = z;
+    }
+    for (index_t i = fours * 4 + first; i < number; i += all) y[i] = gelu_of(x[i], by_tanh);
 }
 
 // dx = g gelu'(x)
 extern "C" __global__ void gelu_backward(
     const scalar_t* x, const scalar_t* g, scalar_t* dx, index_t number, bool by_tanh
 ) {
-    const index_t all = (index_t)gridDim.x * blockDim.x;
-    for (index_t i = (index_t)blockIdx.x * blockDim.x + threadIdx.x; i < number; i += all)
-        dx[i] = g[i] * gelu_slope(x[i], by_tanh);
+    const index_t first = (index_t)blockIdx.x * blockDim.x + threadIdx.x, all = (index_t)gridDim.x * blockDim.x;
+    const index_t fours = in_fours(x) && in_fours(g) && in_fours(dx) ? number / 4 : 0;
+    for (index_t i = first; i < fours; i += all) {
+        const Four z = ((const Four*)x)[i];
+        Four d = ((const Four*)g)[i];
+        for (int k = 0; k < 4; k++) d.at[k] = d.at[k] * gelu_slope(z.at[k], by_tanh);
+        ((Four*)dx)[i] = d;
+    }
+    for (index_t i = fours * 4 + first; i < number; i += all) dx[i] = g[i] * gelu_slope(x[i], by_tanh);
+}
+
+// y = gelu(x + bias), by rows
+extern "C" __global__ void gelu_bias(
+    const scalar_t* x, const scalar_t* bias, scalar_t* y, index_t rows, index_t size, bool by_tanh
+) {
+    const index_t row = row_of_thread();
+    if (row >= rows) return;
+    x += row * size, y += row * size;
+    for (index_t j = threadIdx.x; j < size; j += blockDim.x) y[j] = gelu_of(x[j] + (acc_t)bias[j], by_tanh);
 }
 
 // dx = g gelu'(x + bias), and of d bias, its sum over rows, parts (see columns.cuh)

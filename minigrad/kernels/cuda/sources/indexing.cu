@@ -2,7 +2,7 @@
 // added in one order. A row's first and last use are found first (the smallest and the largest of whole
 // numbers are the same in any order), and nobody looks for further ones outside them.
 
-#include "common.cuh"
+#include "rows.cuh"
 
 const int WARPS = 16;   // that share a row's uses
 const int COLUMNS = 4;  // of one thread
@@ -11,11 +11,12 @@ const int COLUMNS = 4;  // of one thread
 extern "C" __global__ void embedding(
     const scalar_t* weight, const index_t* ids, scalar_t* y, index_t number, index_t rows, index_t size
 ) {
-    const index_t all = (index_t)gridDim.x * blockDim.x;
-    for (index_t i = (index_t)blockIdx.x * blockDim.x + threadIdx.x; i < number * size; i += all) {
-        const index_t row = ids[i / size];
-        y[i] = row >= 0 && row < rows ? weight[row * size + i % size] : (scalar_t)(acc_t)not_a_number();
-    }
+    const index_t i = row_of_thread();
+    if (i >= number) return;
+    const index_t row = ids[i];
+    const bool there = row >= 0 && row < rows;
+    for (index_t j = threadIdx.x; j < size; j += blockDim.x)
+        y[i * size + j] = there ? weight[row * size + j] : (scalar_t)not_a_number();
 }
 
 // out = 0, and no row has been used yet
