@@ -22,6 +22,12 @@ def test_it_has_the_names_that_cupy_has():
     assert json.loads(json.dumps(of_cupy())) == standin.NAMES
 
 
+def test_its_arrays_have_no_more_than_cupys():
+    real = pytest.importorskip("cupy").ndarray
+    public = {name for name in dir(standin.ndarray) if name.startswith("__") or not name.startswith("_")}
+    assert public - set(dir(real)) <= {"__annotations__", "__weakref__"}
+
+
 @pytest.mark.parametrize(
     "mix",
     [

@@ -176,9 +176,6 @@ class ndarray:
     def __float__(self):
         return float(self._array)
 
-    def __index__(self):
-        return self._array.__index__()
-
     def __repr__(self):
         return repr(self._array)
 
