@@ -372,6 +372,23 @@ def test_adam_keeps_float32_of_parameters_that_are_computed_with_in_16_bits(devi
     np.testing.assert_array_equal(here(copy), here(ours[0]).astype(np.float16))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_numbers_of_16_bits_are_rounded_as_numpys(dtype, device):
+    """To the nearest, ties to even; and those that are too large, and NaN."""
+    dtype = as_dtype(dtype)
+    ones = 1 + np.arange(64, dtype=np.float32) / 2**12  # bfloat16 has 8 bits of mantissa, float16 11
+    small = np.float32([2**-24, 2**-25, 3 * 2**-26, 5e-6, 6.1e-5])
+    large = np.float32([65504, 65519, 65520, 1e9, 3.4e38, np.inf, np.nan, 0.0, -0.0])
+    p = np.concatenate([ones, -ones, small, large, -large])
+    parts = there(p[None])  # a sum of one
+    found = launching.sum_of_parts("gelu", parts, there(np.zeros(p.size, dtype)))
+    with np.errstate(over="ignore"):
+        expected = p.astype(dtype).astype(np.float32)
+    np.testing.assert_array_equal(here(found).astype(np.float32), expected)
+    again = here(fused.dropout(found, 0.0, KEY)[0])  # which reads them, too
+    np.testing.assert_array_equal(again.astype(np.float32), expected)
+
+
 def test_what_is_not_there_gives_nan_without_waiting_for_the_gpu(device):
     ids = np.array([0, 5, -1, 4])
     value, gradient = fused.embedding(there(draw(5, 3)), there(ids))

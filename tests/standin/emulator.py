@@ -1,9 +1,9 @@
 """`cupy.RawModule` where there is no GPU: the kernels' sources, compiled as C++ and run on this processor.
 
 It is stricter than a GPU is. An argument that is not of its parameter's type, which CuPy would pass all the
-same, is an error. Arrays are copied for the call into memory between guards of 0xff (a float's NaN): what is
-read beyond an array's end spoils the result, and what is written there is an error. The threads' order is
-another one in each call (`emulator.h`).
+same, is an error. Arrays are copied for the call into memory between guards: what is read beyond an array's
+end spoils the result, and what is written there is an error. The threads' order is another one in each call
+(`emulator.h`).
 """
 
 import ctypes
@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).parent
-GUARD = 1 << 15  # bytes before and after each array
+# before and after each array; as floats of 16 and 32 bits NaNs, which change when they are computed with
+GUARD = np.tile(np.array([0xA5, 0xFF], np.uint8), 1 << 14)
 KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\w+\) )?(\w+)\(')
 calls = itertools.count(1)
 
@@ -148,20 +149,19 @@ class Memory:
             start = array.ctypes.data
             if start <= pointer < start + array.nbytes:
                 if start not in self.copies:
-                    copy = np.full(array.nbytes + 2 * GUARD, 0xFF, np.uint8)
-                    copy[GUARD:-GUARD] = bytes_of(array)
+                    copy = np.concatenate([GUARD, bytes_of(array), GUARD])
                     self.copies[start] = owner, copy
-                return self.copies[start][1].ctypes.data + GUARD + pointer - start
+                return self.copies[start][1].ctypes.data + len(GUARD) + pointer - start
         raise ValueError(f"no array lives at {pointer}")
 
     def back(self, name):
         """What the kernel wrote, into the arrays."""
         for owner, copy in self.copies.values():
-            outside = np.r_[copy[:GUARD], copy[-GUARD:]]
-            if (outside != 0xFF).any():
+            before, inside, after = np.split(copy, [len(GUARD), -len(GUARD)])
+            if (before != GUARD).any() or (after != GUARD).any():
                 raise IndexError(f"{name} wrote beyond the {owner._owner.nbytes} bytes of an array")
             if owner._owner.flags.writeable:
-                bytes_of(owner._owner)[...] = copy[GUARD:-GUARD]
+                bytes_of(owner._owner)[...] = inside
 
 
 POINTERS = {"data", "step_now"}  # fields of structs
