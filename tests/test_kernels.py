@@ -326,3 +326,30 @@ def test_without_numba_numpys_kernels_serve(monkeypatch):
     assert kernels.kernels(None) is cpu
     with pytest.raises(mg.errors.DependencyError, match=r"need numba[\s\S]*pip install"):
         kernels.use("jit")
+
+
+@pytest.mark.parametrize("which", BOTH)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_nan_that_is_all_that_a_query_may_see_is_not_hidden(which, sign):
+    """Also one whose sign bit is set, which is what 0 * inf gives on many processors."""
+    q, v = mg.zeros(1, 1, 1, 2), mg.ones(1, 1, 2, 2)
+    k = mg.tensor(np.copysign(np.array([[[[np.nan, np.nan], [0, 0]]]], np.float32), sign))
+    seen = mg.tensor(np.array([[True, False]]))
+    with kernels.use(which):
+        assert np.isnan(F.scaled_dot_product_attention(q, k, v, seen).numpy()).all()
+
+
+@pytest.mark.parametrize("which", BOTH)
+@pytest.mark.parametrize(("batch", "queries", "keys"), [(0, 3, 4), (2, 0, 4), (2, 3, 0)])
+def test_heads_of_nothing(which, batch, queries, keys):
+    with kernels.use(which):
+        x = mg.randn(batch, queries, 4, requires_grad=True)
+        memory = mg.randn(batch, keys, 8, requires_grad=True)
+        y = F.multi_head_attention(x, memory, num_heads=2)
+        assert y.shape == x.shape
+        assert not y.numpy().any()
+        y.sum().backward()
+        assert (x.grad.shape, memory.grad.shape) == (x.shape, memory.shape)
+        assert not memory.grad.numpy().any()
+        packed = mg.randn(batch, queries, 12, requires_grad=True)
+        assert F.multi_head_attention(packed, num_heads=2, is_causal=True).shape == x.shape

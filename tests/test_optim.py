@@ -1,13 +1,15 @@
 """Optimizers and schedules: what they change, what they keep, and schedules worked out by hand."""
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
 
 import minigrad as mg
 from minigrad import load_file, nn, optim, save_file
-from minigrad.errors import NonFiniteError, OptionError, StateError
+from minigrad.errors import NonFiniteError, OptionError, ShapeError, StateError
 from minigrad.optim import cosine_schedule, inverse_sqrt_schedule, paper_schedule
 
 MAKERS = {
@@ -276,3 +278,117 @@ def test_a_scheduler_goes_on_from_its_state():
 def test_as_many_functions_as_groups():
     with pytest.raises(OptionError, match="2 functions for 1 groups"):
         optim.lr_scheduler.LambdaLR(optim.SGD(parameters()), [lambda t: 1.0, lambda t: 1.0])
+
+
+# ---------------------------------------------------------------- small parameters, which are updated as one
+
+
+def small(*values, **settings):
+    params = [mg.nn.Parameter(np.full(3, v, np.float32)) for v in values]
+    return params, optim.AdamW(params, lr=0.1, **settings)
+
+
+def step_on(params, optimizer, g=1.0):
+    for p in params:
+        p.grad = mg.full((3,), g)
+    optimizer.step()
+
+
+def alone(values, steps, **settings):
+    """What one parameter at a time comes to, by itself."""
+    found = []
+    for v in values:
+        params, optimizer = small(v, **settings)
+        for g in steps:
+            step_on(params, optimizer, g)
+        found.append(params[0].numpy())
+    return found
+
+
+def test_a_state_that_is_replaced_counts():
+    found = []
+    for change in ("replace", "write"):
+        (a, b), optimizer = small(1.0, 2.0)
+        step_on([a, b], optimizer)
+        if change == "replace":
+            optimizer.state[a]["exp_avg"] = np.zeros(3, np.float32)
+        else:
+            optimizer.state[a]["exp_avg"][...] = 0
+        step_on([a, b], optimizer)
+        found.append([a.numpy().copy(), b.numpy().copy()])
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_groups_may_be_parted_and_joined():
+    (a, b), optimizer = small(1.0, 2.0)
+    for g in (1.0, 2.0):
+        step_on([a, b], optimizer, g)
+    (group,) = optimizer.param_groups
+    optimizer.param_groups = [{**group, "params": [a]}, {**group, "params": [b]}]
+    step_on([a, b], optimizer, 3.0)
+    optimizer.param_groups = [group]
+    step_on([a, b], optimizer, 4.0)
+    assert [int(optimizer.state[p]["step"]) for p in (a, b)] == [4, 4]
+    for p, expected in zip((a, b), alone((1.0, 2.0), (1.0, 2.0, 3.0, 4.0)), strict=True):
+        np.testing.assert_array_equal(p.numpy(), expected)
+
+
+def test_parameters_that_share_memory_are_both_updated():
+    array = np.ones(3, np.float32)
+    a, b = mg.nn.Parameter(array), mg.nn.Parameter(array)
+    optimizer = optim.AdamW([a, b], lr=0.1, weight_decay=0.0)
+    step_on([a, b], optimizer)
+    np.testing.assert_allclose(array, 0.8, rtol=1e-5)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))])
+def test_an_optimizer_is_copied_with_its_parameters(copied):
+    (a, b), optimizer = small(1.0, 2.0)
+    step_on([a, b], optimizer)
+    other = copied(optimizer)
+    twins = other.param_groups[0]["params"]
+    step_on(twins, other)
+    step_on([a, b], optimizer)
+    assert twins[0] is not a
+    for p, twin in zip((a, b), twins, strict=True):
+        np.testing.assert_array_equal(p.numpy(), twin.numpy())
+
+
+def test_a_gradient_of_another_shape_is_refused_before_anything_changes():
+    params = [mg.nn.Parameter(np.ones(n, np.float32)) for n in (2, 3)]
+    optimizer = optim.AdamW(params)
+    for p, n in zip(params, (3, 2), strict=True):
+        p.grad = mg.ones(n)
+    with pytest.raises(ShapeError, match=r"a gradient of shape \(3,\) for a parameter of shape \(2,\)"):
+        optimizer.step()
+    assert optimizer.steps == 0
+
+
+def test_a_module_that_was_converted_trains_on_in_its_new_dtype():
+    model = mg.nn.Linear(3, 2)
+    optimizer = optim.AdamW(model.parameters())
+    for dtype in ("float32", "float64"):
+        model.to(dtype)
+        for p in model.parameters():
+            p.grad = mg.ones(*p.shape, dtype=dtype)
+        optimizer.step()
+    assert {s["exp_avg"].dtype for s in optimizer.state.values()} == {mg.float64}
+    assert {int(s["step"]) for s in optimizer.state.values()} == {2}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda p: optim.Adam([p], betas=0.9), "betas are two numbers"),
+        (lambda p: optim.Adam([p], betas=(0.9,)), "betas are two numbers"),
+        (lambda p: optim.Adam([p], betas=("a", 0.9)), "betas are two numbers"),
+        (lambda p: optim.Adam([{"lr": 1}]), "has no 'params'"),
+        (lambda p: optim.Adam([("w", p)]), "without names"),
+        (lambda p: optim.Adam([mg.arange(3)]), "holds int64"),
+        (lambda p: optim.Adam([mg.Tensor(np.broadcast_to(np.float32(1), (3,)))]), "is read-only"),
+        (lambda p: optim.Adam([p]).load_state_dict({"abc.def": 1, "steps": 1}), "names no parameter"),
+    ],
+)
+def test_what_no_optimizer_can_work_with(make, message):
+    with pytest.raises((OptionError, StateError), match=message):
+        make(mg.nn.Parameter(np.ones(3, np.float32)))

@@ -302,8 +302,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 
 
 def check_probability(p: float) -> None:
-    if not 0 <= p <= 1:
-        raise OptionError(f"p is a probability from 0 to 1, got {p}.\nPass one in that range.")
+    if not isinstance(p, int | float | np.number) or not 0 <= p <= 1:
+        raise OptionError(f"p is a probability from 0 to 1, got {p!r}.\nPass one in that range.")
 
 
 def _channel_dropout(name: str, input: Tensor, p: float, training: bool, places: int) -> Tensor:
@@ -370,13 +370,18 @@ def scaled_dot_product_attention(
     """
     if enable_gqa:
         key, value = _for_each_query_head(query, key), _for_each_query_head(query, value)
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise ShapeError(
+            f"attention of query {query.shape}, key {key.shape}, value {value.shape}.\n"
+            f"Give each two axes at least, (length, width)."
+        )
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
         raise ShapeError(
             f"attention of query {query.shape}, key {key.shape}, value {value.shape}.\n"
             f"Query and key must agree in their last axis, key and value in the one before."
         )
     mask = _attention_mask(attn_mask, query)
-    draw = random.next_key("dropout") if dropout_p else None
+    draw = _draw(dropout_p)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     return _attention.scaled_dot_product_attention(query, key, value, mask, is_causal, scale, dropout_p, draw)
 
@@ -396,20 +401,43 @@ def multi_head_attention(
     `memory` (B, S, 2 D) of keys and values: `query` (B, T, D). Gives (B, T, D), D = num_heads d_k; a mask
     broadcasts to (B, num_heads, T, S). ("Attention Is All You Need", section 3.2.2, without its products.)
     """
-    parts = 3 if memory is None else 1
-    fits = query.ndim == 3 and not query.shape[2] % (parts * num_heads)
-    if memory is not None and fits:
-        fits = memory.ndim == 3 and memory.shape[::2] == (query.shape[0], 2 * query.shape[2])
+    if type(num_heads) is not int or num_heads < 1:
+        raise OptionError(f"num_heads is a whole number from 1 on, got {num_heads!r}.\nPass one.")
+    parts, shape = 3 if memory is None else 1, query.shape
+    fits = len(shape) == 3 and shape[2] and not shape[2] % (parts * num_heads)
+    if memory is not None:
+        memory = as_tensor(memory)
+        fits = fits and memory.ndim == 3 and memory.shape[::2] == (shape[0], 2 * shape[2])
     if not fits:
         raise ShapeError(
-            f"attention of {num_heads} heads of {query.shape}"
+            f"attention of {num_heads} heads of {shape}"
             f"{'' if memory is None else f' to a memory of {memory.shape}'}.\n"
             f"Pass (B, T, 3 D), or (B, T, D) and a memory (B, S, 2 D), D a multiple of {num_heads}."
         )
     mask = _attention_mask(attn_mask, query)
-    draw = random.next_key("dropout") if dropout_p else None
-    scale = 1 / math.sqrt(query.shape[2] // (parts * num_heads))
+    if mask is not None:
+        _check_mask(
+            mask.shape, (shape[0], num_heads, shape[1], (query if memory is None else memory).shape[1])
+        )
+    draw = _draw(dropout_p)
+    scale = 1 / math.sqrt(shape[2] // (parts * num_heads))
     return _attention.multi_head_attention(query, memory, mask, num_heads, is_causal, scale, dropout_p, draw)
+
+
+def _draw(dropout_p: float) -> Any:
+    """The key of what is dropped, if anything is."""
+    check_probability(dropout_p)
+    return random.next_key("dropout") if dropout_p else None
+
+
+def _check_mask(shape: tuple[int, ...], scores: tuple[int, ...]) -> None:
+    """Refuse a mask that does not broadcast to the scores."""
+    fits = all(n in (1, m) for n, m in zip(shape[::-1], scores[::-1], strict=False))
+    if len(shape) > len(scores) or not fits:
+        raise ShapeError(
+            f"a mask of shape {shape} for scores of shape {scores}: (batch, heads, queries, keys).\n"
+            f"Pass one that broadcasts to them: each axis as long as theirs, or 1."
+        )
 
 
 def _attention_mask(mask: Any, query: Tensor) -> Tensor | None:

@@ -10,11 +10,11 @@ import numpy as np
 
 from ..autograd import no_grad
 from ..creation import zeros_like
-from ..devices import array_module, on_device
-from ..errors import OptionError, StateError
+from ..devices import array_module, is_writeable, on_device
+from ..errors import OptionError, ShapeError, StateError
 from ..kernels import kernels
 from ..tensor import Tensor
-from ..versions import caller, record_changes
+from ..versions import caller, record_changes, root
 
 SMALL = 1 << 13  # elements of a parameter that is updated together with others
 
@@ -41,10 +41,21 @@ class Optimizer:
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
         """Take in more parameters, {"params": ...}, with options of their own beside the defaults."""
+        if "params" not in group:
+            raise OptionError(f"a group has no 'params', only {sorted(group)}.\nPass {{'params': [...]}}.")
         given = group["params"]
         params = [given] if isinstance(given, Tensor) else list(given)
+        if any(isinstance(p, tuple) for p in params):
+            raise OptionError("an optimizer takes parameters without names.\nPass model.parameters().")
         if any(not isinstance(p, Tensor) or not p.is_leaf for p in params):
             raise OptionError("an optimizer changes leaf tensors.\nPass model.parameters().")
+        for p in params:
+            if not (p.is_floating_point() and is_writeable(p.data)):
+                what = "is read-only" if p.is_floating_point() else f"holds {p.dtype}"
+                raise OptionError(
+                    f"a parameter of shape {p.shape} {what}, and is to be changed by fractions.\n"
+                    f"Pass floating tensors with memory of their own."
+                )
         ids = [id(p) for p in (*self._parameters(), *params)]
         if len(set(ids)) != len(ids):
             raise OptionError("a parameter is given twice.\nName each once.")
@@ -68,6 +79,12 @@ class Optimizer:
 
     def step(self) -> None:
         """Change each parameter that has a gradient, in place."""
+        for p in self._parameters():
+            if p.grad is not None and p.grad.data.shape != p.data.shape:
+                raise ShapeError(
+                    f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}.\n"
+                    f"Assign a gradient of the parameter's shape, or None."
+                )
         self.steps += 1
         name, source = f"{type(self).__name__}.step", caller()
         with no_grad():
@@ -117,6 +134,10 @@ class Optimizer:
                 continue
             if not name:
                 continue
+            if not i.isdecimal():
+                raise StateError(
+                    f"optimizer state {key!r} names no parameter by its number.\nLoad what state_dict() gave."
+                )
             p = parameters[int(i)] if int(i) < len(parameters) else None
             if p is None or np.shape(value) not in (p.shape, ()):
                 raise StateError(
@@ -143,8 +164,10 @@ def _check_ranges(options: Mapping[str, Any]) -> None:
         value = options.get(name, 0)
         if not isinstance(value, int | float | np.number) or not value >= 0:
             raise OptionError(f"{name} is a number from 0 on, got {value!r}.\nPass one.")
-    if not all(0 <= beta < 1 for beta in options.get("betas", ())):
-        raise OptionError(f"betas are from 0 to below 1, got {options['betas']}.\nPass two such numbers.")
+    betas = options.get("betas", (0.0, 0.0))
+    numbers = isinstance(betas, tuple | list) and all(isinstance(b, int | float | np.number) for b in betas)
+    if not numbers or len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+        raise OptionError(f"betas are two numbers from 0 to below 1, got {betas!r}.\nPass two such numbers.")
 
 
 class SGD(Optimizer):
@@ -213,24 +236,30 @@ class Adam(Optimizer):
         """Small parameters together, as one long one, where they are all at the same step."""
         small = [p for p in params if p.data.size <= SMALL and p.data.dtype == np.float32]
         together = self.together.get(id(group))
-        if together is not None and not together.holds(small, self.state):
-            together.part()
-            together = self.together[id(group)] = None
-        if len(small) > 1:
-            if (
-                together is None
-                and len({int(self.state[p]["step"]) if p in self.state else 0 for p in small}) == 1
-            ):
-                together = self.together[id(group)] = _Together(small, self.state)
-            if together is not None:
-                self.update(together.p, together.g, together.gather(), group)
-                together.scatter()
-                params = [p for p in params if p.data.size > SMALL or p.data.dtype != np.float32]
+        if len(small) > 1 and (together is None or not together.holds(small, self.state)):
+            together = self.together[id(group)] = self._join(small)
+        if len(small) > 1 and together is not None:
+            self.update(together.p, together.g, together.gather(), group)
+            together.scatter()
+            params = [p for p in params if p.data.size > SMALL or p.data.dtype != np.float32]
         super().update_all(params, group)
+
+    def _join(self, small: list[Tensor]) -> _Together | None:
+        """The parameters as one, where they are at one step and none is another's memory."""
+        steps = {int(self.state[p]["step"]) if p in self.state else 0 for p in small}
+        memories = {id(root(p.data)) for p in small}
+        return _Together(small, self.state) if len(steps) == 1 and len(memories) == len(small) else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies, whose states are no views any more."""
+        return self.__dict__ | {"together": {}}
 
     def update(
         self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]
     ) -> None:
+        if state and state["exp_avg"].dtype != p.dtype:  # the module was converted
+            for name in ("exp_avg", "exp_avg_sq"):
+                state[name] = state[name].astype(p.dtype)
         if not state:
             zeros = array_module(p).zeros
             state.update(
@@ -252,45 +281,49 @@ class _Together:
     """Small parameters as one array, with one state, of which each one's own is a view."""
 
     def __init__(self, params: list[Tensor], states: dict[Tensor, dict[str, np.ndarray]]) -> None:
-        xp = self.library = array_module(params[0].data)
-        self.params, size = params, sum(p.data.size for p in params)
-        self.p, self.g, self.m, self.v = (xp.zeros(size, np.float32) for _ in range(4))
-        self.arrays = [p.data for p in params]
+        zeros, size = array_module(params[0].data).zeros, sum(p.data.size for p in params)
+        self.params, self.arrays = params, [p.data for p in params]
+        self.p, self.g, self.m, self.v = (zeros(size, np.float32) for _ in range(4))
+        self.steps = np.zeros(len(params), np.int64)
+        self.parts: list[np.ndarray] = []  # of `p`, each in its parameter's shape
         self.states = [states.setdefault(p, {}) for p in params]
-        self.step = np.array(self.states[0].get("step", 0))
-        self.parts, end = [], 0  # of `p`, each in its parameter's shape
-        for p, own in zip(params, self.states, strict=True):
+        end = 0
+        for i, (p, own) in enumerate(zip(params, self.states, strict=True)):
             part = slice(end, end := end + p.data.size)
-            self.parts.append(self.p[part].reshape(p.shape))
-            for name, flat in (("exp_avg", self.m), ("exp_avg_sq", self.v)):
-                view = flat[part].reshape(p.shape)
+            views = {
+                "exp_avg": self.m[part].reshape(p.shape),
+                "exp_avg_sq": self.v[part].reshape(p.shape),
+                "step": self.steps[i : i + 1].reshape(()),
+            }
+            for name, view in views.items():
                 view[...] = own.get(name, 0)
-                own[name] = view
-            own["step"] = self.step
+            own.update(views)
+            self.parts.append(self.p[part].reshape(p.shape))
+        self.views = {name: [own[name] for own in self.states] for name in views}
 
     def holds(self, params: list[Tensor], states: dict[Tensor, dict[str, np.ndarray]]) -> bool:
-        """Whether these are its parameters, with the arrays that it knows, and their states still its own."""
+        """Whether these are its parameters, their arrays and states those that it knows, at one step."""
         return (
             len(params) == len(self.params)
             and all(map(is_, params, self.params))
             and all(map(is_, [p.data for p in params], self.arrays))
             and all(map(is_, map(states.get, params), self.states))
-            and all(own["step"] is self.step for own in self.states)
+            and all(
+                all(map(is_, [own.get(name) for own in self.states], views))
+                for name, views in self.views.items()
+            )
+            and bool((self.steps == self.steps[0]).all())
         )
-
-    def part(self) -> None:
-        """Give each parameter a count of steps of its own again."""
-        for own in self.states:
-            if own.get("step") is self.step:
-                own["step"] = self.step.copy()
 
     def gather(self) -> dict[str, np.ndarray]:
         """Parameters and gradients of this step; gives the state of all."""
-        self.library.concatenate(self.arrays, axis=None, out=self.p)
-        self.library.concatenate([p.grad.data for p in self.params], axis=None, out=self.g)  # type: ignore[union-attr]
-        return {"exp_avg": self.m, "exp_avg_sq": self.v, "step": self.step}
+        concatenate = array_module(self.p).concatenate
+        concatenate(self.arrays, axis=None, out=self.p)
+        concatenate([p.grad.data for p in self.params], axis=None, out=self.g)  # type: ignore[union-attr]
+        return {"exp_avg": self.m, "exp_avg_sq": self.v, "step": np.array(self.steps[0])}
 
     def scatter(self) -> None:
+        self.steps += 1
         for array, updated in zip(self.arrays, self.parts, strict=True):
             array[...] = updated
 

@@ -120,7 +120,8 @@ def _heads(x: np.ndarray, memory: np.ndarray | None, num_heads: int) -> tuple[np
 
 def _split(x: np.ndarray, parts: int, num_heads: int) -> np.ndarray:
     """(B, T, parts H d) as a view of shape (parts, B, H, T, d)."""
-    return x.reshape(*x.shape[:2], parts, num_heads, -1).transpose(2, 0, 3, 1, 4)
+    width = x.shape[2] // (parts * num_heads)
+    return x.reshape(*x.shape[:2], parts, num_heads, width).transpose(2, 0, 3, 1, 4)
 
 
 def attend(

@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import cpu
 from ..cpu.attention import RowWork, attend, attend_heads
-from .mathematics import F, exp_below, largest, loop
+from .mathematics import F, exp_below, inline, largest, loop
 from .single import is_single, rows_of
 
 
@@ -40,6 +40,15 @@ def _gradient(d_weights, weights, first):
 LOOPS = RowWork(_softmax, _again, _gradient)
 
 
+@inline
+def _is_hidden(row):
+    """Whether none of the keys may be seen; a NaN is not hidden."""
+    hidden = 0
+    for j in range(row.size):
+        hidden += row[j] == F(-np.inf)
+    return hidden == row.size
+
+
 @loop
 def _softmax_rows(s, queries, first, logarithms):
     """exp(s - m) / sum over the keys that a row may see; zeros for the others, and where it may see none."""
@@ -47,7 +56,7 @@ def _softmax_rows(s, queries, first, logarithms):
     for i in range(s.shape[0]):
         seen = keys if first < 0 else min(keys, first + i % queries + 1)
         m = largest(s[i, :seen])
-        if m == F(-np.inf):
+        if m == F(-np.inf) and _is_hidden(s[i, :seen]):
             logarithms[i] = F(np.inf)
             s[i] = F(0)
             continue
