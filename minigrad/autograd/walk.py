@@ -41,6 +41,7 @@ def propagate(
     for edge, g in seeds:
         pending.add(edge, g, upstream=g)
     add, sums, looking = pending.add, pending.sums, observe or (watch.checked if watch.on else None)
+    plain = looking is None and not create_graph
     wanted = None if wanted is None else set(wanted)
     order = _order([maker(edge) for edge, _ in seeds if type(edge) in (Node, Output)], ends)
     goal = None if wanted is None else _Goal(order, wanted)
@@ -67,20 +68,20 @@ def propagate(
         if node.clock != clock.time:
             check_versions(node, gradients, create_graph)
         try:
-            if type(gradients) is tuple and not create_graph and looking is None:
+            if not plain:
+                pulled = _pull(node, gradients, g, needs, rebuilt if create_graph else None)
+                for edge, r, upstream in looking(node, gradients, g, pulled) if looking else pulled:
+                    add(edge, r, upstream)
+            elif type(gradients) is tuple:
                 for edge, gradient in zip(node.edges, gradients):  # noqa: B905 (of one length, see Op)
                     if gradient is not None:
                         add(edge, gradient(g), g)
-            elif type(gradients) is not tuple and not create_graph and looking is None:
+            else:
                 parts = gradients(g, needs)
                 shared = type(g) is list or _is_shared(parts, node)  # then nobody may add into them
                 for edge, part, needed in zip(node.edges, parts, needs):  # noqa: B905
                     if needed and part is not None:
                         add(edge, part, part if shared else g)
-            else:
-                pulled = _pull(node, gradients, g, needs, rebuilt if create_graph else None)
-                for edge, r, upstream in looking(node, gradients, g, pulled) if looking else pulled:
-                    add(edge, r, upstream)
         except MinigradError:
             raise
         except (ValueError, TypeError, IndexError, AttributeError) as error:

@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..autograd import Node, Output, creation, grad_mode, named_scope, watch
-from ..devices import HALF, as_array, default_float, float32, gpu, is_floating, on_device, result_type
+from ..devices import (
+    HALF,
+    as_array,
+    bfloat16,
+    default_float,
+    float32,
+    gpu,
+    is_floating,
+    on_device,
+    result_type,
+)
 from ..errors import DeviceError, DtypeError, MinigradError, OptionError, ShapeError
 from ..kernels import kernels
 from ..kernels.half import rounded
@@ -92,10 +102,11 @@ def make_callable(op: Op, face: Callable) -> Callable:
             settings = _renamed(op.name, settings, own)
             if len(inputs) < len(operands):  # f(x, other=y) as f(x, y)
                 inputs = (*inputs, *[settings.pop(k) for k in operands[len(inputs) :] if k in settings])
-        for setting in settings.values():
-            if isinstance(setting, Tensor):
-                settings = _plain_settings(op, settings)
-                break
+        if settings:
+            for setting in settings.values():
+                if isinstance(setting, Tensor):
+                    settings = _plain_settings(op, settings)
+                    break
         if readable is not None and not _fusion.enabled:
             with named_scope(op.name):
                 return readable(*(_prepare(op, inputs, False, False) or inputs), **settings)
@@ -112,12 +123,13 @@ def make_callable(op: Op, face: Callable) -> Callable:
                     tracked = x.requires_grad
                     edges.append(x.node or x if tracked else x)
                     needs.append(tracked)
-                if array.dtype is not dtype:
-                    if array.dtype.kind == "V":
-                        low = array.dtype
+                of = array.dtype
+                if of is not dtype:
+                    if of is bfloat16:
+                        low = of
                     if dtype is None:
-                        dtype = array.dtype
-                    elif promoting and array.dtype != dtype:
+                        dtype = of
+                    elif promoting and of != dtype:
                         uniform = False
             else:
                 arrays.append(x)
