@@ -12,10 +12,11 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .machine import pin_to, thread_settings
+from .machine import idlest, pin_to, thread_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -34,20 +35,34 @@ def in_child(
     **settings: Any,
 ) -> Any:
     """What a benchmark's function returns (as JSON) in a new process with `threads` threads and cores."""
-    call = json.dumps([module, function, args, threads, kernels, ranks])
     start = [str(mpiexec()), "-n", str(ranks)] if ranks > 1 else []
-    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    done = subprocess.run(
-        [*start, sys.executable, "-m", "benchmarks.children", call],
-        env=os.environ | thread_settings(threads) | {"PYTHONPATH": path} | settings,
-        capture_output=True,
-        text=True,
-    )
+    call = command(module, function, *args, threads=threads, kernels=kernels, ranks=ranks)
+    done = subprocess.run([*start, *call], env=environment(threads, settings), capture_output=True, text=True)
     if done.returncode:
         raise ChildError(
             f"benchmarks.{module}.{function}{tuple(args)} failed.\n{done.stderr.strip()[-3000:]}"
         )
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def command(
+    module: str,
+    function: str,
+    *args: Any,
+    threads: int,
+    kernels: str | None,
+    ranks: int = 1,
+    cores: list[int] | None = None,
+) -> list[str]:
+    """What starts such a process; it keeps to `cores`, or to the idlest."""
+    call = json.dumps([module, function, args, threads, kernels, ranks, cores])
+    return [sys.executable, "-m", "benchmarks.children", call]
+
+
+def environment(threads: int, settings: Mapping[str, str]) -> dict[str, str]:
+    """What such a process finds in its environment."""
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return os.environ | thread_settings(threads) | {"PYTHONPATH": path} | settings
 
 
 def mpiexec() -> str | None:
@@ -65,9 +80,10 @@ def choose(kernels: str | None) -> None:
 
 
 def main(call: str) -> None:
-    module, function, args, threads, kernels, ranks = json.loads(call)
+    """Called before anything heavy is imported: threads that BLAS starts then keep to the same cores."""
+    module, function, args, threads, kernels, ranks, cores = json.loads(call)
     if ranks == 1:
-        pin_to(threads)
+        pin_to(cores or idlest(threads))
     choose(kernels)
     result = getattr(importlib.import_module(f"benchmarks.{module}"), function)(*args)
     if ranks == 1 or result is not None:

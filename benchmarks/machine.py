@@ -22,9 +22,8 @@ def thread_settings(number: int) -> dict[str, str]:
     return dict.fromkeys(THREADS, str(number))
 
 
-def pin_to(number: int) -> None:
-    """Keep this process on the `number` idlest cores, where that can be asked for."""
-    cores = idlest(number)
+def pin_to(cores: Iterable[int] | None) -> None:
+    """Keep this process, and the threads that it starts from now on, on these cores."""
     if cores is not None:
         os.sched_setaffinity(0, cores)
 

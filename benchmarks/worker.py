@@ -9,19 +9,18 @@ So each is measured as its users have it: with its own threads, and with the all
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .children import ROOT, ChildError, choose
-from .machine import thread_settings
+from .children import ChildError, command, environment
 from .measuring import Here
 from .peers import KINDS, peer, settings_of, step_of
 from .works import First, weights_of, work_of
@@ -31,15 +30,14 @@ class Worker:
     """The process, as seen by who gives the turns. What it is asked for runs there, and raises here."""
 
     def __init__(
-        self, name: str, threads: int, kernels: str | None = None, cores: Iterable[int] | None = None
+        self, name: str, threads: int, kernels: str | None = None, cores: list[int] | None = None
     ) -> None:
         self.name = name
-        call = json.dumps([name, threads, kernels, None if cores is None else list(cores)])
-        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        own = {"kernels": kernels if name == "ours" else None, "cores": cores}
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed with the process)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", call],
-            env=os.environ | thread_settings(threads) | {"PYTHONPATH": path} | settings_of(name, threads),
+            command("worker", "serve", name, threads, threads=threads, **own),
+            env=environment(threads, settings_of(name, threads)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
@@ -100,12 +98,17 @@ class _Server:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.work: Any = None
+        self.here: Any = None
 
     def prepare(self, key: str) -> bool:
         module, work = peer(self.name), work_of(key)
         if key in module.CANNOT or not hasattr(module, KINDS[type(work)]):
             return False
-        self.work: Any = step_of(self.name, work, weights_of(work.model()))
+        self.work = self.here = None
+        gc.unfreeze()  # what the last work's `ready` froze can go
+        gc.collect()
+        self.work = step_of(self.name, work, weights_of(work.model()))
         self.here = Here(self.work)
         return True
 
@@ -128,21 +131,13 @@ class _Server:
         return self.here.turn(number, settle, clock)
 
 
-def main(call: str) -> None:
-    name, threads, kernels, cores = json.loads(call)
-    if cores is not None:
-        os.sched_setaffinity(0, cores)
+def serve(name: str, threads: int) -> None:
+    """Answer a question a line, until there are no more."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints is no answer
-    if name == "ours":
-        choose(kernels)
     if hasattr(peer(name), "set_threads"):
         peer(name).set_threads(threads)
     server = _Server(name)
     for line in sys.stdin:
         what, *args = json.loads(line)
         print(json.dumps(getattr(server, what)(*args)), file=answers, flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -10,9 +10,11 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Callable
 
 KEPT = 1 << 30  # bytes: freed memory at the heap's end beyond this is given back
-LARGEST = 1 << 30  # bytes: an array beyond this gets pages of its own, given back when it is freed
+LARGEST = (1 << 30, 32 << 20)  # bytes: a larger array gets pages of its own, given back when it is freed;
+# the second is the most that some versions of glibc take, which refuse the first
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 OWN_CHOICE = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
@@ -26,5 +28,10 @@ def keep_freed_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):  # another C library
         return
-    mallopt(_TRIM_THRESHOLD, KEPT)
-    mallopt(_MMAP_THRESHOLD, LARGEST)
+    raise_thresholds(mallopt)
+
+
+def raise_thresholds(mallopt: Callable[[int, int], int]) -> None:
+    """Both or none: to set one of them ends glibc's own raising of the other, as arrays are freed."""
+    if any(mallopt(_MMAP_THRESHOLD, size) for size in LARGEST):
+        mallopt(_TRIM_THRESHOLD, KEPT)

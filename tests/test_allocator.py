@@ -44,3 +44,25 @@ def test_arrays_of_a_second_round_lie_in_the_memory_of_the_first():
 def test_what_the_environment_says_of_malloc_stands():
     page = os.sysconf("SC_PAGE_SIZE")
     assert pages_faulted_in(MALLOC_TRIM_THRESHOLD_="0") > 10 * (16 << 20) // page // 2
+
+
+@pytest.mark.parametrize(
+    ("most", "taken"),
+    [
+        (1 << 40, [("mmap", 1 << 30), ("trim", 1 << 30)]),
+        (32 << 20, [("mmap", 32 << 20), ("trim", 1 << 30)]),
+        (0, []),
+    ],
+)
+def test_a_threshold_that_glibc_refuses_is_lowered_or_left_alone(most, taken):
+    accepted = []
+
+    def mallopt(parameter, size):
+        name = {-3: "mmap", -1: "trim"}[parameter]
+        if name == "mmap" and size > most:
+            return 0
+        accepted.append((name, size))
+        return 1
+
+    allocator.raise_thresholds(mallopt)
+    assert accepted == taken

@@ -1,9 +1,12 @@
 """The benchmarks run, at the smallest sizes. What they measure is no test's business; that both sides of a
 comparison do the same work is."""
 
+import gc
 import json
+import os
 import subprocess
 import sys
+import weakref
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +15,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from benchmarks import children, machine, measuring, ops, peaks, ranks, scale, steps, tables
+from benchmarks import children, machine, measuring, ops, peaks, ranks, scale, steps, tables, worker
 from benchmarks.graphs import KIB, loss_of, measure
 from benchmarks.peers import PEERS, missing, peer, step_of
 from benchmarks.works import WORKS, Decoder, First, UnknownWorkError, weights_of, work_of
@@ -120,6 +123,25 @@ def test_who_is_not_installed_is_said(monkeypatch):
     (table,) = steps.steps([SMALL], ["torch"])
     assert table.rows == {}
     assert table.notes == ["torch eager is not installed: pip install no_such_package==1.0"]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes cannot be kept on cores here")
+def test_a_worker_and_all_its_threads_keep_to_their_cores():
+    core = max(os.sched_getaffinity(0))
+    with worker.Worker("ours", threads=2, cores=[core]) as ours:
+        ours.prepare(SMALL)
+        tasks = [int(path.name) for path in Path(f"/proc/{ours.process.pid}/task").iterdir()]
+        assert {tuple(os.sched_getaffinity(task)) for task in tasks} == {(core,)}
+
+
+def test_what_a_work_froze_does_not_outlive_it():
+    server = worker._Server("ours")
+    server.prepare(SMALL)
+    server.ready()
+    former = weakref.ref(server.work)
+    assert gc.get_freeze_count() > 0
+    server.prepare(SMALL)
+    assert (gc.get_freeze_count(), former()) == (0, None)
 
 
 @needs_torch
