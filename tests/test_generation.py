@@ -1,9 +1,13 @@
 """Generation: it is the model's own argmax, it ends, and it disturbs nothing."""
 
+import re
+
+import jaxtyping
 import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad import nn
 from minitransformer import GPT, GPTConfig, Transformer, TransformerConfig, generate
 from minitransformer.errors import UserError
 
@@ -22,6 +26,12 @@ def translator():
 @pytest.fixture
 def gpt():
     return GPT(GPTConfig(7, 4, 8, 1, 2))
+
+
+@pytest.fixture
+def unchecked(monkeypatch):
+    """Arguments reach the function whatever their types, as they do where tests do not check them."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
 def alone(model, source, limit):
@@ -94,3 +104,77 @@ def test_bad_prompts_are_named(gpt):
         generate(gpt, [[1], [1, 2]])
     with pytest.raises(UserError, match="temperature is above 0"):
         generate(gpt, [[1]], do_sample=True, temperature=0.0)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("input_ids", "message"),
+    [
+        ([1, 2], "input_ids[0] is not a sequence of whole numbers, got 1"),
+        ([[1.5]], "input_ids[0] is not a sequence of whole numbers, got [1.5]"),
+        ([[1], [True]], "input_ids[1] is not a sequence of whole numbers"),
+        ([[1], ["2"]], "input_ids[1] is not a sequence of whole numbers"),
+        ([[[1]]], "input_ids[0] is not a sequence of whole numbers"),
+        ([[1, [2]]], "input_ids[0] is not a sequence of whole numbers"),
+        (["hello"], "input_ids[0] is not a sequence of whole numbers, got 'hello'"),
+        ("hello", "input_ids are texts' ids, got 'hello'"),
+        (None, "input_ids are texts' ids, got None"),
+        (np.array([1, 2]), "input_ids[0] is not a sequence of whole numbers"),
+        (np.array([[0.5]]), "input_ids[0] is not a sequence of whole numbers"),
+        ([[1], []], "input_ids[1] is empty.\nGive each text one token at least."),
+        ([[]], "input_ids[0] is empty"),
+    ],
+)  # fmt: skip
+def test_what_are_no_ids_is_named(gpt, translator, input_ids, message):
+    for model in (gpt, translator):
+        with pytest.raises(UserError, match=re.escape(message)) as caught:
+            generate(model, input_ids)
+        assert str(caught.value).count("\n") == 1
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("wrong", [-1, 1.5, "a", None, True])
+def test_a_number_of_tokens_is_whole(gpt, wrong):
+    with pytest.raises(UserError, match=r"max_new_tokens = .* is out of range.\nChoose a whole"):
+        generate(gpt, [[1]], wrong)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("wrong", [0, -1, 2.0, "a"])
+def test_top_k_is_one_token_or_more(gpt, wrong):
+    with pytest.raises(UserError, match=r"top_k = .* is out of range.\nChoose a whole number from 1"):
+        generate(gpt, [[1]], 3, do_sample=True, top_k=wrong)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_temperature_is_a_number(gpt):
+    with pytest.raises(UserError, match="temperature is above 0, got 'warm'"):
+        generate(gpt, [[1]], temperature="warm")
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_only_language_models_generate():
+    with pytest.raises(UserError, match=r"a Linear does not generate text.\nPass a GPT"):
+        generate(nn.Linear(2, 2), [[1]])
+
+
+def test_top_k_beyond_the_vocabulary_is_all_of_it(gpt):
+    def sample(top_k):
+        mg.manual_seed(1)
+        return generate(gpt, [[1]] * 20, 3, do_sample=True, top_k=top_k)
+
+    assert sample(100) == sample(7) == sample(None)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_prompts_can_be_arrays_and_tensors(gpt, translator):
+    for model in (gpt, translator):
+        expected = generate(model, [[4, 5], [6, 3]], 3)
+        for ids in (np.array([[4, 5], [6, 3]]), mg.tensor([[4, 5], [6, 3]]), ((4, 5), (6, 3))):
+            assert generate(model, ids, np.int64(3)) == expected
+
+
+def test_no_texts_give_no_texts(gpt, translator):
+    for model in (gpt, translator):
+        assert generate(model, []) == generate(model, np.zeros((0, 3), np.int64)) == []
+        assert generate(model, [[4, 5]], 0) == [[]]

@@ -13,6 +13,7 @@ from minigrad import Tensor, no_grad, random
 from ..cache import Cache
 from ..errors import UserError
 from ..models import GPT, Transformer
+from .request import check_request
 from .step import can_step, step
 
 Choice = Callable[[np.ndarray, np.ndarray], np.ndarray]  # logits (rows, V), and which rows -> a token each
@@ -21,7 +22,7 @@ Choice = Callable[[np.ndarray, np.ndarray], np.ndarray]  # logits (rows, V), and
 @no_grad()
 def generate(
     model: GPT | Transformer,
-    input_ids: Sequence[Sequence[int]],
+    input_ids: Sequence[Sequence[int]] | np.ndarray,
     max_new_tokens: int = 64,
     eos_token_id: int | None = None,
     do_sample: bool = False,
@@ -39,10 +40,9 @@ def generate(
     logits are the same. Beyond `n_positions` a GPT reads its window anew for each token, with a cache or
     without: every token of it has moved by a position, so that no key or value is what it was.
     """
-    if not temperature > 0:
-        raise UserError(
-            f"temperature is above 0, got {temperature}.\nFor the most likely token leave do_sample out."
-        )
+    input_ids = check_request(model, input_ids, max_new_tokens, temperature, top_k)
+    if not input_ids:
+        return []
 
     def choose(logits: np.ndarray, row_ids: np.ndarray) -> np.ndarray:
         if not do_sample:
@@ -115,12 +115,8 @@ def _translate(
 def _continue(
     reader: _Reader, prompts: Sequence[Sequence[int]], limit: int, end: int | None, choose: Choice
 ) -> list[list[int]]:
-    if len({len(p) for p in prompts}) > 1 or not all(len(p) for p in prompts):
-        raise UserError(
-            "a GPT continues prompts of one length, at least one token long.\nPass them one at a time."
-        )
-    if not prompts:
-        return []
+    if len({len(p) for p in prompts}) > 1:
+        raise UserError("a GPT continues prompts of one length.\nPass them one at a time.")
     start, every, ended = len(prompts[0]), np.arange(len(prompts)), np.zeros(len(prompts), bool)
     ids = np.zeros((len(prompts), start + limit), np.int64)
     ids[:, :start] = prompts
