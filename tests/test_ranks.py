@@ -259,6 +259,26 @@ def test_what_all_ranks_refuse_is_said_once(here):
 
 
 @needs_mpi
+@pytest.mark.skipif(find_spec("cupy") is not None, reason="CuPy is installed")
+def test_a_gpu_that_is_not_there_is_missed_once(here):
+    arguments = ["train", "phrasebook", "--data", "pairs.tsv", *TINY, "--device", "cuda"]
+    code, out, err = run([MPIEXEC, "-n", "2", *command(*arguments)])
+    assert (code, out) == (2, "")
+    assert err.count("error:") == err.count("rank 0: error:") == 1
+    assert "CuPy" in err
+    assert not (here / "runs").exists()
+
+
+@needs_mpi
+@pytest.mark.parametrize("verb", ["translate", "generate", "evaluate", "graph", "recipes"])
+def test_what_is_not_training_is_done_without_ranks(here, verb):
+    code, out, err = run([MPIEXEC, "-n", "2", *command(verb, "mine")])
+    assert (code, out) == (2, "")
+    assert f"rank 0: error: mpiexec started 2 processes, and `{verb}` is done by one.\nLeave mpiexec" in err
+    assert err.count("error:") == 1
+
+
+@needs_mpi
 def test_a_mistake_on_one_rank_ends_the_others_with_its_message(here):
     good, bad = (command("train", "phrasebook", "--data", name, *TINY) for name in ("pairs.tsv", "none.tsv"))
     code, _, err = run([MPIEXEC, "-n", "1", *good, ":", "-n", "1", *bad])

@@ -15,7 +15,7 @@ from minigrad import MinigradError
 
 from ..errors import UserError
 from ..recipes import nearest
-from ..training.ranks import joined
+from ..training.ranks import join, joined
 
 VERBS = {
     "train": "train a recipe from scratch: minitransformer train phrasebook",
@@ -39,8 +39,7 @@ def main(argv: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        if args[0] not in VERBS:
-            raise UserError(f"there is no verb {args[0]!r}.{nearest(args[0], VERBS)}\n{usage()}")
+        check_verb(args[0])
         import_module(f".{args[0]}", __name__).run(args[1:])
         sys.stdout.flush()
     except SystemExit as done:  # tyro's: 0 after --help, 2 for options that it refuses
@@ -52,6 +51,18 @@ def main(argv: list[str] | None = None) -> int:
         joined().end(code)
         return code
     return 0
+
+
+def check_verb(verb: str) -> None:
+    """Refuse what is no verb, and under mpiexec what every rank would do anew; `train` joins by itself."""
+    ranks = joined() if verb == "train" else join()
+    if verb not in VERBS:
+        raise UserError(f"there is no verb {verb!r}.{nearest(verb, VERBS)}\n{usage()}")
+    if ranks.size > 1:
+        raise UserError(
+            f"mpiexec started {ranks.size} processes, and `{verb}` is done by one.\n"
+            f"Leave mpiexec out: only `train` divides its work among ranks."
+        )
 
 
 def _explain(error: BaseException, debug: bool) -> int | None:

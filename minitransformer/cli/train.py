@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 from tyro.conf import OmitArgPrefixes, arg
 
-from minigrad import random
+from minigrad import MinigradError, random
 from minigrad.devices import check_device
 
 from .. import recipes
@@ -51,16 +51,22 @@ USAGE = "usage: minitransformer train RECIPE|file.toml [options]   (train RECIPE
 
 
 def run(argv: list[str]) -> None:
-    ranks = join("cpu" if device_asked(argv) == "cpu" else "cuda")
+    ranks = join(device_asked(argv))
     with ranks.hushed():
         recipe, options, folder = asked(argv)
     train(recipe, options, folder, ranks)
 
 
 def device_asked(argv: list[str]) -> str:
-    """The device that the command line names, before all of it is read: ranks join by way of it."""
+    """ "cpu" or "cuda", as the command line names it, before all of it is read: ranks join by way of it.
+
+    What cannot be had counts as "cpu": `train` refuses it, when the ranks can say so once.
+    """
     given = [word for word in " ".join(argv).replace("--device ", "--device=").split() if "--device=" in word]
-    return check_device(given[-1].partition("=")[2] if given else None)
+    try:
+        return check_device(given[-1].partition("=")[2] if given else None).partition(":")[0]
+    except MinigradError:
+        return "cpu"
 
 
 def asked(argv: list[str]) -> tuple[Recipe, Options, Path]:

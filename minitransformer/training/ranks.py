@@ -200,7 +200,9 @@ def join(device: str = "cpu") -> Ranks:
     if started > 1 and _joined.size == 1:
         comm = _world(started)
         _share_cores(comm)
-        _joined = NCCLRanks(comm) if device == "cuda" else MPIRanks(comm)
+        _joined = MPIRanks(comm)
+        if device == "cuda":  # what goes wrong with GPUs is said by one rank
+            _joined = NCCLRanks(comm)
     return _joined
 
 
