@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from typing import Any, Literal, get_args
 import tyro
 from rich.console import Console
 
+from minitransformer.errors import UserError
+
 from . import machine
 from .children import choose
 from .generation import generation
@@ -21,12 +24,14 @@ from .memory import against_torch, checkpoints
 from .ops import ops
 from .overhead import overhead
 from .peaks import peaks
-from .ranks import ranks
+from .peers import missing
+from .ranks import ROUNDS, ranks
+from .ranks import WORKS as TRAINED
 from .scale import AXES, plot, plot_steps, scale
 from .steps import steps
 from .tables import Table, markdown
 from .training import training
-from .works import WORKS, UnknownWorkError, work_of
+from .works import WORKS, Decoder, work_of
 
 Which = Literal["overhead", "ops", "steps", "generate", "memory", "scale", "graph", "trainer", "ranks", "all"]
 Peer = Literal["torch", "compile", "jax", "tinygrad", "autograd", "mygrad", "dezero"]
@@ -36,9 +41,9 @@ PACKAGES = ("numpy", "numba", "torch", "jax", "tinygrad", "autograd", "mygrad", 
 
 HEAD = """# Benchmarks
 
-Each table stands below the command that measured it. Ours and another library take turns in one process, in
-which both have taken the same first step; shown are medians [quartiles]. A ratio is ours / theirs, turn by
-turn: below 1 where ours is faster, or smaller.
+Each table stands below the command that measured it. Ours and another library take turns (in training steps
+each in a process of its own) after both have taken the same first step; shown are medians [quartiles]. A
+ratio is ours / theirs, turn by turn: below 1 where ours is faster, or smaller.
 """
 
 
@@ -79,18 +84,17 @@ class Options:
 
 
 def main(o: Options) -> None:
+    check(o)
     console = Console()
     load = machine.load_average()
     busy = machine.warning(load, o.threads)
     if busy:
         console.print(f"[bold red]{busy}")
     about = {**machine.describe(PACKAGES), "load average": load, "threads": list(o.threads)}
-    for name in o.works:
-        work_of(name)
     about["command"] = command(sys.argv[1:])
     tables: list[Table] = []
     before = o.markdown.read_text() if o.append and o.markdown and o.markdown.exists() else HEAD
-    for name in TABLES if "all" in o.which else o.which:
+    for name in chosen(o):
         with console.status(f"measuring: {name}"):
             found = TABLES[name](o)
         for table in found:
@@ -104,6 +108,53 @@ def main(o: Options) -> None:
     console.print(f"{about['cpu']}, Python {about['python']}, {versions}", highlight=False)
     if busy:
         console.print(f"[bold red]{busy}")
+
+
+def chosen(o: Options) -> tuple[str, ...]:
+    return tuple(TABLES) if "all" in o.which else o.which
+
+
+def check(o: Options) -> None:
+    """Refuse what cannot be measured or written, before anything is measured."""
+    for flag in ("which", "works", "axes", "peers", "threads"):
+        if not getattr(o, flag):
+            raise UserError(f"--{flag} names nothing.\nGive one at least, or leave --{flag} out.")
+    least = ROUNDS if "ranks" in chosen(o) else 1
+    if o.repeats < least:
+        whose = f"the {ROUNDS} rounds of ranks" if least > 1 else "a turn"
+        raise UserError(f"--repeats {o.repeats} is too few for {whose}.\nAsk for {least} or more.")
+    if min(o.threads) < 1:
+        raise UserError(f"--threads {min(o.threads)} is out of range.\nGive numbers from 1 on.")
+    for name in o.works:
+        work = work_of(name)
+        if isinstance(work, Decoder):
+            _ = work.config  # says what is wrong with the sizes
+    others = [name for name in o.works if name not in TRAINED] if o.works != tuple(WORKS) else []
+    if others and "ranks" in chosen(o):
+        raise UserError(f"ranks do not train {', '.join(others)}.\nName {' or '.join(TRAINED)}, or both.")
+    notes = [missing(name) for name in o.peers]
+    if all(notes) and set(o.which) <= {"overhead", "steps"}:
+        raise UserError(f"there is nobody to compare with.\n{'; '.join(map(str, notes))}.")
+    check_places(o)
+
+
+def check_places(o: Options) -> None:
+    """Refuse files and a folder that cannot be written."""
+    for flag, path in (("json", o.json), ("markdown", o.markdown)):
+        if path is None:
+            continue
+        if path.is_dir() or not path.parent.is_dir():
+            wrong = "is a folder" if path.is_dir() else f"has no folder {path.parent} to be in"
+            raise UserError(f"--{flag} {path} {wrong}.\nName a file in a folder that is there.")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise UserError(f"--{flag} {path} cannot be written.\nName a file where you may write.")
+    if o.plots is not None:
+        try:
+            o.plots.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"--plots {o.plots} cannot be made: {error.strerror}.\nName a folder where you may write."
+            ) from None
 
 
 def command(arguments: list[str]) -> str:
@@ -164,6 +215,6 @@ TABLES: dict[str, Callable[[Options], list[Table]]] = {
 if __name__ == "__main__":
     try:
         main(tyro.cli(Options, prog="python -m benchmarks"))
-    except UnknownWorkError as error:
+    except UserError as error:
         print(error, file=sys.stderr)
         sys.exit(2)

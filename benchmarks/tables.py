@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from rich.console import Group
 from rich.table import Table as RichTable
+from rich.text import Text
 
 Cell = float | int | str | None | list[float] | tuple[float, ...]  # three numbers: a median in its quartiles
 
@@ -28,14 +30,18 @@ class Table:
         rows = [[name, *(text(row.get(c)) for c in self.columns)] for name, row in self.rows.items()]
         return [["", *self.columns], *rows]
 
-    def rich(self) -> RichTable:
-        result = RichTable(title=self.title, caption="\n".join(self.notes), caption_justify="left")
+    def rich(self) -> Group:
+        """Rows, if there are any, and below them the notes, as wide as the terminal."""
+        notes = [Text(note) for note in self.notes]
+        if not self.rows:
+            return Group(Text(self.title, "italic"), *notes)
+        result = RichTable(title=self.title)
         heading, *rows = self.shown()
         for name in heading:
             result.add_column(name, justify="right" if name else "left")
         for row in rows:
             result.add_row(*row)
-        return result
+        return Group(result, *notes)
 
     def markdown(self) -> str:
         heading, *rows = self.shown()

@@ -17,6 +17,7 @@ import numpy as np
 import minigrad as mg
 from minigrad import nn
 from minitransformer import GPT, GPTConfig, Transformer, TransformerConfig
+from minitransformer.errors import UserError
 
 BATCHES = 8  # that the steps of a measurement go round in
 
@@ -158,7 +159,7 @@ class Attention:
 Work = Decoder | Phrasebook | MLP | Attention
 
 
-class UnknownWorkError(ValueError):
+class UnknownWorkError(UserError):
     """A name that is no work's."""
 
 
@@ -170,7 +171,10 @@ def work_of(name: str) -> Work:
                          (Attention, r"attention H(\d+) d(\d+) T(\d+) B(\d+)")):  # fmt: skip
         found = re.fullmatch(pattern, name)
         if found:
-            return cls(*(int(number.replace(",", "")) for number in found.groups()))
+            sizes = [int(number.replace(",", "")) for number in found.groups()]
+            if 0 in sizes:
+                raise UnknownWorkError(f"a size of {name!r} is 0.\nChoose sizes from 1 on.")
+            return cls(*sizes)
     raise UnknownWorkError(
         f"unknown work {name!r}.\nName one of {', '.join(WORKS)}, or a size as L2 H4 d64 T32 B8 V65."
     )

@@ -2,6 +2,7 @@
 comparison do the same work is."""
 
 import gc
+import io
 import json
 import os
 import subprocess
@@ -13,14 +14,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tyro
+from rich.console import Console
 
 import minigrad as mg
+from benchmarks import __main__ as benchmark
 from benchmarks import children, machine, measuring, ops, peaks, ranks, scale, steps, tables, worker
 from benchmarks.graphs import KIB, loss_of, measure
 from benchmarks.peers import PEERS, missing, peer, step_of
 from benchmarks.works import WORKS, Decoder, First, UnknownWorkError, weights_of, work_of
 from minigrad.ops.dispatch import ops as registered
 from minitransformer import Transformer, TransformerConfig
+from minitransformer.errors import UserError
 
 ROOT = Path(__file__).parents[1]
 SMALL = "L1 H2 d4 T4 B2 V5"
@@ -196,11 +201,72 @@ def test_the_command_writes_its_files(tmp_path):
     assert (page.count(again), page.count("# Benchmarks")) == (2, 1)
 
 
-def test_an_unknown_work_is_a_users_mistake():
-    command = [sys.executable, "-m", "benchmarks", "steps", "--works", "huge"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr.startswith("unknown work 'huge'.\nName one of mlp, micro")
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ("steps --works huge", "unknown work 'huge'.\nName one of mlp, micro"),
+        ("overhead --repeats 0", "--repeats 0 is too few for a turn.\nAsk for 1 or more."),
+        ("overhead --repeats -1", "--repeats -1 is too few for a turn"),
+        ("ranks --works nano --repeats 3", "--repeats 3 is too few for the 6 rounds of ranks.\nAsk for 6"),
+        ("ranks --works micro", "ranks do not train micro.\nName nano or phrasebook"),
+        ("all --works nano tiny", "ranks do not train tiny"),
+        ("steps --threads 0", "--threads 0 is out of range.\nGive numbers from 1 on."),
+        ("steps --threads 1 -2", "--threads -2 is out of range"),
+        ("steps --works", "--works names nothing.\nGive one at least, or leave --works out."),
+        ("steps --threads", "--threads names nothing"),
+        ("scale --axes", "--axes names nothing"),
+        ("steps --json nowhere/x.json", "--json nowhere/x.json has no folder nowhere to be in.\nName a file"),
+        ("steps --markdown nowhere/x.md", "--markdown nowhere/x.md has no folder nowhere to be in"),
+        ("steps --json .", "--json . is a folder"),
+        ("steps --plots file/plots", "--plots file/plots cannot be made: Not a directory"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_refused_before_anything_is_measured(tmp_path, monkeypatch, argv, message):
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    options = tyro.cli(benchmark.Options, args=argv.split())
+    with pytest.raises(UserError) as caught:
+        benchmark.main(options)
+    assert str(caught.value).startswith(message)
+    assert str(caught.value).count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        ("L2 H3 d64 T8 B2 V65", "n_embd=64 does not split into n_head=3"),
+        ("L0 H4 d64 T8 B2 V65", "a size of 'L0 H4 d64 T8 B2 V65' is 0.\nChoose"),
+        ("attention H4 d32 T0 B1", "a size of 'attention H4 d32 T0 B1' is 0"),
+    ],
+)
+def test_sizes_that_no_model_has_are_refused(work, message):
+    with pytest.raises(UserError) as caught:
+        benchmark.main(benchmark.Options(("steps",), works=(work,)))
+    assert str(caught.value).startswith(message)
+
+
+def test_where_nobody_is_installed_to_compare_with_it_is_said(monkeypatch):
+    monkeypatch.setattr(peer("torch"), "PACKAGES", ("no_such_package==1.0",))
+    with pytest.raises(UserError, match=r"nobody to compare with.\ntorch eager is not installed"):
+        benchmark.main(benchmark.Options(("overhead", "steps")))
+
+
+def test_a_users_mistake_ends_with_2_and_two_lines():
+    for work in ("huge", "L2 H3 d64 T8 B2 V65"):
+        command = [sys.executable, "-m", "benchmarks", "steps", "--works", work]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.count("\n") == 2
+
+
+def test_notes_are_as_wide_as_the_terminal():
+    note = "torch eager is not installed: pip install '.[parity]'"
+    for rows in ({}, {"row": {"x": 1}}):
+        shown = Console(width=80, record=True, file=io.StringIO())
+        shown.print(tables.Table("a title", rows, [note]).rich())
+        text = shown.export_text()
+        assert note in text.splitlines()
+        assert "a title" in text
 
 
 def test_the_page_that_is_measured_is_the_one_that_is_seen():
