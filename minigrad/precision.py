@@ -11,6 +11,7 @@ norms, losses, sums) is computed in float32; the rest takes what comes. The list
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .autograd import grad_mode
-from .devices import HALF, array_module, as_dtype, bfloat16, float32
-from .errors import OptionError, StateError
+from .devices import HALF, array_module, as_dtype, bfloat16, float16, float32
+from .errors import DtypeError, NonFiniteError, OptionError, StateError
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -71,6 +72,9 @@ def precision_of(name: str) -> np.dtype | None:
     return grad_mode.autocast if name in LOW else float32 if name in FULL else None
 
 
+SMALLEST_FACTOR = 2.0**-14  # below float16's smallest normal number nothing is gained by halving again
+
+
 class GradScaler:
     """Keeps float16's gradients above its smallest number: the loss is multiplied, the gradients divided.
 
@@ -78,7 +82,9 @@ class GradScaler:
         scaler.step(optimizer)      # divides; skips the step where a gradient is infinite or NaN
         scaler.update()             # a smaller factor after such a step, a larger one after many good ones
 
-    torch.amp.GradScaler. bfloat16 reaches as far as float32 and needs none; not `enabled` does nothing.
+    torch.amp.GradScaler, except that the factor does not shrink for ever: gradients that are not finite at
+    2**-14 are not for its sake, and update() says so. bfloat16 reaches as far as float32 and needs no
+    scaler; not `enabled` does nothing.
     """
 
     def __init__(
@@ -90,62 +96,133 @@ class GradScaler:
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
-        if not (init_scale > 0 and growth_factor > 1 and 0 < backoff_factor < 1 and growth_interval > 0):
+        if device not in ("cpu", "cuda"):
+            raise OptionError(f"a scaler is for 'cpu' or 'cuda', got {device!r}.\nPass one of them.")
+        self.enabled = enabled
+        self._set(init_scale, growth_factor, backoff_factor, growth_interval, 0)
+        self.found: dict[int, bool] = {}  # optimizer whose gradients were divided -> whether all are finite
+        self.stepped: set[int] = set()  # optimizers that took, or skipped, their step since update()
+
+    def _set(
+        self,
+        factor: float,
+        growth_factor: float,
+        backoff_factor: float,
+        growth_interval: int,
+        good_steps: int,
+    ) -> None:
+        numbers = (factor, growth_factor, backoff_factor)
+        if not (
+            all(isinstance(x, int | float) and math.isfinite(x) for x in numbers)
+            and all(isinstance(n, int) for n in (growth_interval, good_steps))
+            and factor > 0
+            and growth_factor > 1
+            and 0 < backoff_factor < 1
+            and growth_interval > 0
+        ):
             raise OptionError(
-                f"a scaler grows by more than 1 and backs off by less, got growth_factor={growth_factor}, "
-                f"backoff_factor={backoff_factor}, growth_interval={growth_interval}, "
-                f"init_scale={init_scale}.\nLeave them at their defaults."
+                f"a scaler grows by more than 1 and backs off by less, after a whole number of steps, got "
+                f"growth_factor={growth_factor!r}, backoff_factor={backoff_factor!r}, "
+                f"growth_interval={growth_interval!r}, init_scale={factor!r}.\nLeave them at their defaults."
             )
-        self.factor, self.growth_factor, self.backoff_factor = init_scale, growth_factor, backoff_factor
-        self.growth_interval, self.enabled = growth_interval, enabled
-        self.good_steps = 0  # since the factor last changed
-        self.found: dict[
-            int, bool
-        ] = {}  # optimizer whose gradients were divided -> whether one is not finite
+        self.factor, self.growth_factor, self.backoff_factor = float(factor), growth_factor, backoff_factor
+        self.growth_interval = growth_interval
+        self.good_steps = good_steps  # since the factor last changed
 
     def scale(self, loss: Tensor) -> Tensor:
         return loss * self.factor if self.enabled else loss
 
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients of the optimizer's parameters: before they are clipped."""
+        _check_optimizer(optimizer)
         if not self.enabled:
             return
+        if id(optimizer) in self.stepped:
+            raise StateError("unscale_() comes after step().\nCall it before, and update() at a step's end.")
         if id(optimizer) in self.found:
-            raise StateError("unscale_() was called before for this step.\nCall update() at a step's end.")
+            raise StateError(
+                "unscale_() has already been called on this optimizer since the last update().\n"
+                "Call update() at a step's end."
+            )
         gradients = [
             p.grad.data for group in optimizer.param_groups for p in group["params"] if p.grad is not None
         ]
+        if any(g.dtype == float16 for g in gradients):  # in which 1 / 65536 has lost its digits
+            raise DtypeError(
+                "a scaler divides gradients of float32, got some of float16.\n"
+                "Leave parameters float32, and compute in float16 by autocast(dtype=mg.float16)."
+            )
         for g in gradients:
             g *= 1 / self.factor
-        self.found[id(optimizer)] = not all(array_module(g).isfinite(g).all() for g in gradients)
+        self.found[id(optimizer)] = all(array_module(g).isfinite(g).all() for g in gradients)
 
     def step(self, optimizer: Any) -> None:
         """The optimizer's step, unless a gradient is infinite or NaN."""
-        if self.enabled and id(optimizer) not in self.found:
+        _check_optimizer(optimizer)
+        if not self.enabled:
+            return optimizer.step()
+        if id(optimizer) in self.stepped:
+            raise StateError(
+                "step() has already been called since the last update().\nCall update() at a step's end."
+            )
+        if id(optimizer) not in self.found:
             self.unscale_(optimizer)
-        if not self.found.get(id(optimizer), False):
+        self.stepped.add(id(optimizer))
+        if self.found[id(optimizer)]:
             optimizer.step()
 
     def update(self) -> None:
         """Choose the next step's factor."""
-        if not self.found:
+        if not self.enabled:
             return
-        if any(self.found.values()):
+        if not self.found:
+            raise StateError("update() comes before any step().\nCall it after scaler.step(optimizer).")
+        finite = all(self.found.values())
+        self.found, self.stepped = {}, set()
+        if not finite:
             self.factor, self.good_steps = self.factor * self.backoff_factor, 0
-        else:
-            self.good_steps += 1
+            if self.factor < SMALLEST_FACTOR:
+                raise NonFiniteError(
+                    f"gradients are infinite or NaN, however small the loss is scaled: at "
+                    f"{self.factor:.2g} too.\nLook for the first that is: with mg.autograd.detect_anomaly()."
+                )
+            return
+        self.good_steps += 1
         if self.good_steps == self.growth_interval:
             self.factor, self.good_steps = self.factor * self.growth_factor, 0
-        self.found = {}
 
     def get_scale(self) -> float:
         return self.factor if self.enabled else 1.0
 
     def state_dict(self) -> dict[str, float]:
-        return {"scale": self.factor, "good_steps": self.good_steps}
+        """PyTorch's keys; empty where the scaler is not enabled."""
+        if not self.enabled:
+            return {}
+        return {
+            "scale": self.factor,
+            "growth_factor": self.growth_factor,
+            "backoff_factor": self.backoff_factor,
+            "growth_interval": self.growth_interval,
+            "_growth_tracker": self.good_steps,
+        }
 
-    def load_state_dict(self, state_dict: Mapping[str, float]) -> None:
-        self.factor, self.good_steps = state_dict["scale"], int(state_dict["good_steps"])
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        if not self.enabled:
+            return
+        missing = self.state_dict().keys() - state_dict.keys()
+        if missing:
+            raise StateError(
+                f"this is no scaler's state: it has no {', '.join(sorted(missing))}.\n"
+                f"Load what the state_dict() of an enabled scaler gave."
+            )
+        self._set(*(state_dict[key] for key in self.state_dict()))
+
+
+def _check_optimizer(optimizer: Any) -> None:
+    if not hasattr(optimizer, "param_groups"):
+        raise DtypeError(
+            f"a scaler steps an optimizer, got {type(optimizer).__name__}.\nPass the optimizer itself."
+        )
 
 
 class _Products:

@@ -1,11 +1,13 @@
 """Mixed precision: what autocast computes in which dtype, the scaler, and training by them."""
 
+import re
+
 import numpy as np
 import pytest
 
 import minigrad as mg
 from minigrad import nn, optim
-from minigrad.errors import DtypeError, OptionError, StateError
+from minigrad.errors import DtypeError, NonFiniteError, OptionError, StateError
 from minigrad.nn import functional as F
 from minigrad.ops.dispatch import ops
 from minigrad.precision import FULL, LOW
@@ -136,8 +138,72 @@ def test_a_scaled_loss_gives_the_same_step():
     np.testing.assert_array_equal(p.grad.numpy(), [2, 4])
     scaler.step(optimizer)
     np.testing.assert_array_equal(p.numpy(), [-1, -2])
-    with pytest.raises(StateError, match="before for this step"):
+
+
+def test_a_step_comes_once_before_each_update():
+    """A scaler that update() was not told of would take its next step with gradients not divided."""
+    p, optimizer, scaler = scaled(8.0)
+    with pytest.raises(StateError, match="comes before any step"):
+        scaler.update()
+    scaler.scale((p * p).sum()).backward()
+    scaler.unscale_(optimizer)
+    with pytest.raises(StateError, match="already been called on this optimizer"):
         scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    with pytest.raises(StateError, match="already been called since the last update"):
+        scaler.step(optimizer)
+    with pytest.raises(StateError, match="comes after step"):
+        scaler.unscale_(optimizer)
+    np.testing.assert_array_equal(p.numpy(), [-1, -2])
+    scaler.update()
+    optimizer.zero_grad()
+    scaler.scale((p * p).sum()).backward()
+    scaler.step(optimizer)
+    np.testing.assert_array_equal(p.numpy(), [1, 2])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"init_scale": "a"},
+        {"init_scale": np.inf},
+        {"growth_factor": 1},
+        {"backoff_factor": np.nan},
+        {"growth_interval": 1.5},
+        {"device": "tpu"},
+    ],
+)
+def test_a_scaler_refuses_settings_by_which_it_cannot_go(settings):
+    with pytest.raises(OptionError, match=re.escape(repr(next(iter(settings.values()))))):
+        mg.GradScaler(**settings)
+
+
+def test_a_scaler_refuses_what_it_cannot_use():
+    p, _, scaler = scaled(8.0)
+    for call in (scaler.step, scaler.unscale_):
+        with pytest.raises(DtypeError, match="steps an optimizer, got Parameter"):
+            call(p)
+    with pytest.raises(StateError, match="it has no _growth_tracker, backoff_factor"):
+        scaler.load_state_dict({})
+    with pytest.raises(OptionError, match="init_scale=0"):
+        scaler.load_state_dict(scaler.state_dict() | {"scale": 0})
+    half = nn.Parameter(np.ones(2, np.float16))
+    half.grad = mg.ones(2, dtype="float16")
+    with pytest.raises(DtypeError, match="some of float16"):
+        scaler.step(optim.SGD([half], lr=1.0))
+
+
+def test_gradients_that_are_never_finite_end_the_run_and_not_the_factor():
+    p, optimizer, scaler = scaled(2.0**-13)
+
+    def step():
+        p.grad = mg.tensor([1.0, np.nan])
+        scaler.step(optimizer)
+        scaler.update()
+
+    step()
+    with pytest.raises(NonFiniteError, match="however small the loss"):
+        step()
 
 
 def test_a_step_that_is_not_finite_is_skipped_and_the_factor_halved():
@@ -154,7 +220,10 @@ def test_a_step_that_is_not_finite_is_skipped_and_the_factor_halved():
     assert factors == [512, 512, 1024, 1024]
     other = mg.GradScaler()
     other.load_state_dict(scaler.state_dict())
-    assert (other.get_scale(), other.good_steps) == (1024, 1)
+    assert other.state_dict() == {
+        "scale": 1024.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 2,
+        "_growth_tracker": 1,
+    }  # fmt: skip
 
 
 def test_a_scaler_that_is_off_does_nothing():
@@ -166,8 +235,8 @@ def test_a_scaler_that_is_off_does_nothing():
     scaler.step(optimizer)
     scaler.update()
     np.testing.assert_array_equal(p.numpy(), [-1, -2])
-    with pytest.raises(OptionError, match="growth_factor=1"):
-        mg.GradScaler(growth_factor=1)
+    assert scaler.state_dict() == {}
+    scaler.load_state_dict({})
 
 
 def test_the_precision_of_products_is_one_of_two():

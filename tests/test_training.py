@@ -232,6 +232,16 @@ def test_a_validation_loss_that_is_no_number_stops_the_run_too(tmp_path, monkeyp
         trainer.train()
 
 
+def test_float16_gradients_that_are_never_finite_stop_the_run(tmp_path):
+    """The scaler tries smaller factors first, from 2**16 down to 2**-15."""
+    trainer = translation(tmp_path, precision="float16", steps=40)
+    next(trainer.model.parameters()).register_hook(lambda g: g * math.nan)
+    with pytest.raises(NotFiniteError) as caught:
+        trainer.train()
+    assert str(caught.value).startswith("step 31: the loss is ")
+    assert "the norm of its gradients nan, however small it is scaled, in the backward" in str(caught.value)
+
+
 def test_looking_for_the_culprit_leaves_no_hook_behind(tmp_path):
     trainer = translation(tmp_path)
     batch = trainer.task.next_batch()

@@ -26,6 +26,7 @@ from minigrad import (
     random,
     set_float32_matmul_precision,
 )
+from minigrad.errors import NonFiniteError
 from minigrad.io import write_atomically
 
 from ..config import TrainConfig
@@ -103,16 +104,18 @@ class Trainer:
         loss = self.ranks.sum_gradients(self.model.parameters(), loss)
         self.scaler.unscale_(self.optimizer)
         norm = optim.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)
+        what = f"the loss is {loss:.4g}, the norm of its gradients {norm:.4g}"
+        forward = lambda: self.task.loss(self.model, batch, config.label_smoothing)
         if not (math.isfinite(loss) and (math.isfinite(norm) or self.scaler.enabled)):
-            what = f"the loss is {loss:.4g}, the norm of its gradients {norm:.4g}"
-            raise self._not_finite(
-                step, what, lambda: self.task.loss(self.model, batch, config.label_smoothing)
-            )
+            raise self._not_finite(step, what, forward)
         lr = config.learning_rate(step)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.scaler.step(self.optimizer)
-        self.scaler.update()
+        try:
+            self.scaler.update()
+        except NonFiniteError as error:
+            raise self._not_finite(step, f"{what}, however small it is scaled", forward) from error
         self.step = step
         seconds = time.perf_counter() - start
         self.seconds += seconds
@@ -214,7 +217,7 @@ class Trainer:
             self.step, self.seconds = state["step"], state["seconds"]
             self.best_loss = math.inf if state["best_loss"] is None else state["best_loss"]
             self.task.restore(state["task"])
-            self.scaler.load_state_dict(state.get("scaler", self.scaler.state_dict()))
+            self.scaler.load_state_dict(state.get("scaler") or self.scaler.state_dict())
         if self.ranks.rank == 0 and self._log.is_file():
             kept = [record for record in read_log(self._log) if record["step"] <= self.step]
             write_atomically(self._log, "".join(to_json(record) + "\n" for record in kept).encode())

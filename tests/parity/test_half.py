@@ -83,3 +83,22 @@ def test_torch_and_we_cast_the_same_functions():
     np.testing.assert_allclose(
         ours.numpy().astype(np.float32), theirs.float().numpy(), rtol=2**-7, atol=2**-8
     )
+
+
+def test_a_scaler_goes_as_pytorchs():
+    """Steps, skipped steps and factors, and a state that either loads from the other."""
+    settings = {"init_scale": 64.0, "growth_factor": 4.0, "backoff_factor": 0.25, "growth_interval": 2}
+    ours, theirs = mg.GradScaler(**settings), torch.amp.GradScaler("cpu", **settings)
+    p, q = mg.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    for factor in (1.0, 2.0, np.inf, 1.0, np.nan, 3.0, 1.0):
+        found = []
+        for lib, x, scaler in ((mg, p, ours), (torch, q, theirs)):
+            optimizer = lib.optim.SGD([x], lr=0.25)
+            optimizer.zero_grad()
+            scaler.scale((x * factor).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            found.append((x.tolist(), scaler.state_dict()))
+        assert found[0] == found[1]
+    ours.load_state_dict(theirs.state_dict())
+    theirs.load_state_dict(ours.state_dict())
