@@ -147,9 +147,10 @@ class MPIRanks(Ranks):
             yield
 
     def wait_turn(self) -> None:
-        time.sleep(min(self.rank, 5) * 0.2)
+        time.sleep(min(self.rank, 5) * 0.6)
 
     def end(self, code: int) -> None:
+        time.sleep(0.2)  # mpiexec drops what it has not yet read of a rank's last words
         self.comm.Abort(code)
 
 
