@@ -200,6 +200,14 @@ def as_dtype(dtype: Any) -> np.dtype:
     return np.dtype(result.type)  # NumPy's one object for it
 
 
+def is_dtype(name: str) -> bool:
+    """Whether `as_dtype` knows it."""
+    try:
+        return as_dtype(name) in DTYPES
+    except DtypeError:
+        return False
+
+
 def refuse_unconvertible(array: Any, dtype: np.dtype) -> None:
     """A DtypeError where floats become integers and one of them is NaN, infinite or too large."""
     if dtype.kind not in "iu" or not is_floating(array.dtype):
@@ -214,6 +222,11 @@ def refuse_unconvertible(array: Any, dtype: np.dtype) -> None:
             f"{array[place]} at index {list(place)} is no {dtype}.\n"
             f"Replace it first (x.nan_to_num(), x.clamp(...)), or choose another dtype."
         )
+
+
+def finfo(dtype: np.dtype) -> Any:
+    """The limits of a floating dtype (np.finfo, which does not know bfloat16)."""
+    return ml_dtypes.finfo(dtype)
 
 
 def is_floating(dtype: np.dtype) -> bool:

@@ -52,11 +52,14 @@ class autocast:
         if enabled and self.dtype not in HALF:
             raise OptionError(f"autocast computes in bfloat16 or float16, got {dtype}.\nPass one of them.")
 
+        self.before: list[np.dtype | None] = []  # of each `with` that is open: one may stand in another
+
     def __enter__(self) -> None:
-        self.before, grad_mode.autocast = grad_mode.autocast, self.dtype
+        self.before.append(grad_mode.autocast)
+        grad_mode.autocast = self.dtype
 
     def __exit__(self, *exc: object) -> None:
-        grad_mode.autocast = self.before
+        grad_mode.autocast = self.before.pop()
 
     def __call__(self, function: Callable) -> Callable:
         @wraps(function)

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from .autograd import Node, watch
-from .devices import HALF, check_device, device_of, is_array, is_floating, on_cpu, on_device
-from .kernels.half import rounded
+from .devices import check_device, device_of, is_array, is_floating, on_cpu, on_device
 from .optim import Optimizer
 from .versions import caller, where
 
@@ -75,19 +74,13 @@ class _Watcher:
             return
         self.report.operations += 1
         with watch.paused(), np.errstate(all="ignore"):
-            twin, back = self._again(op, self._moved(arrays), self._moved(settings))
+            twin, back = op.run(self._moved(arrays), self._moved(settings))
         whose = f"{op.name} at {where(caller())}"
         for a, b in zip(_several(value), _several(twin), strict=True):
             self._compare(whose, a, b)
         for own, others in zip(_functions(gradients), _functions(back), strict=True):
             if own is not None:
                 self.twins[id(own)] = own, others
-
-    def _again(self, op: Any, arrays: list[Any], settings: dict[str, Any]) -> Any:
-        low = next((a.dtype for a in arrays if is_array(a) and a.dtype in HALF), None)
-        if low is not None and low.kind == "V" and op.definition is None and not op.view:
-            return rounded(op.rule, low, arrays, settings)
-        return op.rule(*arrays, **settings)
 
     # ------------------------------------------------------------ gradients
 

@@ -22,6 +22,7 @@ from .devices import (
     device_of,
     gpu,
     is_array,
+    is_dtype,
     is_floating,
     is_writeable,
     like,
@@ -30,7 +31,7 @@ from .devices import (
     on_device,
     refuse_unconvertible,
 )
-from .errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
+from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
 from .versions import Cell, record_change, share_cell
 
 
@@ -430,6 +431,11 @@ def destination(targets: Iterable[Any], dtype: Any, device: str | None) -> tuple
             dtype, device = target.dtype, target.device
         elif isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda", "auto"):
             device = target
+        elif isinstance(target, str) and not is_dtype(target):
+            raise OptionError(
+                f"{target!r} is neither a dtype nor a device.\n"
+                f"Devices are 'cpu', 'cuda', 'cuda:0', ... and 'auto'; dtypes are 'float32', 'bfloat16', ..."
+            )
         else:
             dtype = target
     return None if dtype is None else as_dtype(dtype), None if device is None else check_device(device)

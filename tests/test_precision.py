@@ -9,8 +9,9 @@ import minigrad as mg
 from minigrad import nn, optim
 from minigrad.errors import DtypeError, NonFiniteError, OptionError, StateError
 from minigrad.nn import functional as F
-from minigrad.ops.dispatch import ops
+from minigrad.ops.record import ops, records
 from minigrad.precision import FULL, LOW
+from minigrad.trees import leaves, map_leaves
 from minitransformer import GPT, GPTConfig
 
 HALVES = ["bfloat16", "float16"]
@@ -66,6 +67,101 @@ def test_autocast_nests_decorates_and_can_be_switched_off():
         mg.autocast(dtype="float32")
     with pytest.raises(OptionError, match="'cpu' or 'cuda', got 'bfloat16'"):
         mg.autocast("bfloat16")
+
+
+def test_one_autocast_may_stand_in_itself():
+    half = mg.autocast(dtype="bfloat16")
+    x = mg.ones(2, 2)
+    with half:
+        with half:
+            assert (x @ x).dtype == mg.bfloat16
+        assert (x @ x).dtype == mg.bfloat16
+    assert (x @ x).dtype == mg.float32
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_checkpoint_computes_again_as_it_computed_before(create_graph):
+    """The first time under autocast, and so again, whatever holds when backward() runs."""
+    x, w = mg.randn(3, 4), mg.randn(4, 4, requires_grad=True)
+    seen, found = [], []
+
+    def block(x):
+        y = (x @ w).tanh() @ w
+        seen.append(y.dtype)
+        return y
+
+    for call in (block, lambda x: mg.autograd.checkpoint(block, x)):
+        with mg.autocast(dtype="bfloat16"):
+            y = call(x)
+        found.append(mg.autograd.grad(y.float().square().sum(), [w], create_graph=create_graph)[0])
+    assert set(seen) == {mg.bfloat16}
+    assert len(seen) >= 3
+    np.testing.assert_array_equal(found[0].numpy(), found[1].numpy())
+
+
+def test_autocast_in_the_backward_pass_changes_no_gradient():
+    """What a gradient that is differentiated again computes in was chosen when its op was called."""
+    x = mg.randn(4, 4, requires_grad=True)
+    y = (x @ x).exp().sum()
+    (expected,) = mg.autograd.grad(y, [x], create_graph=True)
+    with mg.autocast(dtype="bfloat16"):
+        (given,) = mg.autograd.grad(y, [x], create_graph=True)
+    assert given.dtype == mg.float32
+    np.testing.assert_array_equal(given.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, r in records.items() if r.samples and r.source.__module__.startswith("minigrad.")]
+)
+def test_gradients_of_bfloat16_are_bfloat16_again_and_again(name):
+    """Values, gradients, and gradients that can be differentiated: of each op, and what is made of ops."""
+    record = records[name]
+    if name in ("astype", "float_power"):
+        pytest.skip("gives another dtype")
+    half = lambda v: (
+        mg.tensor(v).to("bfloat16").requires_grad_() if isinstance(v, np.ndarray) and v.dtype.kind == "f"
+        else mg.tensor(v) if isinstance(v, np.ndarray) else v
+    )  # fmt: skip
+    for sample in record.samples(np.random.default_rng(0)):
+        args, kwargs = map_leaves(half, sample.args), map_leaves(half, sample.kwargs)
+        xs = [x for x in leaves((args, kwargs)) if isinstance(x, mg.Tensor) and x.requires_grad]
+        out = leaves(record.call(*args, **kwargs))
+        outs = [y for y in out if isinstance(y, mg.Tensor) and y.requires_grad]
+        for create_graph in (False, True) if xs and outs else ():
+            ones = [mg.ones_like(y) for y in outs]
+            gradients = mg.autograd.grad(
+                outs, xs, ones, create_graph=create_graph, retain_graph=True, allow_unused=True
+            )
+            assert {g.dtype for g in gradients if g is not None} <= {mg.bfloat16}
+
+
+def test_a_gradient_is_added_up_in_float32():
+    """1 + 2**-9 a thousand times: in bfloat16 the sum would stop at 1."""
+    for half in HALVES:
+        table = mg.zeros(2, 3, dtype=half, requires_grad=True)
+        ids = mg.zeros(1025, dtype="int64")
+        small = mg.tensor(np.r_[1.0, np.full(1024, 2.0**-10)]).to(half)
+        for rows in (table[ids], F.embedding(ids, table)):
+            (g,) = mg.autograd.grad(rows, [table], small.unsqueeze(1).expand(1025, 3))
+            np.testing.assert_array_equal(g.numpy().astype(np.float32), [[2] * 3, [0] * 3])
+
+
+def test_bfloat16_has_limits_of_its_own():
+    largest = 3.3895313892515355e38
+    x = mg.tensor([np.inf, -np.inf, np.nan, 1.5]).to("bfloat16").requires_grad_()
+    y = x.nan_to_num()
+    assert y.tolist() == [largest, -largest, 0, 1.5]
+    assert y.dtype == mg.bfloat16
+    y.sum().backward()
+    assert x.grad.tolist() == [0, 0, 0, 1]
+    norm = nn.RMSNorm(4).bfloat16()
+    assert norm(mg.ones(2, 4).bfloat16()).dtype == mg.bfloat16
+
+
+def test_what_is_neither_a_dtype_nor_a_device_is_said_to_be_neither():
+    for thing in (mg.ones(2), nn.Linear(2, 2)):
+        with pytest.raises(OptionError, match=r"'gpu' is neither a dtype nor a device\.\nDevices are 'cpu'"):
+            thing.to("gpu")
 
 
 def test_half_precisions_meet_in_float32():

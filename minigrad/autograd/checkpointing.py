@@ -14,7 +14,7 @@ from .. import random
 from ..errors import GraphError
 from ..trees import fill, leaves, structure
 from ..versions import caller, clock, share_cell
-from .modes import enable_grad, grad_mode
+from .modes import autocast_to, enable_grad, grad_mode
 from .nodes import Node, Output, alive, creation, is_edge, maker
 from .walk import propagate
 
@@ -100,7 +100,7 @@ class _Segment:
 
     def __init__(self, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
-        self.draws = random.snapshot()
+        self.draws, self.autocast = random.snapshot(), grad_mode.autocast
 
     def run(self) -> tuple[int, Any]:
         """The results, and the number of a node before the first that was made for them."""
@@ -114,8 +114,8 @@ class _Segment:
         self.kinds = [_kind(flat[i]) for i in inside]
 
     def again(self) -> list[Tensor]:
-        """The results that carry gradients, computed anew with the same draws, checked."""
-        with enable_grad(), random.replayed(self.draws):
+        """The results that carry gradients, computed anew with the same draws and autocast, checked."""
+        with enable_grad(), autocast_to(self.autocast), random.replayed(self.draws):
             first, results = self.run()
         flat = leaves(results)
         kinds = [_kind(flat[i]) for i in self.inside] if structure(results) == self.structure else None

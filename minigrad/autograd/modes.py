@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..errors import OptionError
@@ -33,6 +33,16 @@ class _GradMode(threading.local):
 
 
 grad_mode = _GradMode()
+
+
+@contextlib.contextmanager
+def autocast_to(dtype: Any) -> Iterator[None]:
+    """Products compute in `dtype` within it, or, if it is None, in what they are given."""
+    before, grad_mode.autocast = grad_mode.autocast, dtype
+    try:
+        yield
+    finally:
+        grad_mode.autocast = before
 
 
 class backward_scope:

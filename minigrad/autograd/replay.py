@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import GraphError
 from .anomaly import watch
-from .modes import backward_scope, enable_grad
+from .modes import autocast_to, backward_scope, enable_grad
 from .nodes import Node, alive, is_edge, maker, refuse_freed
 
 if TYPE_CHECKING:
@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 
 
 def replay(node: Node, g: Any, needs: list[bool], rebuilt: dict[Any, Tensor]) -> Iterator[tuple[Any, Tensor]]:
-    """(edge, gradient) for the inputs that need one, as Tensors with graphs of their own."""
+    """(edge, gradient) for the inputs that need one, as Tensors with graphs of their own.
+
+    Autocast, which has chosen their dtypes already, is off: the gradient of a float32 product stays float32.
+    """
     inputs = [_tensor_of(edge, rebuilt) for edge in node.edges]
     own = not getattr(node.op, "runs_user_code", False)  # what a rule does inside is no anomaly of the user's
-    with enable_grad(), backward_scope(node.scope), watch.paused() if own else nullcontext():
+    paused = watch.paused() if own else nullcontext()
+    with enable_grad(), autocast_to(None), backward_scope(node.scope), paused:
         gradients = node.op.pull_tensors(inputs, node.settings, needs, g)
     for edge, r, needed in zip(node.edges, gradients, needs, strict=True):
         if needed and r is not None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd import Node
-from ..devices import on_cpu
+from ..devices import finfo, on_cpu
 from ..tensor import Tensor
 from .records import Check
 from .tape import Arrays, Tape, apply, look_up
@@ -129,7 +129,7 @@ def _check(gradient: np.ndarray, element: _Element) -> Check:
     analytic = float(gradient[element.index])
     relative = RELATIVE.get(str(gradient.dtype), 2e-3)
     largest = float(np.abs(np.nan_to_num(gradient, posinf=0, neginf=0)).max())
-    absolute = ABSOLUTE + 4 * float(np.finfo(gradient.dtype).eps) * largest  # the gradient's own rounding
+    absolute = ABSOLUTE + 4 * float(finfo(gradient.dtype).eps) * largest  # the gradient's own rounding
 
     def says(verdict: str, s: _Slopes, numeric: float | None = None) -> Check:
         slope = s.central if numeric is None else numeric

@@ -105,12 +105,12 @@ def apply(node: Node, arrays: Mapping[Any, Arrays], double: bool = False) -> Arr
     operands = [look_up(arrays, edge) for edge in node.edges]
     if double and node.op.name == "astype" and operands[0].dtype == np.float64:
         return (operands[0],)
-    rule = getattr(node.op, "rule", None)
-    if rule is None:  # a checkpoint runs the user's function
+    run = getattr(node.op, "run", None)
+    if run is None:  # a checkpoint runs the user's function
         again = [node.op.rebuild([], node.settings, edge) for edge in _results(node)]
         return tuple(x.data for x in again)
     with np.errstate(all="ignore"):
-        value = rule(*operands, **node.settings)[0]
+        value = run(operands, node.settings)[0]
     return tuple(as_array(part) for part in (value if type(value) is tuple else (value,)))
 
 

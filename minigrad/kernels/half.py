@@ -1,7 +1,7 @@
 """Half precision: computed in float32, and rounded at the end.
 
 float16 ends at 65504, and NumPy multiplies its matrices without BLAS; bfloat16 has 8 bits of mantissa, too
-few to add up in. Neither may hold a sum.
+few to add up in. Neither is to hold a running sum.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import random
 from ..creation import ones
+from ..devices import finfo
 from ..errors import DtypeError, OptionError, RangeError, ShapeError
 from ..ops import activations as _activations
 from ..ops import attention as _attention
@@ -274,7 +275,7 @@ def rms_norm(
     `eps` is by default the distance from 1 to the next number of the input's dtype.
     """
     shape = _normalized_shape("rms_norm", input, normalized_shape, weight)
-    eps = float(np.finfo(input.dtype).eps) if eps is None else eps
+    eps = float(finfo(input.dtype).eps) if eps is None else eps
     return _normalization.rms_norm(input, weight, shape, eps)
 
 

@@ -306,6 +306,9 @@ class Module:
     def half(self) -> Module:
         return self.to("float16")
 
+    def bfloat16(self) -> Module:
+        return self.to("bfloat16")
+
     def apply(self, function: Callable[[Module], None]) -> Module:
         """Call `function` with every module below this one, then with this one."""
         for child in self.children():

@@ -188,6 +188,7 @@ _own = {
     "__getitem__": index, "__contains__": _contains,
     "astype": astype, "unfold": windows_along, "where": where_self, "to": to, "type": to,
     "float": _converts_to("float32"), "double": _converts_to("float64"), "half": _converts_to("float16"),
+    "bfloat16": _converts_to("bfloat16"),
     "long": _converts_to("int64"), "int": _converts_to("int32"), "bool": _converts_to("bool"),
 }
 # fmt: on

@@ -5,6 +5,9 @@ At a tie and at a limit the gradient goes where PyTorch sends it, named beside e
 
 from __future__ import annotations
 
+import math
+
+from ..devices import finfo, is_floating
 from ..errors import DtypeError, OptionError
 from .namespace import namespace
 from .record import differentiable, made_of_ops
@@ -158,8 +161,13 @@ def clamp_max(x, max):
 def nan_to_num(x, /, nan=0.0, posinf=None, neginf=None):
     """x with numbers for NaN and infinities (if None the dtype's largest and lowest), where d/dx = 0."""
     xp = namespace(x)
-    return xp.nan_to_num(x, nan=nan or 0.0, posinf=posinf, neginf=neginf), (
-        lambda g: xp.gate(xp.isfinite(x), g),
+    if not is_floating(x.dtype):
+        return xp.copy(x), (lambda g: g,)
+    posinf = float(finfo(x.dtype).max) if posinf is None else posinf
+    neginf = float(finfo(x.dtype).min) if neginf is None else neginf
+    finite = xp.where(x == math.inf, posinf, xp.where(x == -math.inf, neginf, x))
+    return xp.where(x != x, nan or 0.0, finite).astype(x.dtype), (
+        lambda g: xp.gate((x == x) & (x != math.inf) & (x != -math.inf), g),
     )
 
 

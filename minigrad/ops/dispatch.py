@@ -86,7 +86,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
     )
     readable = with_manners(definition) if definition else None
     kernel = op.name if op.definition else None  # its rule, without a call between
-    as_it_comes = view or op.name in ("astype", "clone")  # these compute nothing
+    as_it_comes = op.as_it_comes
     promoting, own = op.promotes is not False, (*op.operands, *op.settings)
     new_tensor, new_node, ndarray, new_ref = Tensor.__new__, Node.__new__, np.ndarray, weakref.ref
     get_frame = sys._getframe

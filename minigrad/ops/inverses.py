@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..creation import eye
-from ..devices import beside, through_cpu
+from ..devices import beside, finfo, through_cpu
 from ..errors import MinigradError, OptionError, ShapeError
 from ..tensor import Tensor, as_tensor
 from .choices import where
@@ -173,7 +173,7 @@ def cutoff(s, shape, atol, rtol):
     rtol is by default the dtype's epsilon times the longer side, or 0 where an atol is given.
     """
     if rtol is None:
-        rtol = 0.0 if atol is not None else np.finfo(s.dtype).eps * max(shape[-2:])
+        rtol = 0.0 if atol is not None else finfo(s.dtype).eps * max(shape[-2:])
     atol, rtol = (np.asarray(0.0 if t is None else t, s.dtype) for t in (atol, rtol))
     return np.maximum(atol, rtol * s.max(axis=-1, initial=0.0))[..., None]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..creation import ones_like, zeros_like
-from ..devices import gpu, is_floating
+from ..devices import HALF, float32, gpu, is_floating
 from ..kernels.cpu import convolution as _windows
 from ..kernels.cpu import gamma as _gamma
 from ..kernels.cpu import special as _special
@@ -47,12 +47,14 @@ class _Arrays:
 
     def scatter_add(self, shape: tuple[int, ...], index: Any, values: Any) -> Any:
         """zeros(shape) with `values` added at `index`; repeated indices add up."""
-        out = self.library.zeros(shape, values.dtype)
         if is_basic(index):
+            out = self.library.zeros(shape, values.dtype)
             out[index] = values
-        else:
-            self.library.add.at(out, index, values)
-        return out
+            return out
+        wide = float32 if values.dtype in HALF else values.dtype
+        out = self.library.zeros(shape, wide)
+        self.library.add.at(out, index, values.astype(wide, copy=False))
+        return out.astype(values.dtype, copy=False)
 
     def replaced(self, x: Any, values: Any, index: Any) -> Any:
         """A copy of x with `values` at `index`; of those for one place the last stays."""

@@ -29,7 +29,9 @@ from typing import Any
 
 from .. import autograd
 from ..autograd import Output
+from ..devices import bfloat16, is_array
 from ..kernels import kernels
+from ..kernels.half import rounded
 from ..tensor import Tensor
 from .costs import Flops, one_each
 from .dispatch import fused, make_callable, ops, with_manners
@@ -87,6 +89,7 @@ class Op(Record):
         super().__init__(name, definition or rule, samples, latex)
         self.rule, self.definition, self.flops = rule, definition, flops
         self.view, self.promotes, self.floating = view, promotes, floating
+        self.as_it_comes = view or name in ("astype", "clone", "nan_to_num")  # these round nothing
         kinds = inspect.signature(definition or rule).parameters.values()
         self.operands = tuple(p.name for p in kinds if p.kind is p.POSITIONAL_ONLY)
         self.settings = tuple(p.name for p in kinds if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
@@ -109,10 +112,17 @@ class Op(Record):
         found = iter(autograd.grad(value, wanted, g, create_graph=True, allow_unused=True))
         return [next(found) if needed else None for needed in needs]
 
+    def run(self, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
+        """Value and gradients as a call computes them: of bfloat16 in float32, and rounded."""
+        low = any(is_array(a) and a.dtype == bfloat16 for a in arrays)
+        if low and self.definition is None and not self.as_it_comes:
+            return rounded(self.rule, bfloat16, arrays, settings)
+        return self.rule(*arrays, **settings)
+
     def rebuild(self, inputs: list[Any], settings: dict[str, Any], edge: Any) -> Tensor:
         """Compute a tensor that was let go once more, in its old place in the graph."""
         arrays = [x.data if isinstance(x, Tensor) else x for x in inputs]
-        value = self.rule(*arrays, **settings)[0]
+        value, _ = self.run(arrays, settings)
         node = edge.node if type(edge) is Output else edge
         tensor = Tensor(value[edge.index] if type(edge) is Output else value)
         tensor.requires_grad, tensor.node = True, edge

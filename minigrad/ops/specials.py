@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
+from ..devices import finfo
 from ..errors import OptionError, RangeError
 from ..tensor import as_tensor
 from .costs import per_element
@@ -98,7 +97,7 @@ def log_ndtr(x, /):
     """log(ndtr(x)), with all its digits where ndtr(x) is 0 or 1; d/dx = sqrt(2/pi) / erfcx(-x / sqrt(2))."""
     xp = namespace(x)
     z = x * (-1 / math.sqrt(2))
-    largest = math.sqrt(math.log(np.finfo(x.dtype).max / 4))  # where erfcx would overflow, d/dx is 0
+    largest = math.sqrt(math.log(finfo(x.dtype).max / 4))  # where erfcx would overflow, d/dx is 0
     tail = xp.erfcx(xp.maximum(z, -largest))
     low, high = xp.log(tail * 0.5) - z * z, xp.log1p(xp.erfc(xp.maximum(-z, -1.0)) * -0.5)
     return xp.where(x < -1, low, high), (lambda g: g * (math.sqrt(2 / math.pi) / tail),)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...devices import HALF
+
 
 def embedding(weight, ids):
     """weight[ids]; a row's gradient is the sum over its uses, in the order of ids after a stable sort."""
@@ -21,7 +23,9 @@ def embedding(weight, ids):
             order = np.argsort(flat, kind="stable")
             ranked = flat[order]
             starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
-            out[ranked[starts]] = np.add.reduceat(g.reshape(-1, shape[1])[order], starts, axis=0)
+            rows = g.reshape(-1, shape[1])[order]
+            rows = rows.astype(np.float32) if g.dtype in HALF else rows
+            out[ranked[starts]] = np.add.reduceat(rows, starts, axis=0)
         return out, None
 
     return weight[ids], gradient
