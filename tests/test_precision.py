@@ -9,8 +9,8 @@ import minigrad as mg
 from minigrad import nn, optim
 from minigrad.errors import DtypeError, NonFiniteError, OptionError, StateError
 from minigrad.nn import functional as F
-from minigrad.ops.record import ops, records
-from minigrad.precision import FULL, LOW
+from minigrad.ops.record import records
+from minigrad.precision import FULL, LOW, OURS
 from minigrad.trees import leaves, map_leaves
 from minitransformer import GPT, GPTConfig
 
@@ -38,8 +38,20 @@ def test_products_compute_in_half_and_steep_functions_in_float32(half):
 
 
 def test_the_lists_name_ops():
-    assert set(ops) >= LOW | FULL
-    assert not LOW & FULL
+    assert set(records) >= LOW | FULL | OURS
+    assert len(LOW | FULL | OURS) == len(LOW) + len(FULL) + len(OURS)
+
+
+def test_losses_compute_in_float32_and_products_of_float16_in_bfloat16():
+    x, y = mg.rand(3, 4).to("bfloat16"), mg.rand(3, 4).to("bfloat16")
+    with mg.autocast(dtype="bfloat16"):
+        for loss in (F.mse_loss, F.l1_loss, F.binary_cross_entropy, F.binary_cross_entropy_with_logits):
+            single = loss(x.float(), y.float(), reduction="none")
+            assert single.dtype == mg.float32
+            np.testing.assert_array_equal(loss(x, target=y, reduction="none").numpy(), single.numpy())
+        a = mg.ones(2, 2, dtype="float16")
+        assert (a @ a).dtype == mg.bfloat16
+        assert mg.addmm(mg.ones(2, 2), a, a).dtype == mg.bfloat16
 
 
 def test_float64_and_whole_numbers_are_left_alone():

@@ -32,6 +32,7 @@ from ..kernels import kernels
 from ..kernels.half import rounded
 from ..precision import precision_of
 from ..tensor import Tensor, as_tensor
+from ..trees import map_leaves
 from ..versions import LIBRARY, Cell, caller, clock, share_cell
 from .explain import FOREIGN, describe, explain, place, refuse_extra
 
@@ -112,7 +113,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
                 return readable(*(_prepare(op, inputs, False, False) or inputs), **settings)
 
         if grad_mode.autocast is not None:
-            inputs = _autocast(op, inputs)
+            inputs = _autocast(op.name, inputs)
         arrays, edges, needs = [], [], []
         uniform, dtype, low, recording = True, None, None, grad_mode.enabled
         for x in inputs:
@@ -219,15 +220,13 @@ def _on_one_device(op: Op, inputs: Sequence[Any]) -> Sequence[Any] | None:
     return [move(x, device) if isinstance(x, Tensor) and x.device != device else x for x in inputs]
 
 
-def _autocast(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """float32 inputs of products in autocast's dtype, half ones of steep functions in float32."""
-    to = precision_of(op.name)
+def _autocast(name: str, inputs: Any) -> Any:
+    """Of what `name` is given, floats that are not float64 in the dtype in which autocast computes it."""
+    to = precision_of(name)
     if to is None:
         return inputs
-    other = HALF if to == float32 else (float32,)
-    return tuple(
-        [ops["astype"].call(x, to) if isinstance(x, Tensor) and x.dtype in other else x for x in inputs]
-    )
+    cast, others = ops["astype"].call, (HALF | {float32}) - {to}
+    return map_leaves(lambda x: cast(x, to) if isinstance(x, Tensor) and x.dtype in others else x, inputs)
 
 
 def _plain_settings(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
@@ -372,7 +371,7 @@ def with_manners(function: Callable) -> Callable:
     """Let a function that calls ops, and so is no op itself, take names and explain errors as ops do."""
 
     parameters = inspect.signature(function).parameters.values()
-    own = tuple(p.name for p in parameters)
+    own, name = tuple(p.name for p in parameters), function.__name__
     listed = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
     in_order = own[: own.index(listed) + 1] if listed else ()
 
@@ -382,6 +381,8 @@ def with_manners(function: Callable) -> Callable:
             settings = _renamed(function.__name__, settings, own)
             if listed in settings:  # f(x, dims=(0, 1)) as f(x, 0, 1)
                 args = (*args, *[settings.pop(k) for k in in_order[len(args) :] if k in settings])
+        if grad_mode.autocast is not None:
+            args, settings = _autocast(name, (args, settings))
         try:
             return function(*args, **settings)
         except MinigradError as error:

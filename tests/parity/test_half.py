@@ -10,6 +10,7 @@ import torch
 
 import minigrad as mg
 from minigrad.nn import functional as F
+from minigrad.precision import FULL, LOW, OURS
 
 BF16 = ml_dtypes.bfloat16
 X = np.random.default_rng(0).normal(size=(6, 8)).astype(BF16)
@@ -71,18 +72,71 @@ def test_sums_are_pytorchs_to_a_rounding(name):
         np.testing.assert_allclose(a, b, rtol=2**-6, atol=2**-7)
 
 
-def test_torch_and_we_cast_the_same_functions():
-    """Of what PyTorch casts on a CPU, ours goes the same way."""
-    x, w = mg.randn(3, 4), mg.randn(5, 4)
-    a, b = torch.tensor(x.numpy()), torch.tensor(w.numpy())
-    with mg.autocast(dtype="bfloat16"):
-        ours = F.linear(x, w)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        theirs = torch.nn.functional.linear(a, b)
-    assert theirs.dtype == torch.bfloat16
-    np.testing.assert_allclose(
-        ours.numpy().astype(np.float32), theirs.float().numpy(), rtol=2**-7, atol=2**-8
+M, N, C = (3, 3), (3, 4), (2, 3, 5)  # shapes of a product, of a loss, and of channels
+OF_ONE = [
+    "exp", "expm1", "log", "log2", "log10", "log1p", "reciprocal", "rsqrt", "acos", "asin", "sinh", "cosh",
+    "tan", "erfinv", "softplus", "sum", "prod", "norm", "normalize", "exp2", "square", "lgamma", "mean",
+    "logit",
+]  # fmt: skip
+OF_TWO = [
+    "dist", "cdist", "cosine_similarity", "kl_div", "binary_cross_entropy_with_logits", "poisson_nll_loss",
+    "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "hinge_embedding_loss",
+    "binary_cross_entropy", "logaddexp", "logaddexp2", "hypot", "atan2", "multilabel_soft_margin_loss",
+]  # fmt: skip
+CALLS = {  # what LOW and FULL name: the shapes of its tensors, and the rest of its arguments
+    "matmul": (M, M), "linear": (N, (5, 4)), "addbmm": (M, (2, 3, 3), (2, 3, 3)), "addmm": (M, M, M),
+    "addmv": ((3,), M, (3,)), "addr": (M, (3,), (3,)), "baddbmm": ((2, 3, 3), (2, 3, 3), (2, 3, 3)),
+    "conv1d": (C, (2, 3, 2)), "conv_transpose1d": (C, (3, 2, 2)), "prelu": (N, (1,)),
+    "scaled_dot_product_attention": (C, C, C),
+    **dict.fromkeys(OF_ONE, (N,)),
+    "pow": (N, 1.5), "softmax": (N, -1), "softmin": (N, -1), "log_softmax": (N, -1), "logsumexp": (N, -1),
+    "cumsum": (N, 0), "cumprod": (N, 0), "logcumsumexp": (N, 0), "renorm": (N, 2, 0, 1.0),
+    "layer_norm": (N, [4]), "rms_norm": (N, [4]), "group_norm": (C, 3),
+    **dict.fromkeys(OF_TWO, (N, N)),
+    **dict.fromkeys(("cross_entropy", "nll_loss", "multi_margin_loss"), (N, [0, 1, 2])),
+    "multilabel_margin_loss": (N, [[0, 1, -1, 0]] * 3), "margin_ranking_loss": (N, N, N),
+    "cosine_embedding_loss": (N, N, [1, -1, 1]),
+    **dict.fromkeys(("triplet_margin_loss", "triplet_margin_with_distance_loss"), (N, N, N)),
+    "gaussian_nll_loss": (N, N, N), "var": (N,),
+}  # fmt: skip
+UNCAST = {"logit"}  # by either
+ALIASES = {"p_norm": "norm", "variance": "var", "power": "pow", "convolution": "conv1d"}
+WITHOUT_TORCH = {  # kernels and parts, of which PyTorch has none by the name; its pdist knows no bfloat16
+    "convolution_input", "convolution_weight", "multi_head_attention", "weighted_cross_entropy",
+    "soft_cross_entropy", "pdist",
+}  # fmt: skip
+
+
+def kind_under_autocast(lib, name, dtype):
+    """The dtype of a function's result under autocast to bfloat16, of tensors of `dtype`."""
+    rng = np.random.default_rng(0)
+
+    def made(x):
+        if isinstance(x, tuple):
+            return lib.tensor(rng.uniform(0.1, 0.9, x).astype(np.float32)).to(getattr(lib, dtype))
+        if isinstance(x, list) and name not in ("layer_norm", "rms_norm"):
+            return lib.tensor(x)
+        return x
+
+    function = getattr(functions(lib), name, None) or getattr(lib, name, None) or getattr(lib.special, name)
+    with lib.autocast("cpu", dtype=lib.bfloat16):
+        return str(function(*map(made, CALLS[name])).dtype).removeprefix("torch.")
+
+
+def test_every_function_that_is_cast_is_compared():
+    assert {ALIASES.get(name, name) for name in LOW | FULL | OURS} - WITHOUT_TORCH <= set(CALLS)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.filterwarnings("ignore")  # of torch's, about reductions
+def test_torch_and_we_cast_the_same_functions(name):
+    """What PyTorch casts on the CPU we cast, and the same way; we cast more, as it does on a GPU."""
+    ours, theirs = (
+        [kind_under_autocast(lib, name, dtype) for dtype in ("float32", "bfloat16")] for lib in (mg, torch)
     )
+    if theirs != ["float32", "bfloat16"]:  # which is what comes
+        assert ours == theirs
+    assert ours == (["float32", "bfloat16"] if name in UNCAST else [ours[0]] * 2)
 
 
 def test_a_scaler_goes_as_pytorchs():
