@@ -31,7 +31,7 @@ from .devices import (
     on_device,
     refuse_unconvertible,
 )
-from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
+from .errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
 from .versions import Cell, record_change, share_cell
 
 
@@ -432,8 +432,8 @@ def destination(targets: Iterable[Any], dtype: Any, device: str | None) -> tuple
         elif isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda", "auto"):
             device = target
         elif isinstance(target, str) and not is_dtype(target):
-            raise OptionError(
-                f"{target!r} is neither a dtype nor a device.\n"
+            raise DtypeError(
+                f"{target!r} is neither a dtype nor a device that minigrad has.\n"
                 f"Devices are 'cpu', 'cuda', 'cuda:0', ... and 'auto'; dtypes are 'float32', 'bfloat16', ..."
             )
         else:
