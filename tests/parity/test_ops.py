@@ -287,7 +287,7 @@ def test_functions(function, arrays):
 def test_every_method_of_ours_is_compared_or_is_not_pytorchs():
     operators = {name for name in METHODS if name.startswith("__")}
     compared = {c.id.split("[")[0].split("-")[0] for c in METHOD_CASES + FUNCTION_CASES}
-    conversions = {"to", "type", "float", "double", "half", "long", "int", "bool"}  # test_conversions
+    conversions = {"to", "type", "float", "double", "half", "bfloat16", "long", "int", "bool"}  # test_conversions
     made = {name for name in METHODS if name.startswith("new_")}  # tests of creation
     compared |= {name.split("/")[0].split(".")[-1] for name in test_op_db.COVERED}
     compared |= {f"{name}_" for name in IN_PLACE} | {"normal_", "uniform_"}  # below
@@ -303,6 +303,7 @@ def test_conversions():
             (EDGES,),
             second=False,
         )
+    assert_agrees(lambda x: x.bfloat16().float(), lambda t: t.bfloat16().float(), (A,), second=False)
     assert_agrees(lambda x: x.to("float32"), lambda t: t.to(torch.float32), (A,), second=False)
     assert_agrees(lambda x, y: x.to(y), lambda t, u: t.to(u), (INTS, A), second=False)
     assert_agrees(lambda x: x.type("int64"), lambda t: t.type(torch.int64), (A,), second=False)
