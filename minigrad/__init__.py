@@ -9,10 +9,12 @@ x.grad                       # tensor([2., 4.])
 
 from . import allocator, autograd, cuda, func, graph, linalg, nn, ops, optim, random, special
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .capture import capture
 from .creation import *
 from .devices import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from .devices import check_device as device
 from .errors import (
+    CaptureError,
     DependencyError,
     DeviceError,
     DtypeError,

@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from .errors import DependencyError, DeviceError, DtypeError, OptionError
+from .recording import WAITING, constant, refuse
 
 bool_ = np.dtype("bool")
 uint8 = np.dtype("uint8")
@@ -133,13 +134,19 @@ def on_device(array: Any, device: str) -> Any:
     if device_of(array) == device:
         return array
     if device == "cpu":
-        return array.get()
-    return library_of(device).array(array)
+        return on_cpu(array)
+    return constant(lambda: library_of(device).array(array))
 
 
-def on_cpu(array: Any) -> Any:
-    """An array's numbers as a NumPy array: itself, or a copy of what is on a GPU."""
-    return array.get() if isinstance(array, gpu.arrays) else array
+def on_cpu(array: Any, asked: str = "a copy to the CPU") -> Any:
+    """An array's numbers as a NumPy array: itself, or a copy of what is on a GPU.
+
+    That waits for the GPU; `asked` names who does, where a recording cannot.
+    """
+    if not isinstance(array, gpu.arrays):
+        return array
+    refuse(asked, WAITING)
+    return array.get()
 
 
 def like(array: Any, other: Any) -> Any:

@@ -49,6 +49,12 @@ class NonFiniteError(MinigradError, FloatingPointError, RuntimeError):
     """A NaN or an infinity where a number is needed."""
 
 
+class CaptureError(MinigradError, RuntimeError):
+    """A step that cannot be recorded and replayed."""
+
+    placed = True
+
+
 class StateError(MinigradError, RuntimeError):
     """A saved state that does not fit what it is loaded into."""
 

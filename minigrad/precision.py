@@ -22,6 +22,7 @@ import numpy as np
 from .autograd import grad_mode
 from .devices import HALF, array_module, as_dtype, bfloat16, float16, float32
 from .errors import DtypeError, NonFiniteError, OptionError, StateError
+from .recording import refuse
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -152,6 +153,10 @@ class GradScaler:
             return
         if id(optimizer) in self.stepped:
             raise StateError("unscale_() comes after step().\nCall it before, and update() at a step's end.")
+        refuse(
+            "a GradScaler's look at the gradients",
+            "Whether to step is decided by the host: use bfloat16, which needs no scaler.",
+        )
         if id(optimizer) in self.found:
             raise StateError(
                 "unscale_() has already been called on this optimizer since the last update().\n"

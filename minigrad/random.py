@@ -12,11 +12,12 @@ from __future__ import annotations
 import contextlib
 import zlib
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .errors import OptionError
+from .recording import now, refuse
 
 
 class Key(NamedTuple):
@@ -44,11 +45,13 @@ def manual_seed(seed: int) -> None:
     """Start every stream anew from `seed` (0 to 2**64 - 1), as `torch.manual_seed`."""
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
         raise OptionError(f"a seed is a whole number from 0 to 2**64 - 1, got {seed!r}.\nPass another one.")
+    refuse("manual_seed()", "Call it before the step.")
     _state.seed, _state.step, _state.row, _state.calls = int(seed), 0, 0, {}
 
 
 def set_step(step: int) -> None:
     """Say which training step the next draws belong to; the streams' call counts begin again."""
+    refuse("set_step()", "Call it before the step: a replay draws what belongs to the step that is set.")
     _state.step, _state.calls = step, {}
 
 
@@ -71,16 +74,21 @@ def snapshot() -> Snapshot:
     return _state.seed, _state.step, _state.row, dict(_state.calls)
 
 
+def go_back(before: Snapshot) -> None:
+    """Let all streams stand where they stood when `snapshot` gave `before`."""
+    _state.seed, _state.step, _state.row, calls = before
+    _state.calls = dict(calls)
+
+
 @contextlib.contextmanager
 def replayed(before: Snapshot) -> Iterator[None]:
     """Within it draws are those that followed when `snapshot` gave `before`; afterwards all is as it was."""
-    now = snapshot()
-    _state.seed, _state.step, _state.row, calls = before
-    _state.calls = dict(calls)
+    after = snapshot()
+    go_back(before)
     try:
         yield
     finally:
-        _state.seed, _state.step, _state.row, _state.calls = now
+        go_back(after)
 
 
 def first_row() -> int:
@@ -92,7 +100,44 @@ def next_key(stream: str) -> Key:
     """The key of the next draw of `stream`."""
     call = _state.calls.get(stream, 0)
     _state.calls[stream] = call + 1
-    return Key(_state.seed, zlib.crc32(stream.encode()), _state.step, call, _state.row)
+    return Key(_state.seed, _number(stream), _state.step, call, _state.row)
+
+
+def _number(stream: str) -> int:
+    return zlib.crc32(stream.encode())
+
+
+# ---------------------------------------------------------------- in a recording (`minigrad.capture`)
+
+
+def place_of_draws(key: Key) -> tuple[Any, int]:
+    """Where a replay reads from what step and call on it draws: an array of the two on the GPU; and at which
+    call the stream was when the recording began."""
+    return now.recording.draws.place(key)
+
+
+class Draws:
+    """What a recorded step draws, replay after replay: each stream goes on from where it is then."""
+
+    def __init__(self, recording: Any) -> None:
+        self.recording, self.began = recording, snapshot()
+        self.drawn: dict[str, int] = {}  # how often a step draws from each stream
+
+    def place(self, key: Key) -> tuple[Any, int]:
+        name = next(name for name in _state.calls if _number(name) == key.stream)
+        places = lambda: (_state.step, _state.calls.get(name, 0))
+        return self.recording.numbers(("draws", name), places, np.uint64), self.began[3].get(name, 0)
+
+    def end(self) -> None:
+        """The step has been recorded, and nothing was drawn yet."""
+        calls = self.began[3]
+        self.drawn = {name: n - calls.get(name, 0) for name, n in _state.calls.items()}
+        go_back(self.began)
+
+    def advance(self) -> None:
+        """Count what a replay draws."""
+        for name, n in self.drawn.items():
+            _state.calls[name] = _state.calls.get(name, 0) + n
 
 
 def generator(key: Key) -> np.random.Generator:
@@ -101,6 +146,7 @@ def generator(key: Key) -> np.random.Generator:
 
 
 def _philox(key: Key, block: int) -> np.random.Philox:
+    refuse("a random number drawn on the CPU", "Only dropout is drawn on the GPU: pass others as arguments.")
     words = lambda *numbers: np.array(numbers, dtype=np.uint64)  # a list with 2**63 in it would become floats
     return np.random.Philox(key=words(key.seed, key.stream), counter=words(block, key.call, key.step, 0))
 

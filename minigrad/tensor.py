@@ -137,24 +137,24 @@ class Tensor:
     __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
-        return bool(self.item())
+        return bool(self._number("bool(tensor)"))
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._number("int(tensor)"))
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._number("float(tensor)"))
 
     def __index__(self) -> int:
         if self.data.dtype.kind not in "iu":
             raise DtypeError(
                 f"only an integer tensor is an index, this one is {self.dtype}.\nUse .to('int64')."
             )
-        return int(self.item())
+        return int(self._number("a tensor as an index"))
 
     def __format__(self, spec: str) -> str:
         """A tensor of one element formats as its number: f"{loss:.3f}"."""
-        return format(self.item(), spec) if spec else repr(self)
+        return format(self._number("printing a tensor"), spec) if spec else repr(self)
 
     def __deepcopy__(self, memo: dict) -> Tensor:
         self._refuse_unless_leaf("deep-copied")
@@ -184,32 +184,37 @@ class Tensor:
 
     def __repr__(self) -> str:
         place = "" if self.device == "cpu" else f"device='{self.device}'"
+        array = on_cpu(self.data, "printing a tensor")
         if self.node is not None:
-            return printing.text(on_cpu(self.data), place, f"grad_fn=<{_op_name(self.node)}>")
-        return printing.text(on_cpu(self.data), place, "requires_grad=True" if self.requires_grad else "")
+            return printing.text(array, place, f"grad_fn=<{_op_name(self.node)}>")
+        return printing.text(array, place, "requires_grad=True" if self.requires_grad else "")
 
     # ------------------------------------------------------------ out of the library
 
     def item(self) -> Any:
         """The number in a tensor of one element, as a Python number."""
+        return self._number("item()")
+
+    def _number(self, asked: str) -> Any:
+        """The one number, of which `asked` says who wants to know it."""
         if self.data.size != 1:
             raise ShapeError(
                 f"one number was asked of a tensor of shape {self.shape}.\n"
                 f"Use .tolist(), or index it, or reduce it (.sum(), .all(), .any())."
             )
-        return self.data.item()
+        return on_cpu(self.data, asked).item()
 
     def numpy(self) -> np.ndarray:
         """The array itself (not a copy), also where a gradient is required; of one on a GPU a copy."""
-        return on_cpu(self.data)
+        return on_cpu(self.data, "numpy()")
 
     def tolist(self) -> Any:
-        return self.data.tolist()
+        return on_cpu(self.data, "tolist()").tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False and self.device != "cpu":
             raise ValueError(f"a tensor on {self.device} has no NumPy array without a copy")
-        return np.array(on_cpu(self.data), dtype=dtype, copy=copy)
+        return np.array(on_cpu(self.data, "a NumPy array of a tensor"), dtype=dtype, copy=copy)
 
     def __dlpack__(self, **settings: Any) -> Any:
         """The memory itself, for another library (`torch.from_dlpack(x)`)."""

@@ -22,7 +22,7 @@ from minigrad import kernels
 from minigrad.devices import as_dtype
 from minigrad.devices import gpu as devices
 from minigrad.gradcheck.records import forms, samples_of
-from minigrad.kernels import cpu
+from minigrad.kernels import cpu, cuda
 from minigrad.kernels.cuda import fused
 from minigrad.kernels.cuda.fused import launching
 from minigrad.random import Key, keep_mask
@@ -209,7 +209,8 @@ def test_kernels_agree_with_numpys(name, device):
             np.testing.assert_allclose(ours, other, rtol=1e-5, atol=5e-6 * largest, err_msg=str(settings))
 
 
-TAKEN = {"adam", "dropout", *CASES}  # adam and dropout have tests of their own, below
+OWN = {"adam", "dropout", "total_norm"}  # which have tests of their own, below
+TAKEN = {*OWN, *CASES}
 
 
 def test_every_kernel_is_compared_with_numpys():
@@ -245,7 +246,7 @@ def test_statistics_and_sums_are_in_single_precision_or_double(name, dtype, devi
                 )
 
 
-@pytest.mark.parametrize("name", sorted(TAKEN - {"adam"}))
+@pytest.mark.parametrize("name", sorted(TAKEN - {"adam", "total_norm"}))
 def test_every_op_of_the_kernels_is_as_on_the_cpu(name, device):
     record = OURS[name]
     for sample in samples_of(record):
@@ -277,15 +278,6 @@ def test_dropout_draws_what_the_cpu_draws(shape, row, p, device):
     np.testing.assert_allclose(here(value), expected, rtol=2e-7)
     np.testing.assert_array_equal(here(gradient(there(x))), here(value))
     assert np.shape(theirs(x)) == shape
-
-
-def test_a_captured_graph_draws_by_the_step_that_stands_on_the_gpu(device):
-    x, step = long(100), there(np.array([7], np.uint64))
-    with fused.step_from(step):
-        value = here(fused.dropout(there(x), 0.5, KEY)[0])
-    np.testing.assert_array_equal(value != 0, keep_mask(KEY._replace(step=7), x.shape, 0.5))
-    again = here(fused.dropout(there(x), 0.5, KEY)[0])
-    np.testing.assert_array_equal(again != 0, keep_mask(KEY, x.shape, 0.5))
 
 
 # ---------------------------------------------------------------- what the CPU has no kernel of
@@ -343,21 +335,35 @@ def test_adam_is_numpys(decoupled, device):
         np.testing.assert_allclose(here(a), b, rtol=2e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("decoupled", [True, False])
-def test_adam_of_a_captured_graph_steps_on(decoupled, device):
-    """The step's number and the learning rate stand on the GPU, and are read there."""
-    b1, b2, eps, decay = 0.9, 0.99, 1e-8, 0.1
-    step, lr = there(np.array([4])), there(np.array([0.1]))
-    now, ours, expected = there(np.empty(8, np.float32)), [there(a) for a in adams()], adams()
-    for t, rate in ((5, 0.1), (6, 0.02)):
-        lr[...] = rate
-        fused.adam_step(ours[1], step, lr, now, b1, b2, eps, decay, decoupled)
-        fused.adam(*ours, 0, 0, 0, 0, 0, 0, 0, now=now)
-        last = (1 - rate * decay, 0.0) if decoupled else (1.0, decay)
-        cpu.adam(*expected, rate / (1 - b1**t), b1, b2, 1 / (1 - b2**t) ** 0.5, eps, *last)
-    assert here(step).tolist() == [6]
-    for a, b in zip(ours, expected, strict=True):
-        np.testing.assert_allclose(here(a), b, rtol=4e-6, atol=2e-7)
+def test_adam_reads_its_numbers_from_the_gpu(device):
+    rate, b1, b2, root, eps, shrink, decay = 0.01, 0.9, 0.99, 1.3, 1e-8, 0.999, 0.1
+    eight = np.array([rate, 1 - b1, b2, 1 - b2, root, eps, shrink, decay], np.float32)
+    for adam in (fused.adam, cuda.adam):
+        expected, ours = [there(a) for a in adams()], [there(a) for a in adams()]
+        adam(*expected, rate, b1, b2, root, eps, shrink, decay)
+        adam(*ours, 0, b1, b2, 0, eps, 0, decay, now=there(eight))
+        for a, b in zip(ours, expected, strict=True):
+            np.testing.assert_array_equal(here(a), here(b))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("infinite", [False, True])
+def test_a_norm_of_many_arrays_and_their_scaling(dtype, infinite, device):
+    shapes, dtype = [(3,), (70, 40), (5000,), (100, 700)], as_dtype(dtype)
+    arrays = [draw(*shape, seed=i).astype(dtype) for i, shape in enumerate(shapes)]
+    wide = [a.astype(np.float64) for a in arrays]
+    norm = cpu.total_norm(wide, infinite)
+    for library in (fused, cuda):
+        ours = [there(a) for a in arrays]
+        found = library.total_norm(ours, infinite)
+        assert here(found) == pytest.approx(norm, rel=1e-6)
+        for largest, factor in ((norm / 4, 0.25), (norm * 2, 1)):
+            scaled = [x.copy() for x in ours]
+            library.scale(scaled, found, largest)
+            for a, b in zip(scaled, wide, strict=True):
+                np.testing.assert_allclose(
+                    here(a).astype(np.float64), b * factor, rtol=1e-6 if dtype.itemsize > 2 else 1e-2
+                )
 
 
 def test_adam_keeps_float32_of_parameters_that_are_computed_with_in_16_bits(device):

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ..errors import ShapeError
+from ..kernels.products import matmul as product
 from ..tensor import as_tensor, constant
 from .arithmetic import multiply
 from .axes import axis_of
@@ -48,7 +49,7 @@ def matmul(x, y, /):
     a = x[None, :] if row else x
     b = y[:, None] if column else y
     try:
-        value = a @ b
+        value = product(a, b)
     except ValueError:
         raise _misfit(x.shape, y.shape) from None
     if row:
@@ -61,16 +62,16 @@ def matmul(x, y, /):
         return g[..., None, :] if row else g
 
     def left(g):
-        r = as_matrix(g) @ b.swapaxes(-1, -2)
+        r = product(as_matrix(g), b.swapaxes(-1, -2))
         return r[..., 0, :] if row else r
 
     def right(g):
         g = as_matrix(g)
         if a.ndim > 2 and b.ndim == 2:  # all rows of the batch at once, rather than a sum over the batch
             rows = math.prod(a.shape[:-1])
-            r = a.reshape(rows, a.shape[-1]).swapaxes(0, 1) @ g.reshape(rows, g.shape[-1])
+            r = product(a.reshape(rows, a.shape[-1]).swapaxes(0, 1), g.reshape(rows, g.shape[-1]))
         else:
-            r = a.swapaxes(-1, -2) @ g
+            r = product(a.swapaxes(-1, -2), g)
         return r[..., 0] if column else r
 
     return value, (left, right)

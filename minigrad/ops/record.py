@@ -89,7 +89,8 @@ class Op(Record):
         super().__init__(name, definition or rule, samples, latex)
         self.rule, self.definition, self.flops = rule, definition, flops
         self.view, self.promotes, self.floating = view, promotes, floating
-        self.as_it_comes = view or name in ("astype", "clone", "nan_to_num")  # these round nothing
+        # these round nothing, or know how bfloat16 is rounded
+        self.as_it_comes = view or name in ("astype", "clone", "nan_to_num", "matmul")
         kinds = inspect.signature(definition or rule).parameters.values()
         self.operands = tuple(p.name for p in kinds if p.kind is p.POSITIONAL_ONLY)
         self.settings = tuple(p.name for p in kinds if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))

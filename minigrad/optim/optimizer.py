@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from operator import is_
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from operator import iadd, is_
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..creation import zeros_like
 from ..devices import array_module, is_writeable, on_device
 from ..errors import OptionError, ShapeError, StateError
 from ..kernels import kernels
+from ..recording import constant, each_time, fits_while, is_recording, numbers, refuse
 from ..tensor import Tensor
 from ..versions import caller, record_changes, root
 
@@ -21,6 +23,8 @@ SMALL = 1 << 13  # elements of a parameter that is updated together with others
 
 class Optimizer:
     """Parameters in groups, each with its options, and a state of arrays for every parameter."""
+
+    read_each_time: tuple[str, ...] = ("lr",)  # the options that a captured step reads in each replay
 
     def __init__(self, params: Iterable[Any], **defaults: Any) -> None:
         if hasattr(params, "parameters"):
@@ -85,13 +89,43 @@ class Optimizer:
                     f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}.\n"
                     f"Assign a gradient of the parameter's shape, or None."
                 )
-        self.steps += 1
+        each_time(self._count)
         name, source = f"{type(self).__name__}.step", caller()
         with no_grad():
             for group in self.param_groups:
                 ready = [p for p in group["params"] if p.grad is not None]
                 record_changes(ready, name, source)
+                if is_recording():
+                    each_time(partial(record_changes, ready, name, source))
+                    if any(type(p.data) is np.ndarray for p in ready):
+                        refuse(f"{name} of parameters on the CPU", "Move the model to the GPU.")
                 self.update_all(ready, group)
+        if is_recording():
+            fits_while(self._is_the_same())
+
+    def _count(self) -> None:
+        self.steps += 1
+
+    def _is_the_same(self) -> Callable[[], bool]:
+        """Whether a recorded step still fits: there are the arrays that it knows, their parameters as many
+        steps apart, and its options."""
+
+        def found() -> tuple[list[Any], list[int], list[Any]]:
+            states = [self.state.get(p, {}) for p in self._parameters()]
+            arrays = [p.data for p in self._parameters()] + [a for state in states for a in state.values()]
+            steps = [int(state["step"]) for state in states if "step" in state]
+            skipped = ("params", *self.read_each_time)
+            options = [{k: v for k, v in g.items() if k not in skipped} for g in self.param_groups]
+            return arrays, [step - steps[0] for step in steps], options
+
+        arrays, *others = found()
+
+        def same() -> bool:
+            arrays_now, *others_now = found()
+            known = len(arrays_now) == len(arrays) and all(map(is_, arrays_now, arrays))
+            return known and others_now == others
+
+        return same
 
     def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
         """Change the parameters of a group by their gradients."""
@@ -202,6 +236,8 @@ class SGD(Optimizer):
         if group["weight_decay"]:
             g = g + group["weight_decay"] * p
         if group["momentum"]:
+            if "momentum_buffer" not in state:
+                refuse("the first momentum of a parameter", "Each needs a gradient in the first two calls.")
             if "momentum_buffer" in state:
                 v = state["momentum_buffer"]
                 v *= group["momentum"]
@@ -209,7 +245,10 @@ class SGD(Optimizer):
             else:
                 v = state["momentum_buffer"] = array_module(p).array(g)
             g = g + group["momentum"] * v if group["nesterov"] else v
-        p -= group["lr"] * g
+        lr = group["lr"]
+        if is_recording():
+            (lr,) = numbers((id(group), p.dtype), lambda: (group["lr"],), p.dtype)
+        p -= lr * g
 
 
 class Adam(Optimizer):
@@ -220,6 +259,7 @@ class Adam(Optimizer):
     """
 
     decoupled = False
+    read_each_time = ("lr", "betas", "eps", "weight_decay")
 
     def __init__(
         self,
@@ -248,7 +288,9 @@ class Adam(Optimizer):
         """The parameters as one, where they are at one step and none is another's memory."""
         steps = {int(self.state[p]["step"]) if p in self.state else 0 for p in small}
         memories = {id(root(p.data)) for p in small}
-        return _Together(small, self.state) if len(steps) == 1 and len(memories) == len(small) else None
+        if len(steps) > 1 or len(memories) < len(small):
+            return None
+        return constant(lambda: _Together(small, self.state))
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies, whose states are no views any more."""
@@ -259,22 +301,38 @@ class Adam(Optimizer):
     ) -> None:
         if state and state["exp_avg"].dtype != p.dtype:  # the module was converted
             for name in ("exp_avg", "exp_avg_sq"):
-                state[name] = state[name].astype(p.dtype)
+                state[name] = constant(partial(state[name].astype, p.dtype))
         if not state:
             zeros = array_module(p).zeros
-            state.update(
-                exp_avg=zeros(p.shape, p.dtype), exp_avg_sq=zeros(p.shape, p.dtype), step=np.array(0)
+            state["exp_avg"], state["exp_avg_sq"] = (
+                constant(lambda: zeros(p.shape, p.dtype)) for _ in range(2)
             )
-        state["step"] += 1
-        lr, (b1, b2), eps, decay = group["lr"], group["betas"], group["eps"], group["weight_decay"]
-        step = int(state["step"])
-        rate = lr / (1 - b1**step)
-        root = 1 / (1 - b2**step) ** 0.5
-        shrink, decay = (1 - lr * decay, 0.0) if self.decoupled else (1.0, decay)
+            state["step"] = np.array(0)
+        count = state["step"]
         flat = [a.reshape(-1) for a in (p, g, state["exp_avg"], state["exp_avg_sq"])]
-        kernels(p).adam(*flat, rate, b1, b2, root, eps, shrink, decay)
+        each_time(partial(iadd, count, 1))
+        given = self._numbers(count, group)
+        if is_recording():
+            eight = lambda: _with_complements(*self._numbers(count, group))
+            now = numbers((id(self), id(group), p.dtype, int(count)), eight, p.dtype)
+            kernels(p).adam(*flat, *given, now=now)
+        else:
+            kernels(p).adam(*flat, *given)
         if not p.flags.c_contiguous:  # then reshape(-1) made a copy
             p[...] = flat[0].reshape(p.shape)
+
+    def _numbers(self, count: np.ndarray, group: dict[str, Any]) -> tuple[float, ...]:
+        """What the kernel computes the update with, in the step that was counted last."""
+        step, lr, (b1, b2), decay = max(int(count), 1), group["lr"], group["betas"], group["weight_decay"]
+        shrink, decay = (1 - lr * decay, 0.0) if self.decoupled else (1.0, decay)
+        return lr / (1 - b1**step), b1, b2, 1 / (1 - b2**step) ** 0.5, group["eps"], shrink, decay
+
+
+def _with_complements(
+    rate: float, b1: float, b2: float, root: float, eps: float, shrink: float, decay: float
+) -> tuple[float, ...]:
+    """The numbers in the order in which a kernel reads them from the GPU's memory."""
+    return rate, 1 - b1, b2, 1 - b2, root, eps, shrink, decay
 
 
 class _Together:
@@ -285,21 +343,24 @@ class _Together:
         self.params, self.arrays = params, [p.data for p in params]
         self.p, self.g, self.m, self.v = (zeros(size, np.float32) for _ in range(4))
         self.steps = np.zeros(len(params), np.int64)
-        self.parts: list[np.ndarray] = []  # of `p`, each in its parameter's shape
+        self.parts = self._parts_of(self.p)
         self.states = [states.setdefault(p, {}) for p in params]
-        end = 0
-        for i, (p, own) in enumerate(zip(params, self.states, strict=True)):
-            part = slice(end, end := end + p.data.size)
-            views = {
-                "exp_avg": self.m[part].reshape(p.shape),
-                "exp_avg_sq": self.v[part].reshape(p.shape),
-                "step": self.steps[i : i + 1].reshape(()),
-            }
-            for name, view in views.items():
+        self.views = {
+            "exp_avg": self._parts_of(self.m),
+            "exp_avg_sq": self._parts_of(self.v),
+            "step": [self.steps[i : i + 1].reshape(()) for i in range(len(params))],
+        }
+        for name, views in self.views.items():
+            for own, view in zip(self.states, views, strict=True):
                 view[...] = own.get(name, 0)
-            own.update(views)
-            self.parts.append(self.p[part].reshape(p.shape))
-        self.views = {name: [own[name] for own in self.states] for name in views}
+                own[name] = view
+
+    def _parts_of(self, flat: Any) -> list[Any]:
+        """Each parameter's part of a flat array, in its shape."""
+        parts, end = [], 0
+        for array in self.arrays:
+            parts.append(flat[end : (end := end + array.size)].reshape(array.shape))
+        return parts
 
     def holds(self, params: list[Tensor], states: dict[Tensor, dict[str, np.ndarray]]) -> bool:
         """Whether these are its parameters, their arrays and states those that it knows, at one step."""
@@ -317,13 +378,17 @@ class _Together:
 
     def gather(self) -> dict[str, np.ndarray]:
         """Parameters and gradients of this step; gives the state of all."""
-        concatenate = array_module(self.p).concatenate
-        concatenate(self.arrays, axis=None, out=self.p)
-        concatenate([p.grad.data for p in self.params], axis=None, out=self.g)  # type: ignore[union-attr]
-        return {"exp_avg": self.m, "exp_avg_sq": self.v, "step": np.array(self.steps[0])}
+        gradients = [p.grad.data for p in self.params]  # type: ignore[union-attr]
+        for arrays, flat in ((self.arrays, self.p), (gradients, self.g)):
+            if is_recording():  # CuPy would tell the GPU where they are, by memory that is not kept
+                for array, part in zip(arrays, self._parts_of(flat), strict=True):
+                    part[...] = array
+            else:
+                array_module(flat).concatenate(arrays, axis=None, out=flat)
+        return {"exp_avg": self.m, "exp_avg_sq": self.v, "step": self.steps[:1].reshape(())}
 
     def scatter(self) -> None:
-        self.steps += 1
+        each_time(lambda: self.steps.fill(self.steps[0]))
         for array, updated in zip(self.arrays, self.parts, strict=True):
             array[...] = updated
 

@@ -45,6 +45,8 @@ class Options:
     overwrite: Flag = False
     """Delete the run that is there and begin anew."""
     device: Device = "cpu"
+    capture: Flag = False
+    """On a GPU: record the step once, and replay it without Python."""
 
 
 USAGE = "usage: minitransformer train RECIPE|file.toml [options]   (train RECIPE --help lists them)"
@@ -111,7 +113,7 @@ def train(recipe: Recipe, options: Options, folder: Path, ranks: Ranks) -> None:
     task = runs.build_task(recipe, tokenizer, splits)
     random.manual_seed(recipe.training.seed)
     model = runs.build_model(recipe, tokenizer).to(device)
-    trainer = Trainer(model, task, recipe.training, folder, console, ranks)
+    trainer = Trainer(model, task, recipe.training, folder, console, ranks, options.capture)
     ranks.barrier()  # all have read what stood in the folder
     if options.overwrite and first:
         runs.clear(folder)
@@ -154,6 +156,7 @@ def _again(recipe: Recipe, options: Options, folder: Path) -> str:
     for flag, value in (("--data", options.data), ("--data-dir", options.data_dir)):
         words += [flag, value] if value is not None else []
     words += ["--device", options.device] if options.device != "cpu" else []
+    words += ["--capture"] if options.capture else []
     return shlex.join(map(str, words))
 
 

@@ -31,9 +31,9 @@ class PairBatch:
     `target_out` is `target_in` shifted left by one, IGNORE where `target_in` is padding.
     """
 
-    source: Int[np.ndarray, "B S"]
-    target_in: Int[np.ndarray, "B T"]
-    target_out: Int[np.ndarray, "B T"]
+    source: Int[Any, "B S"]
+    target_in: Int[Any, "B T"]
+    target_out: Int[Any, "B T"]
 
     @property
     def n_tokens(self) -> int:

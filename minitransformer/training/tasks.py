@@ -18,7 +18,7 @@ from ..tokenizers import Tokenizer
 
 
 class Task(Protocol):
-    """The trainer's view of a task. A batch has `n_tokens`, and its rows can be sliced."""
+    """The trainer's view of a task. A batch has `n_tokens`, can be split, and is made of its arrays."""
 
     @property
     def largest_batch(self) -> int: ...

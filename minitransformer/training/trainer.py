@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from minigrad import (
     random,
     set_float32_matmul_precision,
 )
+from minigrad import capture as capture_step
 from minigrad.errors import NonFiniteError
 from minigrad.io import write_atomically
 
@@ -48,7 +49,9 @@ class Trainer:
         Trainer(model, task, TrainConfig(steps=500), Path("runs/mine")).train()
 
     The same seed gives the same weights, bit for bit, also through `resume`. With `ranks` each computes its
-    rows of every batch, and rank 0 writes to `folder`.
+    rows of every batch, and rank 0 writes to `folder`. With `capture` a GPU replays the step as a graph
+    (`minigrad.capture`): the same weights, in less time. Its loss is then read, and found not to be finite,
+    only when it is logged, or a validation or checkpoint is due; a CPU takes the steps as ever.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class Trainer:
         folder: Path,
         console: Console | None = None,
         ranks: Ranks | None = None,
+        capture: bool = False,
     ) -> None:
         self.model, self.task, self.config, self.folder = model, task, config, Path(folder)
         self.ranks = ranks or Ranks()
@@ -82,6 +86,10 @@ class Trainer:
         self.scaler = GradScaler(enabled=config.precision == "float16")
         set_float32_matmul_precision("high" if config.precision == "tf32" else "highest")
         self.step, self.seconds, self.best_loss = 0, 0.0, math.inf
+        on_gpu = next(model.parameters()).device != "cpu"
+        self._captured: Any = self._capture() if capture and on_gpu else None
+        self._unread: list[tuple[int, float]] = []  # tokens and seconds of steps whose loss was not read
+        self._last = {"loss": math.nan, "grad_norm": math.nan, "tokens_per_second": 0.0}
         random.manual_seed(config.seed)
 
     # ------------------------------------------------------------ one step
@@ -93,29 +101,23 @@ class Trainer:
         batch = self.task.next_batch()
         random.set_step(step)
         self.model.train()
-        self.optimizer.zero_grad()
-        loss = 0.0
-        parts = self.task.split(batch, config.micro_batches * self.ranks.size)
-        for first, part in self.ranks.share(parts):
-            with random.rows(first), self.autocast:  # a part draws its rows of what the whole batch would
-                part_loss = self.task.loss(self.model, part, config.label_smoothing) / batch.n_tokens
-            self.scaler.scale(part_loss).backward()
-            loss += part_loss.item()
-        loss = self.ranks.sum_gradients(self.model.parameters(), loss)
-        self.scaler.unscale_(self.optimizer)
-        norm = optim.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)
-        what = f"the loss is {loss:.4g}, the norm of its gradients {norm:.4g}"
-        forward = lambda: self.task.loss(self.model, batch, config.label_smoothing)
-        if not (math.isfinite(loss) and (math.isfinite(norm) or self.scaler.enabled)):
-            raise self._not_finite(step, what, forward)
         lr = config.learning_rate(step)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
+        parts = list(self.ranks.share(self.task.split(batch, config.micro_batches * self.ranks.size)))
+        if self._captured is not None:
+            return {"step": step, "lr": lr, **self._replay(batch, parts, start)}
+        losses = self._backward(parts, batch.n_tokens)
+        loss = self.ranks.sum_gradients(self.model.parameters(), sum((part.item() for part in losses), 0.0))
+        self.scaler.unscale_(self.optimizer)
+        norm = self._clip().item()
+        if not (math.isfinite(loss) and (math.isfinite(norm) or self.scaler.enabled)):
+            raise self._failed(step, batch, loss, norm)
         self.scaler.step(self.optimizer)
         try:
             self.scaler.update()
         except NonFiniteError as error:
-            raise self._not_finite(step, f"{what}, however small it is scaled", forward) from error
+            raise self._failed(step, batch, loss, norm, ", however small it is scaled") from error
         self.step = step
         seconds = time.perf_counter() - start
         self.seconds += seconds
@@ -126,6 +128,62 @@ class Trainer:
             "grad_norm": norm,
             "tokens_per_second": batch.n_tokens / seconds,
         }
+
+    def _backward(self, parts: Iterable[tuple[int, Any]], n_tokens: Any) -> list[Tensor]:
+        """Gradients of the mean loss of a batch, part by part; gives each part's share of the loss."""
+        self.optimizer.zero_grad()
+        losses = []
+        for first, part in parts:
+            with random.rows(first), self.autocast:  # a part draws its rows of what the whole batch would
+                loss = self.task.loss(self.model, part, self.config.label_smoothing) / n_tokens
+            self.scaler.scale(loss).backward()
+            losses.append(loss.detach())
+        return losses
+
+    def _clip(self) -> Tensor:
+        return optim.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or math.inf)
+
+    def _failed(self, step: int, batch: Any, loss: float, norm: float, also: str = "") -> NotFiniteError:
+        """What to say of a step whose numbers are not finite."""
+        what = f"the loss is {loss:.4g}, the norm of its gradients {norm:.4g}{also}"
+        forward = lambda: self.task.loss(self.model, batch, self.config.label_smoothing)
+        return self._not_finite(step, what, forward)
+
+    # ------------------------------------------------------------ one step, captured
+
+    def _capture(self) -> Any:
+        """The step from batch to update, to be replayed."""
+        if self.ranks.size > 1 or self.scaler.enabled:
+            what = "several ranks" if self.ranks.size > 1 else "float16, whose gradients the CPU looks at,"
+            raise UserError(
+                f"a step of {what} cannot be captured.\nLeave --capture out, or train on one GPU in bfloat16."
+            )
+
+        def step(parts: list[tuple[int, type, list[Any]]], n_tokens: Tensor) -> tuple[list[Tensor], Tensor]:
+            losses = self._backward([(first, kind(*arrays)) for first, kind, arrays in parts], n_tokens)
+            norm = self._clip()
+            self.optimizer.step()
+            return losses, norm
+
+        return capture_step(step, device=next(self.model.parameters()).device)
+
+    def _replay(self, batch: Any, parts: list[tuple[int, Any]], start: float) -> dict[str, float]:
+        """Take the step. Its loss is read when somebody needs it: that waits for the GPU."""
+        given = [(first, type(part), list(vars(part).values())) for first, part in parts]
+        losses, norm = self._captured(given, np.array(batch.n_tokens, np.float32))
+        self.step += 1
+        needed = any(map(self._due, ("log_every", "validate_every", "checkpoint_every")))
+        if needed:
+            loss, size = sum(part.item() for part in losses), norm.item()
+            if not (math.isfinite(loss) and math.isfinite(size)):
+                raise self._failed(self.step, batch, loss, size)
+        self._unread.append((batch.n_tokens, time.perf_counter() - start))
+        self.seconds += self._unread[-1][1]
+        if needed:
+            tokens, seconds = map(sum, zip(*self._unread, strict=True))
+            self._last = {"loss": loss, "grad_norm": size, "tokens_per_second": tokens / seconds}
+            self._unread = []
+        return self._last
 
     def _not_finite(self, step: int, what: str, forward: Callable[[], Any]) -> NotFiniteError:
         """What to say of a failed step: `forward` is run again to find the first module that went wrong."""

@@ -23,7 +23,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from . import emulator
+from . import emulator, graphs
+from .graphs import primitive, through_cublas, uploads, waits
 
 NAMES = json.loads(Path(__file__).with_name("names.json").read_text(encoding="utf-8"))
 SCALARS = (bool, int, float, np.generic, type(None), str, type, np.dtype, slice, type(Ellipsis))
@@ -100,9 +101,11 @@ class ndarray:
         )
 
     def get(self, stream=None, order="C", out=None, blocking=True):
+        waits()
         return np.array(self._array, order=order)
 
     def set(self, array, stream=None):
+        uploads()
         assert type(array) is np.ndarray
         self._array[...] = array
 
@@ -115,30 +118,36 @@ class ndarray:
     nbytes = property(lambda self: self._array.nbytes)
     flags = property(lambda self: Flags(self._array.flags))
     device = property(lambda self: Device(0))
-    T = property(lambda self: clad(self._array.T))
-    mT = property(lambda self: clad(self._array.mT))
+    T = property(primitive(lambda self: clad(self._array.T)))
+    mT = property(primitive(lambda self: clad(self._array.mT)))
 
     data = property(lambda self: types.SimpleNamespace(ptr=self._array.ctypes.data))
 
     def item(self):
+        waits()
         return self._array.item()
 
     def tolist(self):
+        waits()
         return self._array.tolist()
 
+    @primitive
     def fill(self, value):
         if isinstance(value, np.ndarray) and value.ndim:
             raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
         self._array.fill(value.item() if isinstance(value, np.ndarray | ndarray) else value)
 
+    @primitive
     def view(self, dtype=None):
         return clad(self._array.view() if dtype is None else self._array.view(dtype))
 
+    @primitive
     def diagonal(self, offset=0, axis1=0, axis2=1):
         view = self._array.diagonal(offset, axis1, axis2)
         view.flags.writeable = self._array.flags.writeable
         return clad(view)
 
+    @primitive
     def take(self, indices, axis=None, out=None):
         length = self.size if axis is None else self.shape[axis]
         indices = np.asarray(bare(indices))
@@ -146,9 +155,11 @@ class ndarray:
             raise IndexError("cannot do a non-empty take from an empty axes.")
         return clad(self._array.take(indices % max(length, 1), axis))
 
+    @primitive
     def argsort(self, axis=-1, kind=None):
         return clad(self._array.argsort(axis, kind="stable"))
 
+    @primitive
     def sort(self, axis=-1, kind=None):
         self._array.sort(axis)
 
@@ -158,6 +169,7 @@ class ndarray:
     def min(self, axis=None, out=None, keepdims=False):
         return self._extreme("min", axis, out, keepdims)
 
+    @primitive
     def _extreme(self, name, axis, out, keepdims):
         return clad(getattr(self._array, name)(axis=axis, out=bare(out), keepdims=keepdims))
 
@@ -168,23 +180,30 @@ class ndarray:
         return (self[i] for i in range(len(self._array)))
 
     def __bool__(self):
+        waits()
         return bool(self._array)
 
     def __int__(self):
+        waits()
         return int(self._array)
 
     def __float__(self):
+        waits()
         return float(self._array)
 
     def __repr__(self):
+        waits()
         return repr(self._array)
 
     def __format__(self, spec):
+        waits()
         return format(self._array, spec)
 
+    @primitive
     def __getitem__(self, index):
         return clad(self._array[self._index(index)])
 
+    @primitive
     def __setitem__(self, index, value):
         index = self._index(index)
         advanced = any(isinstance(i, np.ndarray) for i in index)
@@ -202,11 +221,16 @@ class ndarray:
 
     def _index(self, index):
         """The index with all places within the axes, so that NumPy makes views where CuPy does."""
+        given = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(i, ndarray) and i.dtype == bool for i in given):
+            waits()  # how many places there are
+        if any(isinstance(i, list | np.ndarray) for i in given):
+            uploads()
         items = [
             np.asarray(i._array if isinstance(i, ndarray) else i)
             if isinstance(i, list | tuple | np.ndarray | ndarray | bool | np.bool_)
             else i
-            for i in (index if isinstance(index, tuple) else (index,))
+            for i in given
         ]
         consumed = [
             0
@@ -233,6 +257,7 @@ class ndarray:
 
 
 def _method(name, parameters):
+    @primitive
     @calm
     def method(self, *args, **settings):
         checked(f"ndarray.{name}", parameters, args, settings)
@@ -241,11 +266,23 @@ def _method(name, parameters):
     return method
 
 
+def in_float32(a, b):
+    """cuBLAS adds up 16-bit products in float32; CuPy knows no batches of bfloat16."""
+    if a.dtype.kind == "V" and max(a.ndim, b.ndim) > 2:
+        raise TypeError("data type 'E' not understood")
+    return (a.astype(np.float32) @ b.astype(np.float32)).astype(a.dtype)
+
+
 def _operator(name):
     plain = getattr(np.ndarray, name)
 
+    @primitive
     @calm
     def operate(self, *others):
+        if "matmul" in name:
+            through_cublas()
+            if self.dtype.itemsize == 2:
+                return clad(in_float32(self._array, *map(bare, others)))
         if not all(isinstance(other, (*SCALARS, ndarray, np.ndarray)) for other in others):
             return NotImplemented
         found = plain(self._array, *map(bare, others))
@@ -286,6 +323,7 @@ class Ufunc:
     def __init__(self, ufunc, scatters):
         self.ufunc, self.scatters = ufunc, scatters
 
+    @primitive
     @calm
     def __call__(self, *args, **settings):
         checked(self.ufunc.__name__, ["x1", "x2", "out", "dtype", "casting", "where"], args, settings)
@@ -293,6 +331,7 @@ class Ufunc:
         found = self.ufunc(*map(bare, args), **{k: bare(v) for k, v in settings.items()})
         return out if out is not None else clad(found)
 
+    @primitive
     def at(self, a, indices, b):
         if not self.scatters or a.dtype not in ADDS:
             raise TypeError(f"{self.ufunc.__name__}.at only supports int32, float32, float64, uint32, uint64")
@@ -307,16 +346,38 @@ class Ufunc:
     def reduceat(self, array, indices, axis=0, dtype=None, out=None):
         return self._method("reduceat", ("add",), array, bare(indices), axis=axis, dtype=dtype)
 
+    @primitive
     def _method(self, method, having, array, *args, **settings):
         if self.ufunc.__name__ not in having:
             raise NotImplementedError(f"`cupy_{self.ufunc.__name__}.{method}` is not supported yet")
         return clad(getattr(self.ufunc, method)(array._array, *args, **settings))
 
 
+PRODUCTS = {"matmul", "dot", "vdot", "inner", "tensordot", "einsum", "kron"}
+COUNTED = {
+    "nonzero",
+    "flatnonzero",
+    "argwhere",
+    "unique",
+    "compress",
+    "extract",
+}  # what is found says how much
+
+
 def _function(name, parameters, plain):
     @functools.wraps(plain)
     @calm
     def function(*args, **settings):
+        if name in PRODUCTS:
+            through_cublas()
+        if name in COUNTED:
+            waits()
+        if name in ("concatenate", "concat", "stack") and len(args[0]) > 8:
+            uploads()  # of where the arrays are
+        return run(*args, **settings)
+
+    @primitive
+    def run(*args, **settings):
         checked(name, parameters, args, settings)
         out = settings.get("out")
         if name in ("argsort", "sort"):
@@ -349,8 +410,11 @@ class Module(types.ModuleType):
         return found
 
 
+@primitive
 def _array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, blocking=False):
     plain = obj if isinstance(obj, np.ndarray) else bare(obj)
+    if isinstance(obj, np.ndarray | list | tuple) and np.ndim(plain):
+        uploads()
     if isinstance(obj, np.ndarray) or copy:
         return clad(np.array(plain, dtype=dtype, order=order, ndmin=ndmin))
     found = np.array(plain, dtype=dtype, copy=None, order=order, ndmin=ndmin)
@@ -383,7 +447,7 @@ class Device:
         pass
 
     def synchronize(self):
-        pass
+        waits()
 
     def __enter__(self):
         return self
@@ -397,13 +461,14 @@ def _special(name):
     from minigrad.kernels.cpu import special
 
     plain = getattr(special, "sigmoid" if name == "expit" else name)
-    return lambda x: clad(plain(bare(x)))
+    return primitive(lambda x: clad(plain(bare(x))))
 
 
 def cupy_module():
     """The module that `import cupy` gives while the stand-in is installed."""
     cupy = Module("cupy", NAMES[""], np)
     cupy.__path__, cupy.__version__ = [], f"{NAMES['version']} (a stand-in)"
+    cupy.__file__ = __file__
     cupy.linalg = Module("cupy.linalg", NAMES["linalg"], np.linalg)
     cupy.lib = types.ModuleType("cupy.lib")
     cupy.lib.stride_tricks = Module(
@@ -416,8 +481,10 @@ def cupy_module():
     cupy.RawModule = emulator.RawModule
     cupy.cuda = types.ModuleType("cupy.cuda")
     cupy.cuda.Device = Device
+    vars(cupy.cuda).update(graphs.names())
+    cupy.get_default_pinned_memory_pool = lambda: types.SimpleNamespace(malloc=graphs.Memory.refused)
     cupy.cuda.runtime = types.SimpleNamespace(
-        getDeviceCount=lambda: 1, getDevice=lambda: 0, deviceSynchronize=lambda: None
+        getDeviceCount=lambda: 1, getDevice=lambda: 0, deviceSynchronize=waits
     )
     return cupy
 

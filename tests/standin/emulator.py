@@ -77,7 +77,19 @@ class RawModule:
 
 
 def launch(compiled, name, grid, block, arguments):
-    """What a kernel's `__call__` does, between guards."""
+    """What a kernel's `__call__` does."""
+    from . import graphs
+
+    run = functools.partial(_launch, compiled, name, grid, block)
+    graph = graphs.capturing()
+    if graph is None:
+        run(None, arguments)
+    else:
+        graph.note_launch(run, tuple(arguments), run(None, arguments, dry=True))
+
+
+def _launch(compiled, name, grid, block, owners, arguments, dry=False):
+    """Run a kernel on the memory of `owners`, between guards; `dry` only looks at what it is given."""
     signature = getattr(compiled, f"signature_{name}")
     signature.restype = ctypes.c_char_p
     parameters = signature().decode().split()
@@ -85,7 +97,7 @@ def launch(compiled, name, grid, block, arguments):
         raise TypeError(
             f"{name} has {len(parameters)} parameters {parameters}, got {len(arguments)} arguments"
         )
-    memory = Memory()
+    memory = Memory(owners)
     values = [
         memory.value(argument, parameter, f"{name}, argument {place}")
         for place, (argument, parameter) in enumerate(zip(arguments, parameters, strict=True))
@@ -95,6 +107,8 @@ def launch(compiled, name, grid, block, arguments):
     assert all(size.all() for size in sizes), f"{name}: nothing to launch in {grid} of {block}"
     assert np.prod(sizes[1]) <= 1024
     assert (sizes[0][1:] < 65536).all()
+    if dry:
+        return [owner for owner, _ in memory.copies.values()]
     run = getattr(compiled, f"launch_{name}")
     run.restype = ctypes.c_char_p
     seed = ctypes.c_uint64(next(calls) * 0x9E3779B97F4A7C15 % 2**64)
@@ -102,12 +116,14 @@ def launch(compiled, name, grid, block, arguments):
     if wrong:
         raise RuntimeError(f"{name}: {wrong.decode()}")
     memory.back(name)
+    return None
 
 
 class Memory:
     """The arrays of one call, each copied between guards."""
 
-    def __init__(self):
+    def __init__(self, owners=None):
+        self.owners = owners  # the arrays that own memory; None: those that are alive
         self.copies = {}  # where an array's memory begins -> (the array that owns it, its copy with guards)
 
     def value(self, argument, parameter, where):
@@ -144,13 +160,13 @@ class Memory:
         """Where an address of an array's memory is in the array's copy."""
         from . import ndarray
 
-        for owner in list(ndarray._owners.values()):
-            array = owner._owner
+        owners = self.owners
+        for array in [x._owner for x in list(ndarray._owners.values())] if owners is None else owners:
             start = array.ctypes.data
             if start <= pointer < start + array.nbytes:
                 if start not in self.copies:
                     copy = np.concatenate([GUARD, bytes_of(array), GUARD])
-                    self.copies[start] = owner, copy
+                    self.copies[start] = array, copy
                 return self.copies[start][1].ctypes.data + len(GUARD) + pointer - start
         raise ValueError(f"no array lives at {pointer}")
 
@@ -159,12 +175,12 @@ class Memory:
         for owner, copy in self.copies.values():
             before, inside, after = np.split(copy, [len(GUARD), -len(GUARD)])
             if (before != GUARD).any() or (after != GUARD).any():
-                raise IndexError(f"{name} wrote beyond the {owner._owner.nbytes} bytes of an array")
-            if owner._owner.flags.writeable:
-                bytes_of(owner._owner)[...] = inside
+                raise IndexError(f"{name} wrote beyond the {owner.nbytes} bytes of an array")
+            if owner.flags.writeable:
+                bytes_of(owner)[...] = inside
 
 
-POINTERS = {"data", "step_now"}  # fields of structs
+POINTERS = {"data", "now"}  # fields of structs
 
 
 def bytes_of(array):

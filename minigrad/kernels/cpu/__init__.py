@@ -2,6 +2,7 @@
 
 from .activations import dropout, gelu, log_softmax, softmax
 from .attention import multi_head_attention, scaled_dot_product_attention
+from .clipping import total_norm
 from .indexing import embedding
 from .linalg import linear
 from .losses import cross_entropy
@@ -25,4 +26,5 @@ __all__ = [
     "rms_norm",
     "scaled_dot_product_attention",
     "softmax",
+    "total_norm",
 ]

@@ -6,6 +6,7 @@ CuPy is not imported here: an array that comes in is its.
 from ..cpu.pooling import largest_place
 from .activations import dropout, gelu, log_softmax, softmax
 from .attention import multi_head_attention, scaled_dot_product_attention
+from .clipping import scale, total_norm
 from .indexing import embedding
 from .linalg import linear
 from .losses import cross_entropy
@@ -26,6 +27,8 @@ __all__ = [
     "logsumexp",
     "multi_head_attention",
     "rms_norm",
+    "scale",
     "scaled_dot_product_attention",
     "softmax",
+    "total_norm",
 ]

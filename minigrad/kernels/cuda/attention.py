@@ -7,6 +7,7 @@ from ...random import drop_threshold
 from ..half import in_single
 from .activations import largest
 from .draws import keep_mask
+from .products import matmul
 
 
 @in_single
@@ -34,7 +35,7 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
     dv = Wᵀ g, dW = g vᵀ, dS = W (dW - sum(dW W)), dq = scale dS k, dk = scale dSᵀ q.
     """
     xp = array_module(q)
-    scores = (q * scale) @ k.swapaxes(-1, -2)
+    scores = matmul(q * scale, k.swapaxes(-1, -2))
     if is_causal:
         scores = xp.where(xp.tri(*scores.shape[-2:], dtype=bool), scores, -xp.inf)
     if mask is not None:
@@ -49,15 +50,15 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
     dropped = w if keep is None else w * keep
 
     def gradient(g, needs):
-        d_w = g @ v.swapaxes(-1, -2)
+        d_w = matmul(g, v.swapaxes(-1, -2))
         if keep is not None:
             d_w *= keep
         d_s = w * (d_w - (d_w * w).sum(axis=-1, keepdims=True))
         return (
-            d_s @ k * scale if needs[0] else None,
-            d_s.swapaxes(-1, -2) @ q * scale if needs[1] else None,
-            dropped.swapaxes(-1, -2) @ g if needs[2] else None,
+            matmul(d_s, k) * scale if needs[0] else None,
+            matmul(d_s.swapaxes(-1, -2), q) * scale if needs[1] else None,
+            matmul(dropped.swapaxes(-1, -2), g) if needs[2] else None,
             d_s if needs[3] else None,
         )
 
-    return dropped @ v, gradient
+    return matmul(dropped, v), gradient

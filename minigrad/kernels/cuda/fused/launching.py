@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
-import threading
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ....devices import array_module
-from ....random import Key, drop_threshold
+from ....random import Key, drop_threshold, place_of_draws
+from ....recording import is_recording
 
 SOURCES = Path(__file__).parents[1] / "sources"
 SCALARS = {"float32": "float", "float64": "double", "float16": "float16", "bfloat16": "bfloat16"}
@@ -113,40 +111,25 @@ def struct(dtype: Any, *names: str) -> np.dtype:
     return np.dtype([(name, dtype) for name in names])
 
 
-DRAW = struct("uint64", "seed", "stream", "step", "call", "step_now", "first", "threshold")
+DRAW = struct("uint64", "seed", "stream", "step", "call", "now", "first", "threshold")
 HEADS = struct("int64", "data", "batch", "head", "row")
 MASK = struct("int64", "data", "batch", "head", "row", "column")
 NO_DRAW, NO_MASK = np.zeros(1, DRAW), np.zeros(1, MASK)
 
 
-class _Counters(threading.local):
-    step: Any = None  # where a captured graph reads the step
-
-
-_counters = _Counters()
-
-
-@contextlib.contextmanager
-def step_from(counter: Any) -> Iterator[None]:
-    """Within it draws read their key's step from `counter`, an array of one uint64 on the GPU.
-
-    So a captured graph draws other numbers in each replay: those that the step, counted up there, would have.
-    """
-    before, _counters.step = _counters.step, counter
-    try:
-        yield
-    finally:
-        _counters.step = before
-
-
 def draw(key: Key | None, shape: tuple[int, ...], p: float) -> np.ndarray:
-    """The argument `Draw` of a kernel: what `random.keep_mask(key, shape, p)` draws."""
+    """The argument `Draw` of a kernel: what `random.keep_mask(key, shape, p)` draws.
+
+    A recorded one draws what is due in each replay: step and first call stand on the GPU (`counters`).
+    """
     if not p or key is None:
         return NO_DRAW
     first = key.row * (math.prod(shape) // shape[0] if shape and shape[0] else 0)
-    now = 0 if _counters.step is None else _counters.step.data.ptr
-    drawn = (key.seed, key.stream, key.step, key.call, now, first, drop_threshold(p))
-    return np.array([drawn], DRAW)
+    step, call, now = key.step, key.call, 0
+    if is_recording():
+        counters, earlier = place_of_draws(key)
+        step, call, now = 0, call - earlier, counters.data.ptr
+    return np.array([(key.seed, key.stream, step, call, now, first, drop_threshold(p))], DRAW)
 
 
 def heads(x: Any) -> np.ndarray:

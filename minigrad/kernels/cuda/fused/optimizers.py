@@ -10,22 +10,12 @@ from .launching import accumulator, kernel, over_elements, struct, supports
 NUMBERS = "rate", "c1", "b2", "c2", "root", "eps", "shrink", "decay"
 
 
-def adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay, copy=None, now=None):
-    """`g` may have 16 bits, and then `copy` too, which gets p rounded; `now` is what `adam_step` writes."""
+def adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay, *, copy=None, now=None):
+    """`g` may have 16 bits, and then `copy` too, which gets p rounded; `now` holds `NUMBERS`, on the GPU."""
     acc = accumulator(g.dtype)
     fit = all(a.dtype == acc for a in (p, m, v)) and all(a.flags.c_contiguous for a in (p, g, m, v))
     if not fit or not supports(g):
-        return cuda.adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay)
+        return cuda.adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay, now=now)
     step = np.array([(rate, 1 - b1, b2, 1 - b2, root, eps, shrink, decay)], struct(acc, *NUMBERS))
     arguments = (p, g, m, v, copy, p.size, step, now)
     return kernel(g, "optimizers", "adam")(*over_elements(p.size), arguments)
-
-
-def adam_step(like, step, lr, now, b1, b2, eps, weight_decay, decoupled):
-    """Count `step` up, and write into `now` what `adam` of gradients as `like` reads there: 8 numbers.
-
-    All are on the GPU, `step` int64 and `lr` float64: a captured graph steps on with each replay.
-    """
-    numbers = map(np.float64, (b1, b2, eps, weight_decay))
-    arguments = (step, lr, now, *numbers, np.bool_(decoupled))
-    kernel(like, "optimizers", "adam_step")((1,), (1,), arguments)

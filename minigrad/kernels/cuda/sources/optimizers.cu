@@ -29,17 +29,3 @@ extern "C" __global__ void adam(
         if (copy) copy[i] = p[i];
     }
 }
-
-// One thread: counts the step, and writes its numbers from it and the learning rate, which both stand in the
-// GPU's memory.
-extern "C" __global__ void adam_step(
-    index_t* t, const double* lr, Step* now, double b1, double b2, double eps, double weight_decay, bool decoupled
-) {
-    const double n = (double)++*t;
-    now->rate = *lr / (1 - pow(b1, n));
-    now->c1 = 1 - b1, now->b2 = b2, now->c2 = 1 - b2;
-    now->root = 1 / sqrt(1 - pow(b2, n));
-    now->eps = eps;
-    now->shrink = decoupled ? 1 - *lr * weight_decay : 1;
-    now->decay = decoupled ? 0 : weight_decay;
-}

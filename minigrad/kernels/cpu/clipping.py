@@ -1,0 +1,14 @@
+"""The norm of many arrays together, and all of them made smaller."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+
+def total_norm(arrays, infinite):
+    """sqrt(sum x**2) over all elements of all arrays, or the largest |x|."""
+    if infinite:
+        return max((float(abs(a).max()) for a in arrays if a.size), default=0.0)
+    return math.sqrt(sum(float(np.vdot(a, a)) for a in arrays))

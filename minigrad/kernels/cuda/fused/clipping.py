@@ -1,0 +1,39 @@
+"""The norm of many arrays together, and all of them made smaller: two launches for each, and none waits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....devices import array_module
+from ... import cuda
+from .launching import kernel, over_elements, supports
+
+BLOCKS = 64  # at most, that add up one array
+
+
+def total_norm(arrays, infinite):
+    """sqrt(sum x**2) over all elements of all arrays: a number on the GPU."""
+    if infinite or not _takes(arrays):
+        return cuda.total_norm(arrays, infinite)
+    xp = array_module(arrays[0])
+    numbers = [min(-(-a.size // 1024), BLOCKS) for a in arrays]
+    sums, norm, end = xp.empty(sum(numbers), np.float64), xp.empty((), np.float64), 0
+    for a, number in zip(arrays, numbers, strict=True):
+        part = sums[end : (end := end + number)]
+        kernel(a, "clipping", "sum_of_squares")((number,), (256,), (a, part, a.size))
+    kernel(arrays[0], "clipping", "root_of_sum")((1,), (256,), (sums, norm, sums.size))
+    return norm
+
+
+def scale(arrays, norm, largest):
+    """Multiply all by largest / (norm + 1e-6) where that is below 1."""
+    if not _takes(arrays):
+        return cuda.scale(arrays, norm, largest)
+    for a in arrays:
+        arguments = (a, a.size, norm, np.float64(largest))
+        kernel(a, "clipping", "scale")(*over_elements(a.size), arguments)
+    return None
+
+
+def _takes(arrays):
+    return all(supports(a) and a.flags.c_contiguous for a in arrays)

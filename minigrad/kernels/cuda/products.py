@@ -1,0 +1,168 @@
+"""Products of matrices on a GPU.
+
+cuBLAS through nvmath-python's bindings where they are installed: of float32 (or TF32, which has 10 bits: see
+`set_float32_matmul_precision`), float64, float16 and bfloat16, which add up in float32. Views that are
+transposed or cut out are taken as they are. A captured step needs it: CuPy's own products cannot be
+captured. Elsewhere CuPy multiplies.
+
+cuBLAS stores matrices by columns, ours lie by rows: what is C = A B to us is Cᵀ = Bᵀ Aᵀ to it, and the
+transposed of a matrix by rows is that matrix by columns.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...devices import HALF, array_module, bfloat16, float16, float32, float64
+from ...precision import products
+
+NORMAL, TRANSPOSED = 0, 1  # cublasOperation_t
+KINDS = {float32: 0, float64: 1, float16: 2, bfloat16: 14}  # cudaDataType
+IN_FLOAT32, IN_FLOAT64, IN_TF32 = 68, 70, 77  # cublasComputeType_t
+DEFAULT = -1  # cublasGemmAlgo_t
+WORKSPACE = 32 << 20  # bytes, which cuBLAS need not ask for in a capture
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """a @ b, of two matrices or batches of them; 16-bit ones add up in float32."""
+    if a.dtype == b.dtype and _takes(a, b):
+        return _product(a, b)
+    if a.dtype == bfloat16 and max(a.ndim, b.ndim) > 2:  # of which CuPy has no batches
+        return (a.astype(float32) @ b.astype(float32)).astype(bfloat16)
+    return a @ b
+
+
+def linear(x: Any, weight: Any, bias: Any) -> Any:
+    """x Wᵀ + b of rows x, rounded once."""
+    if x.dtype == weight.dtype and (bias is None or bias.dtype == x.dtype) and _takes(x, weight):
+        return _product(x, weight.T, bias)
+    wide = float32 if x.dtype in HALF else x.dtype
+    y = x.astype(wide, copy=False) @ weight.astype(wide, copy=False).T
+    if bias is not None:
+        y += bias.astype(wide, copy=False)
+    return y.astype(x.dtype, copy=False)
+
+
+# ---------------------------------------------------------------- through cuBLAS
+
+
+class Layout(NamedTuple):
+    """How cuBLAS finds a matrix that it knows transposed."""
+
+    array: Any  # itself, or a copy where it cannot be taken as it lies
+    operation: int
+    leading: int  # elements from row to row (of a transposed one: from column to column)
+    apart: int  # elements from matrix to matrix of a batch
+
+
+def layout(x: Any, batch: tuple[int, ...]) -> Layout:
+    """A matrix, or a batch of them that is expanded to `batch`."""
+    rows, columns = x.shape[-2:]
+    *lead, down, right = [step // x.itemsize for step in x.strides]
+    lead = [0] * (len(batch) - len(lead)) + [
+        0 if n == 1 else step for n, step in zip(x.shape[:-2], lead, strict=True)
+    ]
+    apart = _one_stride(lead, batch)
+    if apart is not None:
+        if (right == 1 or columns == 1) and (down >= max(columns, 1) or rows == 1):
+            return Layout(x, NORMAL, max(down, columns) if rows > 1 else columns, apart)
+        if (down == 1 or rows == 1) and (right >= rows or columns == 1):
+            return Layout(x, TRANSPOSED, max(right, rows) if columns > 1 else rows, apart)
+    xp = array_module(x)
+    return layout(xp.array(xp.broadcast_to(x, (*batch, rows, columns)), order="C"), batch)
+
+
+def _one_stride(strides: list[int], batch: tuple[int, ...]) -> int | None:
+    """The one distance at which all matrices of a batch follow each other; None if there is no such."""
+    axes = [(step, n) for step, n in zip(strides, batch, strict=True) if n > 1]
+    for (outer, _), (inner, n) in pairwise(axes):
+        if outer != inner * n:
+            return None
+    return axes[-1][0] if axes else 0
+
+
+def _takes(a: Any, b: Any) -> bool:
+    """Whether these go to cuBLAS: it is there, and knows their dtype."""
+    return a.dtype in KINDS and bool(a.size) and bool(b.size) and _handle_for(a) is not None
+
+
+def _product(a: Any, b: Any, onto: Any = None) -> Any:
+    """a b, or a b + onto with a vector for every row."""
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if a.shape[-1] != b.shape[-2]:
+        raise ValueError(f"shapes {a.shape} and {b.shape} do not fit")
+    if len(batch) and b.ndim == 2 and a.flags.c_contiguous:  # all rows of the batch in one product
+        return _product(a.reshape(-1, a.shape[-1]), b, onto).reshape(*a.shape[:-1], b.shape[-1])
+    xp, (m, k), n = array_module(a), a.shape[-2:], b.shape[-1]
+    y = xp.empty((*batch, m, n), a.dtype)
+    if onto is not None:
+        y[...] = onto
+    left, right = layout(b, batch), layout(a, batch)  # as cuBLAS sees them
+    kind, compute = KINDS[a.dtype], _computing(a.dtype)
+    zero, one = _FACTORS[compute == IN_FLOAT64]
+    there = zero if onto is None else one  # the factor of what stands in y
+    cublas, number = _handle_for(a), math.prod(batch)
+    assert cublas is not None
+    sizes = cublas.handle, left.operation, right.operation, n, m, k, one
+    first = left.array.data.ptr, kind, left.leading
+    second = right.array.data.ptr, kind, right.leading
+    result = y.data.ptr, kind, n
+    if number == 1:
+        cublas.bindings.gemm_ex(*sizes, *first, *second, there, *result, compute, DEFAULT)
+    else:
+        apart = left.apart, right.apart, m * n, number
+        cublas.bindings.gemm_strided_batched_ex(
+            *sizes, *first, apart[0], *second, apart[1], there, *result, *apart[2:], compute, DEFAULT
+        )
+    return y
+
+
+_NUMBERS = np.array([0, 1], np.float32), np.array([0, 1], np.float64)
+_FACTORS = [
+    (x.ctypes.data, x.ctypes.data + x.itemsize) for x in _NUMBERS
+]  # where 0 and 1 stand, for the host
+
+
+def _computing(dtype: Any) -> int:
+    if dtype == float64:
+        return IN_FLOAT64
+    return IN_TF32 if dtype == float32 and products.precision == "high" else IN_FLOAT32
+
+
+class _Handle:
+    """What cuBLAS knows a GPU by, with memory to work in."""
+
+    def __init__(self, bindings: Any, xp: Any) -> None:
+        self.bindings, self.handle = bindings, bindings.create()
+        self.stream: int | None = None
+        self.workspace = xp.empty(WORKSPACE, np.uint8)
+
+    def use(self, stream: int) -> None:
+        """Work on a stream."""
+        if stream != self.stream:
+            self.bindings.set_stream(self.handle, stream)
+            self.bindings.set_workspace(self.handle, self.workspace.data.ptr, WORKSPACE)  # that forgets it
+            self.stream = stream
+
+
+def _handle_for(x: Any) -> _Handle | None:
+    """cuBLAS on the GPU and the stream in use; None where nvmath-python or cuBLAS is not installed."""
+    cuda = array_module(x).cuda
+    handle = _handle(array_module(x), cuda.runtime.getDevice())
+    if handle is not None:
+        handle.use(cuda.get_current_stream().ptr)
+    return handle
+
+
+@lru_cache(maxsize=16)
+def _handle(xp: Any, device: int) -> _Handle | None:
+    try:
+        return _Handle(importlib.import_module("nvmath.bindings.cublas"), xp)
+    except (ImportError, RuntimeError):  # RuntimeError: there is no cuBLAS for it
+        return None

@@ -1,0 +1,43 @@
+// The norm of all gradients together, and all of them made smaller (Pascanu et al. 2013, "On the difficulty of
+// training recurrent neural networks"). Norm and factor stay on the GPU. Sums over threads are in double.
+
+#include "common.cuh"
+
+// What the 256 threads of a block have, added up in one order; the first thread gets it.
+__device__ inline double block_sum(double value) {
+    __shared__ double of_warps[8];
+    for (int apart = 16; apart; apart /= 2) value += __shfl_xor_sync(WARP, value, apart);
+    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = 0;
+    for (int warp = 0; warp < 8; warp++) value += of_warps[warp];
+    return value;
+}
+
+// sums[block] = the sum of x**2 over a block's share of the elements
+extern "C" __global__ void sum_of_squares(const scalar_t* x, double* sums, index_t number) {
+    double total = 0;
+    for (index_t i = (index_t)blockIdx.x * 256 + threadIdx.x; i < number; i += (index_t)gridDim.x * 256) {
+        const acc_t value = x[i];
+        total += (double)value * value;
+    }
+    total = block_sum(total);
+    if (threadIdx.x == 0) sums[blockIdx.x] = total;
+}
+
+// norm = sqrt(sum of sums); by one block
+extern "C" __global__ void root_of_sum(const double* sums, double* norm, index_t number) {
+    double total = 0;
+    for (index_t i = threadIdx.x; i < number; i += 256) total += sums[i];
+    total = block_sum(total);
+    if (threadIdx.x == 0) *norm = sqrt(total);
+}
+
+// x *= largest / (norm + 1e-6) where that is below 1, which a NaN is not
+extern "C" __global__ void scale(scalar_t* x, index_t number, const double* norm, double largest) {
+    const double factor = largest / (*norm + 1e-6);
+    if (!(factor < 1)) return;
+    const index_t all = (index_t)gridDim.x * blockDim.x;
+    for (index_t i = (index_t)blockIdx.x * blockDim.x + threadIdx.x; i < number; i += all)
+        x[i] = x[i] * (acc_t)factor;
+}

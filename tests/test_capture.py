@@ -1,0 +1,668 @@
+"""A step that is recorded and replayed is the step itself: `mg.capture`, and the products that it needs.
+
+Where there is no GPU, a stand-in records what CuPy is asked for, computes nothing meanwhile, and does it
+again in the same memory at each replay (`standin.graphs`).
+"""
+
+import contextlib
+import dataclasses
+import inspect
+import json
+import math
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+import standin
+from standin import cublas, emulator
+from test_devices import twin
+from tiny import PAIRS, TEXT
+
+import minigrad as mg
+from minigrad import kernels, nn, optim
+from minigrad.devices import gpu as devices
+from minigrad.errors import CaptureError
+from minigrad.kernels.cuda import products
+from minitransformer import GPT, GPTConfig, TrainConfig, Trainer, Transformer, TransformerConfig
+from minitransformer.errors import UserError
+from minitransformer.tokenizers import Tokenizer
+from minitransformer.training.tasks import LanguageModelling, Translation
+from minitransformer.training.trainer import NotFiniteError
+
+
+@pytest.fixture
+def device(gpu):
+    """A GPU, or the stand-in for one, with our kernels and cuBLAS."""
+    with contextlib.ExitStack() as stack:
+        if gpu == "standin":
+            if not emulator.compiler():
+                pytest.skip("there is neither a GPU nor a C++ compiler (g++, clang++) on this machine")
+            stack.enter_context(cublas.installed())
+        elif not find_spec("nvmath"):
+            pytest.skip("products can be captured with nvmath-python only")
+        mg.tensor(0.0, device="cuda")
+        stack.enter_context(kernels.use("cuda"))
+        yield "cuda"
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Dropout(0.3), nn.Linear(8, 3))
+
+
+def gpt():
+    return GPT(GPTConfig(11, 8, 8, 2, 2))
+
+
+def batches(model, number):
+    """NumPy arrays, as a data loader gives them."""
+    rng = np.random.default_rng(0)
+    for _ in range(number):
+        if isinstance(model, GPT):
+            ids = rng.integers(0, 11, (2, 7))
+            yield ids[:, :-1], ids[:, 1:]
+        else:
+            yield rng.normal(size=(5, 4)).astype(np.float32), rng.integers(0, 3, 5)
+
+
+def as_numpy(state):
+    """A state's arrays, wherever they are, as NumPy's."""
+    bare = lambda x: x.data if isinstance(x, mg.Tensor) else x
+    return {name: np.asarray(mg.devices.on_cpu(bare(x))) for name, x in state.items()}
+
+
+class Run:
+    """A training on the GPU; what a captured one must agree with in every bit."""
+
+    def __init__(self, make, captured, adam=optim.AdamW, dtype=None, schedule=True, **options):
+        mg.manual_seed(3)
+        self.model = make().to("cuda")
+        self.optimizer = adam(self.model.parameters(), lr=0.02, **options)
+        self.scheduler = optim.lr_scheduler.OneCycleLR(self.optimizer, 0.02, 20) if schedule else None
+        self.autocast = mg.autocast(dtype=dtype or "bfloat16", enabled=dtype is not None)
+        self.step = mg.capture(self.plain_step, "cuda") if captured else self.plain_step
+        self.seen = []
+
+    def plain_step(self, x, y):
+        self.optimizer.zero_grad()
+        with self.autocast:
+            logits = self.model(x)
+            loss = nn.functional.cross_entropy(logits.flatten(0, -2), y.reshape(-1), label_smoothing=0.1)
+        loss.backward()
+        norm = optim.clip_grad_norm_(self.model.parameters(), 0.5)
+        self.optimizer.step()
+        if self.scheduler is not None:
+            self.scheduler.step()
+        return {"loss": loss, "norm": norm}
+
+    def go(self, steps, set_step=True):
+        for i, (x, y) in enumerate(batches(self.model, steps)):
+            if set_step:
+                mg.random.set_step(i + 1)
+            found = (
+                self.step(mg.tensor(x), mg.tensor(y))
+                if isinstance(self.step, mg.capture)
+                else self.step(mg.tensor(x, device="cuda"), mg.tensor(y, device="cuda"))
+            )
+            self.seen.append([found["loss"].item(), found["norm"].item()])
+        return self
+
+
+def assert_same(one, other):
+    """Two runs are one in every bit."""
+    assert one.seen == other.seen
+    for a, b in ((one.model, other.model), (one.optimizer, other.optimizer)):
+        a, b = as_numpy(a.state_dict()), as_numpy(b.state_dict())
+        assert a.keys() == b.keys()
+        for name, value in a.items():
+            np.testing.assert_array_equal(b[name], value, err_msg=name)
+    for p, q in zip(one.model.parameters(), other.model.parameters(), strict=True):
+        np.testing.assert_array_equal(p.grad.numpy(), q.grad.numpy())
+    if one.scheduler is not None:
+        assert one.scheduler.state_dict() == other.scheduler.state_dict()
+
+
+# ---------------------------------------------------------------- what a replay comes to
+
+
+@pytest.mark.parametrize("dtype", [None, "bfloat16"])
+@pytest.mark.parametrize("make", [mlp, gpt])
+def test_replays_are_the_step(make, dtype, device):
+    plain, captured = Run(make, False, dtype=dtype).go(7), Run(make, True, dtype=dtype)
+    captured.go(7)
+    assert captured.step.recordings == 1
+    assert_same(plain, captured)
+
+
+@pytest.mark.parametrize(
+    ("adam", "options"),
+    [
+        (optim.SGD, {"momentum": 0.9, "weight_decay": 0.1, "nesterov": True}),
+        (optim.SGD, {}),
+        (optim.Adam, {"weight_decay": 0.1}),
+    ],
+)
+def test_optimizers_read_their_numbers_anew(adam, options, device):
+    runs = [Run(mlp, captured, adam, schedule=False, **options) for captured in (False, True)]
+    captured = runs[1].step
+    for run in runs:
+        mg.manual_seed(1)
+        run.go(4)
+        for group in run.optimizer.param_groups:
+            group["lr"] = 0.1
+        run.go(2)
+    assert captured.recordings == 1
+    assert_same(*runs)
+
+
+def test_draws_go_on_without_steps_that_are_set(device):
+    drawn = []
+    for captured in (False, True):
+        mg.manual_seed(7)
+        mg.random.set_step(2)
+        once = lambda x: nn.functional.dropout(nn.functional.dropout(x, 0.2), 0.3)
+        step = mg.capture(once, "cuda") if captured else once
+        x, found = mg.ones(40, device="cuda"), []
+        for i in range(6):
+            if i == 4:
+                mg.random.set_step(9)
+            found.append(step(x).numpy().tolist())
+            found.append(nn.functional.dropout(x, 0.5).numpy().tolist())  # a draw between two steps
+        drawn.append(found)
+    assert drawn[0] == drawn[1]
+    assert len({tuple(x) for x in drawn[0]}) == 12
+
+
+def test_micro_batches_draw_their_rows(device):
+    drawn = []
+    for captured in (False, True):
+        mg.manual_seed(7)
+
+        def parts(x):
+            found = []
+            for first in (0, 3):
+                with mg.random.rows(first):
+                    found.append(nn.functional.dropout(x[first : first + 3], 0.5))
+            return mg.cat(found)
+
+        step = mg.capture(parts, "cuda") if captured else lambda x: nn.functional.dropout(x, 0.5)
+        drawn.append([])
+        for i in range(5):
+            mg.random.set_step(i)
+            drawn[-1].append(step(mg.ones(6, 5, device="cuda")).numpy().tolist())
+    assert drawn[0] == drawn[1]
+
+
+def test_another_shape_dtype_argument_or_seed_records_anew(device):
+    double = mg.capture(lambda x, factor=2: nn.functional.dropout(x * factor, 0.5), "cuda")
+
+    def calls(*inputs):
+        before = double.recordings
+        for _ in range(4):
+            mg.random.set_step(1)
+            found = double(*inputs).numpy()
+        return double.recordings - before, found
+
+    x = np.arange(6, dtype=np.float32)
+    assert calls(x)[0] == 1
+    assert calls(x)[0] == 0
+    assert calls(x.reshape(2, 3))[0] == 1
+    assert calls(x.astype(np.float64))[0] == 1
+    assert calls(x, 3)[0] == 1
+    first = calls(x)
+    mg.manual_seed(5)
+    other = calls(x)
+    assert (first[0], other[0]) == (0, 1)
+    assert first[1].tolist() != other[1].tolist()
+    mg.manual_seed(0)
+    assert calls(x)[1].tolist() == first[1].tolist()
+
+
+def test_steps_of_different_shapes_go_on_from_each_other(device):
+    found = []
+    for captured in (False, True):
+        mg.manual_seed(3)
+        model = mlp().to("cuda")
+        big = nn.Parameter(mg.ones(100, 100, device="cuda").data)
+        optimizer = optim.AdamW([*model.parameters(), big], lr=0.02)
+
+        def step(x, with_big, model=model, big=big, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = model(x).square().mean() + (big.square().mean() if with_big else 0)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step = mg.capture(step, "cuda") if captured else step
+        for i in range(12):
+            mg.random.set_step(i)
+            loss = step(mg.ones(2 + i % 2, 4, device="cuda") * i, i % 4 != 3)
+            found.append(loss.item())
+        found.append(as_numpy(optimizer.state_dict()))
+    assert str(found[:13]) == str(found[13:])
+
+
+def test_a_loaded_state_records_anew(device):
+    runs = [Run(mlp, captured) for captured in (False, True)]
+    for run in runs:
+        mg.manual_seed(3)
+        run.go(5)
+        run.optimizer.load_state_dict(as_numpy(run.optimizer.state_dict()))
+        run.go(5)
+    assert runs[1].step.recordings == 1
+    assert_same(*runs)
+
+
+@pytest.mark.parametrize("every", [1, 2, 100])
+def test_gradients_may_be_cleared_outside_the_step(every, device):
+    found = []
+    for captured in (False, True):
+        (model,) = twin(mlp)[1:]
+        model.float().eval()
+        backward = lambda x, model=model: model(x).square().mean().backward()
+        step = mg.capture(backward, "cuda") if captured else backward
+        for i, (x, _) in enumerate(batches(model, 8)):
+            if i % every == 0:
+                model.zero_grad()
+            step(mg.tensor(x, device="cuda"))
+            found.append([p.grad.numpy().tolist() for p in model.parameters()])
+    assert found[:8] == found[8:]
+
+
+def test_running_statistics_go_on(device):
+    found = []
+    for captured in (False, True):
+        model = nn.BatchNorm1d(4).to("cuda")
+        step = mg.capture(model, "cuda") if captured else model
+        for x, _ in batches(None, 6):
+            step(mg.tensor(x, device="cuda"))
+        found.append({name: x.tolist() for name, x in as_numpy(model.state_dict()).items()})
+    assert found[0] == found[1]
+
+
+def test_the_device_is_that_of_what_is_computed(device):
+    weight, calls = mg.ones(4, device="cuda"), []
+    step = mg.capture(lambda x: calls.append(1) or weight * x)
+    found = [step(np.full(4, i)).numpy()[0] for i in range(6)]
+    assert (found, len(calls), step.recordings) == ([0, 1, 2, 3, 4, 5], 3, 1)
+
+
+def test_results_are_the_same_tensors_each_time(device):
+    step = mg.capture(lambda x: {"twice": x * 2, "name": "x"}, "cuda")
+    for i in range(3):
+        first = step(np.full(3, i))
+    second = step(np.full(3, 9))
+    assert second["twice"] is first["twice"]
+    assert (first["twice"].numpy().tolist(), first["name"]) == ([18, 18, 18], "x")
+
+
+def test_constants_stay(device):
+    """What comes from the CPU inside a step is copied once, and its memory is nobody else's."""
+    table = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+    def step(x):
+        y = x + mg.tensor(table, device="cuda") * 2
+        return y.exp() + (y + mg.tensor(table, device="cuda")).exp()
+
+    captured = mg.capture(step, "cuda")
+    for i in range(5):
+        x = np.full((3, 4), i / 10, np.float32)
+        np.testing.assert_array_equal(captured(x).numpy(), step(mg.tensor(x, device="cuda")).numpy())
+
+
+def test_what_a_step_reads_is_kept_for_it(device):
+    weights = [mg.full((3,), 2.0, device="cuda")]
+    step = mg.capture(lambda x: x * weights[0], "cuda")
+    for _ in range(3):
+        step(np.ones(3))
+    weights.clear()
+    assert step(np.full(3, 5.0)).numpy().tolist() == [10, 10, 10]
+
+
+def test_on_the_cpu_a_step_runs_as_it_is():
+    given = []
+    step = mg.capture(lambda *inputs: given.append(inputs) or (mg.ones(2) * 2).sum().item())
+    x = np.ones(3)
+    assert [step(x, 1), step(x, 2)] == [4, 4]
+    assert given[0][0] is given[1][0] is x
+
+
+# ---------------------------------------------------------------- what cannot be captured
+
+MISTAKES = {
+    "item": (lambda x, m: x.sum().item(), r"item\(\)"),
+    "numpy": (lambda x, m: x.numpy(), r"numpy\(\)"),
+    "bool": (lambda x, m: 1 if x.sum() > 0 else 2, r"bool\(tensor\)"),
+    "print": (lambda x, m: f"{x}", "printing"),
+    "to the CPU": (lambda x, m: x.to("cpu"), "a copy to the CPU"),
+    "CuPy's own": (lambda x, m: x[x > 0], "StreamCapture|copy to the CPU"),
+    "a draw": (lambda x, m: x + mg.randn(3, device="cuda"), "drawn on the CPU"),
+    "a step": (lambda x, m: mg.random.set_step(4), r"set_step\(\)"),
+    "an upload": (
+        lambda x, m: Raw(x.data + devices.library.asarray([1.0, 2.0, 3.0])),
+        "a copy of a NumPy array",
+    ),
+    "a scaler": (lambda x, m: mg.GradScaler().unscale_(optim.SGD([m.weight])), "GradScaler"),
+    "dropout of CuPy": (lambda x, m: unfused_dropout(x), "CuPy's own"),
+    "an infinite norm": (lambda x, m: optim.clip_grad_norm_(m.weight, 1, error_if_nonfinite=True), "Stream"),
+}
+
+
+class Raw:
+    def __init__(self, array):
+        self.array = array
+
+
+def unfused_dropout(x):
+    with kernels.use("cupy"):
+        return nn.functional.dropout(x, 0.5)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_what_cannot_be_captured_is_named_with_its_line(name, device):
+    mistake, words = MISTAKES[name]
+    model = nn.Linear(3, 3, bias=False).to("cuda")
+    optimizer = optim.AdamW(model.parameters(), lr=0.1)
+
+    def step(x):
+        nn.functional.dropout(x, 0.5)
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+        mistake(x, model)
+
+    captured = mg.capture(step, "cuda")
+    for _ in range(2):
+        captured(np.ones(3, np.float32))
+    before = [
+        as_numpy(optimizer.state_dict()),
+        model.weight.numpy().tolist(),
+        model.weight.grad.numpy().tolist(),
+    ]
+    drawn = mg.random.snapshot()
+    for _ in range(2):
+        with pytest.raises(CaptureError, match=words) as caught:
+            captured(np.ones(3, np.float32))
+        said, instead = str(caught.value).split("\n")
+        code = inspect.unwrap(unfused_dropout if name == "dropout of CuPy" else mistake).__code__
+        lines = range(code.co_firstlineno, code.co_firstlineno + 3)
+        assert any(f"{__file__}:{line}, cannot be captured." in said for line in lines), said
+        assert instead
+        after = [
+            as_numpy(optimizer.state_dict()),
+            model.weight.numpy().tolist(),
+            model.weight.grad.numpy().tolist(),
+        ]
+        assert str(after) == str(before)
+        assert mg.random.snapshot() == drawn
+    again = nn.functional.dropout(mg.ones(3, device="cuda"), 0.5)  # the GPU is free for other work
+    assert again.numpy().shape == (3,)
+
+
+def test_a_mistake_of_the_users_own_is_theirs(device):
+    def step(x):
+        if calls.append(x) or len(calls) > 2:
+            raise KeyError("mine")
+        return x * 2
+
+    calls, captured = [], None
+    captured = mg.capture(step, "cuda")
+    for _ in range(2):
+        captured(np.ones(2))
+    with pytest.raises(KeyError, match="mine"):
+        captured(np.ones(2))
+    assert mg.tensor([1.0], device="cuda").sum().item() == 1
+
+
+def test_products_of_cupy_cannot_be_captured(gpu):
+    if gpu != "standin":
+        pytest.skip("where nvmath-python is missing")
+    captured = mg.capture(lambda x: x @ x, "cuda")
+    for _ in range(2):
+        captured(np.ones((2, 2), np.float32))
+    with pytest.raises(CaptureError, match=r"cuBLAS.* at .*test_capture.py:\d+") as caught:
+        captured(np.ones((2, 2), np.float32))
+    assert "pip install nvmath-python" in str(caught.value)
+
+
+def test_inputs_that_require_gradients_are_refused(device):
+    with pytest.raises(CaptureError, match="requires a gradient"):
+        mg.capture(lambda x: x * 2, "cuda")(mg.ones(2, requires_grad=True))
+
+
+def test_a_momentum_begins_before_the_recording(device):
+    p, q = (nn.Parameter(mg.ones(2, device="cuda").data) for _ in range(2))
+    optimizer, calls = optim.SGD([p, q], lr=0.1, momentum=0.9), []
+
+    def step():
+        calls.append(1)
+        optimizer.zero_grad()
+        (p if len(calls) < 3 else p * q).sum().backward()
+        optimizer.step()
+
+    captured = mg.capture(step, "cuda")
+    captured(), captured()
+    with pytest.raises(CaptureError, match="first momentum"):
+        captured()
+
+
+# ---------------------------------------------------------------- the trainer
+
+
+def training(folder, capture, kind, **settings):
+    mg.manual_seed(0)
+    config = dataclasses.replace(
+        TrainConfig(steps=8, warmup_steps=2, log_every=2, validate_every=4, checkpoint_every=4), **settings
+    )
+    if kind == "text":
+        tokenizer = Tokenizer.train_char([TEXT])
+        task = LanguageModelling(tokenizer, TEXT, TEXT[:60], 6, 4, seed=0)
+        model = GPT(GPTConfig(tokenizer.vocab_size, 6, 8, 1, 2))
+    else:
+        tokenizer = Tokenizer.train_word([side for pair in PAIRS for side in pair])
+        task = Translation(tokenizer, PAIRS, PAIRS[:2], 64, 0)
+        model = Transformer(TransformerConfig(tokenizer.vocab_size, 8, 2, 16, 1, 1, 0.1))
+    return Trainer(model.to("cuda"), task, config, folder, capture=capture)
+
+
+def logged(trainer):
+    lines = (trainer.folder / "log.jsonl").read_text().splitlines()
+    return [{k: v for k, v in json.loads(line).items() if k != "tokens_per_second"} for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [("text", {"precision": "bfloat16"}), ("text", {"micro_batches": 2}), ("pairs", {"steps": 6})],
+)
+def test_a_captured_training_is_the_training(kind, settings, device, tmp_path):
+    plain = training(tmp_path / "plain", False, kind, **settings)
+    plain.train()
+    captured = training(tmp_path / "captured", True, kind, **settings)
+    captured.train()
+    assert_trained_alike(plain, captured)
+    if kind == "text":
+        assert captured._captured.recordings
+        half = training(tmp_path / "half", True, kind, **settings | {"steps": 4})
+        half.train()
+        rest = training(tmp_path / "half", True, kind, **settings)
+        assert rest.resume()
+        rest.train()
+        assert_trained_alike(plain, rest)
+
+
+def assert_trained_alike(one, other):
+    ours, theirs = (as_numpy(trainer.model.state_dict()) for trainer in (one, other))
+    for name, value in ours.items():
+        np.testing.assert_array_equal(theirs[name], value, err_msg=name)
+    assert logged(one)[-1] == logged(other)[-1]
+
+
+def test_a_captured_training_that_fails_says_so_when_it_looks(device, tmp_path):
+    trainer = training(tmp_path, True, "text", lr=1e30, clip_norm=0.0, warmup_steps=0, log_every=4)
+    with pytest.raises(NotFiniteError, match=r"step [48]: .* first in module"):
+        trainer.train()
+
+
+def test_float16_is_not_captured(device, tmp_path):
+    with pytest.raises(UserError, match="float16"):
+        training(tmp_path, True, "text", precision="float16")
+
+
+def test_capture_changes_nothing_on_the_cpu(cli):
+    from tiny import TINY_GPT
+
+    for name, flags in (("plain", []), ("captured", ["--capture"])):
+        code, _, err = cli(
+            "train", "shakespeare-char-cpu", "--data", "text.txt", "--run-dir", name, *TINY_GPT, *flags
+        )
+        assert code == 0, err
+    from pathlib import Path
+
+    first, second = (
+        sorted(Path(name).glob("checkpoints/*/model.safetensors"))[-1] for name in ("plain", "captured")
+    )
+    assert first.read_bytes() == second.read_bytes()
+
+
+# ---------------------------------------------------------------- products
+
+
+@pytest.fixture
+def blas():
+    with standin.installed() as cupy, cublas.installed() as bindings, kernels.use("cupy"):
+        mg.tensor(0.0, device="cuda")
+        yield cupy, bindings
+
+
+def numbers(*shape):
+    return np.random.default_rng(math.prod(shape)).normal(size=shape)
+
+
+OPERANDS = {
+    "matrices": lambda: (numbers(3, 4), numbers(4, 5)),
+    "transposed": lambda: (numbers(4, 3).T, numbers(5, 4).T),
+    "cut out": lambda: (numbers(6, 9)[1:4, 2:6], numbers(9, 8)[3:7, 1:6]),
+    "cut out and transposed": lambda: (numbers(9, 6)[2:6, 1:4].T, numbers(8, 9)[1:6, 3:7].T),
+    "every other": lambda: (numbers(3, 8)[:, ::2], numbers(4, 5)[::-1]),
+    "a row and a column": lambda: (numbers(1, 4), numbers(4, 1)),
+    "a column and a row": lambda: (numbers(3, 9)[:, 2:3], numbers(1, 5)),
+    "one number": lambda: (numbers(1, 1), numbers(1, 1)),
+    "expanded": lambda: (np.broadcast_to(numbers(4), (3, 4)), np.broadcast_to(numbers(5), (4, 5))),
+    "a batch": lambda: (numbers(2, 3, 4), numbers(2, 4, 5)),
+    "a batch and a matrix": lambda: (numbers(2, 3, 4), numbers(4, 5)),
+    "a transposed batch and a matrix": lambda: (numbers(2, 4, 3).swapaxes(1, 2), numbers(4, 5)),
+    "a matrix and a batch": lambda: (numbers(3, 4), numbers(2, 4, 5)),
+    "batches of batches": lambda: (numbers(2, 3, 3, 4), numbers(2, 3, 5, 4).swapaxes(-1, -2)),
+    "expanded batches": lambda: (numbers(2, 1, 3, 4), numbers(6, 4, 5)),
+    "heads side by side": lambda: (
+        numbers(2, 7, 3, 4).transpose(0, 2, 1, 3),
+        numbers(2, 6, 3, 4).transpose(0, 2, 3, 1),
+    ),
+    "one head of many": lambda: (numbers(2, 7, 3, 4)[:, :, 1], numbers(2, 4, 5)),
+}
+
+
+def rounded(x, dtype):
+    """The array in a dtype, lying in memory as it did."""
+    memory = x if x.base is None else x.base if x.base.base is None else x.base.base
+    other = memory.astype(dtype, order="C")
+    first = (x.ctypes.data - memory.ctypes.data) // x.itemsize
+    strides = [step // x.itemsize * other.itemsize for step in x.strides]
+    return np.lib.stride_tricks.as_strided(other.reshape(-1)[first:], x.shape, strides)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", OPERANDS)
+def test_cublas_is_asked_for_the_product(name, dtype, blas):
+    _, bindings = blas
+    a, b = (rounded(x, mg.tensor(0.0, dtype=dtype).dtype) for x in OPERANDS[name]())
+    found = products.matmul(standin.clad(a), standin.clad(b)).get()
+    assert bindings.calls
+    assert found.dtype == a.dtype
+    wide = np.float64 if dtype == "float64" else np.float32
+    expected = a.astype(wide) @ b.astype(wide)
+    np.testing.assert_allclose(
+        found.astype(wide), expected.astype(a.dtype).astype(wide),
+        rtol={"float64": 1e-12, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}[dtype], atol=1e-5,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_bias_is_added_before_rounding(dtype, blas):
+    cupy, _ = blas
+    dtype = mg.tensor(0.0, dtype=dtype).dtype
+    x, w, b = (numbers(*shape).astype(dtype) for shape in ((3, 4), (5, 4), (5,)))
+    found = products.linear(*map(cupy.array, (x, w, b))).get()
+    x, w, b = (a.astype(np.float32) for a in (x, w, b))
+    np.testing.assert_allclose(
+        found.astype(np.float32), (x @ w.T + b).astype(dtype).astype(np.float32), rtol=1e-5
+    )
+
+
+def test_the_precision_of_float32_products_is_chosen(blas):
+    cupy, bindings = blas
+    x = cupy.array(numbers(8, 8).astype(np.float32))
+    exact = products.matmul(x, x).get()
+    mg.set_float32_matmul_precision("high")
+    try:
+        rounded = products.matmul(x, x).get()
+    finally:
+        mg.set_float32_matmul_precision("highest")
+    assert [call[-1] for call in bindings.calls] == [68, 77]
+    assert 0 < abs(exact - rounded).max() < 0.05
+
+
+def test_views_are_not_copied(blas, monkeypatch):
+    cupy, bindings = blas
+    monkeypatch.setattr(cupy, "array", lambda *a, **k: pytest.fail("a copy"))
+    for name in ("transposed", "cut out", "cut out and transposed", "batches of batches", "one head of many"):
+        a, b = OPERANDS[name]()
+        products.matmul(standin.clad(a), standin.clad(b))
+    assert len(bindings.calls) == 5
+
+
+def test_shapes_that_do_not_fit_are_refused(blas):
+    with pytest.raises(mg.ShapeError, match="matmul of shapes"):
+        mg.ones(2, 3, device="cuda") @ mg.ones(2, 3, device="cuda")
+
+
+def test_a_gradient_of_norm_of_nan_leaves_gradients_alone(device):
+    p = nn.Parameter(np.ones(3, np.float32)).to("cuda")
+    p.grad = mg.tensor([1.0, math.nan, 2.0], device="cuda")
+    norm = optim.clip_grad_norm_([p], 0.1)
+    assert math.isnan(norm.item())
+    assert p.grad.numpy()[[0, 2]].tolist() == [1, 2]
+
+
+# ---------------------------------------------------------------- the stand-in finds what is forgotten
+
+
+def test_the_standin_replays_what_it_noted():
+    with standin.installed() as cupy:
+        x, y = cupy.ones(3), cupy.zeros(3)
+        host = [2.0]
+        stream, pool = cupy.cuda.Stream(non_blocking=True), cupy.cuda.MemoryPool()
+        with cupy.cuda.using_allocator(pool.malloc), stream:
+            stream.begin_capture()
+            z = x * host[0]
+            y += z
+            with pytest.raises(RuntimeError, match="StreamCapture"):
+                float(z[0])
+            with pytest.raises(RuntimeError, match="Invalidated"):
+                stream.end_capture()
+            stream.begin_capture()
+            z = x * host[0]
+            y += z
+            graph = stream.end_capture()
+        assert y.tolist() == [0, 0, 0]  # nothing was computed yet
+        assert np.isnan(z.get()).all()
+        graph.launch()
+        host[0] = 5.0  # which a replay does not see
+        x.fill(10)
+        graph.launch()
+        assert (y.tolist(), z.tolist()) == ([22, 22, 22], [20, 20, 20])
+        del x  # which nobody kept for the graph
+        graph.launch()
+        assert np.isnan(y.get()).all()
+        del pool
+        with pytest.raises(AssertionError, match="reserved"):
+            graph.launch()
