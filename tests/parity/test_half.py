@@ -12,6 +12,7 @@ from minigrad.nn import functional as F
 from minigrad.precision import FULL, LOW, OURS
 
 torch = pytest.importorskip("torch", reason="the parity extra is not installed")
+pytestmark = pytest.mark.parity
 
 BF16 = ml_dtypes.bfloat16
 X = np.random.default_rng(0).normal(size=(6, 8)).astype(BF16)
