@@ -287,7 +287,7 @@ def test_functions(function, arrays):
 def test_every_method_of_ours_is_compared_or_is_not_pytorchs():
     operators = {name for name in METHODS if name.startswith("__")}
     compared = {c.id.split("[")[0].split("-")[0] for c in METHOD_CASES + FUNCTION_CASES}
-    conversions = {"to", "type", "float", "double", "half", "bfloat16", "long", "int", "bool"}  # test_conversions
+    conversions = {"to", "type", "float", "double", "half", "bfloat16", "long", "int", "bool"}  # below
     made = {name for name in METHODS if name.startswith("new_")}  # tests of creation
     compared |= {name.split("/")[0].split(".")[-1] for name in test_op_db.COVERED}
     compared |= {f"{name}_" for name in IN_PLACE} | {"normal_", "uniform_"}  # below
