@@ -132,10 +132,10 @@ def check(o: Options) -> None:
     others = [name for name in o.works if name not in TRAINED] if o.works != tuple(WORKS) else []
     if others and "ranks" in chosen(o):
         raise UserError(f"ranks do not train {', '.join(others)}.\nName {' or '.join(TRAINED)}, or both.")
+    check_places(o)
     notes = [missing(name) for name in o.peers]
     if all(notes) and set(o.which) <= {"overhead", "steps"}:
         raise UserError(f"there is nobody to compare with.\n{'; '.join(map(str, notes))}.")
-    check_places(o)
 
 
 def check_places(o: Options) -> None:

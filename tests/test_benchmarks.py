@@ -187,6 +187,7 @@ def test_other_load_is_warned_of(monkeypatch):
     assert "load average 4.50 before the start, on 4 cores" in machine.warning(4.5, [1])
 
 
+@needs_torch
 def test_the_command_writes_its_files(tmp_path):
     run = [sys.executable, "-m", "benchmarks", "steps", "--works", SMALL, "--repeats", "1"]
     files = ["--json", str(tmp_path / "a.json"), "--markdown", str(tmp_path / "a.md")]
