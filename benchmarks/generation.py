@@ -36,26 +36,33 @@ def model() -> GPT:
     return nano
 
 
+def writer(name: str) -> Any:
+    """A library's function that writes so many tokens, or None of a library that is not asked to."""
+    nano = model()
+    if name == "ours":
+        return lambda tokens: generate(nano, PROMPT, tokens)
+    if name != "torch":
+        return None
+    from .peers.torch_generation import CachedGPT
+
+    theirs = CachedGPT(NANO, {key: tensor.numpy().copy() for key, tensor in nano.state_dict().items()})
+    return lambda tokens: theirs.generate(PROMPT, tokens)
+
+
 def alone(repeats: int, seconds: float, threads: int, clock: str) -> dict[str, Any]:
     """Microseconds a token, without anyone to compare with."""
-    nano = model()
-    times = measure({"ours": lambda: generate(nano, PROMPT, TOKENS)}, repeats, seconds, clock=clock)
+    write = writer("ours")
+    times = measure({"ours": lambda: write(TOKENS)}, repeats, seconds, clock=clock)
     return {"ours": [1e6 * t / TOKENS for t in spread(times["ours"])]}
 
 
 def pair(repeats: int, seconds: float, threads: int, clock: str) -> dict[str, Any]:
     """Microseconds a token: ours, torch's, and their ratio."""
-    from .peers.torch_generation import CachedGPT
-
     peer("torch").set_threads(threads)
-    nano = model()
-    theirs = CachedGPT(NANO, {name: tensor.numpy().copy() for name, tensor in nano.state_dict().items()})
-    if generate(nano, PROMPT, TOKENS) != theirs.generate(PROMPT, TOKENS):
+    ours, theirs = writer("ours"), writer("torch")
+    if ours(TOKENS) != theirs(TOKENS):
         raise DifferentTextError("torch and minigrad write different texts from the same weights.")
-    steps = {
-        "ours": lambda: generate(nano, PROMPT, TOKENS),
-        "theirs": lambda: theirs.generate(PROMPT, TOKENS),
-    }
+    steps = {"ours": lambda: ours(TOKENS), "theirs": lambda: theirs(TOKENS)}
     times = measure(steps, repeats, seconds, SETTLE if threads > 1 else 0.0, clock)
     each = {name: [1e6 * t / TOKENS for t in spread(found)] for name, found in times.items()}
     return {**each, "ratio": ratios(times["ours"], times["theirs"])}

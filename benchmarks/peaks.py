@@ -1,8 +1,10 @@
-"""Peak memory of training steps: by how much a process's resident memory grows, a process for each library.
+"""Peak memory of training steps, and of generation: by how much a process's resident memory grows.
 
 Counted from when the library is loaded and the model built: gradients, the optimizer's moments, and what the
-passes need. Loaded means that a smaller model has taken a step, since some load code with the first. Beside
-it stands what the whole process has at most, libraries, weights and this benchmark included.
+passes need. Loaded means that smaller models have taken as many steps, or that a few tokens are written: a
+library's own code comes into memory when it first runs, some of it with the second step. Beside it stands
+what the whole process has at most, libraries, weights and this benchmark included. Each library has a process
+of its own.
 """
 
 from __future__ import annotations
@@ -10,17 +12,20 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from .children import in_child
+from .generation import TOKENS, writer
 from .peers import KINDS, missing, peer, settings_of, step_of
 from .tables import Table
 from .works import row_name, weights_of, work_of
 
 MIB = 2**20
 STEPS = 3
+WARM = 4  # tokens that are written before anything is counted
+Peak = tuple[float | None, float | None]  # what a process grows by at most, and what it has then, in MiB
 
 
 def peak(name: str, key: str, threads: int) -> tuple[float, float] | None:
@@ -33,15 +38,36 @@ def peak(name: str, key: str, threads: int) -> tuple[float, float] | None:
     for smaller in ("mlp", "micro"):
         warm = step_of(name, work_of(smaller), weights_of(work_of(smaller).model()))
         if warm is not None:
-            warm()
+            steps(warm)
             del warm
     weights = weights_of(work.model())
     step: Any = step_of(name, work, weights)
+    return grown(lambda: steps(step))
+
+
+def steps(step: Any) -> None:
+    for _ in range(STEPS):
+        step()
+
+
+def peak_of_text(name: str, threads: int) -> tuple[float, float] | None:
+    """MiB by which this process grows at most while it writes a text, and what it has then."""
+    module = peer(name)
+    if hasattr(module, "set_threads"):
+        module.set_threads(threads)
+    write = writer(name)
+    if write is None:
+        return None
+    write(WARM)
+    return grown(lambda: write(TOKENS))
+
+
+def grown(run: Callable[[], object]) -> tuple[float, float]:
+    """MiB by which this process grows at most while something runs, and what it has then."""
     gc.collect()
     _trim()
     before = _start()
-    for _ in range(STEPS):
-        step()
+    run()
     highest = _highest()
     return (highest - before) / MIB, highest / MIB
 
@@ -88,28 +114,40 @@ def peaks(
 
 def _table(works: list[str], peers: Sequence[str], threads: int, kernels: str | None) -> Table:
     plural = "s" if threads > 1 else ""
-    table = Table(f"peak memory of training steps beyond the model, {threads} thread{plural}: MiB")
+    table = Table(f"peak memory beyond the model, {threads} thread{plural}: MiB")
     present = [name for name in peers if missing(name) is None]
     table.notes += [note for name in peers if (note := missing(name))]
     for key in works:
-        found = {name: _in_child(name, key, threads, kernels) for name in ("ours", *present)}
-        ours, _ = found["ours"]
-        row: dict[str, float | None] = {}
-        table.rows[row_name(key)] = row
-        for name, (grown, _) in found.items():
-            row[peer(name).LABEL] = grown
-            if name != "ours":
-                row[f"ratio to {peer(name).LABEL}"] = ours / grown if ours and grown else None
-        row |= {f"{peer(name).LABEL}, whole process": whole for name, (_, whole) in found.items()}
+        found = {name: _of_step(name, key, threads, kernels) for name in ("ours", *present)}
+        table.rows[row_name(key)] = _row(found)
+    found = {name: _in_child("peak_of_text", name, threads, kernels) for name in ("ours", *present)}
+    table.rows[f"generation: nano, {TOKENS} tokens, with a cache"] = _row(found)
     return table
 
 
-def _in_child(name: str, key: str, threads: int, kernels: str | None) -> tuple[float | None, float | None]:
+def _row(found: dict[str, Peak]) -> dict[str, float | None]:
+    """What each grows by, ours in proportion to the others', and whole processes."""
+    ours, _ = found["ours"]
+    row: dict[str, float | None] = {}
+    for name, (growth, _) in found.items():
+        row[peer(name).LABEL] = growth
+        if name != "ours":
+            row[f"ratio to {peer(name).LABEL}"] = ours / growth if ours and growth else None
+    return row | {f"{peer(name).LABEL}, whole process": whole for name, (_, whole) in found.items()}
+
+
+def _of_step(name: str, key: str, threads: int, kernels: str | None) -> Peak:
+    return _in_child("peak", name, threads, kernels, key)
+
+
+def _in_child(function: str, name: str, threads: int, kernels: str | None, *arguments: str) -> Peak:
     settings = settings_of(name, threads)
-    found = in_child("peaks", "peak", name, key, threads, threads=threads, kernels=kernels, **settings)
+    found = in_child(
+        "peaks", function, name, *arguments, threads, threads=threads, kernels=kernels, **settings
+    )
     return (None, None) if found is None else tuple(found)
 
 
 def growth(name: str, key: str, threads: int, kernels: str | None) -> float | None:
     """MiB by which a process of its own grows."""
-    return _in_child(name, key, threads, kernels)[0]
+    return _of_step(name, key, threads, kernels)[0]

@@ -20,11 +20,12 @@ from .errors import UserError
 class KeyValueCache:
     """Keys and values of the `length` tokens that one attention has read, each (B, H, length, D / H).
 
-    They fill the front of a buffer, which doubles when it is full, so that a token copies no other.
+    They fill the front of a buffer with room for `max_length` tokens, which doubles when it is full, so that
+    a token copies no other.
     """
 
-    def __init__(self) -> None:
-        self.length = 0
+    def __init__(self, max_length: int = 0) -> None:
+        self.length, self.max_length = 0, max_length
         self.buffer: Any = np.empty((2, 0, 0, 0, 0), np.float32)  # (keys and values, B, H, room, D / H)
 
     def extend(self, keys_and_values: Float[Any, "2 B H T Dh"]) -> None:
@@ -48,8 +49,8 @@ class KeyValueCache:
         self.buffer = self.buffer[:, rows]
 
     def _grow(self, like: Any, used: int) -> None:
-        """Room for twice as many tokens, and for `length` at least."""
-        room = max(self.length, 2 * self.buffer.shape[3])
+        """Room for `max_length` tokens; where those are more, for twice as many as before."""
+        room = max(self.length, self.max_length, 2 * self.buffer.shape[3])
         grown = array_module(like).empty((*like.shape[:3], room, like.shape[4]), like.dtype)
         if used:
             grown[:, :, :, :used] = self.buffer[:, :, :, :used]
@@ -59,15 +60,18 @@ class KeyValueCache:
 class LayerCache:
     """A layer's caches: of its self-attention and, in a decoder, of its attention to the encoder's output."""
 
-    def __init__(self) -> None:
-        self.self_attention, self.cross_attention = KeyValueCache(), KeyValueCache()
+    def __init__(self, max_length: int = 0) -> None:
+        self.self_attention, self.cross_attention = KeyValueCache(max_length), KeyValueCache()
 
 
 class Cache:
-    """A model's caches, one for each layer: `length` tokens have been read."""
+    """A model's caches, one for each layer: `length` tokens have been read.
 
-    def __init__(self, num_layers: int) -> None:
-        self.layers = [LayerCache() for _ in range(num_layers)]
+    With a `max_length` there is room for so many from the start; beyond it, or without it, room is made.
+    """
+
+    def __init__(self, num_layers: int, max_length: int = 0) -> None:
+        self.layers = [LayerCache(max_length) for _ in range(num_layers)]
 
     @property
     def length(self) -> int:

@@ -177,6 +177,33 @@ def test_the_buffer_grows_by_doubling():
     assert sorted(set(rooms)) == [1, 2, 4, 8, 16, 32, 64]
 
 
+@mg.no_grad()
+def test_room_that_was_asked_for_is_made_at_once():
+    cache, rooms = KeyValueCache(max_length=5), []
+    rows = np.random.default_rng(0).normal(size=(2, 3, 7, 4)).astype(np.float32)
+    for t in range(7):
+        cache.extend(np.stack([rows, -rows])[:, :, :, t : t + 1])
+        rooms.append(cache.buffer.shape[3])
+    np.testing.assert_array_equal(cache.read(), [rows, -rows])
+    assert rooms == [5, 5, 5, 5, 5, 10, 10]
+
+
+@pytest.mark.parametrize(("new_tokens", "room"), [(0, None), (3, 5), (100, 16)])
+def test_a_text_has_room_for_all_its_tokens_from_the_start(gpt, monkeypatch, new_tokens, room):
+    made, caches = [], []
+    grow, new_cache = KeyValueCache._grow, type(gpt).new_cache
+
+    def watched(cache, like, used):
+        grow(cache, like, used)
+        made.append(cache.buffer.shape[3])
+
+    monkeypatch.setattr(KeyValueCache, "_grow", watched)
+    monkeypatch.setattr(type(gpt), "new_cache", lambda *a: caches.append(new_cache(*a)) or caches[-1])
+    generate(gpt, [[1, 2]], new_tokens)
+    assert len(caches) == 1
+    assert made == ([] if room is None else [room] * len(caches[0].layers))
+
+
 def test_a_cache_keeps_no_graph(gpt):
     with pytest.raises(UserError, match="keeps no graph"):
         gpt.states([[1]], gpt.new_cache())

@@ -49,7 +49,8 @@ def generate(
             return logits.argmax(-1)
         return _sample(logits / temperature, top_k, row_ids)
 
-    reader = _Reader(model, model.new_cache() if use_cache else None, can_step(model))
+    cache = model.new_cache(_room(model, input_ids, max_new_tokens)) if use_cache else None
+    reader = _Reader(model, cache, can_step(model))
     training = model.training
     model.eval()
     try:
@@ -110,6 +111,11 @@ def _translate(
             if reader.cache is not None:
                 reader.cache.keep(alive)
     return results
+
+
+def _room(model: GPT | Transformer, prompts: Sequence[Sequence[int]], limit: int) -> int:
+    """Tokens to make room for in a cache. A translation mostly ends long before its limit: no room for it."""
+    return min(len(prompts[0]) + limit, model.config.n_positions) if isinstance(model, GPT) else 0
 
 
 def _continue(

@@ -49,9 +49,12 @@ class GPT(nn.Module):
         x = self.dropout(self.positions(self.embedding(ids), start))
         return self.layers(x, None, True, cache)
 
-    def new_cache(self) -> Cache:
-        """For decoding step by step: `states` of the tokens that follow on what it was last called with."""
-        return Cache(self.config.n_layer)
+    def new_cache(self, max_length: int = 0) -> Cache:
+        """For decoding step by step: `states` of the tokens that follow on what it was last called with.
+
+        `max_length` makes room for so many tokens at once, which saves making room as they come.
+        """
+        return Cache(self.config.n_layer, max_length)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """Vectors as scores of every next token."""

@@ -85,9 +85,12 @@ class Transformer(nn.Module):
             )
         return self.decoder(x, memory, source_mask, target_mask, cache)
 
-    def new_cache(self) -> Cache:
-        """For decoding step by step: `decode` of the tokens that follow on what it was last called with."""
-        return Cache(self.config.num_decoder_layers)
+    def new_cache(self, max_length: int = 0) -> Cache:
+        """For decoding step by step: `decode` of the tokens that follow on what it was last called with.
+
+        `max_length` makes room for so many tokens at once, which saves making room as they come.
+        """
+        return Cache(self.config.num_decoder_layers, max_length)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """The decoder's vectors as scores of every next token."""
