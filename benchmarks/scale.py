@@ -142,6 +142,9 @@ def _lines(panel: Any, table: Table, unit: str) -> None:
         panel.spines[side].set_visible(False)
 
 
+RATIOS = 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20
+
+
 def plot_steps(tables: Sequence[Table], path: Path) -> Path:
     """Ratios ours / theirs of every work and peer, on a logarithmic axis; 1 is as fast as they are."""
     import matplotlib
@@ -150,8 +153,9 @@ def plot_steps(tables: Sequence[Table], path: Path) -> Path:
     from matplotlib import pyplot
 
     figure, panels = pyplot.subplots(
-        1, len(tables), figsize=(6 * len(tables), 4), squeeze=False, sharey=True, layout="constrained"
-    )
+        1, len(tables), figsize=(5 * len(tables), 3.5), squeeze=False, sharex=True, sharey=True,
+        layout="constrained",
+    )  # fmt: skip
     for panel, table in zip(panels[0], tables, strict=True):
         names = list(table.rows)
         for i, column in enumerate(c for c in table.columns if c.startswith("ratio to ")):
@@ -163,11 +167,17 @@ def plot_steps(tables: Sequence[Table], path: Path) -> Path:
             )
         panel.axvline(1, color="0.5", linewidth=1)
         panel.set_xscale("log")
+        panel.grid(axis="x", alpha=0.3)
+        panel.spines[["top", "right"]].set_visible(False)
         panel.set_yticks(range(len(names)), [name.partition(":")[0] for name in names])
         panel.set_xlabel("ours / theirs (left of the line: ours is faster)")
         panel.set_title(table.title.partition(":")[0], fontsize=10)
     panels[0, 0].invert_yaxis()
-    panels[0, 0].legend(frameon=False, fontsize=8)
+    low, high = panels[0, 0].get_xlim()
+    panels[0, 0].set_xticks(RATIOS, map("{:g}".format, RATIOS))
+    panels[0, 0].minorticks_off()
+    panels[0, 0].set_xlim(low, max(high, 1.2))
+    panels[0, 0].legend(frameon=False, fontsize=8, loc="lower left")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

@@ -286,6 +286,21 @@ def test_attention_in_tiles_is_attention(which):
 
 
 @pytest.mark.parametrize("which", BOTH)
+@pytest.mark.parametrize("keys", [None, 500])
+def test_heads_in_tiles_are_heads(which, keys):
+    """Read from the projections and written to them, where heads lie apart: of their own, or of a memory."""
+    x = mg.tensor(draw(2, 700, 24 if keys is None else 8), requires_grad=True)
+    memory = keys and mg.tensor(draw(2, keys, 16, seed=1), requires_grad=True)
+    results = []
+    for fused in (True, False):
+        with kernels.use(which), mg.fused(fused):
+            y = F.multi_head_attention(x, memory, num_heads=2, is_causal=keys is None)
+            results.append([y, *mg.autograd.grad((y * y).sum(), [x] if keys is None else [x, memory])])
+    for ours, readable in zip(*results, strict=True):
+        np.testing.assert_allclose(ours.numpy(), readable.numpy(), rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("which", BOTH)
 def test_a_row_alone_is_a_row_among_others(which):
     x, weight, bias, g = draw(3, 17), draw(17, seed=1), draw(17, seed=2), draw(3, 17, seed=3)
     with kernels.use(which):

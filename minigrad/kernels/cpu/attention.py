@@ -148,6 +148,8 @@ def attend(
         masks = [] if mask is None else [mask.shape[:-2]]
         lead = np.broadcast_shapes(lead, k.shape[:-2], v.shape[:-2], *masks)
         q, k, v = (np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (q, k, v))
+    again = queries * keys > TILE  # several tiles read the same keys, which are to lie together
+    k, v = (np.ascontiguousarray(x) if again else x for x in (k, v))
     added = None if mask is None else np.broadcast_to(_as_numbers(mask, q.dtype), (*lead, queries, keys))
     keep = keep_mask(key, (*lead, queries, keys), dropout_p) if dropout_p else None
     kept = 1 - drop_threshold(dropout_p) / 65536
@@ -169,7 +171,8 @@ def attend(
         np.matmul(dropped(w, tile), v[tile.seen], out=y[tile.rows])
 
     def gradient(g, needs, into=None):
-        d_q, d_k, d_v = [np.empty(x.shape, x.dtype) for x in (q, k, v)] if into is None else into
+        found = into if into is not None and not again else [np.empty(x.shape, x.dtype) for x in (q, k, v)]
+        d_q, d_k, d_v = found
         d_mask = np.zeros((*lead, queries, keys), q.dtype) if needs[3] else None
         for tile in tiles:
             w = scores_of(tile)
@@ -184,6 +187,9 @@ def attend(
             _add(d_k, tile, d_s.swapaxes(-1, -2), q[tile.rows])
         if not tiles:
             d_k[...] = d_v[...] = 0
+        if into is not None and again:
+            for place, d in zip(into, found, strict=True):
+                place[...] = d
         return d_q, d_k, d_v, d_mask
 
     return y, gradient
