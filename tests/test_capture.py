@@ -594,16 +594,43 @@ def test_cublas_is_asked_for_the_product(name, dtype, blas):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_bias_is_added_before_rounding(dtype, blas):
-    cupy, _ = blas
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+@pytest.mark.parametrize("lt", ["knows", "knows none", "refuses"])
+def test_a_bias_is_added_before_rounding(dtype, lt, blas):
+    cupy, bindings = blas
+    bindings.lt.knows, bindings.lt.refuses = lt == "knows", lt == "refuses"
     dtype = mg.tensor(0.0, dtype=dtype).dtype
-    x, w, b = (numbers(*shape).astype(dtype) for shape in ((3, 4), (5, 4), (5,)))
-    found = products.linear(*map(cupy.array, (x, w, b))).get()
-    x, w, b = (a.astype(np.float32) for a in (x, w, b))
-    np.testing.assert_allclose(
-        found.astype(np.float32), (x @ w.T + b).astype(dtype).astype(np.float32), rtol=1e-5
-    )
+    x, w, b = (numbers(*shape).astype(dtype) for shape in ((2, 3, 4), (5, 4), (5,)))
+    wide = np.float64 if dtype == np.float64 else np.float32
+    for number in (1, 2):
+        found = products.linear(*map(cupy.array, (x, w, b))).get()
+        assert found.dtype == dtype
+        x, w, b = (a.astype(wide) for a in (x, w, b))
+        expected = (x @ w.T + b).astype(dtype).astype(wide)
+        np.testing.assert_allclose(found.astype(wide), expected, rtol=1e-5)
+        by_lt = lt == "knows" and wide == np.float32
+        assert (len(bindings.lt.calls), len(bindings.calls)) == ((number, 0) if by_lt else (0, number))
+        x, w, b = (a.astype(dtype) for a in (x, w, b))
+        b = -b  # the second time with another bias, on the same plan
+
+
+@pytest.mark.parametrize("name", ["cut out", "cut out and transposed", "transposed"])
+def test_a_bias_is_added_to_products_of_views(name, blas):
+    _, bindings = blas
+    x, w = (rounded(a, np.dtype(np.float32)) for a in OPERANDS[name]())
+    bias = numbers(w.shape[1]).astype(np.float32)
+    found = products.linear(standin.clad(x), standin.clad(w.T), standin.clad(bias)).get()
+    np.testing.assert_allclose(found, x @ w + bias, rtol=1e-5, atol=1e-6)
+    aligned = not any(a.ctypes.data % 16 for a in (x, w, bias))
+    assert len(bindings.lt.calls) == aligned
+
+
+def test_what_is_not_aligned_goes_without_an_epilogue(blas):
+    cupy, bindings = blas
+    x, w, b = (cupy.array(numbers(*shape).astype(np.float32)) for shape in ((3, 4), (5, 4), (6,)))
+    found = products.linear(x, w, b[1:]).get()
+    assert not bindings.lt.calls
+    np.testing.assert_allclose(found, x.get() @ w.get().T + b.get()[1:], rtol=1e-5)
 
 
 def test_the_precision_of_float32_products_is_chosen(blas):

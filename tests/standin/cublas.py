@@ -174,10 +174,13 @@ def owner(pointer):
 
 @contextlib.contextmanager
 def installed():
-    """Within it `import nvmath.bindings.cublas` gives the stand-in."""
+    """Within it `import nvmath.bindings.cublas` and `cublasLt` give the stand-ins."""
+    from . import cublaslt
+
     bindings = Bindings()
+    bindings.lt = cublaslt.Bindings()
     modules = {"nvmath": types.ModuleType("nvmath"), "nvmath.bindings": types.ModuleType("nvmath.bindings"),
-               "nvmath.bindings.cublas": bindings}  # fmt: skip
+               "nvmath.bindings.cublas": bindings, "nvmath.bindings.cublasLt": bindings.lt}  # fmt: skip
     for name, module in modules.items():
         module.__spec__, module.__path__ = importlib.machinery.ModuleSpec(name, None), []
     before = {name: sys.modules.get(name) for name in modules}

@@ -2,8 +2,8 @@
 
 cuBLAS through nvmath-python's bindings where they are installed: of float32 (or TF32, which has 10 bits: see
 `set_float32_matmul_precision`), float64, float16 and bfloat16, which add up in float32. Views that are
-transposed or cut out are taken as they are. A captured step needs it: CuPy's own products cannot be
-captured. Elsewhere CuPy multiplies.
+transposed or cut out are taken as they are, and a bias is added on the way (`epilogues`). A captured step
+needs it: CuPy's own products cannot be captured. Elsewhere CuPy multiplies.
 
 cuBLAS stores matrices by columns, ours lie by rows: what is C = A B to us is Cᵀ = Bᵀ Aᵀ to it, and the
 transposed of a matrix by rows is that matrix by columns.
@@ -21,6 +21,7 @@ import numpy as np
 
 from ...devices import HALF, array_module, bfloat16, float16, float32, float64
 from ...precision import products
+from .epilogues import Sizes, library, product_with_bias
 
 NORMAL, TRANSPOSED = 0, 1  # cublasOperation_t
 KINDS = {float32: 0, float64: 1, float16: 2, bfloat16: 14}  # cudaDataType
@@ -101,14 +102,20 @@ def _product(a: Any, b: Any, onto: Any = None) -> Any:
         return _product(a.reshape(-1, a.shape[-1]), b, onto).reshape(*a.shape[:-1], b.shape[-1])
     xp, (m, k), n = array_module(a), a.shape[-2:], b.shape[-1]
     y = xp.empty((*batch, m, n), a.dtype)
-    if onto is not None:
-        y[...] = onto
     left, right = layout(b, batch), layout(a, batch)  # as cuBLAS sees them
     kind, compute = KINDS[a.dtype], _computing(a.dtype)
     zero, one = _FACTORS[compute == IN_FLOAT64]
     there = zero if onto is None else one  # the factor of what stands in y
     cublas, number = _handle_for(a), math.prod(batch)
     assert cublas is not None
+    if onto is not None:
+        turned, leading = (left.operation, right.operation), (left.leading, right.leading)
+        described = Sizes(n, m, k, turned, leading, kind, compute)
+        addresses = left.array.data.ptr, right.array.data.ptr, onto.data.ptr, y.data.ptr
+        at_once = number == 1 and compute != IN_FLOAT64 and onto.flags.c_contiguous
+        if at_once and product_with_bias(cublas, described, addresses, one, zero):
+            return y
+        y[...] = onto
     sizes = cublas.handle, left.operation, right.operation, n, m, k, one
     first = left.array.data.ptr, kind, left.leading
     second = right.array.data.ptr, kind, right.leading
@@ -139,7 +146,7 @@ class _Handle:
     """What cuBLAS knows a GPU by, with memory to work in."""
 
     def __init__(self, bindings: Any, xp: Any) -> None:
-        self.bindings, self.handle = bindings, bindings.create()
+        self.bindings, self.handle, self.lt = bindings, bindings.create(), library()
         self.stream: int | None = None
         self.workspace = xp.empty(WORKSPACE, np.uint8)
 

@@ -1,0 +1,136 @@
+"""A product with a bias in one kernel: cuBLASLt adds it as it writes the result (its "epilogue").
+
+Otherwise the bias must stand where the result will be, which is written once and read once more than need be.
+Through nvmath-python's bindings, as `products`; how a product of some sizes is best done is asked for once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+ALIGNED = 16  # bytes at whose multiples all matrices are to begin
+KEPT = 512  # plans
+RESULT = np.dtype(
+    [("algorithm", np.uint64, 8), ("workspace", np.uint64), ("state", np.int32), ("waves", np.float32),
+     ("reserved", np.int32, 4)]
+)  # fmt: skip  # cublasLtMatmulHeuristicResult_t
+
+
+class Sizes(NamedTuple):
+    """C = A B + bias as cuBLASLt sees it: by columns, C of shape (m, n)."""
+
+    m: int
+    n: int
+    k: int
+    operations: tuple[int, int]  # cublasOperation_t of A and B
+    leading: tuple[int, int]
+    kind: int  # cudaDataType
+    compute: int  # cublasComputeType_t
+
+
+class Plan(NamedTuple):
+    """How cuBLASLt computes it."""
+
+    description: int
+    layouts: tuple[int, int, int]  # of A, B and C
+    found: np.ndarray  # a RESULT, which begins with the algorithm
+
+
+def product_with_bias(
+    cublas: Any, sizes: Sizes, addresses: tuple[int, int, int, int], one: int, zero: int
+) -> bool:
+    """Write C = A B + bias, with A, B, the bias and C at these addresses; False if cuBLASLt cannot.
+
+    `cublas` is the handle of `products`, whose stream and workspace are used; `one` and `zero` are where
+    these numbers stand.
+    """
+    lt, (a, b, bias, c) = cublas.lt, addresses
+    if lt is None or any(address % ALIGNED for address in addresses):
+        return False
+    plan = _plan(lt, sizes, len(cublas.workspace))
+    if plan is None:
+        return False
+    of_a, of_b, of_c = plan.layouts
+    with _lock:  # between these two the plan is this call's
+        _set(lt.bindings, plan.description, "BIAS_POINTER", bias, np.uint64)
+        lt.bindings.matmul(
+            lt.handle, plan.description, one, a, of_a, b, of_b, zero, c, of_c, c, of_c,
+            plan.found.ctypes.data, cublas.workspace.data.ptr, len(cublas.workspace), cublas.stream,
+        )  # fmt: skip
+    return True
+
+
+_lock = threading.Lock()
+
+
+class Library(NamedTuple):
+    """cuBLASLt, and what it knows a GPU by."""
+
+    bindings: Any
+    handle: int
+
+
+def library() -> Library | None:
+    """For the GPU in use; None where nvmath-python or cuBLASLt is not installed."""
+    try:
+        bindings = importlib.import_module("nvmath.bindings.cublasLt")
+        return Library(bindings, bindings.create())
+    except (ImportError, RuntimeError):  # RuntimeError: there is no cuBLASLt for it
+        return None
+
+
+@lru_cache(maxsize=KEPT)
+def _plan(lt: Library, sizes: Sizes, workspace: int) -> Plan | None:
+    """The first that cuBLASLt recommends; None where it knows none."""
+    bindings, (m, n, k) = lt.bindings, sizes[:3]
+    (a_turned, b_turned), (a_leading, b_leading) = sizes.operations, sizes.leading
+    description = bindings.matmul_desc_create(sizes.compute, 0)  # 0: factors in float32
+    _set(bindings, description, "TRANSA", a_turned, np.int32)
+    _set(bindings, description, "TRANSB", b_turned, np.int32)
+    _set(bindings, description, "EPILOGUE", bindings.Epilogue.BIAS, np.int32)
+    layouts = tuple(
+        bindings.matrix_layout_create(sizes.kind, rows, columns, leading)
+        for rows, columns, leading in (
+            ((k, m) if a_turned else (m, k)) + (a_leading,),
+            ((n, k) if b_turned else (k, n)) + (b_leading,),
+            (m, n, m),
+        )
+    )
+    preference = bindings.matmul_preference_create()
+    wanted: dict[str, tuple[int, Any]] = {"MAX_WORKSPACE_BYTES": (workspace, np.uint64)}
+    wanted |= {f"MIN_ALIGNMENT_{x}_BYTES": (ALIGNED, np.uint32) for x in "ABCD"}
+    for name, (value, dtype) in wanted.items():
+        number = np.array([value], dtype)
+        attribute = bindings.MatmulPreferenceAttribute[name]
+        bindings.matmul_preference_set_attribute(preference, attribute, number.ctypes.data, number.nbytes)
+    found, count = np.zeros(1, RESULT), np.zeros(1, np.int32)
+    of_a, of_b, of_c = layouts
+    try:
+        bindings.matmul_algo_get_heuristic(
+            lt.handle,
+            description,
+            of_a,
+            of_b,
+            of_c,
+            of_c,
+            preference,
+            1,
+            found.ctypes.data,
+            count.ctypes.data,
+        )
+    except bindings.cuBLASLtError:  # not supported
+        return None
+    finally:
+        bindings.matmul_preference_destroy(preference)
+    return Plan(description, layouts, found) if count[0] else None
+
+
+def _set(bindings: Any, description: int, name: str, value: int, dtype: Any) -> None:
+    number = np.array([value], dtype)
+    attribute = bindings.MatmulDescAttribute[name]
+    bindings.matmul_desc_set_attribute(description, attribute, number.ctypes.data, number.nbytes)

@@ -1,0 +1,148 @@
+"""`nvmath.bindings.cublasLt` where there is no GPU: a product with a bias, described as cuBLASLt wants it,
+computed in the memory that the addresses name.
+"""
+
+import enum
+import itertools
+import types
+
+import numpy as np
+
+from . import graphs
+from .cublas import COMPUTED, KINDS, at, owner, tf32
+
+ALIGNMENTS = {f"MIN_ALIGNMENT_{x}_BYTES" for x in "ABCD"}
+
+
+class MatmulDescAttribute(enum.IntEnum):
+    TRANSA = 3
+    TRANSB = 4
+    EPILOGUE = 7
+    BIAS_POINTER = 8
+
+
+class Epilogue(enum.IntEnum):
+    DEFAULT = 1
+    BIAS = 4
+
+
+class MatmulPreferenceAttribute(enum.IntEnum):
+    MAX_WORKSPACE_BYTES = 1
+    MIN_ALIGNMENT_A_BYTES = 5
+    MIN_ALIGNMENT_B_BYTES = 6
+    MIN_ALIGNMENT_C_BYTES = 7
+    MIN_ALIGNMENT_D_BYTES = 8
+
+
+WIDTHS = {"TRANSA": np.int32, "TRANSB": np.int32, "EPILOGUE": np.int32, "BIAS_POINTER": np.uint64,
+          "MAX_WORKSPACE_BYTES": np.uint64} | dict.fromkeys(ALIGNMENTS, np.uint32)  # fmt: skip
+
+
+class cuBLASLtError(Exception):
+    pass
+
+
+class Bindings(types.ModuleType):
+    """The module. `knows` says whether it finds an algorithm, `refuses` whether it says so with an error."""
+
+    MatmulDescAttribute, MatmulPreferenceAttribute = MatmulDescAttribute, MatmulPreferenceAttribute
+    Epilogue, cuBLASLtError = Epilogue, cuBLASLtError
+
+    def __init__(self):
+        super().__init__("nvmath.bindings.cublasLt")
+        self.numbers, self.things, self.calls = itertools.count(1000), {}, []
+        self.knows, self.refuses = True, False
+
+    def _new(self, **things):
+        number = next(self.numbers)
+        self.things[number] = things
+        return number
+
+    def create(self):
+        return self._new(handle=True)
+
+    def matmul_desc_create(self, compute, scale):
+        assert (compute, scale) in ((68, 0), (77, 0))
+        return self._new(compute=compute)
+
+    def matrix_layout_create(self, kind, rows, columns, leading):
+        assert all(type(x) is int for x in (kind, rows, columns, leading))
+        assert leading >= rows > 0 < columns
+        return self._new(kind=kind, rows=rows, columns=columns, leading=leading)
+
+    def matmul_preference_create(self):
+        return self._new(preference=True)
+
+    def matmul_preference_destroy(self, preference):
+        del self.things[preference]
+
+    def _attribute(self, thing, kind, attribute, pointer, size):
+        name = kind(attribute).name
+        assert np.dtype(WIDTHS[name]).itemsize == size
+        self.things[thing][name] = int(at(pointer, WIDTHS[name], 1)[0])
+
+    def matmul_desc_set_attribute(self, description, attribute, pointer, size):
+        self._attribute(description, MatmulDescAttribute, attribute, pointer, size)
+
+    def matmul_preference_set_attribute(self, preference, attribute, pointer, size):
+        self._attribute(preference, MatmulPreferenceAttribute, attribute, pointer, size)
+
+    def matmul_algo_get_heuristic(self, handle, description, a, b, c, d, preference, wanted, found, count):
+        assert self.things[handle]["handle"]
+        self._sizes(description, a, b, c, d)
+        preference = self.things[preference]
+        assert preference["MAX_WORKSPACE_BYTES"] > 0
+        assert {preference[name] for name in ALIGNMENTS} == {16}
+        if self.refuses:
+            raise cuBLASLtError("CUBLAS_STATUS_NOT_SUPPORTED (15)")
+        at(count, np.int32, 1)[0] = int(self.knows)
+        at(found, np.uint64, 9)[:] = [7, 7, 7, 7, 7, 7, 7, 7, 1024]  # the algorithm, and what it needs
+
+    def _sizes(self, description, a, b, c, d):
+        """m, n and k, if all fit together."""
+        description, a, b, c, d = (self.things[x] for x in (description, a, b, c, d))
+        shape = lambda x, turned: (x["columns"], x["rows"]) if turned else (x["rows"], x["columns"])
+        (m, k), (again, n) = shape(a, description["TRANSA"]), shape(b, description["TRANSB"])
+        assert k == again
+        assert c is d
+        assert (c["rows"], c["columns"]) == (m, n)
+        assert a["kind"] == b["kind"] == c["kind"]
+        assert description["EPILOGUE"] == Epilogue.BIAS
+        return m, n, k
+
+    def matmul(self, handle, description, alpha, a, of_a, b, of_b, beta, c, of_c, d, of_d, algorithm,
+               workspace, size, stream):  # fmt: skip
+        assert self.things[handle]["handle"]
+        assert stream == graphs.Stream.current.ptr
+        assert (at(algorithm, np.uint64, 8) == 7).all()
+        assert workspace
+        assert size >= 1024
+        assert (at(alpha, np.float32, 1)[0], at(beta, np.float32, 1)[0], c) == (1, 0, d)
+        m, n, _ = self._sizes(description, of_a, of_b, of_c, of_d)
+        description, *layouts = (dict(self.things[x]) for x in (description, of_a, of_b, of_c))
+        assert not any(address % 16 for address in (a, b, c, description["BIAS_POINTER"]))
+        self.calls.append((m, n, description["compute"]))
+
+        def run(*held):
+            x, y, z = (matrix(p, layout) for p, layout in zip((a, b, d), layouts, strict=True))
+            wide = COMPUTED[description["compute"]]
+            bias = at(description["BIAS_POINTER"], z.dtype, m).astype(wide)
+            x, y = x.astype(wide), y.astype(wide)
+            if description["compute"] == 77:
+                x, y = tf32(x), tf32(y)
+            x, y = x.T if description["TRANSA"] else x, y.T if description["TRANSB"] else y
+            z[...] = x @ y + bias[:, None]
+
+        graph = graphs.capturing()
+        if graph is None:
+            run()
+        else:
+            addresses = (a, b, d, description["BIAS_POINTER"])
+            graph.note_launch(run, (), [owner(address) for address in addresses])
+
+
+def matrix(pointer, layout):
+    """A matrix by columns, where it lies."""
+    rows, columns, leading = layout["rows"], layout["columns"], layout["leading"]
+    x = at(pointer, KINDS[layout["kind"]], leading * (columns - 1) + rows)
+    return np.lib.stride_tricks.as_strided(x, (rows, columns), (x.itemsize, leading * x.itemsize))
