@@ -1,1 +1,1 @@
-"""Side-by-side measurements: `python -m benchmarks overhead|memory`."""
+"""Side-by-side measurements: `python -m benchmarks --help`."""

@@ -6,14 +6,16 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import tyro
 from rich.console import Console
 
+from minigrad import MinigradError
+from minigrad.devices import check_device
 from minitransformer.errors import UserError
 
 from . import machine
@@ -21,23 +23,26 @@ from .children import choose
 from .generation import generation
 from .graphs import graphs
 from .memory import against_torch, checkpoints
+from .on_gpu import steps_on_gpu
 from .ops import ops
 from .overhead import overhead
 from .peaks import peaks
-from .peers import missing
+from .peers import ON_GPU, missing
 from .ranks import ROUNDS, ranks
 from .ranks import WORKS as TRAINED
 from .scale import AXES, plot, plot_steps, scale
 from .steps import steps
 from .tables import Table, markdown
 from .training import training
-from .works import WORKS, Decoder, work_of
+from .works import GPU_WORKS, WORKS, Decoder, work_of
 
 Which = Literal["overhead", "ops", "steps", "generate", "memory", "scale", "graph", "trainer", "ranks", "all"]
-Peer = Literal["torch", "compile", "jax", "tinygrad", "autograd", "mygrad", "dezero"]
+Peer = Literal["torch", "compile", "reduce-overhead", "jax", "tinygrad", "autograd", "mygrad", "dezero"]
 Axis = Literal["attention", "length", "width", "layers", "vocabulary", "batch"]
-PACKAGES = ("numpy", "numba", "torch", "jax", "tinygrad", "autograd", "mygrad", "dezero", "mpi4py", "mpich")
-
+PACKAGES = (
+    "numpy", "numba", "torch", "jax", "tinygrad", "autograd", "mygrad", "dezero", "mpi4py", "mpich",
+    "cupy-cuda13x", "cupy-cuda12x", "nvmath-python", "nvidia-cudnn-frontend", "triton",
+)  # fmt: skip
 
 HEAD = """# Benchmarks
 
@@ -61,13 +66,17 @@ class Options:
     """How many turns at most; medians are shown (of a tenth as many where one takes seconds)."""
     seconds: float = 20.0
     """After how long a row ends, with fewer turns than `repeats`; `ops` and `scale` after a tenth."""
-    works: tuple[str, ...] = tuple(WORKS)
-    """The rows of `steps` and of peak memory: by name, or sizes as "L2 H4 d64 T32 B8 V65". Of `ranks`: nano,
-    phrasebook, or both."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where: a GPU is for `steps`, with memory and captured steps beside torch eager, compile and
+    reduce-overhead."""
+    works: tuple[str, ...] | None = None
+    """The rows of `steps` and of peak memory: by name, or sizes as "L2 H4 d64 T32 B8 V65", with "tf32" or
+    "bfloat16" behind. Of `ranks`: nano, phrasebook, or both. All of the device's if not given."""
     axes: tuple[Axis, ...] = get_args(Axis)
     """The sizes that `scale` changes."""
-    peers: tuple[Peer, ...] = ("torch",)
-    """Whom to compare with. Who is not installed is left out, with a note."""
+    peers: tuple[Peer, ...] | None = None
+    """Whom to compare with: torch, on a GPU also compile and reduce-overhead, if not given. Who is not
+    installed is left out, with a note."""
     clock: Literal["wall", "cpu"] = "wall"
     """What times are measured by. "cpu", for one thread where others use the machine, does not count how long
     a step waited for a core."""
@@ -85,6 +94,7 @@ class Options:
 
 def main(o: Options) -> None:
     check(o)
+    o = settled(o)
     console = Console()
     load = machine.load_average()
     busy = machine.warning(load, o.threads)
@@ -95,15 +105,16 @@ def main(o: Options) -> None:
     tables: list[Table] = []
     before = o.markdown.read_text() if o.append and o.markdown and o.markdown.exists() else HEAD
     for name in chosen(o):
+        found: list[Table] = []
         with console.status(f"measuring: {name}"):
-            found = TABLES[name](o)
-        for table in found:
-            table.title += f", {o.kernels} kernels" if o.kernels else ""
-            console.print(table.rich())
+            for table in TABLES[name](o):
+                table.title += f", {o.kernels} kernels" if o.kernels else ""
+                console.print(table.rich())
+                found.append(table)
+                write(tables + found, about, o, before)  # after each, so that what is measured is not lost
         if o.plots is not None:
             draw(name, found, o.plots)
         tables += found
-        write(tables, about, o, before)  # after each, so that what is measured is not lost
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     console.print(f"{about['cpu']}, Python {about['python']}, {versions}", highlight=False)
     if busy:
@@ -114,10 +125,16 @@ def chosen(o: Options) -> tuple[str, ...]:
     return tuple(TABLES) if "all" in o.which else o.which
 
 
+def settled(o: Options) -> Options:
+    """With what is measured where that was not said."""
+    works, peers = (GPU_WORKS, ON_GPU) if o.device == "cuda" else (WORKS, ("torch",))
+    return replace(o, works=tuple(works) if o.works is None else o.works, peers=o.peers or peers)
+
+
 def check(o: Options) -> None:
     """Refuse what cannot be measured or written, before anything is measured."""
     for flag in ("which", "works", "axes", "peers", "threads"):
-        if not getattr(o, flag):
+        if getattr(o, flag) == ():
             raise UserError(f"--{flag} names nothing.\nGive one at least, or leave --{flag} out.")
     least = ROUNDS if "ranks" in chosen(o) else 1
     if o.repeats < least:
@@ -125,17 +142,36 @@ def check(o: Options) -> None:
         raise UserError(f"--repeats {o.repeats} is too few for {whose}.\nAsk for {least} or more.")
     if min(o.threads) < 1:
         raise UserError(f"--threads {min(o.threads)} is out of range.\nGive numbers from 1 on.")
-    for name in o.works:
+    for name in o.works or ():
         work = work_of(name)
         if isinstance(work, Decoder):
             _ = work.config  # says what is wrong with the sizes
-    others = [name for name in o.works if name not in TRAINED] if o.works != tuple(WORKS) else []
+    others = [name for name in o.works or () if name not in TRAINED]
     if others and "ranks" in chosen(o):
         raise UserError(f"ranks do not train {', '.join(others)}.\nName {' or '.join(TRAINED)}, or both.")
     check_places(o)
-    notes = [missing(name) for name in o.peers]
-    if all(notes) and set(o.which) <= {"overhead", "steps"}:
+    if o.device == "cuda":
+        check_gpu(o)
+    notes = [missing(name) for name in settled(o).peers or ()]
+    if o.device == "cpu" and all(notes) and set(o.which) <= {"overhead", "steps"}:
         raise UserError(f"there is nobody to compare with.\n{'; '.join(map(str, notes))}.")
+
+
+def check_gpu(o: Options) -> None:
+    """Refuse what is not measured on a GPU, and a GPU that is not there."""
+    if chosen(o) != ("steps",):
+        raise UserError(f"on a GPU steps are measured, not {', '.join(chosen(o))}.\nAsk for steps alone.")
+    for name in o.works or ():
+        if not isinstance(work_of(name), Decoder):
+            raise UserError(
+                f"{name} is not measured on a GPU.\nName one of {', '.join(GPU_WORKS)}, or sizes."
+            )
+    others = [name for name in o.peers or () if name not in ON_GPU]
+    if others:
+        raise UserError(f"{', '.join(others)}: not run on a GPU here.\nName {', '.join(ON_GPU)}, or some.")
+    if o.plots is not None or o.clock == "cpu" or o.threads != (1,):
+        raise UserError("--plots, --clock cpu and --threads are for the CPU.\nLeave them out.")
+    check_device("cuda")
 
 
 def check_places(o: Options) -> None:
@@ -197,9 +233,15 @@ def pictures(o: Options) -> list[Table]:
     return [Table("traces and pictures of a Transformer, the paper's base model", rows)]
 
 
-TABLES: dict[str, Callable[[Options], list[Table]]] = {
+def training_steps(o: Options) -> Iterable[Table]:
+    if o.device == "cuda":
+        return steps_on_gpu(o.works, o.peers, o.repeats, o.seconds, o.kernels)
+    return steps(o.works, o.peers, o.threads, o.repeats, o.seconds, o.clock, o.kernels)
+
+
+TABLES: dict[str, Callable[[Options], Iterable[Table]]] = {
     "overhead": lambda o: overhead(o.peers, o.repeats, o.clock, o.kernels),
-    "steps": lambda o: steps(o.works, o.peers, o.threads, o.repeats, o.seconds, o.clock, o.kernels),
+    "steps": training_steps,
     "generate": lambda o: generation(o.threads, o.repeats, o.seconds, o.clock, o.kernels),
     "memory": memory,
     "ops": lambda o: ops(o.threads, o.repeats, o.seconds / 10, o.clock, o.kernels),
@@ -215,6 +257,6 @@ TABLES: dict[str, Callable[[Options], list[Table]]] = {
 if __name__ == "__main__":
     try:
         main(tyro.cli(Options, prog="python -m benchmarks"))
-    except UserError as error:
+    except (UserError, MinigradError) as error:
         print(error, file=sys.stderr)
         sys.exit(2)

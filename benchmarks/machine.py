@@ -76,6 +76,7 @@ def describe(packages: Iterable[str]) -> dict[str, Any]:
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "cpu": processor(),
+        "gpu": graphics(),
         "cores": os.cpu_count(),
         "system": platform.system(),
         "python": platform.python_version(),
@@ -95,6 +96,18 @@ def processor() -> str:
     flags = named.get("flags", "").split()
     vectors = next((name for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in flags), "")
     return ", ".join(filter(None, (named.get("model name", platform.machine()), vectors)))
+
+
+def graphics() -> str | None:
+    """The name of the GPU and the newest CUDA that its driver knows; None where none was asked for."""
+    from minigrad.devices import gpu  # not before cores are chosen
+
+    if not gpu.arrays:
+        return None
+    runtime = gpu.library.cuda.runtime
+    number = runtime.driverGetVersion()
+    name = runtime.getDeviceProperties(runtime.getDevice())["name"].decode()
+    return f"{name} (driver for CUDA {number // 1000}.{number % 1000 // 10})"
 
 
 def _blas() -> str:

@@ -48,13 +48,13 @@ class Turns(Protocol):
 
 
 class Here:
-    """A step of this process."""
+    """A step of this process; a turn ends when `wait` returns: the GPU has done all that it was asked."""
 
-    def __init__(self, step: Callable[[], object]) -> None:
-        self.step = step
+    def __init__(self, step: Callable[[], object], wait: Callable[[], object] = lambda: None) -> None:
+        self.step, self.wait = step, wait
 
     def ready(self) -> int:
-        number = _times_in_a_turn(self.step)
+        number = _times_in_a_turn(lambda: (self.step(), self.wait()))
         gc.collect()
         gc.freeze()  # what there is by now need not be looked at again
         return number
@@ -65,9 +65,11 @@ class Here:
         if settle:
             time.sleep(settle)
             self.step()
+        self.wait()
         start = now()
         for _ in range(number):
             self.step()
+        self.wait()
         return (now() - start) / number
 
 

@@ -35,7 +35,7 @@ class Table:
         notes = [Text(note) for note in self.notes]
         if not self.rows:
             return Group(Text(self.title, "italic"), *notes)
-        result = RichTable(title=self.title)
+        result = RichTable(title=Text(self.title))
         heading, *rows = self.shown()
         for name in heading:
             result.add_column(name, justify="right" if name else "left")
@@ -76,9 +76,11 @@ def digits(x: float) -> str:
 def markdown(tables: Iterable[Table], machine: dict[str, Any]) -> str:
     """A page of tables, with what they were measured on."""
     versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
+    graphics = f"{machine['gpu']}; " if machine.get("gpu") else ""
     head = (
-        f"`{machine['command']}`\n\n{machine['cpu']}, {machine['cores']} cores, {machine['system']}, "
-        f"Python {machine['python']}, {versions}, NumPy on {machine['blas']}; {machine['date']}"
+        f"`{machine['command']}`\n\n{graphics}{machine['cpu']}, {machine['cores']} cores, "
+        f"{machine['system']}, Python {machine['python']}, {versions}, NumPy on {machine['blas']}; "
+        f"{machine['date']}"
     )
     load = machine.get("load average")
     head += "." if load is None else f", load average {load:.2f} before the start."

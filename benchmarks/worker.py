@@ -9,18 +9,22 @@ So each is measured as its users have it: with its own threads, and with the all
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .children import ChildError, command, environment
+from .device_memory import Peak
 from .measuring import Here
 from .peers import KINDS, peer, settings_of, step_of
 from .works import First, weights_of, work_of
@@ -30,10 +34,15 @@ class Worker:
     """The process, as seen by who gives the turns. What it is asked for runs there, and raises here."""
 
     def __init__(
-        self, name: str, threads: int, kernels: str | None = None, cores: list[int] | None = None
+        self,
+        name: str,
+        threads: int,
+        kernels: str | None = None,
+        cores: list[int] | None = None,
+        patience: float | None = None,
     ) -> None:
-        self.name = name
-        own = {"kernels": kernels if name == "ours" else None, "cores": cores}
+        self.name, self.patience = name, patience  # seconds that an answer may take
+        own = {"kernels": kernels if name in ("ours", "captured") else None, "cores": cores}
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed with the process)
         self.process = subprocess.Popen(
             command("worker", "serve", name, threads, threads=threads, **own),
@@ -55,21 +64,37 @@ class Worker:
     def ask(self, what: str, *args: Any) -> Any:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        try:
-            self.process.stdin.write(json.dumps([what, *args]) + "\n")
-            self.process.stdin.flush()
-            answer = self.process.stdout.readline()
-        except BrokenPipeError:
-            answer = ""
+        with self._patience() as late:
+            try:
+                self.process.stdin.write(json.dumps([what, *args]) + "\n")
+                self.process.stdin.flush()
+                answer = self.process.stdout.readline()
+            except BrokenPipeError:
+                answer = ""
         if not answer:
             self.process.wait()
             self.errors.seek(0)
-            raise ChildError(f"{self.name}: {what}{args} failed.\n{self.errors.read().strip()[-3000:]}")
+            why = f"no answer within {self.patience} s" if late else self.errors.read().strip()[-3000:]
+            raise ChildError(f"{self.name}: {what}{args} failed.\n{why}")
         return json.loads(answer)
 
-    def prepare(self, key: str) -> bool:
+    @contextlib.contextmanager
+    def _patience(self) -> Iterator[list[bool]]:
+        """Within it the process is ended when it takes too long, and the list is then no longer empty."""
+        late: list[bool] = []
+        if self.patience is None:
+            yield late
+            return
+        timer = threading.Timer(self.patience, lambda: (late.append(True), self.process.kill()))
+        timer.start()
+        try:
+            yield late
+        finally:
+            timer.cancel()
+
+    def prepare(self, key: str, *device: str) -> bool:
         """Build the work's model and optimizer; whether it can."""
-        return self.ask("prepare", key)
+        return self.ask("prepare", key, *device)
 
     def first(self) -> First:
         """Loss and gradients of the first batch."""
@@ -82,6 +107,10 @@ class Worker:
     def loss(self) -> float:
         """The loss of the first batch now."""
         return self.ask("loss")
+
+    def peak(self) -> Peak:
+        """The memory that steps need on a GPU."""
+        return Peak(*self.ask("peak"))
 
     def step(self, number: int) -> None:
         self.ask("step", number)
@@ -101,15 +130,15 @@ class _Server:
         self.work: Any = None
         self.here: Any = None
 
-    def prepare(self, key: str) -> bool:
+    def prepare(self, key: str, *device: str) -> bool:
         module, work = peer(self.name), work_of(key)
         if key in module.CANNOT or not hasattr(module, KINDS[type(work)]):
             return False
         self.work = self.here = None
         gc.unfreeze()  # what the last work's `ready` froze can go
         gc.collect()
-        self.work = step_of(self.name, work, weights_of(work.model()))
-        self.here = Here(self.work)
+        self.work = step_of(self.name, work, weights_of(work.model()), *device)
+        self.here = Here(self.work, getattr(self.work, "wait", lambda: None))
         return True
 
     def first(self, path: str) -> float:
@@ -119,6 +148,9 @@ class _Server:
 
     def loss(self) -> float:
         return self.work.loss()
+
+    def peak(self) -> Peak:
+        return self.work.peak()
 
     def step(self, number: int) -> None:
         for _ in range(number):

@@ -2,12 +2,13 @@
 
 Decoders are GPTs as minitransformer builds them: learned positions, pre-norm, GELU in its tanh form, one
 matrix for embedding and output, no dropout. The encoder-decoder is the phrasebook recipe's, on its batches.
+What is measured on a GPU has a precision: products of float32, of TF32, or of bfloat16 under autocast.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -32,9 +33,11 @@ class Decoder:
     length: int
     batch: int
     vocabulary: int
+    precision: str = "float32"
 
     def __str__(self) -> str:
-        return f"L{self.layers} H{self.heads} d{self.width} T{self.length} B{self.batch} V{self.vocabulary:,}"
+        size = f"L{self.layers} H{self.heads} d{self.width} T{self.length} B{self.batch} V{self.vocabulary:,}"
+        return size if self.precision == "float32" else f"{size} {self.precision}"
 
     @property
     def config(self) -> GPTConfig:
@@ -165,18 +168,20 @@ class UnknownWorkError(UserError):
 
 def work_of(name: str) -> Work:
     """A work by its name, or as it is shown: "nano", "L2 H4 d64 T32 B32 V65", "attention H4 d32 T128 B1"."""
-    if name in WORKS:
-        return WORKS[name]
-    for cls, pattern in ((Decoder, r"L(\d+) H(\d+) d(\d+) T(\d+) B(\d+) V([\d,]+)"),
+    known = WORKS | GPU_WORKS
+    if name in known:
+        return known[name]
+    for cls, pattern in ((Decoder, r"L(\d+) H(\d+) d(\d+) T(\d+) B(\d+) V([\d,]+)(?: (tf32|bfloat16))?"),
                          (Attention, r"attention H(\d+) d(\d+) T(\d+) B(\d+)")):  # fmt: skip
         found = re.fullmatch(pattern, name)
         if found:
-            sizes = [int(number.replace(",", "")) for number in found.groups()]
+            parts = [part for part in found.groups() if part]
+            sizes = [int(part.replace(",", "")) for part in parts if part[0].isdigit()]
             if 0 in sizes:
                 raise UnknownWorkError(f"a size of {name!r} is 0.\nChoose sizes from 1 on.")
-            return cls(*sizes)
+            return cls(*sizes, *parts[len(sizes) :])
     raise UnknownWorkError(
-        f"unknown work {name!r}.\nName one of {', '.join(WORKS)}, or a size as L2 H4 d64 T32 B8 V65."
+        f"unknown work {name!r}.\nName one of {', '.join(known)}, or a size as L2 H4 d64 T32 B8 V65."
     )
 
 
@@ -187,6 +192,15 @@ WORKS: dict[str, Work] = {
     "nano": Decoder(layers=4, heads=4, width=128, length=64, batch=12, vocabulary=65),
     "phrasebook": Phrasebook(),
     "base": Decoder(layers=6, heads=8, width=512, length=128, batch=8, vocabulary=8000),
+}
+SHAKESPEARE = Decoder(layers=6, heads=6, width=384, length=256, batch=64, vocabulary=65)
+GPT2 = Decoder(layers=12, heads=12, width=768, length=1024, batch=16, vocabulary=50304)
+GPU_WORKS: dict[str, Work] = {
+    "micro": WORKS["micro"],
+    "nano": WORKS["nano"],
+    "shakespeare-char": replace(SHAKESPEARE, precision="bfloat16"),
+    "gpt2": replace(GPT2, precision="bfloat16"),
+    "shakespeare-char-tf32": replace(SHAKESPEARE, precision="tf32"),
 }
 
 

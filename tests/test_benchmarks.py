@@ -16,10 +16,24 @@ import numpy as np
 import pytest
 import tyro
 from rich.console import Console
+from standin import emulator
 
 import minigrad as mg
 from benchmarks import __main__ as benchmark
-from benchmarks import children, machine, measuring, ops, peaks, ranks, scale, steps, tables, worker
+from benchmarks import (
+    children,
+    device_memory,
+    machine,
+    measuring,
+    on_gpu,
+    ops,
+    peaks,
+    ranks,
+    scale,
+    steps,
+    tables,
+    worker,
+)  # fmt: skip
 from benchmarks.graphs import KIB, loss_of, measure
 from benchmarks.peers import PEERS, missing, peer, step_of
 from benchmarks.works import WORKS, Decoder, First, UnknownWorkError, weights_of, work_of
@@ -28,6 +42,7 @@ from minitransformer import Transformer, TransformerConfig
 from minitransformer.errors import UserError
 
 ROOT = Path(__file__).parents[1]
+COMPILERS = ("compile", "reduce-overhead", "tinygrad")
 SMALL = "L1 H2 d4 T4 B2 V5"
 needs_torch = pytest.mark.skipif(missing("torch") is not None, reason="torch is not installed")
 
@@ -95,17 +110,17 @@ def test_the_costs_of_ranks_are_those_of_their_parts():
 
 def test_different_work_is_refused():
     first = First(1.0, {"w": np.ones(3)})
-    assert steps.compare(first, first, "x", "theirs")["gradients"] == 0
+    assert steps.compare(first, first, SMALL, "theirs")["gradients"] == 0
     for other in (First(1.1, {"w": np.ones(3)}), First(1.0, {"w": np.array([1, 1, 1.1])}), First(1.0, {})):
         with pytest.raises(steps.DifferentWorkError):
-            steps.compare(first, other, "x", "theirs")
+            steps.compare(first, other, SMALL, "theirs")
     with pytest.raises(steps.DifferentWorkError):
         steps.compare(
-            First(1.0, {"w": np.array([np.nan])}), First(1.0, {"w": np.array([1.0])}), "x", "theirs"
+            First(1.0, {"w": np.array([np.nan])}), First(1.0, {"w": np.array([1.0])}), SMALL, "theirs"
         )
 
 
-@pytest.mark.parametrize("name", ["ours", *(p for p in PEERS if p not in ("compile", "tinygrad"))])
+@pytest.mark.parametrize("name", ["ours", *(p for p in PEERS if p not in COMPILERS)])
 @pytest.mark.parametrize("key", ["mlp", SMALL, "attention H2 d4 T5 B1", "phrasebook"])
 def test_peers_do_the_same_work(name, key):
     if note := missing(name):
@@ -222,6 +237,10 @@ def test_the_command_writes_its_files(tmp_path):
         ("steps --json nowhere/x.json", "--json nowhere/x.json has no folder nowhere to be in.\nName a file"),
         ("steps --markdown nowhere/x.md", "--markdown nowhere/x.md has no folder nowhere to be in"),
         ("steps --json .", "--json . is a folder"),
+        ("overhead --device cuda", "on a GPU steps are measured, not overhead.\nAsk for steps"),
+        ("steps --device cuda --works nano mlp", "mlp is not measured on a GPU.\nName one of micro, nano"),
+        ("steps --device cuda --peers torch jax", "jax: not run on a GPU here.\nName torch, compile, reduce"),
+        ("steps --device cuda --threads 2", "--plots, --clock cpu and --threads are for the CPU.\nLeave"),
         ("steps --plots file/plots", "--plots file/plots cannot be made: Not a directory"),
     ],
 )  # fmt: skip
@@ -280,3 +299,86 @@ def test_the_page_that_is_measured_is_the_one_that_is_seen():
     with mg.fused(False):
         page = mg.graph.trace(loss_of(model), model).expand().to_html()
     assert measured["page, KiB"] == pytest.approx(len(page.encode()) / KIB, rel=1e-3)
+
+
+# ---------------------------------------------------------------- on a GPU
+
+
+@pytest.fixture
+def gpu_everywhere(gpu, tmp_path, monkeypatch):
+    """A GPU for this process and for those that it starts: a stand-in, or the real one."""
+    if gpu == "standin":
+        if not emulator.compiler():
+            pytest.skip("there is neither a GPU nor a C++ compiler (g++, clang++) on this machine")
+        code = "import standin\nfrom standin import cublas\nkept = standin.installed(), cublas.installed()\n"
+        code += "for one in kept:\n    one.__enter__()\n"
+        (tmp_path / "sitecustomize.py").write_text(code)
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT / "tests")]))
+    return gpu
+
+
+def test_memory_on_a_gpu_is_counted_at_its_highest(gpu):
+    kept = [mg.ones(1 << 18, device="cuda")]
+    before = device_memory.peak_of_ours(lambda: None, lambda: None).used
+
+    def step():
+        kept.append(mg.ones(1 << 18, device="cuda"))
+        _ = mg.ones(2 << 18, device="cuda")
+
+    after = device_memory.peak_of_ours(step, lambda: None)
+    assert after.used - before == pytest.approx(device_memory.STEPS + 2, abs=0.01)  # MiB: those kept, and one
+    assert after.held >= after.used - 2.01
+
+
+def test_steps_on_a_gpu(gpu_everywhere):
+    work = "L1 H2 d8 T4 B2 V5 bfloat16"
+    table, last = on_gpu.steps_on_gpu([work], ["torch"], repeats=1)
+    rows = [name for name in table.rows if "torch" not in name]
+    assert rows == ["minigrad", "minigrad, captured"], table.notes
+    for row in table.rows.values():
+        assert row["MiB in tensors"] > 0
+        assert row["MiB held"] > 0
+    if gpu_everywhere == "standin":  # which torch does not know
+        assert "torch eager" not in table.rows
+        assert any(note.startswith(("torch eager failed", "torch eager is not")) for note in table.notes)
+    assert not [note for note in table.notes if note.startswith(("minigrad", "NOT"))]
+    assert list(last.rows) == [work]
+
+
+@needs_torch
+def test_all_take_turns_together():
+    table, last = on_gpu.steps_on_gpu([f"{SMALL} bfloat16"], ["torch"], repeats=2, seconds=0.1, device="cpu")
+    assert list(table.rows) == ["minigrad", "minigrad, captured", "torch eager"]
+    low, middle, high = table.rows["torch eager"]["minigrad, captured / it"]
+    assert 0 < low <= middle <= high
+    (row,) = last.rows.values()
+    assert row["captured / torch's fastest"] == (low, middle, high)
+    assert row["fastest"] == "torch eager"
+
+
+@needs_torch
+def test_a_precision_is_that_of_both():
+    work, plain = work_of(f"{SMALL} bfloat16"), work_of(SMALL)
+    weights = weights_of(work.model())
+    exact = step_of("ours", plain, weights).first()
+    for name in ("captured", "torch"):
+        first, rounded = (step_of(name, one, weights).first() for one in (plain, work))
+        assert steps.compare(exact, rounded, str(work), name)["loss"] > 1e-5 > abs(first.loss - exact.loss)
+        with pytest.raises(steps.DifferentWorkError):
+            steps.compare(exact, rounded, str(plain), name)
+
+
+def test_who_takes_too_long_is_ended():
+    with worker.Worker("ours", threads=1, patience=0.01) as ours:
+        with pytest.raises(children.ChildError, match=r"prepare.* failed.\nno answer within 0.01 s"):
+            ours.prepare(SMALL)
+        assert ours.process.poll() is not None
+
+
+@pytest.mark.skipif(mg.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_it_says_so():
+    done = subprocess.run([sys.executable, "-m", "benchmarks", "steps", "--device", "cuda"], cwd=ROOT,
+                          capture_output=True, text=True)  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("a GPU was asked for")
+    assert done.stderr.count("\n") == 2

@@ -7,6 +7,11 @@ it can do, which gives a training step; `CANNOT` says why others are missing.
     step()                                # forward, backward, AdamW, zero_grad, on the next batch
     step.first()                          # loss and gradients of the first batch, without dropout
     step.loss()                           # loss of the first batch now
+
+On a GPU (`decoder(work, weights, "cuda")`, of those that `ON_GPU` names) a step has two more functions:
+
+    step.wait()                           # until the GPU has done all that it was asked
+    step.peak()                           # the memory that steps need there
 """
 
 from __future__ import annotations
@@ -18,7 +23,8 @@ from typing import Any, Protocol
 
 from ..works import MLP, Attention, Decoder, First, Phrasebook, Work
 
-PEERS = ("torch", "compile", "jax", "tinygrad", "autograd", "mygrad", "dezero")
+PEERS = ("torch", "compile", "reduce-overhead", "jax", "tinygrad", "autograd", "mygrad", "dezero")
+ON_GPU = PEERS[:3]
 
 
 class Step(Protocol):
@@ -31,7 +37,7 @@ class Step(Protocol):
 
 def peer(name: str) -> Any:
     """The peer's module; it imports the library itself only when it is put to work."""
-    return importlib.import_module(f"{__name__}.{name}")
+    return importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
 
 
 def missing(name: str) -> str | None:
@@ -44,10 +50,10 @@ def missing(name: str) -> str | None:
 KINDS = {Decoder: "decoder", Phrasebook: "phrasebook", MLP: "mlp", Attention: "attention"}
 
 
-def step_of(name: str, work: Work, weights: Any) -> Step | None:
+def step_of(name: str, work: Work, weights: Any, *device: str) -> Step | None:
     """The peer's training step of `work`, or None if it cannot do it."""
     make = getattr(peer(name), KINDS[type(work)], None)
-    return None if make is None else make(work, weights)
+    return None if make is None else make(work, weights, *device)
 
 
 def settings_of(name: str, threads: int) -> dict[str, str]:

@@ -17,16 +17,16 @@ CANNOT = {"chain": "a chain of 2,000 operations is one kernel to it, and takes m
 __all__ = ["CANNOT", "LABEL", "PACKAGES", "attention", "decoder", "mlp", "phrasebook", "set_threads"]
 
 
-def compiled(step: eager.Step) -> eager.Step:
+def compiled(step: eager.Step, mode: str | None = None) -> eager.Step:
     """The step with its loss compiled."""
     import torch
 
-    step.loss_of = torch.compile(step.loss_of)
+    step.loss_of = torch.compile(step.loss_of, mode=mode)
     return step
 
 
-def decoder(work: Decoder, weights: dict[str, np.ndarray]) -> Any:
-    return compiled(eager.decoder(work, weights))
+def decoder(work: Decoder, weights: dict[str, np.ndarray], device: str = "cpu") -> Any:
+    return compiled(eager.decoder(work, weights, device))
 
 
 def phrasebook(work: Phrasebook, weights: dict[str, np.ndarray]) -> Any:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from minigrad import Tensor, no_grad, optim, tensor
+from minigrad import Tensor, autocast, capture, cuda, no_grad, optim, set_float32_matmul_precision, tensor
 from minigrad.nn import functional as F
 
+from ..device_memory import Peak, peak_of_ours
 from ..overhead import START, run
 from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First, Phrasebook
 
@@ -20,20 +21,43 @@ CANNOT: dict[str, str] = {}
 
 
 class Step:
-    """One training step after another, round the batches."""
+    """One training step after another, round the batches; with `capture_on` a device, captured there."""
 
-    def __init__(self, model: Any, loss: Callable[..., Any], batches: list[tuple[np.ndarray, ...]]) -> None:
+    def __init__(
+        self,
+        model: Any,
+        loss: Callable[..., Any],
+        batches: list[tuple[np.ndarray, ...]],
+        capture_on: str | None = None,
+    ) -> None:
         self.model, self.loss_of, self.batches = model, loss, batches
         self.next = cycle(batches)
         self.optimizer = self.optimizer_of(list(model.parameters()))
+        self.capture_on = capture_on
+        self.begin()
+
+    def begin(self) -> None:
+        """From here on; what has been captured is forgotten."""
+        self.captured = None if self.capture_on is None else capture(self.train, self.capture_on)
 
     def optimizer_of(self, parameters: list[Any]) -> Any:
         return optim.AdamW(parameters, LR, BETAS, EPS, DECAY)
 
-    def __call__(self) -> None:
-        self.loss_of(*next(self.next)).backward()
+    def train(self, *batch: Any) -> None:
+        self.loss_of(*batch).backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
+
+    def __call__(self) -> None:
+        (self.captured or self.train)(*next(self.next))
+
+    def wait(self) -> None:
+        cuda.synchronize()
+
+    def peak(self) -> Peak:
+        """Of first steps: one that is replayed has its memory from its recording."""
+        self.begin()
+        return peak_of_ours(self, lambda: self.captured and self.captured.pool)
 
     def first(self) -> First:
         self.model.eval()
@@ -52,14 +76,21 @@ class Step:
         return loss
 
 
-def decoder(work: Decoder, weights: dict[str, np.ndarray]) -> Step:
+def decoder(
+    work: Decoder, weights: dict[str, np.ndarray], device: str = "cpu", captured: bool = False
+) -> Step:
+    """Batches are NumPy arrays, which each step copies to the GPU, as in the trainer."""
     model = work.model()
     model.load_state_dict(weights)
+    model.to(device)
+    set_float32_matmul_precision("high" if work.precision == "tf32" else "highest")
 
-    def loss(x: np.ndarray, y: np.ndarray) -> Any:
+    def loss(x: Any, y: Any) -> Any:
         return F.cross_entropy(model(x).reshape(-1, work.vocabulary), y.reshape(-1))
 
-    return Step(model, loss, work.batches())
+    if work.precision == "bfloat16":
+        loss = autocast(dtype="bfloat16")(loss)
+    return Step(model, loss, work.batches(), device if captured else None)
 
 
 def phrasebook(work: Phrasebook, weights: dict[str, np.ndarray]) -> Step:

@@ -1,16 +1,19 @@
 """PyTorch, eager: fused attention (scaled_dot_product_attention), fused AdamW, one product for q, k and v.
 
-Modules are named as minitransformer's, so that its weights can be loaded as they are.
+Modules are named as minitransformer's, so that its weights can be loaded as they are. On a GPU its batches
+lie there beforehand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import cycle, pairwise
 from typing import Any
 
 import numpy as np
 
+from ..device_memory import Peak, peak_of_torch
 from ..overhead import START, run
 from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First, Phrasebook
 
@@ -28,44 +31,69 @@ def set_threads(number: int) -> None:
 class Step:
     """One training step after another, round the batches."""
 
-    def __init__(self, model: Any, loss: Callable[..., Any], batches: list[tuple[np.ndarray, ...]]) -> None:
+    def __init__(
+        self,
+        model: Any,
+        loss: Callable[..., Any],
+        batches: list[tuple[np.ndarray, ...]],
+        device: str = "cpu",
+        precision: str = "float32",
+    ) -> None:
         import torch
 
-        self.model, self.loss_of = model, loss
-        self.batches = [tuple(torch.from_numpy(array) for array in batch) for batch in batches]
+        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+        half = torch.autocast(device, dtype=torch.bfloat16) if precision == "bfloat16" else None
+        self.model, self.loss_of, self.eager = model.to(device), loss, loss
+        self.autocast: Any = half or nullcontext()
+        self.batches = [tuple(torch.from_numpy(array).to(device) for array in batch) for batch in batches]
         self.next = cycle(self.batches)
         self.optimizer = self.optimizer_of(model.parameters())
+        self.on_gpu = device != "cpu"
 
     def optimizer_of(self, parameters: Any) -> Any:
         import torch
 
         return torch.optim.AdamW(parameters, LR, BETAS, EPS, weight_decay=DECAY, fused=True)
 
+    def forward(self, *batch: Any) -> Any:
+        with self.autocast:
+            return self.loss_of(*batch)
+
     def __call__(self) -> None:
-        self.loss_of(*next(self.next)).backward()
+        self.forward(*next(self.next)).backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
 
+    def wait(self) -> None:
+        import torch
+
+        if self.on_gpu:
+            torch.cuda.synchronize()
+
+    def peak(self) -> Peak:
+        return peak_of_torch(self)
+
     def first(self) -> First:
         self.model.eval()
-        loss = self.loss_of(*self.batches[0])
+        loss = self.forward(*self.batches[0])
         loss.backward()
-        gradients = {name: p.grad.numpy().copy() for name, p in self.model.named_parameters()}
+        gradients = {name: p.grad.cpu().numpy().copy() for name, p in self.model.named_parameters()}
         self.optimizer.zero_grad()
         self.model.train()
         return First(loss.item(), gradients)
 
     def loss(self) -> float:
+        """Of the weights as they are, eager: nothing is compiled for one look."""
         import torch
 
         self.model.eval()
-        with torch.no_grad():
-            loss = self.loss_of(*self.batches[0]).item()
+        with torch.no_grad(), self.autocast:
+            loss = self.eager(*self.batches[0]).item()
         self.model.train()
         return loss
 
 
-def decoder(work: Decoder, weights: dict[str, np.ndarray]) -> Step:
+def decoder(work: Decoder, weights: dict[str, np.ndarray], device: str = "cpu") -> Step:
     from torch.nn import functional as F
 
     from .torch_models import GPT
@@ -75,7 +103,7 @@ def decoder(work: Decoder, weights: dict[str, np.ndarray]) -> Step:
     def loss(x: Any, y: Any) -> Any:
         return F.cross_entropy(model(x).view(-1, work.vocabulary), y.view(-1))
 
-    return Step(model, loss, work.batches())
+    return Step(model, loss, work.batches(), device, work.precision)
 
 
 def phrasebook(work: Phrasebook, weights: dict[str, np.ndarray]) -> Step:

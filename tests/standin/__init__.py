@@ -92,7 +92,12 @@ class ndarray:
         if self.base is None:
             self._owner = owner
             cls._owners[id(owner)] = self
+            graphs.taken(owner)
         return self
+
+    def __del__(self):
+        if self.base is None:
+            graphs.given_back(self._owner)
 
     def __array__(self, *args, **settings):
         raise TypeError(
@@ -483,8 +488,13 @@ def cupy_module():
     cupy.cuda.Device = Device
     vars(cupy.cuda).update(graphs.names())
     cupy.get_default_pinned_memory_pool = lambda: types.SimpleNamespace(malloc=graphs.Memory.refused)
+    cupy.get_default_memory_pool = lambda: graphs.MemoryPool.usual
     cupy.cuda.runtime = types.SimpleNamespace(
-        getDeviceCount=lambda: 1, getDevice=lambda: 0, deviceSynchronize=waits
+        getDeviceCount=lambda: 1,
+        getDevice=lambda: 0,
+        getDeviceProperties=lambda device: {"name": b"a stand-in"},
+        driverGetVersion=lambda: 13000,
+        deviceSynchronize=waits,
     )
     return cupy
 

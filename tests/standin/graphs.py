@@ -207,8 +207,56 @@ def primitive(function):
 
 
 class MemoryPool:
+    """Blocks of bytes; of which pool an array has its own is not known here, so all are the usual one's."""
+
     def malloc(self, size):
-        """Blocks of bytes."""
+        """A block."""
+
+    def used_bytes(self):
+        from . import ndarray
+
+        return sum(rounded(x._owner) for x in ndarray._owners.values()) if self is MemoryPool.usual else 0
+
+    total_bytes = used_bytes
+
+
+MemoryPool.usual = MemoryPool()
+
+
+class MemoryHook:
+    """Told of memory that is taken from a pool and given back, within a `with`."""
+
+    name, now = "MemoryHook", {}
+
+    def __enter__(self):
+        if self.name in MemoryHook.now:
+            raise KeyError(f"memory hook {self.name} already exists")
+        MemoryHook.now[self.name] = self
+        return self
+
+    def __exit__(self, *exc):
+        del MemoryHook.now[self.name]
+
+    def malloc_postprocess(self, **kwargs):
+        pass
+
+    def free_postprocess(self, **kwargs):
+        pass
+
+
+def rounded(owner):
+    return -(-owner.nbytes // 512) * 512
+
+
+def taken(owner):
+    for hook in MemoryHook.now.values():
+        pointer, size = owner.ctypes.data, owner.nbytes
+        hook.malloc_postprocess(device_id=0, size=size, mem_size=rounded(owner), mem_ptr=pointer, pmem_id=1)
+
+
+def given_back(owner):
+    for hook in MemoryHook.now.values():
+        hook.free_postprocess(device_id=0, mem_size=rounded(owner), mem_ptr=owner.ctypes.data, pmem_id=1)
 
 
 class Memory:
@@ -242,7 +290,8 @@ Memory.refused = staticmethod(Memory.pinned)
 def names():
     """What `cupy.cuda` has of these."""
     return {
-        "Stream": Stream, "Graph": Graph, "MemoryPool": MemoryPool, "using_allocator": using_allocator,
+        "Stream": Stream, "Graph": Graph, "using_allocator": using_allocator,
+        "MemoryPool": MemoryPool, "MemoryHook": MemoryHook,
         "set_pinned_memory_allocator": set_pinned_memory_allocator,
         "get_current_stream": lambda device_id=-1: Stream.current,
     }  # fmt: skip

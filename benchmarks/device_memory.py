@@ -1,0 +1,66 @@
+"""Peak memory of training steps on a GPU, by each library's own account.
+
+What lies in tensors at the highest: model, gradients, optimizer and what a step needs, beside 32 MiB or so
+in which cuBLAS works, which both take from their own pools. torch counts it (`max_memory_allocated`); of ours
+CuPy tells when memory is taken from its pools and given back. And what is held: pools keep memory that was
+given back, for the next step, and a captured step has one of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from minigrad.devices import gpu
+
+MIB = 2**20
+STEPS = 4  # two that run as they are, the one that is recorded, and a replay
+
+
+class Peak(NamedTuple):
+    """MiB of a GPU's memory."""
+
+    used: float  # in tensors, at the highest
+    held: float  # by the library, used or not
+
+
+def peak_of_torch(step: Callable[[], object]) -> Peak:
+    """Of steps that are warm: what compiling took is not counted."""
+    import torch
+
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    for _ in range(STEPS):
+        step()
+    torch.cuda.synchronize()
+    return Peak(torch.cuda.max_memory_allocated() / MIB, torch.cuda.memory_reserved() / MIB)
+
+
+def peak_of_ours(step: Callable[[], object], own: Callable[[], Any]) -> Peak:
+    """Of the next steps; `own` gives a captured step's pool, which it has then."""
+    usual = gpu.library.get_default_memory_pool()
+    with counting(gpu.library.cuda.MemoryHook, usual.used_bytes()) as count:
+        for _ in range(STEPS):
+            step()
+    pools = [usual, *filter(None, [own()])]
+    return Peak(count.highest / MIB, sum(pool.total_bytes() for pool in pools) / MIB)
+
+
+def counting(hook: type, now: int) -> Any:
+    """A `hook` of CuPy's that counts bytes in use from now on, in all pools."""
+
+    class Counting(hook):  # type: ignore[misc, valid-type]
+        name = "Counting"
+
+        def __init__(self) -> None:
+            self.now = self.highest = now
+
+        def malloc_postprocess(self, mem_size: int, mem_ptr: int, **_: Any) -> None:
+            if mem_ptr:
+                self.now += mem_size
+                self.highest = max(self.highest, self.now)
+
+        def free_postprocess(self, mem_size: int, **_: Any) -> None:
+            self.now -= mem_size
+
+    return Counting()
