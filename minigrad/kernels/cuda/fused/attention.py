@@ -1,4 +1,7 @@
-"""Scaled dot-product attention that stores no matrix of weights; heads up to 128 wide."""
+"""Scaled dot-product attention that stores no matrix of weights; heads up to 128 wide.
+
+Each half, forward and backward, is cuDNN's where it takes the case (`cudnn`), and else our own kernel's.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import numpy as np
 
 from ....devices import array_module
 from ... import cuda
-from .launching import accumulator, contiguous, draw, heads, kernel, mask_argument, struct, supports
+from . import cudnn
+from .launching import NO_DRAW, accumulator, contiguous, draw, heads, kernel, mask_argument, struct, supports
 
 WIDTHS = 32, 64, 128
 PROBLEM = struct("int64", "heads", "queries", "keys", "width", "value_width", "is_causal")
@@ -91,6 +95,7 @@ def _attend(q, k, v, y, mask, is_causal, scale, drawn):
     xp, acc = array_module(q), accumulator(q.dtype)
     q, k, v = map(_columns_together, (q, k, v))
     logarithms = xp.empty((batch, number, queries), acc)
+    plain = mask is None and drawn is NO_DRAW
     problem = np.array([(number, queries, keys, width, value_width, is_causal)], PROBLEM)
     wide = next(w for w in WIDTHS if w >= max(width, value_width))
     rows = 128 * 16 // wide  # of a block
@@ -100,9 +105,13 @@ def _attend(q, k, v, y, mask, is_causal, scale, drawn):
         grid = batch * number, -(-length // rows)
         function(grid, (128,), (*arguments, problem, mask_argument(mask), acc.type(scale), drawn))
 
-    run("attention", queries, heads(q), heads(k), heads(v), heads(y), logarithms)
+    if not (plain and cudnn.attention(q, k, v, y, logarithms, is_causal, scale)):
+        run("attention", queries, heads(q), heads(k), heads(v), heads(y), logarithms)
 
     def pull(g, d_q, d_k, d_v):
+        into = [d_q, d_k, d_v]
+        if plain and cudnn.attention_backward(q, k, v, y, g, logarithms, into, is_causal, scale):
+            return
         g, along = _columns_together(g), xp.empty_like(logarithms)
         ins = heads(q), heads(k), heads(v)
         run("attention_backward_queries", queries, *ins, heads(y), heads(g), logarithms, along, heads(d_q))
