@@ -8,6 +8,7 @@ given back, for the next step, and a captured step has one of its own.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ def peak_of_torch(step: Callable[[], object]) -> Peak:
     """Of steps that are warm: what compiling took is not counted."""
     import torch
 
+    gc.collect()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     for _ in range(STEPS):
@@ -38,6 +40,7 @@ def peak_of_torch(step: Callable[[], object]) -> Peak:
 
 def peak_of_ours(step: Callable[[], object], own: Callable[[], Any]) -> Peak:
     """Of the next steps; `own` gives a captured step's pool, which it has then."""
+    gc.collect()  # a recording that was forgotten, with its pool
     usual = gpu.library.get_default_memory_pool()
     with counting(gpu.library.cuda.MemoryHook, usual.used_bytes()) as count:
         for _ in range(STEPS):

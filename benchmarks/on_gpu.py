@@ -14,6 +14,8 @@ Who fails is left out with a note, and so is, in one work, who takes longer than
 from __future__ import annotations
 
 import os
+import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -102,8 +104,10 @@ class Together:
         return isinstance(error, ChildError)
 
     def leave_out(self, name: str, error: ChildError) -> None:
+        """A note says why in a line or two; all that the process said goes to standard error."""
+        print(f"{self.key}: {error}", file=sys.stderr)
         del self.workers[name]
-        self.notes.append(f"{peer(name).LABEL} failed: {_last_lines(error)}")
+        self.notes.append(f"{peer(name).LABEL} failed: {reason(error)}")
 
     def _begin(self, worker: Worker) -> tuple[First, float]:
         """The first step, more of them, and the loss after those."""
@@ -119,7 +123,7 @@ class Together:
             after = close(ours[1], theirs[1], self.key, f"loss after {WARM} steps, {label}'s")
             self.apart[label] = max(after, *apart.values())
         except DifferentWorkError as error:
-            self.notes.append(f"NOT THE SAME WORK: {_last_lines(error)}")
+            self.notes.append(f"NOT THE SAME WORK: {reason(error)}")
 
     # ------------------------------------------------------------ times and memory
 
@@ -159,8 +163,9 @@ class Together:
     def against_best(self) -> dict[str, Any]:
         """Captured against torch's fastest; as it is, and memory, against torch eager."""
         theirs = [name for name in self.times if name not in OURS]
-        best = min(theirs, key=lambda name: spread(self.times[name]).median, default="torch")
-        row = {"captured / torch's fastest": self.ratio("captured", best), "fastest": peer(best).LABEL}
+        best = min(theirs, key=lambda name: spread(self.times[name]).median, default=None)
+        row = {"captured / torch's fastest": best and self.ratio("captured", best)}
+        row |= {"fastest": best and peer(best).LABEL}
         row["not captured / torch eager"] = self.ratio("ours", "torch")
         used = {name: peak.used for name, peak in self.peaks.items()}
         for own, column in (("captured", "MiB, captured / eager"), ("ours", "MiB, not captured / eager")):
@@ -168,6 +173,8 @@ class Together:
         return row
 
 
-def _last_lines(error: Exception) -> str:
-    """What a process said last, and the line before it: our errors have two lines."""
-    return " ".join(str(error).rstrip().rstrip(".").splitlines()[-2:])
+def reason(error: Exception) -> str:
+    """The last error that a process named, and the line after it: our errors have two."""
+    lines = str(error).splitlines()
+    named = [i for i, line in enumerate(lines) if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
+    return " ".join(lines[named[-1] :][:2] if named else lines[-2:]).strip().rstrip(".")[:400]

@@ -60,6 +60,13 @@ def test_a_ratio_is_the_median_of_turns_side_by_side():
     assert measuring.ratios([1, 10, 100], [2, 10, 50]) == (0.75, 1.0, 1.5)
 
 
+def test_a_turn_ends_when_the_gpu_has_done_all():
+    done = []
+    here = measuring.Here(lambda: done.append("step"), lambda: done.append("wait"))
+    here.turn(2, 0.0, "wall")
+    assert done == ["wait", "step", "step", "wait"]
+
+
 def test_sizes_are_read_as_they_are_shown():
     for work in (*WORKS.values(), work_of(SMALL)):
         if isinstance(work, Decoder):
@@ -366,6 +373,27 @@ def test_a_precision_is_that_of_both():
         assert steps.compare(exact, rounded, str(work), name)["loss"] > 1e-5 > abs(first.loss - exact.loss)
         with pytest.raises(steps.DifferentWorkError):
             steps.compare(exact, rounded, str(plain), name)
+
+
+def test_a_captured_step_is_captured_anew_for_its_memory():
+    work = work_of(SMALL)
+    step = step_of("captured", work, weights_of(work.model()), "cpu")
+    before = step.captured
+    step.begin()
+    assert (type(before), type(step.captured)) == (mg.capture, mg.capture)
+    assert step.captured is not before
+    assert step_of("ours", work, weights_of(work.model())).captured is None
+
+
+def test_why_someone_failed_is_said_in_two_lines():
+    said = (
+        "ours: step(5,) failed.\nTraceback (most recent call last):\n  File ...\nValueError: first\n\n"
+        "During handling of the above exception, another exception occurred:\n\n  File ...\n"
+        "minigrad.errors.CaptureError: x, at here, cannot be captured.\nDo y instead.\nmore"
+    )
+    expected = "minigrad.errors.CaptureError: x, at here, cannot be captured. Do y instead"
+    assert on_gpu.reason(children.ChildError(said)) == expected
+    assert on_gpu.reason(children.ChildError("a: b failed.\nno answer")) == "a: b failed. no answer"
 
 
 def test_who_takes_too_long_is_ended():
