@@ -20,6 +20,7 @@ from ...random import drop_threshold, keep_mask
 from ..half import in_single
 
 TILE = 1 << 18  # scores
+LEAST = 64  # queries of a tile, if there are so many: products with fewer rows are slow
 LOWEST = {np.dtype(t): t(np.finfo(t).min) for t in (np.float32, np.float64)}
 
 
@@ -244,15 +245,15 @@ class _Tile(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _tiles(lead: tuple[int, ...], queries: int, keys: int, is_causal: bool) -> tuple[_Tile, ...]:
-    """All queries, in order, as many at a time as have `TILE` scores."""
+    """All queries, in order, as many at a time as have `TILE` scores, but `LEAST` if there are so many."""
     return tuple(_cut(lead, queries, keys, is_causal))
 
 
 def _cut(lead: tuple[int, ...], queries: int, keys: int, is_causal: bool) -> Iterator[_Tile]:
     sizes = (*lead, queries)
     chunks, inner = [], keys
-    for size in reversed(sizes):
-        chunks.append(max(1, min(size, TILE // max(inner, 1))))
+    for size, least in zip(reversed(sizes), (LEAST, *(1 for _ in lead)), strict=True):
+        chunks.append(max(1, min(size, max(least, TILE // max(inner, 1)))))
         inner *= size
     parts = [
         [slice(start, min(start + chunk, size)) for start in range(0, size, chunk)]
