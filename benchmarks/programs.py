@@ -63,5 +63,6 @@ PROGRAMS = {
     "MLP of 8 layers": Program(mlp, (512, D), [(D, D), (D,)] * 8),
     "attention block, 32 tokens": Program(attention_block, (16, 32, D), BLOCK),
     "attention block, 256 tokens": Program(attention_block, (4, 256, D), BLOCK),
-    "the same with dropout": Program(attention_block_with_dropout, (4, 256, D), BLOCK),
+    "attention block, 1,024 tokens": Program(attention_block, (1, 1024, D), BLOCK),
+    "256 tokens with dropout": Program(attention_block_with_dropout, (4, 256, D), BLOCK),
 }

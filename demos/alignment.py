@@ -4,7 +4,7 @@ python demos/alignment.py runs/phrasebook "The cat sat on the mat" -o alignment.
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
@@ -23,7 +23,12 @@ def alignment(run: Run, sentence: str) -> tuple[list[str], list[str], np.ndarray
     (target,) = generate(model, [source], max_new_tokens=64)
     seen = []
     layer = model.decoder.layers[-1].cross_attention
-    remove = layer.register_forward_hook(lambda module, inputs, output: seen.append(module.weights(*inputs)))
+
+    def look(module: Any, inputs: tuple, output: Any) -> None:
+        query, memory, mask, *_ = inputs
+        seen.append(module.weights(query, memory, mask))
+
+    remove = layer.register_forward_hook(look)
     model(np.array([source]), np.array([[tokenizer.start_id, *target]]))
     remove()
     names = (

@@ -149,51 +149,82 @@ def attend(
         masks = [] if mask is None else [mask.shape[:-2]]
         lead = np.broadcast_shapes(lead, k.shape[:-2], v.shape[:-2], *masks)
         q, k, v = (np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (q, k, v))
-    again = queries * keys > TILE  # several tiles read the same keys, which are to lie together
-    k, v = (np.ascontiguousarray(x) if again else x for x in (k, v))
     added = None if mask is None else np.broadcast_to(_as_numbers(mask, q.dtype), (*lead, queries, keys))
     keep = keep_mask(key, (*lead, queries, keys), dropout_p) if dropout_p else None
     kept = 1 - drop_threshold(dropout_p) / 65536
-    amplify = 1 / kept if kept else 0.0
-    tiles = _tiles(lead, queries, keys, is_causal)
+    tiled = _Tiled(
+        work, q, k, v, scale, added, keep, 1 / kept if kept else 0.0, _tiles(lead, queries, keys, is_causal)
+    )
     y = np.empty((*lead, queries, v.shape[-1]), q.dtype) if out is None else out
-    logarithms = np.empty((*lead, queries), q.dtype)
-
-    def scores_of(tile: _Tile) -> np.ndarray:
-        scores = (q[tile.rows] * scale) @ k[tile.seen].swapaxes(-1, -2)
-        return scores if added is None else np.add(scores, added[tile.scores], out=scores)
-
-    def dropped(weights: np.ndarray, tile: _Tile) -> np.ndarray:
-        return weights if keep is None else weights * keep[tile.scores] * amplify
-
-    for tile in tiles:
-        w = scores_of(tile)
-        logarithms[tile.rows] = work.softmax(w, tile.first)
-        np.matmul(dropped(w, tile), v[tile.seen], out=y[tile.rows])
+    logarithms = tiled.forward(y)
 
     def gradient(g, needs, into=None):
-        found = into if into is not None and not again else [np.empty(x.shape, x.dtype) for x in (q, k, v)]
-        d_q, d_k, d_v = found
+        d_q, d_k, d_v = [np.empty(x.shape, x.dtype) for x in (q, k, v)] if into is None else into
         d_mask = np.zeros((*lead, queries, keys), q.dtype) if needs[3] else None
-        for tile in tiles:
-            w = scores_of(tile)
-            work.again(w, logarithms[tile.rows], tile.first)
-            _add(d_v, tile, dropped(w, tile).swapaxes(-1, -2), g[tile.rows])
-            d_s = dropped(g[tile.rows] @ v[tile.seen].swapaxes(-1, -2), tile)
-            work.gradient(d_s, w, tile.first)
-            if d_mask is not None:
-                d_mask[tile.scores] = d_s
-            d_s *= scale
-            np.matmul(d_s, k[tile.seen], out=d_q[tile.rows])
-            _add(d_k, tile, d_s.swapaxes(-1, -2), q[tile.rows])
-        if not tiles:
-            d_k[...] = d_v[...] = 0
-        if into is not None and again:
-            for place, d in zip(into, found, strict=True):
-                place[...] = d
+        tiled.backward(g, logarithms, d_q, d_k, d_v, d_mask)
         return d_q, d_k, d_v, d_mask
 
     return y, gradient
+
+
+class _Tiled(NamedTuple):
+    """Attention tile by tile, and what all tiles have in common."""
+
+    work: RowWork
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    scale: float
+    added: np.ndarray | None  # to the scores
+    keep: np.ndarray | None  # of the weights
+    amplify: float  # what is kept of them
+    tiles: tuple[_Tile, ...]
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        """Write y; gives log sum exp of each row of scores."""
+        k, v = self.together()
+        logarithms = np.empty(y.shape[:-1], y.dtype)
+        for tile in self.tiles:
+            w = self.scores(tile, k)
+            logarithms[tile.rows] = self.work.softmax(w, tile.first)
+            np.matmul(self.dropped(w, tile), v[tile.seen], out=y[tile.rows])
+        return logarithms
+
+    def backward(
+        self, g: np.ndarray, logarithms: np.ndarray, d_q: np.ndarray, d_k: np.ndarray, d_v: np.ndarray,
+        d_mask: np.ndarray | None,
+    ) -> None:  # fmt: skip
+        """Write the gradients."""
+        k, v = self.together()
+        sums_k, sums_v = (d_k, d_v) if k is self.k else (np.empty_like(k), np.empty_like(v))
+        for tile in self.tiles:
+            w = self.scores(tile, k)
+            self.work.again(w, logarithms[tile.rows], tile.first)
+            _add(sums_v, tile, self.dropped(w, tile).swapaxes(-1, -2), g[tile.rows])
+            d_s = self.dropped(g[tile.rows] @ v[tile.seen].swapaxes(-1, -2), tile)
+            self.work.gradient(d_s, w, tile.first)
+            if d_mask is not None:
+                d_mask[tile.scores] = d_s
+            d_s *= self.scale
+            np.matmul(d_s, k[tile.seen], out=d_q[tile.rows])
+            _add(sums_k, tile, d_s.swapaxes(-1, -2), self.q[tile.rows])
+        if not self.tiles:
+            d_k[...] = d_v[...] = 0
+        elif sums_k is not d_k:
+            d_k[...], d_v[...] = sums_k, sums_v
+
+    def together(self) -> tuple[np.ndarray, np.ndarray]:
+        """Keys and values; where several tiles read them, as copies that lie together, which nobody keeps."""
+        if all(tile.begins for tile in self.tiles) or self.k.flags.c_contiguous:
+            return self.k, self.v
+        return np.ascontiguousarray(self.k), np.ascontiguousarray(self.v)
+
+    def scores(self, tile: _Tile, k: np.ndarray) -> np.ndarray:
+        scores = (self.q[tile.rows] * self.scale) @ k[tile.seen].swapaxes(-1, -2)
+        return scores if self.added is None else np.add(scores, self.added[tile.scores], out=scores)
+
+    def dropped(self, weights: np.ndarray, tile: _Tile) -> np.ndarray:
+        return weights if self.keep is None else weights * self.keep[tile.scores] * self.amplify
 
 
 def _attend_at_once(
