@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
 import sys
@@ -140,8 +141,14 @@ def check(o: Options) -> None:
     if o.repeats < least:
         whose = f"the {ROUNDS} rounds of ranks" if least > 1 else "a turn"
         raise UserError(f"--repeats {o.repeats} is too few for {whose}.\nAsk for {least} or more.")
-    if min(o.threads) < 1:
-        raise UserError(f"--threads {min(o.threads)} is out of range.\nGive numbers from 1 on.")
+    if not 0 < o.seconds < math.inf:
+        raise UserError(f"--seconds {o.seconds} is out of range.\nGive a time above 0.")
+    cores = os.cpu_count() or 1
+    odd = [n for n in o.threads if not 1 <= n <= cores]
+    if odd:
+        raise UserError(
+            f"--threads {odd[0]} is out of range.\nGive numbers from 1 to {cores}, this machine's cores."
+        )
     for name in o.works or ():
         work = work_of(name)
         if isinstance(work, Decoder):
@@ -219,7 +226,7 @@ def draw(name: str, tables: list[Table], folder: Path) -> None:
 
 
 def memory(o: Options) -> list[Table]:
-    """What graphs keep, what checkpoints save, and the peaks of training steps (beside torch's and JAX's)."""
+    """What graphs keep, what checkpoints save, and peaks of training steps and of generation."""
     choose(o.kernels)
     return [
         Table("MiB that a graph keeps beyond inputs and weights", against_torch()),
