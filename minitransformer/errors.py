@@ -1,6 +1,8 @@
 """Mistakes that a user can mend. The first line says what is wrong, the second what to do."""
 
 import math
+from numbers import Integral
+from typing import Any
 
 
 class UserError(ValueError):
@@ -14,3 +16,10 @@ def check_range(config: object, names: str, low: float, below: float = math.inf)
         if not low <= value < below:
             span = f"from {low} on" if below == math.inf else f"from {low} to below {below}"
             raise UserError(f"{name} = {value} is out of range.\nChoose a value {span}.")
+
+
+def check_whole(name: str, value: Any, low: int, below: float = math.inf) -> None:
+    """Refuse what is no whole number, or one outside [low, below)."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or not low <= value < below:
+        span = f"from {low} on" if below == math.inf else f"from {low} to below {below}"
+        raise UserError(f"{name} = {value!r} is out of range.\nChoose a whole number {span}.")

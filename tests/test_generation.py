@@ -102,8 +102,6 @@ def test_top_1_is_greedy(gpt):
 def test_bad_prompts_are_named(gpt):
     with pytest.raises(UserError, match="prompts of one length"):
         generate(gpt, [[1], [1, 2]])
-    with pytest.raises(UserError, match="temperature is above 0"):
-        generate(gpt, [[1]], do_sample=True, temperature=0.0)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -132,6 +130,22 @@ def test_what_are_no_ids_is_named(gpt, translator, input_ids, message):
         assert str(caught.value).count("\n") == 1
 
 
+@pytest.mark.parametrize("wrong", [-1, 9, 99, 2**63])
+def test_ids_that_a_model_does_not_have_are_named(gpt, translator, wrong):
+    for model in (gpt, translator):
+        last = model.config.vocab_size - 1
+        with pytest.raises(UserError, match=rf"\[1\] has the id {wrong}, and this .* from 0 to {last}\.\n"):
+            generate(model, [[4], [wrong]])
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("wrong", [-1, 9, 99, 3.0, "x", [3], True])
+def test_an_end_token_is_one_of_the_vocabulary(gpt, translator, wrong):
+    for model in (gpt, translator):
+        with pytest.raises(UserError, match=r"eos_token_id = .* is out of range.\nChoose a whole number"):
+            generate(model, [[1]], 3, eos_token_id=wrong)
+
+
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("wrong", [-1, 1.5, "a", None, True])
 def test_a_number_of_tokens_is_whole(gpt, wrong):
@@ -147,9 +161,21 @@ def test_top_k_is_one_token_or_more(gpt, wrong):
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_a_temperature_is_a_number(gpt):
-    with pytest.raises(UserError, match="temperature is above 0, got 'warm'"):
-        generate(gpt, [[1]], temperature="warm")
+@pytest.mark.parametrize("wrong", [0.0, -1, np.inf, np.nan, "warm", None])
+def test_a_temperature_is_a_finite_number_above_0(gpt, wrong):
+    with pytest.raises(UserError, match=f"temperature is a finite number above 0, got {wrong!r}"):
+        generate(gpt, [[1]], temperature=wrong)
+
+
+@pytest.mark.parametrize("temperature", [1e-310, 1e-38, 1e-9])
+def test_near_temperature_0_a_sample_is_the_best_token(translator, temperature):
+    greedy = generate(translator, [[4, END], [5, END]], 5)
+    assert generate(translator, [[4, END], [5, END]], 5, do_sample=True, temperature=temperature) == greedy
+
+
+def test_a_text_that_ends_needs_no_room_for_its_limit(gpt):
+    (text,) = generate(gpt, [[1, 2]], 9)
+    assert generate(gpt, [[1, 2]], 10**14, eos_token_id=text[0]) == [[]]
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from ..errors import UserError
+from ..errors import UserError, check_whole
 from ..models import GPT, Transformer
 
 EXAMPLE = "Pass a list of ids for each text, as [[5, 8, 3]]"
 
 
 def check_request(
-    model: Any, input_ids: Any, max_new_tokens: Any, temperature: Any, top_k: Any
+    model: Any, input_ids: Any, max_new_tokens: Any, eos_token_id: Any, temperature: Any, top_k: Any
 ) -> list[list[int]]:
     """The ids of each text, or an error for what cannot be done."""
     if not isinstance(model, GPT | Transformer):
@@ -23,24 +24,23 @@ def check_request(
             f"a {type(model).__name__} does not generate text.\n"
             f"Pass a GPT, which continues texts, or a Transformer, which translates them."
         )
-    _check_whole("max_new_tokens", max_new_tokens, 0)
+    vocab_size = model.config.vocab_size
+    check_whole("max_new_tokens", max_new_tokens, 0)
+    if eos_token_id is not None:
+        check_whole("eos_token_id", eos_token_id, 0, vocab_size)
     if top_k is not None:
-        _check_whole("top_k", top_k, 1)
-    if not (isinstance(temperature, Real) and float(temperature) > 0):
+        check_whole("top_k", top_k, 1)
+    if not (isinstance(temperature, Real) and 0 < float(temperature) < math.inf):
         raise UserError(
-            f"temperature is above 0, got {temperature!r}.\nFor the most likely token leave do_sample out."
+            f"temperature is a finite number above 0, got {temperature!r}.\n"
+            f"For the most likely token leave do_sample out."
         )
     if not isinstance(input_ids, Iterable) or isinstance(input_ids, str | bytes | dict):
         raise UserError(f"input_ids are texts' ids, got {_short(input_ids)}.\n{EXAMPLE}.")
-    return [_ids_of(row, f"input_ids[{i}]") for i, row in enumerate(input_ids)]
+    return [_ids_of(row, f"input_ids[{i}]", vocab_size) for i, row in enumerate(input_ids)]
 
 
-def _check_whole(name: str, value: Any, low: int) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
-        raise UserError(f"{name} = {value!r} is out of range.\nChoose a whole number from {low} on.")
-
-
-def _ids_of(row: Any, name: str) -> list[int]:
+def _ids_of(row: Any, name: str, vocab_size: int) -> list[int]:
     """One text's ids, of a list, an array or a tensor."""
     try:
         ids = np.asarray(row)
@@ -50,6 +50,12 @@ def _ids_of(row: Any, name: str) -> list[int]:
         raise UserError(f"{name} is empty.\nGive each text one token at least.")
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
         raise UserError(f"{name} is not a sequence of whole numbers, got {_short(row)}.\n{EXAMPLE}.")
+    missing = ids[(ids < 0) | (ids >= vocab_size)]
+    if missing.size:
+        raise UserError(
+            f"{name} has the id {missing[0]}, and this model's go from 0 to {vocab_size - 1}.\n"
+            f"Pass ids of the tokenizer that it was trained with."
+        )
     return ids.tolist()
 
 

@@ -40,14 +40,14 @@ def generate(
     logits are the same. Beyond `n_positions` a GPT reads its window anew for each token, with a cache or
     without: every token of it has moved by a position, so that no key or value is what it was.
     """
-    input_ids = check_request(model, input_ids, max_new_tokens, temperature, top_k)
+    input_ids = check_request(model, input_ids, max_new_tokens, eos_token_id, temperature, top_k)
     if not input_ids:
         return []
 
     def choose(logits: np.ndarray, row_ids: np.ndarray) -> np.ndarray:
         if not do_sample:
             return logits.argmax(-1)
-        return _sample(logits / temperature, top_k, row_ids)
+        return _sample(logits, temperature, top_k, row_ids)
 
     cache = model.new_cache(_room(model, input_ids, max_new_tokens)) if use_cache else None
     reader = _Reader(model, cache, can_step(model))
@@ -124,11 +124,10 @@ def _continue(
     if len({len(p) for p in prompts}) > 1:
         raise UserError("a GPT continues prompts of one length.\nPass them one at a time.")
     start, every, ended = len(prompts[0]), np.arange(len(prompts)), np.zeros(len(prompts), bool)
-    ids = np.zeros((len(prompts), start + limit), np.int64)
-    ids[:, :start] = prompts
-    for position in range(start, start + limit):
-        chosen = choose(reader.logits(ids[:, :position]), every)
-        ids[:, position] = chosen
+    ids = np.array(prompts)
+    for _ in range(limit):
+        chosen = choose(reader.logits(ids), every)
+        ids = np.concatenate([ids, chosen[:, None]], 1)
         if end is not None:
             ended |= chosen == end
             if ended.all():
@@ -141,8 +140,10 @@ def _before(end: int | None, ids: list[int]) -> list[int]:
     return ids[: ids.index(end)] if end in ids else ids
 
 
-def _sample(logits: np.ndarray, top_k: int | None, row_ids: np.ndarray) -> np.ndarray:
+def _sample(logits: np.ndarray, temperature: float, top_k: int | None, row_ids: np.ndarray) -> np.ndarray:
     """One token a row by the Gumbel trick: argmax(logits + noise) is distributed as softmax(logits)."""
+    with np.errstate(over="ignore"):  # to -inf, near temperature 0: only the best token is left
+        logits = (logits - logits.max(-1, keepdims=True)) / np.float64(temperature)
     if top_k is not None:
         kth = np.partition(logits, -min(top_k, logits.shape[-1]), axis=-1)[:, -min(top_k, logits.shape[-1])]
         logits = np.where(logits < kth[:, None], -np.inf, logits)
