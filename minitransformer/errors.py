@@ -20,6 +20,7 @@ def check_range(config: object, names: str, low: float, below: float = math.inf)
 
 def check_whole(name: str, value: Any, low: int, below: float = math.inf) -> None:
     """Refuse what is no whole number, or one outside [low, below)."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or not low <= value < below:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not (whole and low <= value < below):
         span = f"from {low} on" if below == math.inf else f"from {low} to below {below}"
         raise UserError(f"{name} = {value!r} is out of range.\nChoose a whole number {span}.")
