@@ -34,9 +34,9 @@ from .autograd import grad_mode, watch
 from .devices import array_module, check_device, device_of, gpu, is_array, library_of
 from .errors import CaptureError, MinigradError
 from .precision import products
-from .recording import cannot, now
+from .recording import cannot, data_follows, now
 from .tensor import Tensor, as_tensor
-from .trees import leaves, map_leaves, structure
+from .trees import flatten, leaves, map_leaves, structure
 from .versions import LIBRARY, root
 
 UNRECORDED = 2  # calls that run as they are
@@ -47,8 +47,8 @@ WORDS = 512  # of 8 bytes, that the host brings up to date at once
 class capture:
     """`step_fn`, a training step, to be recorded on a GPU; on the CPU it runs as it is.
 
-    What it is given: NumPy arrays and Tensors are copied to the GPU, into memory that stays, and come to it
-    as Tensors. Another shape, dtype or structure records anew, and so does another value of any other
+    What it is given: NumPy arrays come to it as Tensors. On a GPU these and other Tensors are copied into
+    memory that stays. Another shape, dtype or structure records anew, and so does another value of any other
     argument, another seed, or a state that was loaded into the optimizer.
 
     What it returns are the same Tensors each time, which the next call writes over: `.item()` or `.clone()`
@@ -65,23 +65,25 @@ class capture:
     """
 
     def __init__(self, step_fn: Callable[..., Any], device: str | None = None) -> None:
-        self.step_fn = step_fn
+        self.step_fn: Callable[..., Any] = lambda inputs, named: step_fn(*inputs, **named)
         self.device = None if device is None else check_device(device)
         self.steps: OrderedDict[Hashable, _Step] = OrderedDict()
         self.pool: Any = None  # where recordings have their memory
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        _refuse_gradients([*flatten(inputs), *flatten(named)])
+        given = map_leaves(lambda x: as_tensor(x) if is_array(x) else x, (inputs, named))
         if self.device == "cpu":
-            return self.step_fn(*inputs)
+            return self.step_fn(*given)
         if self.device is None:
             looker = _Looker()
-            with watch.observed_by(looker):
-                results = self.step_fn(*inputs)
+            with watch.observed_by(looker), data_follows():
+                results = self.step_fn(*given)
             self.device = looker.device
             if self.device != "cpu":
-                self._step(inputs).calls = 1
+                self._step(given).calls = 1
             return results
-        return self._step(inputs)(inputs)
+        return self._step(given)(given)
 
     def _step(self, inputs: tuple[Any, ...]) -> _Step:
         """The step for such inputs; those that were not used for longest are forgotten."""
@@ -101,11 +103,20 @@ class capture:
         return sum(step.recording is not None for step in self.steps.values())
 
 
+def _refuse_gradients(inputs: list[tuple[str, Any]]) -> None:
+    for path, x in inputs:
+        if isinstance(x, Tensor) and x.requires_grad:
+            raise CaptureError(
+                f"inputs{path} of a captured step requires a gradient, which would be lost.\n"
+                f"Pass data; parameters are what the step refers to itself."
+            )
+
+
 def _signature(inputs: tuple[Any, ...]) -> Hashable:
     """What a recording is for: kinds of arrays, values of other arguments, and the modes of the library."""
     kinds: list[Hashable] = []
     for x in leaves(inputs):
-        if isinstance(x, Tensor) or is_array(x):
+        if isinstance(x, Tensor):
             kinds.append((x.shape, str(x.dtype)))
         else:
             kinds.append((type(x), x if isinstance(x, Hashable) else id(x)))
@@ -121,10 +132,8 @@ class _Step:
         self.step_fn, self.xp, self.pool = step_fn, xp, pool
         self.calls, self.looker = 0, _Looker()
         self.recording: Recording | None = None
-        is_data = lambda x: isinstance(x, Tensor) or is_array(x)
-        buffer = lambda x: Tensor(xp.empty(x.shape, as_tensor(x).dtype)) if is_data(x) else x
-        self.inputs = map_leaves(buffer, inputs)
-        self.others = [x for x in leaves(inputs) if not is_data(x)]  # kept: a signature may hold their id
+        buffer = lambda x: Tensor(xp.empty(x.shape, x.dtype)) if isinstance(x, Tensor) else x
+        self.inputs = map_leaves(buffer, inputs)  # what is no Tensor is kept: a signature may hold its id
 
     def __call__(self, inputs: tuple[Any, ...]) -> Any:
         self._fill(inputs)
@@ -143,18 +152,13 @@ class _Step:
     def _fill(self, inputs: tuple[Any, ...]) -> None:
         """Copy inputs to where the step reads them."""
         stream = self.xp.cuda.get_current_stream()
-        for place, (buffer, x) in enumerate(zip(leaves(self.inputs), leaves(inputs), strict=True)):
-            if isinstance(x, Tensor):
-                if x.requires_grad:
-                    raise CaptureError(
-                        f"input {place} of a captured step requires a gradient, which would be lost.\n"
-                        f"Pass data; parameters are what the step refers to itself."
-                    )
-                x = x.data
-            if isinstance(x, gpu.arrays):
-                buffer.data[...] = x
-            elif is_array(x):
-                buffer.data.set(np.ascontiguousarray(x, buffer.dtype).reshape(x.shape), stream)
+        for buffer, x in zip(leaves(self.inputs), leaves(inputs), strict=True):
+            if not isinstance(x, Tensor):
+                continue
+            if isinstance(x.data, gpu.arrays):
+                buffer.data[...] = x.data
+            else:
+                buffer.data.set(np.ascontiguousarray(x.data).reshape(x.shape), stream)
 
 
 class _Looker:
@@ -330,7 +334,7 @@ def _streams(xp: Any, device: int) -> tuple[Any, Any]:
 @contextlib.contextmanager
 def _no_uploads(xp: Any) -> Iterator[None]:
     """Within it CuPy cannot copy from the host by itself: a replay would copy from that memory again."""
-    usual = xp.get_default_pinned_memory_pool().malloc
+    usual = _pinned_allocator(xp.cuda)
 
     def malloc(size: int) -> Any:
         if now.recording is not None:
@@ -342,6 +346,14 @@ def _no_uploads(xp: Any) -> Iterator[None]:
         yield
     finally:
         xp.cuda.set_pinned_memory_allocator(usual)
+
+
+def _pinned_allocator(cuda: Any) -> Callable[[int], Any]:
+    """The one in use. CuPy does not say which that is, but whose pool its memory is from, if any's."""
+    pool = getattr(cuda.alloc_pinned_memory(1).mem, "pool", None)
+    if pool is None:
+        return lambda size: cuda.PinnedMemoryPointer(cuda.PinnedMemory(size), 0)
+    return pool().malloc  # it refers to it weakly
 
 
 # ---------------------------------------------------------------- what went wrong

@@ -8,8 +8,9 @@ recording these are what they say, at once.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial, wraps
 from typing import Any, NoReturn, TypeVar
 
@@ -21,9 +22,21 @@ T = TypeVar("T")
 
 class _Now(threading.local):
     recording: Any = None  # a capture.Recording, while its step is recorded
+    data_follows = False  # whether tensors of data on the CPU go to the GPU that they meet
 
 
 now = _Now()
+
+
+@contextlib.contextmanager
+def data_follows() -> Iterator[None]:
+    """Tensors on the CPU that require no gradient meet those on a GPU there: while one finds out, by what a
+    step computes, where its inputs are to go."""
+    now.data_follows = True
+    try:
+        yield
+    finally:
+        now.data_follows = False
 
 
 def is_recording() -> bool:

@@ -281,9 +281,47 @@ def test_running_statistics_go_on(device):
 
 def test_the_device_is_that_of_what_is_computed(device):
     weight, calls = mg.ones(4, device="cuda"), []
-    step = mg.capture(lambda x: calls.append(1) or weight * x)
+    step = mg.capture(lambda x: calls.append(1) or weight * x.abs())
     found = [step(np.full(4, i)).numpy()[0] for i in range(6)]
     assert (found, len(calls), step.recordings) == ([0, 1, 2, 3, 4, 5], 3, 1)
+
+
+def test_indices_find_the_device_too(device):
+    table = nn.Embedding(5, 3).to("cuda")
+    step = mg.capture(table)
+    for i in range(5):
+        np.testing.assert_array_equal(step(np.array([i, 2])).numpy(), table.weight.numpy()[[i, 2]])
+    assert step.recordings == 1
+    for pick in (lambda ids: table.weight[ids], lambda ids: table.weight.gather(0, ids[:, None])):
+        first = mg.capture(pick)(np.array([4, 2]))
+        np.testing.assert_array_equal(first.numpy()[:, 0], table.weight.numpy()[[4, 2], 0])
+
+
+def test_only_data_follows_the_device(device):
+    """Parameters that are on another device are a mistake, from the first call on."""
+    weight, left = mg.ones(4, device="cuda"), mg.ones(4, requires_grad=True)
+    with pytest.raises(mg.DeviceError, match="different devices"):
+        mg.capture(lambda x: weight * (x * left))(np.ones(4))
+    with pytest.raises(mg.DeviceError, match="different devices"):
+        _ = weight * mg.ones(4)
+
+
+@pytest.mark.parametrize("where", [None, "cpu", "cuda"])
+def test_arrays_come_as_tensors_in_each_call(where, device):
+    weight, kinds = mg.ones(3, device=where or "cuda"), []
+    step = mg.capture(lambda x: kinds.append(type(x)) or (x.exp() * weight).sum(), where)
+    for _ in range(4):
+        found = step(np.ones(3)).item()
+        assert found == pytest.approx(3 * math.e)
+    assert set(kinds) == {mg.Tensor}
+
+
+def test_inputs_may_be_named(device):
+    step = mg.capture(lambda x, *, factor, more: x * factor + more["y"], "cuda")
+    found = [step(np.ones(2), factor=2, more={"y": np.full(2, i)}).numpy()[0] for i in range(4)]
+    assert (found, step.recordings) == ([2, 3, 4, 5], 1)
+    step(np.ones(2), factor=3, more={"y": np.ones(2)})
+    assert len(step.steps) == 2
 
 
 def test_results_are_the_same_tensors_each_time(device):
@@ -329,7 +367,7 @@ def test_on_the_cpu_a_step_runs_as_it_is():
     step = mg.capture(lambda *inputs: given.append(inputs) or (mg.ones(2) * 2).sum().item())
     x = np.ones(3)
     assert [step(x, 1), step(x, 2)] == [4, 4]
-    assert given[0][0] is given[1][0] is x
+    assert given[0][0].data is given[1][0].data is x
 
 
 # ---------------------------------------------------------------- what cannot be captured
@@ -430,9 +468,31 @@ def test_products_of_cupy_cannot_be_captured(gpu):
     assert "pip install nvmath-python" in str(caught.value)
 
 
-def test_inputs_that_require_gradients_are_refused(device):
-    with pytest.raises(CaptureError, match="requires a gradient"):
-        mg.capture(lambda x: x * 2, "cuda")(mg.ones(2, requires_grad=True))
+@pytest.mark.parametrize("where", [None, "cpu", "cuda"])
+def test_inputs_that_require_gradients_are_refused(where, device):
+    with pytest.raises(CaptureError, match=r"inputs\[1\]\[0\] of a captured step requires a gradient"):
+        mg.capture(lambda x, y: y[0] * 2, where)(1, [mg.ones(2, requires_grad=True)])
+    with pytest.raises(CaptureError, match=r'inputs\["y"\]'):
+        mg.capture(lambda y: y * 2, where)(y=mg.ones(2, requires_grad=True))
+
+
+@pytest.mark.parametrize("kind", ["the usual pool", "a pool", "none"])
+def test_pinned_memory_comes_from_where_it_came_from(kind, gpu):
+    """The user's choice of an allocator for it outlives a recording, also one that failed."""
+    library = devices.library or mg.devices.load_cupy()
+    usual = library.get_default_pinned_memory_pool()
+    pool = {"the usual pool": usual, "a pool": library.cuda.PinnedMemoryPool(), "none": None}[kind]
+    library.cuda.set_pinned_memory_allocator(pool and pool.malloc)
+    try:
+        for mistake in (False, True):
+            step = mg.capture(lambda x, mistake=mistake: x.sum().item() if mistake else x * 2, "cuda")
+            step(np.ones(2)), step(np.ones(2))
+            with pytest.raises(CaptureError) if mistake else contextlib.nullcontext():
+                step(np.ones(2))
+            found = getattr(library.cuda.alloc_pinned_memory(8).mem, "pool", lambda: None)()
+            assert found is pool
+    finally:
+        library.cuda.set_pinned_memory_allocator(usual.malloc)
 
 
 def test_a_momentum_begins_before_the_recording(device):

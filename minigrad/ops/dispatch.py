@@ -31,6 +31,7 @@ from ..errors import DeviceError, DtypeError, MinigradError, OptionError, ShapeE
 from ..kernels import kernels
 from ..kernels.half import rounded
 from ..precision import precision_of
+from ..recording import now
 from ..tensor import Tensor, as_tensor
 from ..trees import map_leaves
 from ..versions import LIBRARY, Cell, caller, clock, share_cell
@@ -202,12 +203,14 @@ def make_callable(op: Op, face: Callable) -> Callable:
 
 
 def _on_one_device(op: Op, inputs: Sequence[Any]) -> Sequence[Any] | None:
-    """Bring numbers (0-d tensors) on the CPU to the others' GPU; None where nothing needs to be moved."""
+    """Bring numbers (0-d tensors) on the CPU, and data where it `data_follows`, to the others' GPU; None
+    where nothing needs to be moved."""
     kinds = {type(x.data) for x in inputs if isinstance(x, Tensor)}
     if len(kinds) < 2:
         return None
     gpus = {x.device for x in inputs if isinstance(x, Tensor)} - {"cpu"}
-    if len(gpus) > 1 or any(isinstance(x, Tensor) and x.device == "cpu" and x.ndim for x in inputs):
+    stays = lambda x: x.device == "cpu" and x.ndim and (x.requires_grad or not now.data_follows)
+    if len(gpus) > 1 or any(isinstance(x, Tensor) and stays(x) for x in inputs):
         given = ", ".join(
             f"{describe(x)} on {x.device}" if isinstance(x, Tensor) else describe(x) for x in inputs
         )

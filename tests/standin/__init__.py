@@ -487,7 +487,7 @@ def cupy_module():
     cupy.cuda = types.ModuleType("cupy.cuda")
     cupy.cuda.Device = Device
     vars(cupy.cuda).update(graphs.names())
-    cupy.get_default_pinned_memory_pool = lambda: types.SimpleNamespace(malloc=graphs.Memory.refused)
+    cupy.get_default_pinned_memory_pool = lambda: graphs.PinnedMemoryPool.usual
     cupy.get_default_memory_pool = lambda: graphs.MemoryPool.usual
     cupy.cuda.runtime = types.SimpleNamespace(
         getDeviceCount=lambda: 1,

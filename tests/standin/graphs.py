@@ -183,9 +183,8 @@ def waits(graph=IN_USE):
 
 
 def uploads():
-    """A copy from the host would be of memory that is the host's again when the graph is launched."""
-    if capturing() is not None:
-        Memory.pinned(8)
+    """A copy from the host goes through pinned memory."""
+    Memory.pinned(8)
 
 
 def through_cublas():
@@ -266,7 +265,37 @@ class Memory:
 
     @staticmethod
     def pinned(size):
-        raise AssertionError("what is copied from the host in a capture is copied again in each replay")
+        """Memory of the host's that the GPU copies from."""
+        return PinnedMemoryPool.usual.malloc(size)
+
+
+class PinnedMemory:
+    """Which is the host's again when a graph is launched."""
+
+    def __init__(self, size):
+        assert capturing() is None, "what is copied from the host in a capture is copied again in each replay"
+        self.size = size
+
+
+class PooledPinnedMemory(PinnedMemory):
+    def __init__(self, size, pool):
+        super().__init__(size)
+        self.pool = weakref.ref(pool)
+
+
+class PinnedMemoryPointer:
+    def __init__(self, mem, offset):
+        self.mem = mem
+
+
+class PinnedMemoryPool:
+    """As in CuPy its memory says whose it is."""
+
+    def malloc(self, size):
+        return PinnedMemoryPointer(PooledPinnedMemory(size, self), 0)
+
+
+PinnedMemoryPool.usual = PinnedMemoryPool()
 
 
 class using_allocator:
@@ -281,10 +310,7 @@ class using_allocator:
 
 
 def set_pinned_memory_allocator(allocator=None):
-    Memory.pinned = staticmethod(allocator or Memory.refused)
-
-
-Memory.refused = staticmethod(Memory.pinned)
+    Memory.pinned = staticmethod(allocator or (lambda size: PinnedMemoryPointer(PinnedMemory(size), 0)))
 
 
 def names():
@@ -292,6 +318,9 @@ def names():
     return {
         "Stream": Stream, "Graph": Graph, "using_allocator": using_allocator,
         "MemoryPool": MemoryPool, "MemoryHook": MemoryHook,
+        "PinnedMemory": PinnedMemory, "PinnedMemoryPointer": PinnedMemoryPointer,
+        "PinnedMemoryPool": PinnedMemoryPool,
+        "alloc_pinned_memory": lambda size: Memory.pinned(size),
         "set_pinned_memory_allocator": set_pinned_memory_allocator,
         "get_current_stream": lambda device_id=-1: Stream.current,
     }  # fmt: skip
