@@ -15,6 +15,7 @@ import numpy as np
 
 from .autograd import Node, watch
 from .devices import check_device, device_of, is_array, is_floating, on_cpu, on_device
+from .errors import OptionError
 from .optim import Optimizer
 from .versions import caller, where
 
@@ -44,7 +45,7 @@ def shadow(step_fn: Callable[[], Any], other: str | None = None, rtol: float | N
 
     That is the CPU for what the step computes on a GPU, and the other way round. Numbers differ where they
     are further apart than `rtol` times the largest of their array: by default 1e-9 in float64, 1e-4 in
-    float32.
+    float32. A step that computes on `other` alone is an OptionError.
 
         def step():
             optimizer.zero_grad()
@@ -56,6 +57,11 @@ def shadow(step_fn: Callable[[], Any], other: str | None = None, rtol: float | N
     watcher = _Watcher(other and check_device(other), rtol)
     with watch.observed_by(watcher), watcher.optimizers():
         step_fn()
+    if watcher.passed_by and not watcher.report.operations + watcher.report.updates:
+        raise OptionError(
+            f"the step computed on {watcher.other} alone, the device that it was to be compared with.\n"
+            f"Name another one, or none: then it is the CPU for a GPU, and a GPU for the CPU."
+        )
     return watcher.report
 
 
@@ -63,6 +69,7 @@ class _Watcher:
     def __init__(self, other: str | None, rtol: float | None) -> None:
         self.other, self.rtol, self.report = other, rtol, Shadow()
         self.twins: dict[int, tuple[Any, Callable]] = {}  # by gradient function: it, and the other device's
+        self.passed_by = 0  # computations on `other` itself
 
     # ------------------------------------------------------------ operations
 
@@ -70,7 +77,7 @@ class _Watcher:
         self, op: Any, arrays: list[Any], settings: dict[str, Any], value: Any, gradients: Any
     ) -> None:
         """Compute what a rule has just computed once more."""
-        if op.name == "to_device" or not hasattr(op, "rule"):
+        if op.name == "to_device" or not hasattr(op, "rule") or self._passes_by(arrays):
             return
         self.report.operations += 1
         with watch.paused(), np.errstate(all="ignore"):
@@ -123,6 +130,9 @@ class _Watcher:
 
     def _twice(self, update: Callable) -> Callable:
         def both(optimizer: Any, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+            if self._passes_by([p]):
+                update(optimizer, p, g, state, group)
+                return
             twin, of_twin = self._moved(p, copy=True), self._moved(state, copy=True)
             slope = self._moved(g)
             update(optimizer, p, g, state, group)
@@ -143,6 +153,12 @@ class _Watcher:
         if type(thing) in (list, tuple):
             return type(thing)(self._moved(x, copy) for x in thing)
         return {k: self._moved(x, copy) for k, x in thing.items()} if type(thing) is dict else thing
+
+    def _passes_by(self, arrays: list[Any]) -> bool:
+        """Whether these are on the other device already."""
+        there = {device_of(x) for x in arrays if is_array(x)} == {self.other}
+        self.passed_by += there
+        return there
 
     def _other(self, array: Any) -> str:
         if self.other is not None:

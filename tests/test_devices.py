@@ -658,6 +658,20 @@ def test_shadow_names_the_first_op_that_differs(gpu, monkeypatch, name, fault, w
     assert re.search(words, mg.shadow(step).first)
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_step_is_not_shadowed_by_its_own_device(gpu, device):
+    _, step = a_step(device)
+    with pytest.raises(mg.OptionError, match=f"computed on {device}(:0)? alone"):
+        mg.shadow(step, other=device)
+
+
+def test_what_a_step_does_on_the_other_device_is_passed_by(gpu):
+    _, step = a_step("cuda")
+    alone = mg.shadow(step)
+    beside = mg.shadow(lambda: (mg.ones(3) * 2, step()), other="cpu")
+    assert str(beside) == str(alone)
+
+
 def test_shadow_names_an_update_that_differs(gpu, monkeypatch):
     _, step = a_step("cuda")
     kernels = kernels_there()
