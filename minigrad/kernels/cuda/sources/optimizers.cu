@@ -13,10 +13,10 @@ struct Step {
 };
 
 // m += c1 (d - m), v = b2 v + c2 d**2, p = shrink p - rate m / (root sqrt(v) + eps), d = g + decay p.
-// Parameters and state are in acc_t; `copy`, where it is not null, gets p as scalar_t, to compute with.
+// Parameters and state are in acc_t.
 // A captured graph passes `now`, where the step's numbers stand in the GPU's memory.
 extern "C" __global__ void adam(
-    acc_t* p, const scalar_t* g, acc_t* m, acc_t* v, scalar_t* copy, index_t number, Step step, const Step* now
+    acc_t* p, const scalar_t* g, acc_t* m, acc_t* v, index_t number, Step step, const Step* now
 ) {
     if (now) step = *now;
     const index_t all = (index_t)gridDim.x * blockDim.x;
@@ -26,6 +26,5 @@ extern "C" __global__ void adam(
         const acc_t second = step.b2 * v[i] + step.c2 * d * d;
         m[i] = first, v[i] = second;
         p[i] = x - step.rate * first / (step.root * sqrt(second) + step.eps);
-        if (copy) copy[i] = p[i];
     }
 }
