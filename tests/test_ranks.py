@@ -78,6 +78,16 @@ def die(folder, how):
     sys.exit(main(["train", "phrasebook", *arguments, "--steps", "9"]))
 
 
+def overwrite(folder):
+    """Rank 0 deletes the former run slowly."""
+    from minitransformer.training import run as runs
+
+    clear = runs.clear
+    runs.clear = lambda folder: (time.sleep(1), clear(folder))
+    arguments = ["--data", "pairs.tsv", "--run-dir", folder, *TINY, "--overwrite"]
+    sys.exit(main(["train", "phrasebook", *arguments]))
+
+
 def threads():
     """How many threads the BLAS of each rank has."""
     from threadpoolctl import threadpool_info
@@ -194,6 +204,14 @@ def test_a_run_goes_on_with_another_number_of_ranks(tmp_path):
 
 
 @needs_mpi
+def test_ranks_wait_until_the_run_that_they_overwrite_is_deleted(here):
+    assert main(["train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", *TINY]) == 0
+    code, _, err = on(3, "overwrite", here / "mine")
+    assert code == 0, err
+    assert json.loads((here / "mine/checkpoints/index.json").read_text())["last"] == "step-00000004"
+
+
+@needs_mpi
 def test_ranks_do_not_take_each_others_cores():
     clean = {key: value for key, value in environment().items() if not key.endswith("_NUM_THREADS")}
     done = subprocess.run(
@@ -266,6 +284,16 @@ def test_a_gpu_that_is_not_there_is_missed_once(here):
     assert (code, out) == (2, "")
     assert err.count("error:") == err.count("rank 0: error:") == 1
     assert "CuPy" in err
+    assert not (here / "runs").exists()
+
+
+@needs_mpi
+def test_a_gpu_by_its_number_is_refused_to_several_ranks(here):
+    arguments = ["train", "phrasebook", "--data", "pairs.tsv", *TINY, "--device", "cuda:1"]
+    code, out, err = run([MPIEXEC, "-n", "2", *command(*arguments)])
+    assert (code, out) == (2, "")
+    assert err.count("error:") == 1
+    assert "rank 0: error: cuda:1 is one GPU, and each of 2 ranks takes one of its own." in err
     assert not (here / "runs").exists()
 
 

@@ -60,13 +60,16 @@ def run(argv: list[str]) -> None:
 
 
 def device_asked(argv: list[str]) -> str:
-    """ "cpu" or "cuda", as the command line names it, before all of it is read: ranks join by way of it.
+    """ "cpu", "cuda" or "cuda:1", as the command line names it, before all of it is read: ranks join by it.
 
     What cannot be had counts as "cpu": `train` refuses it, when the ranks can say so once.
     """
     given = [word for word in " ".join(argv).replace("--device ", "--device=").split() if "--device=" in word]
+    device = given[-1].partition("=")[2] if given else "cpu"
+    if device.startswith("cuda:"):
+        return device
     try:
-        return check_device(given[-1].partition("=")[2] if given else None).partition(":")[0]
+        return check_device(device).partition(":")[0]
     except MinigradError:
         return "cpu"
 
@@ -117,6 +120,7 @@ def train(recipe: Recipe, options: Options, folder: Path, ranks: Ranks) -> None:
     ranks.barrier()  # all have read what stood in the folder
     if options.overwrite and first:
         runs.clear(folder)
+    ranks.barrier()  # and find nothing there that is to be deleted
     if options.resume:
         went_on = trainer.resume()
         if trainer.step > recipe.training.steps:
@@ -136,6 +140,8 @@ def train(recipe: Recipe, options: Options, folder: Path, ranks: Ranks) -> None:
     where = "" if device == "cpu" else f" on {device}"
     together = f", {ranks.size} ranks" if ranks.size > 1 else ""
     console.print(f"{sizes}, {recipe.training.steps:,} steps{together}{where}")
+    if options.capture and device == "cpu":
+        console.print("--capture is for a GPU: the CPU takes the steps as ever")
     finished = trainer.train()
     if not first:
         raise SystemExit(0 if finished else 1)

@@ -195,13 +195,21 @@ def joined() -> Ranks:
 
 
 def join(device: str = "cpu") -> Ranks:
-    """The ranks that `mpiexec` started, this process one of them; without mpiexec the process alone."""
+    """The ranks that `mpiexec` started, this process one of them; without mpiexec the process alone.
+
+    With "cuda" each has a GPU of its own.
+    """
     global _joined
     started = max(int(os.environ.get(name, 1)) for name in SIZES)
     if started > 1 and _joined.size == 1:
         comm = _world(started)
         _share_cores(comm)
         _joined = MPIRanks(comm)
+        if device.startswith("cuda:"):
+            raise RanksError(
+                f"{device} is one GPU, and each of {started} ranks takes one of its own.\n"
+                f"Name the device cuda, without a number."
+            )
         if device == "cuda":  # what goes wrong with GPUs is said by one rank
             _joined = NCCLRanks(comm)
     return _joined
