@@ -40,6 +40,7 @@ def contents(folder):
         ("translat mine hello", ["no verb 'translat'", "translate"]),
         ("train phrasbook", ["no recipe 'phrasbook'", "phrasebook"]),
         ("train mine.toml", ["mine.toml", "No such file"]),
+        ("train taskless.toml", ["taskless.toml names no task", 'task = "translation" or "language-mod']),
         ("train phrasebook --stesp 3", ["--stesp", "--steps"]),
         ("train phrasebook --steps abc", ["--steps", "abc"]),
         ("train phrasebook --steps 0", ["steps = 0", "from 1 on"]),
@@ -75,6 +76,9 @@ def contents(folder):
         ("train phrasebook --run-dir mine --resume", ["--data FILE"]),
         ("train phrasebook --data pairs.tsv --run-dir mine --resume --d-model 32", ["d_model is 16, not 32"]),
         ("train phrasebook --data pairs.tsv --run-dir mine --resume --max-tokens 64", ["max_tokens is"]),
+        ("train phrasebook --data pairs.tsv --run-dir mine --resume --seed 77", ["seed is 0, not 77"]),
+        ("train phrasebook --data pairs.tsv --run-dir mine --resume --precision tf32", ["float32, not tf32"]),
+        ("train phrasebook --data pairs.tsv --run-dir mine --resume --weight-decay 1", ["weight_decay is"]),
         ("train phrasebook --data text.txt --run-dir mine --overwrite", ["text.txt, line 1", "no tab"]),
         ("train phrasebook --data pairs.tsv --run-dir mine --overwrite --activation x", ["activation 'x'"]),
         ("train multi30k-en-fr --data-dir mine", ["train.en", "mine", "--data-dir"]),
@@ -120,6 +124,7 @@ def contents(folder):
 def test_a_mistake_is_explained(refused, here, monkeypatch, argv, words):
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     (here / "taken.svg").write_text("precious")
+    (here / "taskless.toml").write_text("[training]\nsteps = 1\n")
     refused(*argv.split(), words=words)
 
 

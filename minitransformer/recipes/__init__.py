@@ -134,7 +134,10 @@ def parse_recipe(text: str, name: str, where: str) -> Recipe:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{where} is not valid TOML: {error}.\nMend that line.") from None
-    task = content.pop("task", None)
+    if "task" not in content:
+        known = " or ".join(f'"{kind}"' for kind in KINDS)
+        raise RecipeError(f"{where} names no task.\nBegin it with task = {known}.")
+    task = content.pop("task")
     if not isinstance(task, str) or task not in KINDS:
         raise RecipeError(f"{where}: task = {task!r}.\nWrite one of: {', '.join(KINDS)}.")
     return _build(KINDS[task], {"name": name, **content}, where)

@@ -30,6 +30,7 @@ from ..tokenizers import Tokenizer
 from .checkpoint import Checkpoints
 from .tasks import LanguageModelling, Translation
 
+KEPT = ("seed", "precision", "betas", "adam_eps", "weight_decay")  # training settings that --resume keeps
 HELD_OUT = 500  # pairs at most, of a user's file, for each of validation and test
 
 
@@ -269,13 +270,14 @@ def begun(folder: Path, recipe: Recipe) -> Recipe:
 
 
 def check_same_run(folder: Path, recipe: Recipe, splits: Mapping[str, Any]) -> None:
-    """A run goes on with the data and the model that it began with."""
+    """A run goes on with the data, the model and the `KEPT` settings that it began with."""
     check_same_data(folder, recipe, splits)
     before = read_config(folder)
-    for part in ("data", "model"):
+    for part in ("data", "model", "training"):
         old, new = asdict(getattr(before, part)), asdict(getattr(recipe, part))
+        kept = KEPT if part == "training" else new
         changed = [
-            f"{name} is {old.get(name)}, not {new[name]}" for name in new if old.get(name) != new[name]
+            f"{name} is {old.get(name)}, not {new[name]}" for name in kept if old.get(name) != new[name]
         ]
         if changed:
             raise RunError(
