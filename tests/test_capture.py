@@ -570,6 +570,37 @@ def test_a_captured_training_that_fails_says_so_when_it_looks(device, tmp_path):
         trainer.train()
 
 
+@pytest.mark.parametrize("how", ["saved", "stopped"])
+def test_a_captured_step_that_nobody_has_read_is_read_before_it_is_saved(how, device, tmp_path, monkeypatch):
+    never = {"log_every": 99, "validate_every": 99, "checkpoint_every": 99, "steps": 99}
+    trainer = training(tmp_path, True, "text", lr=1e30, clip_norm=0.0, warmup_steps=0, **never)
+    monkeypatch.setattr(trainer.ranks, "any", lambda flag: trainer.step == 8)
+    if how == "saved":
+        with np.errstate(all="ignore"):
+            for _ in range(8):
+                trainer.train_step()
+    with pytest.raises(NotFiniteError, match="step 8: the loss is nan"), np.errstate(all="ignore"):
+        (trainer.save if how == "saved" else trainer.train)()
+    assert not trainer.checkpoints.index
+
+
+def test_a_captured_training_that_is_stopped_saves_its_last_step(device, tmp_path, monkeypatch):
+    trainer = training(tmp_path, True, "text", log_every=99, validate_every=99, checkpoint_every=99)
+    monkeypatch.setattr(trainer.ranks, "any", lambda flag: trainer.step == 5)
+    assert not trainer.train()
+    assert trainer.checkpoints.index["last"] == "step-00000005"
+
+
+def test_products_of_a_captured_training_are_as_precise_as_it_says(device, tmp_path, monkeypatch):
+    trainer, seen = training(tmp_path, True, "text", precision="tf32"), []
+    compute = trainer.task.loss
+    see = lambda *args: (seen.append(mg.get_float32_matmul_precision()), compute(*args))[1]
+    monkeypatch.setattr(trainer.task, "loss", see)
+    trainer.train()
+    assert seen == ["high"] * 3  # two calls that run as they are, and the one that is recorded
+    assert mg.get_float32_matmul_precision() == "highest"
+
+
 def test_float16_is_not_captured(device, tmp_path):
     with pytest.raises(UserError, match="float16"):
         training(tmp_path, True, "text", precision="float16")
@@ -583,6 +614,7 @@ def test_capture_changes_nothing_on_the_cpu(cli):
             "train", "shakespeare-char-cpu", "--data", "text.txt", "--run-dir", name, *TINY_GPT, *flags
         )
         assert code == 0, err
+        assert err.count("--capture is for a GPU: the CPU takes the steps as ever") == len(flags)
     from pathlib import Path
 
     first, second = (

@@ -19,6 +19,7 @@ from minitransformer.files import to_json
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.checkpoint import CheckpointError, Checkpoints
 from minitransformer.training.curves import draw_curves, read_log
+from minitransformer.training.ranks import Ranks
 from minitransformer.training.tasks import LanguageModelling, Translation
 from minitransformer.training.trainer import NotFiniteError, Trainer, first_not_finite
 
@@ -194,6 +195,17 @@ def test_a_run_that_a_signal_stopped_goes_on_as_if_nothing_were(stop, unbroken, 
     assert trainer.resume()
     trainer.train()
     assert weights(trainer) == unbroken
+
+
+def test_a_run_that_was_stopped_before_its_first_step_can_go_on(tmp_path):
+    class Stopped(Ranks):
+        def any(self, flag):
+            return True
+
+    assert not translation(tmp_path, ranks=Stopped()).train()
+    again = translation(tmp_path)
+    assert not again.resume()
+    assert again.train()
 
 
 # --- Numbers that are none ---
@@ -375,6 +387,35 @@ def test_the_gradients_are_clipped_to_the_norm(tmp_path):
     assert trainer.train_step()["grad_norm"] > 0.01
     norm = math.sqrt(sum((p.grad.numpy() ** 2).sum() for p in trainer.model.parameters()))
     assert norm == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize(("precision", "expected"), [("tf32", "high"), ("float32", "highest")])
+@pytest.mark.parametrize("before", ["high", "highest"])
+def test_products_have_the_precision_of_the_training_while_it_computes(
+    precision, expected, before, tmp_path, monkeypatch
+):
+    mg.set_float32_matmul_precision(before)
+    try:
+        trainer = translation(tmp_path, precision=precision, steps=2)
+        seen = {"loss": [], "backward": [], "validate": []}
+        see = lambda part: seen[part].append(mg.get_float32_matmul_precision())
+        for part in ("loss", "validate"):
+            compute = getattr(trainer.task, part)
+            seeing = lambda *args, part=part, compute=compute: (see(part), compute(*args))[1]
+            monkeypatch.setattr(trainer.task, part, seeing)
+        next(trainer.model.parameters()).register_hook(lambda g: see("backward"))
+        trainer.train()
+        assert set().union(*seen.values()) == {expected}
+        assert all(seen.values())
+        assert mg.get_float32_matmul_precision() == before
+
+        monkeypatch.setattr(trainer.task, "next_batch", lambda: None)
+        trainer.model.decoder = None
+        with pytest.raises(AttributeError):
+            trainer.train_step()
+        assert mg.get_float32_matmul_precision() == before
+    finally:
+        mg.set_float32_matmul_precision("highest")
 
 
 def test_label_smoothing_is_not_part_of_the_validation(tmp_path):

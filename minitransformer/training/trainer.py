@@ -20,6 +20,7 @@ from minigrad import (
     GradScaler,
     Tensor,
     autocast,
+    get_float32_matmul_precision,
     nn,
     no_grad,
     optim,
@@ -51,7 +52,7 @@ class Trainer:
     The same seed gives the same weights, bit for bit, also through `resume`. With `ranks` each computes its
     rows of every batch, and rank 0 writes to `folder`. With `capture` a GPU replays the step as a graph
     (`minigrad.capture`): the same weights, in less time. Its loss is then read, and found not to be finite,
-    only when it is logged, or a validation or checkpoint is due; a CPU takes the steps as ever.
+    only when it is logged or saved, or a validation is due; a CPU takes the steps as ever.
     """
 
     def __init__(
@@ -84,11 +85,11 @@ class Trainer:
         half = config.precision in ("bfloat16", "float16")
         self.autocast = autocast(dtype=config.precision if half else "bfloat16", enabled=half)
         self.scaler = GradScaler(enabled=config.precision == "float16")
-        set_float32_matmul_precision("high" if config.precision == "tf32" else "highest")
         self.step, self.seconds, self.best_loss = 0, 0.0, math.inf
         on_gpu = next(model.parameters()).device != "cpu"
         self._captured: Any = self._capture() if capture and on_gpu else None
-        self._unread: list[tuple[int, float]] = []  # tokens and seconds of steps whose loss was not read
+        self._unread: tuple[Any, list[Tensor], Tensor] | None = None  # a step's batch, losses, norm
+        self._pace: list[tuple[int, float]] = []  # tokens and seconds since a loss was read
         self._last = {"loss": math.nan, "grad_norm": math.nan, "tokens_per_second": 0.0}
         random.manual_seed(config.seed)
 
@@ -133,12 +134,23 @@ class Trainer:
         """Gradients of the mean loss of a batch, part by part; gives each part's share of the loss."""
         self.optimizer.zero_grad()
         losses = []
-        for first, part in parts:
-            with random.rows(first), self.autocast:  # a part draws its rows of what the whole batch would
-                loss = self.task.loss(self.model, part, self.config.label_smoothing) / n_tokens
-            self.scaler.scale(loss).backward()
-            losses.append(loss.detach())
+        with self._products():
+            for first, part in parts:
+                with random.rows(first), self.autocast:  # a part draws its rows of what the whole batch would
+                    loss = self.task.loss(self.model, part, self.config.label_smoothing) / n_tokens
+                self.scaler.scale(loss).backward()
+                losses.append(loss.detach())
         return losses
+
+    @contextmanager
+    def _products(self) -> Iterator[None]:
+        """Products of float32 are as precise as `config` says, and afterwards as they were before."""
+        before = get_float32_matmul_precision()
+        set_float32_matmul_precision("high" if self.config.precision == "tf32" else "highest")
+        try:
+            yield
+        finally:
+            set_float32_matmul_precision(before)
 
     def _clip(self) -> Tensor:
         return optim.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or math.inf)
@@ -172,23 +184,34 @@ class Trainer:
         given = [(first, type(part), list(vars(part).values())) for first, part in parts]
         losses, norm = self._captured(given, np.array(batch.n_tokens, np.float32))
         self.step += 1
+        self._unread = batch, losses, norm
         needed = any(map(self._due, ("log_every", "validate_every", "checkpoint_every")))
         if needed:
-            loss, size = sum(part.item() for part in losses), norm.item()
-            if not (math.isfinite(loss) and math.isfinite(size)):
-                raise self._failed(self.step, batch, loss, size)
-        self._unread.append((batch.n_tokens, time.perf_counter() - start))
-        self.seconds += self._unread[-1][1]
+            self._read()
+        self._pace.append((batch.n_tokens, time.perf_counter() - start))
+        self.seconds += self._pace[-1][1]
         if needed:
-            tokens, seconds = map(sum, zip(*self._unread, strict=True))
-            self._last = {"loss": loss, "grad_norm": size, "tokens_per_second": tokens / seconds}
-            self._unread = []
+            tokens, seconds = map(sum, zip(*self._pace, strict=True))
+            self._last["tokens_per_second"] = tokens / seconds
+            self._pace = []
         return self._last
+
+    def _read(self) -> None:
+        """Read the loss and norm of the latest step, unless that is done: both must be finite."""
+        if self._unread is None:
+            return
+        batch, losses, norm = self._unread
+        loss, size = sum(part.item() for part in losses), norm.item()
+        if not (math.isfinite(loss) and math.isfinite(size)):
+            raise self._failed(self.step, batch, loss, size)
+        self._last |= {"loss": loss, "grad_norm": size}
+        self._unread = None
 
     def _not_finite(self, step: int, what: str, forward: Callable[[], Any]) -> NotFiniteError:
         """What to say of a failed step: `forward` is run again to find the first module that went wrong."""
         random.set_step(step)
-        module = first_not_finite(self.model, self.autocast(forward))
+        with self._products():
+            module = first_not_finite(self.model, self.autocast(forward))
         where = f"first in module {module}" if module else "in the backward pass only: forward all is finite"
         last = self.checkpoints.index.get("last")
         kept = (
@@ -207,7 +230,8 @@ class Trainer:
         """Go on to `config.steps`, with validations and checkpoints. False if Ctrl-C ended it early."""
         if self.step == 0 and self.checkpoints.index:
             raise UserError(
-                f"{self.folder} holds checkpoints already.\nCall resume() first, or name another."
+                f"{self.folder} holds checkpoints already.\n"
+                f"Go on with resume() (--resume), or name another folder (--overwrite deletes what is there)."
             )
         self.ranks.check_equal(self.model, self.step)
         log_file: Any = os.devnull
@@ -226,7 +250,7 @@ class Trainer:
                     self.validate(log)
                 if self._due("checkpoint_every"):
                     self.save()
-            if stop:
+            if stop and self.step:
                 self.save()
         return self.step >= self.config.steps
 
@@ -236,7 +260,7 @@ class Trainer:
     def validate(self, log: Any) -> None:
         """Score the validation split, and remember whether it is the best so far."""
         self.model.eval()
-        with no_grad():
+        with no_grad(), self._products():
             scores = self.ranks.broadcast(lambda: self.autocast(self.task.validate)(self.model))
         if not math.isfinite(scores["loss"]):
             what = f"the validation loss is {scores['loss']}"
@@ -255,6 +279,7 @@ class Trainer:
 
     def save(self, best: bool = False) -> None:
         """Write a checkpoint of this step, unless it stands already: rank 0 does, if all ranks agree."""
+        self._read()  # what is saved is known to be finite
         self.ranks.check_equal(self.model, self.step)
         if self.ranks.rank:
             return
@@ -272,6 +297,7 @@ class Trainer:
         found = "last" in self.checkpoints.index
         if found:
             state = self.checkpoints.restore(self.model, self.optimizer)
+            self._unread = None
             self.step, self.seconds = state["step"], state["seconds"]
             self.best_loss = math.inf if state["best_loss"] is None else state["best_loss"]
             self.task.restore(state["task"])
