@@ -95,7 +95,9 @@ class MultiHeadAttention(nn.Module):
             cache.extend(projected[1:])
         else:
             projected = self._projected(query, slice(self.d_model))
-            if not past:
+            if past:
+                cache.check(projected)
+            else:
                 cache.extend(self._projected(memory, slice(self.d_model, None)))
         if is_causal and past:  # the queries are the last positions, not the first
             is_causal = False
@@ -111,5 +113,5 @@ class MultiHeadAttention(nn.Module):
         if rows is not None:
             weight, bias = Tensor(weight.data[rows]), Tensor(bias.data[rows])
         y = F.linear(x, weight, bias).data
-        y = y.reshape(*x.shape[:2], -1, self.num_heads, self.d_model // self.num_heads)
+        y = y.reshape(*x.shape[:2], len(bias) // self.d_model, self.num_heads, self.d_model // self.num_heads)
         return y.transpose(2, 0, 3, 1, 4)

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from minigrad import is_grad_enabled
 from minigrad.devices import array_module
 
-from .errors import UserError
+from .errors import UserError, check_whole
 
 
 class KeyValueCache:
@@ -35,10 +35,23 @@ class KeyValueCache:
                 "a key/value cache keeps no graph, and gradients are being recorded.\n"
                 "Decode within `with minigrad.no_grad():`, or without a cache."
             )
-        start, self.length = self.length, self.length + keys_and_values.shape[3]
-        if self.length > self.buffer.shape[3]:
-            self._grow(keys_and_values, start)
-        self.buffer[:, :, :, start : self.length] = keys_and_values
+        start, end = self.length, self.length + keys_and_values.shape[3]
+        if start:
+            self.check(keys_and_values)
+        if not start or end > self.buffer.shape[3]:
+            self._grow(keys_and_values, end)
+        self.buffer[:, :, :, start:end] = keys_and_values
+        self.length = end
+
+    def check(self, like: Float[Any, "number B H T Dh"]) -> None:
+        """Refuse keys, values or queries of another batch, or of another model, than those that are here."""
+        here, given = _kind(self.buffer), _kind(like)
+        if here != given:
+            say = "{3} (batch {0}, {1} heads of {2})".format
+            raise UserError(
+                f"a key/value cache holds {say(*here)}, and what follows is {say(*given)}.\n"
+                f"Go on with the batch and the model that it began with, or make a new cache."
+            )
 
     def read(self) -> Float[Any, "2 B H S Dh"]:
         """All keys and values so far, without a copy."""
@@ -46,15 +59,22 @@ class KeyValueCache:
 
     def keep(self, rows: Any) -> None:
         """Of the batch only these rows (an index or a mask of them)."""
-        self.buffer = self.buffer[:, rows]
+        if self.length:
+            self.buffer = self.buffer[:, rows]
 
-    def _grow(self, like: Any, used: int) -> None:
-        """Room for `max_length` tokens; where those are more, for twice as many as before."""
-        room = max(self.length, self.max_length, 2 * self.buffer.shape[3])
+    def _grow(self, like: Any, length: int) -> None:
+        """Room for `max_length` tokens; where `length` is more, for twice as many as before."""
+        room = max(length, self.max_length, 2 * self.length)
         grown = array_module(like).empty((*like.shape[:3], room, like.shape[4]), like.dtype)
-        if used:
-            grown[:, :, :, :used] = self.buffer[:, :, :, :used]
+        if self.length:
+            grown[:, :, :, : self.length] = self.read()
         self.buffer = grown
+
+
+def _kind(array: Any) -> tuple[int, int, int, np.dtype]:
+    """What has to be the same for all tokens: batch, heads, numbers in a head, and dtype."""
+    _, batch, heads, _, width = array.shape
+    return batch, heads, width, array.dtype
 
 
 class LayerCache:
@@ -68,9 +88,11 @@ class Cache:
     """A model's caches, one for each layer: `length` tokens have been read.
 
     With a `max_length` there is room for so many from the start; beyond it, or without it, room is made.
+    A model reads `with cache:`, so that a call that fails half-way leaves in it what was there before.
     """
 
     def __init__(self, num_layers: int, max_length: int = 0) -> None:
+        check_whole("max_length", max_length, 0)
         self.layers = [LayerCache(max_length) for _ in range(num_layers)]
 
     @property
@@ -82,3 +104,12 @@ class Cache:
         for layer in self.layers:
             layer.self_attention.keep(rows)
             layer.cross_attention.keep(rows)
+
+    def __enter__(self) -> None:
+        first = self.layers[0]
+        self.before = first.self_attention.length, first.cross_attention.length
+
+    def __exit__(self, failure: type[BaseException] | None, *exc: object) -> None:
+        if failure is not None:
+            for layer in self.layers:
+                layer.self_attention.length, layer.cross_attention.length = self.before

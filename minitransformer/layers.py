@@ -8,6 +8,7 @@ with a norm of its own. Masks are boolean, True = may attend, and broadcast to (
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import repeat
 
@@ -138,7 +139,14 @@ class _Stack(nn.Module):
 
     def with_caches(self, cache: Cache | None) -> Iterable[tuple[nn.Module, LayerCache | None]]:
         """Each layer with what it has read, if there is a cache."""
-        return zip(self.layers, repeat(None) if cache is None else cache.layers, strict=cache is not None)
+        if cache is None:
+            return zip(self.layers, repeat(None))
+        if len(cache.layers) != len(self.layers):
+            raise UserError(
+                f"a cache of {len(cache.layers)} layers, and this model has {len(self.layers)}.\n"
+                f"Use the cache that its own new_cache() makes."
+            )
+        return zip(self.layers, cache.layers, strict=True)
 
 
 class Encoder(_Stack):
@@ -154,8 +162,9 @@ class Encoder(_Stack):
         is_causal: bool = False,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        for layer, read in self.with_caches(cache):
-            x = layer(x, mask, is_causal, read)
+        with cache or nullcontext():
+            for layer, read in self.with_caches(cache):
+                x = layer(x, mask, is_causal, read)
         return x if self.norm is None else self.norm(x)
 
 
@@ -173,6 +182,7 @@ class Decoder(_Stack):
         mask: Tensor | None = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        for layer, read in self.with_caches(cache):
-            x = layer(x, memory, memory_mask, mask, read)
+        with cache or nullcontext():
+            for layer, read in self.with_caches(cache):
+                x = layer(x, memory, memory_mask, mask, read)
         return x if self.norm is None else self.norm(x)

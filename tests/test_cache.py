@@ -8,7 +8,7 @@ import pytest
 import minigrad as mg
 from minigrad import nn
 from minitransformer import GPT, GPTConfig, MultiHeadAttention, Transformer, TransformerConfig, generate
-from minitransformer.cache import KeyValueCache
+from minitransformer.cache import Cache, KeyValueCache
 from minitransformer.errors import UserError
 from minitransformer.generation.step import can_step, step
 from minitransformer.masks import padding_mask
@@ -143,6 +143,8 @@ def test_modules_that_do_more_are_asked_themselves(gpt):
     handle.remove()
     with mg.fused(False):
         assert not can_step(gpt)
+    with mg.autocast():
+        assert not can_step(gpt)
     gpt.layers.norm = Louder(8)
     assert not can_step(gpt)
     assert generate(gpt, [[1, 2]], 9) == generate(gpt, [[1, 2]], 9, use_cache=False)
@@ -193,8 +195,8 @@ def test_a_text_has_room_for_all_its_tokens_from_the_start(gpt, monkeypatch, new
     made, caches = [], []
     grow, new_cache = KeyValueCache._grow, type(gpt).new_cache
 
-    def watched(cache, like, used):
-        grow(cache, like, used)
+    def watched(cache, like, length):
+        grow(cache, like, length)
         made.append(cache.buffer.shape[3])
 
     monkeypatch.setattr(KeyValueCache, "_grow", watched)
@@ -216,3 +218,117 @@ def test_a_cache_keeps_the_dtype():
     pieces = [attention(x[:, t : t + 1], is_causal=True, cache=cache).numpy() for t in range(3)]
     np.testing.assert_allclose(np.concatenate(pieces, 1), attention(x, is_causal=True).numpy(), atol=1e-12)
     assert cache.buffer.dtype == np.float64
+
+
+def goes_on(gpt, cache, ids, read):
+    """The logits of what follows on the `read` columns of ids are those without a cache."""
+    found = gpt.logits(gpt.states(ids[:, read:], cache)).numpy()
+    np.testing.assert_allclose(found, gpt(ids).numpy()[:, read:], rtol=1e-5, atol=1e-5)
+
+
+@mg.no_grad()
+def test_a_gpt_goes_on_with_the_rows_that_are_kept(gpt):
+    ids, cache = np.random.default_rng(0).integers(0, 7, (4, 5)), gpt.new_cache()
+    gpt.states(ids[:, :2], cache)
+    cache.keep(np.array([True, False, True, True]))
+    cache.keep([2, 0])
+    goes_on(gpt, cache, ids[[3, 0]], 2)
+
+
+@pytest.mark.parametrize("max_length", [0, 8])
+@pytest.mark.parametrize("batch", [1, 3])
+@mg.no_grad()
+def test_another_batch_is_refused_and_changes_nothing(gpt, max_length, batch):
+    ids, cache = np.array([[1, 2, 3], [4, 5, 6]])[: 4 - batch], gpt.new_cache(max_length)
+    gpt.states(ids[:, :2], cache)
+    with pytest.raises(
+        UserError, match=rf"\(batch {len(ids)}, 2 heads of 4\), .*\(batch {batch}, 2 heads of 4\).\n"
+    ):
+        gpt.states([[6]] * batch, cache)
+    goes_on(gpt, cache, ids, 2)
+
+
+@mg.no_grad()
+def test_a_row_does_not_read_the_memory_of_another():
+    model, cache = translator(), Cache(2)
+    memory = model.encode(PADDED[:2])
+    model.decode([[2]], memory[:1], cache=cache)
+    with pytest.raises(UserError, match=r"batch 1, .*batch 2"):
+        model.decode([[4], [5]], memory, cache=cache)
+    with pytest.raises(UserError, match=r"batch 1, .*batch 2"):
+        model.decoder.layers[0].cross_attention(memory, memory, cache=cache.layers[0].cross_attention)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ((7, 16, 8, 2, 4), "2 heads of 4.* 4 heads of 2"),
+        ((7, 16, 16, 2, 2), "2 heads of 4.* 2 heads of 8"),
+        ((7, 16, 8, 3, 2), r"a cache of 2 layers, and this model has 3.\nUse"),
+    ],
+)
+@mg.no_grad()
+def test_the_cache_of_another_model_is_refused(gpt, config, message):
+    cache = gpt.new_cache()
+    gpt.states([[1]], cache)
+    with pytest.raises(UserError, match=message):
+        GPT(GPTConfig(*config)).states([[2]], cache)
+
+
+@pytest.mark.parametrize("max_length", [0, 8])
+@mg.no_grad()
+def test_the_cache_of_another_dtype_is_refused(gpt, max_length):
+    cache = gpt.new_cache(max_length)
+    gpt.states([[1]], cache)
+    with pytest.raises(UserError, match=r"holds float32 .* follows is float64"):
+        gpt.double().states([[2]], cache)
+
+
+@pytest.mark.parametrize("max_length", [0, 8])
+@pytest.mark.parametrize("read", [0, 2])
+@mg.no_grad()
+def test_a_call_that_fails_half_way_leaves_the_cache_as_it_was(gpt, max_length, read):
+    def fail(*args):
+        raise KeyboardInterrupt
+
+    ids, cache = np.array([[1, 2, 3, 4], [4, 5, 6, 0]]), gpt.new_cache(max_length)
+    if read:
+        gpt.states(ids[:, :read], cache)
+    handle = gpt.layers.layers[1].feed_forward.register_forward_hook(fail)
+    with pytest.raises(KeyboardInterrupt):
+        gpt.states([[6], [6]], cache)
+    handle.remove()
+    goes_on(gpt, cache, ids, read)
+
+
+@mg.no_grad()
+def test_a_translation_that_fails_half_way_leaves_the_cache_as_it_was():
+    model, target = translator(), [[4, 5], [6, 4]]
+    memory, cache = model.encode(PADDED[:2]), model.new_cache()
+    with pytest.raises(mg.MinigradError):
+        model.decode(target, memory, padding_mask(PADDED[:2, :5], 0), cache=cache)
+    found = model.decode(target, memory, cache=cache)
+    np.testing.assert_allclose(found.numpy(), model.decode(target, memory).numpy(), rtol=1e-5, atol=1e-5)
+
+
+@mg.no_grad()
+def test_a_cache_may_begin_with_no_tokens(gpt):
+    cache = gpt.new_cache()
+    gpt.states(np.zeros((1, 0), int), cache)
+    goes_on(gpt, cache, np.array([[1, 2], [3, 4]]), 0)
+
+
+@pytest.mark.parametrize("wrong", [2.5, None, "5", -3, True])
+def test_room_is_for_a_whole_number_of_tokens(wrong):
+    with pytest.raises(UserError, match=r"max_length = .* is out of range"):
+        Cache(2, wrong)
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_under_autocast_every_token_goes_through_the_modules(gpt, use_cache):
+    seen = []
+    logits = gpt.logits
+    gpt.logits = lambda states: seen.append(logits(states)) or seen[-1]
+    with mg.autocast():
+        generate(gpt, [[1, 2]], 5, use_cache=use_cache)
+    assert [str(x.dtype) for x in seen] == ["bfloat16"] * 5

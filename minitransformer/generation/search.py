@@ -124,15 +124,18 @@ def _continue(
     if len({len(p) for p in prompts}) > 1:
         raise UserError("a GPT continues prompts of one length.\nPass them one at a time.")
     start, every, ended = len(prompts[0]), np.arange(len(prompts)), np.zeros(len(prompts), bool)
-    ids = np.array(prompts)
-    for _ in range(limit):
-        chosen = choose(reader.logits(ids), every)
-        ids = np.concatenate([ids, chosen[:, None]], 1)
+    ids, length = np.array(prompts), start
+    while length < start + limit:
+        if length == ids.shape[1]:
+            ids = np.concatenate([ids, ids], 1)  # room for as many again
+        chosen = choose(reader.logits(ids[:, :length]), every)
+        ids[:, length] = chosen
+        length += 1
         if end is not None:
             ended |= chosen == end
             if ended.all():
                 break
-    return [_before(end, row) for row in ids[:, start:].tolist()]
+    return [_before(end, row) for row in ids[:, start:length].tolist()]
 
 
 def _before(end: int | None, ids: list[int]) -> list[int]:

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from minigrad import Tensor, fused, nn
-from minigrad.autograd import watch
+from minigrad.autograd import grad_mode, watch
 from minigrad.devices import on_cpu
 from minigrad.kernels import kernels
 
@@ -35,8 +35,9 @@ Rows = Float[Any, "B _"]
 
 
 def can_step(model: GPT | Transformer) -> bool:
-    """Whether `step` does what the modules do: classes of ours, no hooks, one dtype, fused kernels."""
-    plain = fused.is_enabled() and not watch.on and len({p.dtype for p in model.parameters()}) == 1
+    """Whether `step` does what modules do: our classes, fused kernels, one dtype, no autocast, no hooks."""
+    one_dtype = grad_mode.autocast is None and len({p.dtype for p in model.parameters()}) == 1
+    plain = one_dtype and fused.is_enabled() and not watch.on
     return plain and all(
         type(m) in KNOWN and not (m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m))
         for m in model.modules()
@@ -54,8 +55,9 @@ def step(
     mask = None if source_mask is None else source_mask.data
     x = positions(Tensor(x[:, None]), cache.length).data[:, 0]
     k = kernels(x)
-    for layer, read in zip(stack.layers, cache.layers, strict=True):
-        x = one_layer(k, layer, x, read, mask)
+    with cache:
+        for layer, read in stack.with_caches(cache):
+            x = one_layer(k, layer, x, read, mask)
     x = x if stack.norm is None else norm(k, stack.norm, x)
     return on_cpu(k.linear(x, table, None)[0])
 
