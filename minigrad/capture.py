@@ -219,8 +219,12 @@ class Recording(_Looker):
 
     @contextlib.contextmanager
     def _capturing(self) -> Iterator[None]:
+        from .kernels.cuda.products import handle_in_use
+
         cuda = self.xp.cuda
         stream, _ = _streams(self.xp, cuda.runtime.getDevice())
+        with stream:
+            handle_in_use(self.xp)  # made now where there is none yet, which is not allowed in a capture
         with cuda.using_allocator(self.pool.malloc), _no_uploads(self.xp), stream:
             stream.begin_capture()
             now.recording = self

@@ -22,7 +22,7 @@ import minigrad as mg
 from minigrad import kernels, nn, optim
 from minigrad.devices import gpu as devices
 from minigrad.errors import CaptureError
-from minigrad.kernels.cuda import products
+from minigrad.kernels.cuda import epilogues, products
 from minitransformer import GPT, GPTConfig, TrainConfig, Trainer, Transformer, TransformerConfig
 from minitransformer.errors import UserError
 from minitransformer.tokenizers import Tokenizer
@@ -687,10 +687,10 @@ def test_cublas_is_asked_for_the_product(name, dtype, blas):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
-@pytest.mark.parametrize("lt", ["knows", "knows none", "refuses"])
+@pytest.mark.parametrize("lt", ["knows", "knows none", "error", "state"])
 def test_a_bias_is_added_before_rounding(dtype, lt, blas):
     cupy, bindings = blas
-    bindings.lt.knows, bindings.lt.refuses = lt == "knows", lt == "refuses"
+    bindings.lt.knows, bindings.lt.refuses = lt == "knows", lt if lt in ("error", "state") else ""
     dtype = mg.tensor(0.0, dtype=dtype).dtype
     x, w, b = (numbers(*shape).astype(dtype) for shape in ((2, 3, 4), (5, 4), (5,)))
     wide = np.float64 if dtype == np.float64 else np.float32
@@ -723,6 +723,50 @@ def test_what_is_not_aligned_goes_without_an_epilogue(blas):
     found = products.linear(x, w, b[1:]).get()
     assert not bindings.lt.calls
     np.testing.assert_allclose(found, x.get() @ w.get().T + b.get()[1:], rtol=1e-5)
+
+
+def test_what_describes_a_product_is_destroyed_with_its_plan(blas, monkeypatch):
+    """Where cuBLASLt knows no way, when a plan makes room for another, and when all are forgotten."""
+    cupy, bindings = blas
+    epilogues._plan.cache_clear()
+    things = bindings.lt.things
+    x, w, b = (cupy.array(numbers(*shape).astype(np.float32)) for shape in ((600, 4), (5, 4), (5,)))
+    bindings.lt.refuses = "state"
+    products.linear(x[:600], w, b)
+    assert [list(thing) for thing in things.values()] == [["handle"]]
+    bindings.lt.refuses = ""
+    for length in range(1, epilogues.KEPT + 20):
+        products.linear(x[:length], w, b)
+    assert len(things) == 1 + 4 * epilogues.KEPT  # of each a description, and three layouts
+    epilogues._plan.cache_clear()
+    assert len(things) == 1
+
+
+def test_streams_work_in_memory_of_their_own(blas):
+    """What one stream writes there while it multiplies, no other writes over."""
+    cupy, bindings = blas
+    x, w, b = (cupy.array(numbers(*shape).astype(np.float32)) for shape in ((3, 4), (5, 4), (5,)))
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
+    for stream in streams * 2:
+        with stream:
+            products.matmul(x, w.T), products.linear(x, w, b)
+    for workspaces in (bindings.workspaces, bindings.lt.workspaces):
+        one, other = (workspaces[stream.ptr] for stream in streams)
+        assert len(one) == len(other) == 1
+        assert one.isdisjoint(other)
+    assert len(bindings.handles) == len(streams)
+    assert sum("handle" in thing for thing in bindings.lt.things.values()) == 1
+
+
+def test_threads_multiply_on_streams_of_their_own(blas):
+    """One may begin while another has asked for cuBLAS and not used it yet."""
+    cupy, bindings = blas
+    x, (one, other) = cupy.array(numbers(3, 3)), (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+    with one:
+        asked = products.handle_in_use(cupy)
+    with other:
+        products.matmul(x, x)
+    assert bindings.handles[asked.handle]["stream"] == asked.stream == one.ptr
 
 
 def test_the_precision_of_float32_products_is_chosen(blas):

@@ -35,6 +35,7 @@ class Bindings(types.ModuleType):
     def __init__(self):
         super().__init__("nvmath.bindings.cublas")
         self.handles, self.numbers, self.calls = {}, itertools.count(1), []
+        self.workspaces = {}  # by stream
 
     def create(self):
         assert graphs.capturing() is None, "cuBLAS asks for memory to begin with"
@@ -46,8 +47,8 @@ class Bindings(types.ModuleType):
         self.handles[handle] = {"stream": stream, "workspace": 0}
 
     def set_workspace(self, handle, pointer, size):
-        assert pointer
-        self.handles[handle]["workspace"] = size
+        assert owner(pointer).nbytes >= size
+        self.handles[handle]["workspace"] = pointer
 
     def gemm_ex(
         self,
@@ -133,7 +134,9 @@ class Bindings(types.ModuleType):
         assert atype == btype == ctype
         assert (compute == 70) == (ctype == 1)
         assert self.handles[handle]["stream"] == graphs.Stream.current.ptr
-        assert self.handles[handle]["workspace"], "it would ask for memory"
+        workspace = self.handles[handle]["workspace"]
+        assert workspace, "it would ask for memory"
+        self.workspaces.setdefault(graphs.Stream.current.ptr, set()).add(workspace)
         wide = COMPUTED[compute]
         alpha, beta = (at(pointer, wide, 1)[0] for pointer in (alpha, beta))  # read now, by the host
         self.calls.append((transa, transb, m, n, k, number, compute))

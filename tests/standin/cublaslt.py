@@ -43,7 +43,9 @@ class cuBLASLtError(Exception):
 
 
 class Bindings(types.ModuleType):
-    """The module. `knows` says whether it finds an algorithm, `refuses` whether it says so with an error."""
+    """The module. `knows` says whether it finds an algorithm; if not, `refuses` says whether and how it says
+    so: with an "error", or by the "state" of what it gives.
+    """
 
     MatmulDescAttribute, MatmulPreferenceAttribute = MatmulDescAttribute, MatmulPreferenceAttribute
     Epilogue, cuBLASLtError = Epilogue, cuBLASLtError
@@ -51,7 +53,8 @@ class Bindings(types.ModuleType):
     def __init__(self):
         super().__init__("nvmath.bindings.cublasLt")
         self.numbers, self.things, self.calls = itertools.count(1000), {}, []
-        self.knows, self.refuses = True, False
+        self.workspaces = {}  # by stream
+        self.knows, self.refuses = True, ""
 
     def _new(self, **things):
         number = next(self.numbers)
@@ -69,6 +72,12 @@ class Bindings(types.ModuleType):
         assert all(type(x) is int for x in (kind, rows, columns, leading))
         assert leading >= rows > 0 < columns
         return self._new(kind=kind, rows=rows, columns=columns, leading=leading)
+
+    def matmul_desc_destroy(self, description):
+        assert "compute" in self.things.pop(description)
+
+    def matrix_layout_destroy(self, layout):
+        assert "rows" in self.things.pop(layout)
 
     def matmul_preference_create(self):
         return self._new(preference=True)
@@ -93,10 +102,11 @@ class Bindings(types.ModuleType):
         preference = self.things[preference]
         assert preference["MAX_WORKSPACE_BYTES"] > 0
         assert {preference[name] for name in ALIGNMENTS} == {16}
-        if self.refuses:
+        if self.refuses == "error":
             raise cuBLASLtError("CUBLAS_STATUS_NOT_SUPPORTED (15)")
-        at(count, np.int32, 1)[0] = int(self.knows)
-        at(found, np.uint64, 9)[:] = [7, 7, 7, 7, 7, 7, 7, 7, 1024]  # the algorithm, and what it needs
+        at(count, np.int32, 1)[0] = self.knows or self.refuses == "state"
+        state = 15 if self.refuses == "state" else 0
+        at(found, np.uint64, 10)[:] = [*[7] * 8, 1024, state]  # the algorithm, what it needs, whether it is
 
     def _sizes(self, description, a, b, c, d):
         """m, n and k, if all fit together."""
@@ -115,8 +125,8 @@ class Bindings(types.ModuleType):
         assert self.things[handle]["handle"]
         assert stream == graphs.Stream.current.ptr
         assert (at(algorithm, np.uint64, 8) == 7).all()
-        assert workspace
-        assert size >= 1024
+        assert owner(workspace).nbytes >= size >= 1024
+        self.workspaces.setdefault(stream, set()).add(workspace)
         assert (at(alpha, np.float32, 1)[0], at(beta, np.float32, 1)[0], c) == (1, 0, d)
         m, n, _ = self._sizes(description, of_a, of_b, of_c, of_d)
         description, *layouts = (dict(self.things[x]) for x in (description, of_a, of_b, of_c))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import threading
+import weakref
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 
 ALIGNED = 16  # bytes at whose multiples all matrices are to begin
 KEPT = 512  # plans
+SUCCESS = 0  # cublasStatus_t
 RESULT = np.dtype(
     [("algorithm", np.uint64, 8), ("workspace", np.uint64), ("state", np.int32), ("waves", np.float32),
      ("reserved", np.int32, 4)]
@@ -33,12 +35,35 @@ class Sizes(NamedTuple):
     compute: int  # cublasComputeType_t
 
 
-class Plan(NamedTuple):
-    """How cuBLASLt computes it."""
+class Plan:
+    """How cuBLASLt computes it. What describes it to cuBLASLt is destroyed when nobody has the plan any more:
+    a graph that was captured with it needs it no longer.
+    """
 
     description: int
     layouts: tuple[int, int, int]  # of A, B and C
     found: np.ndarray  # a RESULT, which begins with the algorithm
+
+    def __init__(self, bindings: Any, sizes: Sizes) -> None:
+        m, n, k = sizes[:3]
+        (a_turned, b_turned), (a_leading, b_leading) = sizes.operations, sizes.leading
+        self.description = bindings.matmul_desc_create(sizes.compute, 0)  # 0: factors in float32
+        weakref.finalize(self, bindings.matmul_desc_destroy, self.description)
+        _set(bindings, self.description, "TRANSA", a_turned, np.int32)
+        _set(bindings, self.description, "TRANSB", b_turned, np.int32)
+        _set(bindings, self.description, "EPILOGUE", bindings.Epilogue.BIAS, np.int32)
+
+        def layout(rows: int, columns: int, leading: int) -> int:
+            created = bindings.matrix_layout_create(sizes.kind, rows, columns, leading)
+            weakref.finalize(self, bindings.matrix_layout_destroy, created)
+            return created
+
+        self.layouts = (
+            layout(*((k, m) if a_turned else (m, k)), a_leading),
+            layout(*((n, k) if b_turned else (k, n)), b_leading),
+            layout(m, n, m),
+        )
+        self.found = np.zeros(1, RESULT)
 
 
 def product_with_bias(
@@ -75,8 +100,9 @@ class Library(NamedTuple):
     handle: int
 
 
-def library() -> Library | None:
-    """For the GPU in use; None where nvmath-python or cuBLASLt is not installed."""
+@lru_cache(maxsize=16)
+def library(xp: Any, device: int) -> Library | None:
+    """For the GPU of that number, in use; None where nvmath-python or cuBLASLt is not installed."""
     try:
         bindings = importlib.import_module("nvmath.bindings.cublasLt")
         return Library(bindings, bindings.create())
@@ -87,20 +113,8 @@ def library() -> Library | None:
 @lru_cache(maxsize=KEPT)
 def _plan(lt: Library, sizes: Sizes, workspace: int) -> Plan | None:
     """The first that cuBLASLt recommends; None where it knows none."""
-    bindings, (m, n, k) = lt.bindings, sizes[:3]
-    (a_turned, b_turned), (a_leading, b_leading) = sizes.operations, sizes.leading
-    description = bindings.matmul_desc_create(sizes.compute, 0)  # 0: factors in float32
-    _set(bindings, description, "TRANSA", a_turned, np.int32)
-    _set(bindings, description, "TRANSB", b_turned, np.int32)
-    _set(bindings, description, "EPILOGUE", bindings.Epilogue.BIAS, np.int32)
-    layouts = tuple(
-        bindings.matrix_layout_create(sizes.kind, rows, columns, leading)
-        for rows, columns, leading in (
-            ((k, m) if a_turned else (m, k)) + (a_leading,),
-            ((n, k) if b_turned else (k, n)) + (b_leading,),
-            (m, n, m),
-        )
-    )
+    bindings, plan, count = lt.bindings, Plan(lt.bindings, sizes), np.zeros(1, np.int32)
+    of_a, of_b, of_c = plan.layouts
     preference = bindings.matmul_preference_create()
     wanted: dict[str, tuple[int, Any]] = {"MAX_WORKSPACE_BYTES": (workspace, np.uint64)}
     wanted |= {f"MIN_ALIGNMENT_{x}_BYTES": (ALIGNED, np.uint32) for x in "ABCD"}
@@ -108,26 +122,16 @@ def _plan(lt: Library, sizes: Sizes, workspace: int) -> Plan | None:
         number = np.array([value], dtype)
         attribute = bindings.MatmulPreferenceAttribute[name]
         bindings.matmul_preference_set_attribute(preference, attribute, number.ctypes.data, number.nbytes)
-    found, count = np.zeros(1, RESULT), np.zeros(1, np.int32)
-    of_a, of_b, of_c = layouts
     try:
         bindings.matmul_algo_get_heuristic(
-            lt.handle,
-            description,
-            of_a,
-            of_b,
-            of_c,
-            of_c,
-            preference,
-            1,
-            found.ctypes.data,
-            count.ctypes.data,
-        )
+            lt.handle, plan.description, of_a, of_b, of_c, of_c, preference,
+            1, plan.found.ctypes.data, count.ctypes.data,
+        )  # fmt: skip
     except bindings.cuBLASLtError:  # not supported
         return None
     finally:
         bindings.matmul_preference_destroy(preference)
-    return Plan(description, layouts, found) if count[0] else None
+    return plan if count[0] and plan.found["state"][0] == SUCCESS else None  # only then the rest holds
 
 
 def _set(bindings: Any, description: int, name: str, value: int, dtype: Any) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from functools import lru_cache
+from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -90,7 +90,7 @@ def _one_stride(strides: list[int], batch: tuple[int, ...]) -> int | None:
 
 def _takes(a: Any, b: Any) -> bool:
     """Whether these go to cuBLAS: it is there, and knows their dtype."""
-    return a.dtype in KINDS and bool(a.size) and bool(b.size) and _handle_for(a) is not None
+    return a.dtype in KINDS and bool(a.size) and bool(b.size) and handle_in_use(array_module(a)) is not None
 
 
 def _product(a: Any, b: Any, onto: Any = None) -> Any:
@@ -106,7 +106,7 @@ def _product(a: Any, b: Any, onto: Any = None) -> Any:
     kind, compute = KINDS[a.dtype], _computing(a.dtype)
     zero, one = _FACTORS[compute == IN_FLOAT64]
     there = zero if onto is None else one  # the factor of what stands in y
-    cublas, number = _handle_for(a), math.prod(batch)
+    cublas, number = handle_in_use(xp), math.prod(batch)
     assert cublas is not None
     if onto is not None:
         turned, leading = (left.operation, right.operation), (left.leading, right.leading)
@@ -142,34 +142,31 @@ def _computing(dtype: Any) -> int:
     return IN_TF32 if dtype == float32 and products.precision == "high" else IN_FLOAT32
 
 
-class _Handle:
-    """What cuBLAS knows a GPU by, with memory to work in."""
+class Handle:
+    """What cuBLAS knows a stream of a GPU by, with memory to work in.
 
-    def __init__(self, bindings: Any, xp: Any) -> None:
-        self.bindings, self.handle, self.lt = bindings, bindings.create(), library()
-        self.stream: int | None = None
-        self.workspace = xp.empty(WORKSPACE, np.uint8)
+    Each stream has its own, since streams work at once; threads may share it, since it stays as it is made.
+    It is kept for good: graphs that were captured on the stream work in its memory.
+    """
 
-    def use(self, stream: int) -> None:
-        """Work on a stream."""
-        if stream != self.stream:
-            self.bindings.set_stream(self.handle, stream)
-            self.bindings.set_workspace(self.handle, self.workspace.data.ptr, WORKSPACE)  # that forgets it
-            self.stream = stream
+    def __init__(self, bindings: Any, xp: Any, device: int, stream: int) -> None:
+        self.bindings, self.handle, self.stream = bindings, bindings.create(), stream
+        self.lt, self.workspace = library(xp, device), xp.empty(WORKSPACE, np.uint8)
+        bindings.set_stream(self.handle, stream)
+        bindings.set_workspace(self.handle, self.workspace.data.ptr, WORKSPACE)  # which a stream forgets
 
 
-def _handle_for(x: Any) -> _Handle | None:
-    """cuBLAS on the GPU and the stream in use; None where nvmath-python or cuBLAS is not installed."""
-    cuda = array_module(x).cuda
-    handle = _handle(array_module(x), cuda.runtime.getDevice())
-    if handle is not None:
-        handle.use(cuda.get_current_stream().ptr)
-    return handle
+def handle_in_use(xp: Any) -> Handle | None:
+    """cuBLAS on the GPU and the stream in use; None where nvmath-python or cuBLAS is not installed.
+
+    A capture asks for its stream's before it begins, since making one takes memory.
+    """
+    return _handle(xp, xp.cuda.runtime.getDevice(), xp.cuda.get_current_stream().ptr)
 
 
-@lru_cache(maxsize=16)
-def _handle(xp: Any, device: int) -> _Handle | None:
+@cache
+def _handle(xp: Any, device: int, stream: int) -> Handle | None:
     try:
-        return _Handle(importlib.import_module("nvmath.bindings.cublas"), xp)
+        return Handle(importlib.import_module("nvmath.bindings.cublas"), xp, device, stream)
     except (ImportError, RuntimeError):  # RuntimeError: there is no cuBLAS for it
         return None
