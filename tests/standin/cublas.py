@@ -51,79 +51,17 @@ class Bindings(types.ModuleType):
         self.handles[handle]["workspace"] = pointer
 
     def gemm_ex(
-        self,
-        handle,
-        transa,
-        transb,
-        m,
-        n,
-        k,
-        alpha,
-        a,
-        atype,
-        lda,
-        b,
-        btype,
-        ldb,
-        beta,
-        c,
-        ctype,
-        ldc,
-        compute,
-        algo,
-    ):
-        self.gemm_strided_batched_ex(
-            handle,
-            transa,
-            transb,
-            m,
-            n,
-            k,
-            alpha,
-            a,
-            atype,
-            lda,
-            0,
-            b,
-            btype,
-            ldb,
-            0,
-            beta,
-            c,
-            ctype,
-            ldc,
-            0,
-            1,
-            compute,
-            algo,
-        )
+        self, handle, transa, transb, m, n, k, alpha, a, atype, lda, b, btype, ldb, beta, c, ctype, ldc,
+        compute, algo,
+    ):  # fmt: skip
+        a, b, c = (a, atype, lda, 0), (b, btype, ldb, 0), (c, ctype, ldc, 0)
+        sizes = handle, transa, transb, m, n, k
+        self.gemm_strided_batched_ex(*sizes, alpha, *a, *b, beta, *c, 1, compute, algo)
 
     def gemm_strided_batched_ex(
-        self,
-        handle,
-        transa,
-        transb,
-        m,
-        n,
-        k,
-        alpha,
-        a,
-        atype,
-        lda,
-        stride_a,
-        b,
-        btype,
-        ldb,
-        stride_b,
-        beta,
-        c,
-        ctype,
-        ldc,
-        stride_c,
-        number,
-        compute,
-        algo,
-    ):
+        self, handle, transa, transb, m, n, k, alpha, a, atype, lda, stride_a, b, btype, ldb, stride_b,
+        beta, c, ctype, ldc, stride_c, number, compute, algo,
+    ):  # fmt: skip
         assert all(
             type(x) is int for x in (transa, transb, m, n, k, lda, ldb, ldc, stride_a, stride_b, stride_c)
         )
