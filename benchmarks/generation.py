@@ -32,7 +32,7 @@ def model() -> GPT:
     mg.manual_seed(0)
     nano = GPT(NANO).eval()
     for table in (nano.embedding.weight, nano.positions.weight):
-        table.data *= 10
+        table.array *= 10
     return nano
 
 

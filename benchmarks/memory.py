@@ -39,13 +39,13 @@ def retained_by_ours(output: mg.Tensor, given: Iterable[mg.Tensor]) -> int:
         for edge in node.edges:
             before = maker(edge)
             if type(before) is not Node:
-                held += [edge.data] if isinstance(edge, mg.Tensor) else []
+                held += [edge.array] if isinstance(edge, mg.Tensor) else []
             elif before not in seen:
                 seen.add(before)
                 stack.append(before)
         memories.update((id(root(array)), root(array)) for array in held)
     for tensor in given:
-        memories.pop(id(root(tensor.data)), None)
+        memories.pop(id(root(tensor.array)), None)
     return sum(memory.nbytes for memory in memories.values())
 
 

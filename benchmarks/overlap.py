@@ -30,7 +30,7 @@ class Overlapped(MPIRanks):
         bucket: set[int] = set()
         for i in reversed(range(len(parameters))):
             parameters[i].register_hook(lambda g, i=i: self.ready(i, g))
-            bucket, last = bucket | {i}, last - parameters[i].data.size
+            bucket, last = bucket | {i}, last - parameters[i].array.size
             if end - last >= BUCKET or i == 0:
                 self.buckets.append((bucket, self._flat[last:end]))
                 bucket, end = set(), last
@@ -45,7 +45,7 @@ class Overlapped(MPIRanks):
 
         if not self.missing:
             return
-        self._parts[i][...] = g.data
+        self._parts[i][...] = g.array
         for missing in self.missing:
             missing.discard(i)
         while len(self.requests) < len(self.buckets) and not self.missing[len(self.requests)]:

@@ -155,10 +155,10 @@ class _Step:
         for buffer, x in zip(leaves(self.inputs), leaves(inputs), strict=True):
             if not isinstance(x, Tensor):
                 continue
-            if isinstance(x.data, gpu.arrays):
-                buffer.data[...] = x.data
+            if isinstance(x.array, gpu.arrays):
+                buffer.array[...] = x.array
             else:
-                buffer.data.set(np.ascontiguousarray(x.data).reshape(x.shape), stream)
+                buffer.array.set(np.ascontiguousarray(x.array).reshape(x.shape), stream)
 
 
 class _Looker:
@@ -246,7 +246,7 @@ class Recording(_Looker):
             if left is found or found is None:  # added to, or made where there was none
                 self.conditions.append(partial(_is_still, leaf, "grad", found))
             if left is found is not None:
-                self.conditions.append(partial(_is_still, found, "data", found.data))
+                self.conditions.append(partial(_is_still, found, "array", found.array))
 
     # ------------------------------------------------------------ what others ask of it
 

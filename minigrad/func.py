@@ -235,7 +235,7 @@ class _Run:
         found = []
         for index in np.ndindex(out.shape):
             one = zeros_like(out)
-            one.data[index] = 1
+            one.array[index] = 1
             found.append(self.reverse([(out, one)], self.connected, retain=True))
         blocks = []
         for k, x in enumerate(self.inputs):
@@ -301,7 +301,7 @@ def _lift(path: str, leaf: Any, recording: bool) -> Tensor:
     x = as_tensor(leaf)
     if x.requires_grad and recording:
         return alias(x)
-    own = _Input(x.data, requires_grad=True)
+    own = _Input(x.array, requires_grad=True)
     own.cell, own.active = share_cell(x), True
     return own
 

@@ -42,7 +42,7 @@ def save_file(
     from safetensors.numpy import save
 
     arrays = {
-        name: np.asarray(on_cpu(t.data if isinstance(t, Tensor) else t), order="C")
+        name: np.asarray(on_cpu(t.array if isinstance(t, Tensor) else t), order="C")
         for name, t in tensors.items()
     }
     write_atomically(path, save(arrays, metadata))

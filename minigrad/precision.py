@@ -163,7 +163,7 @@ class GradScaler:
                 "Call update() at a step's end."
             )
         gradients = [
-            p.grad.data for group in optimizer.param_groups for p in group["params"] if p.grad is not None
+            p.grad.array for group in optimizer.param_groups for p in group["params"] if p.grad is not None
         ]
         if any(g.dtype == float16 for g in gradients):  # in which 1 / 65536 has lost its digits
             raise DtypeError(

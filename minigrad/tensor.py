@@ -38,13 +38,13 @@ from .versions import Cell, record_change, share_cell
 class Tensor:
     """An n-dimensional array that knows how it was computed.
 
-    `data` is the array (NumPy's, or on a GPU CuPy's), `grad` the gradient that backward() left (a Tensor or
+    `array` is the array (NumPy's, or on a GPU CuPy's), `grad` the gradient that backward() left (a Tensor or
     None), `node` what made the tensor (None for a leaf).
     """
 
-    __slots__ = ("__weakref__", "cell", "data", "grad", "hooks", "node", "requires_grad")
+    __slots__ = ("__weakref__", "array", "cell", "grad", "hooks", "node", "requires_grad")
 
-    data: np.ndarray
+    array: np.ndarray
     grad: Tensor | None
     requires_grad: bool
     node: Any
@@ -54,7 +54,7 @@ class Tensor:
     __array_function__: Any
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
-        self.data = (
+        self.array = (
             data if type(data) is np.ndarray and data.dtype in DTYPES else _new_array(data, None, copy=False)
         )
         self.grad = self.node = self.cell = self.hooks = None
@@ -66,20 +66,20 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.data.shape
+        return self.array.shape
 
     @property
     def ndim(self) -> int:
-        return self.data.ndim
+        return self.array.ndim
 
     @property
     def dtype(self) -> np.dtype:
-        return self.data.dtype
+        return self.array.dtype
 
     @property
     def device(self) -> str:
         """Where the array lives: "cpu", or "cuda:0" for the first GPU."""
-        return "cpu" if type(self.data) is np.ndarray else device_of(self.data)
+        return "cpu" if type(self.array) is np.ndarray else device_of(self.array)
 
     @property
     def is_leaf(self) -> bool:
@@ -92,45 +92,45 @@ class Tensor:
 
     def size(self, dim: int | None = None) -> Any:
         if dim is None:
-            return self.data.shape
-        if not -self.data.ndim <= dim < self.data.ndim:
+            return self.array.shape
+        if not -self.array.ndim <= dim < self.array.ndim:
             raise RangeError(
                 f"axis {dim} of a tensor of shape {self.shape}.\nAxes count from 0, or from the end from -1."
             )
-        return self.data.shape[dim]
+        return self.array.shape[dim]
 
     def dim(self) -> int:
-        return self.data.ndim
+        return self.array.ndim
 
     def numel(self) -> int:
-        return self.data.size
+        return self.array.size
 
     def element_size(self) -> int:
         """Bytes of one element."""
-        return self.data.itemsize
+        return self.array.itemsize
 
     @property
     def nbytes(self) -> int:
-        return self.data.nbytes
+        return self.array.nbytes
 
     def stride(self) -> tuple[int, ...]:
         """How many elements lie between neighbours along each axis."""
-        return tuple(step // self.data.itemsize for step in self.data.strides)
+        return tuple(step // self.array.itemsize for step in self.array.strides)
 
     def is_contiguous(self) -> bool:
         """Whether the elements lie one behind another, row by row."""
-        return self.data.flags.c_contiguous
+        return self.array.flags.c_contiguous
 
     def is_floating_point(self) -> bool:
-        return is_floating(self.data.dtype)
+        return is_floating(self.array.dtype)
 
     def __len__(self) -> int:
-        if not self.data.ndim:
+        if not self.array.ndim:
             raise DtypeError("a 0-d tensor has no length.\nUse .item() for its number.")
-        return len(self.data)
+        return len(self.array)
 
     def __iter__(self) -> Iterator[Tensor]:
-        if not self.data.ndim:
+        if not self.array.ndim:
             raise DtypeError("a 0-d tensor cannot be walked over.\nUse .item() for its number.")
         return iter(self.unbind(0))
 
@@ -146,7 +146,7 @@ class Tensor:
         return float(self._number("float(tensor)"))
 
     def __index__(self) -> int:
-        if self.data.dtype.kind not in "iu":
+        if self.array.dtype.kind not in "iu":
             raise DtypeError(
                 f"only an integer tensor is an index, this one is {self.dtype}.\nUse .to('int64')."
             )
@@ -158,22 +158,22 @@ class Tensor:
 
     def __deepcopy__(self, memo: dict) -> Tensor:
         self._refuse_unless_leaf("deep-copied")
-        grad = None if self.grad is None else self.grad.data.copy()
-        copy = memo[id(self)] = _rebuilt(type(self), self.data.copy(), self.requires_grad, grad)
+        grad = None if self.grad is None else self.grad.array.copy()
+        copy = memo[id(self)] = _rebuilt(type(self), self.array.copy(), self.requires_grad, grad)
         return copy
 
     def __copy__(self) -> Tensor:
         """The same memory and the same gradient under another tensor."""
         self._refuse_unless_leaf("copied")
-        copy = _rebuilt(type(self), self.data, self.requires_grad, None)
+        copy = _rebuilt(type(self), self.array, self.requires_grad, None)
         copy.grad, copy.cell = self.grad, share_cell(self)
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """For pickle and so for other processes; files are for `mg.save_file`."""
         self._refuse_unless_leaf("pickled")
-        grad = None if self.grad is None else self.grad.data
-        return _rebuilt, (type(self), self.data, self.requires_grad, grad)
+        grad = None if self.grad is None else self.grad.array
+        return _rebuilt, (type(self), self.array, self.requires_grad, grad)
 
     def _refuse_unless_leaf(self, what: str) -> None:
         if self.node is not None:
@@ -184,7 +184,7 @@ class Tensor:
 
     def __repr__(self) -> str:
         place = "" if self.device == "cpu" else f"device='{self.device}'"
-        array = on_cpu(self.data, "printing a tensor")
+        array = on_cpu(self.array, "printing a tensor")
         if self.node is not None:
             return printing.text(array, place, f"grad_fn=<{_op_name(self.node)}>")
         return printing.text(array, place, "requires_grad=True" if self.requires_grad else "")
@@ -197,40 +197,40 @@ class Tensor:
 
     def _number(self, asked: str) -> Any:
         """The one number, of which `asked` says who wants to know it."""
-        if self.data.size != 1:
+        if self.array.size != 1:
             raise ShapeError(
                 f"one number was asked of a tensor of shape {self.shape}.\n"
                 f"Use .tolist(), or index it, or reduce it (.sum(), .all(), .any())."
             )
-        return on_cpu(self.data, asked).item()
+        return on_cpu(self.array, asked).item()
 
     def numpy(self) -> np.ndarray:
         """The array itself (not a copy), also where a gradient is required; of one on a GPU a copy."""
-        return on_cpu(self.data, "numpy()")
+        return on_cpu(self.array, "numpy()")
 
     def tolist(self) -> Any:
-        return on_cpu(self.data, "tolist()").tolist()
+        return on_cpu(self.array, "tolist()").tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False and self.device != "cpu":
             raise ValueError(f"a tensor on {self.device} has no NumPy array without a copy")
-        return np.array(on_cpu(self.data, "a NumPy array of a tensor"), dtype=dtype, copy=copy)
+        return np.array(on_cpu(self.array, "a NumPy array of a tensor"), dtype=dtype, copy=copy)
 
     def __dlpack__(self, **settings: Any) -> Any:
         """The memory itself, for another library (`torch.from_dlpack(x)`)."""
-        if min(self.data.strides, default=0) < 0:  # PyTorch ends the whole process for one
+        if min(self.array.strides, default=0) < 0:  # PyTorch ends the whole process for one
             raise ShapeError(
                 f"a tensor of shape {self.shape} runs backward through its memory, which other libraries "
                 f"cannot.\nGive them a copy (`x.clone()`)."
             )
-        return self.data.__dlpack__(**settings)
+        return self.array.__dlpack__(**settings)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.data.__dlpack_device__()
+        return self.array.__dlpack_device__()
 
     def detach(self) -> Tensor:
         """The same memory, outside the graph."""
-        alias = Tensor(self.data)
+        alias = Tensor(self.array)
         alias.cell = share_cell(self)
         return alias
 
@@ -242,11 +242,23 @@ class Tensor:
         """This tensor on the GPU in use: itself where it is there already."""
         return self.to("cuda")
 
+    @property
+    def data(self) -> Tensor:
+        """A tensor that shares this one's memory, outside the graph (torch.Tensor.data).
+
+        Changes through it are not seen by version checks. Assigning gives the tensor another array.
+        """
+        return Tensor(self.array)
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self.array = _new_array(value, None, copy=False)
+
     # ------------------------------------------------------------ gradients
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Say that a leaf's gradient is wanted; returns the tensor."""
-        if requires_grad and not is_floating(self.data.dtype):
+        if requires_grad and not is_floating(self.array.dtype):
             raise DtypeError(
                 f"only floating tensors have gradients, this one is {self.dtype}.\nUse .to('float32')."
             )
@@ -274,9 +286,9 @@ class Tensor:
             self.grad = Tensor(g if owned else array_module(g).array(g))
         elif not self.grad.requires_grad:
             record_change(self.grad, "backward")
-            self.grad.data += g
+            self.grad.array += g
         else:
-            self.grad = Tensor(self.grad.data + g)
+            self.grad = Tensor(self.grad.array + g)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> autograd.Handle:
         """Call `hook(gradient)` when this tensor's gradient is complete; what it returns replaces it.
@@ -305,37 +317,37 @@ class Tensor:
     # ------------------------------------------------------------ in place, outside graphs
 
     def copy_(self, source: Any) -> Tensor:
-        copy = array_module(self.data).copyto
-        return self.overwrite("copy_", lambda x: copy(self.data, x, casting="same_kind"), source)
+        copy = array_module(self.array).copyto
+        return self.overwrite("copy_", lambda x: copy(self.array, x, casting="same_kind"), source)
 
     def fill_(self, value: Any) -> Tensor:
-        return self.overwrite("fill_", self.data.fill, value)
+        return self.overwrite("fill_", self.array.fill, value)
 
     def zero_(self) -> Tensor:
-        return self.overwrite("zero_", self.data.fill, 0)
+        return self.overwrite("zero_", self.array.fill, 0)
 
     def add_(self, other: Any, alpha: float = 1) -> Tensor:
-        add = array_module(self.data).add
-        change = lambda x: add(self.data, x if alpha == 1 else alpha * x, out=self.data)
+        add = array_module(self.array).add
+        change = lambda x: add(self.array, x if alpha == 1 else alpha * x, out=self.array)
         return self.overwrite("add_", change, other)
 
     def sub_(self, other: Any, alpha: float = 1) -> Tensor:
-        subtract = array_module(self.data).subtract
-        change = lambda x: subtract(self.data, x if alpha == 1 else alpha * x, out=self.data)
+        subtract = array_module(self.array).subtract
+        change = lambda x: subtract(self.array, x if alpha == 1 else alpha * x, out=self.array)
         return self.overwrite("sub_", change, other)
 
     def mul_(self, other: Any) -> Tensor:
-        multiply = array_module(self.data).multiply
-        return self.overwrite("mul_", lambda x: multiply(self.data, x, out=self.data), other)
+        multiply = array_module(self.array).multiply
+        return self.overwrite("mul_", lambda x: multiply(self.array, x, out=self.array), other)
 
     def div_(self, other: Any) -> Tensor:
-        divide = array_module(self.data).divide
-        return self.overwrite("div_", lambda x: divide(self.data, x, out=self.data), other)
+        divide = array_module(self.array).divide
+        return self.overwrite("div_", lambda x: divide(self.array, x, out=self.array), other)
 
     __iadd__, __isub__, __imul__, __itruediv__ = add_, sub_, mul_, div_
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self.overwrite("item assignment", lambda x: self.data.__setitem__(array_index(index), x), value)
+        self.overwrite("item assignment", lambda x: self.array.__setitem__(array_index(index), x), value)
 
     def overwrite(self, name: str, change: Callable[[Any], Any], value: Any) -> Tensor:
         """Change this tensor's memory by `value`, unless a graph would miss it."""
@@ -346,14 +358,14 @@ class Tensor:
             )
         if value is None:  # NumPy would write NaN
             raise DtypeError(f"{name} of None.\nGive a number, an array or a tensor.")
-        if not is_writeable(self.data):
+        if not is_writeable(self.array):
             raise ShapeError(
                 f"{name} on a tensor of shape {self.shape} whose elements share memory (expand), or that is "
                 f"read-only.\nChange a copy of it: x.clone()."
             )
         refuse_in_graph(self, name)
         try:
-            change(_beside(value, self.data))
+            change(_beside(value, self.array))
         except (ValueError, TypeError, IndexError, OverflowError) as error:
             raise _kind(error)(
                 f"{name} on a tensor of shape {self.shape} and dtype {self.dtype}: {error}.\n"
@@ -383,7 +395,7 @@ def _op_name(edge: Any) -> str:
 
 
 def _array(value: Any) -> Any:
-    return value.data if isinstance(value, Tensor) else value
+    return value.array if isinstance(value, Tensor) else value
 
 
 def _beside(value: Any, array: Any) -> Any:
@@ -458,7 +470,7 @@ def constant(array: Any, x: Tensor) -> Tensor:
 
 def _new_array(data: Any, dtype: Any, copy: bool) -> np.ndarray:
     if isinstance(data, Tensor):
-        data = data.data
+        data = data.array
     if type(data).__module__.partition(".")[0] == "cupy":
         load_cupy()
     known = is_array(data) or isinstance(data, np.generic)

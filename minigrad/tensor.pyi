@@ -13,8 +13,8 @@ from .errors import DtypeError, GraphError, MinigradError, RangeError, ShapeErro
 from .versions import Cell, record_change, share_cell
 
 class Tensor:
-    __slots__ = ('__weakref__', 'cell', 'data', 'grad', 'hooks', 'node', 'requires_grad')
-    data: np.ndarray
+    __slots__ = ('__weakref__', 'array', 'cell', 'grad', 'hooks', 'node', 'requires_grad')
+    array: np.ndarray
     grad: Tensor | None
     requires_grad: builtins.bool
     node: Any
@@ -148,6 +148,15 @@ class Tensor:
 
     def cuda(self) -> Tensor:
         """This tensor on the GPU in use: itself where it is there already."""
+        ...
+
+    @property
+    def data(self) -> Tensor:
+        """A tensor that shares this one's memory, outside the graph (torch.Tensor.data)."""
+        ...
+
+    @data.setter
+    def data(self, value: Any) -> None:
         ...
 
     def requires_grad_(self, requires_grad: builtins.bool=True) -> Tensor:

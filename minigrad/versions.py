@@ -95,7 +95,7 @@ def record_changes(tensors: Iterable[Tensor], name: str, source: tuple[CodeType,
     """Note that `name` is about to change all of these in place."""
     clock.time += 1
     for tensor in tensors:
-        cell, memory = tensor.cell or share_cell(tensor), tensor.data
+        cell, memory = tensor.cell or share_cell(tensor), tensor.array
         if memory.base is not None:
             memory = root(memory)
         before = cell.changes

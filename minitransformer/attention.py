@@ -33,7 +33,7 @@ class MultiHeadAttention(nn.Module):
         self.in_proj_weight = nn.Parameter(np.empty((3 * d_model, d_model), np.float32))
         self.in_proj_bias = nn.Parameter(np.zeros(3 * d_model, np.float32))
         self.out_proj = nn.Linear(d_model, d_model)
-        for matrix in (*np.split(self.in_proj_weight.data, 3), self.out_proj.weight.data):
+        for matrix in (*np.split(self.in_proj_weight.array, 3), self.out_proj.weight.array):
             nn.init.xavier_uniform_(Tensor(matrix))
         for p in self.out_proj.parameters():
             if p.ndim == 1:
@@ -103,7 +103,7 @@ class MultiHeadAttention(nn.Module):
             is_causal = False
             mask = mask if length == 1 else combine(mask, causal_mask(length, past).to(query.device))
         q, k, v = map(Tensor, (projected[0], *cache.read()))
-        heads = F.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal).data
+        heads = F.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal).array
         return self.out_proj(Tensor(heads.swapaxes(1, 2).reshape(query.shape)))
 
     def _projected(self, x: Tensor, rows: slice | None = None) -> Float[Any, "number B H T Dh"]:
@@ -111,7 +111,7 @@ class MultiHeadAttention(nn.Module):
         weight: Tensor = self.in_proj_weight
         bias: Tensor = self.in_proj_bias
         if rows is not None:
-            weight, bias = Tensor(weight.data[rows]), Tensor(bias.data[rows])
-        y = F.linear(x, weight, bias).data
+            weight, bias = Tensor(weight.array[rows]), Tensor(bias.array[rows])
+        y = F.linear(x, weight, bias).array
         y = y.reshape(*x.shape[:2], len(bias) // self.d_model, self.num_heads, self.d_model // self.num_heads)
         return y.transpose(2, 0, 3, 1, 4)

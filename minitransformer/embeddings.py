@@ -42,9 +42,9 @@ class SinusoidalPositions(nn.Module):
     def forward(self, x: Float[Tensor, "B T D"], start: int = 0) -> Float[Tensor, "B T D"]:
         end = start + x.shape[1]
         kept: Any = self.table
-        if len(kept) < end or kept.dtype != x.dtype or type(kept) is not type(x.data):
+        if len(kept) < end or kept.dtype != x.dtype or type(kept) is not type(x.array):
             kept = self.table = positional_encoding(max(end, 2 * len(kept)), self.d_model, x.dtype)
-            kept = self.table = beside(kept, x.data)
+            kept = self.table = beside(kept, x.array)
         return x + Tensor(kept[start:end])
 
 
@@ -69,7 +69,7 @@ class LearnedPositions(nn.Module):
 def token_ids(ids: Any) -> Int[Any, "B T"]:
     """Ids as an array (B, T) of whole numbers, or a UserError that says what they are instead."""
     try:
-        array = ids.data if isinstance(ids, Tensor) else as_array(ids)
+        array = ids.array if isinstance(ids, Tensor) else as_array(ids)
     except ValueError:
         raise UserError("the sequences of a batch have different lengths.\nPad them to one length.") from None
     if array.ndim != 2 or array.dtype.kind not in "iu":

@@ -23,7 +23,7 @@ def causal_mask(length: int, past: int = 0) -> Bool[Tensor, "T S"]:
 
 def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
     """Every query may attend to every token that is not padding: ids (B, S)."""
-    return Tensor((as_tensor(ids).data != pad_token_id)[:, None, None, :])
+    return Tensor((as_tensor(ids).array != pad_token_id)[:, None, None, :])
 
 
 def combine(*masks: Tensor | None) -> Tensor | None:

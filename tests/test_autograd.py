@@ -37,7 +37,7 @@ def test_a_fan_out_adds_the_gradients_of_all_uses():
     x = leaf(1, 2)
     y = x * 2
     (y * y + y.exp() + y).sum().backward()
-    assert_equal(x.grad, 2 * (2 * y.data + np.exp(y.data) + 1))
+    assert_equal(x.grad, 2 * (2 * y.array + np.exp(y.array) + 1))
 
 
 def test_gradients_that_begin_as_one_array_do_not_become_one():
@@ -108,7 +108,7 @@ def test_backward_lets_each_array_go_as_it_passes():
     x = leaf(1, 2)
     y = x.exp()
     loss = (y * y).sum()
-    array = weakref.ref(y.data)
+    array = weakref.ref(y.array)
     del y
     assert array() is not None
     loss.backward()
@@ -128,7 +128,7 @@ def test_a_loss_that_is_kept_does_not_keep_the_graph_behind_it():
 def test_a_graph_that_is_dropped_frees_its_arrays():
     x = leaf(1, 2)
     y = x.exp()
-    array = weakref.ref(y.data)
+    array = weakref.ref(y.array)
     y = y.sum()
     del y
     assert array() is None
@@ -137,7 +137,7 @@ def test_a_graph_that_is_dropped_frees_its_arrays():
 def test_a_node_keeps_only_what_its_gradient_needs():
     x = leaf(1, 2)
     y = x * 2
-    array = weakref.ref(y.data)
+    array = weakref.ref(y.array)
     z = y + 1
     del y
     assert array() is None
@@ -161,8 +161,8 @@ def test_grad_with_respect_to_intermediates():
     z = y * y
     dz, dy, dx = autograd.grad(z.sum(), [z, y, x])
     assert_equal(dz, [1, 1])
-    assert_equal(dy, 2 * y.data)
-    assert_equal(dx, 4 * y.data)
+    assert_equal(dy, 2 * y.array)
+    assert_equal(dx, 4 * y.array)
 
 
 def test_grad_does_not_walk_beyond_what_is_asked():
@@ -170,7 +170,7 @@ def test_grad_does_not_walk_beyond_what_is_asked():
     y = x.exp()
     autograd.grad((y * y).sum(), y)
     y.sum().backward()  # exp was neither run nor freed
-    assert_equal(x.grad, y.data)
+    assert_equal(x.grad, y.array)
 
 
 def test_grad_computes_nothing_for_what_is_not_asked():
@@ -254,9 +254,9 @@ def test_detach_shares_memory_outside_the_graph():
     d = y.detach()
     assert d.is_leaf
     assert not d.requires_grad
-    assert np.shares_memory(d.data, y.data)
+    assert np.shares_memory(d.array, y.array)
     (y * d).sum().backward()
-    assert_equal(x.grad, 2 * d.data)
+    assert_equal(x.grad, 2 * d.array)
 
 
 def test_constants_are_not_recorded():
@@ -284,7 +284,7 @@ def test_an_intermediates_hook_changes_what_flows_on():
     y = x * 3
     y.register_hook(lambda g: g * 2)
     (y * y).sum().backward()
-    assert_equal(x.grad, 3 * 2 * 2 * y.data)
+    assert_equal(x.grad, 3 * 2 * 2 * y.array)
 
 
 def test_what_a_hook_returns_stays_the_hooks():
@@ -328,7 +328,7 @@ def test_retain_grad_keeps_an_intermediates_gradient():
     y = x * 2
     y.retain_grad()
     (y * y).sum().backward()
-    assert_equal(y.grad, 2 * y.data)
+    assert_equal(y.grad, 2 * y.array)
 
 
 # ---------------------------------------------------------------- ops with several results
@@ -339,7 +339,7 @@ def test_the_unused_results_of_an_op_count_as_zero(used):
     x = leaf(1, 2, 3)
     parts = x.split([1, 2])
     sum((parts[i] * parts[i]).sum() for i in used).backward()
-    assert_equal(x.grad, np.concatenate([2 * x.data[:1] * (0 in used), 2 * x.data[1:] * (1 in used)]))
+    assert_equal(x.grad, np.concatenate([2 * x.array[:1] * (0 in used), 2 * x.array[1:] * (1 in used)]))
 
 
 def test_an_unused_result_does_not_widen_the_gradient():
@@ -390,15 +390,15 @@ def derivatives(function, x, order):
 )
 def test_derivatives_to_third_order(function, closed_forms, order):
     x = leaf(0.5, 1.0, 3.0)
-    assert_equal(derivatives(function, x, order), closed_forms[order - 1](x.data))
+    assert_equal(derivatives(function, x, order), closed_forms[order - 1](x.array))
 
 
 def test_the_gradient_of_a_gradient_norm():
     w, x = leaf(1, 2), leaf(3, 5)
     (g,) = autograd.grad(((w * x).sum()) ** 2, x, create_graph=True)  # 2 (w.x) w
     (g * g).sum().backward()
-    s = float(w.data @ x.data)
-    assert_equal(x.grad, 8 * s * (w.data @ w.data) * w.data)
+    s = float(w.array @ x.array)
+    assert_equal(x.grad, 8 * s * (w.array @ w.array) * w.array)
 
 
 def test_backward_with_create_graph_leaves_gradients_that_can_be_differentiated():
@@ -413,17 +413,17 @@ def test_a_second_derivative_with_respect_to_a_live_intermediate():
     y = x * 3
     (g,) = autograd.grad((y**3).sum(), y, create_graph=True)
     (h,) = autograd.grad(g.sum(), y)
-    assert_equal(h, 6 * y.data)
+    assert_equal(h, 6 * y.array)
 
 
 def test_intermediates_that_were_let_go_are_rebuilt():
     x = leaf(0.5, 1.0)
     z = (((x * 2).sin() + 1).exp()).sum()  # no name keeps any of them
     (g,) = autograd.grad(z, x, create_graph=True)
-    inside = np.exp(np.sin(2 * x.data) + 1)
-    assert_equal(g, 2 * np.cos(2 * x.data) * inside)
+    inside = np.exp(np.sin(2 * x.array) + 1)
+    assert_equal(g, 2 * np.cos(2 * x.array) * inside)
     (h,) = autograd.grad(g.sum(), x)
-    assert_equal(h, 4 * inside * (np.cos(2 * x.data) ** 2 - np.sin(2 * x.data)))
+    assert_equal(h, 4 * inside * (np.cos(2 * x.array) ** 2 - np.sin(2 * x.array)))
 
 
 def test_a_rebuilt_piece_of_several():

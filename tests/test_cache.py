@@ -29,7 +29,7 @@ def gpt():
     model = GPT(GPTConfig(7, 16, 8, 2, 2)).eval()
     for p in model.parameters():
         if p.ndim == 2:
-            p.data *= 10  # far from uniform, so that what it says differs from place to place
+            p.array *= 10  # far from uniform, so that what it says differs from place to place
     return model
 
 

@@ -66,7 +66,7 @@ def batches(model, number):
 
 def as_numpy(state):
     """A state's arrays, wherever they are, as NumPy's."""
-    bare = lambda x: x.data if isinstance(x, mg.Tensor) else x
+    bare = lambda x: x.array if isinstance(x, mg.Tensor) else x
     return {name: np.asarray(mg.devices.on_cpu(bare(x))) for name, x in state.items()}
 
 
@@ -222,7 +222,7 @@ def test_steps_of_different_shapes_go_on_from_each_other(device):
     for captured in (False, True):
         mg.manual_seed(3)
         model = mlp().to("cuda")
-        big = nn.Parameter(mg.ones(100, 100, device="cuda").data)
+        big = nn.Parameter(mg.ones(100, 100, device="cuda").array)
         optimizer = optim.AdamW([*model.parameters(), big], lr=0.02)
 
         def step(x, with_big, model=model, big=big, optimizer=optimizer):
@@ -343,7 +343,7 @@ def test_constants_stay(device):
 
     def raw_step(x):
         """As a rule does it, which no op sees."""
-        return mg.Tensor(x.data + mg.devices.on_device(table, x.device))
+        return mg.Tensor(x.array + mg.devices.on_device(table, x.device))
 
     for function in (step, raw_step):
         captured = mg.capture(function, "cuda")
@@ -367,7 +367,7 @@ def test_on_the_cpu_a_step_runs_as_it_is():
     step = mg.capture(lambda *inputs: given.append(inputs) or (mg.ones(2) * 2).sum().item())
     x = np.ones(3)
     assert [step(x, 1), step(x, 2)] == [4, 4]
-    assert given[0][0].data is given[1][0].data is x
+    assert given[0][0].array is given[1][0].array is x
 
 
 # ---------------------------------------------------------------- what cannot be captured
@@ -382,7 +382,7 @@ MISTAKES = {
     "a draw": (lambda x, m: x + mg.randn(3, device="cuda"), "drawn on the CPU"),
     "a step": (lambda x, m: mg.random.set_step(4), r"set_step\(\)"),
     "an upload": (
-        lambda x, m: Raw(x.data + devices.library.asarray([1.0, 2.0, 3.0])),
+        lambda x, m: Raw(x.array + devices.library.asarray([1.0, 2.0, 3.0])),
         "a copy of a NumPy array",
     ),
     "a scaler": (lambda x, m: mg.GradScaler().unscale_(optim.SGD([m.weight])), "GradScaler"),
@@ -496,7 +496,7 @@ def test_pinned_memory_comes_from_where_it_came_from(kind, gpu):
 
 
 def test_a_momentum_begins_before_the_recording(device):
-    p, q = (nn.Parameter(mg.ones(2, device="cuda").data) for _ in range(2))
+    p, q = (nn.Parameter(mg.ones(2, device="cuda").array) for _ in range(2))
     optimizer, calls = optim.SGD([p, q], lr=0.1, momentum=0.9), []
 
     def step():

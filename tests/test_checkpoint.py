@@ -52,7 +52,7 @@ def gradients(run, create_graph=False):
 
 def assert_same_run(run, **options):
     for ours, expected in zip(gradients(run, **options), gradients(plainly, **options), strict=True):
-        assert_equal(ours, expected.data, rtol=2e-5, atol=1e-6)
+        assert_equal(ours, expected.array, rtol=2e-5, atol=1e-6)
 
 
 def test_values_gradients_of_parameters_and_draws_are_those_without_it():
@@ -88,7 +88,7 @@ def test_several_results_in_any_structure():
     assert out["n"] == 5
     (out["a"].sum() + (out["b"][0] * out["a"]).sum()).backward()
     e = np.exp([1, 2])
-    assert_equal(x.grad, c.data + e * x.data * c.data + e * c.data)
+    assert_equal(x.grad, c.array + e * x.array * c.array + e * c.array)
 
 
 def test_only_some_of_the_results_used():
@@ -102,20 +102,20 @@ def test_hooks_on_the_way_run_once():
     x, seen = leaf(1, 2), []
     y = x * 2
     for tensor in (x, y):
-        tensor.register_hook(lambda g: seen.append(g.data.copy()))
+        tensor.register_hook(lambda g: seen.append(g.array.copy()))
     z = checkpoint(lambda y: y * y * x, y)
     z.register_hook(lambda g: seen.append("z"))
     (z.sum() + y.sum()).backward()
     assert seen[0] == "z"
     assert len(seen) == 3
-    assert_equal(x.grad, 12 * x.data**2 + 2)
+    assert_equal(x.grad, 12 * x.array**2 + 2)
 
 
 def test_the_gradient_with_respect_to_an_intermediate():
     x = leaf(1, 2)
     y = x * 2
     (g,) = autograd.grad(checkpoint(lambda y: y**3, y).sum(), y)
-    assert_equal(g, 3 * y.data**2)
+    assert_equal(g, 3 * y.array**2)
 
 
 def test_under_no_grad_it_just_calls():
@@ -132,14 +132,14 @@ def test_nothing_within_is_kept_and_backward_frees_what_it_needs():
 
     def function(x):
         h = (x * 2).exp()
-        inner.append(weakref.ref(h.data))
+        inner.append(weakref.ref(h.array))
         return (h * h).sin()
 
     x = leaf(1, 2)
     y = x + 0
     z = checkpoint(function, y)
     assert inner[0]() is None
-    loss, argument = z.sum(), weakref.ref(y.data)
+    loss, argument = z.sum(), weakref.ref(y.array)
     del y, z
     assert argument() is not None
     loss.backward()
@@ -154,7 +154,7 @@ def test_reference_counting_alone_frees_it():
     try:
         x = leaf(1, 2)
         y = checkpoint(lambda x: (x.exp(), x.sin()), x)
-        refs = [weakref.ref(y[0].node.node), weakref.ref(y[0].data)]
+        refs = [weakref.ref(y[0].node.node), weakref.ref(y[0].array)]
         del y
         assert [ref() for ref in refs] == [None, None]
     finally:
@@ -178,8 +178,8 @@ def test_a_result_that_was_let_go_is_rebuilt():
     z = checkpoint(lambda x: x**3, x * 1).sin().sum()  # no name keeps any of them
     (g,) = autograd.grad(z, x, create_graph=True)
     (h,) = autograd.grad(g.sum(), x)
-    cube = x.data**3
-    assert_equal(h, -np.sin(cube) * 9 * x.data**4 + np.cos(cube) * 6 * x.data)
+    cube = x.array**3
+    assert_equal(h, -np.sin(cube) * 9 * x.array**4 + np.cos(cube) * 6 * x.array)
 
 
 # ---------------------------------------------------------------- mistakes
@@ -235,10 +235,10 @@ def test_an_error_in_the_second_run_leaves_the_draws_where_they_were():
     with pytest.raises(RuntimeError, match="on purpose"):
         y.backward()
     after = mg.rand(3)
-    assert_equal(runs[0], runs[1].data)
+    assert_equal(runs[0], runs[1].array)
     mg.manual_seed(0)
     mg.rand(3)
-    assert_equal(mg.rand(3), after.data)
+    assert_equal(mg.rand(3), after.array)
 
 
 def test_a_deep_stack_keeps_its_layers_inputs_only():
@@ -253,5 +253,5 @@ def test_a_deep_stack_keeps_its_layers_inputs_only():
             y = run(block, y)
         return retained_by_ours(y, given)
 
-    assert kept(checkpoint) == 5 * x.data.nbytes
+    assert kept(checkpoint) == 5 * x.array.nbytes
     assert kept(plainly) > 4 * kept(checkpoint)

@@ -142,7 +142,7 @@ def test_modules_are_pickled_with_their_state():
         assert twin[0].weight is twin.get_parameter("0.weight")
         assert not twin[1].training
         x = mg.ones(1, 2)
-        np.testing.assert_array_equal(twin[0](x).data, model[0](x).data)
+        np.testing.assert_array_equal(twin[0](x).array, model[0](x).array)
 
 
 def test_modules_convert_by_dtype_by_keyword_and_as_another_tensor():

@@ -43,7 +43,7 @@ def moved(record, sample, device, dtype):
         if not isinstance(x, np.ndarray) or (operand and x.dtype == np.float64):
             return x
         there = mg.tensor(x.astype(dtype) if x.dtype == np.float64 else x, device=device)
-        return there if operand or not isinstance(record, Op) else there.data
+        return there if operand or not isinstance(record, Op) else there.array
 
     args = tuple(move(x, place < arity) for place, x in enumerate(sample.args))
     return Sample(args, {name: move(x, False) for name, x in sample.kwargs.items()})
@@ -148,7 +148,7 @@ def test_a_tensor_says_where_it_is_and_moves(gpu):
     assert there.sum().item() == 10
     np.testing.assert_array_equal(np.asarray(there), x.numpy())
     assert repr(there).endswith("device='cuda:0')")
-    assert mg.tensor(there).device == mg.as_tensor(there.data).device == "cuda:0"
+    assert mg.tensor(there).device == mg.as_tensor(there.array).device == "cuda:0"
     assert mg.tensor(1.0, device="auto").device == mg.device("cuda") == "cuda:0"
     assert mg.cuda.is_available()
     assert mg.cuda.device_count() >= 1
@@ -199,7 +199,7 @@ def test_random_numbers_are_the_same_on_every_device(gpu):
 @pytest.mark.parametrize("row", [0, 3, 1000])
 @pytest.mark.parametrize("seed", [0, 2**64 - 1])
 def test_masks_are_drawn_on_the_device_bit_for_bit(gpu, row, seed):
-    xp = mg.zeros(1, device="cuda").data
+    xp = mg.zeros(1, device="cuda").array
     library = array_module(xp)
     for shape in ((), (1,), (7, 3), (2, 5, 13), (0, 4)):
         for p in (0.0, 0.1, 0.5, 1.0):
@@ -621,7 +621,7 @@ def test_a_shadowed_step_is_the_step_itself(gpu):
 
 def kernels_there():
     """The kernels of arrays on the GPU."""
-    return mg.kernels.kernels(mg.zeros(1, device="cuda").data)
+    return mg.kernels.kernels(mg.zeros(1, device="cuda").array)
 
 
 def wrong_value(kernel):

@@ -58,10 +58,10 @@ def test_gradients_come_in_the_structure_of_the_argument():
     x = mg.tensor(numbers(3, seed=1))
     g = func.grad(loss)(params, x)
     assert type(g) is Params
-    assert_equal(g.w, 2 * np.tile(x.data, (2, 1)))
+    assert_equal(g.w, 2 * np.tile(x.array, (2, 1)))
     assert_equal(g.rest["b"][0], [2, 2])
     assert g.rest["b"][1] is None
-    assert_equal(g.rest["scale"][0], (params.w @ x.data + params.rest["b"][0]).sum())
+    assert_equal(g.rest["scale"][0], (params.w @ x.array + params.rest["b"][0]).sum())
 
 
 def test_several_arguments_give_a_tuple():
@@ -116,7 +116,7 @@ def test_what_requires_a_gradient_outside_is_reached():
     w = mg.tensor(np.array([2.0, 3.0]), requires_grad=True)
     g = func.grad(lambda x: (w * x * x).sum())(np.array([1.0, 5.0]))  # 2 w x
     (g * g).sum().backward()
-    assert_equal(w.grad, 8 * w.data * [1, 25])
+    assert_equal(w.grad, 8 * w.array * [1, 25])
     with mg.no_grad():
         assert not func.grad(lambda x: (w * x * x).sum())(np.array([1.0, 5.0])).requires_grad
 
@@ -134,12 +134,12 @@ def test_everything_works_under_no_grad():
 def test_vjp_and_jvp_of_a_linear_map_are_its_two_products():
     m = mg.tensor(numbers(2, 3))
     y, pull = func.vjp(lambda x: m @ x, X)
-    assert_equal(y, m.data @ X)
+    assert_equal(y, m.array @ X)
     for v in (np.array([1.0, 0.0]), np.array([2.0, -1.0])):  # any number of times
         (g,) = pull(v)
-        assert_equal(g, v @ m.data)
+        assert_equal(g, v @ m.array)
     y, t = func.jvp(lambda x: m @ x, (X,), (np.ones(3),))
-    assert_equal(t, m.data @ np.ones(3))
+    assert_equal(t, m.array @ np.ones(3))
 
 
 def test_vjp_and_jvp_agree_on_nested_functions():
@@ -150,8 +150,8 @@ def test_vjp_and_jvp_agree_on_nested_functions():
     v = {"a": numbers(3, seed=4), "b": [np.float64(0.7)]}
     gp, gy = pull(v)
     _, t = func.jvp(f, (p, y), (tp, ty))
-    along = (gp["w"].data * tp["w"]).sum() + (gy.data * ty).sum()
-    assert_equal((t["a"].data * v["a"]).sum() + t["b"][0].data * v["b"][0], along)
+    along = (gp["w"].array * tp["w"]).sum() + (gy.array * ty).sum()
+    assert_equal((t["a"].array * v["a"]).sum() + t["b"][0].array * v["b"][0], along)
 
 
 def test_aux_of_vjp_and_jvp():
@@ -194,7 +194,7 @@ def test_a_jacobian_of_nested_things_is_nested_blocks():
 def test_a_hessian_is_symmetric_blocks():
     assert_equal(func.hessian(quadratic)(X), A + A.T)
     h = func.hessian(lambda p: (p["x"].exp().sum() * p["y"].sum()) ** 2)({"x": X, "y": 2 * X})
-    assert_equal(h["x"]["y"], h["y"]["x"].data.T)
+    assert_equal(h["x"]["y"], h["y"]["x"].array.T)
     assert func.hessian(lambda x: x**3)(X).shape == (3, 3, 3)
     h = func.hessian(lambda x, y: (x * y).sum(), (0, 1))(X, X)
     assert_equal(h[0][1], np.eye(3))
@@ -203,7 +203,7 @@ def test_a_hessian_is_symmetric_blocks():
 def test_hvp_is_the_hessian_times_the_vector():
     f = lambda x: (x.sin() * x.sum()).sum()
     v = numbers(3, seed=5)
-    hessian = func.hessian(f)(X).data
+    hessian = func.hessian(f)(X).array
     assert_equal(func.hvp(f, (X,), (v,)), hessian @ v)
     assert_equal(func.hvp(f, X, v), hessian @ v)
     hx, hy = func.hvp(lambda x, y: (x * y).sum() ** 2, (X, 2 * X), (v, 0 * v))
@@ -223,7 +223,7 @@ def test_hvp_through_a_network_with_fused_kernels():
 
     p, v = {"w": numbers(5, 3)}, {"w": numbers(5, 3, seed=7)}
     eps = 1e-5
-    above, below = (func.grad(loss)({"w": p["w"] + s * eps * v["w"]})["w"].data for s in (1, -1))
+    above, below = (func.grad(loss)({"w": p["w"] + s * eps * v["w"]})["w"].array for s in (1, -1))
     assert_equal(func.hvp(loss, (p,), (v,))["w"], (above - below) / (2 * eps), rtol=1e-5, atol=1e-7)
 
 

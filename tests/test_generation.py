@@ -19,7 +19,7 @@ def translator():
     mg.manual_seed(5)
     model = Transformer(TransformerConfig(9, 8, 2, 12, 1, 1, dropout=0.1))
     for p in model.parameters():
-        p.data *= 3  # far from uniform, so that sentences differ and some end
+        p.array *= 3  # far from uniform, so that sentences differ and some end
     return model
 
 
@@ -59,7 +59,7 @@ def test_the_end_token_ends_and_the_limit_holds(translator):
         for t in generate(translator, [[4, END], [5, END], [6, END], [7, END], [8, END]], max_new_tokens=5)
     }
     assert max(lengths) <= 5
-    translator.embedding.weight.data[END] *= 100
+    translator.embedding.weight.array[END] *= 100
     states = [generate(translator, [[4, END]], max_new_tokens=5, eos_token_id=e)[0] for e in range(9)]
     assert any(len(s) < 5 for s in states)
 

@@ -163,7 +163,7 @@ def test_an_op_that_changes_its_input():
     x = leaf(X)
     report = mg.gradcheck(planted, x, raise_exception=False)
     expect(report, "input mutated: the function changed input 0 at [1, 2]", index=(1, 2))
-    np.testing.assert_array_equal(x.data, X)
+    np.testing.assert_array_equal(x.array, X)
 
 
 def test_a_gradient_that_changes_its_input():
@@ -293,16 +293,16 @@ def test_steep_curves_are_no_kinks():
 def test_the_callers_tensors_stay_as_they_are():
     x, y = leaf(X), leaf(Y)
     (x * 2).sum().backward()
-    before, grad, cell = x.data, x.grad, x.cell
+    before, grad, cell = x.array, x.grad, x.cell
     mg.gradcheck(lambda x, y: (x * y).sin(), [x, y], order=2)
     with pytest.raises(ZeroDivisionError):
         mg.gradcheck(lambda x, y: 1 / 0, [x, y])
-    assert x.data is before
+    assert x.array is before
     assert x.grad is grad
     assert x.cell is cell
     assert x.requires_grad
     assert y.grad is None
-    np.testing.assert_array_equal(x.data, X)
+    np.testing.assert_array_equal(x.array, X)
 
 
 def test_inputs_in_a_dict_are_named():
@@ -320,7 +320,7 @@ def test_inputs_in_a_dict_are_named():
 
 def test_a_modules_parameters_are_varied_and_given_back():
     model = mg.nn.Linear(3, 2).double()
-    arrays = [p.data for p in model.parameters()]
+    arrays = [p.array for p in model.parameters()]
     copies = [a.copy() for a in arrays]
     report = mg.gradcheck(lambda: model(mg.tensor(X)).tanh(), model, order=2)
     assert report.elements == 8
@@ -328,7 +328,7 @@ def test_a_modules_parameters_are_varied_and_given_back():
     with pytest.raises(ZeroDivisionError):
         mg.gradcheck(lambda: 1 / 0, model)
     for p, array, copy in zip(model.parameters(), arrays, copies, strict=True):
-        assert p.data is array
+        assert p.array is array
         assert p.grad is None
         np.testing.assert_array_equal(array, copy)
 

@@ -246,8 +246,8 @@ def test_within_a_checkpoint_the_way_to_see_more_is_named():
 def test_the_module_is_named_and_what_helps_depends_on_the_dtype():
     model = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
     with mg.no_grad():
-        model[0].weight.data[:] = 1e30
-        model[0].bias.data[:] = 0
+        model[0].weight.array[:] = 1e30
+        model[0].bias.array[:] = 0
     report = why_nan(model(mg.tensor([[1e30]])).sum(), model)
     assert says(report, rf"^linear produced inf at .*{HERE} \(.*\), in 0\.\n", "too large for their dtype")
     half = mg.tensor(np.full(3, 300, np.float16), requires_grad=True)
@@ -377,7 +377,7 @@ def test_nothing_is_changed_by_looking():
     memory(loss)
     assert x.grad is None
     loss.backward()
-    assert x.grad.data[1] == 0.25
+    assert x.grad.array[1] == 0.25
 
 
 # ---------------------------------------------------------------- memory
@@ -446,7 +446,7 @@ def test_each_memory_counts_once_and_leaves_apart():
     y = x.exp()  # holds its result
     z = y * y  # holds it too
     ledger = memory((z * x).sum(), {"x": x})
-    size = x.data.nbytes
+    size = x.array.nbytes
     assert [(r.name, r.holds, r.counted) for r in ledger.rows] == [
         ("exp", size, size), ("multiply", size, 0), ("multiply", size, size),
     ]  # fmt: skip
@@ -458,7 +458,7 @@ def test_views_are_the_memory_that_they_are_views_of():
     x, w = mg.randn(60, 40, requires_grad=True), mg.randn(60, 40, requires_grad=True)
     y = (x * 2).T.reshape(5, 8, 60)[1:]
     loss = (y.transpose(1, 2) @ (w * 2).reshape(-1)[:8]).sum()
-    assert memory(loss).retained == retained_by_ours(loss, [x, w]) == 2 * x.data.nbytes
+    assert memory(loss).retained == retained_by_ours(loss, [x, w]) == 2 * x.array.nbytes
 
 
 def test_the_peak_of_a_chain_that_holds_nothing_is_its_output_the_gradient_and_the_copy_in_grad():
@@ -469,7 +469,7 @@ def test_the_peak_of_a_chain_that_holds_nothing_is_its_output_the_gradient_and_t
     y.backward(mg.ones(1000), retain_graph=True)
     ledger = memory(y)
     assert ledger.retained == 0
-    assert ledger.peak == 3 * x.data.nbytes
+    assert ledger.peak == 3 * x.array.nbytes
 
 
 def test_the_peak_is_exact_where_rules_need_nothing_for_themselves():
@@ -487,7 +487,7 @@ def test_gradients_of_parameters_stay_in_the_peak():
     for w in weights:
         y = y + w * 1.0
     ledger = memory(y.sum())
-    assert ledger.peak >= 6 * x.data.nbytes
+    assert ledger.peak >= 6 * x.array.nbytes
     assert ledger.peak_phase == "backward"
 
 
@@ -551,7 +551,7 @@ def test_an_op_of_the_users_that_refuses_what_is_no_gradient():
         return x + 0, (gradient,)
 
     x = mg.randn(100, requires_grad=True)
-    assert memory(picky(x).sum()).peak == x.data.nbytes + 8  # and two numbers
+    assert memory(picky(x).sum()).peak == x.array.nbytes + 8  # and two numbers
 
 
 def test_what_modules_retain_adds_up():

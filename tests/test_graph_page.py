@@ -569,8 +569,8 @@ def test_the_walk_sums_over_broadcast_axes(open_page):
     assert "expanded (3,) → (2, 3) going forward, summed over axis 0 going back" in page.text(card)
     tables = page.page.locator(f"{card} table")
     pulled, summed = (tables.nth(i).locator("td:not(:empty)").all_inner_texts() for i in (1, 2))
-    assert pulled == shown(x.data)
-    assert summed == shown(x.data.sum(0))
+    assert pulled == shown(x.array)
+    assert summed == shown(x.array.sum(0))
     page.page.locator("#sum-1-2").click()
     assert page.text(f"{card} [data-sum]") == "2 + 5 = 7"
 
@@ -645,7 +645,7 @@ def test_every_cell_of_every_product_is_the_sum_of_its_products(browser):
     graphs = []
     for x, y, z in products():
         weight = mg.tensor(np.random.default_rng(1).standard_normal(z.shape))
-        graphs.append((mg.graph.trace((z * weight).sum(), {"x": x, "y": y}), x.data, y.data, weight.data))
+        graphs.append((mg.graph.trace((z * weight).sum(), {"x": x, "y": y}), x.array, y.array, weight.array))
     page = browser.new_page()
     found = page.evaluate(
         scripts("numbers.js", "data.js", "elements.js", "walk.js")

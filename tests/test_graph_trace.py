@@ -105,7 +105,7 @@ def test_what_explodes_and_what_vanishes_is_still_measured(dtype, size, magnitud
 def test_views_and_strides_have_the_same_statistics():
     x = leaf(*np.arange(24.0).reshape(4, 6))
     graph = trace((x.T[::2, ::-1]).sum())
-    assert_snapshot(ops(graph)[-2].value, x.data.T[::2, ::-1])
+    assert_snapshot(ops(graph)[-2].value, x.array.T[::2, ::-1])
 
 
 def test_an_empty_array_and_one_without_finite_numbers():
@@ -131,18 +131,18 @@ def test_a_large_array_keeps_a_corner_and_whole_decides_what_is_large():
     x = mg.randn(3, 20, 30, requires_grad=True)
     corner = named(trace(x.sum(), {"x": x}))["x"].value
     assert not corner.whole
-    assert_equal(corner.numbers, x.data[0, :6, :6])
+    assert_equal(corner.numbers, x.array[0, :6, :6])
     whole = named(trace(x.sum(), {"x": x}, whole=1800))["x"].value
-    assert_equal(whole.numbers, x.data)
+    assert_equal(whole.numbers, x.array)
 
 
 def test_results_that_were_let_go_are_computed_again_to_the_same_bits():
     x = mg.randn(4, 5, requires_grad=True)
     kept = []
     y = F.dropout(x, 0.5)
-    kept.append(y.data.copy())
+    kept.append(y.array.copy())
     y = F.gelu(y @ mg.randn(5, 5, requires_grad=True))
-    kept.append(y.data.copy())
+    kept.append(y.array.copy())
     loss = y.sum()
     del y
     gc.collect()
@@ -161,7 +161,7 @@ def test_what_was_computed_again_is_let_go():
     try:
         before = tracemalloc.get_traced_memory()[0]
         trace(y, backward=False)
-        assert tracemalloc.get_traced_memory()[1] - before < 5 * x.data.nbytes
+        assert tracemalloc.get_traced_memory()[1] - before < 5 * x.array.nbytes
     finally:
         tracemalloc.stop()
 
@@ -315,8 +315,8 @@ def test_axes_that_were_broadcast_are_named_and_summed():
     edge = first.inputs[1]
     assert (edge.summed, edge.expanded) == ((0,), (2, 3))
     assert edge.pulled.shape == (2, 3)
-    assert_equal(edge.pulled.numbers, x.data * 2)
-    assert_equal(edge.gradient.numbers, (x.data * 2).sum(0))
+    assert_equal(edge.pulled.numbers, x.array * 2)
+    assert_equal(edge.gradient.numbers, (x.array * 2).sum(0))
     assert second.inputs[1].summed == (0, 1)
     assert second.inputs[1].gradient.shape == (1, 1)
     assert first.inputs[0].summed == ()
@@ -343,7 +343,7 @@ def test_an_op_with_several_results_is_one_vertex():
     graph = trace((values * 2).sum() + a.sum() + (b * b).sum())
     pieces = op(graph, "pieces")
     assert [value.shape for value in pieces.values] == [(1,), (2,)]
-    assert_equal(pieces.gradients[1].numbers, 2 * b.data)
+    assert_equal(pieces.gradients[1].numbers, 2 * b.array)
     uses = [e.result for v in ops(graph) for e in v.inputs if e.source == pieces.index]
     assert sorted(uses) == [0, 1, 1]
 
@@ -366,8 +366,8 @@ def test_gradients_are_those_of_a_real_backward_and_a_trace_leaves_none():
     loss.backward()
     seen = named(graph)
     for name, p in model.named_parameters():
-        assert_equal(seen[name].gradient.numbers, p.grad.data, 0, 0)
-        assert_snapshot(seen[name].gradient, p.grad.data)
+        assert_equal(seen[name].gradient.numbers, p.grad.array, 0, 0)
+        assert_snapshot(seen[name].gradient, p.grad.array)
 
 
 def test_a_trace_leaves_grad_retained_gradients_and_draws_as_they_are():
@@ -468,7 +468,7 @@ def test_several_outputs_are_walked_together():
     a, b = (x * x).sum(), x.exp().sum()
     graph = trace({"a": a, "b": [b, 3]}, {"x": x})
     assert len(graph.outputs) == 2
-    assert_equal(named(graph)["x"].gradient.numbers, 2 * x.data + np.exp(x.data))
+    assert_equal(named(graph)["x"].gradient.numbers, 2 * x.array + np.exp(x.array))
 
 
 def test_without_a_backward_there_are_no_gradients():
@@ -496,7 +496,7 @@ def test_a_local_derivative_is_the_jacobian(function):
     x = leaf([1, 2, 3], [0.5, -1, 2])
     y = function(x)
     vertex = next(v for v in trace(y, gradient=np.ones(y.shape)).vertices if v.is_output)
-    expected = func.jacobian(function)(x).data.reshape(y.numel(), x.numel())
+    expected = func.jacobian(function)(x).array.reshape(y.numel(), x.numel())
     if vertex.inputs[0].source == 0 and len({e.source for e in vertex.inputs}) == 1:
         assert_equal(sum(e.jacobian for e in vertex.inputs), expected, 1e-9, 1e-12)
     else:
@@ -565,7 +565,7 @@ def test_every_op_of_the_library_can_be_traced(key):
         return
     loss = sum((out * out).sum() for out in outs)
     graph = trace(loss, {f"x{i}": x for i, x in enumerate(inputs)}, whole=10**6)
-    assert_equal(graph.outputs[0].value.numbers, loss.data, 0, 0)
+    assert_equal(graph.outputs[0].value.numbers, loss.array, 0, 0)
     for _, gradient, total in sums_of_contributions(graph):
         assert_equal(total, gradient, 1e-9, 1e-12)
     loss.backward()
@@ -573,7 +573,7 @@ def test_every_op_of_the_library_can_be_traced(key):
         if x.grad is None:
             continue
         vertex = named(graph)[f"x{i}"]
-        assert_equal(vertex.gradient.numbers, x.grad.data, 0, 0)
+        assert_equal(vertex.gradient.numbers, x.grad.array, 0, 0)
         for one in vertex.checks:
             assert one.numeric == pytest.approx(one.analytic, rel=1e-4, abs=1e-4)
 
@@ -587,7 +587,7 @@ def test_a_checkpoint_is_one_vertex_with_the_same_gradients():
     plain = trace(function(x).sum(), {"x": x, "w": w})
     graph = trace(checkpoint(function, x).sum(), {"x": x, "w": w})
     vertex = op(graph, "checkpoint")
-    assert_equal(vertex.value.numbers, np.tanh(x.data @ w.data))
+    assert_equal(vertex.value.numbers, np.tanh(x.array @ w.array))
     for name in ("x", "w"):
         assert_equal(named(graph)[name].gradient.numbers, named(plain)[name].gradient.numbers)
         assert {graph.vertices[e.source].name for e in vertex.inputs} == {"x", "w"}
@@ -617,7 +617,7 @@ def test_graphs_of_gradients_stand_in_a_group_of_their_own():
     penalty.backward()
     for name, p in model.named_parameters():
         if p.grad is not None:
-            assert_equal(named(graph)[name].gradient.numbers, p.grad.data, 1e-6, 1e-7)
+            assert_equal(named(graph)[name].gradient.numbers, p.grad.array, 1e-6, 1e-7)
     assert_partition(graph)
     assert_no_circles(graph)
 

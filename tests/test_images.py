@@ -40,7 +40,7 @@ def by_definition(x, w, stride, padding, dilation, groups):
 
 def test_a_convolution_is_its_definition():
     ours = F.conv2d(IMAGE, KERNEL, **HOW)
-    np.testing.assert_allclose(ours.data, by_definition(IMAGE.data, KERNEL.data, **HOW), rtol=1e-12)
+    np.testing.assert_allclose(ours.array, by_definition(IMAGE.array, KERNEL.array, **HOW), rtol=1e-12)
 
 
 def test_the_transpose_is_the_transpose():
@@ -53,8 +53,8 @@ def test_the_transpose_is_the_transpose():
 
 def test_a_convolution_with_a_kernel_of_one_element_is_a_matrix_product():
     w = mg.tensor(rng.normal(size=(3, 4, 1, 1)))
-    expected = np.einsum("nchw,oc->nohw", IMAGE.data, w.data[..., 0, 0])
-    np.testing.assert_allclose(F.conv2d(IMAGE, w).data, expected, rtol=1e-12)
+    expected = np.einsum("nchw,oc->nohw", IMAGE.array, w.array[..., 0, 0])
+    np.testing.assert_allclose(F.conv2d(IMAGE, w).array, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", [1, 2, 3, 4])
@@ -74,25 +74,25 @@ def test_third_derivatives_of_a_convolution():
 
 
 def test_an_empty_batch_gives_an_empty_batch_and_a_gradient_of_zeros():
-    w = mg.tensor(KERNEL.data, requires_grad=True)
+    w = mg.tensor(KERNEL.array, requires_grad=True)
     y = F.conv2d(mg.zeros(0, 4, 5, 6, dtype="float64"), w, **HOW)
     y.sum().backward()
     assert y.shape[0] == 0
-    assert not w.grad.data.any()
+    assert not w.grad.array.any()
 
 
 def test_folding_what_was_unfolded_counts_each_element_as_often_as_windows_hold_it():
     settings = {"kernel_size": (2, 3), "padding": 1, "stride": (1, 2)}
     ones = F.fold(F.unfold(mg.ones_like(IMAGE), **settings), (5, 6), **settings)
     back = F.fold(F.unfold(IMAGE, **settings), (5, 6), **settings)
-    np.testing.assert_allclose(back.data, (IMAGE * ones).data, rtol=1e-12)
+    np.testing.assert_allclose(back.array, (IMAGE * ones).array, rtol=1e-12)
 
 
 def test_a_convolution_is_unfold_and_a_matrix_product():
     columns = F.unfold(IMAGE, (2, 3), padding=1)
     w = mg.tensor(rng.normal(size=(3, 4, 2, 3)))
     y = (w.reshape(3, -1) @ columns).reshape(2, 3, 6, 6)
-    np.testing.assert_allclose(y.data, F.conv2d(IMAGE, w, padding=1).data, rtol=1e-10)
+    np.testing.assert_allclose(y.array, F.conv2d(IMAGE, w, padding=1).array, rtol=1e-10)
 
 
 # ---------------------------------------------------------------- pooling
@@ -102,21 +102,21 @@ def test_padding_is_never_the_largest():
     x = mg.full((1, 3, 3), -math.inf)
     y, places = F.max_pool2d(x, 2, 2, 1, return_indices=True)
     assert (y == -math.inf).all()
-    assert places.data.tolist() == [[[0, 1], [3, 4]]]
+    assert places.array.tolist() == [[[0, 1], [3, 4]]]
     whole = mg.tensor([[[-5, -7, -6]]])
-    assert F.max_pool1d(whole, 2, 2, 1).data.tolist() == [[[-5, -6]]]
+    assert F.max_pool1d(whole, 2, 2, 1).array.tolist() == [[[-5, -6]]]
 
 
 def test_of_ties_the_first_gets_all():
     x = mg.ones(1, 1, 4).requires_grad_()
     F.max_pool1d(x, 3, 1).sum().backward()
-    assert x.grad.data.tolist() == [[[1, 1, 0, 0]]]
+    assert x.grad.array.tolist() == [[[1, 1, 0, 0]]]
 
 
 def test_a_window_as_large_as_the_image_is_the_mean_of_all():
-    expected = IMAGE.data.mean((2, 3), keepdims=True)
+    expected = IMAGE.array.mean((2, 3), keepdims=True)
     for pooled in (F.adaptive_avg_pool2d(IMAGE, 1), F.avg_pool2d(IMAGE, (5, 6))):
-        np.testing.assert_allclose(pooled.data, expected, rtol=1e-12)
+        np.testing.assert_allclose(pooled.array, expected, rtol=1e-12)
 
 
 # ---------------------------------------------------------------- normalization
@@ -124,28 +124,28 @@ def test_a_window_as_large_as_the_image_is_the_mean_of_all():
 
 def test_all_norms_are_layer_norm_over_other_numbers():
     rows = F.layer_norm(IMAGE, (4, 5, 6))
-    np.testing.assert_allclose(F.group_norm(IMAGE, 1).data, rows.data, rtol=1e-12)
-    np.testing.assert_allclose(F.group_norm(IMAGE, 4).data, F.instance_norm(IMAGE).data, rtol=1e-12)
+    np.testing.assert_allclose(F.group_norm(IMAGE, 1).array, rows.array, rtol=1e-12)
+    np.testing.assert_allclose(F.group_norm(IMAGE, 4).array, F.instance_norm(IMAGE).array, rtol=1e-12)
     batch = F.batch_norm(IMAGE, None, None, training=True)
-    np.testing.assert_allclose(batch.data.mean((0, 2, 3)), 0, atol=1e-12)
-    np.testing.assert_allclose(batch.data.var((0, 2, 3)), 1, rtol=1e-4)
+    np.testing.assert_allclose(batch.array.mean((0, 2, 3)), 0, atol=1e-12)
+    np.testing.assert_allclose(batch.array.var((0, 2, 3)), 1, rtol=1e-4)
 
 
 def test_running_statistics_stay_out_of_the_graph_and_evaluation_does_not_move_them():
-    norm, x = nn.BatchNorm2d(4).double(), mg.tensor(IMAGE.data, requires_grad=True)
+    norm, x = nn.BatchNorm2d(4).double(), mg.tensor(IMAGE.array, requires_grad=True)
     norm(x).sum().backward()
     assert not norm.running_mean.requires_grad
     before = {name: buffer.numpy().copy() for name, buffer in norm.named_buffers()}
     assert before["num_batches_tracked"] == 1
     norm.eval()(x)
     for name, buffer in norm.named_buffers():
-        np.testing.assert_array_equal(buffer.data, before[name])
+        np.testing.assert_array_equal(buffer.array, before[name])
 
 
 def test_rms_norm_of_a_row_has_a_mean_square_of_one():
     y = F.rms_norm(IMAGE, 6)
-    np.testing.assert_allclose((y.data**2).mean(-1), 1, rtol=1e-12)
-    assert F.rms_norm(mg.zeros(2, 3), 3).data.tolist() == [[0, 0, 0], [0, 0, 0]]
+    np.testing.assert_allclose((y.array**2).mean(-1), 1, rtol=1e-12)
+    assert F.rms_norm(mg.zeros(2, 3), 3).array.tolist() == [[0, 0, 0], [0, 0, 0]]
 
 
 def test_float32_stays_float32():
@@ -169,13 +169,13 @@ def test_float32_stays_float32():
 @pytest.mark.parametrize("size", [(3, 2), (7, 13), (1, 1)])
 def test_a_constant_stays_constant(mode, antialias, size):
     y = F.interpolate(mg.ones(1, 1, 5, 6), size, mode=mode, antialias=antialias)
-    np.testing.assert_allclose(y.data, 1, rtol=1e-6)
+    np.testing.assert_allclose(y.array, 1, rtol=1e-6)
 
 
 def test_shuffled_pixels_are_unshuffled():
-    np.testing.assert_array_equal(F.pixel_unshuffle(F.pixel_shuffle(IMAGE, 2), 2).data, IMAGE.data)
+    np.testing.assert_array_equal(F.pixel_unshuffle(F.pixel_shuffle(IMAGE, 2), 2).array, IMAGE.array)
     twice = F.channel_shuffle(F.channel_shuffle(IMAGE, 2), 2)
-    np.testing.assert_array_equal(twice.data, IMAGE.data)
+    np.testing.assert_array_equal(twice.array, IMAGE.array)
 
 
 # ---------------------------------------------------------------- mistakes

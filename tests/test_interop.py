@@ -17,9 +17,9 @@ X = np.array([[1.0, -2.0, 3.0], [0.5, 0.0, -1.0]])
 
 def test_asarray_gives_the_tensors_own_memory_also_where_a_gradient_is_required():
     x = mg.tensor(X, requires_grad=True)
-    assert np.asarray(x) is x.data
+    assert np.asarray(x) is x.array
     assert np.asarray(x, dtype="float32").dtype == np.float32
-    assert np.array(x) is not x.data
+    assert np.array(x) is not x.array
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_formula_for_arrays_gives_tensors_with_gradients(formula):
     given = X[::-1] + 0.25
     result = formula(given, t)
     assert isinstance(result, mg.Tensor)
-    np.testing.assert_allclose(result.data, formula(given, X), rtol=1e-12)
+    np.testing.assert_allclose(result.array, formula(given, X), rtol=1e-12)
     assert mg.gradcheck(lambda x: formula(given, x), t).passed
 
 
@@ -67,7 +67,7 @@ def test_a_function_of_numpys_alone_gives_arrays():
         np.testing.assert_array_equal(result, expected)
     assert np.array_equal(t, X)
     assert np.shape(t) == (2, 3)
-    np.testing.assert_array_equal(np.where(t > 0)[0].data, np.where(X > 0)[0])
+    np.testing.assert_array_equal(np.where(t > 0)[0].array, np.where(X > 0)[0])
     with pytest.raises(DtypeError, match=r"np\.sum of a Tensor does not take these arguments"):
         np.sum(t, where=X > 0)
 
@@ -125,7 +125,7 @@ def test_a_tensor_is_made_from(data, dtype, shape):
             if isinstance(data, list) and data and isinstance(data[0], mg.Tensor)
             else data
         )
-        np.testing.assert_array_equal(made.data, np.asarray(values))
+        np.testing.assert_array_equal(made.array, np.asarray(values))
 
 
 def test_strided_and_foreign_memory_computes_and_differentiates():
@@ -159,9 +159,9 @@ def test_ragged_lists_are_refused():
 
 def test_tensor_copies_and_as_tensor_shares():
     a = X.copy()
-    assert not np.shares_memory(mg.tensor(a).data, a)
-    assert mg.as_tensor(a).data is a
-    assert mg.from_numpy(a).data is a
+    assert not np.shares_memory(mg.tensor(a).array, a)
+    assert mg.as_tensor(a).array is a
+    assert mg.from_numpy(a).array is a
     with pytest.raises(DtypeError, match="from_numpy takes an array, got list"):
         mg.from_numpy([1.0])
 
@@ -172,9 +172,9 @@ def test_tensor_copies_and_as_tensor_shares():
 def test_dlpack_shares_memory_with_numpy():
     x = mg.tensor(X)
     there = np.from_dlpack(x)
-    assert np.shares_memory(there, x.data)
+    assert np.shares_memory(there, x.array)
     back = mg.from_dlpack(there)
-    assert np.shares_memory(back.data, x.data)
+    assert np.shares_memory(back.array, x.array)
     with pytest.raises(DtypeError, match="from_dlpack takes what has __dlpack__, got int"):
         mg.from_dlpack(3)
 
@@ -190,16 +190,16 @@ def test_a_copy_is_a_leaf_of_its_own_with_its_own_gradient(make, duplicate):
     twin = duplicate(x)
     assert type(twin) is make
     assert twin.requires_grad
-    np.testing.assert_array_equal(twin.data, X)
-    np.testing.assert_array_equal(twin.grad.data, 2 * X)
-    assert not np.shares_memory(twin.data, x.data)
-    assert not np.shares_memory(twin.grad.data, x.grad.data)
+    np.testing.assert_array_equal(twin.array, X)
+    np.testing.assert_array_equal(twin.grad.array, 2 * X)
+    assert not np.shares_memory(twin.array, x.array)
+    assert not np.shares_memory(twin.grad.array, x.grad.array)
 
 
 def test_a_shallow_copy_shares_memory_and_versions():
     x = mg.tensor(X, requires_grad=True)
     twin = copy.copy(x)
-    assert twin.data is x.data
+    assert twin.array is x.array
     y = x.exp() * x
     with mg.no_grad():
         twin.zero_()
@@ -211,7 +211,7 @@ def test_a_module_survives_pickling():
     model = mg.nn.Sequential(mg.nn.Linear(3, 2), mg.nn.ReLU())
     twin = pickle.loads(pickle.dumps(model))
     x = mg.tensor(X, dtype="float32")
-    np.testing.assert_array_equal(model(x).data, twin(x).data)
+    np.testing.assert_array_equal(model(x).array, twin(x).array)
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
@@ -224,7 +224,7 @@ def test_only_a_leaf_can_be_copied(duplicate):
 
 
 def test_integers_are_not_made_of_what_is_not_a_number():
-    for make in (lambda x: x.to("int64"), lambda x: x.long(), lambda x: mg.tensor(x.data, dtype="int64")):
+    for make in (lambda x: x.to("int64"), lambda x: x.long(), lambda x: mg.tensor(x.array, dtype="int64")):
         with pytest.raises(DtypeError, match=r"nan at index \[1\] is no int64"):
             make(mg.tensor([1.0, float("nan")]))
         with pytest.raises(DtypeError, match=r"inf at index \[1, 0\] is no int64"):

@@ -19,7 +19,7 @@ def test_what_is_written_is_read(tmp_path, dtype, shape):
     array = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
     save_file({"x": mg.tensor(array), "y": array}, tmp_path / "t.safetensors")
     for read in load_file(tmp_path / "t.safetensors").values():
-        np.testing.assert_array_equal(read.data, array)
+        np.testing.assert_array_equal(read.array, array)
         assert (read.dtype, read.shape) == (array.dtype, array.shape)
 
 
@@ -27,7 +27,7 @@ def test_what_is_written_is_read(tmp_path, dtype, shape):
 def test_how_an_array_lies_in_memory_changes_nothing(tmp_path, odd):
     array = odd(np.arange(12.0).reshape(3, 4))
     save_file({"x": array}, tmp_path / "t.safetensors")
-    np.testing.assert_array_equal(load_file(tmp_path / "t.safetensors")["x"].data, array)
+    np.testing.assert_array_equal(load_file(tmp_path / "t.safetensors")["x"].array, array)
 
 
 def test_read_tensors_can_be_changed(tmp_path):

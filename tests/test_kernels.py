@@ -221,7 +221,7 @@ def test_adam_steps_small_and_large_parameters_alike(which):
                 for p in params:
                     p.grad = mg.tensor(draw(p.shape[0], seed=100 * step + p.shape[0]))
                 optimizer.step()
-        results.append(params[0].data)
+        results.append(params[0].array)
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
 
@@ -242,7 +242,7 @@ def test_small_parameters_may_miss_steps_and_states_may_be_loaded():
             optimizer.step()
             if step == 4:
                 optimizer.load_state_dict(optimizer.state_dict())
-        return [*(p.data for p in (a, b, c)), *(int(optimizer.state[p]["step"]) for p in (a, b, c))]
+        return [*(p.array for p in (a, b, c)), *(int(optimizer.state[p]["step"]) for p in (a, b, c))]
 
     for ours, single in zip(train(True), train(False), strict=True):
         np.testing.assert_array_equal(ours, single)

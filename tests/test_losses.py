@@ -33,7 +33,7 @@ def test_weights_of_one_and_one_hot_probabilities_change_nothing(reduction, smoo
         F.cross_entropy(mg.tensor(LOGITS[known]), TARGET[known], np.ones(3), **settings),
         F.cross_entropy(mg.tensor(LOGITS[known]), one_hot, **settings),
     ):
-        np.testing.assert_allclose(other.data, plain.data, rtol=1e-12)
+        np.testing.assert_allclose(other.array, plain.array, rtol=1e-12)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
@@ -54,7 +54,7 @@ def test_nll_loss_of_log_softmax_is_cross_entropy():
     a.backward()
     b.backward()
     np.testing.assert_allclose(a.item(), b.item(), rtol=1e-12)
-    np.testing.assert_allclose(x.grad.data, y.grad.data, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(x.grad.array, y.grad.array, rtol=1e-10, atol=1e-12)
 
 
 def test_a_loss_keeps_float32():
@@ -74,7 +74,7 @@ def test_certain_and_wrong_costs_100_and_its_gradient_is_finite():
     losses = F.binary_cross_entropy(p, mg.tensor([1.0, 0.0, 0.0, 1.0]), reduction="none")
     assert losses.tolist() == [100, 100, 0, 0]
     losses.sum().backward()
-    np.testing.assert_allclose(p.grad.data, [-1e12, 1e12, 0, 0])
+    np.testing.assert_allclose(p.grad.array, [-1e12, 1e12, 0, 0])
 
 
 def test_logits_may_be_huge():
@@ -82,10 +82,10 @@ def test_logits_may_be_huge():
     loss = F.binary_cross_entropy_with_logits(x, mg.tensor([1.0, 0.0, 0.0]), reduction="none")
     assert loss.tolist() == [0, 0, 1000]
     loss.sum().backward()
-    np.testing.assert_allclose(x.grad.data, [0, 0, 1], atol=1e-12)
+    np.testing.assert_allclose(x.grad.array, [0, 0, 1], atol=1e-12)
     far = leaf([1000.0, -1000.0])
     F.soft_margin_loss(far, mg.tensor([-1, -1]), reduction="sum").backward()
-    np.testing.assert_allclose(far.grad.data, [1, 0], atol=1e-12)
+    np.testing.assert_allclose(far.grad.array, [1, 0], atol=1e-12)
 
 
 def test_a_variance_below_eps_still_gets_a_gradient():
@@ -99,8 +99,8 @@ def test_nothing_to_attend_gives_zeros_in_grouped_attention_too():
     y = F.scaled_dot_product_attention(q, k, k, np.zeros((3, 5), bool), enable_gqa=True)
     y.sum().backward()
     assert y.shape == (4, 3, 2)
-    assert not y.data.any()
-    assert not q.grad.data.any()
+    assert not y.array.any()
+    assert not q.grad.array.any()
 
 
 def test_grouped_attention_is_attention_with_repeated_heads():
@@ -108,7 +108,7 @@ def test_grouped_attention_is_attention_with_repeated_heads():
     q, k, v = (mg.tensor(rng.normal(size=shape)) for shape in ((2, 6, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4)))
     grouped = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
     each = F.scaled_dot_product_attention(q, k.repeat_interleave(3, 1), v.repeat_interleave(3, 1))
-    np.testing.assert_array_equal(grouped.data, each.data)
+    np.testing.assert_array_equal(grouped.array, each.array)
 
 
 @pytest.mark.parametrize("fused", [True, False])
@@ -142,7 +142,7 @@ def test_the_row_of_padding_is_used_and_not_learned(padding_idx):
      (nn.Dropout1d, (2000, 3)), (nn.Dropout3d, (2000, 1, 2, 2))],
 )  # fmt: skip
 def test_channels_are_dropped_as_a_whole(layer, shape):
-    y = layer(0.25)(mg.ones(*shape)).data
+    y = layer(0.25)(mg.ones(*shape)).array
     channels = y.reshape(2000, -1)
     assert (channels == channels[:, :1]).all()
     kept = channels[:, 0] != 0
@@ -154,7 +154,7 @@ def test_channels_are_dropped_as_a_whole(layer, shape):
 
 def test_alpha_dropout_keeps_mean_and_variance():
     x = mg.tensor(np.random.default_rng(0).normal(size=(400, 500)))
-    y = nn.AlphaDropout(0.3)(x).data
+    y = nn.AlphaDropout(0.3)(x).array
     assert abs(y.mean()) < 0.01
     assert abs(y.std() - 1) < 0.01
     assert 0.29 < np.unique(y, return_counts=True)[1].max() / y.size < 0.31

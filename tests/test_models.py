@@ -22,7 +22,7 @@ def jitter(model):
     """Move parameters off their first values, so that biases and norms count too."""
     rng = np.random.default_rng(0)
     for p in model.parameters():
-        p.data += 0.3 * rng.normal(size=p.shape)
+        p.array += 0.3 * rng.normal(size=p.shape)
     return model
 
 
@@ -144,7 +144,7 @@ def test_one_matrix_embeds_source_and_target_and_makes_the_logits():
     model = Transformer(TINY)
     (matrix,) = [p for p in model.parameters() if p.shape == (11, 8)]
     assert matrix is model.embedding.weight
-    model.embedding.weight.data[:] = 0
+    model.embedding.weight.array[:] = 0
     assert not model(SOURCE, TARGET).numpy().any()
 
 

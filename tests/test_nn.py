@@ -138,14 +138,14 @@ def test_a_state_goes_from_model_to_model():
     missing, unknown = target.load_state_dict(source.state_dict())
     assert (missing, unknown) == ([], [])
     for name, value in source.state_dict().items():
-        np.testing.assert_array_equal(target.state_dict()[name].data, value.data)
-        assert not np.shares_memory(target.state_dict()[name].data, value.data)
+        np.testing.assert_array_equal(target.state_dict()[name].array, value.array)
+        assert not np.shares_memory(target.state_dict()[name].array, value.array)
 
 
 def test_a_state_dict_shares_memory_outside_the_graph():
     block = Block()
     state = block.state_dict()
-    assert np.shares_memory(state["scale"].data, block.scale.data)
+    assert np.shares_memory(state["scale"].array, block.scale.array)
     assert not state["scale"].requires_grad
 
 
@@ -160,13 +160,13 @@ BAD_STATES = {
 @pytest.mark.parametrize(("spoil", "error", "message"), BAD_STATES.values(), ids=list(BAD_STATES))
 def test_a_state_that_does_not_fit_changes_nothing(spoil, error, message):
     block = Block()
-    before = {name: value.data.copy() for name, value in block.state_dict().items()}
+    before = {name: value.array.copy() for name, value in block.state_dict().items()}
     state = {name: np.full(value.shape, 7.0) for name, value in before.items()}
     spoil(state)
     with pytest.raises(error, match=message):
         block.load_state_dict(state)
     for name, value in block.state_dict().items():
-        np.testing.assert_array_equal(value.data, before[name])
+        np.testing.assert_array_equal(value.array, before[name])
 
 
 def test_without_strict_the_rest_is_loaded_and_named():
@@ -178,7 +178,7 @@ def test_without_strict_the_rest_is_loaded_and_named():
 
 def test_a_float64_state_is_cast_to_the_models_dtype():
     block = Block()
-    block.load_state_dict({n: v.data.astype(np.float64) for n, v in block.state_dict().items()})
+    block.load_state_dict({n: v.array.astype(np.float64) for n, v in block.state_dict().items()})
     assert block.scale.dtype == mg.float32
 
 
@@ -200,9 +200,9 @@ def test_tied_parameters_are_one_parameter_with_two_names_in_the_state():
     assert names(model.named_parameters()) == ["embed.weight"]
     assert set(model.state_dict()) == {"embed.weight", "head.weight"}
     model(np.array([1])).sum().backward()
-    both = model.embed.weight.grad.data
+    both = model.embed.weight.grad.array
     assert model.head.weight.grad is model.embed.weight.grad
-    np.testing.assert_allclose(both[0], model.embed.weight.data[1], rtol=1e-6)  # from the head alone
+    np.testing.assert_allclose(both[0], model.embed.weight.array[1], rtol=1e-6)  # from the head alone
     model.load_state_dict({name: np.full((4, 3), 2.0) for name in model.state_dict()})
     assert model.head.weight is model.embed.weight
     twin = copy.deepcopy(model)
@@ -226,10 +226,10 @@ def test_a_deep_copy_is_a_model_of_its_own():
         assert twin.scale is dict(twin.named_parameters())["scale"]
         assert isinstance(q, nn.Parameter)
         assert q.requires_grad
-        assert not np.shares_memory(p.data, q.data), name
-        np.testing.assert_array_equal(p.grad.data, q.grad.data)
+        assert not np.shares_memory(p.array, q.array), name
+        np.testing.assert_array_equal(p.grad.array, q.grad.array)
     twin.scale.grad.zero_()
-    assert block.scale.grad.data.any()
+    assert block.scale.grad.array.any()
     with mg.no_grad():
         twin.scale.zero_()
     assert block.scale.tolist() == [1, 1, 1]
@@ -246,9 +246,9 @@ def test_a_computed_tensor_is_not_deep_copied():
 def test_train_and_eval_reach_every_module():
     block = Block()
     x = mg.ones(4, 2)
-    assert (block(x).data != block(x).data).any()
+    assert (block(x).array != block(x).array).any()
     assert not block.eval().rest[1].training
-    np.testing.assert_array_equal(block(x).data, block(x).data)
+    np.testing.assert_array_equal(block(x).array, block(x).array)
     assert block.train().rest[1].training
 
 
@@ -302,12 +302,12 @@ def test_a_model_prints_as_a_tree():
 def test_dropout_keeps_the_expectation_and_is_off_in_evaluation():
     x = mg.ones(200, 100)
     y = F.dropout(x, 0.25)
-    kept = y.data != 0
+    kept = y.array != 0
     assert abs(kept.mean() - 0.75) < 0.01
-    np.testing.assert_allclose(y.data[kept], 1 / 0.75, rtol=1e-4)
+    np.testing.assert_allclose(y.array[kept], 1 / 0.75, rtol=1e-4)
     assert F.dropout(x, 0.25, training=False) is x
     assert nn.Dropout(0.25).eval()(x) is x
-    assert not F.dropout(x, 1.0).data.any()
+    assert not F.dropout(x, 1.0).array.any()
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.1])

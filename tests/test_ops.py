@@ -58,9 +58,9 @@ def gradients_of(record, sample, dtype="float64", create_graph=False):
     function, inputs = as_function(record, in_dtype(sample, dtype), dtype)
     outs = outputs(function, inputs)
     if not any(out.requires_grad for out in outs):
-        return [out.data for out in outs], [None] * len(inputs)
+        return [out.array for out in outs], [None] * len(inputs)
     found = mg.autograd.grad(weighted(outs), inputs, create_graph=create_graph, allow_unused=True)
-    return [out.data for out in outs], [None if g is None else g.data for g in found]
+    return [out.array for out in outs], [None if g is None else g.array for g in found]
 
 
 def in_dtype(sample, dtype):
@@ -177,16 +177,16 @@ def jacobian_bound(evaluate, function, inputs):
     outs = evaluate(function, inputs)
     bounds = []
     for out in outs:
-        bound = np.array(np.abs(out.data))
+        bound = np.array(np.abs(out.array))
         for index in np.ndindex(out.shape) if out.requires_grad else ():
             rows = mg.autograd.grad(out[index], inputs, retain_graph=True, allow_unused=True)
             bound[index] += sum(
-                np.sum(np.abs(row.data * x.data))
+                np.sum(np.abs(row.array * x.array))
                 for row, x in zip(rows, inputs, strict=True)
                 if row is not None
             )
         bounds.append(bound)
-    return [out.data for out in outs], bounds
+    return [out.array for out in outs], bounds
 
 
 def rounded(sample):
@@ -213,8 +213,8 @@ def test_float32_is_float64_but_for_rounding(record, sample, fused, what):
     for ours, exact, bound in zip(found, values, bounds, strict=True):
         if ours.dtype == np.float32:
             finite = np.isfinite(exact)
-            np.testing.assert_array_equal(ours.data[~finite], exact[~finite])
-            off = np.abs(ours.data[finite] - exact[finite]) / np.finfo(np.float32).eps
+            np.testing.assert_array_equal(ours.array[~finite], exact[~finite])
+            off = np.abs(ours.array[finite] - exact[finite]) / np.finfo(np.float32).eps
             assert (off <= 8 * bound[finite]).all(), f"{np.max(off / bound[finite]):.1f} roundings"
 
 
@@ -296,9 +296,9 @@ def test_only_the_gradients_that_are_needed_are_given(record, sample):
             weighted(outputs(function, inputs)).backward()
         found = inputs[place].grad
         if full[place] is None or found is None:
-            assert not any(np.any(g) for g in (full[place], found and found.data) if g is not None)
+            assert not any(np.any(g) for g in (full[place], found and found.array) if g is not None)
         else:
-            np.testing.assert_allclose(found.data, full[place], rtol=1e-13, atol=1e-15)
+            np.testing.assert_allclose(found.array, full[place], rtol=1e-13, atol=1e-15)
         assert all(x.grad is None for j, x in enumerate(inputs) if j != place)
 
 

@@ -35,7 +35,7 @@ def train(optimizer, params, steps, first=0):
 
 def assert_equal_bits(ours, theirs):
     for p, q in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(p.data, q.data)
+        np.testing.assert_array_equal(p.array, q.array)
 
 
 # ---------------------------------------------------------------- steps
@@ -46,7 +46,7 @@ def test_one_step_goes_against_the_gradient(make):
     p = nn.Parameter(np.zeros(2))
     p.grad = mg.tensor(np.array([1.0, -2.0]))
     make([p]).step()
-    assert p.data[0] < 0 < p.data[1]
+    assert p.array[0] < 0 < p.array[1]
 
 
 def test_a_parameter_without_a_gradient_stays():
@@ -77,10 +77,10 @@ def test_how_a_parameter_lies_in_memory_changes_nothing(make):
     train(make([plain]), [plain], 3)
     for odd in strange:
         p = nn.Parameter(odd)
-        assert p.data is odd
+        assert p.array is odd
         train(make([p]), [p], 3)
-        np.testing.assert_array_equal(p.data, plain.data)
-        assert p.data is odd
+        np.testing.assert_array_equal(p.array, plain.array)
+        assert p.array is odd
 
 
 def test_a_parameter_longer_than_a_block_is_updated_to_its_end():
@@ -88,7 +88,7 @@ def test_a_parameter_longer_than_a_block_is_updated_to_its_end():
     p = nn.Parameter(np.zeros(n))
     p.grad = mg.ones(n, dtype="float64")
     optim.Adam([p], lr=0.5).step()
-    np.testing.assert_allclose(p.data, -0.5, rtol=1e-6)
+    np.testing.assert_allclose(p.array, -0.5, rtol=1e-6)
 
 
 def test_the_gradient_itself_is_left_alone():
@@ -106,7 +106,7 @@ def test_zero_grad_forgets_or_zeroes():
     optimizer = optim.SGD(params, lr=0.1)
     train(optimizer, params, 1)
     optimizer.zero_grad(set_to_none=False)
-    assert not p.grad.data.any()
+    assert not p.grad.array.any()
     optimizer.zero_grad()
     assert p.grad is None
 
@@ -158,7 +158,7 @@ def test_going_on_from_a_file_is_going_on(make, tmp_path):
     optimizer = make(broken)
     train(optimizer, broken, 3)
     save_file(optimizer.state_dict(), tmp_path / "optimizer.safetensors")
-    resumed = [nn.Parameter(p.data.copy()) for p in broken]
+    resumed = [nn.Parameter(p.array.copy()) for p in broken]
     optimizer = make(resumed)
     optimizer.load_state_dict(load_file(tmp_path / "optimizer.safetensors"))
     assert optimizer.steps == 3
@@ -204,9 +204,9 @@ def test_clipping_gives_the_norm_and_scales_all_alike():
     p, q = nn.Parameter(np.zeros(2)), nn.Parameter(np.zeros(1))
     p.grad, q.grad = mg.tensor(np.array([3.0, 0.0])), mg.tensor(np.array([4.0]))
     assert optim.clip_grad_norm_([p, q, nn.Parameter(np.zeros(1))], 1.0) == 5
-    np.testing.assert_allclose([*p.grad.data, *q.grad.data], [0.6, 0, 0.8], rtol=1e-6)
+    np.testing.assert_allclose([*p.grad.array, *q.grad.array], [0.6, 0, 0.8], rtol=1e-6)
     assert optim.clip_grad_norm_(iter([p, q]), 2.0).item() == pytest.approx(1)
-    np.testing.assert_allclose(p.grad.data, [0.6, 0], rtol=1e-6)
+    np.testing.assert_allclose(p.grad.array, [0.6, 0], rtol=1e-6)
     assert optim.clip_grad_norm_(p, 0.3).item() == pytest.approx(0.6)
     assert optim.clip_grad_norm_([], 1.0) == 0
 

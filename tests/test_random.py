@@ -23,30 +23,30 @@ EACH = pytest.mark.parametrize("draw", DRAWS.values(), ids=list(DRAWS))
 @EACH
 def test_one_seed_one_sequence(draw):
     mg.manual_seed(1)
-    first, second = draw().data.copy(), draw().data.copy()
+    first, second = draw().array.copy(), draw().array.copy()
     mg.manual_seed(1)
-    np.testing.assert_array_equal(draw().data, first)
-    np.testing.assert_array_equal(draw().data, second)
+    np.testing.assert_array_equal(draw().array, first)
+    np.testing.assert_array_equal(draw().array, second)
     assert (first != second).any()
     mg.manual_seed(2)
-    assert (draw().data != first).any()
+    assert (draw().array != first).any()
 
 
 @EACH
 def test_draws_of_other_streams_do_not_disturb(draw):
     mg.manual_seed(1)
-    expected = draw().data.copy()
+    expected = draw().array.copy()
     mg.manual_seed(1)
     for other in DRAWS.values():
         if other is not draw:
             other()
-    np.testing.assert_array_equal(draw().data, expected)
+    np.testing.assert_array_equal(draw().array, expected)
 
 
 def test_a_step_draws_its_own_whatever_came_before():
     def dropped(step):
         random.set_step(step)
-        return [F.dropout(mg.ones(8), 0.5).data.copy() for _ in range(2)]
+        return [F.dropout(mg.ones(8), 0.5).array.copy() for _ in range(2)]
 
     mg.manual_seed(1)
     run = [dropped(step) for step in range(4)]
@@ -61,7 +61,7 @@ def test_every_64_bit_seed_is_another():
     draws = set()
     for seed in (0, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1):
         mg.manual_seed(seed)
-        draws.add(mg.randn(4).data.tobytes())
+        draws.add(mg.randn(4).array.tobytes())
     assert len(draws) == 5
 
 
@@ -97,12 +97,12 @@ def test_rows_of_a_batch_drop_what_the_whole_batch_drops_there(rows, width, firs
 )
 def test_micro_batches_draw_what_the_whole_batch_draws(draw):
     mg.manual_seed(5)
-    whole = draw(6).data.copy()
+    whole = draw(6).array.copy()
     mg.manual_seed(5)
     parts = []
     for first, n in ((0, 1), (1, 3), (4, 2)):
         with random.rows(first):
-            parts.append(draw(n).data)
+            parts.append(draw(n).array)
     np.testing.assert_array_equal(np.concatenate(parts), whole)
 
 

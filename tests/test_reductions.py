@@ -15,27 +15,27 @@ def slopes(function, values, dtype="float64"):
     """The gradient of the sum of what `function` gives."""
     x = mg.tensor(values, dtype=dtype, requires_grad=True)
     function(x).sum().backward()
-    return x.grad.data
+    return x.grad.array
 
 
 def test_a_product_has_a_gradient_where_factors_are_zero():
     np.testing.assert_array_equal(slopes(mg.prod, [2.0, 0.0, 3.0]), [0, 6, 0])
     np.testing.assert_array_equal(slopes(mg.prod, [2.0, 0.0, 0.0]), [0, 0, 0])
     x = mg.tensor([2.0, 0.0, 0.0], dtype="float64", requires_grad=True)
-    hessian = mg.func.hessian(mg.prod)(x).data
+    hessian = mg.func.hessian(mg.prod)(x).array
     np.testing.assert_array_equal(hessian, [[0, 0, 0], [0, 0, 2], [0, 2, 0]])
 
 
 def test_a_running_product_has_a_gradient_at_zeros_and_does_not_overflow_behind_one():
     np.testing.assert_array_equal(slopes(lambda x: x.cumprod(0), [2.0, 0.0, 3.0]), [1, 8, 0])
     big = mg.tensor([0.0, 1e200, 1e200], dtype="float64")
-    np.testing.assert_array_equal(big.cumprod(0).data, [0, 0, 0])
+    np.testing.assert_array_equal(big.cumprod(0).array, [0, 0, 0])
 
 
 def test_logcumsumexp_neither_overflows_nor_gives_nan_before_the_first_number():
     values = [-INF, 1000.0, -1000.0, 1000.0]
     x = mg.tensor(values, dtype="float64")
-    np.testing.assert_allclose(x.logcumsumexp(0).data, [-INF, 1000, 1000, 1000 + math.log(2)])
+    np.testing.assert_allclose(x.logcumsumexp(0).array, [-INF, 1000, 1000, 1000 + math.log(2)])
     np.testing.assert_allclose(slopes(lambda x: x.logcumsumexp(0)[1:], values), [0, 2.5, 0, 0.5])
 
 
@@ -160,4 +160,4 @@ def test_counts_and_searches():
 def test_slopes_of_a_parabola_are_exact_at_uneven_points():
     at = mg.tensor([0.0, 1.0, 3.0, 4.5], dtype="float64")
     (slope,) = mg.gradient(at.square(), spacing=[at], edge_order=2)
-    np.testing.assert_allclose(slope.data, 2 * at.data)
+    np.testing.assert_allclose(slope.array, 2 * at.array)

@@ -330,11 +330,11 @@ def test_a_check_under_no_grad_finds_the_gradient():
 
 def test_a_check_leaves_a_modules_buffers_alone():
     norm = mg.nn.BatchNorm1d(2).double()
-    before = [buffer.data.copy() for buffer in norm.buffers()]
+    before = [buffer.array.copy() for buffer in norm.buffers()]
     x = mg.tensor(np.arange(6.0).reshape(3, 2) ** 2)
     assert mg.gradcheck(lambda: norm(x), norm).passed
     for buffer, array in zip(norm.buffers(), before, strict=True):
-        np.testing.assert_array_equal(buffer.data, array)
+        np.testing.assert_array_equal(buffer.array, array)
 
 
 def test_what_cannot_be_checked_is_said():
@@ -424,7 +424,7 @@ def test_shared_elements_are_not_changed_in_place():
 def test_logarithms_of_sums_at_infinity():
     x, y = (mg.tensor(v) for v in np.meshgrid([-np.inf, 0.0, 1e30, np.inf, np.nan], [-np.inf, 2.0, np.inf]))
     with np.errstate(invalid="ignore"):
-        np.testing.assert_array_equal(mg.logaddexp(x, y).data, np.logaddexp(x.data, y.data))
+        np.testing.assert_array_equal(mg.logaddexp(x, y).array, np.logaddexp(x.array, y.array))
 
 
 @pytest.mark.parametrize("n", [-3, -2, 3, 4])
@@ -432,9 +432,9 @@ def test_small_powers_are_products_with_the_same_derivatives(n):
     x = leaf(0.5, -2.0, 3.0)
     (slopes,) = mg.autograd.grad((x**n).sum(), x, create_graph=True)
     (curvatures,) = mg.autograd.grad(slopes.sum(), x)
-    np.testing.assert_allclose((x**n).data, x.data**n, rtol=1e-6)
-    np.testing.assert_allclose(slopes.data, n * x.data ** (n - 1), rtol=1e-6)
-    np.testing.assert_allclose(curvatures.data, n * (n - 1) * x.data ** (n - 2), rtol=1e-6)
+    np.testing.assert_allclose((x**n).array, x.array**n, rtol=1e-6)
+    np.testing.assert_allclose(slopes.array, n * x.array ** (n - 1), rtol=1e-6)
+    np.testing.assert_allclose(curvatures.array, n * (n - 1) * x.array ** (n - 2), rtol=1e-6)
 
 
 def test_half_precision_does_not_overflow_on_the_way():
@@ -443,7 +443,7 @@ def test_half_precision_does_not_overflow_on_the_way():
     assert F.layer_norm(x, (4,)).tolist() == F.rms_norm(x, (4,)).tolist() == [1, -1, 1, -1]
     assert (x.grad.dtype, x.std().dtype, x.norm().item()) == (mg.float16, mg.float16, 600)
     assert x.std().item() == 346.5
-    assert np.isfinite(mg.zeros(70000, dtype="float16").softmax(0).data).all()
+    assert np.isfinite(mg.zeros(70000, dtype="float16").softmax(0).array).all()
 
 
 def test_whole_numbers_have_bits_and_divisors():
@@ -459,7 +459,7 @@ def test_a_change_in_place_that_failed_is_none():
     with pytest.raises(mg.ShapeError):
         b += mg.ones(2)
     y.sum().backward()
-    np.testing.assert_array_equal(x.grad.data, np.ones(3))
+    np.testing.assert_array_equal(x.grad.array, np.ones(3))
 
 
 def test_switches_of_recording_decorate_with_and_without_parentheses():
@@ -487,7 +487,7 @@ def own_op(name, rule):
 
 def test_a_users_op_does_not_hide_the_librarys_of_that_name():
     x = mg.tensor([0.3, -0.5], dtype="float64", requires_grad=True)
-    second = lambda: mg.func.hessian(lambda x: mg.nn.functional.gelu(x).sum())(x).data
+    second = lambda: mg.func.hessian(lambda x: mg.nn.functional.gelu(x).sum())(x).array
     before, records, known = second(), dict(mg.ops.records), dict(ops)
     try:
         alias = own_op("alias", lambda x, /: (x * 100, (lambda g: g * 100,)))
@@ -526,7 +526,7 @@ def test_a_setting_that_requires_a_gradient_is_refused_and_a_plain_one_is_its_nu
     with pytest.raises(mg.OptionError, match=r"softplus.*has no gradient for its setting beta"):
         mg.nn.functional.softplus(x, beta)
     expected = mg.nn.functional.softplus(x, 2.0)
-    np.testing.assert_array_equal(mg.nn.functional.softplus(x, beta.detach()).data, expected.data)
+    np.testing.assert_array_equal(mg.nn.functional.softplus(x, beta.detach()).array, expected.array)
 
 
 def test_what_a_stranger_tried():

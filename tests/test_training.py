@@ -217,7 +217,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_step_and_module(tmp_pa
 
     def poisoned():
         if trainer.step == 4:
-            trainer.model.encoder.layers[0].feed_forward.linear1.weight.data[0, 0] = np.nan
+            trainer.model.encoder.layers[0].feed_forward.linear1.weight.array[0, 0] = np.nan
         return next_batch()
 
     monkeypatch.setattr(trainer.task, "next_batch", poisoned)

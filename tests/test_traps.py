@@ -27,7 +27,7 @@ def gradient_of(function, x):
     x = leaf(x)
     with np.errstate(divide="ignore"):
         function(x).sum().backward()
-    return x.grad.data
+    return x.grad.array
 
 
 # ---------------------------------------------------------------- 1: aliased gradients
@@ -111,7 +111,7 @@ def test_04_products_of_all_ranks_and_batches(left, right):
     rng = np.random.default_rng(0)
     x, y = leaf(rng.normal(size=left)), leaf(rng.normal(size=right))
     out = x @ y
-    assert_equal(out, x.data @ y.data)
+    assert_equal(out, x.array @ y.array)
     mg.gradcheck(lambda x, y: x @ y, [x, y])
 
 
@@ -203,7 +203,7 @@ def step(x):
     made[-1].register_hook(lambda g: g * 1)
     made[1].retain_grad()
     made[-1].sum().backward()
-    return [weakref.ref(t) for t in made] + [weakref.ref(t.data) for t in made]
+    return [weakref.ref(t) for t in made] + [weakref.ref(t.array) for t in made]
 
 
 @pytest.mark.usefixtures("no_collector")
@@ -211,7 +211,7 @@ def test_07_reference_counting_alone_frees_a_graph():
     x = leaf([1, 2, 3, 4])
     assert not any(ref() is not None for ref in step(x))
     (g,) = autograd.grad((x.exp() * x).softmax(-1)[0], x, create_graph=True)
-    refs = [weakref.ref(g), weakref.ref(g.node), weakref.ref(g.data)]
+    refs = [weakref.ref(g), weakref.ref(g.node), weakref.ref(g.array)]
     del g
     assert not any(ref() is not None for ref in refs)
 
@@ -274,7 +274,7 @@ def test_08_a_gradient_penalty_through_a_block():
     with mg.fused(False):
         slow = autograd.grad(penalty(x, w), [x, w])
     for a, b in zip(fast, slow, strict=True):
-        assert_equal(a, b.data, rtol=1e-9, atol=1e-12)
+        assert_equal(a, b.array, rtol=1e-9, atol=1e-12)
     mg.gradcheck(penalty, [x, w])
 
 
@@ -365,11 +365,11 @@ def test_11_how_an_array_lies_in_memory_changes_nothing(function, odd):
     array = odd(np.random.default_rng(0).normal(size=(3, 4)))
     plain, strange = leaf(array.copy(order="C")), mg.Tensor(array, requires_grad=True)
     outs = [function(x) for x in (plain, strange)]
-    assert_equal(outs[0], outs[1].data, rtol=1e-13)
+    assert_equal(outs[0], outs[1].array, rtol=1e-13)
     weights = np.random.default_rng(1).normal(size=(*outs[0].shape, 2))[..., 0]  # odd memory itself
     for out in outs:
         out.backward(weights)
-    assert_equal(plain.grad, strange.grad.data, rtol=1e-12, atol=1e-15)
+    assert_equal(plain.grad, strange.grad.array, rtol=1e-12, atol=1e-15)
 
 
 FAMILIES = ("arithmetic", "elementary", "specials", "comparisons", "choices", "activations")
@@ -423,7 +423,7 @@ def test_12_a_query_that_may_see_nothing_gives_zeros_and_zero_gradients(fused, m
         out = F.scaled_dot_product_attention(q, k, v, mask)
     out.sum().backward()
     assert_equal(out[0], np.zeros(4))
-    assert_equal(out[1], v.data[2])
+    assert_equal(out[1], v.array[2])
     assert_equal(q.grad, np.zeros((2, 4)))
     assert_equal(v.grad, [[0] * 4, [0] * 4, [1] * 4])
 
@@ -445,7 +445,7 @@ def test_12_an_ignored_row_counts_nothing_whatever_it_holds(fused, reduction, sm
         loss.sum().backward()
         expected.sum().backward()
     assert_equal(loss.sum(), expected.sum().item())
-    assert_equal(logits.grad, np.concatenate([alone.grad.data, np.zeros((1, 3))]))
+    assert_equal(logits.grad, np.concatenate([alone.grad.array, np.zeros((1, 3))]))
 
 
 @pytest.mark.parametrize("fused", [True, False])
@@ -469,4 +469,4 @@ def test_15_uneven_micro_batches_weighted_by_their_count_give_the_big_batch():
     whole, w.grad = w.grad, None
     for rows in (slice(0, 3), slice(3, 4), slice(4, 5)):
         (F.cross_entropy(mg.tensor(x[rows]) @ w, target[rows], reduction="sum") / 3).backward()
-    assert_equal(w.grad, whole.data, rtol=1e-12, atol=1e-15)
+    assert_equal(w.grad, whole.array, rtol=1e-12, atol=1e-15)

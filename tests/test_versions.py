@@ -127,7 +127,7 @@ IN_PLACE = {
 def test_a_tensor_in_a_graph_is_not_changed_in_place(change):
     x = leaf(1, 2)
     for tensor in (x, x * 2):
-        before = tensor.data.copy()
+        before = tensor.array.copy()
         with pytest.raises(GraphError, match=r"requires a gradient[\s\S]*no_grad"):
             change(tensor)
         equal(tensor, before)

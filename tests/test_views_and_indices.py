@@ -44,7 +44,7 @@ def test_contiguous_is_itself_or_a_copy():
     x = mg.ones(2, 3)
     assert x.contiguous() is x
     copy = x.t().contiguous()
-    assert copy.data.flags.c_contiguous
+    assert copy.array.flags.c_contiguous
     copy.fill_(0)
     assert x.sum().item() == 6
 

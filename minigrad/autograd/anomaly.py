@@ -144,7 +144,7 @@ class _Watch(threading.local):
             raise NonFiniteError(
                 f"the gradient given to backward() is {shown_at(given, index)}.\nBegin from finite numbers."
             )
-        value = on_cpu(tensor.data)
+        value = on_cpu(tensor.array)
         if np.isnan(value).any() or (self.check_inf and value.size == 1 and np.isinf(value).any()):
             index = first_index(~np.isfinite(value))
             raise NonFiniteError(
@@ -174,7 +174,7 @@ def _refuse_gradient(node: Node, edge: Any, r: np.ndarray, index: tuple, upstrea
     kept = alive(edge)
     over = comparable_shape(node.op, r)
     known = [describe_at("the gradient g that came to it", g, index, over) for g in upstream]
-    if kept is not None and hasattr(kept, "data"):
+    if kept is not None and hasattr(kept, "array"):
         known.append(describe_at(name, _array(kept), index, over))
     raise NonFiniteError(
         f"the gradient of {node} with respect to {name}, {kind_of(r)}, is {shown_at(r, index)}.\n"
@@ -220,7 +220,7 @@ def operand_names(op: Any, count: int) -> list[str]:
 
 def _array(x: Any) -> Any:
     """The array of a Tensor, anything else as it is."""
-    return x if is_array(x) or isinstance(x, np.generic) else getattr(x, "data", x)
+    return x if is_array(x) or isinstance(x, np.generic) else getattr(x, "array", x)
 
 
 def not_finite(x: Any) -> Any:

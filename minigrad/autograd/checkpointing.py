@@ -51,7 +51,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     node.source, node.scope = caller(), grad_mode.scope
     node.edges = [*outside, *constants]
     node.needs = [True] * len(outside) + [False] * len(constants)
-    kept = [x.data for x in map(alive, node.edges) if x is not None]
+    kept = [x.array for x in map(alive, node.edges) if x is not None]
     node.gradients = partial(_pull, segment, kept)
     for i, result in zip(inside, _results(node, [flat[i] for i in inside]), strict=True):
         flat[i] = result
@@ -62,7 +62,7 @@ def _results(node: Node, inner: list[Tensor]) -> list[Tensor]:
     """Tensors with the memory of `inner` that were made by `node`."""
     from ..tensor import Tensor
 
-    outs = [Tensor(x.data) for x in inner]
+    outs = [Tensor(x.array) for x in inner]
     for i, (out, x) in enumerate(zip(outs, inner, strict=True)):
         out.requires_grad, out.cell = True, share_cell(x)
         out.node = node if len(outs) == 1 else Output(node, i, out.shape, out.cell)
@@ -187,7 +187,7 @@ class Checkpoint:
 
         outs = self._segment().again()
         node, several = maker(edge), type(edge) is Output
-        tensor = Tensor(outs[edge.index if several else 0].data)
+        tensor = Tensor(outs[edge.index if several else 0].array)
         tensor.requires_grad, tensor.node = True, edge
         if several:
             node.output[edge.index] = weakref.ref(tensor)

@@ -99,7 +99,7 @@ def _matching(tensor: Tensor, gradient: Any, create_graph: bool) -> Any:
                 f"Move the gradient: .to({tensor.device!r})."
             )
         if not create_graph:
-            gradient = gradient.data
+            gradient = gradient.array
     edge, g = _seed(tensor, gradient)
     if watch.on:
         watch.check_start(tensor, g)
@@ -114,10 +114,10 @@ def _seed(tensor: Tensor, gradient: Any) -> tuple[Any, Any]:
             f"Set requires_grad=True on a leaf before computing, and do not compute under no_grad()."
         )
     if gradient is None:
-        if tensor.data.size != 1:
+        if tensor.array.size != 1:
             raise GraphError(
                 f"backward() of a tensor of shape {tensor.shape}, which is not one number.\n"
                 f"Reduce it (`.sum()`, `.mean()`), or pass gradient= of that shape."
             )
-        gradient = array_module(tensor.data).ones(tensor.shape, tensor.dtype)
+        gradient = array_module(tensor.array).ones(tensor.shape, tensor.dtype)
     return tensor.node if tensor.node is not None else tensor, gradient

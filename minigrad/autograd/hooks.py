@@ -38,7 +38,7 @@ def retain(tensor: Tensor) -> None:
     def keep(g: Tensor) -> None:
         tensor = myself()
         if tensor is not None:
-            tensor.accumulate_grad(g if g.requires_grad else g.data, owned=False)
+            tensor.accumulate_grad(g if g.requires_grad else g.array, owned=False)
 
     owner = tensor.node
     if owner.hooks is None:
@@ -65,5 +65,5 @@ def run_hooks(edge: Any, g: Any, retain: bool = True) -> Any:
                     f"a hook returned shape {result.shape} for a gradient of shape {tuple(g.shape)}.\n"
                     f"Return a gradient of the same shape, or None to leave it alone."
                 )
-            g = result.data if raw else result
+            g = result.array if raw else result
     return g

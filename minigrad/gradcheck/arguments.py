@@ -42,17 +42,17 @@ class Arguments:
         self.checked = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
         self._refuse_coarse(given)
         self.values = given if module else [self._copied(x) for x in given]
-        self.borrowed = [(x, x.data) for x in (*given, *kept)] if module else []
+        self.borrowed = [(x, x.array) for x in (*given, *kept)] if module else []
 
     def __enter__(self) -> Arguments:
         for parameter, array in self.borrowed:
-            parameter.data = array.copy(order="K")
+            parameter.array = array.copy(order="K")
         self.pristine = self._arrays_copied()
         return self
 
     def __exit__(self, *exc: object) -> None:
         for parameter, array in self.borrowed:
-            parameter.data = array
+            parameter.array = array
 
     @property
     def leaves(self) -> list[Tensor]:
@@ -105,7 +105,7 @@ class Arguments:
     @staticmethod
     def _copied(x: Any) -> Any:
         if isinstance(x, Tensor):
-            return Tensor(x.data.copy(order="K"), requires_grad=x.requires_grad)
+            return Tensor(x.array.copy(order="K"), requires_grad=x.requires_grad)
         return x.copy() if is_array(x) else x
 
     def _arrays_copied(self) -> list[Any]:
@@ -115,5 +115,5 @@ class Arguments:
 
 def _array(x: Any) -> Any:
     if isinstance(x, Tensor):
-        return x.data
+        return x.array
     return x if is_array(x) else None

@@ -101,7 +101,7 @@ class _Check:
         if fault:
             return fault
         self.differences = Differences(self.function, base)
-        arrays = [leaf.data for leaf in self.arguments.leaves]
+        arrays = [leaf.array for leaf in self.arguments.leaves]
         slopes = [self.differences.slopes(a, self.eps, self.atol, self.rtol) for a in arrays]
         if all(a is None for a in analytic) and not any(s.central.any() for s in slopes):
             self._refuse_outsiders()
@@ -182,10 +182,10 @@ class _Check:
         if not mask.any():
             return None
         place, outs = int(np.argmax(mask)), self.function.tensors()
-        ends = np.cumsum([out.data.size for out in outs])
+        ends = np.cumsum([out.array.size for out in outs])
         number = int(np.searchsorted(ends, place, side="right"))
         out = outs[number]
-        index = np.unravel_index(place - int(ends[number]) + out.data.size, out.shape)
+        index = np.unravel_index(place - int(ends[number]) + out.array.size, out.shape)
         return f"output {number} at {[int(i) for i in index]}", place
 
     def _refuse_outsiders(self) -> None:
@@ -213,11 +213,11 @@ class _Check:
 
     def _jacobians(self, i: int) -> list[np.ndarray]:
         """d weighted output / d input, an array an output."""
-        array = self.arguments.leaves[i].data
+        array = self.arguments.leaves[i].array
         columns = self.differences.jacobian(array, self.eps)
         columns = columns * self.differences.weights.reshape(-1, *[1] * array.ndim)
         outs = self.function.tensors()
-        ends = np.cumsum([out.data.size for out in outs])[:-1]
+        ends = np.cumsum([out.array.size for out in outs])[:-1]
         return [
             part.reshape(out.shape + array.shape)
             for part, out in zip(np.split(columns, ends), outs, strict=True)

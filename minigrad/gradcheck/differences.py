@@ -46,7 +46,7 @@ class Function:
 
     def values(self) -> np.ndarray:
         """The output elements in one line, copied."""
-        return np.concatenate([on_cpu(out.data).ravel() for out in self.tensors()], dtype=np.float64)
+        return np.concatenate([on_cpu(out.array).ravel() for out in self.tensors()], dtype=np.float64)
 
     def weights(self) -> np.ndarray:
         return np.concatenate([w.ravel() for w in _weights(self.tensors())])

@@ -97,7 +97,7 @@ def gradcheck_sweep(
             raise OptionError(
                 f"no step is left to take beside the element {leaf[index].item():g}.\nGive larger steps."
             )
-        slopes = np.array([differences.at(leaf.data, index, eps) for eps in steps])
+        slopes = np.array([differences.at(leaf.array, index, eps) for eps in steps])
     errors, gaps = np.abs(slopes[:, 0] - analytic), np.abs(slopes[:, 2] - slopes[:, 1])
     kind, reading = _read(np.array(steps), errors, gaps, slopes, analytic, differences.rounding)
     place = f"{label(number, arguments.names[number])} at {list(index)}"

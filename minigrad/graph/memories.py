@@ -32,7 +32,7 @@ class Memories:
         self.size: dict[Hashable, int] = {}
         self.home: dict[Place, Hashable] = {}
         self.held: dict[Node, tuple[Hashable, ...]] = {}
-        self.leaves = {id(root(x.data)) for x in tape.leaves}
+        self.leaves = {id(root(x.array)) for x in tape.leaves}
         self.dtype: dict[Place, np.dtype] = {}
         self._same: dict[Hashable, Hashable] = {}
         arrays = {node: held_by((node.gradients, node.settings)) for node in tape.nodes}

@@ -172,11 +172,11 @@ class _Search:
         keep = self._between(begin, way) | {e.source for e in vertex.inputs}
         if not self._is_op(begin):
             leaf = self.things[begin]
-            index = first_index(not_finite(leaf.data))
+            index = first_index(not_finite(leaf.array))
             uses = self.graph.consumers[begin]
             first_use = f", used first by {self._op(uses[0][0])}" if uses else ""
             reason = (
-                f"{_leaf(vertex)}, {kind_of(leaf.data)}, was given {shown_at(leaf.data, index)}{first_use}."
+                f"{_leaf(vertex)}, {kind_of(leaf.array)}, was given {shown_at(leaf.array, index)}{first_use}."
                 f"{became}\n"
                 f"Every operation after it passed on what it got. Look at where it comes from: the data, or "
                 f"the update that wrote it (a gradient that was not finite, too large a learning rate)."

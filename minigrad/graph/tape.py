@@ -53,10 +53,10 @@ class Tape:
         uses = self._uses()
         arrays: dict[Any, Arrays] = {}
         for x in self.leaves:
-            arrays[x] = (x.data.astype(np.float64) if double and x.is_floating_point() else x.data,)
+            arrays[x] = (x.array.astype(np.float64) if double and x.is_floating_point() else x.array,)
             yield x, arrays[x]
         for node in self.ends:
-            held: Any = tuple(x if x is None else x.data for x in _tensors(node))
+            held: Any = tuple(x if x is None else x.array for x in _tensors(node))
             arrays[node] = held
             yield node, arrays[node]
         for node in self.nodes:
@@ -108,7 +108,7 @@ def apply(node: Node, arrays: Mapping[Any, Arrays], double: bool = False) -> Arr
     run = getattr(node.op, "run", None)
     if run is None:  # a checkpoint runs the user's function
         again = [node.op.rebuild([], node.settings, edge) for edge in _results(node)]
-        return tuple(x.data for x in again)
+        return tuple(x.array for x in again)
     with np.errstate(all="ignore"):
         value = run(operands, node.settings)[0]
     return tuple(as_array(part) for part in (value if type(value) is tuple else (value,)))
@@ -130,7 +130,7 @@ def _alive(node: Node) -> Arrays | None:
     tensors = _tensors(node)
     if any(x is None or (x.cell is not None and x.cell.stamp > node.clock) for x in tensors):
         return None
-    return tuple(x.data for x in tensors)
+    return tuple(x.array for x in tensors)
 
 
 def _tensors(node: Node) -> list[Any]:

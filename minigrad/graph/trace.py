@@ -67,7 +67,7 @@ def trace(
     scopes = [None] * len(tape.leaves) + [node.scope for node in tape.nodes]
     groups, homes = arrange(vertices, scopes, names.modules, [tracing.is_given(v) for v in vertices])
     placed = tuple(replace(v, group=home) for v, home in zip(vertices, homes, strict=True))
-    kept = {names.of(x): _copy(x.data) for x in tape.leaves if x.requires_grad and names.of(x)}
+    kept = {names.of(x): _copy(x.array) for x in tape.leaves if x.requires_grad and names.of(x)}
     return Graph(placed, groups, kept, title, tuple(tracing.notes))
 
 
@@ -107,16 +107,16 @@ def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tup
                 "No gradients: the output is not one number. Trace a loss, or give trace(gradient=...)."
             )
             return []
-        return [(x.node or x, array_module(x.data).ones_like(x.data)) for x in outputs]
+        return [(x.node or x, array_module(x.array).ones_like(x.array)) for x in outputs]
     single = len(outputs) == 1 and not isinstance(gradient, dict)
     each = [gradient] if single else [g for _, g in flatten(gradient)]
-    given = [as_tensor(g).data for g in each]
+    given = [as_tensor(g).array for g in each]
     if [g.shape for g in given] != [x.shape for x in outputs]:
         raise ShapeError(
             f"gradient has shapes {[g.shape for g in given]}, the outputs {[x.shape for x in outputs]}.\n"
             f"Give one of each output's shape."
         )
-    return [(x.node or x, like(g.astype(x.dtype), x.data)) for x, g in zip(outputs, given, strict=True)]
+    return [(x.node or x, like(g.astype(x.dtype), x.array)) for x, g in zip(outputs, given, strict=True)]
 
 
 def _dotted(path: str) -> str:
@@ -190,7 +190,7 @@ class _Tracing:
         self.seeds: dict[tuple[Any, int], np.ndarray] = {}
         self.memories: dict[int, tuple[int, Any]] = {}  # by id: a number, and whose it is
         for x in tape.leaves:
-            self.memories.setdefault(id(root(x.data)), (len(self.memories), x))
+            self.memories.setdefault(id(root(x.array)), (len(self.memories), x))
         self.codes: dict[Any, tuple[str, str]] = {}
 
     def _snapshot(self, array: np.ndarray) -> Snapshot:
@@ -237,7 +237,7 @@ class _Tracing:
             kind = "parameter" if learned else "input"
         gradients = self.upstream.get(x)
         if gradients is None and x.grad is not None:
-            gradients = (self._snapshot(x.grad.data),)
+            gradients = (self._snapshot(x.grad.array),)
         return Vertex(
             self.index[x], kind, self.names.of(x), 0, self.values[x], gradients or (None,),
             checks=self.checks.get(x, ()), is_output=x in self.outputs,

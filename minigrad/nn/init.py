@@ -16,7 +16,7 @@ from ..tensor import Tensor
 def _fill(tensor: Tensor, values: np.ndarray) -> Tensor:
     with no_grad():
         mutate(tensor, "initialization")
-        tensor.data[...] = beside(values, tensor.data)
+        tensor.array[...] = beside(values, tensor.array)
     return tensor
 
 

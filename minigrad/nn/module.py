@@ -21,7 +21,7 @@ class Parameter(Tensor):
     __slots__ = ()
 
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
-        super().__init__(data.data if isinstance(data, Tensor) else data, requires_grad)
+        super().__init__(data.array if isinstance(data, Tensor) else data, requires_grad)
 
 
 class LoadedKeys(NamedTuple):
@@ -239,7 +239,7 @@ class Module:
                 f"unknown {_some(unknown)}.\nLoad the state of the same model, or pass strict=False."
             )
         given = {name: state_dict[name] for name in own if name in state_dict}
-        values = {name: as_array(x.data if isinstance(x, Tensor) else x) for name, x in given.items()}
+        values = {name: as_array(x.array if isinstance(x, Tensor) else x) for name, x in given.items()}
         for name, value in values.items():
             mine = own[name]
             if value.shape != mine.shape or not np.can_cast(value.dtype, mine.dtype, "same_kind"):
@@ -284,10 +284,10 @@ class Module:
             raise DtypeError(f"a module's parameters are floating numbers, not {dtype}.\nPass such a dtype.")
         for tensor in (*self.parameters(), *self.buffers()):
             if device is not None:
-                tensor.data = on_device(tensor.data, device)
+                tensor.array = on_device(tensor.array, device)
                 tensor.grad = None if tensor.grad is None else tensor.grad.to(device)
             if dtype is not None and tensor.is_floating_point():
-                tensor.data = tensor.data.astype(dtype)
+                tensor.array = tensor.array.astype(dtype)
                 tensor.grad = None
         return self
 

@@ -66,7 +66,7 @@ def ge(x, y, /):
 def equal(x, y):
     """Whether two tensors have one shape and the same elements: a Python bool. Elementwise is `eq`."""
     x, y = as_tensor(x), as_tensor(y)
-    return x.shape == y.shape and bool(eq(x, y).data.all())
+    return x.shape == y.shape and bool(eq(x, y).array.all())
 
 
 @differentiable(samples=binary(real) | binary(_small))
@@ -78,7 +78,7 @@ def isclose(x, y, /, rtol=1e-5, atol=1e-8, equal_nan=False):
 @made_of_ops(samples=binary(real) | binary(_small))
 def allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Whether every element of x `isclose` to that of y: a Python bool."""
-    return bool(isclose(x, y, rtol, atol, equal_nan).data.all())
+    return bool(isclose(x, y, rtol, atol, equal_nan).array.all())
 
 
 # ---------------------------------------------------------------- logic

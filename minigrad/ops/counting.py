@@ -31,11 +31,11 @@ def searchsorted(sorted_sequence, values, *, out_int32=False, right=False, side=
 
     A sequence with several axes is searched row by row, each by its own row of values.
     """
-    sequence, values = as_tensor(sorted_sequence).data, as_tensor(values).data
+    sequence, values = as_tensor(sorted_sequence).array, as_tensor(values).array
     if side not in (None, "left", "right") or (right and side == "left"):
         raise OptionError(f"side is 'left' or 'right', got {side!r} with right={right}.\nGive one of them.")
     if sorter is not None:
-        sequence = array_module(sequence).take_along_axis(sequence, as_tensor(sorter).data, -1)
+        sequence = array_module(sequence).take_along_axis(sequence, as_tensor(sorter).array, -1)
     side = "right" if right or side == "right" else "left"
     if sequence.ndim > 1 and sequence.shape[:-1] != values.shape[:-1]:
         raise ShapeError(
@@ -70,7 +70,7 @@ def bucketize(x, boundaries, *, out_int32=False, right=False):
 @made_of_ops(samples=each((_few, 2, 3), (_few, 2)) | each((_few, 4), (_few, 1), invert=True))
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Whether each element is among the test elements, or if `invert` is not."""
-    elements, tests = as_tensor(elements).data, as_tensor(test_elements).data
+    elements, tests = as_tensor(elements).array, as_tensor(test_elements).array
     return as_tensor(
         through_cpu(partial(np.isin, assume_unique=assume_unique, invert=invert), elements, tests)
     )
@@ -82,14 +82,14 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
 @made_of_ops(samples=each((_few, 5)) | each((_few, 3), np.array([5, 1, 2]), minlength=6))
 def bincount(x, weights=None, minlength=0):
     """How often each whole number from 0 on occurs, or the sum of its weights."""
-    x = as_tensor(x).data
+    x = as_tensor(x).array
     if x.dtype.kind not in "iu" or x.ndim != 1:
         raise DtypeError(f"bincount of {x.dtype}{list(x.shape)}.\nGive one axis of whole numbers.")
     if x.size and x.min() < 0:
         raise RangeError(f"bincount of {x.min()}.\nThe numbers count from 0.")
     if weights is None:
         return as_tensor(through_cpu(np.bincount, x, None, minlength).astype(np.int64))
-    weights = as_tensor(weights).data
+    weights = as_tensor(weights).array
     dtype = np.float32 if weights.dtype == np.float32 else np.float64
     return as_tensor(through_cpu(np.bincount, x, weights, minlength).astype(dtype))
 
@@ -97,7 +97,7 @@ def bincount(x, weights=None, minlength=0):
 @made_of_ops(samples=each((real, 20), bins=4) | each((real, 2, 3), 3, -1, 1))
 def histc(x, bins=100, min=0, max=0):
     """How many elements lie in each of so many equal bins from `min` to `max` (0 and 0: all of x)."""
-    data = as_tensor(x).data
+    data = as_tensor(x).array
     if min == max:
         min, max = (data.min().item(), data.max().item()) if data.size else (min, max)
         min, max = (min, max) if min != max else (min - 1, max + 1)
@@ -123,9 +123,9 @@ def histogram(x, bins, *, range=None, weight=None, density=False):
 
     With `density` its integral is 1.
     """
-    data = as_tensor(x).data.reshape(-1)
-    bins = bins if isinstance(bins, int) else as_tensor(bins).data
-    weights = None if weight is None else as_tensor(weight).data.reshape(-1)
+    data = as_tensor(x).array.reshape(-1)
+    bins = bins if isinstance(bins, int) else as_tensor(bins).array
+    weights = None if weight is None else as_tensor(weight).array.reshape(-1)
     count = lambda data, bins, weights: np.histogram(data, bins, range, density, weights)
     hist, edges = through_cpu(count, data, bins, weights)
     return Histogram(as_tensor(hist.astype(data.dtype)), as_tensor(edges.astype(data.dtype)))
@@ -143,7 +143,7 @@ def unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
     x = as_tensor(x)
     axis = None if dim is None or not x.ndim else axis_of(dim, x.ndim)
     distinct = partial(np.unique, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
-    values, inverse, counts = through_cpu(distinct, x.data)
+    values, inverse, counts = through_cpu(distinct, x.array)
     shape = x.shape if axis is None else (x.shape[axis],)
     return _asked(values, inverse.reshape(shape), counts, return_inverse, return_counts)
 
@@ -153,8 +153,8 @@ def unique_consecutive(x, return_inverse=False, return_counts=False, dim=None):
     """x without the elements (or slices along `dim`) that equal the one before; otherwise as `unique`."""
     x = as_tensor(x)
     axis = 0 if dim is None or not x.ndim else axis_of(dim, x.ndim)
-    xp = array_module(x.data)
-    line = x.data.reshape(-1) if dim is None or not x.ndim else xp.moveaxis(x.data, axis, 0)
+    xp = array_module(x.array)
+    line = x.array.reshape(-1) if dim is None or not x.ndim else xp.moveaxis(x.array, axis, 0)
     new = xp.ones(len(line), bool)
     new[1:] = (line[1:] != line[:-1]).any(axis=tuple(range(1, line.ndim)))
     starts = xp.flatnonzero(new)

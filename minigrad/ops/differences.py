@@ -116,7 +116,7 @@ def _slope(x, spacing, dim, edge_order):
     if isinstance(spacing, int | float):
         steps = full(n - 1, float(spacing), x.dtype if x.is_floating_point() else None, x.device)
     else:
-        steps = diff(spacing if isinstance(spacing, Tensor) else constant(as_tensor(spacing).data, x))
+        steps = diff(spacing if isinstance(spacing, Tensor) else constant(as_tensor(spacing).array, x))
     steps, slopes = _column(steps, dim, x.ndim), diff(x, dim=dim)
     slopes = slopes / steps
     a, b = part(steps, dim, None, -1), part(steps, dim, 1)  # the step before each inner point, and after it

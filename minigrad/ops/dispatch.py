@@ -119,7 +119,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
         uniform, dtype, low, recording = True, None, None, grad_mode.enabled
         for x in inputs:
             if isinstance(x, Tensor):
-                array = x.data
+                array = x.array
                 arrays.append(array)
                 if recording:
                     tracked = x.requires_grad
@@ -171,7 +171,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
         if type(value) is tuple:
             return _several(op, inputs, settings, value, gradients, edges, needs)
         out = new_tensor(Tensor)
-        out.data = value if type(value) is ndarray else as_array(value)
+        out.array = value if type(value) is ndarray else as_array(value)
         out.grad = out.cell = out.hooks = None
         if gradients is None or True not in needs:
             out.requires_grad, out.node = False, None
@@ -181,7 +181,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
 
         out.requires_grad = True
         node = out.node = new_node(Node)
-        node.op, node.settings, node.shape = op, settings, out.data.shape
+        node.op, node.settings, node.shape = op, settings, out.array.shape
         node.number, node.clock, node.cell, node.hooks = next(creation), clock.time, None, None
         node.output = new_ref(out)
         frame = get_frame(1)
@@ -205,7 +205,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
 def _on_one_device(op: Op, inputs: Sequence[Any]) -> Sequence[Any] | None:
     """Bring numbers (0-d tensors) on the CPU, and data where it `data_follows`, to the others' GPU; None
     where nothing needs to be moved."""
-    kinds = {type(x.data) for x in inputs if isinstance(x, Tensor)}
+    kinds = {type(x.array) for x in inputs if isinstance(x, Tensor)}
     if len(kinds) < 2:
         return None
     gpus = {x.device for x in inputs if isinstance(x, Tensor)} - {"cpu"}
@@ -240,7 +240,7 @@ def _plain_settings(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
                 f"{op.name} has no gradient for its setting {name}, which was given a tensor that requires "
                 f"one.\nPass a number, {name}.item(), or {name}.detach()."
             )
-    plain = lambda x: x.item() if isinstance(x, Tensor) and x.data.size == 1 else x
+    plain = lambda x: x.item() if isinstance(x, Tensor) and x.array.size == 1 else x
     return {name: plain(x) for name, x in settings.items()}
 
 
@@ -331,7 +331,7 @@ def _move_given(inputs: Sequence[Any], changed: list[Any]) -> None:
     device = next((x.device for x in inputs if isinstance(x, Tensor)), "cpu")
     for i, x in enumerate(inputs):
         if isinstance(changed[i], Tensor) and not isinstance(x, Tensor) and changed[i].device == "cpu":
-            changed[i] = Tensor(on_device(changed[i].data, device))
+            changed[i] = Tensor(on_device(changed[i].array, device))
 
 
 def _convert(op: Op, x: Any) -> Any:

@@ -49,7 +49,7 @@ def explain(name: str, inputs: Sequence[Any], settings: dict[str, Any], error: E
 
 
 def _bare(x: Any) -> Any:
-    return x.data if isinstance(x, Tensor) else x
+    return x.array if isinstance(x, Tensor) else x
 
 
 def place(error: MinigradError, name: str, inputs: Sequence[Any], settings: dict[str, Any]) -> MinigradError:

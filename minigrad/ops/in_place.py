@@ -26,8 +26,8 @@ def _written(name: str, function: Callable) -> Callable:
     @functools.wraps(function)
     def change(x: Tensor, *args: Any, **settings: Any) -> Tensor:
         value = function(x, *args, **settings)
-        copy = array_module(x.data).copyto
-        return x.overwrite(name, lambda v: copy(x.data, v, casting="same_kind"), value)
+        copy = array_module(x.array).copyto
+        return x.overwrite(name, lambda v: copy(x.array, v, casting="same_kind"), value)
 
     change.__name__ = change.__qualname__ = name
     change.__doc__ = f"{name[:-1]}, written into the tensor itself."

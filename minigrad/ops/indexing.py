@@ -51,7 +51,7 @@ def index(x, index):
 
 def within(index, x):
     """The index, if its places are within the axes of x: NumPy sees to that itself, on a GPU they wrap."""
-    if isinstance(x.data, gpu.arrays):
+    if isinstance(x.array, gpu.arrays):
         _refuse_outside(index if type(index) is tuple else (index,), x.shape)
     return index
 
@@ -281,13 +281,13 @@ def masked_select(x, mask):
     """The elements of x where `mask` (both broadcast) is True, as a vector."""
     x, mask = broadcast_tensors(x, mask)
     refuse_unless_mask("masked_select", mask)
-    return getitem(x, mask.data.copy())
+    return getitem(x, mask.array.copy())
 
 
 @made_of_ops(samples=unary(mask))
 def nonzero(x, *, as_tuple=False):
     """The indices of the elements that are not 0: int64 (count, axes), or a vector for each axis."""
-    array = as_tensor(x).data
+    array = as_tensor(x).array
     if as_tuple:
         return tuple(Tensor(places) for places in (array if array.ndim else array.reshape(1)).nonzero())
     return Tensor(array_module(array).argwhere(array))

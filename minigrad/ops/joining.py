@@ -67,7 +67,7 @@ def joined(*xs, dim=0):
 def cat(tensors, dim=0):
     """Tensors one behind another along an axis that they have; empty vectors count for nothing."""
     tensors = list(map(as_tensor, tensors))
-    filled = [x for x in tensors if x.data.shape != (0,)]
+    filled = [x for x in tensors if x.array.shape != (0,)]
     if not filled or len(filled) == len(tensors):
         return joined(*tensors, dim=dim)
     return joined(*filled, dim=dim).to(result_type(*tensors))
@@ -282,7 +282,7 @@ def repeat(x, *sizes):
         [m for r, n in zip(sizes, shape, strict=True) for m in (r, n)],
     )
     tiles = view_as_shape(spread, [r * n for r, n in zip(sizes, shape, strict=True)])
-    return tiles.clone() if root(tiles.data) is root(x.data) else tiles
+    return tiles.clone() if root(tiles.array) is root(x.array) else tiles
 
 
 @made_of_ops(samples=each((real, 2, 3), 2) | each((real, 3), (2, 1, 2)))

@@ -196,7 +196,7 @@ def binary_cross_entropy(input, target, weight=None, reduction="mean"):
     Logarithms are cut off at -100. Of logits, `binary_cross_entropy_with_logits` is exact where this is not.
     """
     input, target = of_one_shape("binary_cross_entropy", input, target)
-    if ((input.data < 0) | (input.data > 1)).any():
+    if ((input.array < 0) | (input.array > 1)).any():
         raise RangeError(
             "binary_cross_entropy takes probabilities from 0 to 1, and some are not.\n"
             "Apply sigmoid first, or use binary_cross_entropy_with_logits."
@@ -344,7 +344,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
             f"gaussian_nll_loss of input {input.shape} with var {var.shape}.\n"
             f"Give a var of the input's shape, or one without the last axis."
         )
-    if (var.data < 0).any():
+    if (var.array < 0).any():
         raise RangeError("gaussian_nll_loss with a negative variance.\nApply exp or softplus to get one.")
     var = no_less(var, eps)
     losses = 0.5 * (var.log() + (input - target).square() / var)

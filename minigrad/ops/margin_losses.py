@@ -99,7 +99,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, reduction="me
     short = short if p == 1 else short.square()
     if weight is not None:
         short = short * class_weights(weight, rows)[places]
-    losses = short.masked_fill(Tensor(places.data == array_module(target).arange(classes)), 0.0).mean(1)
+    losses = short.masked_fill(Tensor(places.array == array_module(target).arange(classes)), 0.0).mean(1)
     return reduced(losses if input.ndim > 1 else losses.reshape(()), reduction)
 
 

@@ -29,10 +29,10 @@ def array_ufunc(functions: Mapping[str, Any]) -> Any:
     def __array_ufunc__(self: Tensor, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
         out = settings.get("out")
         if out is not None:  # `array += tensor` changes the array, outside any graph
-            arrays = [x.data if isinstance(x, Tensor) else x for x in inputs]
+            arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
             if any(isinstance(x, Tensor) for x in out):
                 raise DtypeError(f"np.{ufunc.__name__} does not write into a Tensor.\nUse its own methods.")
-            plain = {name: x.data if isinstance(x, Tensor) else x for name, x in settings.items()}
+            plain = {name: x.array if isinstance(x, Tensor) else x for name, x in settings.items()}
             return getattr(ufunc, method)(*arrays, **plain)
         function = functions.get(PYTORCH_NAMES.get(ufunc.__name__, ufunc.__name__))
         if function is None or method != "__call__" or settings:
@@ -100,7 +100,7 @@ def array_function(functions: Mapping[str, Any]) -> Any:
 def _as_arrays(thing: Any) -> Any:
     """Tensors as their arrays, also within lists, tuples and dicts."""
     if isinstance(thing, Tensor):
-        return thing.data
+        return thing.array
     if isinstance(thing, dict):
         return {name: _as_arrays(x) for name, x in thing.items()}
     return type(thing)(map(_as_arrays, thing)) if type(thing) in (list, tuple) else thing

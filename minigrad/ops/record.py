@@ -122,7 +122,7 @@ class Op(Record):
 
     def rebuild(self, inputs: list[Any], settings: dict[str, Any], edge: Any) -> Tensor:
         """Compute a tensor that was let go once more, in its old place in the graph."""
-        arrays = [x.data if isinstance(x, Tensor) else x for x in inputs]
+        arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
         value, _ = self.run(arrays, settings)
         node = edge.node if type(edge) is Output else edge
         tensor = Tensor(value[edge.index] if type(edge) is Output else value)

@@ -213,7 +213,7 @@ def _extreme(x, values, *index, largest):
 
 
 def _plain(x):
-    return x.data if isinstance(x, Tensor) else x
+    return x.array if isinstance(x, Tensor) else x
 
 
 def _products(x, src, at):
@@ -315,7 +315,7 @@ def index_put(x, indices, values, accumulate=False):
     values = _of_dtype(x, values)
     if not accumulate:
         return replaced(x, values, at)
-    shape = x.data[at].shape
+    shape = x.array[at].shape
     return x + scattered(broadcast_to(as_tensor(values, dtype=x.dtype), shape), x.shape, at)
 
 
@@ -338,10 +338,10 @@ def masked_scatter(x, mask, source):
     """x with the elements of `source`, one after another, where `mask` is True."""
     x, mask = broadcast_tensors(x, mask)
     refuse_unless_mask("masked_scatter", mask)
-    source, count = _of_dtype(x, source), int(mask.data.sum())
+    source, count = _of_dtype(x, source), int(mask.array.sum())
     if source.numel() < count:
         raise ShapeError(f"{source.numel()} values for {count} places.\nGive at least one for each.")
-    return replaced(x, getitem(ravel(source), slice(count)), mask.data.copy())
+    return replaced(x, getitem(ravel(source), slice(count)), mask.array.copy())
 
 
 @made_of_ops(samples=each((real, 2, 3), (real, 2), 1, -1))
@@ -360,7 +360,7 @@ def slice_scatter(x, src, dim=0, start=None, end=None, step=1):
 
 
 def _embedded(x, src, at):
-    expected = x.data[at].shape
+    expected = x.array[at].shape
     if src.shape != expected:
         raise ShapeError(f"a source of shape {src.shape}, expected {expected}.\nGive that shape.")
     return replaced(x, _of_dtype(x, src), at)

@@ -296,7 +296,7 @@ def windows_along(x, dimension, size, step):
 @made_of_ops(samples=each((real, 2, 3)))
 def contiguous(x):
     """x itself where its memory is in row order, otherwise a copy that is."""
-    return x if as_tensor(x).data.flags.c_contiguous else in_row_order(x)
+    return x if as_tensor(x).array.flags.c_contiguous else in_row_order(x)
 
 
 @differentiable(samples=each((real, 2, 3)), latex="g", flops=nothing)

@@ -144,7 +144,7 @@ def _found(x, places, dim, keepdim):
 )
 def middle(x, /, skip_nan=False):
     """The lower median of all; elements that tie share the gradient evenly."""
-    xp, plain = namespace(x), x.data if isinstance(x, Tensor) else x
+    xp, plain = namespace(x), x.array if isinstance(x, Tensor) else x
     ordered = array_module(plain).sort(plain.reshape(-1))
     missing = int((ordered != ordered).sum())
     n = ordered.size - missing if skip_nan else ordered.size
@@ -246,8 +246,8 @@ def _quantile(x, q, dim, keepdim, interpolation, skip_nan):
     if interpolation not in INTERPOLATIONS:
         said = ", ".join(INTERPOLATIONS)
         raise OptionError(f"interpolation is one of {said}, got {interpolation!r}.\nChoose one of them.")
-    if not ((q.data >= 0) & (q.data <= 1)).all():
-        raise OptionError(f"a quantile is a share from 0 to 1, got {q.data}.\nGive such a share.")
+    if not ((q.array >= 0) & (q.array <= 1)).all():
+        raise OptionError(f"a quantile is a share from 0 to 1, got {q.array}.\nGive such a share.")
     axis = axis_of(dim, x.ndim) if dim is not None and x.ndim else 0
     line = x.reshape(-1) if dim is None or not x.ndim else x.permute(_first(axis, x.ndim))
     if not line.shape[0]:

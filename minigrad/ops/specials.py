@@ -206,7 +206,7 @@ def mvlgamma(x, p):
     x = as_tensor(x)
     if not isinstance(p, int) or p < 1:
         raise OptionError(f"mvlgamma has a dimension p = 1, 2, ..., got {p!r}.\nCall mvlgamma(x, p).")
-    if x.numel() and not (smallest := x.data.min()) > (p - 1) / 2:
+    if x.numel() and not (smallest := x.array.min()) > (p - 1) / 2:
         raise RangeError(
             f"mvlgamma of dimension {p} is of numbers above {(p - 1) / 2}, got {smallest}.\n"
             f"Give larger ones, or a smaller dimension."

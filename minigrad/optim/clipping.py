@@ -32,7 +32,7 @@ def clip_grad_norm_(
     gradients = [p.grad for p in given if p.grad is not None]
     if not gradients:
         return Tensor(np.zeros((), float32))
-    arrays: list[Any] = [g.data for g in gradients]
+    arrays: list[Any] = [g.array for g in gradients]
     norm = kernels(arrays[0]).total_norm(arrays, norm_type == math.inf)
     if error_if_nonfinite and not math.isfinite(norm):
         raise NonFiniteError(
@@ -55,4 +55,4 @@ def _scale(gradients: list[Tensor], factor: float) -> None:
         with no_grad():
             for g in gradients:
                 mutate(g, "clip_grad_norm_")
-                g.data *= factor
+                g.array *= factor

@@ -54,7 +54,7 @@ class Optimizer:
         if any(not isinstance(p, Tensor) or not p.is_leaf for p in params):
             raise OptionError("an optimizer changes leaf tensors.\nPass model.parameters().")
         for p in params:
-            if not (p.is_floating_point() and is_writeable(p.data)):
+            if not (p.is_floating_point() and is_writeable(p.array)):
                 what = "is read-only" if p.is_floating_point() else f"holds {p.dtype}"
                 raise OptionError(
                     f"a parameter of shape {p.shape} {what}, and is to be changed by fractions.\n"
@@ -84,7 +84,7 @@ class Optimizer:
     def step(self) -> None:
         """Change each parameter that has a gradient, in place."""
         for p in self._parameters():
-            if p.grad is not None and p.grad.data.shape != p.data.shape:
+            if p.grad is not None and p.grad.array.shape != p.array.shape:
                 raise ShapeError(
                     f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}.\n"
                     f"Assign a gradient of the parameter's shape, or None."
@@ -97,7 +97,7 @@ class Optimizer:
                 record_changes(ready, name, source)
                 if is_recording():
                     each_time(partial(record_changes, ready, name, source))
-                    if any(type(p.data) is np.ndarray for p in ready):
+                    if any(type(p.array) is np.ndarray for p in ready):
                         refuse(f"{name} of parameters on the CPU", "Move the model to the GPU.")
                 self.update_all(ready, group)
         if is_recording():
@@ -112,7 +112,7 @@ class Optimizer:
 
         def found() -> tuple[list[Any], list[int], list[Any]]:
             states = [self.state.get(p, {}) for p in self._parameters()]
-            arrays = [p.data for p in self._parameters()] + [a for state in states for a in state.values()]
+            arrays = [p.array for p in self._parameters()] + [a for state in states for a in state.values()]
             steps = [int(state["step"]) for state in states if "step" in state]
             skipped = ("params", *self.read_each_time)
             options = [{k: v for k, v in g.items() if k not in skipped} for g in self.param_groups]
@@ -131,7 +131,7 @@ class Optimizer:
         """Change the parameters of a group by their gradients."""
         for p in params:
             assert p.grad is not None
-            self.update(p.data, p.grad.data, self.state.setdefault(p, {}), group)
+            self.update(p.array, p.grad.array, self.state.setdefault(p, {}), group)
 
     def update(
         self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]
@@ -274,20 +274,20 @@ class Adam(Optimizer):
 
     def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
         """Small parameters together, as one long one, where they are all at the same step."""
-        small = [p for p in params if p.data.size <= SMALL and p.data.dtype == np.float32]
+        small = [p for p in params if p.array.size <= SMALL and p.array.dtype == np.float32]
         together = self.together.get(id(group))
         if len(small) > 1 and (together is None or not together.holds(small, self.state)):
             together = self.together[id(group)] = self._join(small)
         if len(small) > 1 and together is not None:
             self.update(together.p, together.g, together.gather(), group)
             together.scatter()
-            params = [p for p in params if p.data.size > SMALL or p.data.dtype != np.float32]
+            params = [p for p in params if p.array.size > SMALL or p.array.dtype != np.float32]
         super().update_all(params, group)
 
     def _join(self, small: list[Tensor]) -> _Together | None:
         """The parameters as one, where they are at one step and none is another's memory."""
         steps = {int(self.state[p]["step"]) if p in self.state else 0 for p in small}
-        memories = {id(root(p.data)) for p in small}
+        memories = {id(root(p.array)) for p in small}
         if len(steps) > 1 or len(memories) < len(small):
             return None
         return constant(lambda: _Together(small, self.state))
@@ -339,8 +339,8 @@ class _Together:
     """Small parameters as one array, with one state, of which each one's own is a view."""
 
     def __init__(self, params: list[Tensor], states: dict[Tensor, dict[str, np.ndarray]]) -> None:
-        zeros, size = array_module(params[0].data).zeros, sum(p.data.size for p in params)
-        self.params, self.arrays = params, [p.data for p in params]
+        zeros, size = array_module(params[0].array).zeros, sum(p.array.size for p in params)
+        self.params, self.arrays = params, [p.array for p in params]
         self.p, self.g, self.m, self.v = (zeros(size, np.float32) for _ in range(4))
         self.steps = np.zeros(len(params), np.int64)
         self.parts = self._parts_of(self.p)
@@ -367,7 +367,7 @@ class _Together:
         return (
             len(params) == len(self.params)
             and all(map(is_, params, self.params))
-            and all(map(is_, [p.data for p in params], self.arrays))
+            and all(map(is_, [p.array for p in params], self.arrays))
             and all(map(is_, map(states.get, params), self.states))
             and all(
                 all(map(is_, [own.get(name) for own in self.states], views))
@@ -378,7 +378,7 @@ class _Together:
 
     def gather(self) -> dict[str, np.ndarray]:
         """Parameters and gradients of this step; gives the state of all."""
-        gradients = [p.grad.data for p in self.params]  # type: ignore[union-attr]
+        gradients = [p.grad.array for p in self.params]  # type: ignore[union-attr]
         for arrays, flat in ((self.arrays, self.p), (gradients, self.g)):
             if is_recording():  # CuPy would tell the GPU where they are, by memory that is not kept
                 for array, part in zip(arrays, self._parts_of(flat), strict=True):

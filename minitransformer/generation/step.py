@@ -48,12 +48,12 @@ def step(
     model: GPT | Transformer, ids: Int[np.ndarray, " B"], cache: Cache, source_mask: Tensor | None = None
 ) -> Float[np.ndarray, "B V"]:
     """The logits for what follows on `ids`, a token a row, which follow on those that the cache holds."""
-    table = model.embedding.weight.data
+    table = model.embedding.weight.array
     x = table[ids] if model.embedding.factor is None else table[ids] * model.embedding.factor
     positions: Any = model.positions if isinstance(model, GPT) else model.decoder_positions
     stack: Any = model.layers if isinstance(model, GPT) else model.decoder
-    mask = None if source_mask is None else source_mask.data
-    x = positions(Tensor(x[:, None]), cache.length).data[:, 0]
+    mask = None if source_mask is None else source_mask.array
+    x = positions(Tensor(x[:, None]), cache.length).array[:, 0]
     k = kernels(x)
     with cache:
         for layer, read in stack.with_caches(cache):
@@ -77,20 +77,20 @@ def residual(k: Any, module: Residual, x: Rows, f: Callable[[Rows], Rows]) -> Ro
 
 
 def norm(k: Any, module: Any, x: Rows) -> Rows:
-    return k.layer_norm(x, module.weight.data, module.bias.data, module.normalized_shape, module.eps)[0]
+    return k.layer_norm(x, module.weight.array, module.bias.array, module.normalized_shape, module.eps)[0]
 
 
 def linear(k: Any, module: Any, x: Rows) -> Rows:
-    return k.linear(x, module.weight.data, None if module.bias is None else module.bias.data)[0]
+    return k.linear(x, module.weight.array, None if module.bias is None else module.bias.array)[0]
 
 
 def feed_forward(k: Any, module: FeedForward, x: Rows) -> Rows:
-    return linear(k, module.linear2, module.activation(Tensor(linear(k, module.linear1, x))).data)
+    return linear(k, module.linear2, module.activation(Tensor(linear(k, module.linear1, x))).array)
 
 
 def self_attention(k: Any, module: MultiHeadAttention, x: Rows, read: LayerCache) -> Rows:
     """The new token's keys and values go to the others in the cache; its queries attend to them all."""
-    projected = k.linear(x, module.in_proj_weight.data, module.in_proj_bias.data)[0]
+    projected = k.linear(x, module.in_proj_weight.array, module.in_proj_bias.array)[0]
     heads = projected.reshape(len(x), 3, module.num_heads, 1, -1).swapaxes(0, 1)  # (3, B, H, 1, D / H)
     read.self_attention.extend(heads[1:])
     return attend(k, module, heads[0], read.self_attention, None)
@@ -99,7 +99,7 @@ def self_attention(k: Any, module: MultiHeadAttention, x: Rows, read: LayerCache
 def cross_attention(k: Any, module: MultiHeadAttention, x: Rows, read: LayerCache, mask: Any) -> Rows:
     """Queries to the keys and values of the encoder's output, which the cache has since the first token."""
     d = module.d_model
-    projected = k.linear(x, module.in_proj_weight.data[:d], module.in_proj_bias.data[:d])[0]
+    projected = k.linear(x, module.in_proj_weight.array[:d], module.in_proj_bias.array[:d])[0]
     queries = projected.reshape(len(x), module.num_heads, 1, -1)  # (B, H, 1, D / H)
     return attend(k, module, queries, read.cross_attention, mask)
 

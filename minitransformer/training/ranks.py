@@ -88,19 +88,19 @@ class MPIRanks(Ranks):
         counts = [float(p.grad is not None) for p in self._parameters]
         self._tail[...] = self.xp.asarray([*counts, loss])
         for p, part in zip(self._parameters, self._parts, strict=True):
-            part[...] = 0 if p.grad is None else p.grad.data
+            part[...] = 0 if p.grad is None else p.grad.array
         self._all_reduce(self._flat)
         *counts, loss = self._tail.tolist()
         for p, part, count in zip(self._parameters, self._parts, counts, strict=True):
-            p.grad = Tensor(part.astype(p.data.dtype, copy=False)) if count else None
+            p.grad = Tensor(part.astype(p.array.dtype, copy=False)) if count else None
         return loss
 
     def _lay_out(self, parameters: list[Tensor]) -> None:
         """The buffer, and each parameter's part of it; 16-bit gradients are added up in float32."""
         if [*map(id, parameters)] == [*map(id, self._parameters)]:
             return
-        ends = np.cumsum([p.data.size for p in parameters]).tolist()
-        dtype = np.result_type(np.float32, *(p.data.dtype for p in parameters))
+        ends = np.cumsum([p.array.size for p in parameters]).tolist()
+        dtype = np.result_type(np.float32, *(p.array.dtype for p in parameters))
         self._parameters = parameters
         self._flat = self.xp.zeros(ends[-1] + len(parameters) + 1, dtype)
         self._tail = self._flat[ends[-1] :]

@@ -64,7 +64,7 @@ def test_values_and_gradients_at_the_edges(ours, theirs, name, arrays, dtype, rt
     ts = [torch.tensor(a.astype(dtype), requires_grad=True) for a in arrays]
     m, t = getattr(ours, name)(*ms), getattr(theirs, name)(*ts)
     assert str(m.dtype) == str(t.dtype).removeprefix("torch.")
-    np.testing.assert_allclose(m.data, t.detach().numpy(), rtol=rtol, atol=rtol)
+    np.testing.assert_allclose(m.array, t.detach().numpy(), rtol=rtol, atol=rtol)
     if not m.requires_grad:
         return
     m.sum().backward()
@@ -72,8 +72,8 @@ def test_values_and_gradients_at_the_edges(ours, theirs, name, arrays, dtype, rt
     for a, b in zip(ms, ts, strict=True):
         b = b.grad.numpy(force=True)
         known = ~(np.isnan(b) | better(name, *arrays))
-        np.testing.assert_allclose(a.grad.data[known], b[known], rtol=10 * rtol, atol=10 * rtol)
-        assert np.isnan(b[np.isnan(a.grad.data) & known]).all(), "no NaN where PyTorch has none"
+        np.testing.assert_allclose(a.grad.array[known], b[known], rtol=10 * rtol, atol=10 * rtol)
+        assert np.isnan(b[np.isnan(a.grad.array) & known]).all(), "no NaN where PyTorch has none"
 
 
 def better(name, x, *_):
@@ -92,4 +92,4 @@ def test_whole_numbers_give_pytorchs_dtype(ours, theirs, name, arrays):
         pytest.skip("PyTorch has it for floats only")
     found = getattr(ours, name)(*map(mg.tensor, arrays))
     assert str(found.dtype) == str(expected.dtype).removeprefix("torch.")
-    np.testing.assert_allclose(found.data, expected.numpy(), rtol=2e-6, atol=1e-6)
+    np.testing.assert_allclose(found.array, expected.numpy(), rtol=2e-6, atol=1e-6)

@@ -91,7 +91,7 @@ def assert_same(ours, theirs, rtol=None):
         assert tuple(ours.shape) == tuple(theirs.shape)
         assert str(ours.dtype) == str(theirs.dtype).removeprefix("torch.")
         tolerance = rtol or (1e-12 if ours.dtype == np.float64 else 3e-6)
-        np.testing.assert_allclose(ours.data, theirs.numpy(), rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(ours.array, theirs.numpy(), rtol=tolerance, atol=tolerance)
     else:
         assert ours == theirs
 
@@ -290,7 +290,7 @@ def test_indexing(x, data):
         isinstance(i, slice) and (i.step or 1) < 0 for i in (index if isinstance(index, tuple) else (index,))
     )
     if negative:  # PyTorch has no negative steps
-        np.testing.assert_array_equal(mg.as_tensor(x)[index].data, x[index])
+        np.testing.assert_array_equal(mg.as_tensor(x)[index].array, x[index])
     else:
         assert_as_pytorch(
             lambda x, *i: x[i], lambda x, *i: x[i], x, *(index if isinstance(index, tuple) else (index,))

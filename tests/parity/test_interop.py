@@ -14,20 +14,20 @@ pytestmark = pytest.mark.parity
 def test_dlpack_shares_memory_both_ways(dtype):
     x = mg.tensor(np.arange(6).reshape(2, 3) % 2, dtype=dtype)
     there = torch.from_dlpack(x)
-    assert there.data_ptr() == x.data.ctypes.data
+    assert there.data_ptr() == x.array.ctypes.data
     assert str(there.dtype) == f"torch.{dtype}"
     there[0, 0] = 1
     assert x[0, 0].item() == 1
     back = mg.from_dlpack(there)
-    assert back.data.ctypes.data == x.data.ctypes.data
+    assert back.array.ctypes.data == x.array.ctypes.data
     assert back.dtype == dtype
 
 
 def test_dlpack_keeps_strides():
     theirs = torch.arange(12.0).reshape(3, 4).T[1:]
     ours = mg.from_dlpack(theirs)
-    np.testing.assert_array_equal(ours.data, theirs.numpy())
-    assert ours.data.ctypes.data == theirs.data_ptr()
+    np.testing.assert_array_equal(ours.array, theirs.numpy())
+    assert ours.array.ctypes.data == theirs.data_ptr()
     assert torch.equal(torch.from_dlpack(ours), theirs)
 
 

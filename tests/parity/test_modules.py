@@ -249,7 +249,7 @@ def given(arrays, make):
 
 
 def assert_close(ours, theirs, rtol=1e-9):
-    np.testing.assert_allclose(ours.data, theirs.detach().numpy(), rtol=rtol, atol=1e-11)
+    np.testing.assert_allclose(ours.array, theirs.detach().numpy(), rtol=rtol, atol=1e-11)
 
 
 @pytest.mark.parametrize(("name", "settings", "arrays"), IDENTIFIED)

@@ -124,7 +124,7 @@ def assert_equal(ours, theirs, what):
     assert tuple(ours.shape) == tuple(theirs.shape), what
     assert str(ours.dtype) == str(theirs.dtype).removeprefix("torch."), what
     within = TOLERANCE.get(theirs.dtype, 0)
-    np.testing.assert_allclose(ours.data, theirs.numpy(force=True), rtol=within, atol=within, err_msg=what)
+    np.testing.assert_allclose(ours.array, theirs.numpy(force=True), rtol=within, atol=within, err_msg=what)
 
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-5}  # of whole numbers none
@@ -206,7 +206,7 @@ def check_sample(op, function, sample):
                          [mg.tensor(w) for w in weights], mg.autograd.grad)  # fmt: skip
     for i, (a, b) in enumerate(zip(m_second, t_second, strict=True)):
         if op.name in NAN_IN_TORCH:
-            b = torch.where(b.isnan(), torch.tensor(a.data), b)
+            b = torch.where(b.isnan(), torch.tensor(a.array), b)
         assert_equal(a, b, f"second gradient {i}")
 
 

@@ -485,12 +485,12 @@ ARGUMENTS = {
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_methods_that_write_into_the_tensor(name):
     ours, theirs = mg.tensor(POSITIVE), torch.tensor(POSITIVE)
-    memory = ours.data
+    memory = ours.array
     of = lambda make: [make(a) if isinstance(a, np.ndarray) else a for a in ARGUMENTS.get(name, ())]
     result = getattr(ours, f"{name}_")(*of(mg.tensor))
     getattr(theirs, f"{name}_")(*of(torch.tensor))
     assert result is ours
-    assert ours.data is memory
+    assert ours.array is memory
     np.testing.assert_allclose(memory, theirs.numpy(), rtol=1e-14)
     leaf = mg.tensor(POSITIVE, requires_grad=True)
     with pytest.raises(mg.GraphError, match=f"{name}_ would (change|write)"):

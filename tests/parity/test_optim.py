@@ -43,7 +43,7 @@ def give_gradients(rng, ours, theirs):
 
 def assert_same(ours, theirs):
     for p, t in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(p.data, t.detach().numpy(), rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(p.array, t.detach().numpy(), rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)
@@ -198,7 +198,7 @@ def test_layers_compute_what_pytorchs_do():
         layer.load_state_dict({k: v.numpy() for k, v in reference.state_dict().items()})
         given = np.array([[1, 4], [0, 0]]) if name == "Embedding" else x
         np.testing.assert_allclose(
-            layer(mg.tensor(given)).data,
+            layer(mg.tensor(given)).array,
             reference(torch.tensor(given)).detach().numpy(),
             rtol=1e-5,
             atol=1e-6,
@@ -226,7 +226,7 @@ def test_initialization_spreads_alike(name):
         getattr(torch.nn.init, name)(torch.empty(300, 200)),
     )
     seen = slice(2, None) if "normal" in name else slice(None)
-    np.testing.assert_allclose(spread(ours.data)[seen], spread(theirs.numpy())[seen], rtol=0.02)
+    np.testing.assert_allclose(spread(ours.array)[seen], spread(theirs.numpy())[seen], rtol=0.02)
 
 
 def test_layers_begin_within_pytorchs_bounds():
@@ -236,6 +236,6 @@ def test_layers_begin_within_pytorchs_bounds():
         (nn.Embedding(300, 100), torch.nn.Embedding(300, 100)),
     ):
         for p, t in zip(ours.parameters(), theirs.parameters(), strict=True):
-            np.testing.assert_allclose(p.data.std(), t.detach().numpy().std(), rtol=0.1)
-            np.testing.assert_allclose(np.abs(p.data).max(), t.detach().abs().max().item(), rtol=0.25)
-    assert np.abs(nn.Linear(100, 300).weight.data).max() <= 0.1
+            np.testing.assert_allclose(p.array.std(), t.detach().numpy().std(), rtol=0.1)
+            np.testing.assert_allclose(np.abs(p.array).max(), t.detach().abs().max().item(), rtol=0.25)
+    assert np.abs(nn.Linear(100, 300).weight.array).max() <= 0.1
