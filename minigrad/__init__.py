@@ -7,10 +7,11 @@ x = mg.tensor([1.0, 2.0], requires_grad=True)
 x.grad                       # tensor([2., 4.])
 """
 
-from . import allocator, autograd, cuda, func, graph, linalg, nn, ops, optim, random, special
+from . import allocator, autograd, cuda, debug, func, graph, linalg, nn, ops, optim, random, special
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .capture import capture
 from .creation import *
+from .debug import shadow
 from .devices import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from .devices import check_device as device
 from .errors import (
@@ -33,7 +34,6 @@ from .io import load_file, save_file
 from .ops import *
 from .precision import GradScaler, autocast, get_float32_matmul_precision, set_float32_matmul_precision
 from .random import manual_seed
-from .shadow import shadow
 from .tensor import Tensor, as_tensor, tensor
 
 allocator.keep_freed_memory()

@@ -17,7 +17,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from .errors import MinigradError, OptionError
 from .gradcheck.check import refuse_settings
-from .gradcheck.records import Row, check_record, forms
+from .gradcheck.every_op import Row, check_record, forms
 from .ops import FUNCTIONS
 from .ops.record import Record, records
 from .ops.reference import record_of

@@ -21,7 +21,7 @@ import minigrad as mg
 from minigrad import kernels
 from minigrad.devices import as_dtype
 from minigrad.devices import gpu as devices
-from minigrad.gradcheck.records import forms, samples_of
+from minigrad.gradcheck.every_op import forms, samples_of
 from minigrad.kernels import cpu, cuda
 from minigrad.kernels.cuda import fused
 from minigrad.kernels.cuda.fused import launching

@@ -16,7 +16,7 @@ from tiny import PAIRS, TINY, TINY_GPT
 import minigrad as mg
 from minigrad import devices, nn, optim
 from minigrad.devices import array_module, check_device, on_cpu
-from minigrad.gradcheck.records import as_function, floating, forms, samples_of
+from minigrad.gradcheck.every_op import as_function, floating, forms, samples_of
 from minigrad.kernels.cuda import draws
 from minigrad.ops.record import Op, records
 from minigrad.ops.samplers import Sample

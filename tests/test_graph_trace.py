@@ -12,7 +12,7 @@ import pytest
 import minigrad as mg
 from minigrad import DtypeError, GraphError, ShapeError, autograd, func, nn
 from minigrad.autograd import checkpoint
-from minigrad.gradcheck.records import as_function, floating, samples_of
+from minigrad.gradcheck.every_op import as_function, floating, samples_of
 from minigrad.graph import Graph, named_scope, trace
 from minigrad.graph.pruning import prune
 from minigrad.nn import functional as F

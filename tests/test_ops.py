@@ -8,7 +8,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.autograd.nodes import Node, alive, maker
-from minigrad.gradcheck.records import ATOL, RTOL, as_function, floating, forms, samples_of
+from minigrad.gradcheck.every_op import ATOL, RTOL, as_function, floating, forms, samples_of
 from minigrad.ops import METHODS
 from minigrad.ops.record import Op, records
 from minigrad.ops.reference import ops_in, record_of

@@ -1,8 +1,5 @@
-"""See a computation."""
+"""See a computation: `trace` it, fold it, draw it. `minigrad.debug` looks into what is traced."""
 
 from ..autograd import named_scope
-from .differences import Difference, diff
 from .graph import Graph
-from .ledger import Ledger, memory
-from .nans import NanReport, why_nan
 from .trace import trace

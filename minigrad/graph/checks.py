@@ -17,7 +17,7 @@ import numpy as np
 from ..autograd import Node
 from ..devices import finfo, on_cpu
 from ..tensor import Tensor
-from .records import Check
+from .data import Check
 from .tape import Arrays, Tape, apply, look_up
 
 STEP = 1e-6

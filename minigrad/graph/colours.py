@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ..errors import OptionError
+from .data import Vertex
 from .labels import quantity
-from .records import Vertex
 
 if TYPE_CHECKING:
     from .graph import Graph

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from ..errors import OptionError
 
 if TYPE_CHECKING:
+    from .data import Group
     from .graph import Graph
-    from .records import Group
 
 MOST = 40  # boxes drawn, if nobody says otherwise
 RUN = "run"  # the kind of a group that nobody named: operations that follow one another

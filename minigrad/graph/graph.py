@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from .arrangement import Arrangements
+from .data import Group, Vertex
 from .folding import Fold, Folding, contents, everything_open, fitting, opened_at, to_depth
-from .records import Group, Vertex
 
 
 @dataclass(frozen=True, eq=False, repr=False)

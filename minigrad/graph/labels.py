@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .records import Group, Snapshot, Vertex
+from .data import Group, Snapshot, Vertex
 
 if TYPE_CHECKING:
     from .graph import Graph

@@ -28,10 +28,10 @@ from ..ops.record import records
 from ..ops.reference import bar, upright
 from .arrangement import Arrangement, Cell
 from .colours import MODES, Paint, paint, scale
+from .data import Check, Edge, Group, Snapshot, Vertex
 from .folding import Box
 from .graph import Graph
 from .labels import kind_beside, lines, measured, op_title, printable, title_of
-from .records import Check, Edge, Group, Snapshot, Vertex
 from .svg import to_svg
 
 SCRIPTS = (  # one after another they are one script

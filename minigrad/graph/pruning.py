@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from .data import Vertex
 from .graph import Graph
 from .grouping import rearrange
-from .records import Vertex
 
 
 def prune(graph: Graph, keep: Collection[int], title: str | None = None) -> Graph:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..devices import is_floating, on_cpu
-from .records import Snapshot, Statistics
+from .data import Snapshot, Statistics
 
 WHOLE = 256  # an array of at most so many elements is kept whole
 CORNER = 6  # rows and columns kept of a larger one

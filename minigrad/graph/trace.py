@@ -24,10 +24,10 @@ from ..tensor import Tensor, as_tensor
 from ..trees import flatten
 from ..versions import arrays_in, root, where
 from . import checks
+from .data import Check, Edge, Retained, Snapshot, Vertex
 from .graph import Graph
 from .grouping import arrange, outermost
 from .jacobians import Budget, is_diagonal, jacobians
-from .records import Check, Edge, Retained, Snapshot, Vertex
 from .snapshots import WHOLE, snapshot
 from .tape import Tape, shapes
 

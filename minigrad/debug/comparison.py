@@ -17,9 +17,9 @@ from statistics import median
 import numpy as np
 
 from ..errors import DtypeError, GraphError
-from .graph import Graph
-from .labels import public_name, table
-from .records import Snapshot, Statistics, Vertex
+from ..graph.data import Snapshot, Statistics, Vertex
+from ..graph.graph import Graph
+from ..graph.labels import public_name, table
 
 HEALTHY = (1e-4, 1e-2)  # of update to weight: ten times less and more than 1e-3
 SUDDEN = 1e3  # a gradient that grew, or shrank, so many times from one step to the next

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from .autograd import Node, watch
-from .devices import check_device, device_of, is_array, is_floating, on_cpu, on_device
-from .errors import OptionError
-from .optim import Optimizer
-from .versions import caller, where
+from ..autograd import Node, watch
+from ..devices import check_device, device_of, is_array, is_floating, on_cpu, on_device
+from ..errors import OptionError
+from ..optim import Optimizer
+from ..versions import caller, where
 
 TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 4e-3, "bfloat16": 3e-2}  # of the largest number
 

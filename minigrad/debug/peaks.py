@@ -14,11 +14,11 @@ import numpy as np
 
 from ..autograd import Node, Output, is_edge, maker, propagate
 from ..autograd.checkpointing import Checkpoint
+from ..graph.tape import Tape, shapes
+from ..graph.trace import expanded_shape
 from ..tensor import Tensor
 from ..versions import Cell, arrays_in, clock, root
-from .memories import Memories, held_by, place_of
-from .tape import Tape, shapes
-from .trace import expanded_shape
+from .storages import Memories, held_by, place_of
 
 
 class Meter:

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..autograd import maker, no_grad, watch
+from ..graph.data import Group
+from ..graph.folding import RUN
+from ..graph.graph import Graph
+from ..graph.grouping import numberless
+from ..graph.labels import public_name, quantity, table
+from ..graph.tape import Tape
+from ..graph.trace import tensors_of, trace
 from ..nn import Module
 from ..tensor import Tensor
-from .folding import RUN
-from .graph import Graph
-from .grouping import numberless
-from .labels import public_name, quantity, table
-from .memories import Memories
 from .peaks import Walk
-from .records import Group
-from .tape import Tape
-from .trace import tensors_of, trace
+from .storages import Memories
 
 SHOWN = 12  # rows of a printed table
 

@@ -26,15 +26,15 @@ from ..autograd.anomaly import (
 )
 from ..devices import is_floating, on_cpu
 from ..errors import OptionError
+from ..graph.data import Snapshot, Vertex
+from ..graph.graph import Graph
+from ..graph.labels import public_name
+from ..graph.pruning import prune
+from ..graph.tape import Tape, look_up
+from ..graph.trace import seeds_of, tensors_of, trace
 from ..nn import Module
 from ..tensor import Tensor
 from ..versions import arrays_in
-from .graph import Graph
-from .labels import public_name
-from .pruning import prune
-from .records import Snapshot, Vertex
-from .tape import Tape, look_up
-from .trace import seeds_of, tensors_of, trace
 
 TOO_LARGE = "The numbers are too large for their dtype: normalize the inputs, or lower the learning rate."
 MASKED = (

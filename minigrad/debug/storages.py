@@ -15,8 +15,8 @@ import numpy as np
 
 from ..autograd import Node, Output, maker
 from ..devices import array_module, is_array, is_floating
+from ..graph.tape import Tape
 from ..versions import arrays_in, root
-from .tape import Tape
 
 Place = tuple[Any, int]  # result number i of a node; (leaf, 0)
 
