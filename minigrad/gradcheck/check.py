@@ -16,7 +16,8 @@ from ..tensor import Tensor
 from . import verdicts
 from .arguments import Arguments
 from .comparing import errors_of, kinks_of, measured, summed_up, verdict_on
-from .differences import Differences, Function, Slopes
+from .finite_differences import FiniteDifferences, SlopeArrays
+from .function import Function
 from .report import GradcheckError, GradcheckReport
 from .verdicts import Verdict
 
@@ -100,7 +101,7 @@ class _Check:
         )
         if fault:
             return fault
-        self.differences = Differences(self.function, base)
+        self.differences = FiniteDifferences(self.function.values, self.function.weights(), base)
         arrays = [leaf.array for leaf in self.arguments.leaves]
         slopes = [self.differences.slopes(a, self.eps, self.atol, self.rtol) for a in arrays]
         if all(a is None for a in analytic) and not any(s.central.any() for s in slopes):
@@ -198,7 +199,7 @@ class _Check:
     # ------------------------------------------------------------ element by element
 
     def _compared(
-        self, arrays: list[np.ndarray], analytic: list[Any], slopes: list[Slopes]
+        self, arrays: list[np.ndarray], analytic: list[Any], slopes: list[SlopeArrays]
     ) -> GradcheckReport:
         names = self.arguments.names
         everything = [

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import GradientShapeError
 from . import verdicts
-from .differences import Slopes
+from .finite_differences import SlopeArrays
 from .report import GradcheckReport, Index, InputErrors, Kink, label
 from .verdicts import Comparison, Verdict
 
@@ -22,12 +22,12 @@ class Measured(NamedTuple):
     number: int
     name: str
     found: Analytic
-    slopes: Slopes
+    slopes: SlopeArrays
     compared: Comparison
 
 
 def measured(
-    number: int, name: str, x: np.ndarray, found: Analytic, slopes: Slopes, atol: float, rtol: float
+    number: int, name: str, x: np.ndarray, found: Analytic, slopes: SlopeArrays, atol: float, rtol: float
 ) -> Measured:
     """At a kink the numeric gradient is the slope between left and right that is nearest to the analytic.
 

@@ -7,6 +7,7 @@ of a wrong one levels off where the derivative is wrong; that of a kink does not
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,8 @@ from ..autograd import enable_grad
 from ..errors import OptionError
 from .arguments import Arguments
 from .check import gradcheck, refuse_settings
-from .differences import Differences, Function
+from .finite_differences import FiniteDifferences
+from .function import Function
 from .report import Index, label
 
 STEPS = tuple(float(f"{m}e{-k}") for k in range(1, 13) for m in (1.0, 0.3) if (m, k) != (0.3, 12))
@@ -50,10 +52,50 @@ class Sweep:
         return "\n".join(["     eps      error", *rows, self.reading])
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw error against eps, both logarithmic, with the slopes to expect; gives matplotlib's axes."""
-        from .plot import plot_sweep
+        """Error against eps on logarithmic axes, with the slopes to expect; returns matplotlib's axes."""
+        from matplotlib.figure import Figure
 
-        return plot_sweep(self, axes)
+        if axes is None:
+            axes = Figure(figsize=(7, 5), layout="constrained").subplots()
+        eps = np.array(self.eps)
+        errors, gaps = (
+            np.nan_to_num(np.array(y), nan=np.inf, posinf=np.inf) for y in (self.errors, self.gaps)
+        )
+        seen = np.isfinite(errors) & (errors > 0)
+        bottom = float(np.clip(errors[seen].min(initial=1e-12) / 10, 1e-17, 1e-12))
+        top = 10 * max(1.0, errors[seen].max(initial=0.0))
+        axes.loglog(eps[seen], errors[seen], "o-", color="tab:blue", label="|analytic - numeric|", zorder=3)
+        if (errors == 0).any():
+            none = np.full((errors == 0).sum(), 2 * bottom)
+            axes.loglog(
+                eps[errors == 0], none, "v", color="tab:blue", mfc="white", label="no error at all", zorder=3
+            )
+        axes.loglog(eps, gaps, "x", color="tab:gray", ms=5, label="|right slope - left slope|")
+        if self.kind == "right":
+            first = np.flatnonzero(seen)[0]
+            truncation = errors[first] * (eps / eps[first]) ** 2
+            axes.loglog(
+                eps, truncation, "--", color="tab:green", lw=2.5, zorder=4, label="truncation, like eps$^2$"
+            )
+        if self.rounding:
+            rounding = self.rounding / eps
+            axes.loglog(eps, rounding, "--", color="tab:red", lw=1.2, label="rounding, at most, like 1 / eps")
+        axes.set(
+            xlim=(2 * eps.max(), eps.min() / 2), ylim=(bottom, top), xlabel="step eps",
+            ylabel="error of the derivative",
+        )  # fmt: skip
+        axes.grid(True, which="major", alpha=0.3)
+        axes.legend(frameon=True, framealpha=0.8, edgecolor="none", fontsize=9)
+        place = label(self.input, self.name)
+        axes.set_title(
+            f"gradcheck of {place} at {list(self.index)}, order {self.order}: the derivative is {self.kind}",
+            loc="left",
+            fontsize=11,
+        )
+        axes.figure.supxlabel(
+            textwrap.fill(self.reading, 100), fontsize=8.5, color="dimgray", x=0.02, ha="left"
+        )
+        return axes
 
     def save(self, path: str | Path) -> None:
         """The plot as a file (.png, .svg, .pdf)."""
@@ -89,7 +131,7 @@ def gradcheck_sweep(
         index = (index,) if isinstance(index, int) else tuple(index)
         if len(index) != leaf.ndim or not all(-n <= i < n for i, n in zip(index, leaf.shape, strict=True)):
             raise OptionError(f"there is no element {index} in the shape {leaf.shape}.\nGive another index.")
-        differences = Differences(function, function.values())
+        differences = FiniteDifferences(function.values, function.weights(), function.values())
         gradient = function.gradients()[arguments.checked.index(number)]
         analytic = float(gradient[index]) if isinstance(gradient, np.ndarray) else 0.0
         steps = [eps for eps in steps if eps > np.spacing(abs(leaf[index].item()))]
@@ -97,7 +139,7 @@ def gradcheck_sweep(
             raise OptionError(
                 f"no step is left to take beside the element {leaf[index].item():g}.\nGive larger steps."
             )
-        slopes = np.array([differences.at(leaf.array, index, eps) for eps in steps])
+        slopes = np.array([differences.at(leaf.array, index, eps)[:3] for eps in steps])
     errors, gaps = np.abs(slopes[:, 0] - analytic), np.abs(slopes[:, 2] - slopes[:, 1])
     kind, reading = _read(np.array(steps), errors, gaps, slopes, analytic, differences.rounding)
     place = f"{label(number, arguments.names[number])} at {list(index)}"

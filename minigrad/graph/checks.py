@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ..autograd import Node
 from ..devices import finfo, on_cpu
+from ..errors import OptionError
+from ..gradcheck.finite_differences import CLOSER, FiniteDifferences, Slopes
 from ..tensor import Tensor
 from .data import Check
 from .tape import Arrays, Tape, apply, look_up
 
 STEP = 1e-6
-CLOSER = 1 / 16  # of it, the step that tells a kink from a curve
 LARGER = (1e2, 1e3, 1e4, 1e5)  # times it, where f is large beside its slope
 ABSOLUTE, RELATIVE = 1e-6, {"float16": 2e-2}  # what gradients and slopes may differ by; 2e-3 of other dtypes
 CHEAP = 20_000  # operations computed again, so many at most unless a check is asked for
@@ -54,13 +55,13 @@ def run(
         return {}
     base: dict[Any, Arrays] = dict(tape.run(double=True))
     gradients = {leaf: on_cpu(g) for leaf, g in gradients.items()}
-    return {
-        leaf: tuple(
-            _check(gradients[leaf], _Element(leaf, index, nodes, base, seeds))
-            for index in _elements(gradients[leaf], most)
-        )
-        for leaf, nodes in after.items()
-    }
+    found = {}
+    for leaf, nodes in after.items():
+        g, x = gradients[leaf], base[leaf][0]
+        with np.errstate(all="ignore"):
+            differences = _differences(nodes, base, seeds)
+            found[leaf] = tuple(_check(g, differences, x, index) for index in _elements(g, most))
+    return found
 
 
 def _how_many(g: np.ndarray, most: int) -> int:
@@ -75,82 +76,62 @@ def _elements(g: np.ndarray, most: int) -> list[tuple[int, ...]]:
     return [tuple(int(n) for n in np.unravel_index(i, g.shape)) for i in (largest, *others)]
 
 
-@dataclass(frozen=True)
-class _Element:
-    """One element of a leaf, and all that is computed from it."""
+def _differences(
+    nodes: list[Node], base: dict[Any, Arrays], seeds: list[tuple[Any, np.ndarray]]
+) -> FiniteDifferences:
+    """Finite differences of the outputs times seeds; `nodes` are what depends on the array that is moved."""
 
-    leaf: Tensor
-    index: tuple[int, ...]
-    nodes: list[Node]
-    base: dict[Any, Arrays]
-    seeds: list[tuple[Any, np.ndarray]]
-
-    @property
-    def value(self) -> float:
-        return float(self.base[self.leaf][0][self.index])
-
-    def moved(self, step: float) -> tuple[float, list[np.ndarray]]:
-        """The step as floating point made it, and the outputs times seeds after it."""
-        there = self.base[self.leaf][0].copy()
-        there[self.index] += step
-        arrays: ChainMap[Any, Arrays] = ChainMap({self.leaf: (there,)}, self.base)
-        for node in self.nodes if step else ():
+    def values() -> np.ndarray:
+        arrays = ChainMap({}, base)
+        for node in nodes:
             arrays[node] = apply(node, arrays, double=True)
-        made = float(there[self.index]) - self.value
-        return made, [np.asarray(on_cpu(look_up(arrays, edge) * g), np.float64) for edge, g in self.seeds]
+        return outputs(arrays)
+
+    def outputs(arrays: Mapping[Any, Arrays]) -> np.ndarray:
+        flat = [np.ravel(on_cpu(look_up(arrays, edge))) for edge, _ in seeds]
+        return np.concatenate(flat, dtype=np.float64)
+
+    weights = np.concatenate([np.ravel(on_cpu(g)) for _, g in seeds], dtype=np.float64)
+    return FiniteDifferences(values, weights, outputs(base))
 
 
-class _Slopes(NamedTuple):
-    """Slopes between an element and a step to either side; `error` is what rounding may do to them."""
-
-    central: float
-    left: float
-    right: float
-    error: float
+def _slopes(differences: FiniteDifferences, x: np.ndarray, index: tuple[int, ...], h: float) -> Slopes:
+    try:
+        return differences.at(x, index, h)
+    except OptionError:  # the step is lost beside the element
+        return Slopes(math.nan, math.nan, math.nan, math.nan)
 
 
-def _slopes(element: _Element, h: float) -> _Slopes:
-    (up, above), (down, below), (_, here) = (element.moved(step) for step in (h, -h, 0.0))
-    if not up or not down:
-        return _Slopes(math.nan, math.nan, math.nan, math.nan)
-    with np.errstate(all="ignore"):
-        size = sum(float(np.abs(f).sum()) for f in here)
-        rise, fall = _between(above, here), _between(here, below)
-        error = float(8 * np.finfo(np.float64).eps * size / h)
-        return _Slopes(_between(above, below) / (up - down), fall / -down, rise / up, error)
-
-
-def _between(these: list[np.ndarray], those: list[np.ndarray]) -> float:
-    return sum(float(np.sum(a - b)) for a, b in zip(these, those, strict=True))
-
-
-def _check(gradient: np.ndarray, element: _Element) -> Check:
+def _check(
+    gradient: np.ndarray, differences: FiniteDifferences, x: np.ndarray, index: tuple[int, ...]
+) -> Check:
     """What finite differences say of one element's gradient."""
-    analytic = float(gradient[element.index])
+    analytic, value = float(gradient[index]), float(x[index])
+    slopes = partial(_slopes, differences, x, index)
     relative = RELATIVE.get(str(gradient.dtype), 2e-3)
     largest = float(np.abs(np.nan_to_num(gradient, posinf=0, neginf=0)).max())
     absolute = ABSOLUTE + 4 * float(finfo(gradient.dtype).eps) * largest  # the gradient's own rounding
 
-    def says(verdict: str, s: _Slopes, numeric: float | None = None) -> Check:
+    def says(verdict: str, s: Slopes, numeric: float | None = None) -> Check:
         slope = s.central if numeric is None else numeric
-        return Check(element.index, analytic, slope, s.error, verdict, s.left, s.right)
+        return Check(index, analytic, slope, s.error, verdict, s.left, s.right)
 
     def close(slope: float, error: float = 0.0) -> bool:
         return abs(analytic - slope) <= absolute + relative * abs(slope) + error
 
-    h = STEP * max(1.0, abs(element.value))
-    first = _slopes(element, h)
-    if not math.isfinite(sum(first)) and element.value:  # the edge of a domain may be near
-        h = STEP * abs(element.value)
-        first = _slopes(element, h)
+    h = STEP * max(1.0, abs(value))
+    first = slopes(h)
+    if not math.isfinite(sum(first)) and value:  # the edge of a domain may be near
+        h = STEP * abs(value)
+        first = slopes(h)
     if close(first.central):
         return says("agree", first)
     if not math.isfinite(sum(first)):
         return says("none", first)
-    closer, closest = (_slopes(element, h * CLOSER**power) for power in (1, 2))
+    closer, closest = (slopes(h / CLOSER**power) for power in (1, 2))
     if not math.isfinite(analytic):
         return says("differ", first)
-    gaps = [abs(s.right - s.left) for s in (first, closer, closest)]
+    gaps = [s.gap for s in (first, closer, closest)]
     rough = absolute + relative * abs(first.central) + closest.error
     jumps = 4 * gaps[0] < gaps[1] and 4 * gaps[1] < gaps[2]
     if min(gaps) > rough and (jumps or min(gaps) > max(gaps) / 4):
@@ -158,14 +139,14 @@ def _check(gradient: np.ndarray, element: _Element) -> Check:
     for s in (closer, closest):
         if close(s.central) and s.error < abs(s.central) / 10:
             return says("agree", s)
-    best = _steadiest([closest, closer, first, *(_slopes(element, h * larger) for larger in LARGER)])
+    best = _steadiest([closest, closer, first, *(slopes(h * larger) for larger in LARGER)])
     if close(best.central, best.error):
         unsure = best.error > absolute + max(abs(analytic), abs(best.central)) / 2
         return says("unsure" if unsure else "agree", best)
     return says("differ", best)
 
 
-def _at_kink(says: Callable[..., Check], close: Callable[..., bool], s: _Slopes, jumps: bool) -> Check:
+def _at_kink(says: Callable[..., Check], close: Callable[..., bool], s: Slopes, jumps: bool) -> Check:
     """At a kink any slope between both is a subgradient; at a jump, that of the side which does not jump."""
     if jumps:
         gentler = min(s.left, s.right, key=abs)
@@ -175,7 +156,7 @@ def _at_kink(says: Callable[..., Check], close: Callable[..., bool], s: _Slopes,
     return says("kink" if inside or close(low, s.error) or close(high, s.error) else "differ", s)
 
 
-def _steadiest(found: list[_Slopes]) -> _Slopes:
+def _steadiest(found: list[Slopes]) -> Slopes:
     """The slope that changes least from step to step; by how much is part of its error."""
     best = found[2]._replace(error=math.inf)
     for before, s, after in zip(found, found[1:], found[2:], strict=False):
