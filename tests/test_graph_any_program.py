@@ -149,7 +149,7 @@ def check_frames(graph):
     closed = [box for box in boxes if box[0] == "vertex" or not folding.is_open(box[1])]
     sizes = {box: size(lines(graph, box)) for box in closed}
     titles = {i: title_width(graph.groups[i]) for kind, i in boxes if kind == "group"}
-    frames = [Placing(folding, graph.arrangements, sizes, titles).frame()]
+    frames = [Placing(folding, sizes, titles).frame()]
     drawn, arrows = [], 0
     for frame in frames:
         frames += frame.frames.values()

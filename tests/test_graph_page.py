@@ -152,7 +152,7 @@ def test_a_large_transformer_takes_a_megabyte_at_most(open_page):
     assert len(text.encode()) <= 1_000_000
     page = open_page(None, text)
     assert page.page.locator("#canvas .box").count() <= 40
-    smaller = to_html(graph, limit=len(text.encode()) - 100_000)
+    smaller = to_html(graph.folding, limit=len(text.encode()) - 100_000)
     assert len(smaller.encode()) <= len(text.encode()) - 100_000
     unfolded = graph.expand().to_html()  # where no script runs its picture is the folded one
     assert len(unfolded.encode()) <= 1_000_000
@@ -161,7 +161,7 @@ def test_a_large_transformer_takes_a_megabyte_at_most(open_page):
 
 def test_says_when_numbers_are_left_out(open_page):
     graph = network()
-    page = open_page(None, to_html(graph, limit=0))
+    page = open_page(None, to_html(graph.folding, limit=0))
     page.click(f"v{find(graph, 'tanh').index}")
     assert "left out, to keep the page small" in page.text("#panel")
     assert "norm" in page.text("#panel .statistics")
@@ -206,7 +206,7 @@ def placed(graph):
                 if kind == "group" and index in frame.frames:
                     walk(frame.frames[index], left + x, top + y)
 
-    walk(Placing(folding, graph.arrangements, sizes, titles).frame(), 0.0, 0.0)
+    walk(Placing(folding, sizes, titles).frame(), 0.0, 0.0)
     return found
 
 
@@ -656,7 +656,7 @@ def test_every_cell_of_every_product_is_the_sum_of_its_products(browser):
             return vertex.inputs.map(edge => range(edge.gradient.size).map(flat =>
                 summedFrom(edge, flat).flatMap(place => arithmetic(graph, edge, place))));
         })}""",
-        [_Data(graph, "family").text(1_000_000) for graph, *_ in graphs],
+        [_Data(graph.folding, "family").text(1_000_000) for graph, *_ in graphs],
     )
     page.close()
     for (graph, x, y, g), edges in zip(graphs, found, strict=True):
@@ -700,7 +700,7 @@ def chain():
 @pytest.mark.parametrize("make", [network, chain])
 def test_the_walk_bears_numbers_that_were_left_out(make, open_page):
     graph = make()
-    page = open_page(None, to_html(graph.expand(), limit=0))
+    page = open_page(None, to_html(graph.expand().folding, limit=0))
     page.press("b")
     for _ in graph.vertices:
         page.press("ArrowRight")

@@ -53,7 +53,7 @@ def frame_of(graph):
     closed = [b for b in boxes if b[0] == "vertex" or not graph.folding.is_open(b[1])]
     sizes = {b: size(lines(graph, b)) for b in closed}
     titles = {i: title_width(graph.groups[i]) for kind, i in boxes if kind == "group"}
-    return Placing(graph.folding, graph.arrangements, sizes, titles).frame()
+    return Placing(graph.folding, sizes, titles).frame()
 
 
 def frames_in(frame):

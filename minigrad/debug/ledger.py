@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..autograd import maker, no_grad, watch
-from ..graph.data import Group
-from ..graph.folding import RUN
+from ..graph.data import RUN, Group
 from ..graph.graph import Graph
 from ..graph.grouping import numberless
 from ..graph.labels import public_name, quantity, table

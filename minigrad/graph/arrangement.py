@@ -10,12 +10,9 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .folding import Box, chain
-
-if TYPE_CHECKING:
-    from .graph import Graph
+from .data import Box, Computation
 
 Tensor = tuple[int, int]  # (vertex, which of its results)
 Cell = tuple[str, int, int]  # ("vertex", i, 0), ("group", i, 0) or ("lane", vertex, result)
@@ -69,7 +66,7 @@ class _Ways:
 class Arrangements:
     """How each group is drawn, by the group's number; thought out when it is asked for."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Computation) -> None:
         self.ways = _ways(graph)
         self.known: dict[int, Arrangement] = {}
 
@@ -86,8 +83,8 @@ class Arrangements:
         return _inlets(self.ways[group])
 
 
-def _ways(graph: Graph) -> list[_Ways]:
-    chains = [chain(graph, g.index) for g in graph.groups]
+def _ways(graph: Computation) -> list[_Ways]:
+    chains = [graph.chain(g.index) for g in graph.groups]
     found = [
         _Ways([*(("vertex", v) for v in g.vertices), *(("group", c) for c in g.groups)]) for g in graph.groups
     ]

@@ -9,14 +9,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from ..errors import OptionError
-from .data import Vertex
+from .data import Box, Computation, Vertex
 from .labels import quantity
-
-if TYPE_CHECKING:
-    from .graph import Graph
 
 MODES = {
     "family": "family of operations",
@@ -81,11 +77,11 @@ BYTES = (2**10, 2**14, 2**18, 2**22, 2**26)
 FLOPS = (10**3, 10**5, 10**7, 10**9, 10**11)
 
 
-def paint(graph: Graph, box: tuple[str, int], mode: str) -> Paint:
+def paint(graph: Computation, box: Box, mode: str) -> Paint:
     """How a closed box looks in a mode."""
     if not isinstance(mode, str) or mode not in MODES:
         raise OptionError(f"a graph is coloured by {', '.join(MODES)}, got {mode!r}.\nChoose one of them.")
-    members = [graph.vertices[v] for v in ([box[1]] if box[0] == "vertex" else graph.contents[box[1]])]
+    members = graph.members(box)
     if any(is_broken(graph, vertex, mode) for vertex in members):
         return BROKEN
     if mode == "family":
@@ -98,7 +94,7 @@ def paint(graph: Graph, box: tuple[str, int], mode: str) -> Paint:
     return _step(sum(vertex.flops or 0 for vertex in members), FLOPS, "")
 
 
-def legend(graph: Graph, boxes: Iterable[tuple[str, int]], mode: str) -> list[Paint]:
+def legend(graph: Computation, boxes: Iterable[Box], mode: str) -> list[Paint]:
     """The paints that the boxes use, in order."""
     used = {paint(graph, box, mode) for box in boxes}
     return [p for p in scale(mode) if p in used]
@@ -120,14 +116,14 @@ def family(vertex: Vertex) -> str:
     return _FAMILY_OF.get(vertex.family, "own") if vertex.kind == "op" else vertex.kind
 
 
-def is_broken(graph: Graph, vertex: Vertex, mode: str = "family") -> bool:
+def is_broken(graph: Computation, vertex: Vertex, mode: str = "family") -> bool:
     """Whether a NaN or an infinity stands in its values (where colours show gradients, in those).
 
     Infinities of which nothing bad comes are none: masks put them in on purpose.
     """
     looked_at = vertex.gradients if mode == "gradient" else vertex.values
     broken = [s for s in looked_at if s is not None and s.statistics is not None and not s.finite]
-    return bool(broken) and (graph.is_hurt or any(s.statistics.nan for s in broken))  # type: ignore[union-attr]
+    return bool(broken) and (not graph.is_finite or any(s.statistics.nan for s in broken))  # type: ignore[union-attr]
 
 
 def gradient_size(vertex: Vertex) -> float | None:

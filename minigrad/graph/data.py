@@ -1,6 +1,6 @@
-"""What a traced computation is: plain records that refer to no tensor, and cannot be changed.
+"""What a traced computation is: plain data that refers to no tensor, and does not change.
 
-A `Graph` (graph.py) has *vertices* (an op, or a leaf: a parameter, an input, a constant) in the order in
+A `Computation` has *vertices* (an op, or a leaf: a parameter, an input, a constant) in the order in
 which they were computed, and a tree of *groups* (calls of modules) in which each vertex has its place. A
 vertex's inputs are *Edges* from earlier vertices. Numbers are Snapshots: statistics of an array, and its
 elements where it is small.
@@ -8,11 +8,15 @@ elements where it is small.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 Shape = tuple[int, ...]
+Box = tuple[str, int]  # what is drawn: ("vertex", 3) or ("group", 2)
+
+RUN = "run"  # the kind of a group that nobody named: operations that follow one another
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,3 +163,60 @@ class Group:
     @property
     def is_stack(self) -> bool:
         return self.times > 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Computation:
+    """What was traced: `vertices` in the order in which they were computed, and a tree of `groups`.
+
+    `parameters` are copies of the leaves that have names and gradients.
+    """
+
+    vertices: tuple[Vertex, ...]
+    groups: tuple[Group, ...]  # the first is the whole
+    parameters: dict[str, np.ndarray] = field(default_factory=dict)
+    title: str = ""
+    notes: tuple[str, ...] = ()  # what could not be shown, and why
+
+    @property
+    def outputs(self) -> tuple[Vertex, ...]:
+        return tuple(v for v in self.vertices if v.is_output)
+
+    @cached_property
+    def is_finite(self) -> bool:
+        """Whether no NaN or infinity reaches an output or a gradient."""
+        values = (s for v in self.outputs for s in v.values)
+        gradients = (g for v in self.vertices for g in v.gradients if g is not None)
+        return all(s.finite for s in (*values, *gradients))
+
+    @cached_property
+    def consumers(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each vertex: (vertex, which of its inputs) where it is used."""
+        found: list[list[tuple[int, int]]] = [[] for _ in self.vertices]
+        for vertex in self.vertices:
+            for place, edge in enumerate(vertex.inputs):
+                found[edge.source].append((vertex.index, place))
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def contents(self) -> list[list[int]]:
+        """For each group the vertices in it, at any depth, in order."""
+        found: list[list[int]] = [[] for _ in self.groups]
+        for group in reversed(self.groups):  # children come after their parents
+            found[group.index] += group.vertices
+            if group.parent is not None:
+                found[group.parent] += found[group.index]
+        return [sorted(vertices) for vertices in found]
+
+    def members(self, box: Box) -> list[Vertex]:
+        """The vertices that a closed box stands for."""
+        return [self.vertices[v] for v in ([box[1]] if box[0] == "vertex" else self.contents[box[1]])]
+
+    def chain(self, group: int) -> list[int]:
+        """The groups around a group, from the whole to the group itself."""
+        found: list[int] = []
+        at: int | None = group
+        while at is not None:
+            found.append(at)
+            at = self.groups[at].parent
+        return found[::-1]

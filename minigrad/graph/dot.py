@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from typing import TYPE_CHECKING
 
 from .colours import BROKEN, legend, paint
-from .folding import ALL, Box, Folding
+from .data import Box, Computation
+from .folding import ALL, Folding
 from .labels import kind_beside, lines, printable, title_of
-
-if TYPE_CHECKING:
-    from .graph import Graph
-
 
 ACROSS = 4  # entries of the legend in a row
 
 
-def to_dot(graph: Graph, color: str = "family") -> str:
+def to_dot(folding: Folding, color: str = "family") -> str:
     """The graph as it is folded, as the text of a .dot file."""
-    folding = graph.folding
     text = "\n".join(
         [
             "digraph computation {",
             '  graph [fontname="Helvetica", fontsize=15, compound=true, nodesep=0.3, ranksep=0.45, '
-            f"label={_heading(graph, color)}, labelloc=t];",
+            f"label={_heading(folding, color)}, labelloc=t];",
             '  node [fontname="Helvetica", fontsize=12, shape=box, style="rounded,filled", '
             'margin="0.14,0.07"];',
             '  edge [color="#5b6875", arrowsize=0.7];',
@@ -36,9 +31,9 @@ def to_dot(graph: Graph, color: str = "family") -> str:
     return printable(text)
 
 
-def _heading(graph: Graph, color: str) -> str:
+def _heading(folding: Folding, color: str) -> str:
     """The title and what the colours mean, as Graphviz's kind of HTML."""
-    folding = graph.folding
+    graph = folding.graph
     closed = [box for box in folding.boxes() if box[0] == "vertex" or not folding.is_open(box[1])]
     entries = legend(graph, closed, color)
     cells = [
@@ -73,7 +68,7 @@ def _group(folding: Folding, group: int, color: str, indent: str) -> Iterator[st
         yield f"{indent}}}"
 
 
-def _box(graph: Graph, box: Box, color: str) -> str:
+def _box(graph: Computation, box: Box, color: str) -> str:
     look = paint(graph, box, color)
     text = lines(graph, box, color)
     if look.mark:

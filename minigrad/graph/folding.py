@@ -1,26 +1,17 @@
-"""Which groups are drawn open. A closed one is one box; an open stack is drawn as one of its members, "x6".
-
-Boxes are named as `(kind, index)`: ("vertex", 3) or ("group", 2).
-"""
+"""Which groups are drawn open. A closed one is one box; an open stack is drawn as one of its members, "x6"."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ..errors import OptionError
-
-if TYPE_CHECKING:
-    from .data import Group
-    from .graph import Graph
+from .arrangement import Arrangements
+from .data import RUN, Box, Computation, Group
 
 MOST = 40  # boxes drawn, if nobody says otherwise
-RUN = "run"  # the kind of a group that nobody named: operations that follow one another
 ALL = -1  # in place of a member's number: all members of a stack, one below the other
-
-Box = tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -37,7 +28,7 @@ class Fold:
 class Folding:
     """What is visible of a graph under a fold."""
 
-    def __init__(self, graph: Graph, fold: Fold) -> None:
+    def __init__(self, graph: Computation, fold: Fold) -> None:
         self.graph, self.fold = graph, fold
 
     def is_open(self, group: int) -> bool:
@@ -68,7 +59,7 @@ class Folding:
         """The box that shows a vertex (its own or a closed group), and the vertex, or its like in a stack."""
         graph, depth = self.graph, 0
         while True:
-            around = chain(graph, graph.vertices[vertex].group)
+            around = graph.chain(graph.vertices[vertex].group)
             for depth in range(depth, len(around)):  # noqa: B020 (goes on where a stack changed the way)
                 group = around[depth]
                 stands_for_stack = depth > 0 and self.inner(around[depth - 1]) == group
@@ -101,7 +92,7 @@ class Folding:
     def _within_stack(self, source: int, target: int) -> bool:
         """Whether an edge leads from one member of a stack to another, and one stands for all."""
         groups, vertices = self.graph.groups, self.graph.vertices
-        above, below = chain(self.graph, vertices[source].group), chain(self.graph, vertices[target].group)
+        above, below = self.graph.chain(vertices[source].group), self.graph.chain(vertices[target].group)
         for a, b in zip(above, below, strict=False):
             if a != b:
                 parent = groups[a].parent
@@ -109,19 +100,23 @@ class Folding:
         return False
 
     @cached_property
+    def arrangements(self) -> Arrangements:
+        return Arrangements(self.graph)
+
+    @cached_property
     def count(self) -> int:
         """How many boxes are drawn."""
         return sum(1 for _ in self.boxes())
 
 
-def fitting(graph: Graph, most: int = MOST) -> Fold:
+def fitting(graph: Computation, most: int = MOST) -> Fold:
     """As many groups open, outer and larger ones first, as leave no more than `most` boxes.
 
     Modules of one class at one depth are opened together or not at all.
     """
     opened = {0}
     count = Folding(graph, Fold(frozenset(opened))).count
-    sizes = [len(everything) for everything in contents(graph)]
+    sizes = list(map(len, graph.contents))
     waiting = [(1, g) for g in graph.groups[0].groups]
     while waiting:
         depth, first = min(waiting, key=lambda entry: (entry[0], -sizes[entry[1]]))
@@ -138,7 +133,7 @@ def fitting(graph: Graph, most: int = MOST) -> Fold:
     return Fold(frozenset(opened))
 
 
-def _shown(graph: Graph, group: int) -> Group:
+def _shown(graph: Computation, group: int) -> Group:
     """Whose items an open group shows: its own, or those of a stack's first member."""
     found = graph.groups[group]
     return graph.groups[found.groups[0]] if found.is_stack else found
@@ -149,13 +144,13 @@ def _are_alike(one: Group, other: Group) -> bool:
     return one is other or (one.kind == other.kind and one.kind not in ("", RUN))
 
 
-def _is_filler(graph: Graph, group: Group) -> bool:
+def _is_filler(graph: Computation, group: Group) -> bool:
     """Whether a group is a mere run of operations beside modules, which say more."""
     siblings = graph.groups[group.parent].groups if group.parent is not None else ()
     return group.kind == RUN and any(graph.groups[sibling].kind != RUN for sibling in siblings)
 
 
-def to_depth(graph: Graph, depth: int) -> Fold:
+def to_depth(graph: Computation, depth: int) -> Fold:
     """Groups open down to `depth` (0: none but the whole); a stack shows one of its members."""
     if not isinstance(depth, int) or depth < 0:
         raise OptionError(f"a depth is a whole number from 0 on, got {depth!r}.\nexpand() opens everything.")
@@ -167,13 +162,13 @@ def to_depth(graph: Graph, depth: int) -> Fold:
     return Fold(frozenset(opened))
 
 
-def everything_open(graph: Graph) -> Fold:
+def everything_open(graph: Computation) -> Fold:
     """All groups open, and all members of stacks, unless they are more than `MOST`."""
     shown = {g.index: ALL for g in graph.groups if g.is_stack and g.times <= MOST}
     return Fold(frozenset(range(len(graph.groups))), shown)
 
 
-def opened_at(graph: Graph, fold: Fold, path: str) -> Fold:
+def opened_at(graph: Computation, fold: Fold, path: str) -> Fold:
     """`fold` with the groups named `path` open, and those around them."""
     found = [g for g in graph.groups if g.path == path and not g.is_stack]
     if not found:
@@ -184,30 +179,9 @@ def opened_at(graph: Graph, fold: Fold, path: str) -> Fold:
         )
     opened, shown = set(fold.opened), dict(fold.shown)
     for target in found:
-        for around in chain(graph, target.index):
+        for around in graph.chain(target.index):
             opened.add(around)
             parent = graph.groups[around].parent
             if parent is not None and graph.groups[parent].is_stack and fold.member(parent) != ALL:
                 shown[parent] = graph.groups[parent].groups.index(around)
     return Fold(frozenset(opened), shown)
-
-
-def chain(graph: Graph, group: int) -> list[int]:
-    """The groups around a group, from the whole to itself."""
-    found, at = [], group
-    while True:
-        found.append(at)
-        parent = graph.groups[at].parent
-        if parent is None:
-            return found[::-1]
-        at = parent
-
-
-def contents(graph: Graph) -> list[list[int]]:
-    """For each group the vertices in it, at any depth, in order."""
-    found: list[list[int]] = [[] for _ in graph.groups]
-    for group in reversed(graph.groups):  # children come after their parents
-        found[group.index] += group.vertices
-        if group.parent is not None:
-            found[group.parent] += found[group.index]
-    return [sorted(vertices) for vertices in found]

@@ -14,8 +14,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from ..autograd import BACKWARD, Node, Scope, maker
-from .data import Group, Vertex
-from .folding import RUN
+from .data import RUN, Group, Vertex
 
 MOST = 40  # items of a group; more are gathered in runs
 LENGTH = 24  # items of a run

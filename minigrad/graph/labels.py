@@ -5,12 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from .data import Group, Snapshot, Vertex
-
-if TYPE_CHECKING:
-    from .graph import Graph
+from .data import Box, Computation, Group, Snapshot, Vertex
 
 SIGNS = {
     "add": "+", "subtract": "−", "multiply": "×", "true_divide": "÷", "power": "xʸ", "negative": "−x",
@@ -80,7 +76,7 @@ TITLE, TEXT = 15.0, 12.5  # font sizes
 BOLD, REGULAR = 8.4, 6.9  # how wide a letter is, about
 
 
-def lines(graph: Graph, box: tuple[str, int], mode: str = "family") -> list[str]:
+def lines(graph: Computation, box: Box, mode: str = "family") -> list[str]:
     """What stands on a closed box, its title first."""
     shown = vertex_lines(graph, graph.vertices[box[1]]) if box[0] == "vertex" else group_lines(graph, box[1])
     extra = measured(graph, box, mode)
@@ -93,7 +89,7 @@ def size(text: list[str]) -> tuple[float, float]:
     return max(64.0, max(widths) + 28.0), 14.0 + 20.0 + 16.0 * (len(text) - 1)
 
 
-def vertex_lines(graph: Graph, vertex: Vertex) -> list[str]:
+def vertex_lines(graph: Computation, vertex: Vertex) -> list[str]:
     title = op_title(vertex) if vertex.kind == "op" else _within(graph, vertex)
     found = [short(f"{vertex.label}: {title}" if vertex.label else title)]
     value, g = vertex.value, vertex.gradient
@@ -118,7 +114,7 @@ def short(text: str, most: int = 48) -> str:
     return text if len(text) <= most else f"{text[: most // 2 - 1]}…{text[-(most // 2) :]}"
 
 
-def _sum_of_uses(graph: Graph, vertex: Vertex) -> str:
+def _sum_of_uses(graph: Computation, vertex: Vertex) -> str:
     """`6 = 2 + 4` where the value is used more than once."""
     assert vertex.gradient is not None
     total = number(vertex.gradient.numbers.item())
@@ -134,9 +130,9 @@ def _sum_of_uses(graph: Graph, vertex: Vertex) -> str:
     )
 
 
-def group_lines(graph: Graph, index: int) -> list[str]:
+def group_lines(graph: Computation, index: int) -> list[str]:
     group = graph.groups[index]
-    inside = [graph.vertices[v] for v in graph.contents[index]]
+    inside = graph.members(("group", index))
     ops = sum(v.kind == "op" for v in inside)
     weights = sum(v.value.size for v in inside if v.kind == "parameter")
     title = short(title_of(group))
@@ -160,7 +156,7 @@ def title_width(group: Group) -> float:
     return 36.0 + 7.9 * len(title_of(group)) + 7.4 * len(kind_beside(group))
 
 
-def _within(graph: Graph, vertex: Vertex) -> str:
+def _within(graph: Computation, vertex: Vertex) -> str:
     """A leaf's path as it reads within the groups around it."""
     path = graph.groups[vertex.group].path
     if path and vertex.name.startswith(f"{path}."):
@@ -173,9 +169,9 @@ def _within(graph: Graph, vertex: Vertex) -> str:
     return op_title(vertex)
 
 
-def measured(graph: Graph, box: tuple[str, int], mode: str) -> str:
+def measured(graph: Computation, box: Box, mode: str) -> str:
     """The number that the colour shows."""
-    inside = [graph.vertices[v] for v in ([box[1]] if box[0] == "vertex" else graph.contents[box[1]])]
+    inside = graph.members(box)
     if mode == "bytes":
         return quantity(sum(s.nbytes for v in inside for s in v.values), "B")
     if mode == "flops":

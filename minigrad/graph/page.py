@@ -28,9 +28,8 @@ from ..ops.record import records
 from ..ops.reference import bar, upright
 from .arrangement import Arrangement, Cell
 from .colours import MODES, Paint, paint, scale
-from .data import Check, Edge, Group, Snapshot, Vertex
-from .folding import Box
-from .graph import Graph
+from .data import Box, Check, Computation, Edge, Group, Snapshot, Vertex
+from .folding import Folding, to_depth
 from .labels import kind_beside, lines, measured, op_title, printable, title_of
 from .svg import to_svg
 
@@ -44,11 +43,12 @@ MATHML = "{http://www.w3.org/1998/Math/MathML}"
 BARS = ("\u00af", "\u2015")  # over a letter, over a word
 
 
-def to_html(graph: Graph, color: str = "family", limit: int = LIMIT) -> str:
+def to_html(folding: Folding, color: str = "family", limit: int = LIMIT) -> str:
     """The page's text, its boxes coloured by `color` at first.
 
     Of the arrays' numbers, the smallest arrays' first, as many stay as fit in `limit` bytes.
     """
+    graph = folding.graph
     script, style = "\n".join(map(_asset, SCRIPTS)), _asset("page.css")
     title = printable(graph.title or "Computation graph")
     page = Template(_asset("page.html"))
@@ -58,16 +58,17 @@ def to_html(graph: Graph, color: str = "family", limit: int = LIMIT) -> str:
         "notes": "".join(f"<p>{html.escape(note)}</p>" for note in graph.notes),
         "policy": _policy(script, style),
         "style": style,
-        "picture": _picture(graph, color, limit // 4),
+        "picture": _picture(folding, color, limit // 4),
         "script": script,
     }
     empty = page.substitute(parts, data="")
-    return page.substitute(parts, data=_Data(graph, color).text(limit - len(empty.encode())))
+    return page.substitute(parts, data=_Data(folding, color).text(limit - len(empty.encode())))
 
 
-def _picture(graph: Graph, color: str, room: int) -> str:
+def _picture(folding: Folding, color: str, room: int) -> str:
     """The drawing for where no script runs; folded where it would take the room of the numbers, or none."""
-    pictures = (to_svg(seen, color) for seen in (graph, graph.fold(0)))
+    graph = folding.graph
+    pictures = (to_svg(seen, color) for seen in (folding, Folding(graph, to_depth(graph, 0))))
     return next((text for text in pictures if len(text.encode()) <= room), "")
 
 
@@ -84,7 +85,7 @@ def _policy(script: str, style: str) -> str:
     )
 
 
-def _summary(graph: Graph) -> str:
+def _summary(graph: Computation) -> str:
     ops = sum(v.kind == "op" for v in graph.vertices)
     kinds = {"parameter": "parameters", "input": "inputs", "constant": "constants"}
     counts = [(sum(v.kind == kind for v in graph.vertices), name) for kind, name in kinds.items()]
@@ -207,8 +208,8 @@ class _Table:
 class _Data:
     """What the script reads: tables whose rows mean one another by number; `data.js` names the columns."""
 
-    def __init__(self, graph: Graph, color: str) -> None:
-        self.graph = graph
+    def __init__(self, folding: Folding, color: str) -> None:
+        self.graph = graph = folding.graph
         self.strings, self.formulas, self.paints = _Table(), _Table(), _Table()
         self.snapshots = _Table()
         self.scale = [self._paint(p) for mode in MODES for p in scale(mode)]  # the order of legends
@@ -219,15 +220,15 @@ class _Data:
             "notes": graph.notes,
             "vertices": [self._vertex(vertex) for vertex in graph.vertices],
             "groups": [self._group(group) for group in graph.groups],
-            "arrangements": [_arrangement(ways) for ways in graph.arrangements],
+            "arrangements": [_arrangement(ways) for ways in folding.arrangements],
             "looks": {
                 "v": [self._look(("vertex", v.index)) for v in graph.vertices],
                 "g": [self._look(("group", g.index)) for g in graph.groups],
             },
             "colour": color,
             "colours": MODES,
-            "open": sorted(graph.folding.fold.opened),
-            "shown": sorted(graph.folding.fold.shown.items()),
+            "open": sorted(folding.fold.opened),
+            "shown": sorted(folding.fold.shown.items()),
         }
 
     def text(self, room: int) -> str:

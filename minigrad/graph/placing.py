@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from .arrangement import Arrangements, Cell, Tensor
-from .folding import Box, Folding
+from .arrangement import Cell, Tensor
+from .data import Box
+from .folding import Folding
 
 ROW_GAP, BARE_GAP, COLUMN_GAP, LANE_GAP = 36.0, 14.0, 20.0, 12.0  # BARE_GAP beside a row of lanes only
 ARROW = 9.0  # the straight end of a line
@@ -64,15 +65,9 @@ class Frame:
 class Placing:
     """Lays out a folding; `sizes` are those of closed boxes, `titles` the widths of open groups' titles."""
 
-    def __init__(
-        self,
-        folding: Folding,
-        ways: Arrangements,
-        sizes: Mapping[Box, Size],
-        titles: Mapping[int, float],
-    ) -> None:
-        self.folding, self.ways, self.sizes, self.titles = folding, ways, sizes, titles
-        self.graph = folding.graph
+    def __init__(self, folding: Folding, sizes: Mapping[Box, Size], titles: Mapping[int, float]) -> None:
+        self.folding, self.sizes, self.titles = folding, sizes, titles
+        self.graph, self.ways = folding.graph, folding.arrangements
 
     def frame(self, group: int = 0) -> Frame:
         """The open group's frame with all that is in it."""

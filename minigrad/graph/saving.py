@@ -5,28 +5,28 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..errors import DependencyError, OptionError
 from ..io import write_atomically
+from .dot import to_dot
+from .folding import Folding
+from .page import to_html
+from .svg import to_svg
 
-if TYPE_CHECKING:
-    from .graph import Graph
-
-TEXTS = {".svg": "to_svg", ".html": "to_html", ".dot": "to_dot", ".gv": "to_dot"}
+TEXTS = {".svg": to_svg, ".html": to_html, ".dot": to_dot, ".gv": to_dot}
 DRAWN = (".png", ".pdf")  # what Graphviz draws from the .dot text
 
 
-def save(graph: Graph, path: str | Path, color: str = "family") -> None:
-    """Write `graph` to `path`; its suffix says as what."""
+def save(folding: Folding, path: str | Path, color: str = "family") -> None:
+    """Write a picture to `path`, in the format of its suffix."""
     if not isinstance(path, str | os.PathLike) or "\0" in str(path):
         raise OptionError(f"a file has a name, got {path!r}.\nName it graph.html, say.")
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix in TEXTS:
-        write_atomically(path, getattr(graph, TEXTS[suffix])(color).encode())
+        write_atomically(path, TEXTS[suffix](folding, color).encode())
     elif suffix in DRAWN:
-        write_atomically(path, _drawn(graph.to_dot(color), path))
+        write_atomically(path, _drawn(to_dot(folding, color), path))
     else:
         raise OptionError(
             f"a graph is saved as {', '.join((*TEXTS, *DRAWN))}, got {path.name!r}.\n"

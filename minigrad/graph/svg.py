@@ -7,11 +7,11 @@ come with a mark and a legend; a folded stack casts the shadow of its other memb
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from .colours import BROKEN, Paint, legend, paint
-from .folding import ALL, Box, Folding
+from .data import Box, Computation
+from .folding import ALL, Folding
 from .labels import (
     TEXT,
     TITLE,
@@ -26,22 +26,19 @@ from .labels import (
 )
 from .placing import HEADER, Frame, Line, Placing
 
-if TYPE_CHECKING:
-    from .graph import Graph
-
 MARGIN = 24.0
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
 
-def to_svg(graph: Graph, color: str = "family") -> str:
+def to_svg(folding: Folding, color: str = "family") -> str:
     """The graph as it is folded, an SVG document."""
-    folding = graph.folding
+    graph = folding.graph
     boxes = list(folding.boxes())
     closed = [box for box in boxes if box[0] == "vertex" or not folding.is_open(box[1])]
     text = {box: lines(graph, box, color) for box in closed}
     sizes = {box: size(text[box]) for box in closed}
     titles = {i: title_width(graph.groups[i]) for kind, i in boxes if kind == "group"}
-    frame = Placing(folding, graph.arrangements, sizes, titles).frame()
+    frame = Placing(folding, sizes, titles).frame()
     entries = legend(graph, closed, color)
     title = graph.title or "Computation graph"
     head = 40.0 + 26.0 * _legend_rows(entries, frame.width)
@@ -56,7 +53,7 @@ def to_svg(graph: Graph, color: str = "family") -> str:
         f"{escape(title)}</text>",
         *_legend(entries, color, frame.width),
         f'<g transform="translate({MARGIN + max(0.0, (420 - frame.width) / 2):g} {MARGIN + head:g})">',
-        *_frame(graph, frame, text, color),
+        *_frame(folding, frame, text, color),
         "</g></svg>",
     ]
     return printable("\n".join(parts)) + "\n"
@@ -71,16 +68,16 @@ _DEFINITIONS = (
 )
 
 
-def _frame(graph: Graph, frame: Frame, text: dict[Box, list[str]], color: str) -> Iterator[str]:
+def _frame(folding: Folding, frame: Frame, text: dict[Box, list[str]], color: str) -> Iterator[str]:
     """What is in an open group: frames first, then lines, then boxes, so that nothing hides a word."""
-    folding = graph.folding
+    graph = folding.graph
     for row, places in zip(frame.rows, frame.places, strict=True):
         for cell, (x, y, *_) in zip(row, places, strict=True):
             if cell[0] == "group" and cell[1] in frame.frames:
                 inner = frame.frames[cell[1]]
                 yield f'<g class="frame" transform="translate({x:g} {y:g})">'
-                yield from _border(graph, inner)
-                yield from _frame(graph, inner, text, color)
+                yield from _border(folding, inner)
+                yield from _frame(folding, inner, text, color)
                 yield f"{_name(graph, inner)}</g>"
     yield '<g fill="none" stroke="#5b6875" stroke-width="1.4">'
     yield from (_line(graph, line) for line in frame.lines)
@@ -92,10 +89,10 @@ def _frame(graph: Graph, frame: Frame, text: dict[Box, list[str]], color: str) -
                 yield from _box(graph, box, (x, y, w, h), text[box], paint(graph, box, color), folding)
 
 
-def _border(graph: Graph, frame: Frame) -> Iterator[str]:
+def _border(folding: Folding, frame: Frame) -> Iterator[str]:
     """An open group's frame, its name, and behind a stack's the shadows of its other members."""
-    group = graph.groups[frame.group]
-    one = group.is_stack and graph.folding.fold.member(frame.group) != ALL
+    group = folding.graph.groups[frame.group]
+    one = group.is_stack and folding.fold.member(frame.group) != ALL
     w, h = frame.width, frame.height
     for shift in (8, 4) if one else ():
         yield (
@@ -105,7 +102,7 @@ def _border(graph: Graph, frame: Frame) -> Iterator[str]:
     yield f'<rect width="{w:g}" height="{h:g}" rx="9" fill="#f8fafb" stroke="#7b8794" stroke-width="1.2"/>'
 
 
-def _name(graph: Graph, frame: Frame) -> str:
+def _name(graph: Computation, frame: Frame) -> str:
     """An open group's name and kind, over the lines that enter it."""
     group = graph.groups[frame.group]
     return (
@@ -115,7 +112,7 @@ def _name(graph: Graph, frame: Frame) -> str:
     )
 
 
-def _line(graph: Graph, line: Line) -> str:
+def _line(graph: Computation, line: Line) -> str:
     """A piece of a tensor's way; an arrow where it arrives at an op, dashed where no gradient returns."""
     if line.bend is None:
         path = f"M{line.x1:g} {line.y1:g} V{line.y2:g}"
@@ -133,7 +130,7 @@ def _line(graph: Graph, line: Line) -> str:
 
 
 def _box(
-    graph: Graph,
+    graph: Computation,
     box: Box,
     place: tuple[float, float, float, float],
     text: list[str],
@@ -180,12 +177,12 @@ def _box(
     yield "</g>"
 
 
-def _is_end(graph: Graph, box: Box) -> bool:
+def _is_end(graph: Computation, box: Box) -> bool:
     """Outputs have a thicker outline."""
     return box[0] == "vertex" and graph.vertices[box[1]].is_output
 
 
-def _said(graph: Graph, box: Box) -> str:
+def _said(graph: Computation, box: Box) -> str:
     """What the pointer shows over a box."""
     if box[0] == "group":
         return " · ".join([graph.groups[box[1]].path, *group_lines(graph, box[1])[1:]])
