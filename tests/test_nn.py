@@ -1,6 +1,7 @@
 """Modules: names, state, modes, sharing, copies."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -88,6 +89,125 @@ def test_a_plain_attribute_may_become_a_parameter_and_back():
     block.plain = 3
     assert "plain" not in block.state_dict()
     assert block.plain == 3
+
+
+def test_what_is_written_to_parameters_is_the_attribute():
+    layer, weight = nn.Linear(2, 3), nn.Parameter(np.ones((3, 2), np.float32))
+    layer._parameters["weight"] = weight
+    assert layer.weight is vars(layer)["weight"] is layer._parameters["weight"] is weight
+    assert names(layer.named_parameters()) == ["weight", "bias"]
+    np.testing.assert_allclose(layer(mg.ones(1, 2)).array, 2 + layer.bias.array[None], rtol=1e-6)
+    layer._parameters.update(scale=nn.Parameter(np.ones(1)))
+    assert layer.scale.requires_grad
+    assert list(layer._parameters) == ["weight", "bias", "scale"]
+
+
+@pytest.mark.parametrize(
+    "assign",
+    [
+        lambda m, p: setattr(m, "weight", p),
+        lambda m, p: vars(m).update(weight=p),
+        lambda m, p: m._parameters.update(weight=p),
+        lambda m, p: m.register_parameter("weight", p),
+    ],
+    ids=["attribute", "vars", "_parameters", "register"],
+)
+def test_a_parameter_has_one_value_however_it_is_assigned(assign):
+    layer = nn.Linear(2, 3)
+    for value in (nn.Parameter(np.ones((3, 2))), None, nn.Parameter(np.zeros((3, 2)))):
+        assign(layer, value)
+        assert layer.weight is vars(layer)["weight"] is value
+        assert layer._parameters.get("weight") is value
+        assert ("weight" in dict(layer.named_parameters())) == ("weight" in layer.state_dict())
+        assert dict(layer.named_parameters()).get("weight") is value
+
+
+@pytest.mark.parametrize(
+    "delete",
+    [
+        lambda m: delattr(m, "weight"),
+        lambda m: vars(m).pop("weight"),
+        lambda m: m._parameters.pop("weight"),
+        lambda m: m._parameters.__delitem__("weight"),
+    ],
+    ids=["attribute", "vars", "pop", "del"],
+)
+def test_a_deleted_parameter_is_gone_everywhere(delete):
+    layer = nn.Linear(2, 3)
+    delete(layer)
+    assert not hasattr(layer, "weight")
+    assert list(layer._parameters) == names(layer.named_parameters()) == list(layer.state_dict()) == ["bias"]
+    with pytest.raises(KeyError):
+        del layer._parameters["weight"]
+    layer.weight = mg.ones(3, 2)  # now a plain tensor
+    assert len(layer._parameters) == 1
+
+
+def test_buffers_and_submodules_are_attributes_too():
+    block = Block()
+    block._buffers["scratch"] = mg.ones(1)  # still not part of the state
+    block._buffers["mask"] = mg.ones(2)
+    block._modules["first"] = nn.Linear(2, 3, bias=False)
+    block._modules["last"] = nn.ReLU()
+    assert block.mask.tolist() == [1, 1]
+    assert names(block.named_buffers()) == list(block._buffers) == ["table", "scratch", "mask"]
+    assert {"table", "mask"} == set(block.state_dict()) - set(names(block.named_parameters()))
+    assert names(block.named_children()) == list(block._modules) == ["first", "rest", "last"]
+    assert block.first.bias is None
+    del block._buffers["table"], block._modules["last"]
+    assert not hasattr(block, "table")
+    assert not hasattr(block, "last")
+    assert repr(block._parameters) == repr({"scale": block.scale})
+
+
+def test_what_does_not_belong_there_is_refused():
+    block = Block()
+    with pytest.raises(DtypeError, match=r"nn\.Parameter"):
+        block._parameters["scale"] = mg.ones(3)
+    for members, name in ((block._parameters, "table"), (block._buffers, "scale"), (block._modules, "plain")):
+        with pytest.raises(OptionError, match=f"something else named '{name}'"):
+            members[name] = None
+        with pytest.raises(KeyError):
+            members[name]
+
+
+def test_a_hook_replaces_a_parameter_by_what_it_computes():
+    """As torch.nn.utils.weight_norm does it."""
+    layer = nn.Linear(2, 1, bias=False)
+    direction = nn.Parameter(np.array([[3.0, 4.0]]))
+    del layer._parameters["weight"]
+    layer.register_parameter("direction", direction)
+    layer.register_forward_pre_hook(lambda m, _: setattr(m, "weight", m.direction / m.direction.norm()))
+    assert layer(mg.tensor([[1.0, 2.0]], dtype="float64")).item() == pytest.approx(2.2)
+    assert names(layer.named_parameters()) == ["direction"]
+    layer._parameters["direction"] = nn.Parameter(np.array([[0.0, 2.0]]))
+    assert layer(mg.tensor([[1.0, 2.0]], dtype="float64")).item() == 2
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_a_copy_has_the_same_members_and_shares_none(copied):
+    block = Block()
+    block._parameters["scale"] = None
+    block._parameters["scale"] = nn.Parameter(np.full(3, 2.0))
+    block.register_parameter("shift", None)
+    twin = copied(block)
+    for kind in ("_parameters", "_buffers", "_modules"):
+        assert list(getattr(twin, kind)) == list(getattr(block, kind))
+    assert twin.scale.tolist() == [2, 2, 2]
+    twin._parameters["scale"] = nn.Parameter(np.zeros(3))
+    twin.shift = nn.Parameter(np.zeros(3))
+    assert block.scale.tolist() == [2, 2, 2]
+    assert block.shift is None
+    assert "scratch" not in twin.state_dict()
+
+
+def test_a_parameter_may_be_a_buffer():
+    module, tensor = nn.Module(), nn.Parameter(np.ones(1))
+    module.register_buffer("fixed", tensor)
+    assert list(module.parameters()) == []
+    assert list(module.buffers()) == [tensor]
+    module.fixed = tensor  # assigned, it is a parameter again
+    assert list(module.parameters()) == [tensor]
 
 
 # ---------------------------------------------------------------- containers

@@ -1,4 +1,4 @@
-"""Modules and parameters in lists and dictionaries, under their numbers and names."""
+"""Lists and dictionaries of modules and of parameters."""
 
 from __future__ import annotations
 
@@ -8,83 +8,84 @@ from typing import Any
 
 from ..errors import DtypeError, RangeError
 from ..tensor import as_tensor
-from .module import Module, Parameter
+from .module import Members, Module, Parameter
 
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
 
-class _Numbered(Module):
-    """Things under their numbers; subclasses say which."""
+class _List(Module):
+    """Modules, or parameters, named by their positions."""
 
-    _kind = "_modules"
+    _holds = "module"
 
-    def __init__(self, things: Iterable[Any] = ()) -> None:
+    def __init__(self, values: Iterable[Any] = ()) -> None:
         super().__init__()
-        self.extend(things)
+        self.extend(values)
 
-    def _things(self) -> list[Any]:
-        return list(getattr(self, self._kind).values())
+    def _names(self) -> list[str]:
+        return list(Members(self, self._holds))
 
-    def _place(self, index: int) -> int:
+    def _values(self) -> list[Any]:
+        return list(Members(self, self._holds).values())
+
+    def _index(self, index: int) -> int:
         """The index counted from 0."""
         if not -len(self) <= index < len(self):
             raise RangeError(f"{type(self).__name__} of {len(self)} has no {index}.\nThey count from 0.")
         return index % len(self)
 
-    def _renew(self, things: Iterable[Any]) -> None:
-        """Hold these in place of what is held."""
-        for name in list(getattr(self, self._kind)):
+    def _replace_all(self, values: Iterable[Any]) -> None:
+        for name in self._names():
             delattr(self, name)
-        for i, thing in enumerate(things):
-            setattr(self, str(i), thing)
+        for i, value in enumerate(values):
+            setattr(self, str(i), value)
 
-    def append(self, thing: Any) -> Any:
-        if self._kind == "_modules" and not isinstance(thing, Module):
+    def append(self, value: Any) -> Any:
+        if self._holds == "module" and not isinstance(value, Module):
             raise DtypeError(
-                f"{type(self).__name__} holds modules, got {type(thing).__name__}.\n"
+                f"{type(self).__name__} holds modules, got {type(value).__name__}.\n"
                 f"Give modules: Sequential(a, b), ModuleList([a, b])."
             )
-        taken = getattr(self, self._kind)
-        name = next(str(i) for i in count(len(self)) if str(i) not in taken)  # a slice keeps its numbers
-        setattr(self, name, thing)
+        names = self._names()
+        setattr(self, next(str(i) for i in count(len(names)) if str(i) not in names), value)
         return self
 
-    def extend(self, things: Iterable[Any]) -> Any:
-        for thing in things:
-            self.append(thing)
+    def extend(self, values: Iterable[Any]) -> Any:
+        for value in values:
+            self.append(value)
         return self
 
-    def insert(self, index: int, thing: Any) -> Any:
-        things = self._things()
-        things.insert(index, thing)
-        self._renew(things)
+    def insert(self, index: int, value: Any) -> Any:
+        values = self._values()
+        values.insert(index, value)
+        self._replace_all(values)
         return self
 
     def __len__(self) -> int:
-        return len(getattr(self, self._kind))
+        return len(self._names())
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._things())
+        return iter(self._values())
 
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return type(self)(self._things()[index])
-        return self._things()[self._place(index)]
+            return type(self)(self._values()[index])
+        return self._values()[self._index(index)]
 
-    def __setitem__(self, index: int, thing: Any) -> None:
-        setattr(self, list(getattr(self, self._kind))[self._place(index)], thing)
+    def __setitem__(self, index: int, value: Any) -> None:
+        setattr(self, self._names()[self._index(index)], value)
 
     def __delitem__(self, index: int | slice) -> None:
-        things = self._things()
-        del things[index if isinstance(index, slice) else self._place(index)]
-        self._renew(things)
+        values = self._values()
+        del values[index if isinstance(index, slice) else self._index(index)]
+        self._replace_all(values)
 
 
-class ModuleList(_Numbered):
+class ModuleList(_List):
     """A list of modules."""
 
 
-class Sequential(_Numbered):
+class Sequential(_List):
     """Modules one after another; a dictionary in place of them names each."""
 
     def __init__(self, *modules: Module | Mapping[str, Module]) -> None:
@@ -97,7 +98,7 @@ class Sequential(_Numbered):
 
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return type(self)(dict(list(self._modules.items())[index]))
+            return type(self)(dict(list(self.named_children())[index]))
         return super().__getitem__(index)
 
     def forward(self, input: Any) -> Any:
@@ -106,98 +107,97 @@ class Sequential(_Numbered):
         return input
 
 
-class ParameterList(_Numbered):
+class ParameterList(_List):
     """A list of parameters; tensors and arrays become parameters."""
 
-    _kind = "_parameters"
+    _holds = "parameter"
 
-    def append(self, thing: Any) -> ParameterList:
-        return super().append(_parameter(thing))
+    def append(self, value: Any) -> ParameterList:
+        return super().append(_parameter(value))
 
-    def insert(self, index: int, thing: Any) -> ParameterList:
-        return super().insert(index, _parameter(thing))
+    def insert(self, index: int, value: Any) -> ParameterList:
+        return super().insert(index, _parameter(value))
 
-    def __setitem__(self, index: int, thing: Any) -> None:
-        super().__setitem__(index, _parameter(thing))
+    def __setitem__(self, index: int, value: Any) -> None:
+        super().__setitem__(index, _parameter(value))
 
     def extra_repr(self) -> str:
         return _listed(self._parameters)
 
 
-def _parameter(thing: Any) -> Parameter:
-    return thing if isinstance(thing, Parameter) else Parameter(as_tensor(thing))
+def _parameter(value: Any) -> Parameter:
+    return value if isinstance(value, Parameter) else Parameter(as_tensor(value))
 
 
 def _listed(parameters: Mapping[str, Any]) -> str:
     return "\n".join(f"({name}): {p.dtype}{list(p.shape)}" for name, p in parameters.items())
 
 
-class _Named(Module):
-    """Things under their names; subclasses say which."""
+class _Dict(Module):
+    """Modules, or parameters, by name."""
 
-    _kind = "_modules"
+    _holds = "module"
 
-    def __init__(self, things: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
+    def __init__(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
         super().__init__()
-        self.update(things)
+        self.update(values)
 
-    def _things(self) -> dict[str, Any]:
-        return getattr(self, self._kind)
+    def _own(self) -> Members:
+        return Members(self, self._holds)
 
-    def update(self, things: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
-        for name, thing in dict(things).items():
-            self[name] = thing
+    def update(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
+        for name, value in dict(values).items():
+            self[name] = value
 
-    def __setitem__(self, name: str, thing: Any) -> None:
-        self._check_name(name, self._things())
-        setattr(self, name, thing)
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._check_name(name, self._holds)
+        setattr(self, name, value)
 
     def __getitem__(self, name: str) -> Any:
-        return self._things()[name]
+        return self._own()[name]
 
     def __delitem__(self, name: str) -> None:
-        del self._things()[name]
-        self.__dict__.pop(name)
+        del self._own()[name]
 
     def __len__(self) -> int:
-        return len(self._things())
+        return len(self._own())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._things())
+        return iter(self._own())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._things()
+        return name in self._own()
 
     def keys(self) -> Iterable[str]:
-        return self._things().keys()
+        return self._own().keys()
 
     def values(self) -> Iterable[Any]:
-        return self._things().values()
+        return self._own().values()
 
     def items(self) -> Iterable[tuple[str, Any]]:
-        return self._things().items()
+        return self._own().items()
 
     def pop(self, name: str) -> Any:
-        thing = self[name]
+        value = self[name]
         del self[name]
-        return thing
+        return value
 
     def clear(self) -> None:
         for name in list(self):
             del self[name]
 
 
-class ModuleDict(_Named):
+class ModuleDict(_Dict):
     """Modules by name."""
 
 
-class ParameterDict(_Named):
+class ParameterDict(_Dict):
     """Parameters by name; tensors and arrays become parameters."""
 
-    _kind = "_parameters"
+    _holds = "parameter"
 
-    def __setitem__(self, name: str, thing: Any) -> None:
-        super().__setitem__(name, _parameter(thing))
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, _parameter(value))
 
     def extra_repr(self) -> str:
         return _listed(self._parameters)

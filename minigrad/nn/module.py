@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, ValuesView
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,8 @@ from ..creation import zeros_like
 from ..devices import as_array, default_float, is_floating, on_device
 from ..errors import DtypeError, OptionError, ShapeError, StateError
 from ..tensor import Tensor, destination
+
+new_scope = Scope.__new__
 
 
 class Parameter(Tensor):
@@ -24,33 +26,30 @@ class Parameter(Tensor):
         super().__init__(data.array if isinstance(data, Tensor) else data, requires_grad)
 
 
-class LoadedKeys(NamedTuple):
-    """What `load_state_dict` did not find in the state, and what of the state it had no place for."""
+class IncompatibleKeys(NamedTuple):
+    """What `load_state_dict` did not find in the state, and what of the state the module does not have."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
 
 
 class Module:
-    """A piece of a network: assigning a Parameter or a Module, or registering a buffer, gives it a name."""
+    """A piece of a network: assigning a Parameter or a Module, or registering a buffer, gives it a name.
+
+    Their values are plain attributes, kept in `__dict__` and nowhere else; `_kinds` says which names are
+    parameters, buffers and submodules. `_parameters`, `_buffers` and `_modules` are dictionaries that read
+    and write the attributes of one kind.
+    """
 
     training: bool
-    _parameters: dict[str, Parameter | None]
-    _buffers: dict[str, Tensor | None]
-    _modules: dict[str, Module]
-    _transient: set[str]
+    _kinds: dict[str, str]  # "parameter", "buffer" or "module", by name
+    _transient: set[str]  # the names of buffers that are not part of the state
     _forward_hooks: dict[int, Callable]
     _forward_pre_hooks: dict[int, Callable]
 
     def __init__(self) -> None:
         self.__dict__.update(
-            training=True,
-            _parameters={},
-            _buffers={},
-            _modules={},
-            _transient=set(),
-            _forward_hooks={},
-            _forward_pre_hooks={},
+            training=True, _kinds={}, _transient=set(), _forward_hooks={}, _forward_pre_hooks={}
         )
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -61,9 +60,11 @@ class Module:
             return self.forward(*args, **kwargs)  # nothing is recorded that would ask for its scope
         if self._forward_pre_hooks:
             for hook in tuple(self._forward_pre_hooks.values()):
-                given = hook(self, args)
-                args = args if given is None else given if isinstance(given, tuple) else (given,)
-        outer, grad_mode.scope = grad_mode.scope, Scope(weakref.ref(self), grad_mode.scope)
+                inputs = hook(self, args)
+                args = args if inputs is None else inputs if isinstance(inputs, tuple) else (inputs,)
+        outer, scope = grad_mode.scope, new_scope(Scope)
+        scope.part, scope.parent = weakref.ref(self), outer
+        grad_mode.scope = scope
         try:
             output = self.forward(*args, **kwargs)
         finally:
@@ -88,103 +89,125 @@ class Module:
     # ------------------------------------------------------------ names
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if "_modules" not in self.__dict__:
+        if "_kinds" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__}: call super().__init__() before assigning {name!r}.")
-        home: dict[str, Any] | None = None
+        kind = self._kind(name)
         if isinstance(value, Parameter):
-            home = self._parameters
+            kind = "parameter"
         elif isinstance(value, Module):
-            home = self._modules
-        elif name in self._parameters and isinstance(value, Tensor):
+            kind = "module"
+        elif kind == "parameter" and isinstance(value, Tensor):
             raise DtypeError(
                 f"{name!r} is a parameter, and was given a plain tensor.\nAssign nn.Parameter(tensor)."
             )
-        elif value is None or isinstance(value, Tensor):  # a parameter or buffer keeps its place
-            home = next((kind for kind in (self._parameters, self._buffers) if name in kind), None)
-        for kind in (self._parameters, self._buffers, self._modules):
-            if kind is not home:
-                kind.pop(name, None)
-        if home is not None:
-            home[name] = value
+        elif kind == "module" or not (value is None or isinstance(value, Tensor)):
+            kind = ""
+        self._set(name, value, kind)
+
+    def _kind(self, name: str) -> str:
+        """What an attribute is: "parameter", "buffer", "module", or "" for anything else."""
+        return self._kinds.get(name, "") if name in self.__dict__ else ""
+
+    def _set(self, name: str, value: Any, kind: str) -> None:
+        """Set an attribute, which keeps its position among the names as long as its kind stays the same."""
+        if name not in self.__dict__ or self._kinds.get(name, "") != kind:
+            self._kinds.pop(name, None)
+            self._transient.discard(name)
+        if kind:
+            self._kinds[name] = kind
         self.__dict__[name] = value
 
     def __delattr__(self, name: str) -> None:
-        for kind in (self._parameters, self._buffers, self._modules):
-            kind.pop(name, None)
         super().__delattr__(name)
+        self._kinds.pop(name, None)
+        self._transient.discard(name)
 
-    def _check_name(self, name: str, kind: dict[str, Any]) -> None:
+    def _check_name(self, name: str, kind: str) -> None:
         if not isinstance(name, str) or not name or "." in name:
             raise OptionError(f"a name is a word without dots, got {name!r}.\nChoose another one.")
-        if hasattr(self, name) and name not in kind:
+        if hasattr(self, name) and self._kind(name) != kind:
             raise OptionError(
                 f"{type(self).__name__} has something else named {name!r}.\nChoose another name."
             )
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
-        self._check_name(name, self._parameters)
+        self._check_name(name, "parameter")
         if parameter is not None and not isinstance(parameter, Parameter):
             raise DtypeError(
-                f"{name!r} is to be a parameter, got {type(parameter).__name__}.\nPass nn.Parameter(tensor)."
+                f"{name!r} must be a parameter, got {type(parameter).__name__}.\nPass nn.Parameter(tensor)."
             )
-        setattr(self, name, parameter)
-        self._parameters[name] = parameter
+        self._set(name, parameter, "parameter")
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """A tensor that is part of the state but not learned; not in `state_dict` unless persistent."""
-        self._check_name(name, self._buffers)
-        setattr(self, name, tensor)
-        self._buffers[name] = tensor
+        self._check_name(name, "buffer")
+        self._set(name, tensor, "buffer")
         (self._transient.discard if persistent else self._transient.add)(name)
 
     def add_module(self, name: str, module: Module) -> None:
-        self._check_name(name, self._modules)
+        self._check_name(name, "module")
         setattr(self, name, module)
 
     register_module = add_module
+
+    @property
+    def _parameters(self) -> Members:
+        return Members(self, "parameter")
+
+    @property
+    def _buffers(self) -> Members:
+        return Members(self, "buffer")
+
+    @property
+    def _modules(self) -> Members:
+        return Members(self, "module")
 
     def get_submodule(self, target: str) -> Module:
         """The module at a path, "encoder.layers.0"; this one at ""."""
         module = self
         for name in target.split(".") if target else ():
-            if name not in module._modules:
+            submodules = module._modules
+            if name not in submodules:
                 raise StateError(
                     f"{type(self).__name__} has no module {target!r}: there is no {name!r}.\n"
-                    f"{type(module).__name__} has {_some(list(module._modules))}."
+                    f"{type(module).__name__} has {_some(list(submodules))}."
                 )
-            module = module._modules[name]
+            module = submodules[name]
         return module
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a path, "encoder.layers.0.weight"."""
-        return self._get("_parameters", target)
+        return self._get("parameter", target)
 
     def get_buffer(self, target: str) -> Tensor:
-        return self._get("_buffers", target)
+        return self._get("buffer", target)
 
     def _get(self, kind: str, target: str) -> Any:
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
-        members = getattr(module, kind)
+        members = Members(module, kind)
         if members.get(name) is None:
             raise StateError(
-                f"{type(module).__name__} has no {kind.strip('_')[:-1]} {name!r}.\n"
-                f"It has {_some(list(members))}."
+                f"{type(module).__name__} has no {kind} {name!r}.\nIt has {_some(list(members))}."
             )
         return members[name]
 
-    def _paths(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """This module and all below it, one that stands in two places twice."""
-        yield prefix, self
-        for name, module in self._modules.items():
-            yield from module._paths(f"{prefix}.{name}" if prefix else name)
-
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """This module and all below it by path; one that stands in two places comes once, under its first."""
-        return _once(self._paths(prefix))
+        """This module and all below it by path; one that has two paths comes once, under its first."""
+        found: dict[int, tuple[str, Module]] = {}
+        stack: list[tuple[str, Module]] = [(prefix, self)]
+        while stack:
+            path, module = stack.pop()
+            if id(module) not in found:
+                found[id(module)] = (path, module)
+                values = module.__dict__
+                for name, kind in reversed(module._kinds.items()):
+                    if kind == "module" and name in values:
+                        stack.append((f"{path}.{name}" if path else name, values[name]))
+        return iter(found.values())
 
     def modules(self) -> Iterator[Module]:
-        return (module for _, module in self.named_modules())
+        return iter([module for _, module in self.named_modules()])
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         return iter(self._modules.items())
@@ -193,21 +216,31 @@ class Module:
         return iter(self._modules.values())
 
     def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """All parameters by path; one that two modules share comes once, under its first name.
+        """All parameters by path; one that two modules share comes once, under its first path.
 
         Without `recurse`, only this module's own.
         """
-        modules = self.named_modules(prefix) if recurse else [(prefix, self)]
-        return _once(_members(modules, "_parameters"))
+        return self._named_tensors("parameter", prefix, recurse)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
+        return iter([parameter for _, parameter in self._named_tensors("parameter", "", recurse)])
 
     def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
-        return _once(_members(self.named_modules(prefix) if recurse else [(prefix, self)], "_buffers"))
+        return self._named_tensors("buffer", prefix, recurse)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+        return iter([buffer for _, buffer in self._named_tensors("buffer", "", recurse)])
+
+    def _named_tensors(self, kind: str, prefix: str, recurse: bool) -> Iterator[tuple[str, Any]]:
+        found: dict[int, tuple[str, Any]] = {}
+        for path, module in self.named_modules(prefix) if recurse else [(prefix, self)]:
+            values = module.__dict__
+            for name, of in module._kinds.items():
+                if of == kind and name in values:
+                    tensor = values[name]
+                    if tensor is not None and id(tensor) not in found:
+                        found[id(tensor)] = (f"{path}.{name}" if path else name, tensor)
+        return iter(found.values())
 
     def num_parameters(self) -> int:
         """How many numbers are learned."""
@@ -215,18 +248,20 @@ class Module:
 
     # ------------------------------------------------------------ state
 
-    def _state(self) -> Iterator[tuple[str, Tensor]]:
-        for path, module in self._paths():
-            kept = {n: b for n, b in module._buffers.items() if n not in module._transient}
-            for name, tensor in {**module._parameters, **kept}.items():
-                if tensor is not None:
-                    yield (f"{path}.{name}" if path else name), tensor
+    def _state(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+        """The parameters and persistent buffers by path; one that has two paths comes under both."""
+        for members in (self._parameters, self._buffers):
+            for name, tensor in members.items():
+                if tensor is not None and name not in self._transient:
+                    yield prefix + name, tensor
+        for name, module in self._modules.items():
+            yield from module._state(f"{prefix}{name}.")
 
     def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
         """Parameters and buffers by path, sharing memory with the module."""
-        return {prefix + name: tensor.detach() for name, tensor in self._state()}
+        return {name: tensor.detach() for name, tensor in self._state(prefix)}
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> LoadedKeys:
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Copy values into parameters and buffers of the same paths; gives (missing_keys, unexpected_keys).
 
         `strict` refuses those. All is checked before anything is changed.
@@ -238,8 +273,8 @@ class Module:
                 f"the state does not fit {type(self).__name__}: missing {_some(missing)}, "
                 f"unknown {_some(unknown)}.\nLoad the state of the same model, or pass strict=False."
             )
-        given = {name: state_dict[name] for name in own if name in state_dict}
-        values = {name: as_array(x.array if isinstance(x, Tensor) else x) for name, x in given.items()}
+        loaded = {name: state_dict[name] for name in own if name in state_dict}
+        values = {name: as_array(x.array if isinstance(x, Tensor) else x) for name, x in loaded.items()}
         for name, value in values.items():
             mine = own[name]
             if value.shape != mine.shape or not np.can_cast(value.dtype, mine.dtype, "same_kind"):
@@ -250,7 +285,7 @@ class Module:
         with no_grad():
             for name, value in values.items():
                 own[name].copy_(value)
-        return LoadedKeys(missing, unknown)
+        return IncompatibleKeys(missing, unknown)
 
     # ------------------------------------------------------------ modes
 
@@ -320,7 +355,7 @@ class Module:
         return ""
 
     def __repr__(self) -> str:
-        lines = [f"({name}): {module!r}".replace("\n", "\n  ") for name, module in self._modules.items()]
+        lines = [f"({name}): {module!r}".replace("\n", "\n  ") for name, module in self.named_children()]
         extra = self.extra_repr()
         if lines and extra:
             lines = [extra.replace("\n", "\n  "), *lines]
@@ -328,21 +363,52 @@ class Module:
         return f"{type(self).__name__}({body})"
 
 
-def _members(modules: Iterable[tuple[str, Module]], kind: str) -> Iterator[tuple[str, Any]]:
-    """What the modules have of one kind, by path."""
-    for path, module in modules:
-        for name, member in getattr(module, kind).items():
-            if member is not None:
-                yield (f"{path}.{name}" if path else name), member
+class Members(MutableMapping[str, Any]):
+    """The parameters, buffers or submodules of a module by name: a dictionary over its attributes."""
 
+    def __init__(self, module: Module, kind: str) -> None:
+        self.module, self.kind = module, kind
 
-def _once(named: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Each thing under the first of its names."""
-    seen: set[int] = set()
-    for name, thing in named:
-        if id(thing) not in seen:
-            seen.add(id(thing))
-            yield name, thing
+    def _now(self) -> dict[str, Any]:
+        values = self.module.__dict__
+        return {
+            name: values[name]
+            for name, kind in self.module._kinds.items()
+            if kind == self.kind and name in values
+        }
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._now())
+
+    def __len__(self) -> int:
+        return len(self._now())
+
+    def items(self) -> ItemsView[str, Any]:
+        return self._now().items()
+
+    def values(self) -> ValuesView[Any]:
+        return self._now().values()
+
+    def __getitem__(self, name: str) -> Any:
+        if self.module._kind(name) != self.kind:
+            raise KeyError(name)
+        return self.module.__dict__[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if self.kind == "parameter":
+            self.module.register_parameter(name, value)
+        elif self.kind == "buffer":
+            self.module.register_buffer(name, value, persistent=name not in self.module._transient)
+        else:
+            self.module.add_module(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self:
+            raise KeyError(name)
+        delattr(self.module, name)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 def _some(names: list[str]) -> str:
