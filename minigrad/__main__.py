@@ -19,8 +19,7 @@ from .errors import MinigradError, OptionError
 from .gradcheck.check import refuse_settings
 from .gradcheck.every_op import Row, check_record, forms
 from .ops import FUNCTIONS
-from .ops.record import Record, records
-from .ops.reference import record_of
+from .ops.op import OpInfo, info_of, registry
 
 ORDERS = {"1": (1,), "2": (2,), "both": (1, 2)}
 USAGE = """usage: python -m minigrad VERB ...  (VERB --help says more)
@@ -70,7 +69,7 @@ def gradcheck(
         readable: Only the readable definitions.
     """
     refuse_settings(1, eps=eps)
-    chosen = [_record(name) for name in names] or [r for _, r in sorted(records.items()) if r.samples]
+    chosen = [_record(name) for name in names] or [r for _, r in sorted(registry.items()) if r.samples]
     wanted = {True: fused or not readable, False: readable or not fused}
     began = time.perf_counter()
     console = Console()
@@ -87,18 +86,18 @@ def gradcheck(
         for failure in row.failures:
             print(f"{row.name}{' (readable)' * bool(row.form)}, {failure}")
     some = f"{len(rows) - len(failed)} of {len(rows)} pass" if failed else f"all {len(rows)} pass"
-    left_out = [name for name, record in sorted(records.items()) if not (names or record.samples)]
+    left_out = [name for name, record in sorted(registry.items()) if not (names or record.samples)]
     print(f"{some}, {sum(row.elements for row in rows):,} elements in {time.perf_counter() - began:.1f} s")
     if left_out:
         print(f"without samples: {', '.join(left_out)}")
     return 1 if failed else 0
 
 
-def _record(name: str) -> Record:
+def _record(name: str) -> OpInfo:
     """The record of an op by its name, or by one of its other names."""
-    record = records.get(name) or record_of(FUNCTIONS.get(name))
+    record = registry.get(name) or info_of(FUNCTIONS.get(name))
     if record is None:
-        near = difflib.get_close_matches(name, {*records, *FUNCTIONS}, 3)
+        near = difflib.get_close_matches(name, {*registry, *FUNCTIONS}, 3)
         meant = f" Did you mean {' or '.join(near)}?" if near else ""
         raise OptionError(f"there is no op {name!r}.{meant}\nWithout names every op is checked.")
     if record.samples is None:

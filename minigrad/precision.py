@@ -6,8 +6,9 @@
 
 Weights and optimizer states stay float32 (Micikevicius et al. 2018, "Mixed Precision Training"). Products,
 where the time goes, are of rounded numbers and add up in float32; what is steep or adds up much (softmax,
-norms, losses, sums) is computed in float32; the rest takes what comes. The lists are those of torch.amp for
-CUDA, on both devices; beside them OURS computes in float32, and dot and tensordot are products as others are.
+norms, losses, sums) is computed in float32; the rest in the dtype of its inputs. Each op says which it is, by
+its `autocast` attribute, as torch.amp has it for CUDA, on both devices. A few that PyTorch leaves to their
+inputs' dtype compute in float32 here, and dot and tensordot are products as others are.
 """
 
 from __future__ import annotations
@@ -26,26 +27,6 @@ from .recording import refuse
 
 if TYPE_CHECKING:
     from .tensor import Tensor
-
-LOW = frozenset((
-    "matmul", "linear", "convolution", "convolution_input", "convolution_weight",
-    "scaled_dot_product_attention", "multi_head_attention",
-    "addbmm", "addmm", "addmv", "addr", "baddbmm", "prelu",
-))  # fmt: skip
-FULL = frozenset((
-    "exp", "expm1", "log", "log2", "log10", "log1p", "power", "reciprocal", "rsqrt", "acos", "asin", "sinh",
-    "cosh", "tan", "erfinv", "softmax", "softmin", "log_softmax", "logsumexp", "softplus", "layer_norm",
-    "group_norm", "sum", "prod", "cumsum", "cumprod", "p_norm", "norm", "normalize", "renorm", "dist",
-    "cdist", "pdist", "cosine_similarity", "cross_entropy", "weighted_cross_entropy", "soft_cross_entropy",
-    "nll_loss", "kl_div", "binary_cross_entropy_with_logits", "poisson_nll_loss", "mse_loss", "l1_loss",
-    "smooth_l1_loss", "huber_loss", "hinge_embedding_loss", "margin_ranking_loss", "soft_margin_loss",
-    "cosine_embedding_loss", "multi_margin_loss", "multilabel_margin_loss", "triplet_margin_loss",
-))  # fmt: skip
-OURS = frozenset((  # which PyTorch leaves to their inputs' dtype, or, as binary_cross_entropy, refuses
-    "exp2", "logaddexp", "logaddexp2", "logcumsumexp", "square", "hypot", "atan2", "lgamma", "mean",
-    "variance", "rms_norm", "binary_cross_entropy", "gaussian_nll_loss", "multilabel_soft_margin_loss",
-    "triplet_margin_with_distance_loss",
-))  # fmt: skip
 
 
 class autocast:
@@ -81,9 +62,9 @@ class autocast:
         return wrapped
 
 
-def precision_of(name: str) -> np.dtype | None:
-    """What a function's floating inputs are to be under autocast; None: what they are."""
-    return grad_mode.autocast if name in LOW else float32 if name in FULL or name in OURS else None
+def dtype_of(precision: str | None) -> np.dtype | None:
+    """In which dtype an op computes under autocast, by its `autocast` attribute; None: in its inputs'."""
+    return grad_mode.autocast if precision == "lower" else float32 if precision == "float32" else None
 
 
 SMALLEST_FACTOR = 2.0**-14  # below float16's smallest normal number nothing is gained by halving again

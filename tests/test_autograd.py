@@ -12,7 +12,7 @@ import minigrad as mg
 from minigrad import autograd
 from minigrad.errors import GraphError, OptionError, ShapeError
 from minigrad.ops import differentiable
-from minigrad.ops.record import ops, records
+from minigrad.ops.op import ops, registry
 
 
 def leaf(*data, shape=None):
@@ -456,7 +456,7 @@ def counted(x, /):
 
 
 counted.calls = 0
-del ops["counted"], records["counted"]
+del ops["counted"], registry["counted"]
 
 
 def chain(x, n, step=lambda y: y + 1):
@@ -554,7 +554,7 @@ def raising(x, /, when):
     return x * 1, (broken,)
 
 
-del ops["raising"], records["raising"]
+del ops["raising"], registry["raising"]
 
 FAILURES = {
     "a rule": lambda h: raising(h, when="forward").sum().backward(),

@@ -18,7 +18,7 @@ from minigrad import devices, nn, optim
 from minigrad.devices import array_module, check_device, on_cpu
 from minigrad.gradcheck.every_op import as_function, floating, forms, samples_of
 from minigrad.kernels.cuda import draws
-from minigrad.ops.record import Op, records
+from minigrad.ops.op import Op, registry
 from minigrad.ops.samplers import Sample
 from minigrad.random import Key, keep_mask
 from minitransformer import GPT, GPTConfig, TrainConfig, Transformer, TransformerConfig, generate
@@ -27,7 +27,7 @@ from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.tasks import Translation
 from minitransformer.training.trainer import Trainer
 
-OURS = {name: r for name, r in sorted(records.items()) if r.source.__module__.startswith("minigrad.")}
+OURS = {name: r for name, r in sorted(registry.items()) if r.source.__module__.startswith("minigrad.")}
 
 
 def moved(record, sample, device, dtype):

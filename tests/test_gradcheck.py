@@ -8,7 +8,7 @@ import pytest
 import minigrad as mg
 from minigrad.errors import DtypeError, OptionError
 from minigrad.gradcheck import GradcheckError
-from minigrad.ops.record import differentiable, ops, records
+from minigrad.ops.op import differentiable, ops, registry
 
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))
@@ -18,11 +18,11 @@ SIGNED = np.array([[-1.5, 0.5, 2.0], [1.0, -0.5, -2.0]])
 
 @pytest.fixture(autouse=True)
 def _no_planted_op_stays():
-    before = dict(records), dict(ops)
+    before = dict(registry), dict(ops)
     yield
-    for registry, old in zip((records, ops), before, strict=True):
-        registry.clear()
-        registry.update(old)
+    for table, old in zip((registry, ops), before, strict=True):
+        table.clear()
+        table.update(old)
 
 
 def leaf(data):

@@ -688,7 +688,7 @@ def test_ops_are_matched_by_module_and_place_and_the_rest_is_named():
     assert found.notes == ("Only the first graph has sum.", "Only the second graph has relu, mean.")
     linear = next(row for row in found.ops if row.path == "layers.0.map")
     assert linear.before == linear.after
-    assert (linear.change, linear.family) == (0, "linalg")
+    assert (linear.change, linear.family) == (0, "matrix")
 
 
 def test_what_is_not_finite_comes_first_then_what_has_no_gradient():

@@ -16,7 +16,7 @@ from minigrad.gradcheck.every_op import as_function, floating, samples_of
 from minigrad.graph import Graph, named_scope, trace
 from minigrad.graph.pruning import prune
 from minigrad.nn import functional as F
-from minigrad.ops.record import records
+from minigrad.ops.op import registry
 from minitransformer import Transformer, TransformerConfig
 
 RTOL = 1e-6
@@ -187,7 +187,7 @@ def test_an_op_tells_its_settings_its_line_its_cost_and_its_formulas():
     assert ("keepdim", "True") in total.settings
     assert product.flops == 2 * 2 * 2 * 2
     assert [operand for operand, _ in product.formulas] == ["x", "y"]
-    assert product.family == "linalg"
+    assert product.family == "matrix"
 
 
 def test_an_op_tells_which_memory_it_holds_until_backward():
@@ -556,10 +556,10 @@ def test_checks_can_be_left_out_and_are_where_they_cost_much():
     assert not any(v.checks for v in trace(y.sum()).vertices)
 
 
-@pytest.mark.parametrize("key", [key for key, record in records.items() if record.samples])
+@pytest.mark.parametrize("key", [key for key, record in registry.items() if record.samples])
 def test_every_op_of_the_library_can_be_traced(key):
     """On its own first sample: values, gradients and finite differences are what they are without a trace."""
-    function, inputs = as_function(records[key], samples_of(records[key])[0])
+    function, inputs = as_function(registry[key], samples_of(registry[key])[0])
     outs = [out for out in floating(function(*inputs)) if out.requires_grad]
     if not outs:
         return

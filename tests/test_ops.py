@@ -10,8 +10,8 @@ import minigrad as mg
 from minigrad.autograd.nodes import Node, alive, maker
 from minigrad.gradcheck.every_op import ATOL, RTOL, as_function, floating, forms, samples_of
 from minigrad.ops import METHODS
-from minigrad.ops.record import Op, records
-from minigrad.ops.reference import ops_in, record_of
+from minigrad.ops.op import Op, info_of, registry
+from minigrad.ops.reference import ops_in
 from minigrad.ops.samplers import Sample
 
 WITHOUT_SAMPLES: dict[str, str] = {}  # op -> why it names none
@@ -22,7 +22,7 @@ WITHIN_RULES = {
     "convolution_weight": "convolution", "alias": "composites",
 }  # fmt: skip
 
-OURS = {name: r for name, r in sorted(records.items()) if r.source.__module__.startswith("minigrad.")}
+OURS = {name: r for name, r in sorted(registry.items()) if r.source.__module__.startswith("minigrad.")}
 CASES = [
     pytest.param(record, sample, id=f"{name}-{i}")
     for name, record in OURS.items()
@@ -104,13 +104,13 @@ def test_every_op_can_be_reached_by_a_public_name():
     found, seen, stack = set(), set(), [f for f in public if inspect.isfunction(f)]
     while stack:
         function = stack.pop()
-        record = record_of(function)
+        record = info_of(function)
         if record is not None:
             found.add(record.name)
             function = record.source
         if function not in seen:
             seen.add(function)
-            stack += [records[name].call for name in ops_in(function)]
+            stack += [registry[name].call for name in ops_in(function)]
     assert found | WITHIN_RULES.keys() >= OURS.keys()
 
 
@@ -258,7 +258,7 @@ def as_rule_call(record, sample):
 def test_a_gradient_function_gives_fresh_memory_or_its_argument(record, sample):
     call = as_rule_call(record, sample)
     if call is None:
-        pytest.skip("records nothing")
+        pytest.skip("registry nothing")
     arrays, settings, needs = call
     value, gradients = record.rule(*arrays, **settings)
     several = isinstance(value, tuple)

@@ -9,8 +9,7 @@ import minigrad as mg
 from minigrad import nn, optim
 from minigrad.errors import DtypeError, NonFiniteError, OptionError, StateError
 from minigrad.nn import functional as F
-from minigrad.ops.record import records
-from minigrad.precision import FULL, LOW, OURS
+from minigrad.ops.op import registry
 from minigrad.trees import leaves, map_leaves
 from minitransformer import GPT, GPTConfig
 
@@ -37,9 +36,11 @@ def test_products_compute_in_half_and_steep_functions_in_float32(half):
     assert w.grad.dtype == mg.float32
 
 
-def test_the_lists_name_ops():
-    assert set(records) >= LOW | FULL | OURS
-    assert len(LOW | FULL | OURS) == len(LOW) + len(FULL) + len(OURS)
+def test_an_op_says_how_autocast_treats_it():
+    said = {name: op.autocast for name, op in registry.items() if op.autocast}
+    assert said["matmul"] == said["scaled_dot_product_attention"] == said["addmm"] == "lower"
+    assert said["softmax"] == said["exp"] == said["norm"] == "float32"
+    assert "relu" not in said
 
 
 def test_losses_compute_in_float32_and_products_of_float16_in_bfloat16():
@@ -123,11 +124,12 @@ def test_autocast_in_the_backward_pass_changes_no_gradient():
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, r in records.items() if r.samples and r.source.__module__.startswith("minigrad.")]
+    "name",
+    [name for name, r in registry.items() if r.samples and r.source.__module__.startswith("minigrad.")],
 )
 def test_gradients_of_bfloat16_are_bfloat16_again_and_again(name):
     """Values, gradients, and gradients that can be differentiated: of each op, and what is made of ops."""
-    record = records[name]
+    record = registry[name]
     if name in ("astype", "float_power"):
         pytest.skip("gives another dtype")
     half = lambda v: (

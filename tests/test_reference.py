@@ -1,10 +1,10 @@
-"""docs/ops.md is the page that the records make, and its mathematics can be shown."""
+"""docs/ops.md is the page that the registry makes, and its mathematics can be shown."""
 
 import re
 
 import pytest
 
-from minigrad.ops.record import records
+from minigrad.ops.op import registry
 from minigrad.ops.reference import TARGET, formulas, generate
 
 PAGE = TARGET.read_text(encoding="utf-8")
@@ -16,7 +16,7 @@ def test_the_page_is_what_its_generator_writes():
 
 def test_every_op_has_an_entry_and_every_link_leads_to_one():
     headings = re.findall(r"^##+ (.+)$", PAGE, re.MULTILINE)
-    ours = {r.name for r in records.values() if r.source.__module__.startswith("minigrad.")}
+    ours = {r.name for r in registry.values() if r.source.__module__.startswith("minigrad.")}
     assert ours <= set(headings)
     anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
     assert set(re.findall(r"\]\(#([^)]+)\)", PAGE)) <= anchors
@@ -25,7 +25,7 @@ def test_every_op_has_an_entry_and_every_link_leads_to_one():
 
 
 def test_a_formula_is_given_for_arguments_that_are_there():
-    for record in records.values():
+    for record in registry.values():
         code = record.source.__code__
         assert len(record.latex) <= code.co_argcount + bool(code.co_flags & 4), record.name
 

@@ -12,7 +12,7 @@ import minigrad as mg
 from minigrad import GraphError, OptionError
 from minigrad.nn import functional as F
 from minigrad.ops import differentiable
-from minigrad.ops.record import ops
+from minigrad.ops.op import ops
 from minitransformer import Transformer, TransformerConfig
 from minitransformer.data.batching import BlockBatches
 from minitransformer.errors import UserError
@@ -488,23 +488,23 @@ def own_op(name, rule):
 def test_a_users_op_does_not_hide_the_librarys_of_that_name():
     x = mg.tensor([0.3, -0.5], dtype="float64", requires_grad=True)
     second = lambda: mg.func.hessian(lambda x: mg.nn.functional.gelu(x).sum())(x).array
-    before, records, known = second(), dict(mg.ops.records), dict(ops)
+    before, records, known = second(), dict(mg.ops.registry), dict(ops)
     try:
         alias = own_op("alias", lambda x, /: (x * 100, (lambda g: g * 100,)))
         assert alias(x).tolist() == [30.0, -50.0]
         np.testing.assert_array_equal(second(), before)
-        assert mg.ops.records["alias"] is records["alias"]
-        assert mg.ops.records[f"{__name__}.alias"].name == "alias"
+        assert mg.ops.registry["alias"] is records["alias"]
+        assert mg.ops.registry[f"{__name__}.alias"].name == "alias"
     finally:
-        mg.ops.records.clear()
-        mg.ops.records.update(records)
+        mg.ops.registry.clear()
+        mg.ops.registry.update(records)
         ops.clear()
         ops.update(known)
 
 
 def test_mistakes_in_a_rule_are_named():
     a, b = (mg.ones(2, 3, requires_grad=True), mg.ones(3, 4, requires_grad=True))
-    records, known = dict(mg.ops.records), dict(ops)
+    records, known = dict(mg.ops.registry), dict(ops)
     try:
         with pytest.raises(mg.OptionError, match="the rule of bare returned no pair of value and gradients"):
             own_op("bare", lambda x, /: x * 2)(a)
@@ -515,8 +515,8 @@ def test_mistakes_in_a_rule_are_named():
         with pytest.raises(mg.DtypeError, match=r"(?s)the gradient of alone .*failed.*one of \(g, needs\)"):
             alone(a).sum().backward()
     finally:
-        mg.ops.records.clear()
-        mg.ops.records.update(records)
+        mg.ops.registry.clear()
+        mg.ops.registry.update(records)
         ops.clear()
         ops.update(known)
 

@@ -24,8 +24,6 @@ from .nodes import Node, alive, maker
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
-MATRIX_PRODUCTS = {"matmul", "linear"}  # whose operands' elements do not stand over the result's
-
 
 class detect_anomaly:
     """Within it (or in a function it decorates) the first operation that produces a NaN or Inf is an error.
@@ -115,7 +113,7 @@ class _Watch(threading.local):
             raise NonFiniteError(
                 f"{op.name} produced {shown_at(result, index)} of its result{which}, {kind_of(result)}, at "
                 f"{where(caller())}.\n"
-                f"There {'; '.join(inputs)}. Keep the inputs where {op.name} is finite (clamp, add an eps)."
+                f"There {'; '.join(inputs)}. {advice_for(op)}"
             )
 
     def checked(
@@ -179,7 +177,8 @@ def _refuse_gradient(node: Node, edge: Any, r: np.ndarray, index: tuple, upstrea
     raise NonFiniteError(
         f"the gradient of {node} with respect to {name}, {kind_of(r)}, is {shown_at(r, index)}.\n"
         f"There {'; '.join(known)}. Keep {name} away from where the derivative is infinite: "
-        f"choose safe values (where, clamp) before {node.op.name}, not after it."
+        f"choose safe values (where, clamp) before {node.op.name}, not after it. "
+        f"{node.op.gradient_advice}".rstrip()
     )
 
 
@@ -260,9 +259,14 @@ def kind_of(array: Any) -> str:
     return f"{array.dtype}{list(array.shape)}"
 
 
+def advice_for(op: Any) -> str:
+    """What to do where an op's result is not finite."""
+    return op.advice or f"Keep the inputs where {op.public_name} is finite (clamp, add an eps)."
+
+
 def comparable_shape(op: Any, result: np.ndarray) -> tuple[int, ...] | None:
     """The shape in which operands and result can be compared element by element, if in any."""
-    return None if op.name in MATRIX_PRODUCTS else result.shape
+    return None if op.family == "matrix" else result.shape
 
 
 def describe_at(name: str, x: Any, index: tuple[int, ...], over: tuple[int, ...] | None) -> str:

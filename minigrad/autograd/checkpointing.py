@@ -167,7 +167,10 @@ class Checkpoint:
 
     name = "checkpoint"
     definition = flops = samples = None
-    latex, view, runs_user_code = (), False, True
+    latex, view, casts, runs_user_code = (), False, False, True
+    family, sign, public_name = "checkpoint", "", "checkpoint"
+    advice = "Call the function without checkpoint, and ask again: then the operation within is named."
+    gradient_advice = advice
 
     def __init__(self, segment: _Segment) -> None:
         self.segment = weakref.ref(segment)

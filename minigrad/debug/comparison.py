@@ -40,7 +40,7 @@ class Row:
     name: str
     path: str
     source: str
-    family: str  # of an op: arithmetic, attention, ...
+    family: str  # of an op: elementwise, attention, ...
     before: Statistics | None
     after: Statistics | None
     gradient_before: float | None
@@ -101,7 +101,7 @@ class Difference:
         return table(("update/weight", "norm", "gradient's norm", "parameter", ""), shown, 3)
 
     def _operations(self) -> str:
-        computing = [r for r in self.ops if r.family != "shaping"]  # the others show the same numbers again
+        computing = [r for r in self.ops if r.family != "shape"]  # the others show the same numbers again
         shown = [
             (f"{r.change:.1%}", _pair(_rms(r.before), _rms(r.after)),
              _pair(r.gradient_before, r.gradient_after), f"{r.path} {r.name}".strip(), ", ".join(r.marks))

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..autograd import Node, maker, no_grad, propagate, unbroadcast, watch
 from ..autograd.anomaly import (
+    advice_for,
     comparable_shape,
     describe_at,
     first_index,
@@ -33,35 +34,10 @@ from ..graph.pruning import prune
 from ..graph.tape import Tape, look_up
 from ..graph.trace import seeds_of, tensors_of, trace
 from ..nn import Module
+from ..ops.op import registry
 from ..tensor import Tensor
 from ..versions import arrays_in
 
-TOO_LARGE = "The numbers are too large for their dtype: normalize the inputs, or lower the learning rate."
-MASKED = (
-    "A row needs a score that is finite: one that is masked throughout has no softmax. Leave such rows out, "
-    "mask with a large negative number, or use scaled_dot_product_attention(mask=...)."
-)
-ADVICE = {  # where a result is not finite
-    "softmax": MASKED,
-    "log_softmax": MASKED,
-    "log": "Add an eps, or clamp; for probabilities use log_softmax or cross_entropy, which need no log.",
-    "exp": "Subtract the largest before exp (softmax, logsumexp), or clamp.",
-    "true_divide": "Add an eps to the denominator, or choose a safe one (where) before dividing.",
-    "sqrt": "What is below 0 has no root: clamp it, or look where its sign comes from.",
-    "rsqrt": "Add an eps to what may be 0.",
-    "power": "Negative numbers have no powers of fractions, and 0 none of negatives: clamp the base.",
-    "checkpoint": "Call the function without checkpoint, and ask again: then the operation within is named.",
-    "matmul": TOO_LARGE,
-    "linear": TOO_LARGE,
-    "square": TOO_LARGE,
-}
-OF_GRADIENTS = {  # where a derivative is not
-    "true_divide": "Add an eps to the denominator, or choose a safe one (where) before dividing.",
-    "sqrt": "Add an eps within the root: its derivative at 0 is infinite.",
-    "power": "Powers below 1 have no derivative at 0.",
-    "log": "Add an eps: the derivative at 0 is infinite.",
-    "checkpoint": ADVICE["checkpoint"],
-}
 TITLES = {
     "value": "From the first NaN or infinity to the output",
     "gradient": "From the first gradient that is not finite to the output",
@@ -261,7 +237,7 @@ class _Search:
             f"{kind_of(r)}, is {shown_at(r, index)}; the output is finite.\n"
             f"There {'; '.join(known)}. It reaches the gradient of {', '.join(names[:3])}{more}. "
             f"Keep {operand} away from where the derivative is infinite: choose safe values (where, clamp) "
-            f"before {public_name(vertex)}, not after it. {OF_GRADIENTS.get(vertex.name, '')}".rstrip()
+            f"before {public_name(vertex)}, not after it. {node.op.gradient_advice}".rstrip()
         )
         return self._report("gradient", reason, keep, vertex.index, index)
 
@@ -354,9 +330,8 @@ class _Search:
         """What helps: of the op, else of the one whose readable definition it stands in."""
         if vertex.value.dtype == "float16" and not nan:
             return "float16 ends at 65504: scale, or compute this in float32."
-        fallback = f"Keep the inputs where {public_name(vertex)} is finite (clamp, add an eps)."
-        part = self.graph.groups[vertex.group].name
-        return ADVICE.get(vertex.name) or ADVICE.get(part, fallback)
+        op, around = self.things[vertex.index].op, registry.get(self.graph.groups[vertex.group].name)
+        return advice_for(around if not op.advice and around and around.advice else op)
 
     def _within(self, vertex: Vertex) -> str:
         path = self.graph.groups[vertex.group].path

@@ -16,6 +16,7 @@ from ..autograd import Node, Output, is_edge, maker, propagate
 from ..autograd.checkpointing import Checkpoint
 from ..graph.tape import Tape, shapes
 from ..graph.trace import expanded_shape
+from ..ops.linalg import matmul
 from ..tensor import Tensor
 from ..versions import Cell, arrays_in, clock, root
 from .storages import Memories, held_by, place_of
@@ -219,7 +220,7 @@ class Walk:
 def raw_shape(node: Node, place: int) -> tuple[int, ...]:
     """The shape of what a gradient function answers: that of the operand after broadcasting."""
     shape = node.edges[place].shape
-    if node.op.name == "matmul" and all(len(edge.shape) >= 2 for edge in node.edges):
+    if node.op is matmul.op and all(len(edge.shape) >= 2 for edge in node.edges):
         return (*shapes(node)[0][:-2], *shape[-2:])
     return expanded_shape(node, shape) or shape
 

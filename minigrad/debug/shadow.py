@@ -16,6 +16,7 @@ import numpy as np
 from ..autograd import Node, watch
 from ..devices import check_device, device_of, is_array, is_floating, on_cpu, on_device
 from ..errors import OptionError
+from ..ops.arithmetic import to_device
 from ..optim import Optimizer
 from ..versions import caller, where
 
@@ -77,7 +78,7 @@ class _Watcher:
         self, op: Any, arrays: list[Any], settings: dict[str, Any], value: Any, gradients: Any
     ) -> None:
         """Compute what a rule has just computed once more."""
-        if op.name == "to_device" or not hasattr(op, "rule") or self._passes_by(arrays):
+        if op is to_device.op or not hasattr(op, "rule") or self._passes_by(arrays):
             return
         self.report.operations += 1
         with watch.paused(), np.errstate(all="ignore"):

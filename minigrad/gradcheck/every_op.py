@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import MinigradError
 from ..ops.dispatch import fused
-from ..ops.record import Op, Record
+from ..ops.op import Op, OpInfo
 from ..ops.samplers import Sample
 from ..tensor import Tensor
 from .check import gradcheck
@@ -21,7 +21,7 @@ from .report import GradcheckReport
 ATOL, RTOL = 1e-6, 1e-5  # tighter than gradcheck's: the samples lie where finite differences are good
 
 
-def samples_of(record: Record, seed: int = 0) -> list[Sample]:
+def samples_of(record: OpInfo, seed: int = 0) -> list[Sample]:
     """The record's samples, which depend on the seed and the op's name only."""
     if record.samples is None:
         return []
@@ -29,7 +29,7 @@ def samples_of(record: Record, seed: int = 0) -> list[Sample]:
 
 
 def as_function(
-    record: Record, sample: Sample, dtype: str = "float64"
+    record: OpInfo, sample: Sample, dtype: str = "float64"
 ) -> tuple[Callable[..., Any], list[Tensor]]:
     """A call of an op as a function of its floating inputs, and those inputs, which require gradients.
 
@@ -92,12 +92,12 @@ class Row:
             self.failures.append(f"sample {number}: {report}")
 
 
-def forms(record: Record) -> list[bool]:
+def forms(record: OpInfo) -> list[bool]:
     """Fused, and where an op has a readable definition that too."""
     return [True, False] if isinstance(record, Op) and record.definition else [True]
 
 
-def check_record(record: Record, orders: tuple[int, ...], eps: float, seed: int, fuse: bool) -> Row:
+def check_record(record: OpInfo, orders: tuple[int, ...], eps: float, seed: int, fuse: bool) -> Row:
     """Check one op on its samples; a mistake that minigrad explains is a failure like another."""
     row = Row(record.name, "" if fuse else "readable")
     began = time.perf_counter()

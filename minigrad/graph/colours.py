@@ -42,24 +42,12 @@ FAMILIES = {
     "normalization": Paint("#fdf5c4", "#6f5b00", "", "normalization"),
     "convolution": Paint("#dbf1f4", "#0a6372", "", "convolution"),
     "loss": Paint("#fde3e1", "#a82018", "", "loss"),
-    "own": Paint("#f3ece4", "#6b4a2b", "", "other"),
+    "other": Paint("#f3ece4", "#6b4a2b", "", "other"),
     "parameter": Paint("#ffffff", "#1b2733", "", "parameter (round)"),
     "input": Paint("#ffffff", "#3355b8", "", "input"),
     "constant": Paint("#ffffff", "#6b7683", "", "data, constant (dashed)"),
     "group": Paint("#f6f8fa", "#3d4a57", "", "module, folded (double line)"),
 }
-_FAMILY_OF = {
-    **dict.fromkeys(("arithmetic", "elementary", "specials", "comparisons", "choices"), "elementwise"),
-    **dict.fromkeys(("contractions", "linalg", "inverses", "decompositions", "distances"), "matrix"),
-    **dict.fromkeys(("reductions", "norms", "scans", "sorting", "counting", "differences"), "reduction"),
-    **dict.fromkeys(
-        ("shaping", "joining", "diagonals", "padding", "indexing", "scattering", "windows"), "shape"
-    ),
-    **dict.fromkeys(("convolution", "pooling", "resampling"), "convolution"),
-    **dict.fromkeys(("losses", "margin_losses"), "loss"),
-    "activations": "activation", "attention": "attention", "normalization": "normalization",
-}  # fmt: skip
-
 NONE = Paint("#ffffff", "#6b7683", "", "none")
 BROKEN = Paint("#fbd5d2", "#8f1710", "NaN/∞", "not finite (hatched)")
 GRADIENT = (  # root mean square below which a paint holds
@@ -113,7 +101,9 @@ def scale(mode: str) -> list[Paint]:
 
 def family(vertex: Vertex) -> str:
     """Which of the FAMILIES a vertex belongs to."""
-    return _FAMILY_OF.get(vertex.family, "own") if vertex.kind == "op" else vertex.kind
+    if vertex.kind != "op":
+        return vertex.kind
+    return vertex.family if vertex.family in FAMILIES else "other"
 
 
 def is_broken(graph: Computation, vertex: Vertex, mode: str = "family") -> bool:

@@ -123,7 +123,7 @@ class Vertex:
     gradients: tuple[Snapshot | None, ...] = ()
     inputs: tuple[Edge, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
-    family: str = ""  # of ops: arithmetic, reductions, attention, ...
+    family: str = ""  # of ops: elementwise, reduction, attention, ...
     formulas: tuple[tuple[str, str], ...] = ()  # (operand, its gradient in LaTeX)
     flops: int | None = None  # forward
     retained: tuple[Retained, ...] = ()
@@ -133,6 +133,9 @@ class Vertex:
     label: str = ""  # what the user calls an op's result
     is_output: bool = False
     seeds: tuple[Snapshot | None, ...] = ()  # what the walk back began with, of an output's results
+    sign: str = ""  # of ops: ×
+    public_name: str = ""  # what users call an op
+    defaults: tuple[tuple[str, str], ...] = ()  # an op's settings that have a default
 
     @property
     def value(self) -> Snapshot:

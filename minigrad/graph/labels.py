@@ -8,21 +8,6 @@ from collections.abc import Sequence
 
 from .data import Box, Computation, Group, Snapshot, Vertex
 
-SIGNS = {
-    "add": "+", "subtract": "−", "multiply": "×", "true_divide": "÷", "power": "xʸ", "negative": "−x",
-    "matmul": "@", "sum": "Σ", "mean": "mean", "exp": "eˣ", "sqrt": "√", "square": "x²",
-}  # fmt: skip
-PUBLIC = {  # what users wrote where the library has a name of its own within
-    "view_as_shape": "reshape", "permute_axes": "permute", "pieces": "split", "slices": "unbind",
-    "getitem": "x[…]",
-    "astype": "to", "filled": "masked_fill", "joined": "cat", "p_norm": "norm", "variance": "var",
-    "true_divide": "divide", "quotient": "floor_divide", "limit": "clamp", "middle": "median",
-    "in_row_order": "contiguous", "reversed_along": "flip", "sliding_windows": "unfold",
-    "overlap_add": "fold", "eigen_factors": "eigh", "cholesky_factor": "cholesky",
-    "bernoulli_loss": "binary_cross_entropy",
-}  # fmt: skip
-
-
 _UNPRINTABLE = re.compile(
     "[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]|[\\u202a-\\u202e\\u2066-\\u2069]"
 )
@@ -33,13 +18,12 @@ def op_title(vertex: Vertex) -> str:
     if vertex.kind != "op":
         return vertex.name or ("data" if vertex.kind == "constant" else vertex.kind)
     name = public_name(vertex)
-    sign = SIGNS.get(vertex.name)
-    return f"{name} {sign}" if sign and sign != name else name
+    return f"{name} {vertex.sign}".rstrip()
 
 
 def public_name(vertex: Vertex) -> str:
     """What users call an op."""
-    return PUBLIC.get(vertex.name, vertex.name)
+    return vertex.public_name or vertex.name
 
 
 def kind_of(snapshot: Snapshot) -> str:

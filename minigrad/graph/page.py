@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import inspect
 import json
 import math
 import re
@@ -24,7 +23,6 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ..devices import is_floating
-from ..ops.record import records
 from ..ops.reference import bar, upright
 from .arrangement import Arrangement, Cell
 from .colours import MODES, Paint, paint, scale
@@ -154,7 +152,7 @@ def letters(vertex: Vertex, latex: str) -> str:
     if _names(plain, "n") and "n" not in _settings(vertex):
         inputs = vertex.inputs[0].operand if vertex.inputs else ""
         found.append(_averaged(vertex) if inputs == "x" else AVERAGED)
-    if _names(plain, "y") and "y" not in operands and vertex.family != "yours":
+    if _names(plain, "y") and "y" not in operands:
         found.append("y is the result")
     found += [said for sign, said in SIGNS.items() if _names(plain, sign[1:])]
     return ", ".join(found)
@@ -171,12 +169,7 @@ def _letter(name: str) -> str:
 
 def _settings(vertex: Vertex) -> dict[str, str]:
     """An op's settings, those that nobody gave as well."""
-    record = records.get(vertex.name) if vertex.family != "yours" else None
-    if record is None:
-        return dict(vertex.settings)
-    given = inspect.signature(record.source).parameters.values()
-    usual = {p.name: repr(p.default) for p in given if p.default is not p.empty and p.default is not None}
-    return usual | dict(vertex.settings)
+    return dict(vertex.defaults) | dict(vertex.settings)
 
 
 def _averaged(vertex: Vertex) -> str:

@@ -103,7 +103,7 @@ def look_up(arrays: Mapping[Any, Arrays], edge: Any) -> Any:
 def apply(node: Node, arrays: Mapping[Any, Arrays], double: bool = False) -> Arrays:
     """A node's results, computed anew from the arrays of its edges; with `double` nothing leaves float64."""
     operands = [look_up(arrays, edge) for edge in node.edges]
-    if double and node.op.name == "astype" and operands[0].dtype == np.float64:
+    if double and node.op.casts and operands[0].dtype == np.float64:
         return (operands[0],)
     run = getattr(node.op, "run", None)
     if run is None:  # a checkpoint runs the user's function

@@ -6,6 +6,7 @@ value, and walks back once, looking at every gradient on its way.
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -264,10 +265,11 @@ class _Tracing:
         return Vertex(
             self.index[node], "op", op.name, 0, self.values[node],
             self.upstream.get(node, (None,) * results), tuple(inputs), (*given, *settings),
-            family=_family(op), formulas=_formulas(op, operands), flops=_flops(node),
+            family=op.family, formulas=_formulas(op, operands), flops=_flops(node),
             retained=tuple(self._retained(node)), source=source[0], code=source[1],
             label=self.names.of(node), is_output=node in self.outputs,
-            seeds=self._seeds(node, results),
+            seeds=self._seeds(node, results), sign=op.sign, public_name=op.public_name,
+            defaults=_defaults(op),
         )  # fmt: skip
 
     def _seeds(self, thing: Any, results: int) -> tuple[Snapshot | None, ...]:
@@ -321,8 +323,7 @@ def _summed(given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
 def expanded_shape(node: Node, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """The shape to which an input of an elementwise op was broadcast, if it was."""
     result = shapes(node)[0]
-    family = _family(node.op)
-    if shape == result or family not in ("arithmetic", "comparisons", "choices") or len(shape) > len(result):
+    if shape == result or node.op.family != "elementwise" or len(shape) > len(result):
         return None
     try:
         return result if np.broadcast_shapes(shape, result) == result else None
@@ -330,9 +331,11 @@ def expanded_shape(node: Node, shape: tuple[int, ...]) -> tuple[int, ...] | None
         return None
 
 
-def _family(op: Any) -> str:
-    module = getattr(getattr(op, "source", None), "__module__", "")
-    return module.rpartition(".")[2] if module.startswith("minigrad.ops.") else "yours" if module else op.name
+def _defaults(op: Any) -> tuple[tuple[str, str], ...]:
+    """An op's settings that have a default."""
+    parameters = inspect.signature(op.source).parameters.values() if hasattr(op, "source") else ()
+    given = [p for p in parameters if p.default is not p.empty and p.default is not None]
+    return tuple((p.name, repr(p.default)) for p in given)
 
 
 def _formulas(op: Any, operands: list[str]) -> tuple[tuple[str, str], ...]:

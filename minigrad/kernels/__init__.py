@@ -1,6 +1,6 @@
 """Fused loops behind the composite ops, a package a device, the same names in each.
 
-A kernel is a rule (see `minigrad.ops.record`) written for speed: few passes over memory, few temporaries.
+A kernel is a rule (see `minigrad.ops.op`) written for speed: few passes over memory, few temporaries.
 Its gradients are arrays of their own, none given to two inputs.
 `cpu` has them in NumPy, `jit` as plain loops that numba compiles, where it is installed. For arrays on a GPU
 `cuda` has them in CuPy, `cuda.fused` in CUDA C, attention also through cuDNN. `use` says which.

@@ -59,8 +59,8 @@ from .joining import *
 from .linalg import *
 from .norms import *
 from .numpy_functions import array_function, array_ufunc
+from .op import Op, OpInfo, composite, derived, differentiable, fused, registry
 from .padding import *
-from .record import Op, Record, composite, differentiable, fused, made_of_ops, records
 from .reductions import *
 from .scans import *
 from .scattering import *

@@ -15,14 +15,16 @@ from .arithmetic import absolute, astype, multiply, negative, subtract
 from .choices import clamp, where
 from .comparisons import gt, le
 from .costs import per_element
-from .dispatch import with_manners
+from .dispatch import accept_aliases
 from .elementary import logaddexp, tanh
 from .joining import split
 from .namespace import namespace
-from .record import composite, differentiable, made_of_ops
+from .op import composite, derived, differentiable
 from .samplers import along, distinct, each, real, unary
 from .shaping import reshape
 from .specials import sigmoid
+
+__family__ = "activation"
 
 __all__ = ["celu", "hardshrink", "log_softmax", "prelu", "relu", "selu", "silu", "softmax", "threshold"]
 
@@ -38,13 +40,14 @@ def relu(x, /):
     return y, (lambda g: xp.gate(y != 0, g),)
 
 
-@made_of_ops(samples=unary(distinct), latex=r"g\,[x > 0] + \text{slope}\;g\,[x \le 0]")
+@derived(samples=unary(distinct), latex=r"g\,[x > 0] + \text{slope}\;g\,[x \le 0]")
 def leaky_relu(x, negative_slope=0.01):
     """x where it is positive, negative_slope * x elsewhere (Maas, Hannun and Ng 2013)."""
     return where(gt(x, 0), x, multiply(x, negative_slope))
 
 
-@made_of_ops(
+@derived(
+    autocast="lower",
     samples=each((distinct, 2, 3), (real,))
     | each((distinct, 2, 3), (real, 3))
     | each((distinct, 3), (real, 1)),
@@ -79,37 +82,37 @@ def hardtanh(x, /, min_val=-1.0, max_val=1.0):
     return xp.minimum(xp.maximum(x, min_val), max_val), (lambda g: xp.where(flat, 0.0, g),)
 
 
-@made_of_ops(samples=unary(distinct), latex=r"g\,[0 < x < 6]")
+@derived(samples=unary(distinct), latex=r"g\,[0 < x < 6]")
 def relu6(x):
     """min(max(x, 0), 6)."""
     return hardtanh(x, 0.0, 6.0)
 
 
-@made_of_ops(samples=unary(distinct), latex=r"\frac{g}{6}\,[-3 < x < 3]")
+@derived(samples=unary(distinct), latex=r"\frac{g}{6}\,[-3 < x < 3]")
 def hardsigmoid(x):
     """relu6(x + 3) / 6, a logistic function of three straight pieces."""
     return relu6(as_tensor(x) + 3) / 6
 
 
-@made_of_ops(samples=unary(distinct), latex=r"g\,\frac{2x + 3}{6}\,[-3 < x < 3] + g\,[x \ge 3]")
+@derived(samples=unary(distinct), latex=r"g\,\frac{2x + 3}{6}\,[-3 < x < 3] + g\,[x \ge 3]")
 def hardswish(x):
     """x relu6(x + 3) / 6 (Howard et al. 2019)."""
     return multiply(x, hardsigmoid(x))
 
 
-@made_of_ops(samples=unary(distinct, lambd=0.6), latex=r"g\,[|x| > \lambda]")
+@derived(samples=unary(distinct, lambd=0.6), latex=r"g\,[|x| > \lambda]")
 def hardshrink(x, lambd=0.5):
     """x where |x| > lambd, 0 elsewhere."""
     return where(le(absolute(x), lambd), 0.0, x)
 
 
-@made_of_ops(samples=unary(distinct, lambd=0.6), latex=r"g\,[|x| > \lambda]")
+@derived(samples=unary(distinct, lambd=0.6), latex=r"g\,[|x| > \lambda]")
 def softshrink(x, lambd=0.5):
     """x moved by lambd towards 0, and 0 where it would cross it."""
     return subtract(x, clamp(x, -lambd, lambd))
 
 
-@made_of_ops(samples=unary(distinct, threshold=0.2, value=-3.0), latex=r"g\,[x > \text{threshold}]")
+@derived(samples=unary(distinct, threshold=0.2, value=-3.0), latex=r"g\,[x > \text{threshold}]")
 def threshold(x, threshold, value):
     """x where it is above `threshold`, `value` elsewhere."""
     return where(le(x, threshold), value, x)
@@ -136,7 +139,7 @@ def elu(x, /, alpha=1.0, scale=1.0, input_scale=1.0):
     return scale * xp.where(below, bent, x), (lambda g: g * xp.where(below, slope * (bent + alpha), scale),)
 
 
-@made_of_ops(
+@derived(
     samples=unary(distinct) | unary(distinct, alpha=0.7), latex=r"g\,[x > 0] + g\,e^{x / \alpha}\,[x \le 0]"
 )
 def celu(x, alpha=1.0):
@@ -144,19 +147,20 @@ def celu(x, alpha=1.0):
     return elu(x, alpha, 1.0, 1.0 / alpha)
 
 
-@made_of_ops(samples=unary(distinct), latex=r"\lambda\,g\,[x > 0] + \lambda\,\alpha\,g\,e^x\,[x \le 0]")
+@derived(samples=unary(distinct), latex=r"\lambda\,g\,[x > 0] + \lambda\,\alpha\,g\,e^x\,[x \le 0]")
 def selu(x):
     """elu scaled so that mean 0 and variance 1 are a fixed point (Klambauer et al. 2017)."""
     return elu(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
 
 
-@made_of_ops(samples=unary(real), latex=r"g\,\sigma(x)\,(1 + x\,(1 - \sigma(x)))")
+@derived(samples=unary(real), latex=r"g\,\sigma(x)\,(1 + x\,(1 - \sigma(x)))")
 def silu(x):
     """x sigmoid(x) (Hendrycks and Gimpel 2016), also called swish."""
     return multiply(x, sigmoid(x))
 
 
 @differentiable(
+    autocast="float32",
     floating=True,
     samples=unary(real) | each((real, 2, 3), beta=2.0, threshold=1.0),
     latex=r"g\,\sigma(\beta x)",
@@ -172,25 +176,25 @@ def softplus(x, /, beta=1.0, threshold=20.0):
     )
 
 
-@made_of_ops(samples=unary(real), latex=r"g\,\sigma(-x)")
+@derived(samples=unary(real), latex=r"g\,\sigma(-x)")
 def logsigmoid(x):
     """log(sigmoid(x)) = -log(1 + e**-x), without overflow."""
     return negative(logaddexp(negative(x), 0.0))
 
 
-@made_of_ops(samples=unary(real))
+@derived(samples=unary(real))
 def mish(x):
     """x tanh(softplus(x)) (Misra 2019)."""
     return multiply(x, tanh(softplus(x)))
 
 
-@made_of_ops(samples=unary(distinct), latex=r"\frac{g}{(1 + |x|)^2}")
+@derived(samples=unary(distinct), latex=r"\frac{g}{(1 + |x|)^2}")
 def softsign(x):
     """x / (1 + |x|)."""
     return as_tensor(x) / (1 + absolute(x))
 
 
-@made_of_ops(samples=unary(real), latex=r"g \tanh^2 x")
+@derived(samples=unary(real), latex=r"g \tanh^2 x")
 def tanhshrink(x):
     """x - tanh(x)."""
     return subtract(x, tanh(x))
@@ -211,7 +215,7 @@ def gelu(x, /, approximate="none"):
     return 0.5 * x * (1 + (x / math.sqrt(2)).erf())
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 4)) | each((real, 4, 3), dim=0) | each((real, 0, 4)),
     latex=r"(g\,\sigma(b),\; g\,a\,\sigma(b)\,(1 - \sigma(b)))",
 )
@@ -237,7 +241,13 @@ def _cast_first(op):
     function.__name__ = function.__qualname__ = op.__name__
     function.__doc__ = op.__doc__
     function.op = op.op  # type: ignore[attr-defined]
-    return with_manners(function)
+    return accept_aliases(function)
+
+
+MASKED = (
+    "A row needs a score that is finite: one that is masked throughout has no softmax. Leave such rows out, "
+    "mask with a large negative number, or use scaled_dot_product_attention(mask=...)."
+)
 
 
 def _largest(x, dim):
@@ -245,14 +255,26 @@ def _largest(x, dim):
     return x.detach().amax(dim, keepdim=True) if x.numel() else 0.0
 
 
-@composite(samples=along(real), latex=r"y \odot \Big(g - \sum_j g_j\,y_j\Big)", flops=per_element(5))
+@composite(
+    autocast="float32",
+    advice=MASKED,
+    samples=along(real),
+    latex=r"y \odot \Big(g - \sum_j g_j\,y_j\Big)",
+    flops=per_element(5),
+)
 def softmax(x, /, dim):
     """exp(x - m) / sum(exp(x - m)) along `dim`; m, the largest, changes nothing but prevents overflow."""
     e = (x - _largest(x, dim)).exp()
     return e / e.sum(dim, keepdim=True)
 
 
-@composite(samples=along(real), latex=r"g - \operatorname{softmax}(x) \sum_j g_j", flops=per_element(5))
+@composite(
+    autocast="float32",
+    advice=MASKED,
+    samples=along(real),
+    latex=r"g - \operatorname{softmax}(x) \sum_j g_j",
+    flops=per_element(5),
+)
 def log_softmax(x, /, dim):
     """log(softmax(x)), computed as x - m - log(sum(exp(x - m)))."""
     z = x - _largest(x, dim)
@@ -262,7 +284,7 @@ def log_softmax(x, /, dim):
 softmax, log_softmax = _cast_first(softmax), _cast_first(log_softmax)
 
 
-@made_of_ops(samples=along(real), latex=r"-y \odot \Big(g - \sum_j g_j\,y_j\Big)")
+@derived(autocast="float32", samples=along(real), latex=r"-y \odot \Big(g - \sum_j g_j\,y_j\Big)")
 def softmin(x, dim, dtype=None):
     """softmax(-x) along `dim`."""
     return softmax(negative(x), dim, dtype)

@@ -15,10 +15,12 @@ from ..tensor import Tensor, as_tensor
 from .choices import where
 from .costs import nothing, per_element
 from .namespace import itself, namespace
-from .record import differentiable, made_of_ops
+from .op import derived, differentiable
 from .samplers import away_from_zero, binary, distinct, each, unary
 from .samplers import positive as positives
 from .samplers import real as reals
+
+__family__ = "elementwise"
 
 __all__ = [
     "abs", "absolute", "add", "addcdiv", "addcmul", "angle", "ceil", "clone", "conj", "conj_physical",
@@ -29,10 +31,13 @@ __all__ = [
 ]  # fmt: skip
 
 
+TOO_LARGE = "The numbers are too large for their dtype: normalize the inputs, or lower the learning rate."
+SAFE_DENOMINATOR = "Add an eps to the denominator, or choose a safe one (where) before dividing."
+
 # ---------------------------------------------------------------- sums and products
 
 
-@differentiable(samples=binary(reals) | binary(reals, alpha=0.5), latex=("g", r"\alpha\,g"))
+@differentiable(sign="+", samples=binary(reals) | binary(reals, alpha=0.5), latex=("g", r"\alpha\,g"))
 def add(x, y, /, *, alpha=1):
     """x + alpha y."""
     if alpha == 1:
@@ -40,7 +45,7 @@ def add(x, y, /, *, alpha=1):
     return x + alpha * y, (lambda g: g, lambda g: g * alpha)
 
 
-@differentiable(samples=binary(reals) | binary(reals, alpha=0.5), latex=("g", r"-\alpha\,g"))
+@differentiable(sign="−", samples=binary(reals) | binary(reals, alpha=0.5), latex=("g", r"-\alpha\,g"))
 def subtract(x, y, /, *, alpha=1):
     """x - alpha y."""
     if alpha == 1:
@@ -48,20 +53,26 @@ def subtract(x, y, /, *, alpha=1):
     return x - alpha * y, (lambda g: g, lambda g: g * -alpha)
 
 
-@made_of_ops(samples=binary(reals) | binary(reals, alpha=0.5), latex=(r"-\alpha\,g", "g"))
+@derived(samples=binary(reals) | binary(reals, alpha=0.5), latex=(r"-\alpha\,g", "g"))
 def rsub(x, y, *, alpha=1):
     """y - alpha x."""
     return subtract(y, x, alpha=alpha)
 
 
-@differentiable(samples=binary(reals), latex=(r"g\,y", r"g\,x"))
+@differentiable(sign="×", samples=binary(reals), latex=(r"g\,y", r"g\,x"))
 def multiply(x, y, /):
     """x * y; d/dx = y, d/dy = x."""
     return x * y, (lambda g: g * y, lambda g: g * x)
 
 
 @differentiable(
-    floating=True, samples=binary(reals, away_from_zero), latex=(r"\frac{g}{y}", r"-g\,\frac{x}{y^2}")
+    sign="÷",
+    public_name="divide",
+    advice=SAFE_DENOMINATOR,
+    gradient_advice=SAFE_DENOMINATOR,
+    floating=True,
+    samples=binary(reals, away_from_zero),
+    latex=(r"\frac{g}{y}", r"-g\,\frac{x}{y^2}"),
 )
 def true_divide(x, y, /):
     """q = x / y; d/dx = 1 / y, d/dy = -q / y."""
@@ -69,7 +80,7 @@ def true_divide(x, y, /):
     return q, (lambda g: g / y, lambda g: -g * (q / y))
 
 
-@made_of_ops(
+@derived(
     samples=binary(reals, away_from_zero) | binary(reals, away_from_zero, rounding_mode="trunc"),
     latex=(r"\frac{g}{y}", r"-g\,\frac{x}{y^2}"),
 )
@@ -85,6 +96,7 @@ def div(x, y, *, rounding_mode=None):
 
 
 @differentiable(
+    public_name="floor_divide",
     samples=each((reals, 2, 3), (away_from_zero, 3), down=True)
     | each((reals, 2, 3), (away_from_zero, 2, 1), down=False),
     latex=("0", "0"),
@@ -121,26 +133,26 @@ def fmod(x, y, /):
     return xp.fmod(x, y), (lambda g: g, lambda g: g * -xp.trunc(x / y))
 
 
-@differentiable(samples=unary(reals), latex="-g")
+@differentiable(sign="−x", samples=unary(reals), latex="-g")
 def negative(x, /):
     """-x."""
     return -x, (lambda g: -g,)
 
 
-@made_of_ops(samples=unary(reals), latex="g")
+@derived(samples=unary(reals), latex="g")
 def positive(x):
     """x itself."""
     return as_tensor(x)
 
 
-@differentiable(floating=True, samples=unary(away_from_zero), latex=r"-\frac{g}{x^2}")
+@differentiable(autocast="float32", floating=True, samples=unary(away_from_zero), latex=r"-\frac{g}{x^2}")
 def reciprocal(x, /):
     """y = 1 / x; d/dx = -y**2."""
     y = 1 / x
     return y, (lambda g: g * -(y * y),)
 
 
-@made_of_ops(
+@derived(
     samples=each((reals, 2, 3), (reals, 3), (reals, 2, 1))
     | each((reals, 2), (reals, 2), (reals, 2), value=-2),
     latex=("g", r"g\,\text{value}\;y", r"g\,\text{value}\;x"),
@@ -150,7 +162,7 @@ def addcmul(input, x, y, *, value=1):
     return as_tensor(input) + value * multiply(x, y)
 
 
-@made_of_ops(
+@derived(
     samples=each((reals, 2, 3), (reals, 3), (away_from_zero, 2, 1))
     | each((reals, 2), (reals, 2), (away_from_zero, 2), value=-2),
     latex=("g", r"g\,\frac{\text{value}}{y}", r"-g\,\frac{\text{value}\;x}{y^2}"),
@@ -160,7 +172,7 @@ def addcdiv(input, x, y, *, value=1):
     return as_tensor(input) + value * true_divide(x, y)
 
 
-@made_of_ops(
+@derived(
     samples=each((reals, 2, 3), (reals, 3), (reals, 2, 1)) | each((reals, 2), (reals, 2), 0.75),
     latex=(r"(1 - w)\,g", r"w\,g", r"g\,(\text{end} - \text{start})"),
 )
@@ -174,13 +186,13 @@ def lerp(start, end, weight):
     return where(weight < 0.5, start + weight * step, end - (1 - weight) * step)
 
 
-@made_of_ops(samples=unary(reals), latex=r"g\,\frac{\pi}{180}")
+@derived(samples=unary(reals), latex=r"g\,\frac{\pi}{180}")
 def deg2rad(x):
     """Degrees as radians."""
     return multiply(x, math.pi / 180)
 
 
-@made_of_ops(samples=unary(reals), latex=r"g\,\frac{180}{\pi}")
+@derived(samples=unary(reals), latex=r"g\,\frac{180}{\pi}")
 def rad2deg(x):
     """Radians as degrees."""
     return multiply(x, 180 / math.pi)
@@ -190,6 +202,10 @@ def rad2deg(x):
 
 
 @differentiable(
+    autocast="float32",
+    sign="xʸ",
+    advice="Negative numbers have no powers of fractions, and 0 none of negatives: clamp the base.",
+    gradient_advice="Powers below 1 have no derivative at 0.",
     samples=binary(positives, reals) | each((away_from_zero, 2, 3), 3) | each((reals, 3), 0),
     latex=(r"g\,y\,x^{y - 1}", r"g\,x^y \ln x"),
 )
@@ -221,7 +237,7 @@ def _to(x, n):
     return product if n > 0 else 1 / product
 
 
-@made_of_ops(samples=binary(positives, reals), latex=(r"g\,y\,x^{y - 1}", r"g\,x^y \ln x"))
+@derived(samples=binary(positives, reals), latex=(r"g\,y\,x^{y - 1}", r"g\,x^y \ln x"))
 def float_power(x, y):
     """x ** y in float64, whatever the dtypes."""
     x, y = (
@@ -230,7 +246,7 @@ def float_power(x, y):
     return power(x, y)
 
 
-@differentiable(samples=unary(reals), latex=r"2\,g\,x")
+@differentiable(autocast="float32", sign="x²", advice=TOO_LARGE, samples=unary(reals), latex=r"2\,g\,x")
 def square(x, /):
     """x * x, of booleans in int64."""
     if x.dtype == bool:
@@ -238,14 +254,28 @@ def square(x, /):
     return x * x, (lambda g: g * (2 * x),)
 
 
-@differentiable(floating=True, samples=unary(positives), latex=r"\frac{g}{2\sqrt{x}}")
+@differentiable(
+    sign="√",
+    advice="What is below 0 has no root: clamp it, or look where its sign comes from.",
+    gradient_advice="Add an eps within the root: its derivative at 0 is infinite.",
+    floating=True,
+    samples=unary(positives),
+    latex=r"\frac{g}{2\sqrt{x}}",
+)
 def sqrt(x, /):
     """The square root; d/dx = 1 / (2 sqrt(x)), infinite at 0."""
     y = namespace(x).sqrt(x)
     return y, (lambda g: g / (2 * y),)
 
 
-@differentiable(floating=True, samples=unary(positives), latex=r"-\frac{g}{2\,x^{3/2}}", flops=per_element(2))
+@differentiable(
+    autocast="float32",
+    advice="Add an eps to what may be 0.",
+    floating=True,
+    samples=unary(positives),
+    latex=r"-\frac{g}{2\,x^{3/2}}",
+    flops=per_element(2),
+)
 def rsqrt(x, /):
     """1 / sqrt(x); d/dx = -1/2 x**(-3/2)."""
     y = 1 / namespace(x).sqrt(x)
@@ -253,6 +283,7 @@ def rsqrt(x, /):
 
 
 @differentiable(
+    autocast="float32",
     floating=True,
     samples=binary(away_from_zero),
     latex=(r"g\,\frac{x}{\sqrt{x^2 + y^2}}", r"g\,\frac{y}{\sqrt{x^2 + y^2}}"),
@@ -264,7 +295,7 @@ def hypot(x, y, /):
     return r, (lambda g: g * (x / r), lambda g: g * (y / r))
 
 
-@made_of_ops(samples=binary(reals), latex=(r"g\,2^y", r"g\,x\,2^y \ln 2"))
+@derived(samples=binary(reals), latex=(r"g\,2^y", r"g\,x\,2^y \ln 2"))
 def ldexp(x, y):
     """x * 2 ** y."""
     return multiply(x, power(2.0, y))
@@ -301,7 +332,7 @@ def round(x, /, decimals=0):
     return xp.round(x, decimals), (lambda g: xp.zeros_like(g),)
 
 
-@made_of_ops(samples=unary(distinct), latex="g")
+@derived(samples=unary(distinct), latex="g")
 def frac(x):
     """What follows the decimal point, of the sign of x; its derivative is 1."""
     return subtract(x, trunc(x))
@@ -352,13 +383,21 @@ def alias(x, /):
     return x, (lambda g: g,)
 
 
-@differentiable(samples=unary(reals), latex="g", flops=nothing)
+@differentiable(exact_in_half=True, samples=unary(reals), latex="g", flops=nothing)
 def clone(x, /):
     """A copy of x, within the graph."""
     return namespace(x).copy(x), (lambda g: g,)
 
 
-@differentiable(promotes=False, samples=each((reals, 2, 3), dtype="float64"), latex="g", flops=nothing)
+@differentiable(
+    casts=True,
+    public_name="to",
+    exact_in_half=True,
+    promotes=False,
+    samples=each((reals, 2, 3), dtype="float64"),
+    latex="g",
+    flops=nothing,
+)
 def astype(x, /, dtype):
     """x in another dtype; the gradient comes back in the first, and there is none from whole numbers."""
     source, dtype = x.dtype, as_dtype(dtype)

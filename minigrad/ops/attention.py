@@ -10,8 +10,10 @@ from ..random import Key
 from ..tensor import constant
 from .activations import dropout
 from .costs import Flops
-from .record import composite
+from .op import composite
 from .samplers import each, mask, real
+
+__family__ = "attention"
 
 
 def _count(inputs, result, settings):
@@ -33,6 +35,7 @@ _samples = (
 
 
 @composite(
+    autocast="lower",
     promotes=(0, 1, 2),
     samples=_samples,
     latex=(
@@ -79,6 +82,7 @@ _heads = _plain | {"num_heads": 2}
 
 
 @composite(
+    autocast="lower",
     promotes=(0, 1),
     samples=each((real, 2, 3, 12), None, None, **_heads)
     | each((real, 2, 3, 12), None, None, **_heads | {"is_causal": True})

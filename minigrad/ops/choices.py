@@ -10,8 +10,10 @@ import math
 from ..devices import finfo, is_floating
 from ..errors import DtypeError, OptionError
 from .namespace import namespace
-from .record import differentiable, made_of_ops
+from .op import derived, differentiable
 from .samplers import distinct, each, mask, real, unary
+
+__family__ = "elementwise"
 
 __all__ = [
     "clamp", "clamp_max", "clamp_min", "clip", "fmax", "fmin", "heaviside", "maximum", "minimum",
@@ -97,6 +99,7 @@ def heaviside(x, values, /):
 
 
 @differentiable(
+    public_name="clamp",
     samples=each((distinct, 2, 3), -0.6, 0.6)
     | each((distinct, 4), None, 0.0)
     | each((distinct, 2, 3), (real, 2, 3), 1.2)
@@ -126,7 +129,7 @@ def limit(x, low, high, /):
     return y, tuple(lambda g, chosen=chosen: xp.gate(chosen, g) for chosen in (inside, below, above))
 
 
-@made_of_ops(
+@derived(
     samples=each((distinct, 2, 3), min=-0.6, max=0.6)
     | each((distinct, 4), max=0.0)
     | each((distinct,), (real, 2), (real, 2)),
@@ -142,19 +145,20 @@ def clamp(x, min=None, max=None):
     return limit(x, min, max)
 
 
-@made_of_ops(samples=each((distinct, 2, 3), -0.6) | each((distinct, 2, 3), (real, 3)))
+@derived(samples=each((distinct, 2, 3), -0.6) | each((distinct, 2, 3), (real, 3)))
 def clamp_min(x, min):
     """x, no less than `min`."""
     return limit(x, min, None)
 
 
-@made_of_ops(samples=each((distinct, 2, 3), -0.6) | each((distinct, 2, 3), (real, 3)))
+@derived(samples=each((distinct, 2, 3), -0.6) | each((distinct, 2, 3), (real, 3)))
 def clamp_max(x, max):
     """x, no more than `max`."""
     return limit(x, None, max)
 
 
 @differentiable(
+    exact_in_half=True,
     samples=unary(real) | each((real, 3), nan=1.0, posinf=2.0, neginf=3.0),
     latex=r"g\,[|x| < \infty]",
 )

@@ -8,8 +8,10 @@ import numpy as np
 
 from ..tensor import as_tensor
 from .namespace import namespace
-from .record import differentiable, made_of_ops
+from .op import derived, differentiable
 from .samplers import Domain, binary, each, mask, real, unary, whole
+
+__family__ = "elementwise"
 
 __all__ = [
     "allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
@@ -62,7 +64,7 @@ def ge(x, y, /):
     return x >= y, None
 
 
-@made_of_ops(samples=binary(_small))
+@derived(samples=binary(_small))
 def equal(x, y):
     """Whether two tensors have one shape and the same elements: a Python bool. Elementwise is `eq`."""
     x, y = as_tensor(x), as_tensor(y)
@@ -75,7 +77,7 @@ def isclose(x, y, /, rtol=1e-5, atol=1e-8, equal_nan=False):
     return namespace(x, y).isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan), None
 
 
-@made_of_ops(samples=binary(real) | binary(_small))
+@derived(samples=binary(real) | binary(_small))
 def allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Whether every element of x `isclose` to that of y: a Python bool."""
     return bool(isclose(x, y, rtol, atol, equal_nan).array.all())

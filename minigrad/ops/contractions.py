@@ -14,8 +14,10 @@ from .axes import axis_of
 from .diagonals import diagonal
 from .explain import describe
 from .linalg import matmul, mm
-from .record import made_of_ops
+from .op import derived
 from .samplers import each, real
+
+__family__ = "matrix"
 
 __all__ = ["chain_matmul", "einsum", "inner", "kron", "tensordot"]
 
@@ -23,7 +25,7 @@ __all__ = ["chain_matmul", "einsum", "inner", "kron", "tensordot"]
 # ---------------------------------------------------------------- einsum
 
 
-@made_of_ops(
+@derived(
     samples=each("ij,jk->ik", (real, 2, 3), (real, 3, 4))
     | each("bhqd,bhkd->bhqk", (real, 2, 2, 2, 3), (real, 2, 2, 4, 3))
     | each("ii->i", (real, 3, 3))
@@ -176,7 +178,7 @@ def _shaped(x, shape):
 # ---------------------------------------------------------------- over numbered axes
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 3, 2), (real, 3, 2, 4))
     | each((real, 2, 3), (real, 4, 2, 3), dims=([0, 1], [1, 2]))
     | each((real, 2), (real, 3), dims=0)
@@ -204,16 +206,14 @@ def tensordot(a, b, dims=2):
     return _contracted(a, of_a, b, of_b, {axis for axis in of_a + of_b if axis not in summed})[0]
 
 
-@made_of_ops(
-    samples=each((real, 2, 3), (real, 4, 2, 3)) | each((real, 3), (real, 3)) | each((real,), (real, 2))
-)
+@derived(samples=each((real, 2, 3), (real, 4, 2, 3)) | each((real, 3), (real, 3)) | each((real,), (real, 2)))
 def inner(x, y):
     """The sums of x * y over the last axis of each, for every pair of their other axes."""
     x, y = as_tensor(x), as_tensor(y)
     return tensordot(x, y, ([-1], [-1])) if x.ndim and y.ndim else x * y
 
 
-@made_of_ops(samples=each((real, 2, 3), (real, 3, 2)) | each((real, 2), (real, 2, 1, 2)))
+@derived(samples=each((real, 2, 3), (real, 3, 2)) | each((real, 2), (real, 2, 1, 2)))
 def kron(x, y):
     """The Kronecker product: y in place of each element of x, times that element."""
     x, y = as_tensor(x), as_tensor(y)
@@ -226,7 +226,7 @@ def kron(x, y):
 # ---------------------------------------------------------------- of many matrices
 
 
-@made_of_ops(
+@derived(
     samples=each([(real, 2, 3), (real, 3, 4), (real, 4, 2)]) | each([(real, 3), (real, 3, 2), (real, 2)])
 )
 def multi_dot(tensors):
@@ -245,7 +245,7 @@ def multi_dot(tensors):
     return value.squeeze(-1) if column else value
 
 
-@made_of_ops(samples=each((real, 2, 3), (real, 3, 4), (real, 4, 2)))
+@derived(samples=each((real, 2, 3), (real, 3, 4), (real, 4, 2)))
 def chain_matmul(*matrices):
     """The product of several matrices, in the order that multiplies the fewest numbers."""
     return matrices[0] if len(matrices) == 1 else multi_dot(matrices)

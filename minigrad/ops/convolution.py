@@ -17,9 +17,11 @@ from ..errors import OptionError, ShapeError
 from ..tensor import as_tensor
 from .costs import Flops
 from .namespace import namespace
-from .record import differentiable, made_of_ops
+from .op import derived, differentiable
 from .samplers import each, real
 from .windows import per_axis
+
+__family__ = "convolution"
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
@@ -42,6 +44,7 @@ FLAT = {"stride": (1, 2), "padding": ((1, 1), (0, 0)), "dilation": (2, 1), "grou
 
 
 @differentiable(
+    autocast="lower",
     samples=each((real, 2, 2, 5), (real, 3, 2, 3), **SMALL)
     | each((real, 1, 4, 4, 5), (real, 2, 2, 2, 3), **FLAT),
     latex=(r"\textstyle\sum_k g_{i-k}\,w_k", r"\textstyle\sum_i g_i\,x_{i+k}"),
@@ -61,6 +64,7 @@ def convolution(x, w, /, stride, padding, dilation, groups):
 
 
 @differentiable(
+    autocast="lower",
     samples=each((real, 2, 3, 2), (real, 3, 2, 3), size=(5,), **SMALL)
     | each((real, 1, 2, 4, 2), (real, 2, 2, 2, 3), size=(4, 5), **FLAT),
     latex=(r"\textstyle\sum_k g_{i+k}\,w_k", r"\textstyle\sum_i y_i\,g_{i+k}"),
@@ -80,6 +84,7 @@ def convolution_input(y, w, /, size, stride, padding, dilation, groups):
 
 
 @differentiable(
+    autocast="lower",
     samples=each((real, 2, 2, 5), (real, 2, 3, 2), kernel=(3,), **SMALL)
     | each((real, 1, 4, 4, 5), (real, 1, 2, 4, 2), kernel=(2, 3), **FLAT),
     latex=(r"\textstyle\sum_k y_{i-k}\,g_k", r"\textstyle\sum_k x_{i+k}\,g_k"),
@@ -101,7 +106,7 @@ def convolution_weight(x, y, /, kernel, stride, padding, dilation, groups):
 # ---------------------------------------------------------------- PyTorch's functions
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 2, 5), (real, 3, 2, 3), (real, 3)) | each((real, 2, 5), (real, 4, 1, 2), groups=2)
 )
 def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
@@ -113,7 +118,7 @@ def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 1, 2, 4, 3), (real, 2, 2, 2, 2), (real, 2), stride=(2, 1), padding=1)
     | each((real, 1, 2, 3, 4), (real, 2, 1, 2, 2), None, padding="same", groups=2)
 )
@@ -122,13 +127,13 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@made_of_ops(samples=each((real, 1, 2, 2, 3, 2), (real, 2, 2, 1, 2, 2), (real, 2), padding=(0, 1, 0)))
+@derived(samples=each((real, 1, 2, 2, 3, 2), (real, 2, 2, 1, 2, 2), (real, 2), padding=(0, 1, 0)))
 def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """(N, C, D, H, W) with a weight (O, C / groups, KD, KH, KW): (N, O, D', H', W'); see `conv1d`."""
     return _convolve(3, input, weight, bias, stride, padding, dilation, groups)
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 2, 3), (real, 2, 3, 2), (real, 3), stride=2, output_padding=1)
     | each((real, 2, 3), (real, 2, 1, 3), padding=1, groups=2)
 )
@@ -141,13 +146,13 @@ def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_paddi
     return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@made_of_ops(samples=each((real, 1, 2, 2, 3), (real, 2, 2, 2, 2), (real, 2), stride=(1, 2), padding=(1, 0)))
+@derived(samples=each((real, 1, 2, 2, 3), (real, 2, 2, 2, 2), (real, 2), stride=(1, 2), padding=(1, 0)))
 def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """(N, C, H, W), weight (C, O / groups, KH, KW): (N, O, H', W'); see `conv_transpose1d`."""
     return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@made_of_ops(samples=each((real, 1, 2, 2, 1, 2), (real, 2, 1, 1, 2, 2), (real, 1), dilation=(1, 1, 2)))
+@derived(samples=each((real, 1, 2, 2, 1, 2), (real, 2, 1, 1, 2, 2), (real, 1), dilation=(1, 1, 2)))
 def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """(N, C, D, H, W), weight (C, O / groups, KD, KH, KW): (N, O, D', H', W'); see `conv_transpose1d`."""
     return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)

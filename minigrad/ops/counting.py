@@ -11,8 +11,10 @@ from ..devices import array_module, as_array, through_cpu
 from ..errors import DtypeError, OptionError, RangeError, ShapeError
 from ..tensor import Tensor, as_tensor
 from .axes import axis_of
-from .record import made_of_ops
+from .op import derived
 from .samplers import each, real, whole
+
+__family__ = "reduction"
 
 __all__ = [
     "bincount", "bucketize", "histc", "histogram", "isin", "searchsorted", "unique",
@@ -25,7 +27,7 @@ _few = whole(0, 4)
 # ---------------------------------------------------------------- searches
 
 
-@made_of_ops(samples=each(np.array([1.0, 3.0, 5.0]), (real, 2, 4)) | each(np.array([1, 3]), 3, right=True))
+@derived(samples=each(np.array([1.0, 3.0, 5.0]), (real, 2, 4)) | each(np.array([1, 3]), 3, right=True))
 def searchsorted(sorted_sequence, values, *, out_int32=False, right=False, side=None, sorter=None):
     """Where each value belongs in a sorted sequence: before its equals, or behind them if `right`.
 
@@ -58,7 +60,7 @@ def _rows(values):
     return values.reshape(int(np.prod(values.shape[:-1])), values.shape[-1])
 
 
-@made_of_ops(samples=each((real, 2, 4), np.array([-0.5, 0.5])) | each((real, 3), np.array([0.0]), right=True))
+@derived(samples=each((real, 2, 4), np.array([-0.5, 0.5])) | each((real, 3), np.array([0.0]), right=True))
 def bucketize(x, boundaries, *, out_int32=False, right=False):
     """Between which of the sorted `boundaries` each element lies: 0 is below the first.
 
@@ -67,7 +69,7 @@ def bucketize(x, boundaries, *, out_int32=False, right=False):
     return searchsorted(boundaries, x, out_int32=out_int32, right=right)
 
 
-@made_of_ops(samples=each((_few, 2, 3), (_few, 2)) | each((_few, 4), (_few, 1), invert=True))
+@derived(samples=each((_few, 2, 3), (_few, 2)) | each((_few, 4), (_few, 1), invert=True))
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Whether each element is among the test elements, or if `invert` is not."""
     elements, tests = as_tensor(elements).array, as_tensor(test_elements).array
@@ -79,7 +81,7 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
 # ---------------------------------------------------------------- counts
 
 
-@made_of_ops(samples=each((_few, 5)) | each((_few, 3), np.array([5, 1, 2]), minlength=6))
+@derived(samples=each((_few, 5)) | each((_few, 3), np.array([5, 1, 2]), minlength=6))
 def bincount(x, weights=None, minlength=0):
     """How often each whole number from 0 on occurs, or the sum of its weights."""
     x = as_tensor(x).array
@@ -94,7 +96,7 @@ def bincount(x, weights=None, minlength=0):
     return as_tensor(through_cpu(np.bincount, x, weights, minlength).astype(dtype))
 
 
-@made_of_ops(samples=each((real, 20), bins=4) | each((real, 2, 3), 3, -1, 1))
+@derived(samples=each((real, 20), bins=4) | each((real, 2, 3), 3, -1, 1))
 def histc(x, bins=100, min=0, max=0):
     """How many elements lie in each of so many equal bins from `min` to `max` (0 and 0: all of x)."""
     data = as_tensor(x).array
@@ -114,7 +116,7 @@ class Histogram(NamedTuple):
     bin_edges: Tensor
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 9), 4, range=(-2, 2))
     | each((real, 2, 3), bins=np.array([-9.0, 0.0, 9.0]), density=True)
 )
@@ -134,7 +136,7 @@ def histogram(x, bins, *, range=None, weight=None, density=False):
 # ---------------------------------------------------------------- distinct values
 
 
-@made_of_ops(samples=each((_few, 2, 3), return_counts=True) | each((_few, 4, 1), dim=0))
+@derived(samples=each((_few, 2, 3), return_counts=True) | each((_few, 4, 1), dim=0))
 def unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The distinct values (or slices along `dim`) in increasing order.
 
@@ -148,7 +150,7 @@ def unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
     return _asked(values, inverse.reshape(shape), counts, return_inverse, return_counts)
 
 
-@made_of_ops(samples=each((_few, 8), return_counts=True) | each((_few, 4, 1), dim=0))
+@derived(samples=each((_few, 8), return_counts=True) | each((_few, 4, 1), dim=0))
 def unique_consecutive(x, return_inverse=False, return_counts=False, dim=None):
     """x without the elements (or slices along `dim`) that equal the one before; otherwise as `unique`."""
     x = as_tensor(x)

@@ -17,8 +17,10 @@ from ..errors import OptionError
 from ..tensor import Tensor, as_tensor, constant
 from .inverses import computed, cubic, cutoff, inv, limits, solve_matrices, triangle, turned
 from .namespace import itself, namespace
-from .record import differentiable, made_of_ops
+from .op import derived, differentiable
 from .samplers import each, invertible, real, symmetric
+
+__family__ = "matrix"
 
 __all__ = ["cholesky", "cholesky_inverse", "cholesky_solve"]
 
@@ -36,6 +38,7 @@ def _lower(x):
 
 
 @differentiable(
+    public_name="cholesky",
     floating=True,
     samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)),
     latex=r"\operatorname{sym}\left(L^{-\top}\,\Phi(L^\top g)\,L^{-1}\right)",
@@ -57,7 +60,7 @@ def cholesky_factor(x, /):
     return lower, (gradient,)
 
 
-@made_of_ops(
+@derived(
     samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), upper=True),
     latex=r"\operatorname{sym}\left(L^{-\top}\,\Phi(L^\top g)\,L^{-1}\right)",
 )
@@ -70,14 +73,14 @@ def cholesky(x, upper=False):
     return lower.mT if upper else lower
 
 
-@made_of_ops(samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2), upper=True))
+@derived(samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2), upper=True))
 def cholesky_inverse(factor, upper=False):
     """X⁻¹, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
     back = inv(triangle(factor, upper))
     return back @ back.mT if upper else back.mT @ back
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 3, 2), (invertible, 3, 3)) | each((real, 2, 2, 1), (invertible, 2, 2, 2), upper=True)
 )
 def cholesky_solve(b, factor, upper=False):
@@ -129,7 +132,7 @@ def _of_qr(gq, gr, q, r):
     return turned(back)
 
 
-@made_of_ops(samples=each((real, 3, 3)) | each((real, 2, 3, 2)) | each((real, 2, 3)))
+@derived(samples=each((real, 3, 3)) | each((real, 2, 3, 2)) | each((real, 2, 3)))
 def qr(a, mode="reduced"):
     """X = Q R, with orthonormal columns Q (..., m, k) and an upper triangle R (..., k, n), k = min(m, n).
 
@@ -165,6 +168,7 @@ def _eigen(x):
 
 
 @differentiable(
+    public_name="eigh",
     floating=True,
     samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)),
     latex=r"\operatorname{sym}\left(V (\operatorname{diag}(g_\lambda) + (V^\top g_V) / E)\,V^\top\right)",
@@ -185,7 +189,7 @@ def eigen_factors(x, /):
     return (values, vectors), gradient
 
 
-@made_of_ops(samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)))
+@derived(samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)))
 def eigh(a, UPLO="L"):
     """(eigenvalues, eigenvectors) of a symmetric matrix: ascending, and columns.
 
@@ -195,7 +199,7 @@ def eigh(a, UPLO="L"):
     return Eigen(*eigen_factors(a))
 
 
-@made_of_ops(
+@derived(
     samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)), latex=r"V \operatorname{diag}(g)\,V^\top"
 )
 def eigvalsh(a, UPLO="L"):
@@ -259,7 +263,7 @@ def _of_svd(gu, gs, gv, u, s, v):
     return u @ core @ turned(v) + outside
 
 
-@made_of_ops(samples=each((real, 3, 3), full_matrices=False) | each((real, 2, 3, 2), full_matrices=False))
+@derived(samples=each((real, 3, 3), full_matrices=False) | each((real, 2, 3, 2), full_matrices=False))
 def svd(a, full_matrices=True):
     """X = U diag(S) Vh, the singular values S descending.
 
@@ -269,13 +273,13 @@ def svd(a, full_matrices=True):
     return SVD(*svd_factors(a, bool(full_matrices)))
 
 
-@made_of_ops(samples=each((real, 3, 3)) | each((real, 2, 3, 2)), latex=r"U \operatorname{diag}(g)\,V^\top")
+@derived(samples=each((real, 3, 3)) | each((real, 2, 3, 2)), latex=r"U \operatorname{diag}(g)\,V^\top")
 def svdvals(a):
     """The singular values, descending; dX = U diag(G) Vᵀ."""
     return svd_factors(a)[1]
 
 
-@made_of_ops(samples=each((real, 3, 3)) | each((real, 2, 3, 2), atol=0.1))
+@derived(samples=each((real, 3, 3)) | each((real, 2, 3, 2), atol=0.1))
 def matrix_rank(a, *, atol=None, rtol=None, hermitian=False):
     """How many singular values are above max(atol, rtol * the largest), as int64.
 

@@ -10,11 +10,13 @@ from .axes import axis_of
 from .costs import nothing
 from .joining import cat
 from .namespace import namespace
-from .record import differentiable, made_of_ops
+from .op import derived, differentiable
 from .reductions import sum as sum_of
 from .samplers import each, real
 from .scattering import replaced, scattered
 from .shaping import atleast_2d, movedim, ravel, view_as_shape
+
+__family__ = "shape"
 
 __all__ = [
     "block_diag", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "trace", "tril",
@@ -62,7 +64,7 @@ def diagonal(x, /, offset=0, dim1=0, dim2=1):
     return xp.diagonal(x, offset, dim1, dim2), (gradient,)
 
 
-@made_of_ops(samples=each((real, 2, 3)) | each((real,), 1) | each((real, 2, 2), -1, 0, 2))
+@derived(samples=each((real, 2, 3)) | each((real,), 1) | each((real, 2, 2), -1, 0, 2))
 def diag_embed(x, offset=0, dim1=-2, dim2=-1):
     """Matrices, in the axes `dim1` and `dim2`, with the last axis of x on a diagonal and 0 elsewhere."""
     x = as_tensor(x) if as_tensor(x).ndim else view_as_shape(x, (1,))
@@ -72,7 +74,7 @@ def diag_embed(x, offset=0, dim1=-2, dim2=-1):
     return movedim(matrices, (-2, -1), (dim1, dim2))
 
 
-@made_of_ops(samples=each((real, 3), -1) | each((real, 2, 3), 1))
+@derived(samples=each((real, 3), -1) | each((real, 2, 3), 1))
 def diag(x, diagonal=0):
     """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
     if x.ndim == 1:
@@ -82,13 +84,13 @@ def diag(x, diagonal=0):
     return _diagonal(x, diagonal)
 
 
-@made_of_ops(samples=each((real, 2, 2), 1) | each((real,)))
+@derived(samples=each((real, 2, 2), 1) | each((real,)))
 def diagflat(x, offset=0):
     """The matrix with all elements of x on its diagonal."""
     return diag_embed(ravel(x), offset)
 
 
-@made_of_ops(samples=each((real, 3, 2)) | each((real, 2, 2)), latex=r"g\,I")
+@derived(samples=each((real, 3, 2)) | each((real, 2, 2)), latex=r"g\,I")
 def trace(x):
     """The sum of the diagonal of a matrix."""
     if x.ndim != 2:
@@ -96,7 +98,7 @@ def trace(x):
     return sum_of(diagonal(x))
 
 
-@made_of_ops(samples=each((real, 3, 2), (real, 2)) | each((real, 2, 3, 2), (real, 3, 1), 1, 0, 2))
+@derived(samples=each((real, 3, 2), (real, 2)) | each((real, 2, 3, 2), (real, 3, 1), 1, 0, 2))
 def diagonal_scatter(x, src, offset=0, dim1=0, dim2=1):
     """x with `src` as its diagonal."""
     dim1, dim2 = _matrix_axes(x.ndim, dim1, dim2)
@@ -108,7 +110,7 @@ def diagonal_scatter(x, src, offset=0, dim1=0, dim2=1):
     return movedim(replaced(matrices, src, line), (-2, -1), (dim1, dim2))
 
 
-@made_of_ops(samples=each((real, 2, 3), (real, 2), (real,)) | each((real, 1, 2)))
+@derived(samples=each((real, 2, 3), (real, 2), (real,)) | each((real, 1, 2)))
 def block_diag(*tensors):
     """One matrix with the given matrices (vectors are rows) along its diagonal, and 0 elsewhere."""
     blocks = [atleast_2d(x) for x in tensors]

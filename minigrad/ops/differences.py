@@ -9,13 +9,15 @@ from ..errors import OptionError, ShapeError
 from ..tensor import Tensor, as_tensor, constant
 from .axes import axes_of, axis_of, part
 from .joining import cat
-from .record import made_of_ops
+from .op import derived
 from .samplers import distinct, each, real
+
+__family__ = "reduction"
 
 __all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 4), n=2)
     | each((real, 2, 3), dim=0)
     | each((real, 2, 3), prepend=(real, 2, 1))
@@ -66,14 +68,14 @@ _curves = (
 )
 
 
-@made_of_ops(samples=_curves)
+@derived(samples=_curves)
 def trapezoid(y, x=None, *, dx=1.0, dim=-1):
     """The integral of y along an axis, by straight lines between its points, which are `dx` apart or at x."""
     y = as_tensor(y)
     return _strips(y, x, dx, dim).sum(dim) if y.shape[axis_of(dim, y.ndim)] else y.sum(dim)
 
 
-@made_of_ops(samples=_curves)
+@derived(samples=_curves)
 def cumulative_trapezoid(y, x=None, *, dx=1.0, dim=-1):
     """The integral of y from the first point to each of the others, by straight lines between the points."""
     return _strips(as_tensor(y), x, dx, dim).cumsum(dim)
@@ -85,7 +87,7 @@ trapz = trapezoid  # PyTorch's other name
 # ---------------------------------------------------------------- slopes
 
 
-@made_of_ops(
+@derived(
     samples=each((distinct, 4, 3))
     | each((distinct, 5), spacing=0.5, edge_order=2)
     | each((distinct, 3, 4), spacing=[np.array([0, 1, 3, 4])], dim=1, edge_order=2)

@@ -30,7 +30,7 @@ from ..devices import (
 from ..errors import DeviceError, DtypeError, MinigradError, OptionError, ShapeError
 from ..kernels import kernels
 from ..kernels.half import rounded
-from ..precision import precision_of
+from ..precision import dtype_of
 from ..recording import now
 from ..tensor import Tensor, as_tensor
 from ..trees import map_leaves
@@ -38,7 +38,7 @@ from ..versions import LIBRARY, Cell, caller, clock, share_cell
 from .explain import FOREIGN, describe, explain, place, refuse_extra
 
 if TYPE_CHECKING:
-    from .record import Op
+    from .op import Op
 
 ALIASES = {  # NumPy's names are accepted beside PyTorch's
     "axis": "dim", "dims": "dim", "keepdims": "keepdim", "axis0": "dim0", "axis1": "dim1",
@@ -86,9 +86,9 @@ def make_callable(op: Op, face: Callable) -> Callable:
         op.view,
         op.floating,
     )
-    readable = with_manners(definition) if definition else None
-    kernel = op.name if op.definition else None  # its rule, without a call between
-    as_it_comes = op.as_it_comes
+    readable = accept_aliases(definition) if definition else None
+    kernel = op.name if op.has_library_kernel else None  # its rule, without a call between
+    exact_in_half = op.exact_in_half
     promoting, own = op.promotes is not False, (*op.operands, *op.settings)
     new_tensor, new_node, ndarray, new_ref = Tensor.__new__, Node.__new__, np.ndarray, weakref.ref
     get_frame = sys._getframe
@@ -110,11 +110,11 @@ def make_callable(op: Op, face: Callable) -> Callable:
                     settings = _plain_settings(op, settings)
                     break
         if readable is not None and not _fusion.enabled:
-            with named_scope(op.name):
+            with named_scope(op.key):
                 return readable(*(_prepare(op, inputs, False, False) or inputs), **settings)
 
         if grad_mode.autocast is not None:
-            inputs = _autocast(op.name, inputs)
+            inputs = _autocast(op.autocast, inputs)
         arrays, edges, needs = [], [], []
         uniform, dtype, low, recording = True, None, None, grad_mode.enabled
         for x in inputs:
@@ -153,7 +153,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
         try:
             if kernel is not None:
                 found = getattr(kernels(arrays[0]), kernel)(*arrays, **settings)
-            elif low is None or as_it_comes:
+            elif low is None or exact_in_half:
                 found = rule(*arrays, **settings)
             else:
                 found = rounded(rule, low, arrays, settings)
@@ -223,9 +223,9 @@ def _on_one_device(op: Op, inputs: Sequence[Any]) -> Sequence[Any] | None:
     return [move(x, device) if isinstance(x, Tensor) and x.device != device else x for x in inputs]
 
 
-def _autocast(name: str, inputs: Any) -> Any:
-    """Of what `name` is given, floats that are not float64 in the dtype in which autocast computes it."""
-    to = precision_of(name)
+def _autocast(precision: str | None, inputs: Any) -> Any:
+    """The inputs of an op, those that are floats below float64 in the dtype in which autocast computes it."""
+    to = dtype_of(precision)
     if to is None:
         return inputs
     cast, others = ops["astype"].call, (HALF | {float32}) - {to}
@@ -370,11 +370,11 @@ def _alias(name: str, own: Sequence[str]) -> str:
     return own[0] if name == "input" and own else ALIASES.get(name, name)
 
 
-def with_manners(function: Callable) -> Callable:
-    """Let a function that calls ops, and so is no op itself, take names and explain errors as ops do."""
+def accept_aliases(function: Callable, autocast: str | None = None) -> Callable:
+    """Let a function that calls ops take their aliases of names, and explain errors as they do."""
 
     parameters = inspect.signature(function).parameters.values()
-    own, name = tuple(p.name for p in parameters), function.__name__
+    own = tuple(p.name for p in parameters)
     listed = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
     in_order = own[: own.index(listed) + 1] if listed else ()
 
@@ -385,7 +385,7 @@ def with_manners(function: Callable) -> Callable:
             if listed in settings:  # f(x, dims=(0, 1)) as f(x, 0, 1)
                 args = (*args, *[settings.pop(k) for k in in_order[len(args) :] if k in settings])
         if grad_mode.autocast is not None:
-            args, settings = _autocast(name, (args, settings))
+            args, settings = _autocast(autocast, (args, settings))
         try:
             return function(*args, **settings)
         except MinigradError as error:

@@ -8,9 +8,11 @@ from ..errors import ShapeError
 from ..tensor import as_tensor
 from .linalg import linear
 from .norms import norm
-from .record import made_of_ops
+from .op import derived
 from .samplers import each, real
 from .shaping import broadcast_to, flatten
+
+__family__ = "matrix"
 
 __all__ = ["cdist", "cosine_similarity", "dist", "pairwise_distance", "pdist"]
 
@@ -20,7 +22,8 @@ def no_less(x, least):
     return x + (x.detach().clamp(min=least) - x.detach())
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 2, 3), (real, 2, 3))
     | each((real, 2, 3, 2), (real, 3, 2), dim=-1)
     | each((real, 3), (real, 3), dim=0),
@@ -40,7 +43,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     return (one * (x2 / no_less(norm(x2, 2, dim, keepdim=True), eps))).sum(dim)
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 3), (real, 2, 3))
     | each((real, 2, 3), (real, 3), p=1.0, keepdim=True)
     | each((real, 3), (real, 3), p=3.0)
@@ -50,7 +53,7 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     return norm(as_tensor(x1) - x2 + eps, p, -1, keepdim)
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 3), (real, 2, 2), (real, 4, 3, 2), (real, 4))
     | each((real, 3), (real, 2), (real, 1, 3, 2))
 )
@@ -69,20 +72,22 @@ def bilinear(input1, input2, weight, bias=None):
     return linear(flatten(products, -2), flatten(weight, 1), bias)
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 2, 3), (real, 2, 3))
     | each((real, 2, 3), (real, 3), p=3)
-    | each((real,), (real, 2), p=1)
+    | each((real,), (real, 2), p=1),
 )
 def dist(x, y, p=2):
     """The norm of order p of x - y, of all elements."""
     return norm(as_tensor(x) - y, p)
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 2, 3), (real, 4, 3))
     | each((real, 2, 2, 3), (real, 3, 3), p=1.0)
-    | each((real, 2, 3), (real, 2, 3), p=3.0)
+    | each((real, 2, 3), (real, 2, 3), p=3.0),
 )
 def cdist(x1, x2, p=2.0, compute_mode=None):
     """The norm of order p of x1[i] - x2[j] for all pairs of rows: (..., n, D), (..., m, D) -> (..., n, m).
@@ -97,7 +102,7 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
     return norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
 
 
-@made_of_ops(samples=each((real, 4, 3)) | each((real, 3, 2), p=1.0))
+@derived(autocast="float32", samples=each((real, 4, 3)) | each((real, 3, 2), p=1.0))
 def pdist(x, p=2.0):
     """The norm of order p of x[i] - x[j] for each pair i < j of rows: (n, D) -> (n (n - 1) / 2,)."""
     x = as_tensor(x)

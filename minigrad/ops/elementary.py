@@ -8,8 +8,10 @@ from .choices import where
 from .comparisons import eq
 from .costs import per_element
 from .namespace import namespace
-from .record import differentiable, made_of_ops
+from .op import derived, differentiable
 from .samplers import above_one, away_from_zero, binary, positive, real, unary, within_one
+
+__family__ = "elementwise"
 
 __all__ = [
     "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "asin",
@@ -23,21 +25,28 @@ LN2, LN10 = math.log(2), math.log(10)
 # ---------------------------------------------------------------- exponentials
 
 
-@differentiable(floating=True, samples=unary(real), latex=r"g\,e^x")
+@differentiable(
+    autocast="float32",
+    sign="eˣ",
+    advice="Subtract the largest before exp (softmax, logsumexp), or clamp.",
+    floating=True,
+    samples=unary(real),
+    latex=r"g\,e^x",
+)
 def exp(x, /):
     """e ** x, its own derivative."""
     y = namespace(x).exp(x)
     return y, (lambda g: g * y,)
 
 
-@differentiable(floating=True, samples=unary(real), latex=r"g\,2^x \ln 2")
+@differentiable(autocast="float32", floating=True, samples=unary(real), latex=r"g\,2^x \ln 2")
 def exp2(x, /):
     """2 ** x; d/dx = 2**x log(2)."""
     y = namespace(x).exp2(x)
     return y, (lambda g: g * (y * LN2),)
 
 
-@differentiable(floating=True, samples=unary(real), latex=r"g\,e^x")
+@differentiable(autocast="float32", floating=True, samples=unary(real), latex=r"g\,e^x")
 def expm1(x, /):
     """e ** x - 1, exact for small x; d/dx = e ** x."""
     y = namespace(x).expm1(x)
@@ -47,31 +56,39 @@ def expm1(x, /):
 # ---------------------------------------------------------------- logarithms
 
 
-@differentiable(floating=True, samples=unary(positive), latex=r"\frac{g}{x}")
+@differentiable(
+    autocast="float32",
+    advice="Add an eps, or clamp; for probabilities use log_softmax or cross_entropy, which need no log.",
+    gradient_advice="Add an eps: the derivative at 0 is infinite.",
+    floating=True,
+    samples=unary(positive),
+    latex=r"\frac{g}{x}",
+)
 def log(x, /):
     """The natural logarithm; d/dx = 1 / x."""
     return namespace(x).log(x), (lambda g: g / x,)
 
 
-@differentiable(floating=True, samples=unary(positive), latex=r"\frac{g}{x \ln 2}")
+@differentiable(autocast="float32", floating=True, samples=unary(positive), latex=r"\frac{g}{x \ln 2}")
 def log2(x, /):
     """The logarithm to base 2; d/dx = 1 / (x log(2))."""
     return namespace(x).log2(x), (lambda g: g / (x * LN2),)
 
 
-@differentiable(floating=True, samples=unary(positive), latex=r"\frac{g}{x \ln 10}")
+@differentiable(autocast="float32", floating=True, samples=unary(positive), latex=r"\frac{g}{x \ln 10}")
 def log10(x, /):
     """The logarithm to base 10; d/dx = 1 / (x log(10))."""
     return namespace(x).log10(x), (lambda g: g / (x * LN10),)
 
 
-@differentiable(floating=True, samples=unary(positive), latex=r"\frac{g}{1 + x}")
+@differentiable(autocast="float32", floating=True, samples=unary(positive), latex=r"\frac{g}{1 + x}")
 def log1p(x, /):
     """log(1 + x), exact for small x; d/dx = 1 / (1 + x)."""
     return namespace(x).log1p(x), (lambda g: g / (1 + x),)
 
 
 @differentiable(
+    autocast="float32",
     floating=True,
     samples=binary(real),
     latex=(r"g\,\sigma(x - y)", r"g\,\sigma(y - x)"),
@@ -84,6 +101,7 @@ def logaddexp(x, y, /):
 
 
 @differentiable(
+    autocast="float32",
     floating=True,
     samples=binary(real),
     latex=(r"\frac{g}{1 + 2^{y - x}}", r"\frac{g}{1 + 2^{x - y}}"),
@@ -115,21 +133,25 @@ def cos(x, /):
     return xp.cos(x), (lambda g: g * -xp.sin(x),)
 
 
-@differentiable(floating=True, samples=unary(within_one), latex=r"g\,(1 + \tan^2 x)")
+@differentiable(autocast="float32", floating=True, samples=unary(within_one), latex=r"g\,(1 + \tan^2 x)")
 def tan(x, /):
     """tan(x); d/dx = 1 + tan(x)**2."""
     y = namespace(x).tan(x)
     return y, (lambda g: g * (1 + y * y),)
 
 
-@differentiable(floating=True, samples=unary(within_one), latex=r"\frac{g}{\sqrt{1 - x^2}}")
+@differentiable(
+    autocast="float32", floating=True, samples=unary(within_one), latex=r"\frac{g}{\sqrt{1 - x^2}}"
+)
 def asin(x, /):
     """The angle in [-pi/2, pi/2] with sine x; d/dx = 1 / sqrt(1 - x**2)."""
     xp = namespace(x)
     return xp.asin(x), (lambda g: g / xp.sqrt(1 - x * x),)
 
 
-@differentiable(floating=True, samples=unary(within_one), latex=r"-\frac{g}{\sqrt{1 - x^2}}")
+@differentiable(
+    autocast="float32", floating=True, samples=unary(within_one), latex=r"-\frac{g}{\sqrt{1 - x^2}}"
+)
 def acos(x, /):
     """The angle in [0, pi] with cosine x; d/dx = -1 / sqrt(1 - x**2)."""
     xp = namespace(x)
@@ -143,6 +165,7 @@ def atan(x, /):
 
 
 @differentiable(
+    autocast="float32",
     floating=True,
     samples=binary(away_from_zero),
     latex=(r"g\,\frac{y}{x^2 + y^2}", r"-g\,\frac{x}{x^2 + y^2}"),
@@ -161,7 +184,7 @@ def atan2(x, y, /):
     return xp.atan2(x, y), (lambda g: over_square(g, y), lambda g: over_square(g, -x))
 
 
-@made_of_ops(samples=unary(away_from_zero), latex=r"g\,\frac{\cos \pi x - \operatorname{sinc} x}{x}")
+@derived(samples=unary(away_from_zero), latex=r"g\,\frac{\cos \pi x - \operatorname{sinc} x}{x}")
 def sinc(x):
     """sin(pi x) / (pi x), which is 1 at 0, where its derivative is 0."""
     zero = eq(x, 0)
@@ -172,14 +195,14 @@ def sinc(x):
 # ---------------------------------------------------------------- hyperbolas
 
 
-@differentiable(floating=True, samples=unary(real), latex=r"g \cosh x")
+@differentiable(autocast="float32", floating=True, samples=unary(real), latex=r"g \cosh x")
 def sinh(x, /):
     """sinh(x) = (e**x - e**-x) / 2; d/dx = cosh(x)."""
     xp = namespace(x)
     return xp.sinh(x), (lambda g: g * xp.cosh(x),)
 
 
-@differentiable(floating=True, samples=unary(real), latex=r"g \sinh x")
+@differentiable(autocast="float32", floating=True, samples=unary(real), latex=r"g \sinh x")
 def cosh(x, /):
     """cosh(x) = (e**x + e**-x) / 2; d/dx = sinh(x)."""
     xp = namespace(x)

@@ -72,7 +72,7 @@ def _origins(inputs: Sequence[Any]) -> str:
     said = ""
     for i, x in enumerate(inputs):
         node = autograd.maker(x.node) if isinstance(x, Tensor) else None
-        while node is not None and node.op.name == "astype":  # promotion's, not the user's
+        while node is not None and node.op.casts:  # promotion's, not the user's
             node = node.edges[0] if type(node.edges[0]) is type(node) else None
         if node is not None:
             said += f" Operand {i} came from {node}."

@@ -12,7 +12,7 @@ from typing import Any
 from ..creation import rand, randn
 from ..devices import array_module
 from ..tensor import Tensor
-from .dispatch import with_manners
+from .dispatch import accept_aliases
 
 NAMES = (
     "abs", "addcdiv", "addcmul", "ceil", "clamp", "clamp_max", "clamp_min", "cos", "exp", "floor",
@@ -39,13 +39,13 @@ def methods_in_place(functions: Mapping[str, Callable]) -> dict[str, Callable]:
     return {f"{name}_": _written(f"{name}_", functions[name]) for name in NAMES}
 
 
-@with_manners
+@accept_aliases
 def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
     """Normal numbers, written into the tensor itself."""
     return x.copy_(randn(x.shape, dtype=x.dtype) * std + mean)
 
 
-@with_manners
+@accept_aliases
 def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:
     """Uniform numbers from `low` to `high`, written into the tensor itself."""
     return x.copy_(rand(x.shape, dtype=x.dtype) * (high - low) + low)

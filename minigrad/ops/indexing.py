@@ -14,9 +14,11 @@ from .axes import axis_of
 from .choices import where
 from .costs import nothing
 from .namespace import namespace
-from .record import composite, differentiable, made_of_ops
+from .op import composite, derived, differentiable
 from .samplers import each, mask, real, unary, whole
 from .shaping import broadcast_tensors, broadcast_to, ravel, view_as_shape
+
+__family__ = "shape"
 
 __all__ = [
     "argwhere", "gather", "index_select", "masked_fill", "masked_select", "narrow", "nonzero", "one_hot",
@@ -28,6 +30,7 @@ __all__ = [
 
 
 @differentiable(
+    public_name="x[…]",
     view=True,
     samples=each((real, 2, 3), (slice(None), 1))
     | each((real, 2, 3), (Ellipsis, None, slice(None, None, -2)))
@@ -43,7 +46,7 @@ def getitem(x, /, index):
     return xp.take(x, index), (lambda g: namespace(g).scatter_add(shape, index, g),)
 
 
-@made_of_ops(samples=each((real, 2, 3), (0, [2, 0, 2])))
+@derived(samples=each((real, 2, 3), (0, [2, 0, 2])))
 def index(x, index):
     """x[index], where indices may be tensors, arrays and lists."""
     return getitem(x, within(own_index(index), x))
@@ -85,7 +88,7 @@ def own_index(index):
 _PLAIN = {int, slice, type(None), type(Ellipsis)}
 
 
-@made_of_ops(samples=each((real, 2, 3), 1, -1))
+@derived(samples=each((real, 2, 3), 1, -1))
 def select(x, dim, index):
     """The slice number `index` along an axis."""
     dim = axis_of(dim, x.ndim)
@@ -94,7 +97,7 @@ def select(x, dim, index):
     return getitem(x, (slice(None),) * dim + (int(index),))
 
 
-@made_of_ops(samples=each((real, 2, 4), 1, 1, 2) | each((real, 3), 0, -2, 2))
+@derived(samples=each((real, 2, 4), 1, 1, 2) | each((real, 3), 0, -2, 2))
 def narrow(x, dim, start, length):
     """`length` slices along an axis, from `start` on."""
     dim = axis_of(dim, x.ndim)
@@ -175,7 +178,7 @@ def along(name, x, dim, index):
     return x, tuple(places if i == dim else grid[i] for i in range(x.ndim))
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 3), 1, (whole(0, 3), 2, 4))
     | each((real, 2, 3), 0, (whole(0, 2), 1, 3))
     | each((real,), 0, 0),
@@ -187,7 +190,7 @@ def gather(x, dim, index, *, sparse_grad=False):
     return view_as_shape(getitem(x, at), np.shape(array_index(index)))
 
 
-@made_of_ops(samples=each((real, 2, 3), 1, (whole(0, 3), 4)) | each((real, 2), 0, (whole(0, 2),)))
+@derived(samples=each((real, 2, 3), 1, (whole(0, 3), 4)) | each((real, 2), 0, (whole(0, 2),)))
 def index_select(x, dim, index):
     """The elements of `index`, a list of places along `dim`."""
     x = as_tensor(x)
@@ -200,14 +203,14 @@ def index_select(x, dim, index):
     return chosen if x.ndim else view_as_shape(chosen, ())
 
 
-@made_of_ops(samples=each((real, 2, 3), (whole(-6, 6), 2, 2)) | each((real,), 0))
+@derived(samples=each((real, 2, 3), (whole(-6, 6), 2, 2)) | each((real,), 0))
 def take(x, index):
     """The elements of x, counted row by row, at `index`: a tensor of the index's shape."""
     line = ravel(as_tensor(x))
     return getitem(line, places_along("take", index, line, 0, negative=True))
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 3), (whole(0, 3), 2, 2), 1)
     | each((real, 2, 1), (whole(0, 2), 1, 3), 0)
     | each((real, 2, 3), (whole(0, 6), 4))
@@ -236,6 +239,7 @@ def refuse_unless_mask(name, mask):
 
 
 @differentiable(
+    public_name="masked_fill",
     promotes=False,
     samples=each((real, 2, 3), (mask, 2, 3), -2.0)
     | each((real, 2, 3), (mask, 2, 1), 0.0)
@@ -257,7 +261,7 @@ def filled(x, mask, /, value):
     return y, (lambda g: xp.gate(xp.logical_not(mask), g), None)
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 3), (mask, 2, 3), -2.0) | each((real, 2, 3), (mask, 3), (real,)),
     latex=(r"g\,[\lnot\,\mathrm{mask}]", None, r"\sum g\,[\mathrm{mask}]"),
 )
@@ -276,7 +280,7 @@ def masked_fill(x, mask, value):
     return where(mask, value.to(x.dtype), x)
 
 
-@made_of_ops(samples=each((real, 2, 3), (mask, 2, 3)) | each((real, 3), (mask, 2, 1)))
+@derived(samples=each((real, 2, 3), (mask, 2, 3)) | each((real, 3), (mask, 2, 1)))
 def masked_select(x, mask):
     """The elements of x where `mask` (both broadcast) is True, as a vector."""
     x, mask = broadcast_tensors(x, mask)
@@ -284,7 +288,7 @@ def masked_select(x, mask):
     return getitem(x, mask.array.copy())
 
 
-@made_of_ops(samples=unary(mask))
+@derived(samples=unary(mask))
 def nonzero(x, *, as_tuple=False):
     """The indices of the elements that are not 0: int64 (count, axes), or a vector for each axis."""
     array = as_tensor(x).array
@@ -293,7 +297,7 @@ def nonzero(x, *, as_tuple=False):
     return Tensor(array_module(array).argwhere(array))
 
 
-@made_of_ops(samples=unary(mask))
+@derived(samples=unary(mask))
 def argwhere(x):
     """The indices of the elements that are not 0: int64 (count, axes)."""
     return nonzero(x)
@@ -302,7 +306,7 @@ def argwhere(x):
 # ---------------------------------------------------------------- tables
 
 
-@made_of_ops(samples=each((whole(0, 4), 2, 3), 4) | each((whole(0, 4), 3)))
+@derived(samples=each((whole(0, 4), 2, 3), 4) | each((whole(0, 4), 3)))
 def one_hot(index, num_classes=-1):
     """A row of zeros with a 1 at `index`, for each: int64 (..., num_classes), by default the largest + 1."""
     places = as_array(array_index(index))

@@ -18,8 +18,10 @@ from ..tensor import Tensor, as_tensor
 from .choices import where
 from .costs import Flops
 from .namespace import itself, namespace
-from .record import differentiable, made_of_ops
+from .op import derived, differentiable
 from .samplers import each, invertible, real, symmetric
+
+__family__ = "matrix"
 
 __all__ = [
     "det", "inverse", "logdet", "matrix_exp", "matrix_power", "pinverse", "slogdet",
@@ -117,7 +119,7 @@ def _of_solution(db, x, needs):
     return (-(db @ turned(x)) if needs[0] else None, db if needs[1] else None)
 
 
-@made_of_ops(
+@derived(
     samples=each((invertible, 3, 3), (real, 3))
     | each((invertible, 3, 3), (real, 3, 2))
     | each((invertible, 2, 2, 2), (real, 2, 2))
@@ -141,7 +143,7 @@ def solve(a, b, *, left=True):
     return solve_matrices(a, b) if left else solve_matrices(a.mT, b.mT).mT
 
 
-@made_of_ops(
+@derived(
     samples=each((invertible, 3, 3), (real, 3, 2), upper=True)
     | each((invertible, 2, 2, 2), (real, 2, 3), upper=False, unitriangular=True)
     | each((invertible, 2, 2), (real, 3, 2), upper=False, left=False)
@@ -205,7 +207,7 @@ def pseudoinverse(x, /, atol, rtol):
     return y, (gradient,)
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 3)) | each((real, 2, 3, 2), rtol=1e-3),
     latex=r"-Y^\top g\,Y^\top + (I - X Y)\,g^\top Y Y^\top + Y^\top Y g^\top (I - Y X)",
 )
@@ -219,7 +221,7 @@ def pinv(x, *, atol=None, rtol=None, hermitian=False):
     return pseudoinverse((x + x.mT) / 2 if hermitian else x, *limits(atol, rtol))
 
 
-@made_of_ops(
+@derived(
     samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2)),
     latex=r"-Y^\top g\,Y^\top + (I - X Y)\,g^\top Y Y^\top + Y^\top Y g^\top (I - Y X)",
 )
@@ -294,13 +296,13 @@ def sign_and_log(x, /):
     return values, gradient
 
 
-@made_of_ops(samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2)), latex=r"g_2\,X^{-\top}")
+@derived(samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2)), latex=r"g_2\,X^{-\top}")
 def slogdet(x):
     """(sign, logabsdet) of the determinant, where that itself would overflow; d logabsdet / dX = X⁻ᵀ."""
     return SignAndLogarithm(*sign_and_log(x))
 
 
-@made_of_ops(samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)), latex=r"g\,X^{-\top}")
+@derived(samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)), latex=r"g\,X^{-\top}")
 def logdet(x):
     """The logarithm of the determinant, NaN where that is negative and -inf where it is 0; dX = G X⁻ᵀ."""
     sign, logarithm = sign_and_log(x)
@@ -310,7 +312,7 @@ def logdet(x):
 # ---------------------------------------------------------------- powers and exponentials
 
 
-@made_of_ops(
+@derived(
     samples=each((invertible, 3, 3), 3)
     | each((invertible, 2, 2, 2), -2)
     | each((invertible, 2, 2), 1)
@@ -342,7 +344,7 @@ PADE = [n / 64764752532480000 for n in (
     670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1)]  # fmt: skip
 
 
-@made_of_ops(samples=each((real, 3, 3)) | each((real, 2, 2, 2)))
+@derived(samples=each((real, 3, 3)) | each((real, 2, 2, 2)))
 def matrix_exp(x):
     """I + X + X² / 2! + ..., by scaling, a Padé approximation and squaring (Higham 2005, algorithm 2.3)."""
     x = as_tensor(x)
@@ -365,7 +367,7 @@ def matrix_exp(x):
 # ---------------------------------------------------------------- of more axes
 
 
-@made_of_ops(samples=each((invertible, 4, 4), ind=1) | each((invertible, 2, 2), ind=1))
+@derived(samples=each((invertible, 4, 4), ind=1) | each((invertible, 2, 2), ind=1))
 def tensorinv(a, ind=2):
     """The inverse of a as a map from its last axes to its first `ind`."""
     a = as_tensor(a)
@@ -373,7 +375,7 @@ def tensorinv(a, ind=2):
     return inv(a.reshape(math.prod(rows), math.prod(columns))).reshape(*columns, *rows)
 
 
-@made_of_ops(samples=each((invertible, 4, 4), (real, 4)))
+@derived(samples=each((invertible, 4, 4), (real, 4)))
 def tensorsolve(a, b, dims=None):
     """X with tensordot(a, X, X.ndim) = b; the axes `dims` of a are moved to its end first."""
     a, b = as_tensor(a), as_tensor(b)

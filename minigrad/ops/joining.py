@@ -14,7 +14,7 @@ from .axes import axes_of, axis_of
 from .costs import nothing
 from .indexing import getitem, index_select
 from .namespace import namespace
-from .record import differentiable, made_of_ops
+from .op import derived, differentiable
 from .samplers import each, real, whole
 from .shaping import (
     atleast_1d,
@@ -28,6 +28,8 @@ from .shaping import (
     unsqueeze,
     view_as_shape,
 )
+
+__family__ = "shape"
 
 __all__ = [
     "cartesian_prod", "cat", "chunk", "column_stack", "combinations", "concat", "concatenate", "dsplit",
@@ -43,6 +45,7 @@ _SOME = [(real, 2, 3), (real, 2, 3)]
 
 
 @differentiable(
+    public_name="cat",
     samples=each((real, 2, 3), (real, 1, 3), (real, 2, 3))
     | each((real, 2, 3), (real, 2, 0), dim=-1)
     | each((real, 3)),
@@ -63,7 +66,7 @@ def joined(*xs, dim=0):
         raise
 
 
-@made_of_ops(samples=each(_SOME) | each([(real, 2, 3), (real, 2, 1)], -1) | each([(real, 0), (real, 2, 2)]))
+@derived(samples=each(_SOME) | each([(real, 2, 3), (real, 2, 1)], -1) | each([(real, 0), (real, 2, 2)]))
 def cat(tensors, dim=0):
     """Tensors one behind another along an axis that they have; empty vectors count for nothing."""
     tensors = list(map(as_tensor, tensors))
@@ -87,7 +90,7 @@ def _refuse_misfits(shapes, axis):
             )
 
 
-@made_of_ops(samples=each(_SOME) | each(_SOME, -1) | each([(real,), (real,)]))
+@derived(samples=each(_SOME) | each(_SOME, -1) | each([(real,), (real,)]))
 def stack(tensors, dim=0):
     """Tensors of one shape, one behind another along a new axis."""
     tensors = list(map(as_tensor, tensors))
@@ -97,28 +100,26 @@ def stack(tensors, dim=0):
     return joined(*[unsqueeze(x, dim) for x in tensors], dim=dim)
 
 
-@made_of_ops(
-    samples=each([(real, 2), (real, 3)]) | each([(real, 2, 1), (real, 2, 2)]) | each([(real,), (real,)])
-)
+@derived(samples=each([(real, 2), (real, 3)]) | each([(real, 2, 1), (real, 2, 2)]) | each([(real,), (real,)]))
 def hstack(tensors):
     """Tensors side by side: along the second axis, vectors along their only one."""
     tensors = atleast_1d(*tensors) if len(tensors) > 1 else [atleast_1d(tensors[0])]
     return cat(tensors, 0 if tensors[0].ndim == 1 else 1)
 
 
-@made_of_ops(samples=each([(real, 3), (real, 2, 3)]) | each([(real,), (real,)]))
+@derived(samples=each([(real, 3), (real, 2, 3)]) | each([(real,), (real,)]))
 def vstack(tensors):
     """Tensors one below another: along the first axis, a vector as a row."""
     return cat([atleast_2d(x) for x in tensors], 0)
 
 
-@made_of_ops(samples=each([(real, 2), (real, 1, 2)]) | each(_SOME))
+@derived(samples=each([(real, 2), (real, 1, 2)]) | each(_SOME))
 def dstack(tensors):
     """Tensors one behind another along the third axis."""
     return cat([atleast_3d(x) for x in tensors], 2)
 
 
-@made_of_ops(samples=each([(real, 2), (real, 2, 3)]) | each([(real,), (real,)]))
+@derived(samples=each([(real, 2), (real, 2, 3)]) | each([(real,), (real,)]))
 def column_stack(tensors):
     """Tensors side by side, a vector as a column."""
     tensors = map(as_tensor, tensors)
@@ -129,6 +130,7 @@ def column_stack(tensors):
 
 
 @differentiable(
+    public_name="split",
     view=True,
     samples=each((real, 2, 3), (1, 2), 1) | each((real, 2, 3), (1, 0, 1), -2),
     latex=r"\operatorname{cat}(g_1, g_2, \ldots)",
@@ -152,7 +154,7 @@ def pieces(x, /, sizes, dim):
     return tuple([x[(*lead, slice(e - n, e))] for n, e in zip(sizes, ends, strict=True)]), gradient
 
 
-@made_of_ops(samples=each((real, 5, 2), 2) | each((real, 2, 3), [1, 2], 1) | each((real, 2, 3), 4, -1))
+@derived(samples=each((real, 5, 2), 2) | each((real, 2, 3), [1, 2], 1) | each((real, 2, 3), 4, -1))
 def split(x, split_size, dim=0):
     """Pieces of length `split_size` along an axis (the last may be shorter), or of the lengths given."""
     x = as_tensor(x)
@@ -170,7 +172,7 @@ def split(x, split_size, dim=0):
     return pieces(x, tuple(split_size), dim)
 
 
-@made_of_ops(samples=each((real, 2, 3), [1, 2], 1))
+@derived(samples=each((real, 2, 3), [1, 2], 1))
 def split_with_sizes(x, split_sizes, dim=0):
     """Pieces of the given lengths along an axis."""
     return split(x, list(split_sizes), dim)
@@ -189,7 +191,7 @@ def _refuse_number(pieces):
         raise OptionError(f"{pieces} pieces.\nAsk for at least one, and for no more than memory holds.")
 
 
-@made_of_ops(samples=each((real, 5, 2), 3) | each((real, 2, 3), 2, -1))
+@derived(samples=each((real, 5, 2), 3) | each((real, 2, 3), 2, -1))
 def chunk(x, chunks, dim=0):
     """At most `chunks` pieces of equal length (the last may be shorter)."""
     _refuse_number(chunks)
@@ -197,7 +199,7 @@ def chunk(x, chunks, dim=0):
     return split(x, -(-n // chunks), dim) if n else pieces(x, (0,) * chunks, dim)
 
 
-@made_of_ops(samples=each((real, 5, 2), 3) | each((real, 5, 2), (1, 3, 7)) | each((real, 2, 3), (2, 1), -1))
+@derived(samples=each((real, 5, 2), 3) | each((real, 5, 2), (1, 3, 7)) | each((real, 2, 3), (2, 1), -1))
 def tensor_split(x, indices_or_sections, dim=0):
     """So many pieces, the first ones longer by one where they are uneven; or a cut before each index."""
     x = as_tensor(x)
@@ -211,19 +213,19 @@ def tensor_split(x, indices_or_sections, dim=0):
     return tuple(getitem(x, (*lead, slice(a, b))) for a, b in zip([0, *cuts], [*cuts, n], strict=True))
 
 
-@made_of_ops(samples=each((real, 2, 4), 2) | each((real, 3), (1,)))
+@derived(samples=each((real, 2, 4), 2) | each((real, 3), (1,)))
 def hsplit(x, indices_or_sections):
     """`tensor_split` along the second axis, of a vector along its only one."""
     return _split_evenly(x, indices_or_sections, 1 if x.ndim > 1 else 0, 1)
 
 
-@made_of_ops(samples=each((real, 4, 2), 2))
+@derived(samples=each((real, 4, 2), 2))
 def vsplit(x, indices_or_sections):
     """`tensor_split` along the first axis."""
     return _split_evenly(x, indices_or_sections, 0, 2)
 
 
-@made_of_ops(samples=each((real, 1, 2, 4), (1, 2)))
+@derived(samples=each((real, 1, 2, 4), (1, 2)))
 def dsplit(x, indices_or_sections):
     """`tensor_split` along the third axis."""
     return _split_evenly(x, indices_or_sections, 2, 3)
@@ -241,6 +243,7 @@ def _split_evenly(x, sections, dim, least):
 
 
 @differentiable(
+    public_name="unbind",
     view=True,
     samples=each((real, 3, 2), 0) | each((real, 2, 3), 1),
     latex=r"\operatorname{stack}(g_1, g_2, \ldots)",
@@ -259,7 +262,7 @@ def slices(x, /, dim):
     return tuple([x[(*lead, i)] for i in range(x.shape[dim])]), gradient
 
 
-@made_of_ops(samples=each((real, 3, 2)) | each((real, 2, 3), -1))
+@derived(samples=each((real, 3, 2)) | each((real, 2, 3), -1))
 def unbind(x, dim=0):
     """The slices of x along an axis, one by one."""
     x = as_tensor(x)
@@ -270,7 +273,7 @@ def unbind(x, dim=0):
 # ---------------------------------------------------------------- repeated
 
 
-@made_of_ops(samples=each((real, 2, 3), 2, 2) | each((real, 3), 2, 1, 2) | each((real, 2), 0))
+@derived(samples=each((real, 2, 3), 2, 2) | each((real, 3), 2, 1, 2) | each((real, 2), 0))
 def repeat(x, *sizes):
     """x copied sizes[i] times along axis i, as tiles; sizes beyond its axes make new ones in front."""
     x, sizes = as_tensor(x), sizes_of(sizes)
@@ -285,16 +288,14 @@ def repeat(x, *sizes):
     return tiles.clone() if root(tiles.array) is root(x.array) else tiles
 
 
-@made_of_ops(samples=each((real, 2, 3), 2) | each((real, 3), (2, 1, 2)))
+@derived(samples=each((real, 2, 3), 2) | each((real, 3), (2, 1, 2)))
 def tile(x, *dims):
     """x copied dims[i] times along axis i; where there are fewer dims than axes they are the last."""
     dims = sizes_of(dims)
     return repeat(x, (1,) * (x.ndim - len(dims)) + tuple(dims))
 
 
-@made_of_ops(
-    samples=each((real, 2, 3), 2, dim=1) | each((real, 2, 3), 2) | each((real, 3), (whole(0, 3), 3), 0)
-)
+@derived(samples=each((real, 2, 3), 2, dim=1) | each((real, 2, 3), 2) | each((real, 3), (whole(0, 3), 3), 0))
 def repeat_interleave(x, repeats, dim=None, *, output_size=None):
     """x with each slice along `dim` repeated in a row: `repeats` times, or each its own number of times.
 
@@ -323,6 +324,7 @@ def repeat_interleave(x, repeats, dim=None, *, output_size=None):
 
 
 @differentiable(
+    public_name="flip",
     samples=each((real, 2, 3), 0) | each((real, 2, 3), (0, -1)) | each((real, 2, 3), ()),
     latex=r"\operatorname{flip}(g)",
     flops=nothing,
@@ -333,14 +335,14 @@ def reversed_along(x, /, dim):
     return xp.copy(xp.flip(x, axis=dim)), (lambda g: xp.flip(g, axis=dim),)
 
 
-@made_of_ops(samples=each((real, 2, 3), 0) | each((real, 2, 3), (0, 1)) | each((real, 2, 3), 0, 1))
+@derived(samples=each((real, 2, 3), 0) | each((real, 2, 3), (0, 1)) | each((real, 2, 3), 0, 1))
 def flip(x, *dims, dim=None):
     """x with the order along the given axes reversed."""
     chosen = sizes_of(dims) if dim is None else dim
     return reversed_along(x, axes_of(chosen, x.ndim) if chosen != () and x.ndim else ())
 
 
-@made_of_ops(samples=each((real, 2, 3)))
+@derived(samples=each((real, 2, 3)))
 def fliplr(x):
     """x with its columns in reverse order."""
     if x.ndim < 2:
@@ -348,7 +350,7 @@ def fliplr(x):
     return flip(x, 1)
 
 
-@made_of_ops(samples=each((real, 3)))
+@derived(samples=each((real, 3)))
 def flipud(x):
     """x with its rows in reverse order."""
     if not x.ndim:
@@ -356,7 +358,7 @@ def flipud(x):
     return flip(x, 0)
 
 
-@made_of_ops(samples=each((real, 2, 3), 1) | each((real, 2, 3), -1, 1) | each((real, 2, 3), (1, 5), (0, 1)))
+@derived(samples=each((real, 2, 3), 1) | each((real, 2, 3), -1, 1) | each((real, 2, 3), (1, 5), (0, 1)))
 def roll(x, shifts, dims=None):
     """x moved on by `shifts` places along its axes, what leaves at the end coming in at the start.
 
@@ -375,7 +377,7 @@ def roll(x, shifts, dims=None):
     return x
 
 
-@made_of_ops(samples=each((real, 2, 3)) | each((real, 2, 3), 2) | each((real, 2, 1, 3), -1, (2, 0)))
+@derived(samples=each((real, 2, 3)) | each((real, 2, 3), 2) | each((real, 2, 1, 3), -1, (2, 0)))
 def rot90(x, k=1, dims=(0, 1)):
     """x turned k times by 90 degrees, from the first of two axes towards the second."""
     if len(dims) != 2 or x.ndim < 2 or (dims[0] - dims[1]) % x.ndim == 0:
@@ -391,7 +393,7 @@ def rot90(x, k=1, dims=(0, 1)):
 # ---------------------------------------------------------------- grids
 
 
-@made_of_ops(samples=each((real, 2), (real, 3)) | each([(real, 2), (real, 3), (real,)], indexing="xy"))
+@derived(samples=each((real, 2), (real, 3)) | each([(real, 2), (real, 3), (real,)], indexing="xy"))
 def meshgrid(*tensors, indexing="ij"):
     """The coordinates of a grid: tensor i varies along axis i; with "xy" the first two axes are exchanged."""
     if indexing not in ("ij", "xy"):
@@ -406,7 +408,7 @@ def meshgrid(*tensors, indexing="ij"):
     return tuple(broadcast_to(stood(i, x), shape) for i, x in enumerate(lines))
 
 
-@made_of_ops(samples=each((real, 2), (real, 3)) | each((real, 2)))
+@derived(samples=each((real, 2), (real, 3)) | each((real, 2)))
 def cartesian_prod(*tensors):
     """Every choice of one element of each vector, as rows."""
     if len(tensors) == 1:
@@ -414,7 +416,7 @@ def cartesian_prod(*tensors):
     return stack([ravel(grid) for grid in meshgrid(*tensors)], -1)
 
 
-@made_of_ops(samples=each((real, 4)) | each((real, 3), 3, True) | each((real, 2), 3))
+@derived(samples=each((real, 4)) | each((real, 3), 3, True) | each((real, 2), 3))
 def combinations(x, r=2, with_replacement=False):
     """Every choice of r elements of a vector, in its order, as rows."""
     x = as_tensor(x)

@@ -9,12 +9,14 @@ import numpy as np
 from ..errors import ShapeError
 from ..kernels.products import matmul as product
 from ..tensor import as_tensor, constant
-from .arithmetic import multiply
+from .arithmetic import TOO_LARGE, multiply
 from .axes import axis_of
 from .costs import Flops
 from .joining import stack, unbind
-from .record import composite, differentiable, made_of_ops
+from .op import composite, derived, differentiable
 from .samplers import each, real
+
+__family__ = "matrix"
 
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cross", "dot", "ger", "matmul", "mm", "mv",
@@ -30,6 +32,10 @@ products = Flops(
 
 
 @differentiable(
+    autocast="lower",
+    sign="@",
+    exact_in_half=True,
+    advice=TOO_LARGE,
     samples=each((real, 2, 3), (real, 3, 4))
     | each((real, 3), (real, 3))
     | each((real, 3), (real, 2, 3, 2))
@@ -98,6 +104,8 @@ def _misfit(x, y):
 
 
 @composite(
+    autocast="lower",
+    advice=TOO_LARGE,
     samples=each((real, 2, 3), (real, 4, 3), (real, 4))
     | each((real, 2, 2, 3), (real, 4, 3), None)
     | each((real, 3), (real, 2, 3), (real, 2)),
@@ -132,13 +140,13 @@ _vectors, _matrices, _batches = _with_axes(1, 1), _with_axes(2, 2), _with_axes(3
 _matrix_and_vector = _with_axes(2, 1)
 
 
-@made_of_ops(samples=each((real, 2, 3), (real, 3, 4)), latex=(r"g\,y^\top", r"x^\top g"))
+@derived(samples=each((real, 2, 3), (real, 3, 4)), latex=(r"g\,y^\top", r"x^\top g"))
 def mm(x, y):
     """The product of two matrices, (n, m) and (m, p) -> (n, p)."""
     return matmul(*_matrices(x, y))
 
 
-@made_of_ops(samples=each((real, 2, 2, 3), (real, 2, 3, 4)), latex=(r"g\,y^\top", r"x^\top g"))
+@derived(samples=each((real, 2, 2, 3), (real, 2, 3, 4)), latex=(r"g\,y^\top", r"x^\top g"))
 def bmm(x, y):
     """The matrix products of two batches, (B, n, m) and (B, m, p) -> (B, n, p)."""
     x, y = _batches(x, y)
@@ -149,13 +157,13 @@ def bmm(x, y):
     return matmul(x, y)
 
 
-@made_of_ops(samples=each((real, 2, 3), (real, 3)), latex=(r"g\,y^\top", r"x^\top g"))
+@derived(samples=each((real, 2, 3), (real, 3)), latex=(r"g\,y^\top", r"x^\top g"))
 def mv(x, y):
     """The product of a matrix and a vector, (n, m) and (m,) -> (n,)."""
     return matmul(*_matrix_and_vector(x, y))
 
 
-@made_of_ops(samples=each((real, 3), (real, 3)), latex=(r"g\,y", r"g\,x"))
+@derived(samples=each((real, 3), (real, 3)), latex=(r"g\,y", r"g\,x"))
 def dot(x, y):
     """The sum of x * y, of two vectors."""
     return matmul(*_vectors(x, y))
@@ -164,14 +172,14 @@ def dot(x, y):
 vdot = dot  # which of complex numbers would conjugate the first
 
 
-@made_of_ops(samples=each((real, 3), (real, 2)), latex=(r"g\,y", r"g^\top x"))
+@derived(samples=each((real, 3), (real, 2)), latex=(r"g\,y", r"g^\top x"))
 def outer(x, y):
     """Every product x[i] * y[j] of two vectors."""
     x, y = _vectors(x, y)
     return multiply(x.unsqueeze(1), y)
 
 
-@made_of_ops(samples=each((real, 2, 3), (real, 2, 3)) | each((real, 2, 3), (real, 3, 2, 1), dim=1))
+@derived(samples=each((real, 2, 3), (real, 2, 3)) | each((real, 2, 3), (real, 3, 2, 1), dim=1))
 def vecdot(x, y, *, dim=-1):
     """The sum of x * y along an axis, the others broadcast."""
     return multiply(x, y).sum(dim)
@@ -196,7 +204,8 @@ def _added(input, product, beta, alpha):
     return value
 
 
-@made_of_ops(
+@derived(
+    autocast="lower",
     samples=each((real, 2, 4), (real, 2, 3), (real, 3, 4))
     | each((real, 4), (real, 2, 3), (real, 3, 4), beta=0.5, alpha=2),
     latex=(r"\beta\,g", r"\alpha\,g\,y^\top", r"\alpha\,x^\top g"),
@@ -206,7 +215,8 @@ def addmm(input, x, y, *, beta=1, alpha=1):
     return _added(input, mm(x, y), beta, alpha)
 
 
-@made_of_ops(
+@derived(
+    autocast="lower",
     samples=each((real, 2), (real, 2, 3), (real, 3))
     | each((real,), (real, 2, 3), (real, 3), beta=0.5, alpha=2),
     latex=(r"\beta\,g", r"\alpha\,g\,y^\top", r"\alpha\,x^\top g"),
@@ -216,7 +226,8 @@ def addmv(input, x, y, *, beta=1, alpha=1):
     return _added(input, mv(x, y), beta, alpha)
 
 
-@made_of_ops(
+@derived(
+    autocast="lower",
     samples=each((real, 3, 2), (real, 3), (real, 2)) | each((real,), (real, 3), (real, 2), beta=0.5, alpha=2),
     latex=(r"\beta\,g", r"\alpha\,g\,y", r"\alpha\,g^\top x"),
 )
@@ -225,7 +236,8 @@ def addr(input, x, y, *, beta=1, alpha=1):
     return _added(input, outer(x, y), beta, alpha)
 
 
-@made_of_ops(
+@derived(
+    autocast="lower",
     samples=each((real, 2, 2, 4), (real, 2, 2, 3), (real, 2, 3, 4))
     | each((real, 4), (real, 2, 2, 3), (real, 2, 3, 4), beta=0.5, alpha=2),
     latex=(r"\beta\,g", r"\alpha\,g\,y^\top", r"\alpha\,x^\top g"),
@@ -235,7 +247,8 @@ def baddbmm(input, x, y, *, beta=1, alpha=1):
     return _added(input, bmm(x, y), beta, alpha)
 
 
-@made_of_ops(
+@derived(
+    autocast="lower",
     samples=each((real, 2, 4), (real, 2, 2, 3), (real, 2, 3, 4))
     | each((real, 4), (real, 2, 2, 3), (real, 2, 3, 4), beta=0.5, alpha=2),
     latex=(r"\beta\,g", r"\alpha\,g\,y^\top", r"\alpha\,x^\top g"),
@@ -251,7 +264,7 @@ def addbmm(input, x, y, *, beta=1, alpha=1):
 # ---------------------------------------------------------------- crosses and powers
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 3), (real, 2, 3)) | each((real, 3, 1), (real, 3, 2), dim=0),
     latex=(r"y \times g", r"g \times x"),
 )
@@ -269,7 +282,7 @@ def cross(x, y, dim=None):
     return stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], axis_of(dim, x.ndim))
 
 
-@made_of_ops(samples=each((real, 3)) | each((real, 2, 3), N=4) | each((real, 2), N=1))
+@derived(samples=each((real, 3)) | each((real, 2, 3), N=4) | each((real, 2), N=1))
 def vander(x, N=None):
     """The powers x**0, x**1, ... of each element along a new last axis; N of them, by default as many as x
     has elements there. A number counts as a vector of one element.

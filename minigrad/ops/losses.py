@@ -20,8 +20,10 @@ from .distances import no_less
 from .elementary import logaddexp
 from .indexing import gather, whole_numbers
 from .namespace import namespace
-from .record import composite, differentiable, made_of_ops
+from .op import composite, derived, differentiable
 from .samplers import distinct, each, positive, probability, real, whole
+
+__family__ = "loss"
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "huber_loss", "kl_div",
@@ -44,6 +46,7 @@ def reduced(losses, reduction):
 
 
 @composite(
+    autocast="float32",
     promotes=False,
     samples=each((real, 3, 4), (whole(0, 4), 3), ignore_index=-100, reduction="mean", label_smoothing=0.0)
     | each((real, 3, 4), (whole(0, 2), 3), ignore_index=1, reduction="sum", label_smoothing=0.1)
@@ -71,9 +74,10 @@ def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
     return losses.sum() / valid.sum() if reduction == "mean" else losses.sum()
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 3, 4), (whole(0, 4), 3), (positive, 4), reduction="none", label_smoothing=0.1)
-    | each((real, 2, 3, 2), (whole(0, 3), 2, 2), (positive, 3), ignore_index=1, label_smoothing=0.1)
+    | each((real, 2, 3, 2), (whole(0, 3), 2, 2), (positive, 3), ignore_index=1, label_smoothing=0.1),
 )
 def weighted_cross_entropy(input, target, weight, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     """Cross-entropy of which each row counts as much as `weight` says of its class; the weighted mean."""
@@ -85,10 +89,11 @@ def weighted_cross_entropy(input, target, weight, ignore_index=-100, reduction="
     return losses.sum() / scale.sum() if reduction == "mean" else reduced(losses, reduction)
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 3, 4), (probability, 3, 4))
     | each((real, 2, 3, 2), (probability, 2, 3, 2), weight=(positive, 3), label_smoothing=0.1)
-    | each((real, 4), (probability, 4), reduction="none")
+    | each((real, 4), (probability, 4), reduction="none"),
 )
 def soft_cross_entropy(input, target, weight=None, reduction="mean", label_smoothing=0.0):
     """-sum of q log softmax(input) over classes, q = (1 - e) target + e / V: a probability for each class."""
@@ -102,7 +107,8 @@ def soft_cross_entropy(input, target, weight=None, reduction="mean", label_smoot
     return reduced(-terms.sum(axis), reduction)
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 3, 4), (whole(0, 4), 3))
     | each((real, 4), (whole(0, 4),), reduction="sum")
     | each((real, 2, 3, 2), (whole(0, 3), 2, 2), weight=(positive, 3), ignore_index=1, reduction="none"),
@@ -169,6 +175,7 @@ def class_weights(weight, input):
 
 
 @differentiable(
+    public_name="binary_cross_entropy",
     floating=True,
     samples=each((probability, 2, 3), (probability, 2, 3)),
     latex=(r"g\,\frac{p - t}{p\,(1 - p)}", r"g\,\log\frac{1 - p}{p}"),
@@ -185,7 +192,8 @@ def bernoulli_loss(p, t, /):
     )
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((probability, 2, 3), (probability, 2, 3))
     | each((probability, 3), (whole(0, 2), 3), weight=(positive, 3), reduction="none"),
     latex=(r"\frac{g}{n}\,\frac{input - target}{input\,(1 - input)}", None),
@@ -205,7 +213,8 @@ def binary_cross_entropy(input, target, weight=None, reduction="mean"):
     return reduced(losses if weight is None else losses * as_tensor(weight), reduction)
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 2, 3), (probability, 2, 3))
     | each(
         (real, 2, 3), (probability, 2, 3), weight=(positive, 3), pos_weight=(positive, 3), reduction="none"
@@ -235,9 +244,10 @@ def of_one_shape(name, input, target):
     return input, target
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 2, 3), (probability, 2, 3), reduction="batchmean")
-    | each((real, 2, 3), (real, 2, 3), log_target=True)
+    | each((real, 2, 3), (real, 2, 3), log_target=True),
 )
 def kl_div(input, target, reduction="mean", log_target=False):
     """target (log(target) - input), 0 where target is 0; input (and target, if `log_target`) are logarithms.
@@ -271,7 +281,8 @@ def _pair(name, input, target):
     return input, target
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 2, 3), (real, 2, 3))
     | each((real, 3), (real, 3), reduction="none", weight=(positive, 3)),
     latex=(r"\frac{2g}{n}\,(input - target)", r"\frac{2g}{n}\,(target - input)"),
@@ -287,7 +298,8 @@ def mse_loss(input, target, reduction="mean", weight=None):
     return losses.sum() / weight.sum() if reduction == "mean" else reduced(losses, reduction)
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((distinct, 2, 3), (real, 2, 3)) | each((distinct, 3), (real, 3), reduction="none"),
     latex=(
         r"\frac{g}{n}\operatorname{sign}(input - target)",
@@ -300,8 +312,9 @@ def l1_loss(input, target, reduction="mean"):
     return reduced((input - target).absolute(), reduction)
 
 
-@made_of_ops(
-    samples=each((distinct, 2, 3), (real, 2, 3)) | each((distinct, 3), (real, 3), reduction="none", beta=0.3)
+@derived(
+    autocast="float32",
+    samples=each((distinct, 2, 3), (real, 2, 3)) | each((distinct, 3), (real, 3), reduction="none", beta=0.3),
 )
 def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
     """d**2 / (2 beta) where d = |input - target| is below `beta`, d - beta / 2 elsewhere (Girshick 2015)."""
@@ -313,8 +326,10 @@ def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
     return reduced(near / beta * (d - 0.5 * near) if beta else d, reduction)
 
 
-@made_of_ops(
-    samples=each((distinct, 2, 3), (real, 2, 3)) | each((distinct, 3), (real, 3), reduction="none", delta=0.3)
+@derived(
+    autocast="float32",
+    samples=each((distinct, 2, 3), (real, 2, 3))
+    | each((distinct, 3), (real, 3), reduction="none", delta=0.3),
 )
 def huber_loss(input, target, reduction="mean", delta=1.0):
     """d**2 / 2 where d = |input - target| is below `delta`, delta (d - delta / 2) elsewhere (Huber 1964)."""
@@ -326,9 +341,10 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
     return reduced(near * (d - 0.5 * near), reduction)
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 2, 3), (real, 2, 3), (positive, 2, 3), full=True)
-    | each((real, 2, 3), (real, 2, 3), (positive, 2), reduction="none")
+    | each((real, 2, 3), (real, 2, 3), (positive, 2), reduction="none"),
 )
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
     """(log(var) + (input - target)**2 / var) / 2, `full`: + log(2 pi) / 2 (Nix and Weigend 1994).
@@ -351,9 +367,10 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 2, 3), (positive, 2, 3), full=True)
-    | each((positive, 3), (positive, 3), log_input=False, reduction="none")
+    | each((positive, 3), (positive, 3), log_input=False, reduction="none"),
 )
 def poisson_nll_loss(input, target, log_input=True, full=False, eps=1e-8, reduction="mean"):
     """exp(input) - target input; unless `log_input`, input - target log(input + eps).

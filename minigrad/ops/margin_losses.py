@@ -16,8 +16,10 @@ from .distances import pairwise_distance
 from .elementary import logaddexp
 from .indexing import gather, whole_numbers
 from .losses import binary_cross_entropy_with_logits, class_weights, of_one_shape, reduced
-from .record import made_of_ops
+from .op import derived
 from .samplers import each, positive, probability, real, whole
+
+__family__ = "loss"
 
 __all__ = [
     "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
@@ -31,8 +33,9 @@ def sides(rng, *shape):
     return rng.choice([-1, 1], shape)
 
 
-@made_of_ops(
-    samples=each((real, 2, 3), (sides, 2, 3)) | each((real, 3), (sides, 3), margin=0.5, reduction="none")
+@derived(
+    autocast="float32",
+    samples=each((real, 2, 3), (sides, 2, 3)) | each((real, 3), (sides, 3), margin=0.5, reduction="none"),
 )
 def hinge_embedding_loss(input, target, margin=1.0, reduction="mean"):
     """input where target is 1, max(0, margin - input) where it is -1: input is a distance."""
@@ -42,9 +45,10 @@ def hinge_embedding_loss(input, target, margin=1.0, reduction="mean"):
     return reduced(near + far, reduction)
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 2, 3), (real, 2, 3), (sides, 2, 3))
-    | each((real, 3), (real, 3), (sides, 3), margin=0.5, reduction="none")
+    | each((real, 3), (real, 3), (sides, 3), margin=0.5, reduction="none"),
 )
 def margin_ranking_loss(input1, input2, target, margin=0.0, reduction="mean"):
     """max(0, margin - target (input1 - input2)): target is 1 where input1 should be the larger, else -1."""
@@ -52,9 +56,10 @@ def margin_ranking_loss(input1, input2, target, margin=0.0, reduction="mean"):
     return reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 2, 3), (real, 2, 3), (sides, 2), margin=-0.5)
-    | each((real, 3), (real, 3), (sides,), reduction="none")
+    | each((real, 3), (real, 3), (sides,), reduction="none"),
 )
 def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction="mean"):
     """1 - c where target is 1, max(0, c - margin) where it is -1, c the cosine between input1 and input2.
@@ -73,10 +78,11 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction="mean"):
     return reduced(near + where(target == -1, (cosine - margin).clamp(min=0), 0.0), reduction)
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 3, 4), (whole(0, 4), 3))
     | each((real, 3, 4), (whole(0, 4), 3), p=2, margin=0.5, weight=(positive, 4), reduction="none")
-    | each((real, 4), (whole(0, 4),))
+    | each((real, 4), (whole(0, 4),)),
 )
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, reduction="mean"):
     """The mean over classes j of max(0, margin - input[target] + input[j])**p, which is 0 for j = target.
@@ -103,9 +109,10 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, reduction="me
     return reduced(losses if input.ndim > 1 else losses.reshape(()), reduction)
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 3, 4), np.array([[1, 3, -1, 0], [2, -1, 0, 0], [-1, 0, 0, 0]]))
-    | each((real, 4), np.array([1, 3, -1, 0]), reduction="none")
+    | each((real, 4), np.array([1, 3, -1, 0]), reduction="none"),
 )
 def multilabel_margin_loss(input, target, reduction="mean"):
     """The sum of max(0, 1 - input[i] + input[j]) / V over the classes i in target and all j that are not.
@@ -126,7 +133,8 @@ def multilabel_margin_loss(input, target, reduction="mean"):
     return reduced(losses if input.ndim > 1 else losses.reshape(()), reduction)
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 2, 3), (sides, 2, 3)) | each((real, 3), (sides, 3), reduction="none"),
     latex=(r"-\frac{g}{n}\,target\,\sigma(-target\,input)", None),
 )
@@ -136,9 +144,10 @@ def soft_margin_loss(input, target, reduction="mean"):
     return reduced(logaddexp(-target * input, 0.0), reduction)
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 2, 3), (probability, 2, 3))
-    | each((real, 3), (whole(0, 2), 3), weight=(positive, 3), reduction="none")
+    | each((real, 3), (whole(0, 2), 3), weight=(positive, 3), reduction="none"),
 )
 def multilabel_soft_margin_loss(input, target, weight=None, reduction="mean"):
     """binary_cross_entropy_with_logits, averaged over the last axis: whether each class is there or not."""
@@ -147,9 +156,10 @@ def multilabel_soft_margin_loss(input, target, weight=None, reduction="mean"):
     )
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 2, 3), (real, 2, 3), (real, 2, 3))
-    | each((real, 3), (real, 3), (real, 3), margin=3.0, swap=True, reduction="none")
+    | each((real, 3), (real, 3), (real, 3), margin=3.0, swap=True, reduction="none"),
 )
 def triplet_margin_loss(
     anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction="mean"
@@ -165,7 +175,7 @@ def triplet_margin_loss(
     )
 
 
-@made_of_ops(samples=each((real, 2, 3), (real, 2, 3), (real, 2, 3)))
+@derived(autocast="float32", samples=each((real, 2, 3), (real, 2, 3), (real, 2, 3)))
 def triplet_margin_with_distance_loss(
     anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
 ):

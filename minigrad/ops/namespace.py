@@ -18,7 +18,7 @@ from ..kernels.cpu import convolution as _windows
 from ..kernels.cpu import gamma as _gamma
 from ..kernels.cpu import special as _special
 from ..tensor import Tensor
-from .record import ops
+from .op import ops
 
 
 class _Arrays:

@@ -14,9 +14,11 @@ from ..tensor import Tensor, as_tensor
 from .arithmetic import clone
 from .costs import per_input
 from .norms import norm
-from .record import composite, made_of_ops
+from .op import composite, derived
 from .samplers import each, positive, real
 from .windows import sliding_windows
+
+__family__ = "normalization"
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "local_response_norm", "normalize"]
 
@@ -24,6 +26,7 @@ ROWS = {"normalized_shape": (3,), "eps": 1e-5}
 
 
 @composite(
+    autocast="float32",
     samples=each((real, 2, 3), (real, 3), (real, 3), **ROWS)
     | each((real, 2, 2, 3), (real, 3), None, **ROWS)
     | each((real, 2, 2, 3), None, (real, 2, 3), normalized_shape=(2, 3), eps=0.1)
@@ -51,6 +54,7 @@ def layer_norm(x, weight, bias, /, normalized_shape, eps):
 
 
 @composite(
+    autocast="float32",
     samples=each((real, 2, 3), (real, 3), **ROWS)
     | each((real, 2, 2, 3), (real, 2, 3), normalized_shape=(2, 3), eps=0.1)
     | each((real, 4, 3), None, **ROWS),
@@ -68,7 +72,7 @@ def rms_norm(x, weight, /, normalized_shape, eps):
     return y if weight is None else y * weight
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 3, 2), None, None, (real, 2), (real, 2), True)
     | each((real, 2, 2, 3), None, None, None, None, True)
     | each((real, 2, 3), (real, 3), (positive, 3), (real, 3), None)
@@ -105,10 +109,11 @@ def batch_norm(
     return _per_channel(y.reshape(shape[1], shape[0], *shape[2:]).transpose(0, 1), weight, bias)
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=each((real, 2, 4, 3), 2, (real, 4), (real, 4))
     | each((real, 2, 6), 2)
-    | each((real, 1, 3, 2, 2), 3)
+    | each((real, 1, 3, 2, 2), 3),
 )
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     """Each group of channels (axis 1) of each image: (N, C, ...) (Wu and He 2018)."""
@@ -123,7 +128,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     return _per_channel(y.reshape(shape), weight, bias)
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 2, 3), None, None, (real, 2), (real, 2))
     | each((real, 1, 2, 2, 2))
     | each((real, 2, 3, 2), (real, 3), (positive, 3), (real, 3), None, False)
@@ -159,7 +164,7 @@ def instance_norm(
     return _per_channel(layer_norm(rows, None, None, (n,), eps).reshape(shape), weight, bias)
 
 
-@made_of_ops(samples=each((real, 1, 4, 3), 3, alpha=0.5) | each((real, 2, 3, 2, 2), 2, 0.5, 0.5, 2.0))
+@derived(samples=each((real, 1, 4, 3), 3, alpha=0.5) | each((real, 2, 3, 2, 2), 2, 0.5, 0.5, 2.0))
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     """x / (k + alpha mean(x**2))**beta, the mean over `size` channels about each (Krizhevsky et al. 2012)."""
     x = as_tensor(input)
@@ -169,7 +174,10 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     return x / (near.mean(-1).transpose(1, -1) * alpha + k) ** beta
 
 
-@made_of_ops(samples=each((real, 2, 3)) | each((real, 2, 3), 1.0, -1) | each((real, 3), 3.0, 0, 0.1))
+@derived(
+    autocast="float32",
+    samples=each((real, 2, 3)) | each((real, 2, 3), 1.0, -1) | each((real, 3), 3.0, 0, 0.1),
+)
 def normalize(input, p=2.0, dim=1, eps=1e-12):
     """x divided by its norm of order p along `dim`, or by `eps` where that is larger."""
     x = as_tensor(input)

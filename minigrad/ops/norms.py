@@ -13,8 +13,10 @@ from .costs import per_input
 from .decompositions import svdvals
 from .inverses import inv
 from .namespace import itself, namespace
-from .record import differentiable, made_of_ops
+from .op import derived, differentiable
 from .samplers import along, away_from_zero, distinct, each, invertible, real, reducing
+
+__family__ = "reduction"
 
 __all__ = ["norm", "renorm"]
 
@@ -23,6 +25,8 @@ __all__ = ["norm", "renorm"]
 
 
 @differentiable(
+    autocast="float32",
+    public_name="norm",
     floating=True,
     samples=reducing(distinct, p=2)
     | along(away_from_zero, p=3.5)
@@ -78,7 +82,7 @@ def _slope(x, n, p, axes):
     return xp.sign(x) * (size / xp.where(n == 0, 1.0, n)) ** (p - 1)
 
 
-@made_of_ops(
+@derived(
     samples=reducing(distinct) | along(away_from_zero, ord=3),
     latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{\lVert x \rVert_p}\right)^{p - 1}",
 )
@@ -96,7 +100,8 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     return p_norm(x, ord, dim, keepdim)
 
 
-@made_of_ops(
+@derived(
+    autocast="float32",
     samples=reducing(distinct) | along(away_from_zero, p=3) | each((real, 2, 3), p="nuc"),
     latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{\lVert x \rVert_p}\right)^{p - 1}",
 )
@@ -114,7 +119,7 @@ def norm(x, p="fro", dim=None, keepdim=False, *, dtype=None):
 # ---------------------------------------------------------------- sizes of matrices
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 3, 2))
     | each((real, 2, 3, 2), ord="nuc")
     | each((real, 2, 3, 2), ord=2, dim=(0, 1), keepdim=True)
@@ -151,7 +156,7 @@ def matrix_norm(x, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     return value if keepdim else value.squeeze(tuple(axes))
 
 
-@made_of_ops(samples=each((real, 2, 3)) | each((real, 3, 3), 2) | each((distinct, 2, 3), math.inf, 1))
+@derived(samples=each((real, 2, 3)) | each((real, 3, 3), 2) | each((distinct, 2, 3), math.inf, 1))
 def linalg_norm(x, ord=None, dim=None, keepdim=False, *, dtype=None):
     """A vector's norm, or a matrix's where `dim` names two axes, or x has two and an order is given.
 
@@ -170,7 +175,7 @@ def linalg_norm(x, ord=None, dim=None, keepdim=False, *, dtype=None):
     return kind(x, ord, axes, keepdim, dtype=dtype)
 
 
-@made_of_ops(
+@derived(
     samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2), p="fro") | each((invertible, 3, 3), p=1)
 )
 def cond(x, p=None):
@@ -188,7 +193,10 @@ def root(x):
     return x.masked_fill(zero, 1.0).sqrt().masked_fill(zero, 0.0)
 
 
-@made_of_ops(samples=each((away_from_zero, 2, 3), 2, 0, 1.0) | each((away_from_zero, 2, 3, 2), 1.5, 1, 2.0))
+@derived(
+    autocast="float32",
+    samples=each((away_from_zero, 2, 3), 2, 0, 1.0) | each((away_from_zero, 2, 3, 2), 1.5, 1, 2.0),
+)
 def renorm(x, p, dim, maxnorm):
     """x with each slice along `dim` whose norm of order p is above `maxnorm` scaled down to that norm."""
     x = as_tensor(x)

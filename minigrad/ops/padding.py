@@ -8,14 +8,16 @@ from ..creation import full
 from ..errors import OptionError, ShapeError
 from ..tensor import as_tensor
 from .indexing import getitem
-from .record import made_of_ops
+from .op import derived
 from .samplers import each, real
 from .scattering import replaced, scattered
+
+__family__ = "shape"
 
 __all__ = ["constant_pad_nd"]
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 3), (1, 2)) | each((real, 2, 3), (1, -1, 0, 2), 3.0) | each((real, 2), [-1, 0])
 )
 def constant_pad_nd(x, pad, value=0):
@@ -63,7 +65,7 @@ def _sources(mode, n, before, after):
     return (n - 1) - np.abs((n - 1) - places % max(2 * n - 2, 1))
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 3), (1, 2), value=1.0)
     | each((real, 1, 2, 4), (2, 1), mode="reflect")
     | each((real, 1, 1, 2, 3), (1, 2, 0, 3), mode="replicate")

@@ -14,9 +14,11 @@ from ..tensor import as_tensor, constant
 from .costs import Flops
 from .indexing import index
 from .linalg import linear
-from .record import differentiable, made_of_ops
+from .op import derived, differentiable
 from .samplers import distinct, each, real
 from .windows import as_columns, geometry, per_axis, sliding_windows, with_leading_axes
+
+__family__ = "convolution"
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -28,7 +30,7 @@ __all__ = [
 # ---------------------------------------------------------------- means
 
 
-@made_of_ops(samples=each((real, 2, 1, 5), 2) | each((real, 1, 5), 3, 2, 1, True, False))
+@derived(samples=each((real, 2, 1, 5), 2) | each((real, 1, 5), 3, 2, 1, True, False))
 def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
     """The mean of each window of (N, C, L), `stride` (by default the kernel's size) apart.
 
@@ -38,7 +40,7 @@ def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
     return _averages(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@made_of_ops(samples=each((real, 1, 2, 3, 4), 2, (1, 2)) | each((real, 2, 3, 3), 2, 2, 1, True, False))
+@derived(samples=each((real, 1, 2, 3, 4), 2, (1, 2)) | each((real, 2, 3, 3), 2, 2, 1, True, False))
 def avg_pool2d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
 ):
@@ -46,7 +48,7 @@ def avg_pool2d(
     return _averages(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-@made_of_ops(samples=each((real, 1, 1, 2, 3, 2), (1, 2, 2), 1, divisor_override=3))
+@derived(samples=each((real, 1, 1, 2, 3, 2), (1, 2, 2), 1, divisor_override=3))
 def avg_pool3d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
 ):
@@ -86,7 +88,7 @@ def _refuse_wide_padding(padding, spans):
         )
 
 
-@made_of_ops(samples=each((real, 2, 1, 5), 3) | each((real, 1, 4), 2))
+@derived(samples=each((real, 2, 1, 5), 3) | each((real, 1, 4), 2))
 def adaptive_avg_pool1d(input, output_size):
     """The means of n = `output_size` windows that cover (N, C, L); None keeps L.
 
@@ -95,13 +97,13 @@ def adaptive_avg_pool1d(input, output_size):
     return _adaptive_averages(1, input, output_size)
 
 
-@made_of_ops(samples=each((real, 1, 2, 3, 4), (2, 3)) | each((real, 2, 3, 3), (None, 1)))
+@derived(samples=each((real, 1, 2, 3, 4), (2, 3)) | each((real, 2, 3, 3), (None, 1)))
 def adaptive_avg_pool2d(input, output_size):
     """The means of a grid of windows that cover (N, C, H, W); see `adaptive_avg_pool1d`."""
     return _adaptive_averages(2, input, output_size)
 
 
-@made_of_ops(samples=each((real, 1, 1, 2, 3, 4), (1, 2, 3)))
+@derived(samples=each((real, 1, 1, 2, 3, 4), (1, 2, 3)))
 def adaptive_avg_pool3d(input, output_size):
     """The means of a grid of windows that cover (N, C, D, H, W); see `adaptive_avg_pool1d`."""
     return _adaptive_averages(3, input, output_size)
@@ -144,7 +146,7 @@ def _cover(length, count):
 # ---------------------------------------------------------------- the largest
 
 
-@made_of_ops(samples=each((distinct, 2, 1, 5), 2) | each((distinct, 1, 6), 3, 2, 1, 2, True, True))
+@derived(samples=each((distinct, 2, 1, 5), 2) | each((distinct, 1, 6), 3, 2, 1, 2, True, True))
 def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest of each window of (N, C, L), `stride` (by default the kernel's size) apart.
 
@@ -154,13 +156,13 @@ def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     return _largest(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-@made_of_ops(samples=each((distinct, 1, 2, 3, 4), 2, 1) | each((distinct, 2, 3, 3), 2, 2, 1))
+@derived(samples=each((distinct, 1, 2, 3, 4), 2, 1) | each((distinct, 2, 3, 3), 2, 2, 1))
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest of each window of (N, C, H, W); see `max_pool1d`."""
     return _largest(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-@made_of_ops(samples=each((distinct, 1, 1, 2, 3, 4), (1, 2, 2)))
+@derived(samples=each((distinct, 1, 1, 2, 3, 4), (1, 2, 2)))
 def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest of each window of (N, C, D, H, W); see `max_pool1d`."""
     return _largest(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
@@ -219,19 +221,19 @@ def largest_place(x, /, places):
     return kernels(x).largest_place(x, places), None
 
 
-@made_of_ops(samples=each((distinct, 2, 1, 5), 3) | each((distinct, 1, 4), 2))
+@derived(samples=each((distinct, 2, 1, 5), 3) | each((distinct, 1, 4), 2))
 def adaptive_max_pool1d(input, output_size, return_indices=False):
     """The largest of `output_size` windows that cover (N, C, L); see `adaptive_avg_pool1d`."""
     return _adaptive_largest(1, input, output_size, return_indices)
 
 
-@made_of_ops(samples=each((distinct, 1, 2, 3, 4), (2, 3)) | each((distinct, 2, 3, 3), (None, 1)))
+@derived(samples=each((distinct, 1, 2, 3, 4), (2, 3)) | each((distinct, 2, 3, 3), (None, 1)))
 def adaptive_max_pool2d(input, output_size, return_indices=False):
     """The largest of a grid of windows that cover (N, C, H, W); see `adaptive_avg_pool1d`."""
     return _adaptive_largest(2, input, output_size, return_indices)
 
 
-@made_of_ops(samples=each((distinct, 1, 1, 2, 3, 4), (1, 2, 3)))
+@derived(samples=each((distinct, 1, 1, 2, 3, 4), (1, 2, 3)))
 def adaptive_max_pool3d(input, output_size, return_indices=False):
     """The largest of a grid of windows that cover (N, C, D, H, W); see `adaptive_avg_pool1d`."""
     return _adaptive_largest(3, input, output_size, return_indices)
@@ -247,7 +249,7 @@ def _adaptive_largest(n, x, output_size, return_indices):
     return _largest_of(x, windows, return_indices)
 
 
-@made_of_ops(samples=each((real, 2, 1, 2), np.array([[[0, 3]], [[1, 2]]]), 2))
+@derived(samples=each((real, 2, 1, 2), np.array([[[0, 3]], [[1, 2]]]), 2))
 def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """What `max_pool1d` found, put back where it stood, zeros about it: (N, C, L') -> (N, C, L).
 
@@ -257,13 +259,13 @@ def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_siz
     return _put_back(1, input, indices, kernel_size, stride, padding, output_size)
 
 
-@made_of_ops(samples=each((real, 1, 1, 2), np.array([[[1, 6]]]), 2, output_size=(2, 5)))
+@derived(samples=each((real, 1, 1, 2), np.array([[[1, 6]]]), 2, output_size=(2, 5)))
 def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """What `max_pool2d` found, put back where it stood: (N, C, H', W') -> (N, C, H, W)."""
     return _put_back(2, input, indices, kernel_size, stride, padding, output_size)
 
 
-@made_of_ops(samples=each((real, 1, 1, 1, 1, 2), np.array([[[[[1, 6]]]]]), (1, 2, 2)))
+@derived(samples=each((real, 1, 1, 1, 1, 2), np.array([[[[[1, 6]]]]]), (1, 2, 2)))
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """What `max_pool3d` found, put back where it stood: (N, C, D', H', W') -> (N, C, D, H, W)."""
     return _put_back(3, input, indices, kernel_size, stride, padding, output_size)

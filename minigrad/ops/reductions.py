@@ -20,8 +20,10 @@ from .choices import maximum, minimum
 from .costs import per_input
 from .namespace import namespace
 from .norms import root
-from .record import composite, differentiable, made_of_ops
+from .op import composite, derived, differentiable
 from .samplers import distinct, each, mask, positive, real, reducing
+
+__family__ = "reduction"
 
 __all__ = [
     "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "corrcoef", "count_nonzero", "cov",
@@ -32,7 +34,13 @@ __all__ = [
 # ---------------------------------------------------------------- sums and products
 
 
-@differentiable(samples=reducing(real) | each((real, 2, 3), dtype="float64"), latex="g", flops=per_input(1))
+@differentiable(
+    autocast="float32",
+    sign="Σ",
+    samples=reducing(real) | each((real, 2, 3), dtype="float64"),
+    latex="g",
+    flops=per_input(1),
+)
 def sum(x, /, dim=None, keepdim=False, dtype=None):
     """The sum; each element's derivative is 1. Integers and booleans add up in int64, float16 in float32."""
     shape, axes, source = x.shape, axes_of(dim, x.ndim), x.dtype
@@ -42,7 +50,10 @@ def sum(x, /, dim=None, keepdim=False, dtype=None):
 
 
 @differentiable(
-    samples=reducing(real) | each((real, 2, 3), dtype="float64"), latex=r"\frac{g}{n}", flops=per_input(1)
+    autocast="float32",
+    samples=reducing(real) | each((real, 2, 3), dtype="float64"),
+    latex=r"\frac{g}{n}",
+    flops=per_input(1),
 )
 def mean(x, /, dim=None, keepdim=False, dtype=None):
     """The mean; each element's derivative is 1 / n. Integers become float32; of nothing it is NaN."""
@@ -68,6 +79,7 @@ def _over(g, n):
 
 
 @differentiable(
+    autocast="float32",
     samples=reducing(real)
     | each(np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 1.0]]), dim=1)
     | each(np.array([[2.0, 0.0], [4.0, 1.0]])),
@@ -99,21 +111,21 @@ def _product_of_others(x, axes):
     return xp.permute_dims((before * after).reshape(moved.shape), back)
 
 
-@made_of_ops(samples=reducing(real))
+@derived(samples=reducing(real))
 def nansum(x, dim=None, keepdim=False, dtype=None):
     """The sum of what is not NaN."""
     x = as_tensor(x)
     return sum(x.masked_fill(x.isnan(), 0.0) if x.is_floating_point() else x, dim, keepdim, dtype)
 
 
-@made_of_ops(samples=reducing(real))
+@derived(samples=reducing(real))
 def nanmean(x, dim=None, keepdim=False, dtype=None):
     """The mean of what is not NaN."""
     x = as_tensor(x)
     return nansum(x, dim, keepdim, dtype) / (~x.isnan()).sum(dim, keepdim)
 
 
-@made_of_ops(samples=each((real, 2, 3), (1, 3)) | each((real, 4, 2, 3), (2, 1)) | each((real, 3), (3,)))
+@derived(samples=each((real, 2, 3), (1, 3)) | each((real, 4, 2, 3), (2, 1)) | each((real, 3), (3,)))
 def sum_to_size(x, *size):
     """x summed over the axes along which `size` is broadcast to x's shape."""
     size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], tuple | list) else size
@@ -130,6 +142,8 @@ def sum_to_size(x, *size):
 
 
 @differentiable(
+    autocast="float32",
+    public_name="var",
     floating=True,
     samples=each((real, 2, 3), dim=1, correction=1, keepdim=False)
     | each((real, 2, 3), dim=None, correction=0, keepdim=True)
@@ -162,7 +176,7 @@ _spreads = (
 )
 
 
-@made_of_ops(samples=_spreads, latex=r"\frac{2\,g\,(x - \bar x)}{n - \text{correction}}")
+@derived(samples=_spreads, latex=r"\frac{2\,g\,(x - \bar x)}{n - \text{correction}}")
 def var(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     """The variance, divided by n - correction, which is 1 unless given (or 0 with unbiased=False)."""
     if isinstance(dim, bool):  # var(unbiased)
@@ -173,7 +187,7 @@ def var(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     return variance(x, dim, correction, keepdim)
 
 
-@made_of_ops(samples=_spreads)
+@derived(samples=_spreads)
 def std(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     """The standard deviation, sqrt(var); where it is 0 its derivative is taken to be 0."""
     x = as_tensor(x)
@@ -182,21 +196,21 @@ def std(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     return root(var(x, dim, unbiased, keepdim, correction=correction))
 
 
-@made_of_ops(samples=_spreads)
+@derived(samples=_spreads)
 def var_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     """(variance, mean)."""
     axes = None if isinstance(dim, bool) else dim
     return var(x, dim, unbiased, keepdim, correction=correction), mean(x, axes, keepdim)
 
 
-@made_of_ops(samples=_spreads)
+@derived(samples=_spreads)
 def std_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     """(standard deviation, mean)."""
     axes = None if isinstance(dim, bool) else dim
     return std(x, dim, unbiased, keepdim, correction=correction), mean(x, axes, keepdim)
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 3, 5))
     | each((real, 4))
     | each((real, 2, 4), correction=0, fweights=np.array([1, 3, 2, 1]))
@@ -222,7 +236,7 @@ def cov(x, *, correction=1, fweights=None, aweights=None):
     return result if x.ndim == 2 and len(rows) > 1 else result.squeeze()
 
 
-@made_of_ops(samples=each((real, 3, 5)) | each((real, 2, 4)))
+@derived(samples=each((real, 3, 5)) | each((real, 2, 4)))
 def corrcoef(x):
     """The correlations of the rows of x: their covariances over the product of their deviations."""
     c = cov(x)
@@ -301,7 +315,7 @@ def _place(search, x, dim, keepdim):
     return search(x, axis=axis if x.ndim else None, keepdims=keepdim)
 
 
-@made_of_ops(samples=_searches)
+@derived(samples=_searches)
 def max(x, dim=None, keepdim=False):
     """The largest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient.
 
@@ -312,7 +326,7 @@ def max(x, dim=None, keepdim=False):
     return amax(x) if dim is None else _best(argmax, x, dim, keepdim)
 
 
-@made_of_ops(samples=_searches)
+@derived(samples=_searches)
 def min(x, dim=None, keepdim=False):
     """The smallest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient.
 
@@ -330,7 +344,7 @@ def _best(index, x, dim, keepdim):
     return Extremes(values, places) if keepdim else Extremes(values.squeeze(dim), places.squeeze(dim))
 
 
-@made_of_ops(samples=each((distinct, 2, 3)) | each((distinct, 2, 3), dim=1, keepdim=True))
+@derived(samples=each((distinct, 2, 3)) | each((distinct, 2, 3), dim=1, keepdim=True))
 def aminmax(x, dim=None, keepdim=False):
     """(the smallest, the largest); elements that tie share the gradient evenly."""
     return Range(amin(x, dim, keepdim), amax(x, dim, keepdim))
@@ -356,7 +370,7 @@ def _truth(test, x, dim, keepdim):
     return value.astype(x.dtype) if x.dtype == np.uint8 else value  # as PyTorch
 
 
-@made_of_ops(samples=each((mask, 2, 3)) | each((mask, 2, 3), dim=1))
+@derived(samples=each((mask, 2, 3)) | each((mask, 2, 3), dim=1))
 def count_nonzero(x, dim=None):
     """How many elements are not 0."""
     return sum(as_tensor(x) != 0, dim)
@@ -366,6 +380,7 @@ def count_nonzero(x, dim=None):
 
 
 @composite(
+    autocast="float32",
     samples=each((real, 2, 3), dim=1) | each((real, 2, 3), dim=(0, 1), keepdim=True) | each((real,), dim=0),
     latex=r"g\,\operatorname{softmax}(x)",
     flops=per_input(4),

@@ -20,7 +20,7 @@ import minigrad
 
 from .. import kernels
 from . import FAMILIES, METHODS
-from .record import Derived, Op, Record, records
+from .op import Derived, Op, OpInfo, info_of, registry
 
 ROOT = Path(__file__).parents[2]
 TARGET = ROOT / "docs" / "ops.md"
@@ -65,10 +65,10 @@ def formulas() -> Iterator[tuple[str, str]]:
 # ---------------------------------------------------------------- the page
 
 
-def _families() -> dict[str, list[Record]]:
+def _families() -> dict[str, list[OpInfo]]:
     """Records by the module that they are written in, in its order."""
-    families: dict[str, list[Record]] = {}
-    for record in sorted(records.values(), key=lambda r: r.source.__code__.co_firstlineno):
+    families: dict[str, list[OpInfo]] = {}
+    for record in sorted(registry.values(), key=lambda r: r.source.__code__.co_firstlineno):
         if record.source.__module__.startswith("minigrad."):
             families.setdefault(record.source.__module__, []).append(record)
     order = [family.__name__ for family in FAMILIES]
@@ -97,7 +97,7 @@ def _anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def _entry(record: Record) -> str:
+def _entry(record: OpInfo) -> str:
     lines = [f"### {record.name}", f"`{_signature(record)}`{_other_names(record)}"]
     lines.append(_prose(inspect.getdoc(record.source) or ""))
     derivatives = _derivatives(record)
@@ -122,7 +122,7 @@ def _prose(text: str) -> str:
     return "\n\n".join(paragraphs)
 
 
-def _public(record: Record) -> dict[str, Callable]:
+def _public(record: OpInfo) -> dict[str, Callable]:
     """What users call it, its own name first; or a function of its name that leads to it."""
     places = {"mg": minigrad, "F": minigrad.nn.functional}
     places |= {"mg.linalg": minigrad.linalg, "mg.special": minigrad.special}
@@ -133,7 +133,7 @@ def _public(record: Record) -> dict[str, Callable]:
     return dict(sorted(found.items(), key=lambda item: item[0].rpartition(".")[2] != record.name))
 
 
-def _signature(record: Record) -> str:
+def _signature(record: OpInfo) -> str:
     """`mg.softmax(x, dim=-1)`."""
     name, function = next(iter(_public(record).items()), (record.name, record.source))
     shown, keywords = [], False
@@ -145,10 +145,10 @@ def _signature(record: Record) -> str:
     return f"{name}({', '.join(shown)})"
 
 
-def _other_names(record: Record) -> str:
+def _other_names(record: OpInfo) -> str:
     names = list(_public(record))
     others = [name for name in names[1:] if name != f"F.{record.name}"]
-    methods = [n for n, f in METHODS.items() if record_of(f) is record and n.startswith("__")]
+    methods = [n for n, f in METHODS.items() if info_of(f) is record and n.startswith("__")]
     operators = [OPERATORS[n] for n in methods if n in OPERATORS]
     other = [f"`{name}`" for name in (*operators, *others)]
     if not names:
@@ -165,7 +165,7 @@ OPERATORS = {
 }  # fmt: skip
 
 
-def _derivatives(record: Record) -> list[str]:
+def _derivatives(record: OpInfo) -> list[str]:
     """An equation for each array argument that has a gradient."""
     parameters = inspect.signature(record.source).parameters.values()
     names = [p.name for p in parameters if len(p.name) > 1]
@@ -199,7 +199,7 @@ def bar(name: str) -> str:
     )
 
 
-def _kind(record: Record) -> str:
+def _kind(record: OpInfo) -> str:
     source = _link(record.source.__module__)
     if isinstance(record, Derived):
         whole = _one_line(record.source)
@@ -210,7 +210,7 @@ def _kind(record: Record) -> str:
     return f"A rule in {source}."
 
 
-def _cost(record: Record) -> str:
+def _cost(record: OpInfo) -> str:
     if record.flops is None or record.flops.formula == "0":
         return ""
     return f" FLOPs: {record.flops.formula}."
@@ -229,13 +229,6 @@ def _parts(function: Callable) -> str:
     return ", ".join(f"[{name}](#{_anchor(name)})" for name in ops_in(function)) or "operators"
 
 
-def record_of(thing: Any) -> Record | None:
-    """The record of what users call."""
-    if not inspect.isfunction(thing):
-        return None
-    return getattr(thing, "op", None) or getattr(thing, "record", None)
-
-
 def ops_in(function: Callable) -> list[str]:
     """The ops that a function names, also by way of functions that are no ops."""
     return list(dict.fromkeys(_ops_in(function, {function})))
@@ -245,7 +238,7 @@ def _ops_in(function: Callable, seen: set[Callable]) -> Iterator[str]:
     nodes = [n for n in ast.walk(_tree(function)) if isinstance(n, ast.Name | ast.Attribute)]
     for node in sorted(nodes, key=lambda n: (n.lineno, n.col_offset)):
         thing = _meaning(node, function)
-        record = record_of(thing)
+        record = info_of(thing)
         if record is not None:
             if record.source not in seen:
                 yield record.name

@@ -13,10 +13,12 @@ import numpy as np
 from ..errors import OptionError, ShapeError
 from ..tensor import as_tensor
 from .indexing import index_select
+from .op import derived
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, along_axis
-from .record import made_of_ops
 from .samplers import each, real
 from .windows import per_axis
+
+__family__ = "convolution"
 
 __all__ = [
     "channel_shuffle", "interpolate", "pixel_shuffle", "pixel_unshuffle", "upsample", "upsample_bilinear",
@@ -28,7 +30,7 @@ SMOOTH = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}  # over how 
 AVERAGES = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 1, 2, 3), 5)
     | each((real, 1, 1, 3, 2), None, 2.0, "nearest-exact")
     | each((real, 2, 1, 3), 4, None, "linear")
@@ -75,19 +77,19 @@ def interpolate(
     return x
 
 
-@made_of_ops(samples=each((real, 1, 1, 2, 2), scale_factor=2))
+@derived(samples=each((real, 1, 1, 2, 2), scale_factor=2))
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """`interpolate` by its older name."""
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-@made_of_ops(samples=each((real, 1, 1, 2, 2), scale_factor=2))
+@derived(samples=each((real, 1, 1, 2, 2), scale_factor=2))
 def upsample_nearest(input, size=None, scale_factor=None):
     """`interpolate` with mode "nearest"."""
     return interpolate(input, size, scale_factor)
 
 
-@made_of_ops(samples=each((real, 1, 1, 2, 2), (3, 4)))
+@derived(samples=each((real, 1, 1, 2, 2), (3, 4)))
 def upsample_bilinear(input, size=None, scale_factor=None):
     """`interpolate` with mode "bilinear" and aligned corners."""
     return interpolate(input, size, scale_factor, "bilinear", True)
@@ -174,7 +176,7 @@ def _cubic(a):
 # ---------------------------------------------------------------- channels and places
 
 
-@made_of_ops(samples=each((real, 4, 1, 2), 2) | each((real, 2, 9, 1, 1), 3))
+@derived(samples=each((real, 4, 1, 2), 2) | each((real, 2, 9, 1, 1), 3))
 def pixel_shuffle(input, upscale_factor):
     """r * r channels become r by r places: (..., C r², H, W) -> (..., C, H r, W r) (Shi et al. 2016)."""
     x, r = as_tensor(input), upscale_factor
@@ -186,7 +188,7 @@ def pixel_shuffle(input, upscale_factor):
     return x.reshape(*lead, channels // (r * r), h * r, w * r)
 
 
-@made_of_ops(samples=each((real, 1, 2, 4), 2) | each((real, 2, 1, 3, 3), 3))
+@derived(samples=each((real, 1, 2, 4), 2) | each((real, 2, 1, 3, 3), 3))
 def pixel_unshuffle(input, downscale_factor):
     """r by r places become r * r channels: (..., C, H r, W r) -> (..., C r², H, W)."""
     x, r = as_tensor(input), downscale_factor
@@ -198,7 +200,7 @@ def pixel_unshuffle(input, downscale_factor):
     return x.reshape(*lead, channels * r * r, h // r, w // r)
 
 
-@made_of_ops(samples=each((real, 1, 4, 2), 2) | each((real, 2, 6, 1, 1), 3))
+@derived(samples=each((real, 1, 4, 2), 2) | each((real, 2, 6, 1, 1), 3))
 def channel_shuffle(input, groups):
     """The channels (axis 1) dealt out: channel j of group i comes to place j * groups + i."""
     x = as_tensor(input)

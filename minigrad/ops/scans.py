@@ -11,16 +11,18 @@ from ..tensor import as_tensor, constant
 from .axes import axis_of, cast, part
 from .costs import per_element
 from .namespace import itself, namespace
-from .record import differentiable, made_of_ops
+from .op import derived, differentiable
 from .reductions import Extremes
 from .samplers import along, distinct, each, real
+
+__family__ = "reduction"
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 
 _with_zeros = each(np.array([2.0, 0.0, 3.0, 0.0, 1.5]), dim=0) | each(np.array([[0.0, 2.0], [3.0, 4.0]]), 0)
 
 
-@differentiable(samples=along(real) | each((real,), 0), latex=r"\sum_{j \ge i} g_j")
+@differentiable(autocast="float32", samples=along(real) | each((real,), 0), latex=r"\sum_{j \ge i} g_j")
 def cumsum(x, /, dim, dtype=None):
     """The sum of all elements up to each; the gradient is the sum of all from each on.
 
@@ -54,6 +56,7 @@ def _sums_from_the_end(xp, g, factors, dim):
 
 
 @differentiable(
+    autocast="float32",
     samples=along(real) | _with_zeros | each((real,), 0),
     latex=r"\sum_{j \ge i} g_j \prod_{k \le j,\ k \ne i} x_k",
 )
@@ -77,6 +80,7 @@ def cumprod(x, /, dim, dtype=None):
 
 
 @differentiable(
+    autocast="float32",
     floating=True,
     samples=along(real) | each(np.array([1.0, 500.0, -500.0, 501.0]), 0) | each((real,), 0),
     latex=r"\sum_{j \ge i} g_j\,e^{x_i - y_j}",
@@ -120,13 +124,13 @@ def _running(accumulate, x, dim):
     return Extremes(x.gather(dim, places), places)
 
 
-@made_of_ops(samples=along(distinct) | each((distinct,), 0))
+@derived(samples=along(distinct) | each((distinct,), 0))
 def cummax(x, dim):
     """(values, indices) of the largest element so far, of ties the last; NaN from the first NaN on."""
     return _running(np.maximum.accumulate, x, dim)
 
 
-@made_of_ops(samples=along(distinct) | each((distinct,), 0))
+@derived(samples=along(distinct) | each((distinct,), 0))
 def cummin(x, dim):
     """(values, indices) of the smallest element so far, of ties the last; NaN from the first NaN on."""
     return _running(np.minimum.accumulate, x, dim)

@@ -17,10 +17,12 @@ from .axes import axis_of
 from .costs import nothing
 from .indexing import along, getitem, outside, own_index, places_along, refuse_unless_mask
 from .namespace import is_basic, namespace
-from .record import differentiable, made_of_ops
+from .op import derived, differentiable
 from .reductions import prod
 from .samplers import each, mask, real, whole
 from .shaping import broadcast_tensors, broadcast_to, ravel, view_as_shape
+
+__family__ = "shape"
 
 __all__ = [
     "fill", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "masked_scatter", "put",
@@ -113,7 +115,7 @@ def _scatter(name, x, dim, index, src):
 _SPOTS = (whole(0, 3), 2, 4)  # more than there are
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 3), 1, _SPOTS, (real, 2, 4))
     | each((real, 2, 3), 0, (whole(0, 2), 1, 3), value=2.0)
 )
@@ -132,7 +134,7 @@ def scatter(x, dim, index, src=None, *, value=None, reduce=None):
     return view_as_shape(replaced(line, src, at), x.shape)
 
 
-@made_of_ops(samples=each((real, 2, 3), 1, _SPOTS, (real, 2, 4)), latex=("g", None, r"g[\mathrm{index}]"))
+@derived(samples=each((real, 2, 3), 1, _SPOTS, (real, 2, 4)), latex=("g", None, r"g[\mathrm{index}]"))
 def scatter_add(x, dim, index, src):
     """x with src[i, j] added to y[i, index[i, j]] for dim=1, and so for each axis."""
     line, at, src = _scatter("scatter_add", x, dim, index, src)
@@ -142,7 +144,7 @@ def scatter_add(x, dim, index, src):
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 3), 1, _SPOTS, (real, 2, 4), "sum", include_self=False)
     | each((real, 2, 3), 1, _SPOTS, (real, 2, 4), "mean")
     | each((real, 2, 3), 1, _SPOTS, (real, 2, 4), "prod")
@@ -250,9 +252,7 @@ def _slices(name, x, dim, index, source, negative=False):
 _ROWS = (whole(0, 3), 2)
 
 
-@made_of_ops(
-    samples=each((real, 2, 3), 1, _ROWS, (real, 2, 2)) | each((real, 3), 0, _ROWS, (real, 2), alpha=2)
-)
+@derived(samples=each((real, 2, 3), 1, _ROWS, (real, 2, 2)) | each((real, 3), 0, _ROWS, (real, 2), alpha=2))
 def index_add(x, dim, index, source, *, alpha=1):
     """x with alpha times each slice of `source` added to slice index[i] along `dim`."""
     line, at, source = _slices("index_add", x, dim, index, source)
@@ -260,14 +260,14 @@ def index_add(x, dim, index, source, *, alpha=1):
     return view_as_shape(line + added, x.shape)
 
 
-@made_of_ops(samples=each((real, 3, 2), 0, _ROWS, (real, 2, 2)))
+@derived(samples=each((real, 3, 2), 0, _ROWS, (real, 2, 2)))
 def index_copy(x, dim, index, source):
     """x with the slices of `source` in the places `index` along `dim`."""
     line, at, source = _slices("index_copy", x, dim, index, source)
     return view_as_shape(replaced(line, source, at), x.shape)
 
 
-@made_of_ops(samples=each((real, 2, 3), 1, _ROWS, 2.0) | each((real, 2, 3), 1, np.array([-1, 0]), (real,)))
+@derived(samples=each((real, 2, 3), 1, _ROWS, 2.0) | each((real, 2, 3), 1, np.array([-1, 0]), (real,)))
 def index_fill(x, dim, index, value):
     """x with `value`, a number or a tensor without axes, in the slices `index` along `dim`."""
     if isinstance(value, Tensor) and value.ndim:
@@ -280,7 +280,7 @@ def index_fill(x, dim, index, value):
     return view_as_shape(replaced(line, value, at), x.shape)
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 3), 1, _ROWS, (real, 2, 2), "prod")
     | each((real, 2, 3), 1, _ROWS, (real, 2, 2), "mean", include_self=False)
     | each((real, 3), 0, _ROWS, (real, 2), "amax")
@@ -305,7 +305,7 @@ def index_reduce(x, dim, index, source, reduce, *, include_self=True):
 # ---------------------------------------------------------------- by any index
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 3), [np.array([0, 1, 0]), np.array([2, 0, 2])], (real, 3), accumulate=True)
     | each((real, 2, 3), [np.array([1, -1])], (real, 3))
 )
@@ -319,7 +319,7 @@ def index_put(x, indices, values, accumulate=False):
     return x + scattered(broadcast_to(as_tensor(values, dtype=x.dtype), shape), x.shape, at)
 
 
-@made_of_ops(samples=each((real, 2, 3), _ROWS, (real, 2)) | each((real, 2, 3), _ROWS, (real, 2), True))
+@derived(samples=each((real, 2, 3), _ROWS, (real, 2)) | each((real, 2, 3), _ROWS, (real, 2), True))
 def put(x, index, source, accumulate=False):
     """x with `source` at `index`, which counts the elements row by row; or added there."""
     x = as_tensor(x)
@@ -331,9 +331,7 @@ def put(x, index, source, accumulate=False):
     return view_as_shape(index_put(line, (places,), values, accumulate), x.shape)
 
 
-@made_of_ops(
-    samples=each((real, 2, 3), (mask, 2, 3), (real, 6)) | each((real, 3), (mask, 2, 1), (real, 2, 4))
-)
+@derived(samples=each((real, 2, 3), (mask, 2, 3), (real, 6)) | each((real, 3), (mask, 2, 1), (real, 2, 4)))
 def masked_scatter(x, mask, source):
     """x with the elements of `source`, one after another, where `mask` is True."""
     x, mask = broadcast_tensors(x, mask)
@@ -344,7 +342,7 @@ def masked_scatter(x, mask, source):
     return replaced(x, getitem(ravel(source), slice(count)), mask.array.copy())
 
 
-@made_of_ops(samples=each((real, 2, 3), (real, 2), 1, -1))
+@derived(samples=each((real, 2, 3), (real, 2), 1, -1))
 def select_scatter(x, src, dim, index):
     """x with `src` as its slice number `index` along an axis."""
     dim = axis_of(dim, x.ndim)
@@ -353,7 +351,7 @@ def select_scatter(x, src, dim, index):
     return _embedded(x, src, (slice(None),) * dim + (index,))
 
 
-@made_of_ops(samples=each((real, 2, 5), (real, 2, 2), 1, 1, 5, 2) | each((real, 3), (real, 2), end=-1))
+@derived(samples=each((real, 2, 5), (real, 2, 2), 1, 1, 5, 2) | each((real, 3), (real, 2), end=-1))
 def slice_scatter(x, src, dim=0, start=None, end=None, step=1):
     """x with x[start:end:step] = src along an axis."""
     return _embedded(x, src, (slice(None),) * axis_of(dim, x.ndim) + (slice(start, end, step),))
@@ -366,7 +364,7 @@ def _embedded(x, src, at):
     return replaced(x, _of_dtype(x, src), at)
 
 
-@made_of_ops(samples=each((real, 2, 3), 2.0) | each((real, 2), (real,)))
+@derived(samples=each((real, 2, 3), 2.0) | each((real, 2), (real,)))
 def fill(x, value):
     """A tensor like x, every element `value`: a number or a tensor without axes."""
     if isinstance(value, Tensor) and value.ndim:

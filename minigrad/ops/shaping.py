@@ -15,9 +15,11 @@ from ..tensor import as_tensor
 from .axes import axes_of, axis_of
 from .costs import nothing
 from .namespace import namespace
-from .record import differentiable, made_of_ops
+from .op import derived, differentiable
 from .samplers import each, mask, real
 from .windows import sliding_windows
+
+__family__ = "shape"
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "broadcast_to", "contiguous", "expand",
@@ -35,6 +37,7 @@ def sizes_of(shape):
 
 
 @differentiable(
+    public_name="reshape",
     view=True,
     samples=each((real, 2, 3), (3, 2))
     | each((real, 2, 3), (-1,))
@@ -55,19 +58,19 @@ def view_as_shape(x, /, shape):
         ) from None
 
 
-@made_of_ops(samples=each((real, 2, 3), 3, 2) | each((real, 2, 3), (3, -1)) | each((real, 1), ()))
+@derived(samples=each((real, 2, 3), 3, 2) | each((real, 2, 3), (3, -1)) | each((real, 1), ()))
 def reshape(x, *shape):
     """x in another shape of as many elements; one of the sizes may be -1."""
     return view_as_shape(x, sizes_of(shape))
 
 
-@made_of_ops(samples=each((real, 2, 3), (mask, 3, 2)))
+@derived(samples=each((real, 2, 3), (mask, 3, 2)))
 def reshape_as(x, other):
     """x in the shape of `other`."""
     return view_as_shape(x, other.shape)
 
 
-@made_of_ops(samples=each((real, 2, 1, 3, 1)) | each((real, 2, 1, 1), 1) | each((real, 1, 2, 1), (0, -1)))
+@derived(samples=each((real, 2, 1, 3, 1)) | each((real, 2, 1, 1), 1) | each((real, 1, 2, 1), (0, -1)))
 def squeeze(x, dim=None):
     """x without its axes of length 1, or without those of them that `dim` names."""
     if type(dim) is int and -x.ndim <= dim < x.ndim:
@@ -77,7 +80,7 @@ def squeeze(x, dim=None):
     return view_as_shape(x, tuple([n for i, n in enumerate(x.shape) if n != 1 or i not in axes]))
 
 
-@made_of_ops(samples=each((real, 2, 3), 0) | each((real, 2, 3), -1) | each((real,), 0))
+@derived(samples=each((real, 2, 3), 0) | each((real, 2, 3), -1) | each((real,), 0))
 def unsqueeze(x, dim):
     """x with an axis of length 1 put in place `dim`."""
     x = as_tensor(x)
@@ -85,7 +88,7 @@ def unsqueeze(x, dim):
     return view_as_shape(x, (*x.shape[:place], 1, *x.shape[place:]))
 
 
-@made_of_ops(
+@derived(
     samples=each((real, 2, 3, 2)) | each((real, 2, 3, 2), 1) | each((real, 2, 3, 2), 0, 1) | each((real,))
 )
 def flatten(x, start_dim=0, end_dim=-1):
@@ -100,13 +103,13 @@ def flatten(x, start_dim=0, end_dim=-1):
     return view_as_shape(x, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
 
 
-@made_of_ops(samples=each((real, 2, 3)) | each((real,)))
+@derived(samples=each((real, 2, 3)) | each((real,)))
 def ravel(x):
     """All elements along one axis."""
     return view_as_shape(x, (-1,)) if math.prod(x.shape) else view_as_shape(x, (0,))
 
 
-@made_of_ops(samples=each((real, 6, 2), 0, (2, 3)) | each((real, 2, 6), -1, (-1, 2)))
+@derived(samples=each((real, 6, 2), 0, (2, 3)) | each((real, 2, 6), -1, (-1, 2)))
 def unflatten(x, dim, sizes):
     """The axis `dim` as several of the given sizes, one of which may be -1."""
     dim = axis_of(dim, x.ndim)
@@ -120,19 +123,19 @@ def unflatten(x, dim, sizes):
     return view_as_shape(x, (*x.shape[:dim], *sizes, *x.shape[dim + 1 :]))
 
 
-@made_of_ops(samples=each((real,)) | each([(real,), (real, 2)]) | each((real, 2, 3)))
+@derived(samples=each((real,)) | each([(real,), (real, 2)]) | each((real, 2, 3)))
 def atleast_1d(*tensors):
     """A number as a tensor of one element; several tensors give a tuple."""
     return _of_each(tensors, lambda x: x if x.ndim else view_as_shape(x, (1,)))
 
 
-@made_of_ops(samples=each((real,)) | each([(real, 3), (real, 2, 1, 2)]))
+@derived(samples=each((real,)) | each([(real, 3), (real, 2, 1, 2)]))
 def atleast_2d(*tensors):
     """A number or a vector as a matrix of one row; several tensors give a tuple."""
     return _of_each(tensors, lambda x: x if x.ndim > 1 else view_as_shape(x, (1, x.numel())))
 
 
-@made_of_ops(samples=each((real,)) | each([(real, 3), (real, 2, 2)]))
+@derived(samples=each((real,)) | each([(real, 3), (real, 2, 2)]))
 def atleast_3d(*tensors):
     """A number as (1, 1, 1), a vector as (1, n, 1), a matrix as (m, n, 1); several tensors give a tuple."""
     return _of_each(
@@ -154,6 +157,7 @@ def _of_each(tensors, function):
 
 
 @differentiable(
+    public_name="permute",
     view=True,
     samples=each((real, 2, 1, 3), (2, 0, 1)) | each((real, 2, 1, 3), (-1, 1, 0)) | each((real,), ()),
     latex=r"\operatorname{permute}^{-1}(g)",
@@ -178,7 +182,7 @@ def permute_axes(x, /, dims):
     return value, (gradient,)
 
 
-@made_of_ops(samples=each((real, 2, 1, 3), 2, 0, 1) | each((real, 2, 3), (-1, 0)))
+@derived(samples=each((real, 2, 1, 3), 2, 0, 1) | each((real, 2, 3), (-1, 0)))
 def permute(x, *dims):
     """x with axis dims[i] in place i."""
     return permute_axes(x, sizes_of(dims))
@@ -199,7 +203,7 @@ def transpose(x, /, dim0, dim1):
     return x.swapaxes(dim0, dim1), (lambda g: g.swapaxes(dim0, dim1),)
 
 
-@made_of_ops(samples=each((real, 2, 3)) | each((real, 3)) | each((real,)))
+@derived(samples=each((real, 2, 3)) | each((real, 3)) | each((real,)))
 def t(x):
     """The transpose of a matrix; a vector or a number as it is."""
     if x.ndim > 2:
@@ -207,7 +211,7 @@ def t(x):
     return transpose(x, 0, -1)
 
 
-@made_of_ops(samples=each((real, 2, 1, 3), 0, 2) | each((real, 2, 1, 3), (0, -1), (1, 0)))
+@derived(samples=each((real, 2, 1, 3), 0, 2) | each((real, 2, 1, 3), (0, -1), (1, 0)))
 def movedim(x, source, destination):
     """x with the axes `source` (one or several) in the places `destination`, the others in their order."""
     ndim = x.ndim
@@ -245,7 +249,7 @@ def broadcast_to(x, /, shape):
         ) from None
 
 
-@made_of_ops(samples=each((real, 2, 1), 4, -1, 3) | each((real, 1, 3), (2, -1)))
+@derived(samples=each((real, 2, 1), 4, -1, 3) | each((real, 1, 3), (2, -1)))
 def expand(x, *shape):
     """x repeated along its axes of length 1, without a copy; -1 keeps an axis as it is."""
     sizes = sizes_of(shape)
@@ -257,13 +261,13 @@ def expand(x, *shape):
     )
 
 
-@made_of_ops(samples=each((real, 2, 1), (mask, 4, 2, 3)))
+@derived(samples=each((real, 2, 1), (mask, 4, 2, 3)))
 def expand_as(x, other):
     """x repeated, without a copy, to the shape of `other`."""
     return broadcast_to(x, other.shape)
 
 
-@made_of_ops(samples=each((real, 2, 1), (real, 3)) | each((real,), (real, 2, 2)))
+@derived(samples=each((real, 2, 1), (real, 3)) | each((real,), (real, 2, 2)))
 def broadcast_tensors(*tensors):
     """Tensors repeated, without a copy, to the shape in which they all meet."""
     given = [as_tensor(x) for x in tensors]
@@ -274,7 +278,7 @@ def broadcast_tensors(*tensors):
 # ---------------------------------------------------------------- windows
 
 
-@made_of_ops(samples=each((real, 5), 0, 3, 1) | each((real, 2, 5), 1, 2, 2) | each((real, 3, 2), -2, 1, 1))
+@derived(samples=each((real, 5), 0, 3, 1) | each((real, 2, 5), 1, 2, 2) | each((real, 3, 2), -2, 1, 1))
 def windows_along(x, dimension, size, step):
     """Windows of `size` elements, `step` apart, along an axis; the elements of a window are the last axis."""
     dim = axis_of(dimension, x.ndim)
@@ -293,13 +297,13 @@ def windows_along(x, dimension, size, step):
 # ---------------------------------------------------------------- a copy where memory asks for one
 
 
-@made_of_ops(samples=each((real, 2, 3)))
+@derived(samples=each((real, 2, 3)))
 def contiguous(x):
     """x itself where its memory is in row order, otherwise a copy that is."""
     return x if as_tensor(x).array.flags.c_contiguous else in_row_order(x)
 
 
-@differentiable(samples=each((real, 2, 3)), latex="g", flops=nothing)
+@differentiable(public_name="contiguous", samples=each((real, 2, 3)), latex="g", flops=nothing)
 def in_row_order(x, /):
     """A copy of x whose memory is in row order."""
     return namespace(x).copy(x, order="C"), (lambda g: g,)

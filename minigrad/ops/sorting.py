@@ -17,8 +17,10 @@ from ..tensor import Tensor, as_tensor, constant, tensor
 from .axes import axis_of, refuse_none
 from .choices import where
 from .namespace import namespace
-from .record import differentiable, made_of_ops
+from .op import derived, differentiable
 from .samplers import along, distinct, each, probability
+
+__family__ = "reduction"
 
 __all__ = [
     "argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "nanquantile", "quantile", "sort", "topk",
@@ -50,7 +52,7 @@ def argsort(x, /, dim=-1, descending=False, stable=False):
     return x.shape[axis] - 1 - xp.flip(backwards, axis), None
 
 
-@made_of_ops(samples=_lines)
+@derived(samples=_lines)
 def sort(x, dim=-1, descending=False, stable=False):
     """(values, indices) in increasing order along an axis; elements that tie keep theirs, `stable` or not."""
     x = as_tensor(x)
@@ -58,7 +60,7 @@ def sort(x, dim=-1, descending=False, stable=False):
     return Ordered(x.gather(dim, places), places)
 
 
-@made_of_ops(samples=each((distinct, 3, 2)) | each((distinct, 4)))
+@derived(samples=each((distinct, 3, 2)) | each((distinct, 4)))
 def msort(x):
     """x in increasing order along its first axis."""
     return sort(x, 0).values
@@ -67,7 +69,7 @@ def msort(x):
 # ---------------------------------------------------------------- one or some of them
 
 
-@made_of_ops(
+@derived(
     samples=each((distinct, 2, 4), 2)
     | each((distinct, 4, 2), 3, dim=0, largest=False)
     | each((distinct, 2, 3), 3)
@@ -104,7 +106,7 @@ def extreme_places(x, /, k, dim, largest):
     return xp.moveaxis(xp.take_along_axis(places, order, axis=-1), -1, axis), None
 
 
-@made_of_ops(samples=each((distinct, 2, 4), 2) | each((distinct, 4, 2), 3, dim=0, keepdim=True))
+@derived(samples=each((distinct, 2, 4), 2) | each((distinct, 4, 2), 3, dim=0, keepdim=True))
 def kthvalue(x, k, dim=-1, keepdim=False):
     """(values, indices) of the k-th smallest along an axis; the smallest is k = 1."""
     x = as_tensor(x)
@@ -139,6 +141,7 @@ def _found(x, places, dim, keepdim):
 
 
 @differentiable(
+    public_name="median",
     samples=each((distinct, 2, 3)) | each((distinct, 5)) | each((distinct,)),
     latex=r"\frac{g\,[x = y]}{\text{number of ties}}",
 )
@@ -162,7 +165,7 @@ def middle(x, /, skip_nan=False):
 _medians = each((distinct, 2, 3)) | each((distinct, 2, 4), dim=1) | each((distinct, 3, 2), 0, keepdim=True)
 
 
-@made_of_ops(samples=_medians)
+@derived(samples=_medians)
 def median(x, dim=None, keepdim=False):
     """The lower of the middle elements of all, or (values, indices) along `dim`; NaN if one is NaN.
 
@@ -171,7 +174,7 @@ def median(x, dim=None, keepdim=False):
     return _median(x, dim, keepdim, skip_nan=False)
 
 
-@made_of_ops(samples=_medians)
+@derived(samples=_medians)
 def nanmedian(x, dim=None, keepdim=False):
     """The lower of the middle elements that are not NaN, of all, or (values, indices) along `dim`."""
     return _median(x, dim, keepdim, skip_nan=True)
@@ -189,7 +192,7 @@ def _median(x, dim, keepdim, skip_nan):
     return _ranked(x, lower if skip_nan else where(present < n, present, lower), dim, keepdim)
 
 
-@made_of_ops(samples=each((distinct, 2, 3)) | each(np.array([[1, 2, 2], [3, 1, 0]]), 1, True))
+@derived(samples=each((distinct, 2, 3)) | each(np.array([[1, 2, 2], [3, 1, 0]]), 1, True))
 def mode(x, dim=-1, keepdim=False):
     """(values, indices) of the most frequent element along an axis: the smallest of several."""
     x = as_tensor(x)
@@ -223,7 +226,7 @@ _shares = (
 )
 
 
-@made_of_ops(samples=_shares)
+@derived(samples=_shares)
 def quantile(x, q, dim=None, keepdim=False, *, interpolation="linear"):
     """What a share q (0 to 1) of the elements lie below; several shares make a new first axis.
 
@@ -233,7 +236,7 @@ def quantile(x, q, dim=None, keepdim=False, *, interpolation="linear"):
     return _quantile(x, q, dim, keepdim, interpolation, skip_nan=False)
 
 
-@made_of_ops(samples=_shares)
+@derived(samples=_shares)
 def nanquantile(x, q, dim=None, keepdim=False, *, interpolation="linear"):
     """What a share q (0 to 1) of the elements that are not NaN lie below, as in `quantile`."""
     return _quantile(x, q, dim, keepdim, interpolation, skip_nan=True)

@@ -9,8 +9,10 @@ from ..errors import OptionError, RangeError
 from ..tensor import as_tensor
 from .costs import per_element
 from .namespace import namespace
-from .record import differentiable, made_of_ops
+from .op import derived, differentiable
 from .samplers import above_one, binary, each, positive, probability, real, unary, within_one
+
+__family__ = "elementwise"
 
 __all__ = [
     "digamma", "erf", "erfc", "erfinv", "lgamma", "logit", "mvlgamma", "polygamma", "sigmoid", "xlogy",
@@ -75,7 +77,10 @@ def erfcx(x, /):
 
 
 @differentiable(
-    floating=True, samples=unary(within_one), latex=r"g\,\frac{\sqrt\pi}{2}\,e^{\operatorname{erfinv}(x)^2}"
+    autocast="float32",
+    floating=True,
+    samples=unary(within_one),
+    latex=r"g\,\frac{\sqrt\pi}{2}\,e^{\operatorname{erfinv}(x)^2}",
 )
 def erfinv(x, /):
     """The y with erf(y) = x, NaN where |x| > 1; d/dx = sqrt(pi)/2 e**(y**2)."""
@@ -84,7 +89,7 @@ def erfinv(x, /):
     return y, (lambda g: g * (math.sqrt(math.pi) / 2 * xp.exp(y * y)),)
 
 
-@made_of_ops(samples=unary(real), latex=r"\frac{g}{\sqrt{2\pi}}\,e^{-x^2/2}")
+@derived(samples=unary(real), latex=r"\frac{g}{\sqrt{2\pi}}\,e^{-x^2/2}")
 def ndtr(x):
     """The probability that a standard normal number is below x, erfc(-x / sqrt(2)) / 2."""
     return erfc(as_tensor(x) * (-1 / math.sqrt(2))) * 0.5
@@ -168,7 +173,9 @@ def entr(x, /):
 # ---------------------------------------------------------------- the gamma function
 
 
-@differentiable(floating=True, samples=unary(above_one) | each((real, 2, 3)), latex=r"g\,\psi(x)")
+@differentiable(
+    autocast="float32", floating=True, samples=unary(above_one) | each((real, 2, 3)), latex=r"g\,\psi(x)"
+)
 def lgamma(x, /):
     """log|gamma(x)|, infinite at 0, -1, -2, ...; d/dx = digamma(x)."""
     xp = namespace(x)
@@ -186,13 +193,13 @@ def gamma_derivative(x, /, n):
     return xp.gamma_derivative(x, n), (lambda g: g * xp.gamma_derivative(x, n + 1),)
 
 
-@made_of_ops(samples=unary(above_one), latex=r"g\,\psi'(x)")
+@derived(samples=unary(above_one), latex=r"g\,\psi'(x)")
 def digamma(x):
     """The derivative of lgamma, -infinity at 0 and NaN at -1, -2, ..."""
     return gamma_derivative(x, 0)
 
 
-@made_of_ops(samples=each(0, (above_one, 3)) | each(2, (above_one, 2)), latex=(None, r"g\,\psi^{(n + 1)}(x)"))
+@derived(samples=each(0, (above_one, 3)) | each(2, (above_one, 2)), latex=(None, r"g\,\psi^{(n + 1)}(x)"))
 def polygamma(n, x):
     """The derivative of order n of digamma(x)."""
     if not isinstance(n, int) or not 0 <= n <= 100:
@@ -200,7 +207,7 @@ def polygamma(n, x):
     return gamma_derivative(x, n)
 
 
-@made_of_ops(samples=unary(above_one, p=2), latex=r"g \sum_{i=1}^p \psi\Big(x + \frac{1 - i}{2}\Big)")
+@derived(samples=unary(above_one, p=2), latex=r"g \sum_{i=1}^p \psi\Big(x + \frac{1 - i}{2}\Big)")
 def mvlgamma(x, p):
     """log of the multivariate gamma function of dimension p: p (p - 1)/4 log(pi) + sum of lgamma(x - i/2)."""
     x = as_tensor(x)

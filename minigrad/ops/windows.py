@@ -10,8 +10,10 @@ from ..errors import DtypeError, OptionError, ShapeError
 from ..tensor import as_tensor
 from .costs import nothing, per_input
 from .namespace import namespace
-from .record import differentiable, made_of_ops
+from .op import derived, differentiable
 from .samplers import each, real
+
+__family__ = "shape"
 
 __all__ = ["fold", "unfold"]
 
@@ -20,6 +22,7 @@ PLANE = {"stride": (1, 2), "padding": ((0, 1), (1, 1)), "dilation": (2, 1)}
 
 
 @differentiable(
+    public_name="unfold",
     view=True,
     samples=each((real, 2, 5), kernel=(3,), **LINE) | each((real, 2, 4, 3), kernel=(2, 2), **PLANE),
     latex=r"\textstyle\sum_{\text{windows}} g",
@@ -37,6 +40,7 @@ def sliding_windows(x, /, kernel, stride, padding, dilation):
 
 
 @differentiable(
+    public_name="fold",
     samples=each((real, 2, 2, 3), size=(5,), **LINE) | each((real, 2, 3, 2, 2, 2), size=(4, 3), **PLANE),
     latex=r"\text{windows of } g",
     flops=per_input(1),
@@ -49,7 +53,7 @@ def overlap_add(y, /, size, stride, padding, dilation):
     )
 
 
-@made_of_ops(samples=each((real, 2, 1, 3, 4), 2) | each((real, 2, 3, 3), (2, 1), (1, 2), 1, (2, 1)))
+@derived(samples=each((real, 2, 1, 3, 4), 2) | each((real, 2, 3, 3), (2, 1), (1, 2), 1, (2, 1)))
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """The windows of images as columns: (N, C, H, W) -> (N, C KH KW, windows), row by row."""
     x = with_leading_axes("unfold", as_tensor(input), 2)
@@ -68,7 +72,7 @@ def as_columns(windows, n):
     return windows.permute(*range(last), *kernel, *positions).reshape(*windows.shape[:last], *counts)
 
 
-@made_of_ops(samples=each((real, 2, 4, 6), (3, 4), 2) | each((real, 2, 6), (3, 3), (2, 1), (1, 2), 1, (2, 2)))
+@derived(samples=each((real, 2, 4, 6), (3, 4), 2) | each((real, 2, 6), (3, 3), (2, 1), (1, 2), 1, (2, 2)))
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     """Columns added up into images, (N, C KH KW, windows) -> (N, C, H, W): unfold's transpose."""
     x, size = as_tensor(input), per_axis("output_size", output_size, 2)

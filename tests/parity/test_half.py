@@ -9,7 +9,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.nn import functional as F
-from minigrad.precision import FULL, LOW, OURS
+from minigrad.ops.op import registry
 
 torch = pytest.importorskip("torch", reason="the parity extra is not installed")
 pytestmark = pytest.mark.parity
@@ -85,7 +85,7 @@ OF_TWO = [
     "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "hinge_embedding_loss",
     "binary_cross_entropy", "logaddexp", "logaddexp2", "hypot", "atan2", "multilabel_soft_margin_loss",
 ]  # fmt: skip
-CALLS = {  # what LOW and FULL name: the shapes of its tensors, and the rest of its arguments
+CALLS = {  # what autocast casts: the shapes of its tensors, and the rest of its arguments
     "matmul": (M, M), "linear": (N, (5, 4)), "addbmm": (M, (2, 3, 3), (2, 3, 3)), "addmm": (M, M, M),
     "addmv": ((3,), M, (3,)), "addr": (M, (3,), (3,)), "baddbmm": ((2, 3, 3), (2, 3, 3), (2, 3, 3)),
     "conv1d": (C, (2, 3, 2)), "conv_transpose1d": (C, (3, 2, 2)), "prelu": (N, (1,)),
@@ -126,7 +126,9 @@ def kind_under_autocast(lib, name, dtype):
 
 
 def test_every_function_that_is_cast_is_compared():
-    assert {ALIASES.get(name, name) for name in LOW | FULL | OURS} - WITHOUT_TORCH <= set(CALLS)
+    assert {ALIASES.get(op.name, op.name) for op in registry.values() if op.autocast} - WITHOUT_TORCH <= set(
+        CALLS
+    )
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -169,7 +169,7 @@ function matrixProduct(graph, edge) {
   const arrays = vertex.inputs.map(input => graph.vertices[input.source].values[input.result]);
   const g = vertex.gradients[0];
   const isWhole = g?.whole && edge.pulled?.size && arrays.every(array => array.whole);
-  if (!isWhole || vertex.family !== "linalg" || vertex.inputs.length < 2 || edge.place > 1) return null;
+  if (!isWhole || vertex.family !== "matrix" || vertex.inputs.length < 2 || edge.place > 1) return null;
   if (vertex.name === "linear") return linearProduct(edge, arrays, g);
   return vertex.name === "matmul" ? matmulProduct(edge, arrays, g) : null;
 }

@@ -11,12 +11,13 @@ or `g` or a view of it; it changes nothing in place. The engine promotes dtypes 
 gradients over broadcast axes after it.
 
 A *composite* op is defined twice. Its readable definition, out of other ops, says what it is; a fused kernel
-of the same name (`minigrad.kernels`) computes it quickly. `fused(False)` runs the definitions. What is *made
-of ops* has no rule at all: its derivative is that of its parts.
+of the same name (`minigrad.kernels`) computes it quickly. `fused(False)` runs the definitions. A *derived*
+function calls ops and has no rule: its derivative is that of its parts.
 
-Each record also says how it is tried and taught: `samples` draws valid inputs (see `samplers`), `latex` is
-the gradient of each array in terms of the upstream gradient g, and `flops` what it costs (see `costs`). The
-gradient check, the tests, the graph views and the reference page read them.
+All else that is known of an op is said where it is defined, by users of their own ops too (see `About`): how
+it is tried (`samples`) and taught (`latex`, the gradient of each array in terms of the upstream gradient g),
+what it costs, what autocast does with it, how it is drawn, what to do when it makes a NaN. Nothing else lists
+ops by name.
 """
 
 from __future__ import annotations
@@ -25,72 +26,113 @@ import inspect
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack
 
 from .. import autograd
 from ..autograd import Output
 from ..devices import bfloat16, is_array
-from ..kernels import kernels
+from ..errors import OptionError
+from ..kernels import cpu, kernels
 from ..kernels.half import rounded
 from ..tensor import Tensor
 from .costs import Flops, one_each
-from .dispatch import fused, make_callable, ops, with_manners
+from .dispatch import accept_aliases, fused, make_callable, ops
 from .samplers import Sampler
 
-__all__ = ["Op", "Record", "composite", "differentiable", "fused", "made_of_ops", "ops", "records"]
+__all__ = ["About", "Op", "OpInfo", "composite", "derived", "differentiable", "fused", "ops", "registry"]
 
 Latex = str | Sequence[str | None]
 
-records: dict[str, Record] = {}  # every op, and everything made of ops, by name
+registry: dict[str, OpInfo] = {}  # every op, and every function derived from ops, by name
 
 
-def key_of(table: dict[str, Record], name: str, source: Callable) -> str:
+class About(TypedDict, total=False):
+    """What may be said of any op."""
+
+    samples: Sampler | None  # draws valid inputs (see `samplers`)
+    latex: Latex  # the gradient of each array; in it y is the result where no array has that name
+    autocast: (
+        Literal["lower", "float32"] | None
+    )  # computes in autocast's dtype, in float32, or in its inputs'
+    exact_in_half: bool  # the rule rounds nothing, or handles bfloat16 itself; others compute it in float32
+    family: str  # its colour in drawings (`graph.colours.FAMILIES`); by default its module's `__family__`
+    sign: str  # stands beside its name in drawings: "×"
+    public_name: str  # what users call it, where that is not the function's name
+    advice: str  # what to do where its result is not finite
+    gradient_advice: str  # what to do where its derivative is not finite
+
+
+def key_of(table: dict[str, OpInfo], name: str, source: Callable) -> str:
     """The name, or `module.name` of an op that is not minigrad's and would hide one that is."""
     module = getattr(source, "__module__", "")
     taken = name in table and getattr(table[name].source, "__module__", "") != module
     return f"{module}.{name}" if taken and not module.startswith("minigrad.") else name
 
 
-class Record:
+class OpInfo:
     """What is known of one function. `call` is what users call."""
 
-    flops: Flops | None = None  # of what is made of ops: those of its parts
+    flops: Flops | None = None  # of a derived function: those of its parts
 
-    def __init__(self, name: str, source: Callable, samples: Sampler | None, latex: Latex) -> None:
+    def __init__(
+        self,
+        name: str,
+        source: Callable,
+        *,
+        samples: Sampler | None = None,
+        latex: Latex = (),
+        autocast: Literal["lower", "float32"] | None = None,
+        exact_in_half: bool = False,
+        family: str | None = None,
+        sign: str = "",
+        public_name: str = "",
+        advice: str = "",
+        gradient_advice: str = "",
+    ) -> None:
+        if autocast not in ("lower", "float32", None):
+            raise OptionError(
+                f'autocast of {name} is "lower", "float32" or None, got {autocast!r}.\nChoose one of them.'
+            )
         self.name, self.source, self.samples = name, source, samples
         self.latex = (latex,) if isinstance(latex, str) else tuple(latex)
+        self.autocast, self.exact_in_half = autocast, exact_in_half
+        self.family = family or getattr(source, "__globals__", {}).get("__family__", "other")
+        self.sign, self.public_name = sign, public_name or name
+        self.advice, self.gradient_advice = advice, gradient_advice
         self.call: Callable = source
-        self.key = key_of(records, name, source)
-        records[self.key] = self
+        self.key = key_of(registry, name, source)
+        registry[self.key] = self
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} {self.name}>"
 
 
-class Derived(Record):
+class Derived(OpInfo):
     """A function made of ops, which has no rule of its own."""
 
 
-class Op(Record):
+class Op(OpInfo):
     """An operation with a rule of its own: what a node of the graph refers to."""
 
     def __init__(
         self,
         name: str,
         rule: Callable,
-        definition: Callable | None,
-        view: bool,
-        promotes: Any,
-        floating: bool,
-        samples: Sampler | None,
-        latex: Latex,
-        flops: Flops,
+        definition: Callable | None = None,
+        *,
+        kernel: Callable | None = None,
+        view: bool = False,
+        promotes: Any = True,
+        floating: bool = False,
+        casts: bool = False,
+        flops: Flops = one_each,
+        **about: Unpack[About],
     ) -> None:
-        super().__init__(name, definition or rule, samples, latex)
-        self.rule, self.definition, self.flops = rule, definition, flops
-        self.view, self.promotes, self.floating = view, promotes, floating
-        # these round nothing, or know how bfloat16 is rounded
-        self.as_it_comes = view or name in ("astype", "clone", "nan_to_num", "matmul")
+        super().__init__(name, definition or rule, **about)
+        self.rule, self.definition, self.kernel, self.flops = rule, definition, kernel, flops
+        self.view, self.promotes, self.floating, self.casts = view, promotes, floating, casts
+        self.has_library_kernel = definition is not None and kernel is None
+        self.exact_in_half |= view or self.has_library_kernel
         kinds = inspect.signature(definition or rule).parameters.values()
         self.operands = tuple(p.name for p in kinds if p.kind is p.POSITIONAL_ONLY)
         self.settings = tuple(p.name for p in kinds if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
@@ -116,7 +158,7 @@ class Op(Record):
     def run(self, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
         """Value and gradients as a call computes them: of bfloat16 in float32, and rounded."""
         low = any(is_array(a) and a.dtype == bfloat16 for a in arrays)
-        if low and self.definition is None and not self.as_it_comes:
+        if low and not self.exact_in_half:
             return rounded(self.rule, bfloat16, arrays, settings)
         return self.rule(*arrays, **settings)
 
@@ -140,9 +182,9 @@ def differentiable(
     view: bool = False,
     promotes: Any = True,
     floating: bool = False,
-    samples: Sampler | None = None,
-    latex: Latex = (),
+    casts: bool = False,
     flops: Flops = one_each,
+    **about: Unpack[About],
 ) -> Any:
     """Make a rule an op: its value, and how a gradient flows back to each array.
 
@@ -151,12 +193,16 @@ def differentiable(
     value and a tuple of functions of g, one an array (None: no gradient), or one function
     (g, needs) -> tuple.
 
-    `view`: the value may share memory with the first array. `promotes`: True where all arrays meet in one
-    dtype, False where they keep theirs, or the positions that meet. `floating`: integers become float32.
+    `view`: the value may share memory with the first array. `promotes`: True where all arrays are cast to one
+    dtype, False where they keep theirs, or the positions that are. `floating`: integers become float32.
+    `casts`: it changes the dtype and nothing else. `about`: see About.
     """
 
     def make(rule: Callable) -> Callable:
-        op = Op(rule.__name__, rule, None, view, promotes, floating, samples, latex, flops)
+        op = Op(
+            rule.__name__, rule, view=view, promotes=promotes, floating=floating, casts=casts, flops=flops,
+            **about,
+        )  # fmt: skip
         return make_callable(op, rule)
 
     return make if rule is None else make(rule)
@@ -165,37 +211,50 @@ def differentiable(
 def composite(
     definition: Callable | None = None,
     *,
+    kernel: Callable | None = None,
     promotes: Any = True,
-    samples: Sampler | None = None,
-    latex: Latex = (),
     flops: Flops = one_each,
+    **about: Unpack[About],
 ) -> Any:
-    """Make a readable definition an op whose value comes from the fused kernel of the same name.
+    """Make a readable definition, written with other ops, an op whose value comes from a fused kernel.
 
-    The kernel takes the same arrays and settings and returns what a rule returns.
+    `kernel` takes the same arrays and settings and returns what a rule returns. The library's own are found
+    by name, a version for each device (`minigrad.kernels`).
     """
 
     def make(definition: Callable) -> Callable:
         name = definition.__name__
+        if kernel is None and not (definition.__module__.startswith("minigrad.") and hasattr(cpu, name)):
+            raise OptionError(
+                f"the composite op {name} has no kernel.\n"
+                f"Give composite(kernel=...), a rule that computes it, or make it derived."
+            )
 
         def rule(*arrays: Any, **settings: Any) -> Any:
             return getattr(kernels(arrays[0]), name)(*arrays, **settings)
 
-        op = Op(name, rule, definition, False, promotes, True, samples, latex, flops)
+        op = Op(
+            name, kernel or rule, definition, kernel=kernel, promotes=promotes, floating=True, flops=flops,
+            **about,
+        )  # fmt: skip
         return make_callable(op, definition)
 
     return make if definition is None else make(definition)
 
 
-def made_of_ops(
-    function: Callable | None = None, *, samples: Sampler | None = None, latex: Latex = ()
-) -> Any:
-    """Record a function that calls ops and so is no op; it takes `axis` and explains errors as ops do."""
+def derived(function: Callable | None = None, **about: Unpack[About]) -> Any:
+    """Register a function that calls ops and has no rule; it takes `axis` and explains errors as ops do."""
 
     def make(function: Callable) -> Callable:
-        record = Derived(function.__name__, function, samples, latex)
-        record.call = with_manners(function)
-        record.call.record = record  # type: ignore[attr-defined]
-        return record.call
+        info = Derived(function.__name__, function, **about)
+        info.call = accept_aliases(function, info.autocast)
+        info.call.op = info  # type: ignore[attr-defined]
+        return info.call
 
     return make if function is None else make(function)
+
+
+def info_of(function: Any) -> OpInfo | None:
+    """What is known of a function that users call, if it is an op or derived from ops."""
+    found = getattr(function, "op", None) if inspect.isfunction(function) else None
+    return found if isinstance(found, OpInfo) else None
