@@ -80,7 +80,6 @@ def _method(name: str, function: Callable) -> str:
     """`def softmax(self, dim: Any) -> Tensor: 'exp(x - m) / sum(exp(x - m)) ...'`."""
     parameters = list(inspect.signature(function).parameters.values())
     required = [p.name for p in parameters if p.default is p.empty]
-    op = getattr(function, "op", None)
     shown = ["self"]
     for p in parameters[1:]:
         if p.kind is p.VAR_POSITIONAL:
@@ -92,7 +91,7 @@ def _method(name: str, function: Callable) -> str:
         if p.name == "dim" == required[-1]:
             default = " = ..."  # it may come as `axis`
         shown.append(f"{p.name}: {_type(p.default)}{default}")
-    result = _result(name, op)
+    result = _result(name)
     head = f"def {name}({', '.join(shown)}{_aliases(parameters)}) -> {result}:"
     return f"{head} {(inspect.getdoc(function) or '').splitlines()[0]!r}"
 
@@ -106,12 +105,12 @@ def _aliases(parameters: list[inspect.Parameter]) -> str:
     return ", **axis: Any" if any(p.name in ("dim", "keepdim") for p in parameters) else ""
 
 
-def _result(name: str, op: Any) -> str:
+def _result(name: str) -> str:
     if name in ("equal", "allclose", "__contains__"):
         return "builtins.bool"
     if name in SEVERAL:
         return "tuple[Tensor, ...]"
-    if op is None and name in ("max", "min"):
+    if name in ("max", "min"):
         return "Any"  # a Tensor, or (values, indices) where `dim` is given
     return "Tensor"
 

@@ -1,0 +1,282 @@
+"""A user's own op has every right of a built-in one: what it says of itself holds everywhere."""
+
+import contextlib
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from standin import cublas, emulator
+
+import minigrad as mg
+from minigrad import kernels
+from minigrad.gradcheck import every_op
+from minigrad.ops import composite, derived, differentiable
+from minigrad.ops.namespace import namespace
+from minigrad.ops.op import ops, registry
+from minigrad.ops.samplers import real, unary
+
+
+@pytest.fixture(autouse=True)
+def own_registry():
+    """What a test registers is gone after it."""
+    before = dict(registry), dict(ops)
+    yield
+    for table, old in zip((registry, ops), before, strict=True):
+        table.clear()
+        table.update(old)
+
+
+def rule_of(name, **about):
+    """`x e**x` as an op of any name."""
+
+    def rule(x, /):
+        e = namespace(x).exp(x)
+        return x * e, (lambda g: g * (e + x * e),)
+
+    rule.__name__ = rule.__qualname__ = name
+    return differentiable(rule, samples=unary(real), latex=r"g\,e^x\,(1 + x)", **about)
+
+
+def composite_of(name, **about):
+    def kernel(x):
+        e = namespace(x).exp(x)
+        return x * e, (lambda g: g * (e + x * e),)
+
+    def definition(x, /):
+        return x * x.exp()
+
+    definition.__name__ = definition.__qualname__ = name
+    return composite(definition, kernel=kernel, samples=unary(real), latex=r"g\,e^x\,(1 + x)", **about)
+
+
+def derived_of(name, **about):
+    def function(x):
+        return x * x.exp()
+
+    function.__name__ = function.__qualname__ = name
+    return derived(function, samples=unary(real), latex=r"g\,e^x\,(1 + x)", **about)
+
+
+KINDS = pytest.mark.parametrize("make", [rule_of, composite_of, derived_of])
+
+
+# ---------------------------------------------------------------- autocast
+
+
+@pytest.mark.parametrize("make", [rule_of, composite_of])
+@pytest.mark.parametrize("name", ["exp", "matmul", "swell"])
+def test_autocast_asks_the_op_and_not_its_name(make, name):
+    x, half = mg.ones(3), mg.ones(3, dtype="bfloat16")
+    with mg.autocast(dtype="bfloat16"):
+        assert (make(name)(x).dtype, make(name)(half).dtype) == (mg.float32, mg.bfloat16)
+        assert make(name, autocast="lower")(x).dtype == mg.bfloat16
+        assert make(name, autocast="float32")(half).dtype == mg.float32
+    assert make(name, autocast="lower")(x).dtype == mg.float32
+
+
+def test_autocast_casts_what_a_derived_function_is_given():
+    seen = []
+
+    def look(x, name):
+        seen.append(x.dtype)
+        return x
+
+    for autocast in (None, "lower", "float32"):
+        call = derived(look, autocast=autocast)
+        with mg.autocast(dtype="float16"):
+            call(mg.ones(2, dtype="bfloat16"), "softmax")
+    assert seen == [mg.bfloat16, mg.float16, mg.float32]
+
+
+@KINDS
+def test_autocast_of_an_op_is_one_of_three(make):
+    with pytest.raises(
+        mg.OptionError,
+        match=r'is "lower", "float32" or None, got .half.',
+    ):
+        make("swell", autocast="half")
+
+
+def test_a_rule_sees_bfloat16_only_if_it_says_that_it_is_exact():
+    seen = []
+
+    def rule(x, /):
+        seen.append(str(x.dtype))
+        return x, (lambda g: g,)
+
+    half = mg.ones(2, dtype="bfloat16")
+    assert (
+        differentiable(rule)(half).dtype == differentiable(rule, exact_in_half=True)(half).dtype == half.dtype
+    )
+    assert seen == ["float32", "bfloat16"]
+
+
+# ---------------------------------------------------------------- drawing
+
+
+@pytest.mark.parametrize("make", [rule_of, composite_of])
+def test_a_drawing_shows_its_sign_name_family_and_formula(make):
+    x = mg.randn(3, requires_grad=True)
+    swell = make("swell", sign="xeˣ", family="activation", public_name="x_exp")
+    graph = mg.graph.trace(swell(x).sum(), {"x": x})
+    vertex = next(v for v in graph.vertices if v.name == "swell")
+    assert (vertex.family, vertex.sign, vertex.public_name) == ("activation", "xeˣ", "x_exp")
+    assert vertex.formulas == (("x", r"g\,e^x\,(1 + x)"),)
+    assert "x_exp xeˣ" in graph.to_svg()
+    assert mg.graph.colours.FAMILIES["activation"].fill in graph.to_svg()
+    assert "math xmlns" in graph.to_html()
+
+
+def test_an_op_without_a_family_has_its_modules_or_is_drawn_as_other(monkeypatch):
+    x = mg.ones(2, requires_grad=True)
+    family = lambda: next(v.family for v in mg.graph.trace(rule_of("swell")(x)).vertices if v.name == "swell")
+    assert family() == "other"
+    monkeypatch.setitem(globals(), "__family__", "loss")
+    assert family() == "loss"
+
+
+# ---------------------------------------------------------------- advice
+
+
+@pytest.mark.parametrize("make", [rule_of, composite_of])
+def test_advice_is_given_where_it_makes_an_infinity(make):
+    x = mg.tensor([1.0, 1e4], requires_grad=True)
+    swell = make("swell", advice="Swell less.")
+    with np.errstate(over="ignore"):
+        assert mg.graph.why_nan(swell(x)).reason.endswith("Swell less.")
+    with (
+        mg.autograd.detect_anomaly(),
+        pytest.raises(mg.NonFiniteError, match=r"swell produced inf(.|\n)*Swell less\."),
+    ):
+        swell(x)
+
+
+def test_advice_of_a_gradient_is_given_where_its_derivative_is_infinite():
+    @differentiable(gradient_advice="Stay away from 0.")
+    def root(x, /):
+        y = namespace(x).sqrt(x)
+        return y, (lambda g: g / (2 * y),)
+
+    x = mg.tensor([0.0, 1.0], requires_grad=True)
+    assert mg.graph.why_nan(root(x).sum()).reason.endswith("Stay away from 0.")
+    with mg.autograd.detect_anomaly(), pytest.raises(mg.NonFiniteError, match=r"Stay away from 0\."):
+        root(x).sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("part", "advice"), [("sinh", "Swell less."), ("exp", "Subtract the largest before exp")]
+)
+def test_a_composites_advice_is_given_for_parts_of_its_definition_that_have_none(part, advice):
+    @composite(kernel=lambda x: (x, None), advice="Swell less.")
+    def swell(x, /):
+        return getattr(x, part)()
+
+    x = mg.tensor([1.0, 1e4], requires_grad=True)
+    with mg.fused(False), np.errstate(over="ignore"):
+        reason = mg.graph.why_nan(swell(x)).reason
+    assert f"{part} produced inf" in reason
+    assert advice in reason
+
+
+# ---------------------------------------------------------------- checks
+
+
+@KINDS
+@pytest.mark.parametrize("order", [1, 2])
+def test_the_gradient_check_tries_it_on_its_own_samples(make, order):
+    make("swell")
+    for fuse in every_op.forms(registry["swell"]):
+        row = every_op.check_record(registry["swell"], (order,), 1e-6, 0, fuse)
+        assert row.passed, row.failures
+        assert row.samples == 4
+
+
+def test_a_wrong_gradient_is_found():
+    @differentiable(samples=unary(real))
+    def wrong(x, /):
+        return x * x, (lambda g: g * x,)
+
+    assert not every_op.check_record(registry["wrong"], (1,), 1e-6, 0, True).passed
+
+
+def test_a_composite_takes_its_own_kernel_and_its_definition_the_higher_derivatives():
+    called = []
+
+    def kernel(x):
+        called.append(len(x))
+        return x**3, (lambda g: g * 3 * x**2,)
+
+    @composite(kernel=kernel)
+    def softmax(x, /):  # the library's kernel of that name is not meant
+        return x * x * x
+
+    x = mg.tensor([2.0, 3.0], requires_grad=True)
+    assert softmax(x).tolist() == [8.0, 27.0]
+    y = softmax(x)
+    (g,) = mg.autograd.grad(y.sum(), [x], create_graph=True)
+    assert mg.autograd.grad(g.sum(), [x])[0].tolist() == [12.0, 18.0]
+    assert called == [2, 2]
+    with mg.fused(False):
+        assert softmax(x).tolist() == [8.0, 27.0]
+    assert called == [2, 2]
+
+
+def test_a_composite_without_a_kernel_is_refused():
+    with pytest.raises(
+        mg.OptionError, match=r"the composite op softmax has no kernel.\nGive composite\(kernel=...\)"
+    ):
+
+        @composite
+        def softmax(x, /):
+            return x
+
+
+# ---------------------------------------------------------------- capture
+
+
+@pytest.fixture
+def device(gpu):
+    """A GPU, or the stand-in for one, with our kernels and cuBLAS."""
+    with contextlib.ExitStack() as stack:
+        if gpu == "standin":
+            if not emulator.compiler():
+                pytest.skip("there is neither a GPU nor a C++ compiler (g++, clang++) on this machine")
+            stack.enter_context(cublas.installed())
+        elif not find_spec("nvmath"):
+            pytest.skip("products can be captured with nvmath-python only")
+        mg.tensor(0.0, device="cuda")
+        stack.enter_context(kernels.use("cuda"))
+        yield "cuda"
+
+
+@KINDS
+def test_a_captured_step_replays_it(make, device):
+    swell = make("swell")
+
+    def run(step):
+        w = mg.tensor([0.5, -0.25, 1.0], device=device, requires_grad=True)
+        found = []
+        for i in range(4):
+            x = np.full(3, 0.1 * i, np.float32)
+            w.grad = None
+            found.append(step(w)(mg.tensor(x) if step is captured else mg.tensor(x, device=device)).item())
+        return found, w.grad.numpy()
+
+    def plain(w):
+        def step(x):
+            loss = (swell(w) * x).sum()
+            loss.backward()
+            return loss
+
+        return step
+
+    graphs = {}
+
+    def captured(w):
+        if id(w) not in graphs:
+            graphs[id(w)] = mg.capture(plain(w), "cuda")
+        return graphs[id(w)]
+
+    (values, gradient), (again, replayed) = run(plain), run(captured)
+    assert values == again
+    np.testing.assert_array_equal(gradient, replayed)
