@@ -1,4 +1,4 @@
-"""Which groups are drawn open. A closed one is one box; an open stack is drawn as one of its members, "x6"."""
+"""Which groups are drawn open. A closed one is one box; an open stack is drawn as one member, "x6"."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from string import Template
@@ -24,7 +25,7 @@ import numpy as np
 
 from ..devices import is_floating
 from ..ops.reference import bar, upright
-from .arrangement import Arrangement, Cell
+from .arrangement import Arrangement, Cell, Link
 from .colours import MODES, Paint, paint, scale
 from .data import Box, Check, Computation, Edge, Group, Snapshot, Vertex
 from .folding import Folding, to_depth
@@ -199,10 +200,11 @@ class _Table:
 
 
 class _Data:
-    """What the script reads: tables whose rows mean one another by number; `data.js` names the columns."""
+    """What the script reads: rows that refer to one another by number, and the names of their `columns`."""
 
     def __init__(self, folding: Folding, color: str) -> None:
         self.graph = graph = folding.graph
+        self.columns: dict[str, list[str]] = {}  # by kind of row
         self.strings, self.formulas, self.paints = _Table(), _Table(), _Table()
         self.snapshots = _Table()
         self.scale = [self._paint(p) for mode in MODES for p in scale(mode)]  # the order of legends
@@ -213,7 +215,7 @@ class _Data:
             "notes": graph.notes,
             "vertices": [self._vertex(vertex) for vertex in graph.vertices],
             "groups": [self._group(group) for group in graph.groups],
-            "arrangements": [_arrangement(ways) for ways in folding.arrangements],
+            "arrangements": [self._arrangement(ways) for ways in folding.arrangements],
             "looks": {
                 "v": [self._look(("vertex", v.index)) for v in graph.vertices],
                 "g": [self._look(("group", g.index)) for g in graph.groups],
@@ -227,6 +229,7 @@ class _Data:
     def text(self, room: int) -> str:
         """JSON that may stand in a page, with as many arrays as fit, the smallest first."""
         content = self.content | {
+            "columns": self.columns,
             "strings": self.strings.rows,
             "formulas": self.formulas.rows,
             "snapshots": self.snapshots.rows,
@@ -244,55 +247,84 @@ class _Data:
             written[i] = numbers
         return f'{text[:-1]},"arrays":[{",".join(written)}]}}'
 
+    def _row(self, table: str, /, **values: Any) -> list[Any]:
+        """The values alone; the script reads them by the names given here."""
+        self.columns[table] = list(values)
+        return list(values.values())
+
     def _vertex(self, v: Vertex) -> list[Any]:
         operands = [edge.operand for edge in v.inputs] + [name for name, _ in v.settings]
-        equations = [
-            [self._string(o), self.formulas.add(_equation(o, f, operands)), self._string(letters(v, f))]
-            for o, f in v.formulas
-        ]
-        return [
-            v.kind, self._string(v.name), self._string(op_title(v)), v.group,
-            [self._snapshot(value) for value in v.values],
-            [self._snapshot(g) for g in v.gradients],
-            [self._edge(edge) for edge in v.inputs],
-            [[self._string(name), self._string(value)] for name, value in v.settings],
-            self._string(v.family), equations, v.flops,
-            [[r.nbytes, self.memories.add(r.memory), r.owner] for r in v.retained],
-            self._string(v.source), self._string(v.code),
-            [self._check(c) for c in v.checks],
-            self._string(v.label), int(v.is_output), [self._snapshot(g) for g in v.seeds],
-        ]  # fmt: skip
+        return self._row(
+            "vertex",
+            kind=v.kind,
+            name=self._string(v.name),
+            title=self._string(op_title(v)),
+            group=v.group,
+            values=[self._snapshot(value) for value in v.values],
+            gradients=[self._snapshot(g) for g in v.gradients],
+            inputs=[self._edge(edge) for edge in v.inputs],
+            settings=[[self._string(name), self._string(value)] for name, value in v.settings],
+            family=self._string(v.family),
+            formulas=[self._formula(v, operand, latex, operands) for operand, latex in v.formulas],
+            flops=v.flops,
+            retained=[
+                self._row("retained", bytes=r.nbytes, memory=self.memories.add(r.memory), owner=r.owner)
+                for r in v.retained
+            ],
+            source=self._string(v.source),
+            code=self._string(v.code),
+            checks=[self._check(c) for c in v.checks],
+            label=self._string(v.label),
+            isOutput=int(v.is_output),
+            seeds=[self._snapshot(g) for g in v.seeds],
+        )
+
+    def _formula(self, v: Vertex, operand: str, latex: str, operands: list[str]) -> list[Any]:
+        equation = self.formulas.add(_equation(operand, latex, operands))
+        said = self._string(letters(v, latex))
+        return self._row("formula", operand=self._string(operand), equation=equation, letters=said)
 
     def _check(self, c: Check) -> list[Any]:
-        sides = [min(c.left, c.right), max(c.left, c.right)] if c.verdict == "kink" else []
-        numbers = [_number(c.analytic), _number(c.numeric), *(_number(x, 3) for x in (c.error, *sides))]
-        return [list(c.index), self._string(c.verdict), *numbers]
+        low, high = sorted((c.left, c.right)) if c.verdict == "kink" else (0, 0)
+        return self._row(
+            "check", at=list(c.index), verdict=self._string(c.verdict), analytic=_number(c.analytic),
+            numeric=_number(c.numeric), error=_number(c.error, 3), low=_number(low, 3), high=_number(high, 3),
+        )  # fmt: skip
 
     def _edge(self, e: Edge) -> list[Any]:
-        return [
-            e.source, e.result, self._string(e.operand), int(e.needs), e.summed, e.expanded,
-            self._snapshot(e.pulled), self._snapshot(e.gradient), self._jacobian(e),
-        ]  # fmt: skip
+        return self._row(
+            "edge", source=e.source, result=e.result, operand=self._string(e.operand), needs=int(e.needs),
+            summed=e.summed, expanded=e.expanded, pulled=self._snapshot(e.pulled),
+            gradient=self._snapshot(e.gradient), jacobian=self._jacobian(e),
+        )  # fmt: skip
 
     def _jacobian(self, e: Edge) -> list[Any] | None:
-        """(rows, columns, whether only its diagonal stands there, array)."""
         if e.jacobian is None:
             return None
+        rows, columns = e.jacobian.shape
         array = e.jacobian.diagonal() if e.elementwise else e.jacobian
-        return [*e.jacobian.shape, int(e.elementwise), self._array(array)]
+        return self._row(
+            "jacobian", rows=rows, columns=columns, diagonal=int(e.elementwise), numbers=self._array(array)
+        )
 
     def _group(self, g: Group) -> list[Any]:
-        names = [self._string(text) for text in (g.name, g.path, g.kind, title_of(g), kind_beside(g))]
-        return [g.parent, *names, g.vertices, g.groups, g.times]
+        return self._row(
+            "group", parent=g.parent, name=self._string(g.name), path=self._string(g.path),
+            kind=self._string(g.kind), shownName=self._string(title_of(g)),
+            shownKind=self._string(kind_beside(g)), vertices=g.vertices, groups=g.groups, times=g.times,
+        )  # fmt: skip
 
     def _look(self, box: Box) -> list[Any]:
-        """What stands on a box, what each way of colouring adds to that, and the paints."""
-        extras = [self._string(measured(self.graph, box, mode)) for mode in MODES if mode != "family"]
-        paints = [self._paint(paint(self.graph, box, mode)) for mode in MODES]
-        return [[self._string(line) for line in lines(self.graph, box)], extras, paints]
+        """The text on a box, what each way of colouring adds to it, and the paints."""
+        return self._row(
+            "look",
+            lines=[self._string(line) for line in lines(self.graph, box)],
+            extras=[self._string(measured(self.graph, box, mode)) for mode in MODES],
+            paints=[self._paint(paint(self.graph, box, mode)) for mode in MODES],
+        )
 
     def _paint(self, p: Paint) -> int:
-        return self.paints.add([p.fill, p.stroke, p.mark, p.meaning], p)
+        return self.paints.add(self._row("paint", **vars(p)), p)
 
     def _string(self, text: str) -> int:
         return self.strings.add(text)
@@ -304,30 +336,30 @@ class _Data:
         key = (s.shape, s.dtype, s.whole, numbers.tobytes(), repr(s.statistics))
         if key in self.snapshots.places:
             return self.snapshots.places[key]
-        row = [
-            s.shape, self._string(s.dtype), s.nbytes, self._statistics(s), numbers.shape,
-            self._array(numbers), int(s.whole),
-        ]  # fmt: skip
+        statistics = s.statistics and self._row(
+            "statistics", **{name: _number(x, digits=6) for name, x in asdict(s.statistics).items()}
+        )
+        row = self._row(
+            "snapshot", shape=s.shape, dtype=self._string(s.dtype), bytes=s.nbytes, statistics=statistics,
+            extent=numbers.shape, numbers=self._array(numbers), whole=int(s.whole),
+        )  # fmt: skip
         return self.snapshots.add(row, key)
 
-    def _statistics(self, s: Snapshot) -> list[Any] | None:
-        found = s.statistics
-        if found is None:
-            return None
-        numbers = [found.min, found.mean, found.max, found.std, found.norm]
-        return [*(_number(x, digits=6) for x in numbers), found.nan, found.inf]
+    def _arrangement(self, ways: Arrangement) -> list[Any]:
+        """Rows of cells, and between them rows of links, each link's numbers one after another."""
+        rows = [[_cell(cell) for cell in row] for row in ways.rows]
+        links = [[n for link in row for n in self._link(link)] for row in ways.links]
+        return self._row("arrangement", rows=rows, links=links, inlets=ways.inlets)
+
+    def _link(self, link: Link) -> list[Any]:
+        vertex, result = link.tensor
+        return self._row(
+            "link", above=link.above, below=link.below, vertex=vertex, result=result, place=link.place
+        )
 
     def _array(self, array: np.ndarray) -> int:
         self.arrays.append(array)
         return len(self.arrays) - 1
-
-
-def _arrangement(ways: Arrangement) -> list[Any]:
-    """Rows, links as five numbers each, one after another, and inlets."""
-    links = [
-        [n for link in row for n in (link.above, link.below, *link.tensor, link.place)] for row in ways.links
-    ]
-    return [[[_cell(cell) for cell in row] for row in ways.rows], links, ways.inlets]
 
 
 def _cell(cell: Cell) -> int | tuple[int, int]:

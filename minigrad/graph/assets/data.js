@@ -1,53 +1,20 @@
-// The traced computation, as Python wrote it down (page.py): rows become objects with names, numbers become
-// what they mean.
-
-const VERTEX = [
-  "kind",
-  "name",
-  "title",
-  "group",
-  "values",
-  "gradients",
-  "inputs",
-  "settings",
-  "family",
-  "formulas",
-  "flops",
-  "retained",
-  "source",
-  "code",
-  "checks",
-  "label",
-  "isOutput",
-  "seeds",
-];
-const EDGE = ["source", "result", "operand", "needs", "summed", "expanded", "pulled", "gradient", "jacobian"];
-const GROUP = ["parent", "name", "path", "kind", "shownName", "shownKind", "vertices", "groups", "times"];
-const SNAPSHOT = ["shape", "dtype", "bytes", "statistics", "extent", "numbers", "whole"];
-const PAINT = ["fill", "stroke", "mark", "meaning"];
-const COLOURS = ["family", "gradient", "bytes", "flops"];
-const STATISTICS = ["min", "mean", "max", "std", "norm", "nan", "inf"];
+// The traced computation, as Python wrote it (page.py): rows become objects by the names of their columns,
+// numbers become what they refer to.
 
 function readGraph(text) {
   const data = JSON.parse(text);
-  const arrays = data.arrays.map(array => array && array.map(toNumber));
-  const string = i => data.strings[i];
-  const snapshots = data.snapshots.map(row => readSnapshot(row, string, arrays));
-  const snapshot = i => (i === null ? null : snapshots[i]);
-  const graph = { ...data, title: data.title || "Computation graph" };
-  graph.vertices = data.vertices.map((row, index) =>
-    readVertex(row, index, string, snapshot, data.formulas, arrays),
-  );
-  graph.groups = data.groups.map((row, index) => readGroup(row, index, string));
+  const read = reader(data);
+  const graph = { ...data, title: data.title || "Computation graph", contents: [] };
+  graph.vertices = data.vertices.map(read.vertex);
+  graph.groups = data.groups.map(read.group);
   graph.uses = readUses(graph.vertices);
-  graph.arrangements = data.arrangements.map(readArrangement);
+  graph.arrangements = data.arrangements.map(read.arrangement);
   graph.looks = new Map(
     Object.entries(data.looks).flatMap(([letter, rows]) =>
-      rows.map((row, i) => [`${letter}${i}`, readLook(row, string)]),
+      rows.map((row, i) => [`${letter}${i}`, read.look(row)]),
     ),
   );
-  graph.paints = data.paints.map(row => named(PAINT, row));
-  graph.contents = [];
+  graph.paints = data.paints.map(row => named(data.columns.paint, row));
   return graph;
 }
 
@@ -55,79 +22,99 @@ function named(names, row) {
   return Object.fromEntries(names.map((name, i) => [name, row[i]]));
 }
 
-function readSnapshot(row, string, arrays) {
-  const snapshot = named(SNAPSHOT, row);
-  snapshot.dtype = string(snapshot.dtype);
-  snapshot.statistics = snapshot.statistics && named(STATISTICS, snapshot.statistics.map(toNumber));
-  snapshot.numbers = inDtype(arrays[snapshot.numbers], snapshot.dtype);
-  snapshot.whole = Boolean(snapshot.whole && snapshot.numbers);
-  snapshot.size = snapshot.shape.reduce((a, b) => a * b, 1);
-  snapshot.finite = !snapshot.statistics || !(snapshot.statistics.nan || snapshot.statistics.inf);
-  return snapshot;
-}
-
 /** Few digits say which float32 a number is: that one is meant, not the number in those digits. */
 function inDtype(numbers, dtype) {
   return numbers && dtype === "float32" ? numbers.map(Math.fround) : numbers;
 }
 
-function readVertex(row, index, string, snapshot, formulas, arrays) {
-  const vertex = { index, ...named(VERTEX, row) };
-  for (const key of ["name", "title", "family", "source", "code", "label"]) vertex[key] = string(vertex[key]);
-  vertex.values = vertex.values.map(snapshot);
-  vertex.gradients = vertex.gradients.map(snapshot);
-  vertex.seeds = vertex.seeds.map(snapshot);
-  vertex.inputs = vertex.inputs.map((edge, place) => readEdge(edge, index, place, string, snapshot, arrays));
-  vertex.settings = vertex.settings.map(([name, value]) => [string(name), string(value)]);
-  vertex.letters = new Map(vertex.formulas.map(([operand, , said]) => [string(operand), string(said)]));
-  vertex.formulas = new Map(vertex.formulas.map(([operand, i]) => [string(operand), formulas[i]]));
-  vertex.retained = vertex.retained.map(([bytes, memory, owner]) => ({ bytes, memory, owner }));
-  vertex.checks = vertex.checks.map(([at, verdict, ...numbers]) => {
-    const [analytic, numeric, error = 0, low = 0, high = 0] = numbers.map(toNumber);
-    return { at, verdict: string(verdict), analytic, numeric, error, low, high };
+/** Functions that read the rows of the data, one for each kind. */
+function reader(data) {
+  const { columns, strings } = data;
+  const modes = Object.keys(data.colours);
+  const arrays = data.arrays.map(array => array && array.map(toNumber));
+  const string = i => strings[i];
+
+  const snapshots = data.snapshots.map(row => {
+    const found = named(columns.snapshot, row);
+    found.dtype = string(found.dtype);
+    found.statistics = found.statistics && named(columns.statistics, found.statistics.map(toNumber));
+    found.numbers = inDtype(arrays[found.numbers], found.dtype);
+    found.whole = Boolean(found.whole && found.numbers);
+    found.size = found.shape.reduce((a, b) => a * b, 1);
+    found.finite = !found.statistics || !(found.statistics.nan || found.statistics.inf);
+    return found;
   });
-  vertex.isOutput = Boolean(vertex.isOutput);
-  vertex.value = vertex.values[0];
-  vertex.gradient = vertex.gradients.find(Boolean) ?? null;
-  return vertex;
-}
+  const snapshot = i => (i === null ? null : snapshots[i]);
 
-function readEdge(row, target, place, string, snapshot, arrays) {
-  const edge = { target, place, ...named(EDGE, row) };
-  edge.operand = string(edge.operand);
-  edge.pulled = snapshot(edge.pulled);
-  edge.gradient = snapshot(edge.gradient);
-  edge.isLeftOut = Boolean(edge.jacobian) && !arrays[edge.jacobian[3]];
-  edge.jacobian = edge.jacobian && readJacobian(edge.jacobian, arrays, edge.pulled?.dtype);
-  return edge;
-}
+  function vertex(row, index) {
+    const found = { index, ...named(columns.vertex, row) };
+    for (const key of ["name", "title", "family", "source", "code", "label"]) found[key] = string(found[key]);
+    for (const key of ["values", "gradients", "seeds"]) found[key] = found[key].map(snapshot);
+    found.inputs = found.inputs.map((input, place) => edge(input, index, place));
+    found.settings = found.settings.map(([name, value]) => [string(name), string(value)]);
+    const formulas = found.formulas.map(each => named(columns.formula, each));
+    found.letters = new Map(formulas.map(each => [string(each.operand), string(each.letters)]));
+    found.formulas = new Map(formulas.map(each => [string(each.operand), data.formulas[each.equation]]));
+    found.retained = found.retained.map(each => named(columns.retained, each));
+    found.checks = found.checks.map(check);
+    found.isOutput = Boolean(found.isOutput);
+    found.value = found.values[0];
+    found.gradient = found.gradients.find(Boolean) ?? null;
+    return found;
+  }
 
-function readJacobian([rows, columns, diagonal, array], arrays, dtype) {
-  const numbers = inDtype(arrays[array], dtype);
-  return numbers && { rows, columns, diagonal: Boolean(diagonal), numbers };
+  function check(row) {
+    const found = named(columns.check, row);
+    for (const key of ["analytic", "numeric", "error", "low", "high"]) found[key] = toNumber(found[key]);
+    return { ...found, verdict: string(found.verdict) };
+  }
+
+  function edge(row, target, place) {
+    const found = { target, place, ...named(columns.edge, row) };
+    found.operand = string(found.operand);
+    found.pulled = snapshot(found.pulled);
+    found.gradient = snapshot(found.gradient);
+    const jacobian = found.jacobian && named(columns.jacobian, found.jacobian);
+    const numbers = jacobian && inDtype(arrays[jacobian.numbers], found.pulled?.dtype);
+    found.isLeftOut = Boolean(jacobian) && !numbers;
+    found.jacobian = numbers && { ...jacobian, numbers };
+    return found;
+  }
+
+  function group(row, index) {
+    const found = { index, ...named(columns.group, row) };
+    for (const key of ["name", "path", "kind", "shownName", "shownKind"]) found[key] = string(found[key]);
+    found.isStack = found.times > 1;
+    return found;
+  }
+
+  /** Rows of cells, and the links from each row to the next (arrangement.py). */
+  function arrangement(row) {
+    const { rows, links, inlets } = named(columns.arrangement, row);
+    return {
+      rows: rows.map(cells => cells.map(readCell)),
+      links: links.map(flat => chunks(flat, columns.link?.length).map(link => named(columns.link, link))),
+      inlets: inlets.map(([v, r]) => laneId(v, r)),
+    };
+  }
+
+  /** What stands on a box, and for each way of colouring what is added to that, and how the box is painted. */
+  function look(row) {
+    const { lines, extras, paints } = named(columns.look, row);
+    return {
+      lines: lines.map(string),
+      extras: named(modes, extras.map(string)),
+      paints: named(modes, paints),
+    };
+  }
+
+  return { vertex, group, arrangement, look };
 }
 
 /** d result[i] / d input[j]. */
 function entry(jacobian, i, j) {
   if (jacobian.diagonal) return i === j ? jacobian.numbers[i] : 0;
   return jacobian.numbers[i * jacobian.columns + j];
-}
-
-function readGroup(row, index, string) {
-  const group = { index, ...named(GROUP, row) };
-  for (const key of ["name", "path", "kind", "shownName", "shownKind"]) group[key] = string(group[key]);
-  group.isStack = group.times > 1;
-  return group;
-}
-
-/** Rows of cells, and the links from each row to the next (arrangement.py). */
-function readArrangement([rows, links, inlets]) {
-  const link = ([above, below, vertex, result, place]) => ({ above, below, vertex, result, place });
-  return {
-    rows: rows.map(row => row.map(readCell)),
-    links: links.map(row => chunks(row, 5).map(link)),
-    inlets: inlets.map(([v, r]) => laneId(v, r)),
-  };
 }
 
 /** A number is a vertex, a negative one a group, a pair a lane: the way of a vertex's result through a row. */
@@ -140,16 +127,6 @@ function readCell(cell) {
 
 function chunks(list, size) {
   return Array.from({ length: list.length / size }, (_, i) => list.slice(i * size, (i + 1) * size));
-}
-
-/** What stands on a box, and for each way of colouring what is added to that, and how the box is painted. */
-function readLook([lines, extras, paints], string) {
-  const [gradient, bytes, flops] = extras.map(string);
-  return {
-    lines: lines.map(string),
-    extras: { family: "", gradient, bytes, flops },
-    paints: named(COLOURS, paints),
-  };
 }
 
 /** What stands on a closed box, its title first. */
