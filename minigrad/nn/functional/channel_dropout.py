@@ -1,0 +1,56 @@
+"""Dropout of whole channels, and dropout for selu."""
+
+from __future__ import annotations
+
+from ... import random
+from ...creation import ones
+from ...errors import ShapeError
+from ...ops import where
+from ...tensor import Tensor
+from .core import check_probability, dropout
+
+
+def _channel_dropout(name: str, input: Tensor, p: float, training: bool, places: int) -> Tensor:
+    """Zero or keep each channel as a whole; what lies within a channel has `places` axes."""
+    if input.ndim not in (places + 1, places + 2):
+        raise ShapeError(
+            f"{name} of shape {input.shape}.\nGive (N, C, ...) or (C, ...), with {places} axes after C."
+        )
+    check_probability(p)
+    if not training or not p:
+        return input
+    shape = (*input.shape[: input.ndim - places], *[1] * places)
+    channels = ones(shape, dtype=input.dtype, device=input.device)
+    return input * dropout(channels, p)
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Dropout of whole channels: (N, C, L) or (C, L) (Tompson et al. 2015)."""
+    return _channel_dropout("dropout1d", input, p, training, 1)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Dropout of whole channels: (N, C, H, W); three axes are (N, C, L), as PyTorch's."""
+    return _channel_dropout("dropout2d", input, p, training, 1 if input.ndim == 3 else 2)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Dropout of whole channels: (N, C, D, H, W) or (C, D, H, W)."""
+    return _channel_dropout("dropout3d", input, p, training, 3)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
+    """Dropout that keeps mean 0 and variance 1 after selu (Klambauer et al. 2017).
+
+    What is dropped becomes a = -1.7581, selu's limit at -infinity; then all are scaled by
+    ((1 - p) (1 + p a**2))**-0.5, and shifted by -a p times that.
+    """
+    check_probability(p)
+    if not training or p == 0:
+        return input
+    if p == 1:
+        return input * 0
+    a = -1.7580993408473766
+    kept = Tensor(random.keep_mask(random.next_key("dropout"), input.shape, p))
+    scale = ((1 - p) * (1 + p * a * a)) ** -0.5
+    return where(kept, input, a) * scale - a * p * scale

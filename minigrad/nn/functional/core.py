@@ -1,0 +1,175 @@
+"""The functions that a Transformer needs, except attention, with PyTorch's signatures.
+
+Each checks its arguments and calls the op of the same name. Valid arguments pass with one or two comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import random
+from ...devices import finfo
+from ...errors import OptionError, RangeError, ShapeError
+from ...ops import activations, indexing, linalg, normalization, permute, reshape, where
+from ...ops import losses as _losses
+from ...tensor import Tensor, as_tensor, given
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input Weightᵀ + bias: (..., in), (out, in), (out,) -> (..., out)."""
+    try:
+        shape = weight.array.shape
+        fits = input.array.shape[-1:] == shape[1:] and (bias is None or bias.array.shape == shape[:1])
+    except AttributeError:  # not all are tensors
+        return linear(*(None if x is None else as_tensor(x) for x in (input, weight, bias)))
+    if not fits:
+        with_bias = "" if bias is None else f" and a bias of shape {bias.shape}"
+        raise ShapeError(
+            f"linear of an input of shape {input.shape} with a weight of shape {weight.shape}{with_bias}.\n"
+            f"A weight is (out, in): the input's last axis must be `in`, and a bias (out,)."
+        )
+    return linalg.linear(input, weight, bias)
+
+
+def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+    """Row `input` of `weight` (V, D) for each id in `input`: (..., D); row `padding_idx` gets no gradient.
+
+    An id outside the table is an error; on a GPU, which nothing waits for, it gives NaN.
+    """
+    rows = indexing.embedding(weight, input)
+    if padding_idx is None:
+        return rows
+    is_padding = as_tensor(input) == padding_row(padding_idx, weight.shape[0])
+    return where(is_padding.unsqueeze(-1), rows.detach(), rows)
+
+
+def padding_row(padding_idx: int | None, count: int) -> int | None:
+    """The row of padding in a table of `count` rows, counted from 0."""
+    if padding_idx is None or -count <= padding_idx < count:
+        return None if padding_idx is None else padding_idx % count
+    raise RangeError(
+        f"padding_idx {padding_idx} in a table of {count} rows.\nThey count from 0, or from the end from -1."
+    )
+
+
+def softmax(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
+    """exp(input) / sum(exp(input)) along `dim`; computed in `dtype` if that is given."""
+    return activations.softmax(input, dim, dtype)
+
+
+def softmin(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
+    """softmax(-input) along `dim`; computed in `dtype` if that is given."""
+    return activations.softmin(input, dim, dtype)
+
+
+def log_softmax(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
+    """log(softmax(input)) along `dim`; computed in `dtype` if that is given."""
+    return activations.log_softmax(input, dim, dtype)
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """Gaussian error linear unit; `approximate` is "none" (with erf) or "tanh"."""
+    if approximate not in ("none", "tanh"):
+        raise OptionError(f'approximate is "none" or "tanh", got {approximate!r}.\nChoose one of them.')
+    return activations.gelu(input, approximate)
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """(input - mean) / sqrt(var + eps) * weight + bias over the last axes, which have `normalized_shape`."""
+    shape = _normalized_shape("layer_norm", input, normalized_shape, weight, bias)
+    return normalization.layer_norm(input, weight, bias, shape, eps)
+
+
+def rms_norm(
+    input: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """input / sqrt(mean(input**2) + eps) * weight over the last axes, which have `normalized_shape`.
+
+    `eps` is by default the distance from 1 to the next number of the input's dtype.
+    """
+    shape = _normalized_shape("rms_norm", input, normalized_shape, weight)
+    eps = float(finfo(input.dtype).eps) if eps is None else eps
+    return normalization.rms_norm(input, weight, shape, eps)
+
+
+def _normalized_shape(
+    name: str, input: Tensor, shape: int | Sequence[int], weight: Any, bias: Any = None
+) -> tuple[int, ...]:
+    """The shape as a tuple, if the last axes and the parameters have it."""
+    if type(shape) is not tuple:
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    try:
+        fits = (
+            shape
+            and input.array.shape[-len(shape) :] == shape
+            and (weight is None or weight.array.shape == shape)
+            and (bias is None or bias.array.shape == shape)
+        )
+    except AttributeError:  # not all are tensors
+        tensors = [None if x is None else as_tensor(x) for x in (weight, bias)]
+        return _normalized_shape(name, as_tensor(input), shape, *tensors)
+    if not fits:
+        shapes = [None if x is None else x.shape for x in (weight, bias)]
+        raise ShapeError(
+            f"{name} over {shape} of shape {input.shape}, with parameters of shapes {shapes}.\n"
+            f"The input's last axes and the parameters must have that shape."
+        )
+    return shape
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Zero each element with probability p and divide the others by 1 - p; nothing unless `training`."""
+    if not (type(p) is float and 0 <= p <= 1):
+        check_probability(p)
+    return activations.dropout(input, p, random.next_key("dropout")) if training and p else input
+
+
+def check_probability(p: float) -> None:
+    if not isinstance(p, int | float | np.number) or not 0 <= p <= 1:
+        raise OptionError(f"p is a probability from 0 to 1, got {p!r}.\nPass one in that range.")
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Any,
+    weight: Any = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """The mean of -log softmax(input)[target], for input (N, V), (V,) or (N, V, d1, ...), target without V.
+
+    Targets equal to `ignore_index` count nothing. `label_smoothing` e: the target is (1 - e) one-hot + e / V.
+    `weight` (V,) is how much each class counts, in the mean too. A target of floats, of the input's shape,
+    gives a probability for each class. A class outside 0 to V - 1 is an error; on a GPU it gives NaN.
+    """
+    _losses.check_reduction(reduction)
+    if not 0 <= label_smoothing <= 1:
+        raise OptionError(f"label_smoothing is from 0 to 1, got {label_smoothing}.\nPass one in that range.")
+    input = as_tensor(input)
+    target = given(target, input)
+    weight = None if weight is None else _losses.class_weights(weight, input)
+    if target.shape == input.shape and target.is_floating_point():
+        return _losses.soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+    target = _losses.class_numbers("cross_entropy", input, target)
+    if weight is not None:
+        return _losses.weighted_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+    if input.ndim == 2:
+        return _losses.cross_entropy(input, target, ignore_index, reduction, label_smoothing)
+    if input.ndim > 2:  # (N, V, d1, ...) -> (N, d1, ..., V)
+        input = permute(input, 0, *range(2, input.ndim), 1)
+    rows = reshape(input, -1, input.shape[-1])
+    losses = _losses.cross_entropy(rows, reshape(target, -1), ignore_index, reduction, label_smoothing)
+    return reshape(losses, target.shape) if reduction == "none" else losses
