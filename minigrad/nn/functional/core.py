@@ -24,7 +24,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         shape = weight.array.shape
         fits = input.array.shape[-1:] == shape[1:] and (bias is None or bias.array.shape == shape[:1])
     except AttributeError:  # not all are tensors
-        return linear(*(None if x is None else as_tensor(x) for x in (input, weight, bias)))
+        return linear(as_tensor(input), as_tensor(weight), None if bias is None else as_tensor(bias))
     if not fits:
         with_bias = "" if bias is None else f" and a bias of shape {bias.shape}"
         raise ShapeError(
