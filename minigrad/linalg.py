@@ -1,9 +1,9 @@
 """Linear algebra under the names of torch.linalg."""
 
-from .ops.contractions import multi_dot
-from .ops.decompositions import cholesky, eigh, eigvalsh, matrix_rank, qr, svd, svdvals
-from .ops.diagonals import diagonal as _diagonal
-from .ops.inverses import (
+from .ops.extra.contractions import multi_dot
+from .ops.extra.decompositions import cholesky, eigh, eigvalsh, matrix_rank, qr, svd, svdvals
+from .ops.extra.diagonals import diagonal as _diagonal
+from .ops.extra.inverses import (
     det,
     inv,
     matrix_exp,
@@ -15,10 +15,11 @@ from .ops.inverses import (
     tensorinv,
     tensorsolve,
 )
-from .ops.linalg import cross as _cross
-from .ops.linalg import matmul, vander, vecdot
-from .ops.norms import cond, matrix_norm, vector_norm
-from .ops.norms import linalg_norm as norm
+from .ops.extra.matrix_products import cross as _cross
+from .ops.extra.matrix_products import vander, vecdot
+from .ops.extra.norms import cond, matrix_norm, vector_norm
+from .ops.extra.norms import linalg_norm as norm
+from .ops.linalg import matmul
 
 __all__ = [
     "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_exp",

@@ -1,13 +1,12 @@
 """Special functions under the names of torch.special."""
 
-from .ops.activations import log_softmax, softmax
-from .ops.arithmetic import round
-from .ops.elementary import exp2, expm1, log1p, sinc
-from .ops.reductions import logsumexp
-from .ops.specials import (
+from .ops.activations import log_softmax, sigmoid, softmax
+from .ops.elementary import erf
+from .ops.extra.more_arithmetic import round
+from .ops.extra.more_elementary import exp2, expm1, log1p, sinc
+from .ops.extra.specials import (
     digamma,
     entr,
-    erf,
     erfc,
     erfcx,
     erfinv,
@@ -18,10 +17,10 @@ from .ops.specials import (
     ndtr,
     ndtri,
     polygamma,
-    sigmoid,
     xlog1py,
     xlogy,
 )
+from .ops.reductions import logsumexp
 
 expit, gammaln, multigammaln, psi = sigmoid, lgamma, mvlgamma, digamma
 

@@ -17,8 +17,8 @@ from minigrad.graph.folding import ALL, Fold
 from minigrad.graph.labels import lines, number, size, title_width
 from minigrad.graph.page import MATHML, _asset, _Data, letters, mathml, to_html
 from minigrad.graph.placing import Placing
-from minigrad.ops.reference import formulas
 from minitransformer import Transformer, TransformerConfig
+from tools.reference import formulas
 
 
 @pytest.fixture(scope="module")

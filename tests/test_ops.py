@@ -11,8 +11,8 @@ from minigrad.autograd.nodes import Node, alive, maker
 from minigrad.gradcheck.every_op import ATOL, RTOL, as_function, floating, forms, samples_of
 from minigrad.ops import METHODS
 from minigrad.ops.op import Op, info_of, registry
-from minigrad.ops.reference import ops_in
 from minigrad.ops.samplers import Sample
+from tools.reference import ops_in
 
 WITHOUT_SAMPLES: dict[str, str] = {}  # op -> why it names none
 

@@ -5,13 +5,13 @@ import re
 import pytest
 
 from minigrad.ops.op import registry
-from minigrad.ops.reference import TARGET, formulas, generate
+from tools.reference import TARGET, formulas, generate
 
 PAGE = TARGET.read_text(encoding="utf-8")
 
 
 def test_the_page_is_what_its_generator_writes():
-    assert generate() == PAGE, "the ops have changed; run: python -m minigrad.ops.reference"
+    assert generate() == PAGE, "the ops have changed; run: python -m tools.reference"
 
 
 def test_every_op_has_an_entry_and_every_link_leads_to_one():

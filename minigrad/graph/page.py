@@ -24,12 +24,12 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ..devices import is_floating
-from ..ops.reference import bar, upright
 from .arrangement import Arrangement, Cell, Link
 from .colours import MODES, Paint, paint, scale
 from .data import Box, Check, Computation, Edge, Group, Snapshot, Vertex
 from .folding import Folding, to_depth
 from .labels import kind_beside, lines, measured, op_title, printable, title_of
+from .latex import bar, upright
 from .svg import to_svg
 
 SCRIPTS = (  # one after another they are one script

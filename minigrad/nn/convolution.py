@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import OptionError, ShapeError
-from ..ops.windows import per_axis
+from ..ops.extra.windows import per_axis
 from ..tensor import Tensor
 from . import functional as F
 from . import init

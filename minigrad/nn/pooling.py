@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..ops.windows import per_axis
+from ..ops.extra.windows import per_axis
 from ..tensor import Tensor
 from . import functional as F
 from .module import Module

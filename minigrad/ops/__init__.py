@@ -1,203 +1,24 @@
-"""Every op, and the one place where ops become methods and operators of Tensor."""
+"""Every op. What a Transformer needs is in this package, the rest of PyTorch's in `extra`.
+
+`op` says what an op is; `methods` makes them methods and operators of Tensor.
+"""
 
 from __future__ import annotations
 
-from functools import wraps
-
-import numpy as np
-
-from .. import creation
-from ..tensor import Tensor, destination
-from . import (
-    activations,
-    arithmetic,
-    attention,
-    choices,
-    comparisons,
-    contractions,
-    convolution,
-    counting,
-    decompositions,
-    diagonals,
-    differences,
-    distances,
-    elementary,
-    indexing,
-    inverses,
-    joining,
-    linalg,
-    losses,
-    normalization,
-    norms,
-    padding,
-    pooling,
-    reductions,
-    resampling,
-    scans,
-    scattering,
-    shaping,
-    sorting,
-    specials,
-)
+from . import attention, losses, normalization
 from .activations import *
 from .arithmetic import *
 from .arithmetic import alias, astype, to_device
-from .choices import *
 from .comparisons import *
-from .contractions import *
-from .counting import *
-from .decompositions import *
-from .diagonals import *
-from .differences import *
-from .distances import *
 from .elementary import *
-from .in_place import methods_in_place, normal_, uniform_
+from .extra import *
 from .indexing import *
-from .indexing import getitem, index
-from .inverses import *
-from .joining import *
 from .linalg import *
-from .norms import *
-from .numpy_functions import array_function, array_ufunc
-from .op import Op, OpInfo, composite, derived, differentiable, fused, registry
-from .padding import *
+from .methods import FUNCTIONS, METHODS, PROPERTIES, bind
+from .op import About, Op, OpInfo, composite, derived, differentiable, fused, registry
 from .reductions import *
-from .scans import *
-from .scattering import *
 from .shaping import *
-from .shaping import windows_along
-from .sorting import *
-from .specials import *
 
-FAMILIES = (  # whose functions are `mg.NAME`
-    arithmetic,
-    elementary,
-    specials,
-    comparisons,
-    choices,
-    activations,
-    reductions,
-    scans,
-    differences,
-    sorting,
-    counting,
-    norms,
-    shaping,
-    joining,
-    diagonals,
-    padding,
-    indexing,
-    scattering,
-    linalg,
-    contractions,
-    inverses,
-    decompositions,
-    distances,
-)
-FUNCTIONS = {name: getattr(family, name) for family in FAMILIES for name in family.__all__}
 __all__ = [*FUNCTIONS, "fused"]
 
-
-def where_self(x, condition, y):
-    """x where `condition` is True, y elsewhere."""
-    return where(condition, x, y)
-
-
-def to(x, *targets, dtype=None, device=None, copy=False):
-    """x in another dtype or on another device: `to("float64")`, `to("cpu", "float64")`, `to(other_tensor)`.
-
-    x itself where nothing changes, unless `copy` is set.
-    """
-    dtype, device = destination(targets, dtype, device)
-    y = x if device in (None, x.device) else to_device(x, device)
-    if dtype is None or dtype == x.dtype:
-        return clone(x) if copy and y is x else y
-    return astype(y, dtype)
-
-
-def _converts_to(dtype):
-    def convert(x):
-        return to(x, dtype)
-
-    convert.__doc__ = f"x as {dtype}."
-    return convert
-
-
-def _reflected(function):
-    def reflected(y, x):
-        return function(x, y)
-
-    reflected.__doc__ = function.__doc__
-    return reflected
-
-
-def _comparing(function):
-    @wraps(function)
-    def compare(x, y):
-        known = isinstance(y, Tensor | np.generic | int | float | list | tuple) or hasattr(y, "__array__")
-        return function(x, y) if known else NotImplemented  # `x == None`, `x == "cpu"` are False
-
-    return compare
-
-
-def _contains(x, element):
-    """Whether some element of x is equal to `element`."""
-    return bool(eq(x, element).any())
-
-
-def _reversed_axes(x):
-    """The axes in reverse."""
-    return permute(x, *reversed(range(x.ndim)))
-
-
-def _transposed_matrices(x):
-    """Each matrix transposed."""
-    return transpose(x, -1, -2)
-
-
-# functions that take no tensor first, or several
-NOT_METHODS = {
-    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors", "bucketize",
-    "cartesian_prod", "cat", "cdist", "celu", "chain_matmul", "column_stack", "combinations", "concat",
-    "concatenate", "constant_pad_nd", "cosine_similarity", "cumulative_trapezoid", "dstack", "einsum",
-    "fill", "gradient", "hstack", "isin", "meshgrid", "one_hot", "pairwise_distance", "pdist",
-    "polygamma", "searchsorted", "selu", "silu", "stack", "tensordot", "threshold", "trapezoid",
-    "trapz", "tril_indices", "triu_indices", "vstack", "where",
-}  # fmt: skip
-
-# operators, and methods whose name or meaning is not the function's
-# fmt: off
-_own = {
-    **methods_in_place(FUNCTIONS), "normal_": normal_, "uniform_": uniform_,
-    "new_empty": creation.new_empty, "new_full": creation.new_full,
-    "new_ones": creation.new_ones, "new_tensor": creation.new_tensor, "new_zeros": creation.new_zeros,
-    "__add__": add, "__radd__": add, "__sub__": subtract, "__rsub__": _reflected(subtract),
-    "__mul__": multiply, "__rmul__": multiply, "__truediv__": true_divide,
-    "__rtruediv__": _reflected(true_divide), "__pow__": power,
-    "__rpow__": _reflected(power), "__matmul__": matmul, "__rmatmul__": _reflected(matmul),
-    "__neg__": negative,
-    "__abs__": absolute, "__floordiv__": floor_divide, "__rfloordiv__": _reflected(floor_divide),
-    "__mod__": remainder, "__rmod__": _reflected(remainder),
-    "__eq__": _comparing(eq), "__ne__": _comparing(ne),
-    "__lt__": lt, "__le__": le, "__gt__": gt, "__ge__": ge,
-    "__lshift__": bitwise_left_shift, "__rlshift__": _reflected(bitwise_left_shift),
-    "__rshift__": bitwise_right_shift, "__rrshift__": _reflected(bitwise_right_shift),
-    "__xor__": bitwise_xor, "__rxor__": bitwise_xor, "__pos__": positive,
-    "__invert__": bitwise_not,
-    "__and__": bitwise_and, "__rand__": bitwise_and, "__or__": bitwise_or, "__ror__": bitwise_or,
-    "__getitem__": index, "__contains__": _contains,
-    "astype": astype, "unfold": windows_along, "where": where_self, "to": to, "type": to,
-    "float": _converts_to("float32"), "double": _converts_to("float64"), "half": _converts_to("float16"),
-    "bfloat16": _converts_to("bfloat16"),
-    "long": _converts_to("int64"), "int": _converts_to("int32"), "bool": _converts_to("bool"),
-}
-# fmt: on
-METHODS = {name: f for name, f in FUNCTIONS.items() if name not in NOT_METHODS} | _own
-PROPERTIES = {"T": _reversed_axes, "mT": _transposed_matrices}
-
-for _name, _function in METHODS.items():
-    setattr(Tensor, _name, _function)
-for _name, _function in PROPERTIES.items():
-    setattr(Tensor, _name, property(_function))
-Tensor.__array_ufunc__ = array_ufunc(FUNCTIONS)
-Tensor.__array_function__ = array_function(FUNCTIONS)
+bind()

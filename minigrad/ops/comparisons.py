@@ -1,4 +1,8 @@
-"""Comparisons, logic, and questions about numbers: what answers True or False, and so has no derivative."""
+"""Comparisons, logic, and choices: one of two values, the larger, the smaller, what lies within limits.
+
+What answers True or False has no derivative. At a tie and at a limit the gradient goes where PyTorch sends
+it.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +10,128 @@ import math
 
 import numpy as np
 
-from ..tensor import as_tensor
+from ..errors import DtypeError, OptionError
 from .namespace import namespace
 from .op import derived, differentiable
-from .samplers import Domain, binary, each, mask, real, unary, whole
+from .samplers import Domain, binary, distinct, each, mask, real, unary, whole
 
 __family__ = "elementwise"
 
 __all__ = [
-    "allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
-    "bitwise_xor", "eq", "equal", "gcd", "ge", "greater", "greater_equal", "gt", "isclose", "isfinite",
-    "isinf", "isnan", "isneginf", "isposinf", "isreal", "lcm", "le", "less", "less_equal",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "ne", "not_equal", "signbit",
+    "bitwise_and", "bitwise_not", "bitwise_or", "clamp", "clip", "eq", "ge", "greater", "greater_equal",
+    "gt", "isfinite", "isinf", "isnan", "le", "less", "less_equal", "logical_and", "logical_not",
+    "logical_or", "lt", "maximum", "minimum", "ne", "not_equal", "where",
 ]  # fmt: skip
 
+_pairs = (
+    each((distinct, 2, 3), (real, 2, 1))
+    | each((distinct, 3), (real, 2, 3))
+    | each((distinct,), (real, 3))
+    | each((distinct, 0), (real, 2, 1))
+)
+
+
+@differentiable(
+    promotes=(1, 2),
+    samples=each((mask, 2, 3), (real, 2, 3), (real, 2, 3)) | each((mask, 2, 3), (real, 3), (real, 2, 1)),
+    latex=(None, r"g\,[\text{condition}]", r"g\,[\neg\,\text{condition}]"),
+)
+def where(condition, x, y, /):
+    """x where `condition` is True, y elsewhere."""
+    xp = namespace(condition, x, y)
+    if not isinstance(condition, bool) and condition.dtype != bool:
+        raise DtypeError(f"where takes booleans, got {condition.dtype}.\nCompare: condition != 0.")
+    return xp.where(condition, x, y), (
+        None,
+        lambda g: xp.where(condition, g, 0.0),
+        lambda g: xp.where(condition, 0.0, g),
+    )
+
+
+# ---------------------------------------------------------------- of two numbers
+
+
+@differentiable(
+    samples=_pairs,
+    latex=(r"g\,[x > y] + \frac{g}{2}\,[x = y]", r"g\,[x < y] + \frac{g}{2}\,[x = y]"),
+)
+def maximum(x, y, /):
+    """The larger of each pair, NaN if one is; where they are equal each gets half of the gradient."""
+    xp = namespace(x, y)
+    return xp.maximum(x, y), (lambda g: _kept(xp, x < y, x == y, g), lambda g: _kept(xp, x > y, x == y, g))
+
+
+@differentiable(
+    samples=_pairs,
+    latex=(r"g\,[x < y] + \frac{g}{2}\,[x = y]", r"g\,[x > y] + \frac{g}{2}\,[x = y]"),
+)
+def minimum(x, y, /):
+    """The smaller of each pair, NaN if one is; where they are equal each gets half of the gradient."""
+    xp = namespace(x, y)
+    return xp.minimum(x, y), (lambda g: _kept(xp, x > y, x == y, g), lambda g: _kept(xp, x < y, x == y, g))
+
+
+def _kept(xp, lost, tied, g):
+    """0 where the other was chosen, half of g at a tie, g elsewhere (also where one of them is NaN)."""
+    return xp.where(lost, 0.0, xp.where(tied, g * 0.5, g))
+
+
+# ---------------------------------------------------------------- within limits
+
+
+@differentiable(
+    public_name="clamp",
+    samples=each((distinct, 2, 3), -0.6, 0.6)
+    | each((distinct, 4), None, 0.0)
+    | each((distinct, 2, 3), (real, 2, 3), 1.2)
+    | each((distinct, 2, 3), None, (real, 3))
+    | each((distinct, 3), (real, 2, 1), (real, 2, 3)),
+    latex=(
+        r"g\,[\text{low} \le x \le \text{high}]",
+        r"g\,[x < \text{low} < \text{high}]",
+        r"g\,[x > \text{high} \lor \text{low} > \text{high}]",
+    ),
+)
+def limit(x, low, high, /):
+    """min(max(x, low), high); x has the gradient within (limits included), the limit that is met elsewhere.
+
+    Either limit may be None. Where `low` is above `high` all is `high`.
+    """
+    xp = namespace(x, low, high)
+    y, inside, below, above = x, True, False, False
+    if low is not None:
+        y = xp.maximum(y, low)
+        inside, below = x >= low, x < low
+    if high is not None:
+        y = xp.minimum(y, high)
+        inside, above = (x <= high) & inside, x > high
+    if low is not None and high is not None:
+        below, above = below & (low < high), above | (low > high)
+    return y, tuple(lambda g, chosen=chosen: xp.gate(chosen, g) for chosen in (inside, below, above))
+
+
+@derived(
+    samples=each((distinct, 2, 3), min=-0.6, max=0.6)
+    | each((distinct, 4), max=0.0)
+    | each((distinct,), (real, 2), (real, 2)),
+    latex=r"g\,[\text{min} \le x \le \text{max}]",
+)
+def clamp(x, min=None, max=None):
+    """x, no less than `min`, no more than `max`, which are numbers or tensors.
+
+    The derivative is 1 within (limits included) and 0 outside, where it is that of a limit which is a tensor.
+    """
+    if min is None and max is None:
+        raise OptionError("clamp with neither min nor max.\nGive one of them.")
+    return limit(x, min, max)
+
+
+clip = clamp  # PyTorch's other name
+
 _small: Domain = whole(-1, 2)  # which has ties
+
 _bits: Domain = whole(0, 16)
+
 _everything = unary(real) | each(np.array([0.0, -0.0, math.inf, -math.inf, math.nan]))
 
 
@@ -64,25 +174,6 @@ def ge(x, y, /):
     return x >= y, None
 
 
-@derived(samples=binary(_small))
-def equal(x, y):
-    """Whether two tensors have one shape and the same elements: a Python bool. Elementwise is `eq`."""
-    x, y = as_tensor(x), as_tensor(y)
-    return x.shape == y.shape and bool(eq(x, y).array.all())
-
-
-@differentiable(samples=binary(real) | binary(_small))
-def isclose(x, y, /, rtol=1e-5, atol=1e-8, equal_nan=False):
-    """Whether |x - y| <= atol + rtol |y|; an infinity is close to itself, NaN only with `equal_nan`."""
-    return namespace(x, y).isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan), None
-
-
-@derived(samples=binary(real) | binary(_small))
-def allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
-    """Whether every element of x `isclose` to that of y: a Python bool."""
-    return bool(isclose(x, y, rtol, atol, equal_nan).array.all())
-
-
 # ---------------------------------------------------------------- logic
 
 
@@ -96,12 +187,6 @@ def bitwise_and(x, y, /):
 def bitwise_or(x, y, /):
     """x | y, bit by bit; of booleans, whether either is true."""
     return x | y, None
-
-
-@differentiable(samples=binary(mask) | binary(_bits))
-def bitwise_xor(x, y, /):
-    """x ^ y, bit by bit; of booleans, whether one is true and the other is not."""
-    return x ^ y, None
 
 
 @differentiable(samples=unary(mask) | unary(_bits))
@@ -128,39 +213,6 @@ def logical_or(x, y, /):
     return namespace(x, y).logical_or(x, y), None
 
 
-@differentiable(samples=binary(mask) | binary(_small))
-def logical_xor(x, y, /):
-    """Whether one is true and the other is not; on booleans this is `^`."""
-    return namespace(x, y).logical_xor(x, y), None
-
-
-# ---------------------------------------------------------------- whole numbers
-
-
-@differentiable(samples=binary(_bits, whole(0, 5)))
-def bitwise_left_shift(x, y, /):
-    """x * 2**y, of whole numbers: x with its bits moved y places up."""
-    return x << y, None
-
-
-@differentiable(samples=binary(_bits, whole(0, 5)))
-def bitwise_right_shift(x, y, /):
-    """x / 2**y rounded down, of whole numbers: x with its bits moved y places down."""
-    return x >> y, None
-
-
-@differentiable(samples=binary(_bits))
-def gcd(x, y, /):
-    """The largest whole number that divides both, 0 of two zeros."""
-    return namespace(x, y).gcd(x, y), None
-
-
-@differentiable(samples=binary(_bits))
-def lcm(x, y, /):
-    """The smallest positive whole number that both divide, 0 if one is 0."""
-    return namespace(x, y).lcm(x, y), None
-
-
 # ---------------------------------------------------------------- kinds of numbers
 
 
@@ -177,33 +229,9 @@ def isinf(x, /):
 
 
 @differentiable(samples=_everything)
-def isposinf(x, /):
-    """Whether x is +infinity."""
-    return x == math.inf, None
-
-
-@differentiable(samples=_everything)
-def isneginf(x, /):
-    """Whether x is -infinity."""
-    return x == -math.inf, None
-
-
-@differentiable(samples=_everything)
 def isfinite(x, /):
     """Whether x is neither infinite nor NaN."""
     return namespace(x).isfinite(x), None
-
-
-@differentiable(samples=_everything)
-def isreal(x, /):
-    """True everywhere: no number here is complex."""
-    return namespace(x).ones_like(x, dtype=bool), None
-
-
-@differentiable(samples=_everything)
-def signbit(x, /):
-    """Whether x is negative, -0.0 included."""
-    return namespace(x).signbit(x), None
 
 
 # ---------------------------------------------------------------- PyTorch's longer names

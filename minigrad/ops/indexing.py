@@ -1,4 +1,4 @@
-"""Choosing elements: indexing, gather, masks, one-hot vectors, embeddings. Changing them is in scattering.py.
+"""Choosing elements: indexing, gather, masks, one-hot vectors, embeddings.
 
 A gradient goes back to where the value came from; what was chosen twice gets both.
 """
@@ -11,19 +11,16 @@ from ..devices import array_module, as_array, gpu, is_array, plain_number
 from ..errors import DtypeError, OptionError, RangeError, ShapeError
 from ..tensor import Tensor, array_index, as_tensor
 from .axes import axis_of
-from .choices import where
+from .comparisons import where
 from .costs import nothing
 from .namespace import namespace
 from .op import composite, derived, differentiable
-from .samplers import each, mask, real, unary, whole
-from .shaping import broadcast_tensors, broadcast_to, ravel, view_as_shape
+from .samplers import each, mask, real, whole
+from .shaping import view_as_shape
 
 __family__ = "shape"
 
-__all__ = [
-    "argwhere", "gather", "index_select", "masked_fill", "masked_select", "narrow", "nonzero", "one_hot",
-    "select", "take", "take_along_dim",
-]  # fmt: skip
+__all__ = ["gather", "masked_fill", "one_hot"]
 
 
 # ---------------------------------------------------------------- x[...]
@@ -86,28 +83,6 @@ def own_index(index):
 
 
 _PLAIN = {int, slice, type(None), type(Ellipsis)}
-
-
-@derived(samples=each((real, 2, 3), 1, -1))
-def select(x, dim, index):
-    """The slice number `index` along an axis."""
-    dim = axis_of(dim, x.ndim)
-    if not -x.shape[dim] <= index < x.shape[dim]:
-        raise RangeError(outside(index, dim, x.shape[dim]))
-    return getitem(x, (slice(None),) * dim + (int(index),))
-
-
-@derived(samples=each((real, 2, 4), 1, 1, 2) | each((real, 3), 0, -2, 2))
-def narrow(x, dim, start, length):
-    """`length` slices along an axis, from `start` on."""
-    dim = axis_of(dim, x.ndim)
-    n, first = x.shape[dim], int(start)
-    first += n * (first < 0)
-    if not 0 <= first <= n or not 0 <= length <= n - first:
-        raise RangeError(
-            f"{length} elements from {start} on along axis {dim}, which has {n}.\nStay within the axis."
-        )
-    return getitem(x, (slice(None),) * dim + (slice(first, first + length),))
 
 
 # ---------------------------------------------------------------- along an axis
@@ -190,46 +165,6 @@ def gather(x, dim, index, *, sparse_grad=False):
     return view_as_shape(getitem(x, at), np.shape(array_index(index)))
 
 
-@derived(samples=each((real, 2, 3), 1, (whole(0, 3), 4)) | each((real, 2), 0, (whole(0, 2),)))
-def index_select(x, dim, index):
-    """The elements of `index`, a list of places along `dim`."""
-    x = as_tensor(x)
-    line = x if x.ndim else view_as_shape(x, (1,))
-    dim = axis_of(dim, line.ndim)
-    places = places_along("index_select", index, line, dim)
-    if places.ndim > 1:
-        raise ShapeError(f"an index of shape {places.shape}.\nGive a list of places.")
-    chosen = getitem(line, (slice(None),) * dim + (places.reshape(-1),))
-    return chosen if x.ndim else view_as_shape(chosen, ())
-
-
-@derived(samples=each((real, 2, 3), (whole(-6, 6), 2, 2)) | each((real,), 0))
-def take(x, index):
-    """The elements of x, counted row by row, at `index`: a tensor of the index's shape."""
-    line = ravel(as_tensor(x))
-    return getitem(line, places_along("take", index, line, 0, negative=True))
-
-
-@derived(
-    samples=each((real, 2, 3), (whole(0, 3), 2, 2), 1)
-    | each((real, 2, 1), (whole(0, 2), 1, 3), 0)
-    | each((real, 2, 3), (whole(0, 6), 4))
-)
-def take_along_dim(x, indices, dim=None):
-    """`gather`, with the other axes broadcast; without `dim`, elements counted row by row."""
-    x = as_tensor(x)
-    line, d = (ravel(x), 0) if dim is None else (x, axis_of(dim, x.ndim))
-    places = places_along("take_along_dim", indices, line, d, negative=True) % max(line.shape[d], 1)
-    if dim is None:
-        return gather(line, 0, places.reshape(-1))
-    if places.ndim != x.ndim:
-        raise ShapeError(f"indices of shape {places.shape} into shape {x.shape}.\nGive them as many axes.")
-    with_length = lambda shape, n: (*shape[:d], n, *shape[d + 1 :])
-    shape = np.broadcast_shapes(with_length(x.shape, 1), with_length(places.shape, 1))
-    places = array_module(places).broadcast_to(places, with_length(shape, places.shape[d]))
-    return gather(broadcast_to(x, with_length(shape, x.shape[d])), d, places)
-
-
 # ---------------------------------------------------------------- masks
 
 
@@ -278,29 +213,6 @@ def masked_fill(x, mask, value):
     x, mask = as_tensor(x), as_tensor(mask)
     refuse_unless_mask("masked_fill", mask)
     return where(mask, value.to(x.dtype), x)
-
-
-@derived(samples=each((real, 2, 3), (mask, 2, 3)) | each((real, 3), (mask, 2, 1)))
-def masked_select(x, mask):
-    """The elements of x where `mask` (both broadcast) is True, as a vector."""
-    x, mask = broadcast_tensors(x, mask)
-    refuse_unless_mask("masked_select", mask)
-    return getitem(x, mask.array.copy())
-
-
-@derived(samples=unary(mask))
-def nonzero(x, *, as_tuple=False):
-    """The indices of the elements that are not 0: int64 (count, axes), or a vector for each axis."""
-    array = as_tensor(x).array
-    if as_tuple:
-        return tuple(Tensor(places) for places in (array if array.ndim else array.reshape(1)).nonzero())
-    return Tensor(array_module(array).argwhere(array))
-
-
-@derived(samples=unary(mask))
-def argwhere(x):
-    """The indices of the elements that are not 0: int64 (count, axes)."""
-    return nonzero(x)
 
 
 # ---------------------------------------------------------------- tables

@@ -1,31 +1,152 @@
-"""Views and axes: the same numbers in another shape. A gradient takes the way back.
+"""Views and axes: the same numbers in another shape, joined, and split. A gradient takes the way back.
 
 Four primitive views (another shape, another order of axes, repetition, and `getitem` in indexing.py) make
-the others; diagonals are in diagonals.py.
+the others.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 
+from ..devices import beside, result_type
 from ..errors import OptionError, ShapeError
 from ..tensor import as_tensor
 from .axes import axes_of, axis_of
 from .costs import nothing
 from .namespace import namespace
 from .op import derived, differentiable
-from .samplers import each, mask, real
-from .windows import sliding_windows
+from .samplers import each, real
 
 __family__ = "shape"
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "broadcast_to", "contiguous", "expand",
-    "expand_as", "flatten", "moveaxis", "movedim", "permute", "ravel", "reshape", "reshape_as", "squeeze",
-    "swapaxes", "swapdims", "t", "transpose", "unflatten", "unsqueeze", "view", "view_as",
+    "broadcast_tensors", "broadcast_to", "cat", "concat", "concatenate", "expand", "flatten", "permute",
+    "ravel", "reshape", "split", "squeeze", "stack", "swapaxes", "swapdims", "transpose", "unsqueeze",
+    "view",
 ]  # fmt: skip
+
+_SOME = [(real, 2, 3), (real, 2, 3)]
+
+
+# ---------------------------------------------------------------- together
+
+
+@differentiable(
+    public_name="cat",
+    samples=each((real, 2, 3), (real, 1, 3), (real, 2, 3))
+    | each((real, 2, 3), (real, 2, 0), dim=-1)
+    | each((real, 3)),
+    latex=r"g_{\text{its part}}",
+    flops=nothing,
+)
+def joined(*xs, dim=0):
+    """Tensors one behind another along an axis that they have."""
+    dim = axis_of(dim, xs[0].ndim)
+    ends = list(itertools.accumulate(x.shape[dim] for x in xs))
+    lead = (slice(None),) * dim
+    take = lambda start, end: lambda g: g[(*lead, slice(start, end))]
+    gradients = tuple([take(s, e) for s, e in zip([0, *ends], ends, strict=False)])
+    try:
+        return namespace(xs[0]).concat(xs, axis=dim), gradients
+    except ValueError:
+        _refuse_misfits([x.shape for x in xs], dim)
+        raise
+
+
+@derived(samples=each(_SOME) | each([(real, 2, 3), (real, 2, 1)], -1) | each([(real, 0), (real, 2, 2)]))
+def cat(tensors, dim=0):
+    """Tensors one behind another along an axis that they have; empty vectors count for nothing."""
+    tensors = list(map(as_tensor, tensors))
+    filled = [x for x in tensors if x.array.shape != (0,)]
+    if not filled or len(filled) == len(tensors):
+        return joined(*tensors, dim=dim)
+    return joined(*filled, dim=dim).to(result_type(*tensors))
+
+
+def _refuse_misfits(shapes, axis):
+    first = shapes[0]
+    if () in shapes:
+        raise ShapeError("numbers have no axis to be joined along.\nUse mg.stack.")
+    for i, shape in enumerate(shapes):
+        if shape != first and (
+            len(shape) != len(first) or shape[:axis] != first[:axis] or shape[axis + 1 :] != first[axis + 1 :]
+        ):
+            raise ShapeError(
+                f"shapes {first} and {shape} (the first and number {i}) along axis {axis}.\n"
+                f"They must be equal in every other axis."
+            )
+
+
+@derived(samples=each(_SOME) | each(_SOME, -1) | each([(real,), (real,)]))
+def stack(tensors, dim=0):
+    """Tensors of one shape, one behind another along a new axis."""
+    tensors = list(map(as_tensor, tensors))
+    for x in tensors:
+        if x.shape != tensors[0].shape:
+            raise ShapeError(f"shapes {tensors[0].shape} and {x.shape}.\nOnly tensors of one shape stack.")
+    return joined(*[unsqueeze(x, dim) for x in tensors], dim=dim)
+
+
+# ---------------------------------------------------------------- apart
+
+
+@differentiable(
+    public_name="split",
+    view=True,
+    samples=each((real, 2, 3), (1, 2), 1) | each((real, 2, 3), (1, 0, 1), -2),
+    latex=r"\operatorname{cat}(g_1, g_2, \ldots)",
+    flops=nothing,
+)
+def pieces(x, /, sizes, dim):
+    """x cut along an axis into pieces of the given sizes: one node, several results."""
+    dim %= x.ndim
+    ends = list(itertools.accumulate(sizes))
+    lead = (slice(None),) * dim
+    shapes = [(*x.shape[:dim], n, *x.shape[dim + 1 :]) for n in sizes]
+    dtype = x.dtype
+
+    def gradient(gs, needs):
+        like = next(g for g in gs if g is not None)
+        parts = [
+            beside(np.zeros(s, dtype), like) if g is None else g for g, s in zip(gs, shapes, strict=True)
+        ]
+        return (namespace(like).concat(parts, axis=dim),)
+
+    return tuple([x[(*lead, slice(e - n, e))] for n, e in zip(sizes, ends, strict=True)]), gradient
+
+
+@derived(samples=each((real, 5, 2), 2) | each((real, 2, 3), [1, 2], 1) | each((real, 2, 3), 4, -1))
+def split(x, split_size, dim=0):
+    """Pieces of length `split_size` along an axis (the last may be shorter), or of the lengths given."""
+    x = as_tensor(x)
+    dim, n = _axis_to_cut(x, dim)
+    if isinstance(split_size, int):
+        if split_size < 1 and (n or split_size < 0):
+            raise OptionError(f"pieces of length {split_size}.\nA piece has at least one element.")
+        step = max(split_size, 1)
+        split_size = [step] * (n // step) + [n % step] * (n % step > 0) or [0]
+    if sum(split_size) != n or min(split_size, default=0) < 0:
+        raise ShapeError(
+            f"pieces of lengths {list(split_size)} make {sum(split_size)}, but axis {dim} has {n}.\n"
+            f"Give lengths that add up to {n}."
+        )
+    return pieces(x, tuple(split_size), dim)
+
+
+def _axis_to_cut(x, dim):
+    """The axis from the front, and its length."""
+    if not x.ndim:
+        raise ShapeError("a number without axes cannot be cut.\nGive it an axis: x.reshape(1).")
+    dim = axis_of(dim, x.ndim)
+    return dim, x.shape[dim]
+
+
+# ---------------------------------------------------------------- grids
+
+concat = concatenate = cat  # PyTorch's other names
 
 
 def sizes_of(shape):
@@ -62,12 +183,6 @@ def view_as_shape(x, /, shape):
 def reshape(x, *shape):
     """x in another shape of as many elements; one of the sizes may be -1."""
     return view_as_shape(x, sizes_of(shape))
-
-
-@derived(samples=each((real, 2, 3), (mask, 3, 2)))
-def reshape_as(x, other):
-    """x in the shape of `other`."""
-    return view_as_shape(x, other.shape)
 
 
 @derived(samples=each((real, 2, 1, 3, 1)) | each((real, 2, 1, 1), 1) | each((real, 1, 2, 1), (0, -1)))
@@ -107,50 +222,6 @@ def flatten(x, start_dim=0, end_dim=-1):
 def ravel(x):
     """All elements along one axis."""
     return view_as_shape(x, (-1,)) if math.prod(x.shape) else view_as_shape(x, (0,))
-
-
-@derived(samples=each((real, 6, 2), 0, (2, 3)) | each((real, 2, 6), -1, (-1, 2)))
-def unflatten(x, dim, sizes):
-    """The axis `dim` as several of the given sizes, one of which may be -1."""
-    dim = axis_of(dim, x.ndim)
-    n, known = x.shape[dim], math.prod(size for size in sizes if size != -1)
-    if known != n and (-1 not in sizes or not known or n % known):
-        raise ShapeError(
-            f"axis {dim} has {n} elements, which do not fill the sizes {tuple(sizes)}.\n"
-            f"They must multiply to {n}; one of them may be -1."
-        )
-    sizes = [n // known if size == -1 else size for size in sizes]
-    return view_as_shape(x, (*x.shape[:dim], *sizes, *x.shape[dim + 1 :]))
-
-
-@derived(samples=each((real,)) | each([(real,), (real, 2)]) | each((real, 2, 3)))
-def atleast_1d(*tensors):
-    """A number as a tensor of one element; several tensors give a tuple."""
-    return _of_each(tensors, lambda x: x if x.ndim else view_as_shape(x, (1,)))
-
-
-@derived(samples=each((real,)) | each([(real, 3), (real, 2, 1, 2)]))
-def atleast_2d(*tensors):
-    """A number or a vector as a matrix of one row; several tensors give a tuple."""
-    return _of_each(tensors, lambda x: x if x.ndim > 1 else view_as_shape(x, (1, x.numel())))
-
-
-@derived(samples=each((real,)) | each([(real, 3), (real, 2, 2)]))
-def atleast_3d(*tensors):
-    """A number as (1, 1, 1), a vector as (1, n, 1), a matrix as (m, n, 1); several tensors give a tuple."""
-    return _of_each(
-        tensors,
-        lambda x: (
-            x if x.ndim > 2 else unsqueeze(x, -1) if x.ndim == 2 else view_as_shape(x, (1, x.numel(), 1))
-        ),
-    )
-
-
-def _of_each(tensors, function):
-    """The function of one tensor, or of each of several (given one by one or in a list)."""
-    if len(tensors) == 1 and not isinstance(tensors[0], tuple | list):
-        return function(as_tensor(tensors[0]))
-    return tuple(function(as_tensor(x)) for x in (tensors[0] if len(tensors) == 1 else tensors))
 
 
 # ---------------------------------------------------------------- another order of axes
@@ -203,32 +274,6 @@ def transpose(x, /, dim0, dim1):
     return x.swapaxes(dim0, dim1), (lambda g: g.swapaxes(dim0, dim1),)
 
 
-@derived(samples=each((real, 2, 3)) | each((real, 3)) | each((real,)))
-def t(x):
-    """The transpose of a matrix; a vector or a number as it is."""
-    if x.ndim > 2:
-        raise ShapeError(f"t of a tensor of shape {x.shape}.\nUse x.mT, or x.transpose(dim0, dim1).")
-    return transpose(x, 0, -1)
-
-
-@derived(samples=each((real, 2, 1, 3), 0, 2) | each((real, 2, 1, 3), (0, -1), (1, 0)))
-def movedim(x, source, destination):
-    """x with the axes `source` (one or several) in the places `destination`, the others in their order."""
-    ndim = x.ndim
-    sources, places = (
-        [axis_of(d, ndim) for d in (dims if isinstance(dims, tuple | list) else (dims,))]
-        for dims in (source, destination)
-    )
-    if not len(set(sources)) == len(sources) == len(places) == len(set(places)):
-        raise ShapeError(
-            f"the axes {source} into the places {destination}.\nName each axis and each place once."
-        )
-    order = [d for d in range(ndim) if d not in sources]
-    for place, d in sorted(zip(places, sources, strict=True)):
-        order.insert(place, d)
-    return permute_axes(x, order[:ndim])
-
-
 # ---------------------------------------------------------------- repetition without a copy
 
 
@@ -261,12 +306,6 @@ def expand(x, *shape):
     )
 
 
-@derived(samples=each((real, 2, 1), (mask, 4, 2, 3)))
-def expand_as(x, other):
-    """x repeated, without a copy, to the shape of `other`."""
-    return broadcast_to(x, other.shape)
-
-
 @derived(samples=each((real, 2, 1), (real, 3)) | each((real,), (real, 2, 2)))
 def broadcast_tensors(*tensors):
     """Tensors repeated, without a copy, to the shape in which they all meet."""
@@ -275,39 +314,7 @@ def broadcast_tensors(*tensors):
     return tuple(broadcast_to(x, shape) for x in given)
 
 
-# ---------------------------------------------------------------- windows
-
-
-@derived(samples=each((real, 5), 0, 3, 1) | each((real, 2, 5), 1, 2, 2) | each((real, 3, 2), -2, 1, 1))
-def windows_along(x, dimension, size, step):
-    """Windows of `size` elements, `step` apart, along an axis; the elements of a window are the last axis."""
-    dim = axis_of(dimension, x.ndim)
-    n = x.shape[dim] if x.ndim else 1
-    if not 0 <= size <= n or step < 1:
-        raise OptionError(
-            f"windows of {size} elements, {step} apart, along axis {dim}, which has {n}.\n"
-            f"size is from 0 to {n}, step at least 1."
-        )
-    if not x.ndim:
-        return view_as_shape(x, (1,))[:size]
-    windows = sliding_windows(movedim(x, dim, -1), (size,), (step,), ((0, 0),), (1,))
-    return movedim(windows, -2, dim)
-
-
 # ---------------------------------------------------------------- a copy where memory asks for one
 
-
-@derived(samples=each((real, 2, 3)))
-def contiguous(x):
-    """x itself where its memory is in row order, otherwise a copy that is."""
-    return x if as_tensor(x).array.flags.c_contiguous else in_row_order(x)
-
-
-@differentiable(public_name="contiguous", samples=each((real, 2, 3)), latex="g", flops=nothing)
-def in_row_order(x, /):
-    """A copy of x whose memory is in row order."""
-    return namespace(x).copy(x, order="C"), (lambda g: g,)
-
-
 # PyTorch's other names
-view, view_as, swapaxes, swapdims, moveaxis = reshape, reshape_as, transpose, transpose, movedim
+view, swapaxes, swapdims = reshape, transpose, transpose

@@ -9,7 +9,7 @@ import pytest
 import minigrad as mg
 from minigrad.nn import functional as F
 from minigrad.ops import METHODS
-from minigrad.ops.in_place import NAMES as IN_PLACE
+from minigrad.ops.extra.in_place import NAMES as IN_PLACE
 
 from . import test_op_db
 

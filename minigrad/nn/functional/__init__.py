@@ -6,7 +6,27 @@ What a Transformer needs stands in core.py and attention.py; the others are ops 
 from __future__ import annotations
 
 from ...ops import one_hot, relu, sigmoid, silu, tanh
-from ...ops.activations import (
+from ...ops.extra.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
+from ...ops.extra.distances import bilinear, cosine_similarity, pairwise_distance, pdist
+from ...ops.extra.margin_losses import (
+    cosine_embedding_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
+from ...ops.extra.more_activations import (
     celu,
     elu,
     glu,
@@ -26,9 +46,7 @@ from ...ops.activations import (
     tanhshrink,
     threshold,
 )
-from ...ops.convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
-from ...ops.distances import bilinear, cosine_similarity, pairwise_distance, pdist
-from ...ops.losses import (
+from ...ops.extra.more_losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     gaussian_nll_loss,
@@ -40,20 +58,15 @@ from ...ops.losses import (
     poisson_nll_loss,
     smooth_l1_loss,
 )
-from ...ops.margin_losses import (
-    cosine_embedding_loss,
-    hinge_embedding_loss,
-    margin_ranking_loss,
-    multi_margin_loss,
-    multilabel_margin_loss,
-    multilabel_soft_margin_loss,
-    soft_margin_loss,
-    triplet_margin_loss,
-    triplet_margin_with_distance_loss,
+from ...ops.extra.more_normalization import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    local_response_norm,
+    normalize,
 )
-from ...ops.normalization import batch_norm, group_norm, instance_norm, local_response_norm, normalize
-from ...ops.padding import pad
-from ...ops.pooling import (
+from ...ops.extra.padding import pad
+from ...ops.extra.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
@@ -70,7 +83,7 @@ from ...ops.pooling import (
     max_unpool2d,
     max_unpool3d,
 )
-from ...ops.resampling import (
+from ...ops.extra.resampling import (
     channel_shuffle,
     interpolate,
     pixel_shuffle,
@@ -79,7 +92,7 @@ from ...ops.resampling import (
     upsample_bilinear,
     upsample_nearest,
 )
-from ...ops.windows import fold, unfold
+from ...ops.extra.windows import fold, unfold
 from .attention import multi_head_attention, scaled_dot_product_attention
 from .channel_dropout import alpha_dropout, dropout1d, dropout2d, dropout3d
 from .core import (

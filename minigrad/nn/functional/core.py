@@ -15,6 +15,8 @@ from ...devices import finfo
 from ...errors import OptionError, RangeError, ShapeError
 from ...ops import activations, indexing, linalg, normalization, permute, reshape, where
 from ...ops import losses as _losses
+from ...ops.extra import more_losses
+from ...ops.extra.more_activations import softmin as softmin_op
 from ...tensor import Tensor, as_tensor, given
 
 
@@ -62,7 +64,7 @@ def softmax(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
 
 def softmin(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
     """softmax(-input) along `dim`; computed in `dtype` if that is given."""
-    return activations.softmin(input, dim, dtype)
+    return softmin_op(input, dim, dtype)
 
 
 def log_softmax(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
@@ -160,12 +162,14 @@ def cross_entropy(
         raise OptionError(f"label_smoothing is from 0 to 1, got {label_smoothing}.\nPass one in that range.")
     input = as_tensor(input)
     target = given(target, input)
-    weight = None if weight is None else _losses.class_weights(weight, input)
+    weight = None if weight is None else more_losses.class_weights(weight, input)
     if target.shape == input.shape and target.is_floating_point():
-        return _losses.soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+        return more_losses.soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     target = _losses.class_numbers("cross_entropy", input, target)
     if weight is not None:
-        return _losses.weighted_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+        return more_losses.weighted_cross_entropy(
+            input, target, weight, ignore_index, reduction, label_smoothing
+        )
     if input.ndim == 2:
         return _losses.cross_entropy(input, target, ignore_index, reduction, label_smoothing)
     if input.ndim > 2:  # (N, V, d1, ...) -> (N, d1, ..., V)

@@ -11,21 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..creation import eye
-from ..devices import beside, finfo, through_cpu
-from ..errors import MinigradError, OptionError, ShapeError
-from ..tensor import Tensor, as_tensor
-from .choices import where
-from .costs import Flops
-from .namespace import itself, namespace
-from .op import derived, differentiable
-from .samplers import each, invertible, real, symmetric
+from ...creation import eye
+from ...devices import beside, finfo, through_cpu
+from ...errors import MinigradError, OptionError, ShapeError
+from ...tensor import Tensor, as_tensor
+from ..comparisons import where
+from ..costs import Flops
+from ..namespace import itself, namespace
+from ..op import derived, differentiable
+from ..samplers import each, invertible, real, symmetric
 
 __family__ = "matrix"
 
-__all__ = [
-    "det", "inverse", "logdet", "matrix_exp", "matrix_power", "pinverse", "slogdet",
-]  # fmt: skip
+__all__ = ["det", "inverse", "logdet", "matrix_exp", "matrix_power", "pinverse", "slogdet"]
 
 
 def cubic(factor, text):

@@ -7,18 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..devices import array_module, as_array, through_cpu
-from ..errors import DtypeError, OptionError, RangeError, ShapeError
-from ..tensor import Tensor, as_tensor
-from .axes import axis_of
-from .op import derived
-from .samplers import each, real, whole
+from ...devices import array_module, as_array, through_cpu
+from ...errors import DtypeError, OptionError, RangeError, ShapeError
+from ...tensor import Tensor, as_tensor
+from ..axes import axis_of
+from ..op import derived
+from ..samplers import each, real, whole
 
 __family__ = "reduction"
 
 __all__ = [
-    "bincount", "bucketize", "histc", "histogram", "isin", "searchsorted", "unique",
-    "unique_consecutive",
+    "bincount", "bucketize", "histc", "histogram", "isin", "searchsorted", "unique", "unique_consecutive",
 ]  # fmt: skip
 
 _few = whole(0, 4)

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from ..devices import float16, float32, is_floating, through_cpu
-from ..tensor import as_tensor, constant
-from .axes import axis_of, cast, part
-from .costs import per_element
-from .namespace import itself, namespace
-from .op import derived, differentiable
-from .reductions import Extremes
-from .samplers import along, distinct, each, real
+from ...devices import float16, float32, is_floating, through_cpu
+from ...tensor import as_tensor, constant
+from ..axes import axis_of, cast, part
+from ..costs import per_element
+from ..namespace import itself, namespace
+from ..op import derived, differentiable
+from ..reductions import Extremes
+from ..samplers import along, distinct, each, real
 
 __family__ = "reduction"
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from ..errors import OptionError, ShapeError
-from ..tensor import as_tensor
-from .axes import axis_of
+from ...errors import OptionError, ShapeError
+from ...tensor import as_tensor
+from ..axes import axis_of
+from ..explain import describe
+from ..linalg import matmul
+from ..op import derived
+from ..samplers import each, real
 from .diagonals import diagonal
-from .explain import describe
-from .linalg import matmul, mm
-from .op import derived
-from .samplers import each, real
+from .matrix_products import mm
 
 __family__ = "matrix"
 

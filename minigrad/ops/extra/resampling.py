@@ -10,12 +10,12 @@ import math
 
 import numpy as np
 
-from ..errors import OptionError, ShapeError
-from ..tensor import as_tensor
-from .indexing import index_select
-from .op import derived
+from ...errors import OptionError, ShapeError
+from ...tensor import as_tensor
+from ..op import derived
+from ..samplers import each, real
+from .more_indexing import index_select
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, along_axis
-from .samplers import each, real
 from .windows import per_axis
 
 __family__ = "convolution"
@@ -26,7 +26,9 @@ __all__ = [
 ]  # fmt: skip
 
 NEAREST = ("nearest", "nearest-exact")
+
 SMOOTH = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}  # over how many axes
+
 AVERAGES = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import DtypeError, ShapeError
-from ..tensor import Tensor, as_tensor
-from .axes import axis_of
-from .costs import nothing
-from .joining import cat
-from .namespace import namespace
-from .op import derived, differentiable
-from .reductions import sum as sum_of
-from .samplers import each, real
+from ...errors import DtypeError, ShapeError
+from ...tensor import Tensor, as_tensor
+from ..axes import axis_of
+from ..costs import nothing
+from ..namespace import namespace
+from ..op import derived, differentiable
+from ..reductions import sum as sum_of
+from ..samplers import each, real
+from ..shaping import cat, ravel, view_as_shape
+from .more_shaping import atleast_2d, movedim
 from .scattering import replaced, scattered
-from .shaping import atleast_2d, movedim, ravel, view_as_shape
 
 __family__ = "shape"
 

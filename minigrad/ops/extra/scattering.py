@@ -9,18 +9,18 @@ from functools import partial
 
 import numpy as np
 
-from ..creation import full, ones
-from ..devices import array_module, beside, is_array, is_floating, on_cpu, through_cpu
-from ..errors import DtypeError, OptionError, ShapeError
-from ..tensor import Tensor, as_tensor
-from .axes import axis_of
-from .costs import nothing
-from .indexing import along, getitem, outside, own_index, places_along, refuse_unless_mask
-from .namespace import is_basic, namespace
-from .op import derived, differentiable
-from .reductions import prod
-from .samplers import each, mask, real, whole
-from .shaping import broadcast_tensors, broadcast_to, ravel, view_as_shape
+from ...creation import full, ones
+from ...devices import array_module, beside, is_array, is_floating, on_cpu, through_cpu
+from ...errors import DtypeError, OptionError, ShapeError
+from ...tensor import Tensor, as_tensor
+from ..axes import axis_of
+from ..costs import nothing
+from ..indexing import along, getitem, outside, own_index, places_along, refuse_unless_mask
+from ..namespace import is_basic, namespace
+from ..op import derived, differentiable
+from ..samplers import each, mask, real, whole
+from ..shaping import broadcast_tensors, broadcast_to, ravel, view_as_shape
+from .more_reductions import prod
 
 __family__ = "shape"
 

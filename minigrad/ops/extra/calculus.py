@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..creation import full
-from ..errors import OptionError, ShapeError
-from ..tensor import Tensor, as_tensor, constant
-from .axes import axes_of, axis_of, part
-from .joining import cat
-from .op import derived
-from .samplers import distinct, each, real
+from ...creation import full
+from ...errors import OptionError, ShapeError
+from ...tensor import Tensor, as_tensor, constant
+from ..axes import axes_of, axis_of, part
+from ..op import derived
+from ..samplers import distinct, each, real
+from ..shaping import cat
 
 __family__ = "reduction"
 

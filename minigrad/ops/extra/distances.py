@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import ShapeError
-from ..tensor import as_tensor
-from .linalg import linear
+from ...errors import ShapeError
+from ...tensor import as_tensor
+from ..linalg import linear
+from ..op import derived
+from ..samplers import each, real
+from ..shaping import broadcast_to, flatten
 from .norms import norm
-from .op import derived
-from .samplers import each, real
-from .shaping import broadcast_to, flatten
 
 __family__ = "matrix"
 

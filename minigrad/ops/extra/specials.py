@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import math
 
-from ..devices import finfo
-from ..errors import OptionError, RangeError
-from ..tensor import as_tensor
-from .costs import per_element
-from .namespace import namespace
-from .op import derived, differentiable
-from .samplers import above_one, binary, each, positive, probability, real, unary, within_one
+from ...devices import finfo
+from ...errors import OptionError, RangeError
+from ...tensor import as_tensor
+from ..costs import per_element
+from ..namespace import namespace
+from ..op import derived, differentiable
+from ..samplers import above_one, binary, each, positive, probability, real, unary, within_one
 
 __family__ = "elementwise"
 
-__all__ = [
-    "digamma", "erf", "erfc", "erfinv", "lgamma", "logit", "mvlgamma", "polygamma", "sigmoid", "xlogy",
-]  # fmt: skip
+__all__ = ["digamma", "erfc", "erfinv", "lgamma", "logit", "mvlgamma", "polygamma", "xlogy"]
 
 
 # ---------------------------------------------------------------- the logistic function
-
-
-@differentiable(
-    floating=True, samples=unary(real), latex=r"g\,\sigma(x)\,(1 - \sigma(x))", flops=per_element(4)
-)
-def sigmoid(x, /):
-    """y = 1 / (1 + e**-x); d/dx = y (1 - y)."""
-    y = namespace(x).sigmoid(x)
-    return y, (lambda g: g * (y * (1 - y)),)
 
 
 @differentiable(
@@ -49,13 +38,6 @@ def logit(x, /, eps=None):
 
 
 # ---------------------------------------------------------------- errors and the normal distribution
-
-
-@differentiable(floating=True, samples=unary(real), latex=r"\frac{2g}{\sqrt\pi}\,e^{-x^2}")
-def erf(x, /):
-    """2/sqrt(pi) times the integral of e**(-t**2) from 0 to x; d/dx = 2/sqrt(pi) e**(-x**2)."""
-    xp = namespace(x)
-    return xp.erf(x), (lambda g: g * (2 / math.sqrt(math.pi) * xp.exp(-x * x)),)
 
 
 @differentiable(floating=True, samples=unary(real), latex=r"-\frac{2g}{\sqrt\pi}\,e^{-x^2}")

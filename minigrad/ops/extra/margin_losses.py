@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..devices import array_module
-from ..errors import DtypeError, OptionError, ShapeError
-from ..tensor import Tensor, as_tensor, constant
-from .activations import relu
-from .choices import minimum, where
+from ...devices import array_module
+from ...errors import DtypeError, OptionError, ShapeError
+from ...tensor import Tensor, as_tensor, constant
+from ..activations import relu
+from ..comparisons import minimum, where
+from ..indexing import gather, whole_numbers
+from ..losses import reduced
+from ..op import derived
+from ..samplers import each, positive, probability, real, whole
 from .distances import pairwise_distance
-from .elementary import logaddexp
-from .indexing import gather, whole_numbers
-from .losses import binary_cross_entropy_with_logits, class_weights, of_one_shape, reduced
-from .op import derived
-from .samplers import each, positive, probability, real, whole
+from .more_elementary import logaddexp
+from .more_losses import binary_cross_entropy_with_logits, class_weights, of_one_shape
 
 __family__ = "loss"
 

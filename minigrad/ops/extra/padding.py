@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..creation import full
-from ..errors import OptionError, ShapeError
-from ..tensor import as_tensor
-from .indexing import getitem
-from .op import derived
-from .samplers import each, real
+from ...creation import full
+from ...errors import OptionError, ShapeError
+from ...tensor import as_tensor
+from ..indexing import getitem
+from ..op import derived
+from ..samplers import each, real
 from .scattering import replaced, scattered
 
 __family__ = "shape"

@@ -9,10 +9,10 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..creation import rand, randn
-from ..devices import array_module
-from ..tensor import Tensor
-from .dispatch import accept_aliases
+from ...creation import rand, randn
+from ...devices import array_module
+from ...tensor import Tensor
+from ..dispatch import accept_aliases
 
 NAMES = (
     "abs", "addcdiv", "addcmul", "ceil", "clamp", "clamp_max", "clamp_min", "cos", "exp", "floor",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..errors import DtypeError, MinigradError
-from ..tensor import Tensor
+from ...errors import DtypeError, MinigradError
+from ...tensor import Tensor
 
 # NumPy's names that are not PyTorch's
 PYTORCH_NAMES = {

@@ -7,23 +7,23 @@ import math
 
 import numpy as np
 
-from ..creation import zeros
-from ..errors import OptionError, ShapeError
-from ..kernels import kernels
-from ..tensor import as_tensor, constant
-from .costs import Flops
-from .indexing import index
-from .linalg import linear
-from .op import derived, differentiable
-from .samplers import distinct, each, real
+from ...creation import zeros
+from ...errors import OptionError, ShapeError
+from ...kernels import kernels
+from ...tensor import as_tensor, constant
+from ..costs import Flops
+from ..indexing import index
+from ..linalg import linear
+from ..op import derived, differentiable
+from ..samplers import distinct, each, real
 from .windows import as_columns, geometry, per_axis, sliding_windows, with_leading_axes
 
 __family__ = "convolution"
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
-    "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d",
+    "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
 ]  # fmt: skip
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 
-from ..devices import float16, float32
-from ..errors import OptionError, ShapeError
-from ..tensor import as_tensor
-from .axes import axes_of, axis_of, count, spread
-from .choices import where
-from .costs import per_input
+from ...devices import float16, float32
+from ...errors import OptionError, ShapeError
+from ...tensor import as_tensor
+from ..axes import axes_of, axis_of, count, spread
+from ..comparisons import where
+from ..costs import per_input
+from ..namespace import itself, namespace
+from ..op import derived, differentiable
+from ..samplers import along, away_from_zero, distinct, each, invertible, real, reducing
 from .decompositions import svdvals
 from .inverses import inv
-from .namespace import itself, namespace
-from .op import derived, differentiable
-from .samplers import along, away_from_zero, distinct, each, invertible, real, reducing
 
 __family__ = "reduction"
 
@@ -185,12 +185,6 @@ def cond(x, p=None):
         s = svdvals(x)
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
     return matrix_norm(x, p) * matrix_norm(inv(x), p)
-
-
-def root(x):
-    """sqrt(x), with 0 for its infinite derivative at 0."""
-    zero = x == 0
-    return x.masked_fill(zero, 1.0).sqrt().masked_fill(zero, 0.0)
 
 
 @derived(

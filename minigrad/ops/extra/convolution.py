@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 
-from ..errors import OptionError, ShapeError
-from ..tensor import as_tensor
-from .costs import Flops
-from .namespace import namespace
-from .op import derived, differentiable
-from .samplers import each, real
+from ...errors import OptionError, ShapeError
+from ...tensor import as_tensor
+from ..costs import Flops
+from ..namespace import namespace
+from ..op import derived, differentiable
+from ..samplers import each, real
 from .windows import per_axis
 
 __family__ = "convolution"
@@ -40,6 +40,7 @@ def _flops(windows, kernel):
 
 
 SMALL = {"stride": (2,), "padding": ((1, 0),), "dilation": (1,), "groups": 1}
+
 FLAT = {"stride": (1, 2), "padding": ((1, 1), (0, 0)), "dilation": (2, 1), "groups": 2}
 
 

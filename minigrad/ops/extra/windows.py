@@ -6,18 +6,19 @@ import math
 
 import numpy as np
 
-from ..errors import DtypeError, OptionError, ShapeError
-from ..tensor import as_tensor
-from .costs import nothing, per_input
-from .namespace import namespace
-from .op import derived, differentiable
-from .samplers import each, real
+from ...errors import DtypeError, OptionError, ShapeError
+from ...tensor import as_tensor
+from ..costs import nothing, per_input
+from ..namespace import namespace
+from ..op import derived, differentiable
+from ..samplers import each, real
 
 __family__ = "shape"
 
 __all__ = ["fold", "unfold"]
 
 LINE = {"stride": (2,), "padding": ((1, 0),), "dilation": (1,)}
+
 PLANE = {"stride": (1, 2), "padding": ((0, 1), (1, 1)), "dilation": (2, 1)}
 
 

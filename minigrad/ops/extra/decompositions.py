@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..devices import beside, through_cpu
-from ..errors import OptionError
-from ..tensor import Tensor, as_tensor, constant
+from ...devices import beside, through_cpu
+from ...errors import OptionError
+from ...tensor import Tensor, as_tensor, constant
+from ..namespace import itself, namespace
+from ..op import derived, differentiable
+from ..samplers import each, invertible, real, symmetric
 from .inverses import computed, cubic, cutoff, inv, limits, solve_matrices, triangle, turned
-from .namespace import itself, namespace
-from .op import derived, differentiable
-from .samplers import each, invertible, real, symmetric
 
 __family__ = "matrix"
 

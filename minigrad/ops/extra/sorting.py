@@ -11,19 +11,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..devices import array_module, beside, is_floating, on_cpu
-from ..errors import OptionError, RangeError, ShapeError
-from ..tensor import Tensor, as_tensor, constant, tensor
-from .axes import axis_of, refuse_none
-from .choices import where
-from .namespace import namespace
-from .op import derived, differentiable
-from .samplers import along, distinct, each, probability
+from ...devices import array_module, beside, is_floating, on_cpu
+from ...errors import OptionError, RangeError, ShapeError
+from ...tensor import Tensor, as_tensor, constant, tensor
+from ..axes import axis_of, refuse_none
+from ..comparisons import where
+from ..namespace import namespace
+from ..op import derived, differentiable
+from ..samplers import along, distinct, each, probability
 
 __family__ = "reduction"
 
 __all__ = [
-    "argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "nanquantile", "quantile", "sort", "topk",
+    "argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "nanquantile", "quantile", "sort",
+    "topk",
 ]  # fmt: skip
 
 
@@ -35,7 +36,6 @@ class Ordered(NamedTuple):
 
 
 # ---------------------------------------------------------------- sorting
-
 
 _lines = along(distinct) | each((distinct, 2, 3), descending=True) | each((distinct,))
 
@@ -217,8 +217,8 @@ def _most_frequent(x, axis):
 
 # ---------------------------------------------------------------- quantiles
 
-
 INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
+
 _shares = (
     each((distinct, 2, 4), 0.3, dim=1)
     | each((distinct, 5), (probability, 2), interpolation="midpoint")

@@ -1,0 +1,169 @@
+"""Closeness, bits, questions about numbers, and the choices that treat NaN and infinity."""
+
+from __future__ import annotations
+
+import math
+
+from ...devices import finfo, is_floating
+from ...tensor import as_tensor
+from ..comparisons import _bits, _everything, _pairs, _small, eq, limit
+from ..namespace import namespace
+from ..op import derived, differentiable
+from ..samplers import binary, distinct, each, mask, real, unary, whole
+
+__family__ = "elementwise"
+
+__all__ = [
+    "allclose", "bitwise_left_shift", "bitwise_right_shift", "bitwise_xor", "clamp_max", "clamp_min",
+    "equal", "fmax", "fmin", "gcd", "heaviside", "isclose", "isneginf", "isposinf", "isreal", "lcm",
+    "logical_xor", "nan_to_num", "signbit",
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------- of two numbers
+
+
+@differentiable(samples=_pairs, latex=(r"g\,[x \ge y]", r"g\,[x < y]"))
+def fmax(x, y, /):
+    """The larger of each pair, the other where one is NaN; of a tie the first gets the gradient."""
+    xp = namespace(x, y)
+    first = (x >= y) | (y != y)
+    return xp.fmax(x, y), (lambda g: xp.where(first, g, 0.0), lambda g: xp.where(first, 0.0, g))
+
+
+@differentiable(samples=_pairs, latex=(r"g\,[x \le y]", r"g\,[x > y]"))
+def fmin(x, y, /):
+    """The smaller of each pair, the other where one is NaN; of a tie the first gets the gradient."""
+    xp = namespace(x, y)
+    first = (x <= y) | (y != y)
+    return xp.fmin(x, y), (lambda g: xp.where(first, g, 0.0), lambda g: xp.where(first, 0.0, g))
+
+
+@differentiable(samples=_pairs)
+def heaviside(x, values, /):
+    """0 where x is negative, 1 where it is positive, `values` where it is 0; without a derivative."""
+    return namespace(x, values).where(x == 0, values, (x > 0).astype(x.dtype)), None
+
+
+# ---------------------------------------------------------------- within limits
+
+
+@derived(samples=each((distinct, 2, 3), -0.6) | each((distinct, 2, 3), (real, 3)))
+def clamp_min(x, min):
+    """x, no less than `min`."""
+    return limit(x, min, None)
+
+
+@derived(samples=each((distinct, 2, 3), -0.6) | each((distinct, 2, 3), (real, 3)))
+def clamp_max(x, max):
+    """x, no more than `max`."""
+    return limit(x, None, max)
+
+
+@differentiable(
+    exact_in_half=True,
+    samples=unary(real) | each((real, 3), nan=1.0, posinf=2.0, neginf=3.0),
+    latex=r"g\,[|x| < \infty]",
+)
+def nan_to_num(x, /, nan=0.0, posinf=None, neginf=None):
+    """x with numbers for NaN and infinities (if None the dtype's largest and lowest), where d/dx = 0."""
+    xp = namespace(x)
+    if not is_floating(x.dtype):
+        return xp.copy(x), (lambda g: g,)
+    posinf = float(finfo(x.dtype).max) if posinf is None else posinf
+    neginf = float(finfo(x.dtype).min) if neginf is None else neginf
+    finite = xp.where(x == math.inf, posinf, xp.where(x == -math.inf, neginf, x))
+    return xp.where(x != x, nan or 0.0, finite).astype(x.dtype), (
+        lambda g: xp.gate((x == x) & (x != math.inf) & (x != -math.inf), g),
+    )
+
+
+# ---------------------------------------------------------------- comparisons
+
+
+@derived(samples=binary(_small))
+def equal(x, y):
+    """Whether two tensors have one shape and the same elements: a Python bool. Elementwise is `eq`."""
+    x, y = as_tensor(x), as_tensor(y)
+    return x.shape == y.shape and bool(eq(x, y).array.all())
+
+
+@differentiable(samples=binary(real) | binary(_small))
+def isclose(x, y, /, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """Whether |x - y| <= atol + rtol |y|; an infinity is close to itself, NaN only with `equal_nan`."""
+    return namespace(x, y).isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan), None
+
+
+@derived(samples=binary(real) | binary(_small))
+def allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """Whether every element of x `isclose` to that of y: a Python bool."""
+    return bool(isclose(x, y, rtol, atol, equal_nan).array.all())
+
+
+# ---------------------------------------------------------------- logic
+
+
+@differentiable(samples=binary(mask) | binary(_bits))
+def bitwise_xor(x, y, /):
+    """x ^ y, bit by bit; of booleans, whether one is true and the other is not."""
+    return x ^ y, None
+
+
+@differentiable(samples=binary(mask) | binary(_small))
+def logical_xor(x, y, /):
+    """Whether one is true and the other is not; on booleans this is `^`."""
+    return namespace(x, y).logical_xor(x, y), None
+
+
+# ---------------------------------------------------------------- whole numbers
+
+
+@differentiable(samples=binary(_bits, whole(0, 5)))
+def bitwise_left_shift(x, y, /):
+    """x * 2**y, of whole numbers: x with its bits moved y places up."""
+    return x << y, None
+
+
+@differentiable(samples=binary(_bits, whole(0, 5)))
+def bitwise_right_shift(x, y, /):
+    """x / 2**y rounded down, of whole numbers: x with its bits moved y places down."""
+    return x >> y, None
+
+
+@differentiable(samples=binary(_bits))
+def gcd(x, y, /):
+    """The largest whole number that divides both, 0 of two zeros."""
+    return namespace(x, y).gcd(x, y), None
+
+
+@differentiable(samples=binary(_bits))
+def lcm(x, y, /):
+    """The smallest positive whole number that both divide, 0 if one is 0."""
+    return namespace(x, y).lcm(x, y), None
+
+
+# ---------------------------------------------------------------- kinds of numbers
+
+
+@differentiable(samples=_everything)
+def isposinf(x, /):
+    """Whether x is +infinity."""
+    return x == math.inf, None
+
+
+@differentiable(samples=_everything)
+def isneginf(x, /):
+    """Whether x is -infinity."""
+    return x == -math.inf, None
+
+
+@differentiable(samples=_everything)
+def isreal(x, /):
+    """True everywhere: no number here is complex."""
+    return namespace(x).ones_like(x, dtype=bool), None
+
+
+@differentiable(samples=_everything)
+def signbit(x, /):
+    """Whether x is negative, -0.0 included."""
+    return namespace(x).signbit(x), None

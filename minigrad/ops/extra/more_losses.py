@@ -1,0 +1,334 @@
+"""How far a prediction is from its target: classes, probabilities and numbers (margins: `margin_losses`).
+
+Their names are in `nn.functional`.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+
+from ...errors import OptionError, RangeError, ShapeError
+from ...tensor import as_tensor, given
+from ..activations import log_softmax
+from ..comparisons import where
+from ..costs import per_element
+from ..indexing import gather, whole_numbers
+from ..losses import check_reduction, class_numbers, reduced
+from ..namespace import namespace
+from ..op import derived, differentiable
+from ..samplers import distinct, each, positive, probability, real, whole
+from .distances import no_less
+from .more_elementary import logaddexp
+
+__family__ = "loss"
+
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "huber_loss", "kl_div",
+    "l1_loss", "mse_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss",
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------- classes
+
+
+@derived(
+    autocast="float32",
+    samples=each((real, 3, 4), (whole(0, 4), 3), (positive, 4), reduction="none", label_smoothing=0.1)
+    | each((real, 2, 3, 2), (whole(0, 3), 2, 2), (positive, 3), ignore_index=1, label_smoothing=0.1),
+)
+def weighted_cross_entropy(input, target, weight, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+    """Cross-entropy of which each row counts as much as `weight` says of its class; the weighted mean."""
+    log_p, axis = log_softmax(input, _class_axis(input)), _class_axis(input)
+    losses, scale, valid = _likelihoods(log_p, target, weight, ignore_index)
+    if label_smoothing:
+        others = -(log_p * _per_class(weight, log_p)).mean(axis).masked_fill(~valid, 0.0)
+        losses = losses * (1 - label_smoothing) + others * label_smoothing
+    return losses.sum() / scale.sum() if reduction == "mean" else reduced(losses, reduction)
+
+
+@derived(
+    autocast="float32",
+    samples=each((real, 3, 4), (probability, 3, 4))
+    | each((real, 2, 3, 2), (probability, 2, 3, 2), weight=(positive, 3), label_smoothing=0.1)
+    | each((real, 4), (probability, 4), reduction="none"),
+)
+def soft_cross_entropy(input, target, weight=None, reduction="mean", label_smoothing=0.0):
+    """-sum of q log softmax(input) over classes, q = (1 - e) target + e / V: a probability for each class."""
+    axis = _class_axis(input)
+    classes = input.shape[axis]
+    if label_smoothing:
+        target = target * (1 - label_smoothing) + label_smoothing / classes
+    terms = log_softmax(input, axis) * target
+    if weight is not None:
+        terms = terms * _per_class(weight, input)
+    return reduced(-terms.sum(axis), reduction)
+
+
+@derived(
+    autocast="float32",
+    samples=each((real, 3, 4), (whole(0, 4), 3))
+    | each((real, 4), (whole(0, 4),), reduction="sum")
+    | each((real, 2, 3, 2), (whole(0, 3), 2, 2), weight=(positive, 3), ignore_index=1, reduction="none"),
+    latex=(r"-\frac{g}{n}\,\operatorname{onehot}(target)", None),
+)
+def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
+    """-input[target], where input holds log-probabilities: (N, V), (V,) or (N, V, d1, ...), target without V.
+
+    `weight` is how much each class counts; targets equal to `ignore_index` count nothing. "mean" divides by
+    the weight of what counts.
+    """
+    check_reduction(reduction)
+    input, target = as_tensor(input), class_numbers("nll_loss", input, target)
+    losses, scale, _ = _likelihoods(input, target, weight, ignore_index)
+    return losses.sum() / scale.sum() if reduction == "mean" else reduced(losses, reduction)
+
+
+def _class_axis(input):
+    return 1 if input.ndim > 1 else 0
+
+
+def _per_class(weight, input):
+    """`weight` (V,), in a shape that broadcasts along the classes of `input`."""
+    return weight.reshape(-1, *(1,) * (input.ndim - 1 - _class_axis(input)))
+
+
+def _likelihoods(log_p, target, weight, ignore_index):
+    """Each row's weighted -log_p[target], its weight, and whether it counts."""
+    axis = _class_axis(log_p)
+    valid = target != ignore_index
+    known = target.masked_fill(~valid, 0)
+    whole_numbers("the classes of a target", known, log_p.shape[axis])
+    losses = -gather(log_p, axis, known.unsqueeze(axis)).squeeze(axis)
+    scale = valid.to(log_p.dtype)
+    if weight is not None:
+        weight = class_weights(weight, log_p)
+        scale = scale * weight[known]
+        losses = losses * weight[known]
+    return losses.masked_fill(~valid, 0.0), scale, valid
+
+
+def class_weights(weight, input):
+    weight, classes = given(weight, input), input.shape[_class_axis(input)]
+    if weight.shape != (classes,):
+        raise ShapeError(
+            f"a weight of shape {weight.shape} for {classes} classes.\nGive one number for each class."
+        )
+    return weight
+
+
+# ---------------------------------------------------------------- probabilities
+
+
+@differentiable(
+    public_name="binary_cross_entropy",
+    floating=True,
+    samples=each((probability, 2, 3), (probability, 2, 3)),
+    latex=(r"g\,\frac{p - t}{p\,(1 - p)}", r"g\,\log\frac{1 - p}{p}"),
+    flops=per_element(8),
+)
+def bernoulli_loss(p, t, /):
+    """-t log p - (1 - t) log(1 - p), no logarithm below -100, and in d/dp no p (1 - p) below 1e-12."""
+    xp = namespace(p, t)
+    with np.errstate(divide="ignore"):
+        log_p, log_q = xp.maximum(xp.log(p), -100.0), xp.maximum(xp.log1p(-p), -100.0)
+    return -t * log_p - (1 - t) * log_q, (
+        lambda g: g * ((p - t) / xp.maximum(p * (1 - p), 1e-12)),
+        lambda g: g * (log_q - log_p),
+    )
+
+
+@derived(
+    autocast="float32",
+    samples=each((probability, 2, 3), (probability, 2, 3))
+    | each((probability, 3), (whole(0, 2), 3), weight=(positive, 3), reduction="none"),
+    latex=(r"\frac{g}{n}\,\frac{input - target}{input\,(1 - input)}", None),
+)
+def binary_cross_entropy(input, target, weight=None, reduction="mean"):
+    """-target log(input) - (1 - target) log(1 - input), of probabilities; each times `weight`.
+
+    Logarithms are cut off at -100. Of logits, `binary_cross_entropy_with_logits` is exact where this is not.
+    """
+    input, target = of_one_shape("binary_cross_entropy", input, target)
+    if ((input.array < 0) | (input.array > 1)).any():
+        raise RangeError(
+            "binary_cross_entropy takes probabilities from 0 to 1, and some are not.\n"
+            "Apply sigmoid first, or use binary_cross_entropy_with_logits."
+        )
+    losses = bernoulli_loss(input, target)
+    return reduced(losses if weight is None else losses * as_tensor(weight), reduction)
+
+
+@derived(
+    autocast="float32",
+    samples=each((real, 2, 3), (probability, 2, 3))
+    | each(
+        (real, 2, 3), (probability, 2, 3), weight=(positive, 3), pos_weight=(positive, 3), reduction="none"
+    ),
+    latex=(r"\frac{g}{n}\,(\sigma(input) - target)", r"-\frac{g}{n}\,input"),
+)
+def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean", pos_weight=None):
+    """binary_cross_entropy(sigmoid(input), target), computed without overflow; each times `weight`.
+
+    It is (1 - target) input + log(1 + exp(-input)). `pos_weight` is how much target, not 1 - target, counts.
+    """
+    input, target = of_one_shape("binary_cross_entropy_with_logits", input, target)
+    surprise = logaddexp(-input, 0.0)
+    if pos_weight is not None:
+        surprise = surprise * (1 + (as_tensor(pos_weight) - 1) * target)
+    losses = (1 - target) * input + surprise
+    return reduced(losses if weight is None else losses * as_tensor(weight), reduction)
+
+
+def of_one_shape(name, input, target):
+    """Both as tensors; an error unless they have one shape."""
+    input, target = as_tensor(input), as_tensor(target)
+    if input.shape != target.shape:
+        raise ShapeError(
+            f"{name} of input {input.shape} with target {target.shape}.\nGive a target of the input's shape."
+        )
+    return input, target
+
+
+@derived(
+    autocast="float32",
+    samples=each((real, 2, 3), (probability, 2, 3), reduction="batchmean")
+    | each((real, 2, 3), (real, 2, 3), log_target=True),
+)
+def kl_div(input, target, reduction="mean", log_target=False):
+    """target (log(target) - input), 0 where target is 0; input (and target, if `log_target`) are logarithms.
+
+    Added up over classes this is the Kullback-Leibler divergence; reduction="batchmean" adds up all and
+    divides by the length of axis 0.
+    """
+    input, target = as_tensor(input), as_tensor(target)
+    if log_target:
+        losses = target.exp() * (target - input)
+    else:
+        none = target == 0
+        losses = where(none, 0.0, target * where(none, 1.0, target).log()) - target * input
+    if reduction == "batchmean":
+        return losses.sum() / input.shape[0] if input.ndim else losses.sum()
+    return reduced(losses, reduction)
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def _pair(name, input, target):
+    """Both as tensors; a warning where they broadcast: (N, 1) with (N,) gives (N, N), seldom meant."""
+    input, target = as_tensor(input), as_tensor(target)
+    if input.shape != target.shape:
+        warnings.warn(
+            f"{name} of input {input.shape} with target {target.shape}, which broadcast to all pairs.\n"
+            f"Give a target of the input's shape.",
+            stacklevel=4,
+        )
+    return input, target
+
+
+@derived(
+    autocast="float32",
+    samples=each((real, 2, 3), (real, 2, 3))
+    | each((real, 3), (real, 3), reduction="none", weight=(positive, 3)),
+    latex=(r"\frac{2g}{n}\,(input - target)", r"\frac{2g}{n}\,(target - input)"),
+)
+def mse_loss(input, target, reduction="mean", weight=None):
+    """(input - target)**2; with `weight`, "mean" is the weighted mean."""
+    input, target = _pair("mse_loss", input, target)
+    losses = (input - target).square()
+    if weight is None:
+        return reduced(losses, reduction)
+    weight = as_tensor(weight)
+    losses = losses * weight
+    return losses.sum() / weight.sum() if reduction == "mean" else reduced(losses, reduction)
+
+
+@derived(
+    autocast="float32",
+    samples=each((distinct, 2, 3), (real, 2, 3)) | each((distinct, 3), (real, 3), reduction="none"),
+    latex=(
+        r"\frac{g}{n}\operatorname{sign}(input - target)",
+        r"\frac{g}{n}\operatorname{sign}(target - input)",
+    ),
+)
+def l1_loss(input, target, reduction="mean"):
+    """|input - target|; the derivative where they are equal is 0."""
+    input, target = _pair("l1_loss", input, target)
+    return reduced((input - target).absolute(), reduction)
+
+
+@derived(
+    autocast="float32",
+    samples=each((distinct, 2, 3), (real, 2, 3)) | each((distinct, 3), (real, 3), reduction="none", beta=0.3),
+)
+def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
+    """d**2 / (2 beta) where d = |input - target| is below `beta`, d - beta / 2 elsewhere (Girshick 2015)."""
+    if beta < 0:
+        raise OptionError(f"beta is at least 0, got {beta}.\nPass one in that range.")
+    input, target = _pair("smooth_l1_loss", input, target)
+    d = (input - target).absolute()
+    near = d.clamp(max=beta)
+    return reduced(near / beta * (d - 0.5 * near) if beta else d, reduction)
+
+
+@derived(
+    autocast="float32",
+    samples=each((distinct, 2, 3), (real, 2, 3))
+    | each((distinct, 3), (real, 3), reduction="none", delta=0.3),
+)
+def huber_loss(input, target, reduction="mean", delta=1.0):
+    """d**2 / 2 where d = |input - target| is below `delta`, delta (d - delta / 2) elsewhere (Huber 1964)."""
+    if delta <= 0:
+        raise OptionError(f"delta is above 0, got {delta}.\nPass one in that range.")
+    input, target = _pair("huber_loss", input, target)
+    d = (input - target).absolute()
+    near = d.clamp(max=delta)
+    return reduced(near * (d - 0.5 * near), reduction)
+
+
+@derived(
+    autocast="float32",
+    samples=each((real, 2, 3), (real, 2, 3), (positive, 2, 3), full=True)
+    | each((real, 2, 3), (real, 2, 3), (positive, 2), reduction="none"),
+)
+def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+    """(log(var) + (input - target)**2 / var) / 2, `full`: + log(2 pi) / 2 (Nix and Weigend 1994).
+
+    `var` is at least `eps`, by which its gradient is not cut off; it is a number, or has the input's shape,
+    or has 1 or nothing for the last axis.
+    """
+    input, target, var = as_tensor(input), as_tensor(target), as_tensor(var)
+    if var.shape == input.shape[:-1] and input.ndim:
+        var = var.unsqueeze(-1)
+    elif var.ndim and var.shape not in (input.shape, (*input.shape[:-1], 1)):
+        raise ShapeError(
+            f"gaussian_nll_loss of input {input.shape} with var {var.shape}.\n"
+            f"Give a var of the input's shape, or one without the last axis."
+        )
+    if (var.array < 0).any():
+        raise RangeError("gaussian_nll_loss with a negative variance.\nApply exp or softplus to get one.")
+    var = no_less(var, eps)
+    losses = 0.5 * (var.log() + (input - target).square() / var)
+    return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
+
+
+@derived(
+    autocast="float32",
+    samples=each((real, 2, 3), (positive, 2, 3), full=True)
+    | each((positive, 3), (positive, 3), log_input=False, reduction="none"),
+)
+def poisson_nll_loss(input, target, log_input=True, full=False, eps=1e-8, reduction="mean"):
+    """exp(input) - target input; unless `log_input`, input - target log(input + eps).
+
+    `full` adds Stirling's approximation of log(target!) where target is above 1.
+    """
+    input, target = as_tensor(input), as_tensor(target)
+    losses = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        large = target > 1
+        n = where(large, target, 1.0)
+        losses = losses + where(large, n * n.log() - n + 0.5 * (2 * math.pi * n).log(), 0.0)
+    return reduced(losses, reduction)

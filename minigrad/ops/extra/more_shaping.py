@@ -1,0 +1,150 @@
+"""PyTorch's other views: axes moved, added and split, and windows along an axis."""
+
+from __future__ import annotations
+
+import math
+
+from ...errors import OptionError, ShapeError
+from ...tensor import as_tensor
+from ..axes import axis_of
+from ..costs import nothing
+from ..namespace import namespace
+from ..op import derived, differentiable
+from ..samplers import each, mask, real
+from ..shaping import broadcast_to, permute_axes, transpose, unsqueeze, view_as_shape
+from .windows import sliding_windows
+
+__family__ = "shape"
+
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "contiguous", "expand_as", "moveaxis", "movedim",
+    "reshape_as", "t", "unflatten", "view_as",
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------- another shape
+
+
+@derived(samples=each((real, 2, 3), (mask, 3, 2)))
+def reshape_as(x, other):
+    """x in the shape of `other`."""
+    return view_as_shape(x, other.shape)
+
+
+@derived(samples=each((real, 6, 2), 0, (2, 3)) | each((real, 2, 6), -1, (-1, 2)))
+def unflatten(x, dim, sizes):
+    """The axis `dim` as several of the given sizes, one of which may be -1."""
+    dim = axis_of(dim, x.ndim)
+    n, known = x.shape[dim], math.prod(size for size in sizes if size != -1)
+    if known != n and (-1 not in sizes or not known or n % known):
+        raise ShapeError(
+            f"axis {dim} has {n} elements, which do not fill the sizes {tuple(sizes)}.\n"
+            f"They must multiply to {n}; one of them may be -1."
+        )
+    sizes = [n // known if size == -1 else size for size in sizes]
+    return view_as_shape(x, (*x.shape[:dim], *sizes, *x.shape[dim + 1 :]))
+
+
+@derived(samples=each((real,)) | each([(real,), (real, 2)]) | each((real, 2, 3)))
+def atleast_1d(*tensors):
+    """A number as a tensor of one element; several tensors give a tuple."""
+    return _of_each(tensors, lambda x: x if x.ndim else view_as_shape(x, (1,)))
+
+
+@derived(samples=each((real,)) | each([(real, 3), (real, 2, 1, 2)]))
+def atleast_2d(*tensors):
+    """A number or a vector as a matrix of one row; several tensors give a tuple."""
+    return _of_each(tensors, lambda x: x if x.ndim > 1 else view_as_shape(x, (1, x.numel())))
+
+
+@derived(samples=each((real,)) | each([(real, 3), (real, 2, 2)]))
+def atleast_3d(*tensors):
+    """A number as (1, 1, 1), a vector as (1, n, 1), a matrix as (m, n, 1); several tensors give a tuple."""
+    return _of_each(
+        tensors,
+        lambda x: (
+            x if x.ndim > 2 else unsqueeze(x, -1) if x.ndim == 2 else view_as_shape(x, (1, x.numel(), 1))
+        ),
+    )
+
+
+def _of_each(tensors, function):
+    """The function of one tensor, or of each of several (given one by one or in a list)."""
+    if len(tensors) == 1 and not isinstance(tensors[0], tuple | list):
+        return function(as_tensor(tensors[0]))
+    return tuple(function(as_tensor(x)) for x in (tensors[0] if len(tensors) == 1 else tensors))
+
+
+# ---------------------------------------------------------------- another order of axes
+
+
+@derived(samples=each((real, 2, 3)) | each((real, 3)) | each((real,)))
+def t(x):
+    """The transpose of a matrix; a vector or a number as it is."""
+    if x.ndim > 2:
+        raise ShapeError(f"t of a tensor of shape {x.shape}.\nUse x.mT, or x.transpose(dim0, dim1).")
+    return transpose(x, 0, -1)
+
+
+@derived(samples=each((real, 2, 1, 3), 0, 2) | each((real, 2, 1, 3), (0, -1), (1, 0)))
+def movedim(x, source, destination):
+    """x with the axes `source` (one or several) in the places `destination`, the others in their order."""
+    ndim = x.ndim
+    sources, places = (
+        [axis_of(d, ndim) for d in (dims if isinstance(dims, tuple | list) else (dims,))]
+        for dims in (source, destination)
+    )
+    if not len(set(sources)) == len(sources) == len(places) == len(set(places)):
+        raise ShapeError(
+            f"the axes {source} into the places {destination}.\nName each axis and each place once."
+        )
+    order = [d for d in range(ndim) if d not in sources]
+    for place, d in sorted(zip(places, sources, strict=True)):
+        order.insert(place, d)
+    return permute_axes(x, order[:ndim])
+
+
+# ---------------------------------------------------------------- repetition without a copy
+
+
+@derived(samples=each((real, 2, 1), (mask, 4, 2, 3)))
+def expand_as(x, other):
+    """x repeated, without a copy, to the shape of `other`."""
+    return broadcast_to(x, other.shape)
+
+
+# ---------------------------------------------------------------- windows
+
+
+@derived(samples=each((real, 5), 0, 3, 1) | each((real, 2, 5), 1, 2, 2) | each((real, 3, 2), -2, 1, 1))
+def windows_along(x, dimension, size, step):
+    """Windows of `size` elements, `step` apart, along an axis; the elements of a window are the last axis."""
+    dim = axis_of(dimension, x.ndim)
+    n = x.shape[dim] if x.ndim else 1
+    if not 0 <= size <= n or step < 1:
+        raise OptionError(
+            f"windows of {size} elements, {step} apart, along axis {dim}, which has {n}.\n"
+            f"size is from 0 to {n}, step at least 1."
+        )
+    if not x.ndim:
+        return view_as_shape(x, (1,))[:size]
+    windows = sliding_windows(movedim(x, dim, -1), (size,), (step,), ((0, 0),), (1,))
+    return movedim(windows, -2, dim)
+
+
+# ---------------------------------------------------------------- a copy where memory asks for one
+
+
+@derived(samples=each((real, 2, 3)))
+def contiguous(x):
+    """x itself where its memory is in row order, otherwise a copy that is."""
+    return x if as_tensor(x).array.flags.c_contiguous else in_row_order(x)
+
+
+@differentiable(public_name="contiguous", samples=each((real, 2, 3)), latex="g", flops=nothing)
+def in_row_order(x, /):
+    """A copy of x whose memory is in row order."""
+    return namespace(x).copy(x, order="C"), (lambda g: g,)
+
+
+view_as, moveaxis = reshape_as, movedim
