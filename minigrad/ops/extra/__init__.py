@@ -63,4 +63,3 @@ FAMILIES = (
     calculus, sorting, counting, norms, more_shaping, stacking, repetition, grids, diagonals, padding,
     more_indexing, scattering, matrix_products, contractions, inverses, decompositions, distances,
 )  # fmt: skip
-__all__ = [name for family in FAMILIES for name in family.__all__]
