@@ -26,7 +26,7 @@ class _List(Module):
         return list(Members(self, self._holds))
 
     def _values(self) -> list[Any]:
-        return list(Members(self, self._holds).values())
+        return [self.__dict__[name] for name, kind in self._kinds.items() if kind == self._holds]
 
     def _index(self, index: int) -> int:
         """The index counted from 0."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 
 def total_norm(arrays, infinite):
     """sqrt(sum x**2) over all elements of all arrays, or the largest |x|."""
     if infinite:
         return max((float(abs(a).max()) for a in arrays if a.size), default=0.0)
-    return math.sqrt(sum(float(np.vdot(a, a)) for a in arrays))
+    total = 0.0
+    for a in arrays:
+        flat = a.reshape(-1)
+        total += float(flat.dot(flat))
+    return math.sqrt(total)
