@@ -219,7 +219,7 @@ class Recording(_Looker):
 
     @contextlib.contextmanager
     def _capturing(self) -> Iterator[None]:
-        from .kernels.cuda.products import handle_in_use
+        from .kernels.cuda.cublas import handle_in_use
 
         cuda = self.xp.cuda
         stream, _ = _streams(self.xp, cuda.runtime.getDevice())

@@ -22,7 +22,8 @@ import minigrad as mg
 from minigrad import kernels, nn, optim
 from minigrad.devices import gpu as devices
 from minigrad.errors import CaptureError
-from minigrad.kernels.cuda import epilogues, products
+from minigrad.kernels.cuda import cublas as ours
+from minigrad.kernels.cuda import cublaslt
 from minitransformer import GPT, GPTConfig, TrainConfig, Trainer, Transformer, TransformerConfig
 from minitransformer.errors import UserError
 from minitransformer.tokenizers import Tokenizer
@@ -675,7 +676,7 @@ def rounded(x, dtype):
 def test_cublas_is_asked_for_the_product(name, dtype, blas):
     _, bindings = blas
     a, b = (rounded(x, mg.tensor(0.0, dtype=dtype).dtype) for x in OPERANDS[name]())
-    found = products.matmul(standin.clad(a), standin.clad(b)).get()
+    found = ours.matmul(standin.clad(a), standin.clad(b)).get()
     assert bindings.calls
     assert found.dtype == a.dtype
     wide = np.float64 if dtype == "float64" else np.float32
@@ -728,17 +729,17 @@ def test_what_is_not_aligned_goes_without_an_epilogue(blas):
 def test_what_describes_a_product_is_destroyed_with_its_plan(blas, monkeypatch):
     """Where cuBLASLt knows no way, when a plan makes room for another, and when all are forgotten."""
     cupy, bindings = blas
-    epilogues._plan.cache_clear()
+    cublaslt._plan.cache_clear()
     things = bindings.lt.things
     x, w, b = (cupy.array(numbers(*shape).astype(np.float32)) for shape in ((600, 4), (5, 4), (5,)))
     bindings.lt.refuses = "state"
     products.linear(x[:600], w, b)
     assert [list(thing) for thing in things.values()] == [["handle"]]
     bindings.lt.refuses = ""
-    for length in range(1, epilogues.KEPT + 20):
+    for length in range(1, cublaslt.KEPT + 20):
         products.linear(x[:length], w, b)
-    assert len(things) == 1 + 4 * epilogues.KEPT  # of each a description, and three layouts
-    epilogues._plan.cache_clear()
+    assert len(things) == 1 + 4 * cublaslt.KEPT  # of each a description, and three layouts
+    cublaslt._plan.cache_clear()
     assert len(things) == 1
 
 
@@ -749,7 +750,7 @@ def test_streams_work_in_memory_of_their_own(blas):
     streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
     for stream in streams * 2:
         with stream:
-            products.matmul(x, w.T), products.linear(x, w, b)
+            ours.matmul(x, w.T), products.linear(x, w, b)
     for workspaces in (bindings.workspaces, bindings.lt.workspaces):
         one, other = (workspaces[stream.ptr] for stream in streams)
         assert len(one) == len(other) == 1
@@ -765,17 +766,17 @@ def test_threads_multiply_on_streams_of_their_own(blas):
     with one:
         asked = products.handle_in_use(cupy)
     with other:
-        products.matmul(x, x)
+        ours.matmul(x, x)
     assert bindings.handles[asked.handle]["stream"] == asked.stream == one.ptr
 
 
 def test_the_precision_of_float32_products_is_chosen(blas):
     cupy, bindings = blas
     x = cupy.array(numbers(8, 8).astype(np.float32))
-    exact = products.matmul(x, x).get()
+    exact = ours.matmul(x, x).get()
     mg.set_float32_matmul_precision("high")
     try:
-        rounded = products.matmul(x, x).get()
+        rounded = ours.matmul(x, x).get()
     finally:
         mg.set_float32_matmul_precision("highest")
     assert [call[-1] for call in bindings.calls] == [68, 77]
@@ -787,7 +788,7 @@ def test_views_are_not_copied(blas, monkeypatch):
     monkeypatch.setattr(cupy, "array", lambda *a, **k: pytest.fail("a copy"))
     for name in ("transposed", "cut out", "cut out and transposed", "batches of batches", "one head of many"):
         a, b = OPERANDS[name]()
-        products.matmul(standin.clad(a), standin.clad(b))
+        ours.matmul(standin.clad(a), standin.clad(b))
     assert len(bindings.calls) == 5
 
 

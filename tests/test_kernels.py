@@ -324,7 +324,7 @@ def test_use_says_which_kernels_and_for_how_long():
         assert kernels.kernels(None) is cpu
     assert kernels.kernels(None) is before
     with pytest.raises(
-        mg.OptionError, match="kernels are one of 'numpy', 'jit', 'cupy', 'cuda', got 'fortran'"
+        mg.OptionError, match="kernels must be one of 'numpy', 'jit', 'cupy', 'cuda', got 'fortran'"
     ):
         kernels.use("fortran")
     seen = []
@@ -336,8 +336,8 @@ def test_use_says_which_kernels_and_for_how_long():
 
 
 def test_without_numba_numpys_kernels_serve(monkeypatch):
-    monkeypatch.setattr(kernels, "find_spec", lambda name: None)
-    monkeypatch.setattr(kernels, "_chosen", kernels._Chosen())
+    monkeypatch.setattr(kernels.selection, "find_spec", lambda name: None)
+    monkeypatch.setattr(kernels.active, "cpu", None)
     assert kernels.kernels(None) is cpu
     with pytest.raises(mg.errors.DependencyError, match=r"need numba[\s\S]*pip install"):
         kernels.use("jit")

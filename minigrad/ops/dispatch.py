@@ -28,8 +28,8 @@ from ..devices import (
     result_type,
 )
 from ..errors import DeviceError, DtypeError, MinigradError, OptionError, ShapeError
-from ..kernels import kernels
-from ..kernels.half import rounded
+from ..kernels import active
+from ..kernels.half import compute_in_float32
 from ..precision import dtype_of
 from ..recording import now
 from ..tensor import Tensor, as_tensor
@@ -151,12 +151,12 @@ def make_callable(op: Op, face: Callable) -> Callable:
                 return call(*again, **settings)
 
         try:
-            if kernel is not None:
-                found = getattr(kernels(arrays[0]), kernel)(*arrays, **settings)
+            if kernel is not None and type(arrays[0]) is ndarray and dtype.itemsize != 2:
+                found = getattr(active.cpu, kernel, rule)(*arrays, **settings)
             elif low is None or exact_in_half:
                 found = rule(*arrays, **settings)
             else:
-                found = rounded(rule, low, arrays, settings)
+                found = compute_in_float32(rule, low, arrays, settings)
             if type(found) is not tuple or len(found) != 2:
                 _refuse_result(op)
             value, gradients = found

@@ -231,6 +231,7 @@ def one_hot(index, num_classes=-1):
 
 
 @composite(
+    exact_in_half=True,
     promotes=False,
     samples=each((real, 3, 2), (whole(0, 3), 2, 4))
     | each((real, 3, 2), (whole(0, 3),))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..errors import ShapeError
-from ..kernels.products import matmul as product
+from ..kernels import matmul as product
 from .arithmetic import TOO_LARGE
 from .costs import Flops
 from .op import composite, differentiable

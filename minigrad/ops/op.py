@@ -28,12 +28,15 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
+import numpy as np
+
 from .. import autograd
-from ..autograd import Output
-from ..devices import bfloat16, is_array
+from ..autograd import Output, watch
+from ..autograd.modes import autocast_to
+from ..devices import HALF, bfloat16, is_array, is_floating
 from ..errors import OptionError
 from ..kernels import cpu, kernels
-from ..kernels.half import rounded
+from ..kernels.half import compute_in_float32
 from ..tensor import Tensor
 from .costs import Flops, one_each
 from .dispatch import accept_aliases, fused, make_callable, ops
@@ -117,7 +120,7 @@ class Op(OpInfo):
     def __init__(
         self,
         name: str,
-        rule: Callable,
+        rule: Callable | None,
         definition: Callable | None = None,
         *,
         kernel: Callable | None = None,
@@ -128,12 +131,16 @@ class Op(OpInfo):
         flops: Flops = one_each,
         **about: Unpack[About],
     ) -> None:
-        super().__init__(name, definition or rule, **about)
-        self.rule, self.definition, self.kernel, self.flops = rule, definition, kernel, flops
+        source = definition or rule
+        assert source is not None
+        super().__init__(name, source, **about)
+        self.rule, self.definition, self.kernel = rule or kernel or self.run_kernel, definition, kernel
+        self.flops = flops
         self.view, self.promotes, self.floating, self.casts = view, promotes, floating, casts
         self.has_library_kernel = definition is not None and kernel is None
+        self.kernel_takes_half = self.exact_in_half
         self.exact_in_half |= view or self.has_library_kernel
-        kinds = inspect.signature(definition or rule).parameters.values()
+        kinds = inspect.signature(source).parameters.values()
         self.operands = tuple(p.name for p in kinds if p.kind is p.POSITIONAL_ONLY)
         self.settings = tuple(p.name for p in kinds if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
         self.by_position = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in kinds)  # the settings that may be
@@ -159,8 +166,37 @@ class Op(OpInfo):
         """Value and gradients as a call computes them: of bfloat16 in float32, and rounded."""
         low = any(is_array(a) and a.dtype == bfloat16 for a in arrays)
         if low and not self.exact_in_half:
-            return rounded(self.rule, bfloat16, arrays, settings)
+            return compute_in_float32(self.rule, bfloat16, arrays, settings)
         return self.rule(*arrays, **settings)
+
+    def run_kernel(self, *arrays: Any, **settings: Any) -> tuple[Any, Any]:
+        """The rule of a composite op with kernels of the library's: one of them, or else the definition."""
+        kernel = getattr(kernels(arrays[0]), self.name, None)
+        if kernel is None:
+            return self.run_definition(*arrays, **settings)
+        if type(arrays[0]) is np.ndarray and arrays[0].dtype in HALF and not self.kernel_takes_half:
+            return compute_in_float32(kernel, arrays[0].dtype, arrays, settings)
+        found = kernel(*arrays, **settings)
+        return self.run_definition(*arrays, **settings) if found is None else found
+
+    def run_definition(self, *arrays: Any, **settings: Any) -> tuple[Any, Any]:
+        """Value and gradients of a composite op by its readable definition, from a graph of its own."""
+        assert self.definition is not None
+        if arrays[0].dtype in HALF:
+            return compute_in_float32(self.run_definition, arrays[0].dtype, arrays, settings)
+        inputs = [Tensor(a, requires_grad=is_floating(a.dtype)) if is_array(a) else a for a in arrays]
+        with autocast_to(None), watch.paused():
+            value = self.definition(*inputs, **settings)
+
+        # `held` is for the check that nobody changes in place what the graph holds
+        def gradients(g: Any, needs: Sequence[bool], held: Any = (*arrays, value.array)) -> list[Any]:
+            wanted = [x for x, needed in zip(inputs, needs, strict=True) if needed]
+            with watch.paused():
+                found = autograd.grad(value, wanted, Tensor(g), retain_graph=True, allow_unused=True)
+            remaining = iter([None if x is None else x.array for x in found])
+            return [next(remaining) if needed else None for needed in needs]
+
+        return value.array, gradients
 
     def rebuild(self, inputs: list[Any], settings: dict[str, Any], edge: Any) -> Tensor:
         """Compute a tensor that was let go once more, in its old place in the graph."""
@@ -219,7 +255,8 @@ def composite(
     """Make a readable definition, written with other ops, an op whose value comes from a fused kernel.
 
     `kernel` takes the same arrays and settings and returns what a rule returns. The library's own are found
-    by name, a version for each device (`minigrad.kernels`).
+    by name, a version for each device (`minigrad.kernels`). They may return None for arrays that they do not
+    take: then, and where a device has none, the definition is run.
     """
 
     def make(definition: Callable) -> Callable:
@@ -229,13 +266,8 @@ def composite(
                 f"the composite op {name} has no kernel.\n"
                 f"Give composite(kernel=...), a rule that computes it, or make it derived."
             )
-
-        def rule(*arrays: Any, **settings: Any) -> Any:
-            return getattr(kernels(arrays[0]), name)(*arrays, **settings)
-
         op = Op(
-            name, kernel or rule, definition, kernel=kernel, promotes=promotes, floating=True, flops=flops,
-            **about,
+            name, None, definition, kernel=kernel, promotes=promotes, floating=True, flops=flops, **about
         )  # fmt: skip
         return make_callable(op, definition)
 

@@ -2,12 +2,11 @@
 
 from .activations import dropout, gelu, log_softmax, softmax
 from .attention import multi_head_attention, scaled_dot_product_attention
-from .clipping import total_norm
 from .indexing import embedding
 from .linalg import linear
 from .losses import cross_entropy
 from .normalization import layer_norm, rms_norm
-from .optimizers import adam
+from .optimizers import adam, total_norm
 from .pooling import largest_place
 from .reductions import logsumexp
 

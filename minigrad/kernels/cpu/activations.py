@@ -7,11 +7,9 @@ import math
 import numpy as np
 
 from ... import random
-from ..half import in_single
 from .special import BLOCK, erf
 
 
-@in_single
 def softmax(x, dim):
     """exp(x - m) / sum, with m the largest; dx = y (g - sum(g y))."""
     y = np.asarray(x - x.max(axis=dim, keepdims=True, initial=-np.inf))
@@ -26,7 +24,6 @@ def softmax(x, dim):
     return y, gradient
 
 
-@in_single
 def log_softmax(x, dim):
     """x - m - log(sum(exp(x - m))); dx = g - softmax(x) sum(g)."""
     y = np.asarray(x - x.max(axis=dim, keepdims=True, initial=-np.inf))
@@ -41,7 +38,6 @@ def log_softmax(x, dim):
     return y, gradient
 
 
-@in_single
 def gelu(x, approximate="none"):
     """x Phi(x), or with approximate="tanh" 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3)))."""
     forward, backward = (

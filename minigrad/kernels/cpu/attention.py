@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...random import drop_threshold, keep_mask
-from ..half import in_single
 
 TILE = 1 << 18  # scores
 LEAST = 64  # queries of a tile, if there are so many: products with fewer rows are slow
@@ -73,13 +72,11 @@ def _gradient(d_weights: np.ndarray, weights: np.ndarray, first: int | None) -> 
 NUMPY = RowWork(_softmax, _again, _gradient)
 
 
-@in_single
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
     """softmax(scale q kᵀ + mask) v over the last two axes; a row with nothing to attend to gives zeros."""
     return attend(NUMPY, q, k, v, mask, is_causal, scale, dropout_p, key)
 
 
-@in_single
 def multi_head_attention(x, memory, mask, num_heads, is_causal, scale, dropout_p, key):
     """Attention of every head: of the projections `x` to themselves, or to those of a `memory`."""
     return attend_heads(NUMPY, x, memory, mask, num_heads, is_causal, scale, dropout_p, key)

@@ -14,7 +14,7 @@ from typing import Any
 from numpy import ndindex
 
 from ...devices import array_module
-from ..products import matmul
+from ..matmul import matmul
 
 
 def _last(slices: Iterable[Any]) -> Any:

@@ -6,10 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..half import in_single
 
 
-@in_single
 def linear(x, weight, bias):
     """x Wᵀ + b: dx = g W, dW = gᵀ x, db = the sum of g over all rows, as one matrix-vector product."""
     rows = x.reshape(-1, x.shape[-1])

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..half import in_single
 
 
-@in_single
 def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     """-sum of q log softmax(logits), q = (1 - e) onehot(target) + e / V; d logits = softmax - q, scaled."""
     n, classes = logits.shape

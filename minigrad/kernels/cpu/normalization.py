@@ -7,10 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..half import in_single
 
 
-@in_single
 def layer_norm(x, weight, bias, normalized_shape, eps):
     """(x - mean) / sqrt(var + eps) * weight + bias over the last axes.
 
@@ -46,7 +44,6 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
     return y.reshape(shape), gradient
 
 
-@in_single
 def rms_norm(x, weight, normalized_shape, eps):
     """x / sqrt(mean(x**2) + eps) * weight over the last axes.
 

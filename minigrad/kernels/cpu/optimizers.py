@@ -1,6 +1,8 @@
-"""Adam's step, in blocks whose temporaries stay in the cache."""
+"""Adam's step, in blocks whose temporaries stay in the cache, and the norm of all gradients."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -33,3 +35,14 @@ def adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay):
         np.divide(first, t, out=t)
         t *= rate
         x -= t
+
+
+def total_norm(arrays, infinite):
+    """sqrt(sum x**2) over all elements of all arrays, or the largest |x|."""
+    if infinite:
+        return max((float(abs(a).max()) for a in arrays if a.size), default=0.0)
+    total = 0.0
+    for a in arrays:
+        flat = a.reshape(-1)
+        total += float(flat.dot(flat))
+    return math.sqrt(total)

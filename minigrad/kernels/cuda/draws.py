@@ -11,8 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from ...devices import array_module
 from ...random import Key, drop_threshold
 from ...recording import refuse
+
+def dropout(x, p, key):
+    """x * keep / (1 - p), with the elements to keep drawn from `key`; the gradient passes the same way."""
+    kept = 1 - drop_threshold(p) / 65536
+    scaled = keep_mask(array_module(x), key, x.shape, p).astype(x.dtype)
+    scaled *= 1 / kept if kept else 0
+    return x * scaled, (lambda g: g * scaled,)
+
 
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 _FACTORS = 0xD2E7470EE14C6C93, 0xCA5A826395121157

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from ....devices import array_module
-from ... import cuda
 from . import cudnn
 from .launching import NO_DRAW, accumulator, contiguous, draw, heads, kernel, mask_argument, struct, supports
 
@@ -19,7 +18,7 @@ PROBLEM = struct("int64", "heads", "queries", "keys", "width", "value_width", "i
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
     """softmax(scale q kᵀ) v over the keys that a boolean mask allows; a mask of numbers goes to CuPy."""
     if not _takes(q, k, v, mask):
-        return cuda.scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key)
+        return None
     xp = array_module(q)
     masks = [] if mask is None else [mask.shape[:-2]]
     lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2], *masks)
@@ -44,7 +43,7 @@ def multi_head_attention(x, memory, mask, num_heads, is_causal, scale, dropout_p
     xp = array_module(x)
     q, k, v = _heads(x, memory, num_heads)
     if not _takes(q, k, v, mask):
-        return cuda.multi_head_attention(x, memory, mask, num_heads, is_causal, scale, dropout_p, key)
+        return None
     batch, _, queries, width = q.shape
     if mask is not None:
         mask = xp.broadcast_to(mask, (batch, num_heads, queries, k.shape[2]))

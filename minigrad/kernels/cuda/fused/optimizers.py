@@ -1,12 +1,14 @@
-"""Adam's step, over flat arrays."""
+"""Adam's step over flat arrays; the norm of many arrays, and scaling them. None waits for the GPU."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ....devices import array_module
 from ... import cuda
 from .launching import accumulator, kernel, over_elements, struct, supports
 
+BLOCKS = 64  # at most, that add up one array
 NUMBERS = "rate", "c1", "b2", "c2", "root", "eps", "shrink", "decay"
 
 
@@ -19,3 +21,32 @@ def adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay, *, now=None):
     step = np.array([(rate, 1 - b1, b2, 1 - b2, root, eps, shrink, decay)], struct(acc, *NUMBERS))
     arguments = (p, g, m, v, p.size, step, now)
     return kernel(g, "optimizers", "adam")(*over_elements(p.size), arguments)
+
+
+
+def total_norm(arrays, infinite):
+    """sqrt(sum x**2) over all elements of all arrays: a number on the GPU."""
+    if infinite or not _takes(arrays):
+        return cuda.total_norm(arrays, infinite)
+    xp = array_module(arrays[0])
+    numbers = [min(-(-a.size // 1024), BLOCKS) for a in arrays]
+    sums, norm, end = xp.empty(sum(numbers), np.float64), xp.empty((), np.float64), 0
+    for a, number in zip(arrays, numbers, strict=True):
+        part = sums[end : (end := end + number)]
+        kernel(a, "clipping", "sum_of_squares")((number,), (256,), (a, part, a.size))
+    kernel(arrays[0], "clipping", "root_of_sum")((1,), (256,), (sums, norm, sums.size))
+    return norm
+
+
+def scale(arrays, norm, largest):
+    """Multiply all by largest / (norm + 1e-6) where that is below 1."""
+    if not _takes(arrays):
+        return cuda.scale(arrays, norm, largest)
+    for a in arrays:
+        arguments = (a, a.size, norm, np.float64(largest))
+        kernel(a, "clipping", "scale")(*over_elements(a.size), arguments)
+    return None
+
+
+def _takes(arrays):
+    return all(supports(a) and a.flags.c_contiguous for a in arrays)

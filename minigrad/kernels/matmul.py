@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import gpu
+from ..devices import bfloat16, gpu
+from .selection import kernels
 
 
 def matmul(a: Any, b: Any) -> Any:
-    """a @ b of arrays or Tensors; bfloat16 adds up in float32, and is rounded once."""
+    """a @ b of arrays or Tensors; bfloat16 is added up in float32 and rounded once."""
     if isinstance(a, gpu.arrays):
-        from .cuda.products import matmul as on_gpu
-
-        return on_gpu(a, b)
-    if type(a) is np.ndarray and a.dtype.kind == "V":
+        return kernels(a).matmul(a, b)
+    if type(a) is np.ndarray and a.dtype == bfloat16:
         return (a.astype(np.float32) @ b.astype(np.float32)).astype(a.dtype)
     return a @ b

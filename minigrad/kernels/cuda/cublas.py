@@ -21,7 +21,7 @@ import numpy as np
 
 from ...devices import HALF, array_module, bfloat16, float16, float32, float64
 from ...precision import products
-from .epilogues import Sizes, library, product_with_bias
+from .cublaslt import Sizes, library, product_with_bias
 
 NORMAL, TRANSPOSED = 0, 1  # cublasOperation_t
 KINDS = {float32: 0, float64: 1, float16: 2, bfloat16: 14}  # cudaDataType
@@ -39,7 +39,7 @@ def matmul(a: Any, b: Any) -> Any:
     return a @ b
 
 
-def linear(x: Any, weight: Any, bias: Any) -> Any:
+def affine(x: Any, weight: Any, bias: Any) -> Any:
     """x Wᵀ + b of rows x, rounded once."""
     if x.dtype == weight.dtype and (bias is None or bias.dtype == x.dtype) and _takes(x, weight):
         return _product(x, weight.T, bias)
@@ -48,6 +48,23 @@ def linear(x: Any, weight: Any, bias: Any) -> Any:
     if bias is not None:
         y += bias.astype(wide, copy=False)
     return y.astype(x.dtype, copy=False)
+
+
+def linear(x, weight, bias):
+    """x Wᵀ + b: dx = g W, dW = gᵀ x, db = the sum of g over all rows."""
+    rows = x.reshape(-1, x.shape[-1])
+    y = affine(rows, weight, bias)
+
+    def gradient(g, needs):
+        flat = g.reshape(-1, g.shape[-1])
+        wide = float32 if flat.dtype in HALF else flat.dtype
+        return (
+            matmul(flat, weight).reshape(x.shape) if needs[0] else None,
+            matmul(flat.T, rows) if needs[1] else None,
+            flat.sum(axis=0, dtype=wide).astype(flat.dtype, copy=False) if needs[2] else None,
+        )
+
+    return y.reshape(x.shape[:-1] + y.shape[1:]), gradient
 
 
 # ---------------------------------------------------------------- through cuBLAS

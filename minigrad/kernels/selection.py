@@ -1,0 +1,73 @@
+"""Which package of kernels serves arrays on the CPU, and which those on a GPU."""
+
+from __future__ import annotations
+
+import threading
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+from ..devices import gpu
+from ..errors import DependencyError, OptionError
+
+NAMES = {"numpy": "cpu", "jit": "jit"}
+GPU_NAMES = {"cupy": "cuda", "cuda": "cuda.fused"}
+
+
+class _Active(threading.local):
+    """Each thread's kernels; None until they are first needed (numba takes a second to import)."""
+
+    cpu: ModuleType | None = None
+    gpu: ModuleType | None = None
+
+
+active = _Active()
+
+
+def kernels(array: Any) -> ModuleType:
+    """The kernels for arrays such as this one."""
+    if isinstance(array, gpu.arrays):
+        if active.gpu is None:
+            active.gpu = _load("cuda")
+        return active.gpu
+    if active.cpu is None:
+        active.cpu = _load("jit" if find_spec("numba") else "numpy")
+    return active.cpu
+
+
+def _load(name: str) -> ModuleType:
+    return import_module(f"minigrad.kernels.{(NAMES | GPU_NAMES)[name]}")
+
+
+class use:
+    """Which kernels composite ops run on, from now on or within a `with`.
+
+    `use("numpy")` or `use("jit")` for arrays on the CPU; `use("cupy")` or `use("cuda")` for those on a GPU. With
+    "cupy" composite ops run their readable definitions, out of CuPy's own operations (all but `linear` and `dropout`).
+    """
+
+    def __init__(self, name: str) -> None:
+        if name not in NAMES | GPU_NAMES:
+            names = ", ".join(map(repr, NAMES | GPU_NAMES))
+            raise OptionError(f"kernels must be one of {names}, got {name!r}.\nChoose one of them.")
+        if name == "jit" and not find_spec("numba"):
+            raise DependencyError(
+                "the kernels 'jit' need numba, which is not installed.\npip install 'minitransformer[fast]'."
+            )
+        self.kind, self.module = "cpu" if name in NAMES else "gpu", _load(name)
+        self.before: list[ModuleType | None] = []
+        self.entered = False
+        self._set()
+
+    def _set(self) -> None:
+        self.before.append(getattr(active, self.kind))
+        setattr(active, self.kind, self.module)
+
+    def __enter__(self) -> None:
+        if self.entered:
+            self._set()
+        self.entered = True
+
+    def __exit__(self, *exc: object) -> None:
+        setattr(active, self.kind, self.before.pop())
