@@ -696,7 +696,7 @@ def test_a_bias_is_added_before_rounding(dtype, lt, blas):
     x, w, b = (numbers(*shape).astype(dtype) for shape in ((2, 3, 4), (5, 4), (5,)))
     wide = np.float64 if dtype == np.float64 else np.float32
     for number in (1, 2):
-        found = products.linear(*map(cupy.array, (x, w, b))).get()
+        found = ours.affine(*map(cupy.array, (x, w, b))).get()
         assert found.dtype == dtype
         x, w, b = (a.astype(wide) for a in (x, w, b))
         expected = (x @ w.T + b).astype(dtype).astype(wide)
@@ -712,7 +712,7 @@ def test_a_bias_is_added_to_products_of_views(name, blas):
     _, bindings = blas
     x, w = (rounded(a, np.dtype(np.float32)) for a in OPERANDS[name]())
     bias = numbers(w.shape[1]).astype(np.float32)
-    found = products.linear(standin.clad(x), standin.clad(w.T), standin.clad(bias)).get()
+    found = ours.affine(standin.clad(x), standin.clad(w.T), standin.clad(bias)).get()
     np.testing.assert_allclose(found, x @ w + bias, rtol=1e-5, atol=1e-6)
     aligned = not any(a.ctypes.data % 16 for a in (x, w, bias))
     assert len(bindings.lt.calls) == aligned
@@ -721,7 +721,7 @@ def test_a_bias_is_added_to_products_of_views(name, blas):
 def test_what_is_not_aligned_goes_without_an_epilogue(blas):
     cupy, bindings = blas
     x, w, b = (cupy.array(numbers(*shape).astype(np.float32)) for shape in ((3, 4), (5, 4), (6,)))
-    found = products.linear(x, w, b[1:]).get()
+    found = ours.affine(x, w, b[1:]).get()
     assert not bindings.lt.calls
     np.testing.assert_allclose(found, x.get() @ w.get().T + b.get()[1:], rtol=1e-5)
 
@@ -733,11 +733,11 @@ def test_what_describes_a_product_is_destroyed_with_its_plan(blas, monkeypatch):
     things = bindings.lt.things
     x, w, b = (cupy.array(numbers(*shape).astype(np.float32)) for shape in ((600, 4), (5, 4), (5,)))
     bindings.lt.refuses = "state"
-    products.linear(x[:600], w, b)
+    ours.affine(x[:600], w, b)
     assert [list(thing) for thing in things.values()] == [["handle"]]
     bindings.lt.refuses = ""
     for length in range(1, cublaslt.KEPT + 20):
-        products.linear(x[:length], w, b)
+        ours.affine(x[:length], w, b)
     assert len(things) == 1 + 4 * cublaslt.KEPT  # of each a description, and three layouts
     cublaslt._plan.cache_clear()
     assert len(things) == 1
@@ -750,7 +750,7 @@ def test_streams_work_in_memory_of_their_own(blas):
     streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
     for stream in streams * 2:
         with stream:
-            ours.matmul(x, w.T), products.linear(x, w, b)
+            ours.matmul(x, w.T), ours.affine(x, w, b)
     for workspaces in (bindings.workspaces, bindings.lt.workspaces):
         one, other = (workspaces[stream.ptr] for stream in streams)
         assert len(one) == len(other) == 1
@@ -764,7 +764,7 @@ def test_threads_multiply_on_streams_of_their_own(blas):
     cupy, bindings = blas
     x, (one, other) = cupy.array(numbers(3, 3)), (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
     with one:
-        asked = products.handle_in_use(cupy)
+        asked = ours.handle_in_use(cupy)
     with other:
         ours.matmul(x, x)
     assert bindings.handles[asked.handle]["stream"] == asked.stream == one.ptr

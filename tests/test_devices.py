@@ -654,7 +654,7 @@ def wrong_gradient(kernel):
 def test_shadow_names_the_first_op_that_differs(gpu, monkeypatch, name, fault, words):
     _, step = a_step("cuda")
     kernels = kernels_there()
-    right = getattr(kernels, name, mg.ops.ops[name].run_definition)
+    right = getattr(kernels, name, OURS[name].run_definition)
     monkeypatch.setattr(kernels, name, fault(right), raising=False)
     assert re.search(words, mg.shadow(step).first)
 

@@ -249,7 +249,7 @@ def as_rule_call(record, sample):
     for out in floating(results):
         node = maker(out.node)
         if isinstance(node, Node) and node.op is record:
-            arrays = [getattr(alive(edge), "data", edge) for edge in node.edges]
+            arrays = [getattr(alive(edge), "array", edge) for edge in node.edges]
             return arrays, node.settings, node.needs
     return None
 

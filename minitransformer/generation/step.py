@@ -37,7 +37,9 @@ Rows = Float[Any, "B _"]
 def can_step(model: GPT | Transformer) -> bool:
     """Whether `step` does what modules do: our classes, fused kernels, one dtype, no autocast, no hooks."""
     one_dtype = grad_mode.autocast is None and len({p.dtype for p in model.parameters()}) == 1
-    plain = one_dtype and fused.is_enabled() and not watch.on
+    array = next(model.parameters()).array
+    has_kernels = array.itemsize > 2 and hasattr(kernels(array), "scaled_dot_product_attention")
+    plain = one_dtype and has_kernels and fused.is_enabled() and not watch.on
     return plain and all(
         type(m) in KNOWN and not (m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m))
         for m in model.modules()
