@@ -210,6 +210,44 @@ def test_kernels_agree_with_numpys(name, device):
             np.testing.assert_allclose(ours, other, rtol=1e-5, atol=5e-6 * largest, err_msg=str(settings))
 
 
+WIDE = [draw(2, 3, 5, 130), draw(2, 3, 7, 130, seed=1), draw(2, 3, 7, 6, seed=2)]
+DECLINED = {  # what no kernel takes
+    "softmax": ((draw(2, 3, 4),), {"dim": 1}),
+    "scaled_dot_product_attention": (
+        (*WIDE, draw(5, 7, seed=4)),
+        {"is_causal": True, "scale": 0.1, "dropout_p": 0.3, "key": KEY},
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", DECLINED)
+def test_what_no_kernel_takes_runs_the_readable_definition(name, dtype, device):
+    """As one node of the graph, whose gradient can be taken twice."""
+    arrays, settings = DECLINED[name]
+    assert getattr(fused, name)(*map(there, arrays), **settings) is None
+    results = []
+    for where in ("cpu", "cuda"):
+        inputs = [mg.tensor(x, device=where).to(dtype).requires_grad_() for x in arrays]
+        y = OURS[name].call(*inputs, **settings)
+        assert y.node.op is OURS[name]
+        for _ in range(2):
+            gradients = mg.autograd.grad(y, inputs, mg.ones_like(y), retain_graph=True)
+        results.append([x.float().numpy() for x in (y, *gradients)])
+    close = 3e-6 if dtype == "float32" else 2**-6
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=close, atol=close * np.abs(theirs).max())
+
+
+def test_a_definition_that_is_run_as_a_kernel_needs_its_arrays_unchanged(device):
+    x = mg.tensor(draw(2, 3, 4), device="cuda", requires_grad=True)
+    for changed in (x, y := OURS["softmax"].call(x, dim=1)):
+        with mg.no_grad():
+            changed.mul_(2)
+        with pytest.raises(mg.GraphError, match="changed since by"):
+            y.sum().backward(retain_graph=True)
+
+
 OWN = {"adam", "dropout", "total_norm"}  # which have tests of their own, below
 TAKEN = {*OWN, *CASES}
 

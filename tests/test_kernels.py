@@ -335,6 +335,18 @@ def test_use_says_which_kernels_and_for_how_long():
     assert seen == [before if jit is None else jit]  # another thread's choice is its own
 
 
+def test_a_choice_of_kernels_can_be_entered_again():
+    before = kernels.kernels(None)
+    choice = kernels.use("numpy")
+    with choice:
+        pass
+    assert kernels.kernels(None) is before
+    for _ in range(2):
+        with choice, kernels.use("numpy"), choice:
+            assert kernels.kernels(None) is cpu
+        assert kernels.kernels(None) is before
+
+
 def test_without_numba_numpys_kernels_serve(monkeypatch):
     monkeypatch.setattr(kernels.selection, "find_spec", lambda name: None)
     monkeypatch.setattr(kernels.active, "cpu", None)

@@ -43,8 +43,8 @@ def _load(name: str) -> ModuleType:
 class use:
     """Which kernels composite ops run on, from now on or within a `with`.
 
-    `use("numpy")` or `use("jit")` for arrays on the CPU; `use("cupy")` or `use("cuda")` for those on a GPU. With
-    "cupy" composite ops run their readable definitions, out of CuPy's own operations (all but `linear` and `dropout`).
+    `use("numpy")` or `use("jit")` for arrays on the CPU; `use("cupy")` or `use("cuda")` for those on a GPU.
+    With "cupy" all composite ops but `linear` and `dropout` run their readable definitions.
     """
 
     def __init__(self, name: str) -> None:

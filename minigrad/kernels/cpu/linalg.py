@@ -7,7 +7,6 @@ from functools import lru_cache
 import numpy as np
 
 
-
 def linear(x, weight, bias):
     """x Wᵀ + b: dx = g W, dW = gᵀ x, db = the sum of g over all rows, as one matrix-vector product."""
     rows = x.reshape(-1, x.shape[-1])

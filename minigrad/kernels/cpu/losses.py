@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 
-
 def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     """-sum of q log softmax(logits), q = (1 - e) onehot(target) + e / V; d logits = softmax - q, scaled."""
     n, classes = logits.shape

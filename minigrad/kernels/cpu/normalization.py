@@ -8,7 +8,6 @@ from functools import lru_cache
 import numpy as np
 
 
-
 def layer_norm(x, weight, bias, normalized_shape, eps):
     """(x - mean) / sqrt(var + eps) * weight + bias over the last axes.
 

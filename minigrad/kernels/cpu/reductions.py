@@ -6,7 +6,6 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 
-
 def logsumexp(x, dim, keepdim=False):
     """m + log(sum(exp(x - m))), with m the largest; dx = g softmax(x)."""
     axes = normalize_axis_tuple(dim, max(x.ndim, 1)) or range(x.ndim)

@@ -1,7 +1,7 @@
 """Kernels for CuPy arrays: what has no readable definition, and what is one call of a library.
 
-All other composite ops run their readable definitions here, each step of which is a kernel of CuPy's own. CuPy is not
-imported: an array that comes in is CuPy's.
+All other composite ops run their readable definitions, each step of which is one of CuPy's operations. CuPy
+is not imported here: the arrays that come in bring it with them.
 """
 
 from ..cpu.pooling import largest_place

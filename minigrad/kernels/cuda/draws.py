@@ -15,6 +15,7 @@ from ...devices import array_module
 from ...random import Key, drop_threshold
 from ...recording import refuse
 
+
 def dropout(x, p, key):
     """x * keep / (1 - p), with the elements to keep drawn from `key`; the gradient passes the same way."""
     kept = 1 - drop_threshold(p) / 65536

@@ -23,7 +23,6 @@ def adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay, *, now=None):
     return kernel(g, "optimizers", "adam")(*over_elements(p.size), arguments)
 
 
-
 def total_norm(arrays, infinite):
     """sqrt(sum x**2) over all elements of all arrays: a number on the GPU."""
     if infinite or not _takes(arrays):
