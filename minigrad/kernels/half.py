@@ -1,7 +1,7 @@
 """16-bit dtypes: computed in float32, and rounded once at the end.
 
-float16 ends at 65504, and NumPy multiplies its matrices without BLAS. bfloat16 has 8 bits of mantissa. Neither
-is fit for a running sum.
+float16 ends at 65504, and NumPy multiplies its matrices without BLAS. bfloat16 has 8 bits of mantissa.
+Neither is fit for a running sum.
 """
 
 from __future__ import annotations
