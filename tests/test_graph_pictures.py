@@ -117,7 +117,7 @@ def test_fold_closes_and_opens_by_depth(graph):
     counts = [graph.fold(depth).folding.count for depth in range(7)]
     assert counts == sorted(counts)
     assert counts[0] < counts[3]
-    with pytest.raises(mg.OptionError, match="whole number from 0 on, got -1"):
+    with pytest.raises(mg.OptionError, match="non-negative integer, got -1"):
         graph.fold(-1)
 
 
@@ -324,7 +324,7 @@ def test_gradients_are_coloured_from_vanishing_to_exploding():
     first = legend(graph, [("vertex", v.index) for v in graph.vertices], "gradient")[0]
     assert first.meaning == "below 1e-9: vanished"
     with pytest.raises(
-        mg.OptionError, match="a graph is coloured by family, gradient, bytes, flops, got 'age'"
+        mg.OptionError, match="color must be one of family, gradient, bytes, flops, got 'age'"
     ):
         graph.to_svg("age")
 
@@ -422,7 +422,7 @@ def test_without_graphviz_the_text_is_written_and_the_error_says_what_to_install
     graph, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(mg.errors.DependencyError, match=r"program dot .* is not installed; .*x\.dot holds"):
+    with pytest.raises(mg.errors.DependencyError, match=r"program dot .* is not installed; .*x\.dot has"):
         graph.save(tmp_path / "x.png")
     assert (tmp_path / "x.dot").read_text(encoding="utf-8") == graph.to_dot()
     assert not (tmp_path / "x.png").exists()

@@ -1,8 +1,8 @@
 """The layered drawing of each group by itself (Sugiyama, Tagawa and Toda 1981): rows of cells, top to bottom.
 
-A cell is an item of the group or a *lane*, the way of a tensor through a row in which it is not used. A
-tensor that comes from outside of the group enters by a lane in the first row, one that is used outside leaves
-by a lane in the last. So each group can be drawn without looking at any other, whatever is open within it.
+A cell is an item of the group or a *lane*: the path of a tensor through a row in which it is not used. A
+tensor from outside the group enters by a lane in the first row; one that is used outside leaves by a lane in
+the last. So each group can be drawn by itself, whatever is open inside it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ SWEEPS = 8
 
 @dataclass(frozen=True)
 class Link:
-    """A piece of a tensor's way, from cell `above` of a row to cell `below` of the next.
+    """A piece of a tensor's path, from cell `above` of a row to cell `below` of the next.
 
-    `place` is the input of an op where it arrives, -1 at a group or a lane.
+    `place` is the op's input where it arrives, -1 at a group or a lane.
     """
 
     above: int
@@ -46,8 +46,8 @@ class Arrangement:
 
 
 @dataclass
-class _Ways:
-    """Where tensors go within a group: from an item, or from outside, to items and perhaps outside."""
+class _Paths:
+    """The paths of tensors in a group: from an item, or from outside, to items and perhaps outside."""
 
     items: list[Box]
     source: dict[Tensor, Box | None] = field(default_factory=dict)  # None: from outside
@@ -64,29 +64,30 @@ class _Ways:
 
 
 class Arrangements:
-    """How each group is drawn, by the group's number; thought out when it is asked for."""
+    """How each group is drawn, by the group's number; computed when it is first needed."""
 
     def __init__(self, graph: Computation) -> None:
-        self.ways = _ways(graph)
+        self.paths = _paths(graph)
         self.known: dict[int, Arrangement] = {}
 
     def __getitem__(self, group: int) -> Arrangement:
         if group not in self.known:
-            self.known[group] = _arrange(self.ways[group])
+            self.known[group] = _arrange(self.paths[group])
         return self.known[group]
 
     def __iter__(self) -> Iterator[Arrangement]:
-        return (self[group] for group in range(len(self.ways)))
+        return (self[group] for group in range(len(self.paths)))
 
     def inlets(self, group: int) -> tuple[Tensor, ...]:
-        """The tensors that enter a group, in the order of their use: the same in groups that are alike."""
-        return _inlets(self.ways[group])
+        """The tensors that enter a group, in the order of their use: the same in equal groups."""
+        return _inlets(self.paths[group])
 
 
-def _ways(graph: Computation) -> list[_Ways]:
+def _paths(graph: Computation) -> list[_Paths]:
     chains = [graph.chain(g.index) for g in graph.groups]
     found = [
-        _Ways([*(("vertex", v) for v in g.vertices), *(("group", c) for c in g.groups)]) for g in graph.groups
+        _Paths([*(("vertex", v) for v in g.vertices), *(("group", c) for c in g.groups)])
+        for g in graph.groups
     ]
     for vertex in graph.vertices:
         for place, edge in enumerate(vertex.inputs):
@@ -105,39 +106,41 @@ def _ways(graph: Computation) -> list[_Ways]:
     return found
 
 
-def _inlets(ways: _Ways) -> tuple[Tensor, ...]:
-    return tuple(tensor for tensor, source in ways.source.items() if source is None)
+def _inlets(paths: _Paths) -> tuple[Tensor, ...]:
+    return tuple(tensor for tensor, source in paths.source.items() if source is None)
 
 
-def _arrange(ways: _Ways) -> Arrangement:
-    inlets = _inlets(ways)
-    rank = _ranks(ways, first=1 if inlets else 0)
+def _arrange(paths: _Paths) -> Arrangement:
+    inlets = _inlets(paths)
+    rank = _ranks(paths, first=1 if inlets else 0)
     count = 1 + max(rank.values(), default=0)
-    cells: list[list[Cell]] = [[] for _ in range(count + (1 if ways.leaving else 0))]
-    for item in ways.items:
+    cells: list[list[Cell]] = [[] for _ in range(count + (1 if paths.leaving else 0))]
+    for item in paths.items:
         cells[rank[item]].append((*item, 0))
-    for tensor, source in ways.source.items():
+    for tensor, source in paths.source.items():
         start = -1 if source is None else rank[source]
-        end = count if tensor in ways.leaving else max(rank[target] for target, _ in ways.targets[tensor]) - 1
+        end = (
+            count if tensor in paths.leaving else max(rank[target] for target, _ in paths.targets[tensor]) - 1
+        )
         for row in range(start + 1, end + 1):
             cells[row].append(("lane", *tensor))
-    rows, links = _ordered(cells, _links(ways, rank, cells))
-    return Arrangement(rows, links, inlets, tuple(sorted(ways.leaving)))
+    rows, links = _ordered(cells, _links(paths, rank, cells))
+    return Arrangement(rows, links, inlets, tuple(sorted(paths.leaving)))
 
 
-def _ranks(ways: _Ways, first: int) -> dict[Box, int]:
-    """The row of each item: below what it is made from; what is made from nothing, just above its use."""
-    after: dict[Box, set[Box]] = {item: set() for item in ways.items}
-    for tensor, arrivals in ways.targets.items():
-        source = ways.source[tensor]
+def _ranks(paths: _Paths, first: int) -> dict[Box, int]:
+    """The row of each item: below its inputs; an item without inputs is just above its first use."""
+    after: dict[Box, set[Box]] = {item: set() for item in paths.items}
+    for tensor, arrivals in paths.targets.items():
+        source = paths.source[tensor]
         if source is not None:
             after[source].update(target for target, _ in arrivals)
-    waiting = dict.fromkeys(ways.items, 0)
+    waiting = dict.fromkeys(paths.items, 0)
     for targets in after.values():
         for target in targets:
             waiting[target] += 1
-    rank = dict.fromkeys(ways.items, first)
-    sources = [item for item in ways.items if not waiting[item]]
+    rank = dict.fromkeys(paths.items, first)
+    sources = [item for item in paths.items if not waiting[item]]
     ready, order = list(sources), []
     while ready:
         item = ready.pop()
@@ -147,7 +150,7 @@ def _ranks(ways: _Ways, first: int) -> dict[Box, int]:
             waiting[target] -= 1
             if not waiting[target]:
                 ready.append(target)
-    fed = {target for t, ts in ways.targets.items() if ways.source[t] is None for target, _ in ts}
+    fed = {target for t, ts in paths.targets.items() if paths.source[t] is None for target, _ in ts}
     for item in sources:
         if item not in fed and after[item]:
             rank[item] = min(rank[target] for target in after[item]) - 1
@@ -156,11 +159,11 @@ def _ranks(ways: _Ways, first: int) -> dict[Box, int]:
     return {item: row - lowest for item, row in rank.items()}
 
 
-def _links(ways: _Ways, rank: dict[Box, int], cells: list[list[Cell]]) -> list[list[_Piece]]:
-    """The pieces of all ways between each row and the next."""
+def _links(paths: _Paths, rank: dict[Box, int], cells: list[list[Cell]]) -> list[list[_Piece]]:
+    """The pieces of all paths between each row and the next."""
     links: list[list[_Piece]] = [[] for _ in cells[1:]]
     present = [set(row) for row in cells]
-    for tensor, source in ways.source.items():
+    for tensor, source in paths.source.items():
         lane: Cell = ("lane", *tensor)
         start = -1 if source is None else rank[source]
         at = {row: lane for row in range(start + 1, len(cells)) if lane in present[row]}
@@ -169,7 +172,7 @@ def _links(ways: _Ways, rank: dict[Box, int], cells: list[list[Cell]]) -> list[l
         for row in at:
             if at.get(row + 1) == lane:
                 links[row].append((at[row], lane, tensor, -1))
-        for target, place in ways.targets[tensor]:
+        for target, place in paths.targets[tensor]:
             row = rank[target] - 1
             links[row].append((at[row], (*target, 0), tensor, place))
     return links
@@ -179,7 +182,7 @@ def _links(ways: _Ways, rank: dict[Box, int], cells: list[list[Cell]]) -> list[l
 
 
 def _ordered(cells: list[list[Cell]], links: list[list[_Piece]]) -> tuple[Any, Any]:
-    """Rows in an order with few crossings: each cell near the mean of its neighbours, down and up."""
+    """Rows ordered for few crossings: each cell near the mean of its neighbours, in sweeps down and up."""
     rows = [list(row) for row in cells]
     best, fewest = rows, _crossings(rows, links)
     for sweep in range(SWEEPS if fewest else 0):
@@ -202,7 +205,7 @@ def _sort_row(rows: list[list[Cell]], between: list[_Piece], upper: int, moving:
     fixed = {cell: i for i, cell in enumerate(rows[upper + 1 if moving == upper else upper])}
     means: dict[Cell, list[float]] = {}
     for above, below, _, place in between:
-        if moving == upper:  # inputs of one op stand in the order of its operands
+        if moving == upper:  # inputs of one op are in the order of its operands
             means.setdefault(above, []).append(fixed[below] + 0.01 * place)
         else:
             means.setdefault(below, []).append(fixed[above])

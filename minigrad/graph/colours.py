@@ -1,6 +1,6 @@
-"""Colours, each with a mark beside it, so that a print or an eye without colours tells the same.
+"""The colours of boxes. Each has a mark too, so that a drawing can be read without colours.
 
-Fills are light and text is dark: readable on a projector, and on paper.
+Fills are light and text is dark: readable on a projector and on paper.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MODES = {
 
 @dataclass(frozen=True)
 class Paint:
-    """How a box looks: its fill, its outline, the mark in its corner, and what that means."""
+    """How a box looks: its fill, its outline, the mark in its corner, and the meaning of all three."""
 
     fill: str
     stroke: str
@@ -50,7 +50,7 @@ FAMILIES = {
 }
 NONE = Paint("#ffffff", "#6b7683", "", "none")
 BROKEN = Paint("#fbd5d2", "#8f1710", "NaN/∞", "not finite (hatched)")
-GRADIENT = (  # root mean square below which a paint holds
+GRADIENT = (  # (limit of the root mean square, the paint below it)
     (1e-9, Paint("#9db8ea", "#1e3f8f", "▼▼▼", "below 1e-9: vanished")),
     (1e-6, Paint("#c3d4f4", "#2c4f9e", "▼▼", "1e-9 to 1e-6: vanishing")),
     (1e-4, Paint("#e3ebfa", "#46618f", "▼", "1e-6 to 1e-4")),
@@ -68,7 +68,7 @@ FLOPS = (10**3, 10**5, 10**7, 10**9, 10**11)
 def paint(graph: Computation, box: Box, mode: str) -> Paint:
     """How a closed box looks in a mode."""
     if not isinstance(mode, str) or mode not in MODES:
-        raise OptionError(f"a graph is coloured by {', '.join(MODES)}, got {mode!r}.\nChoose one of them.")
+        raise OptionError(f"color must be one of {', '.join(MODES)}, got {mode!r}.\nChoose one of them.")
     members = graph.members(box)
     if any(is_broken(graph, vertex, mode) for vertex in members):
         return BROKEN
@@ -83,7 +83,7 @@ def paint(graph: Computation, box: Box, mode: str) -> Paint:
 
 
 def legend(graph: Computation, boxes: Iterable[Box], mode: str) -> list[Paint]:
-    """The paints that the boxes use, in order."""
+    """The paints of the boxes, in order."""
     used = {paint(graph, box, mode) for box in boxes}
     return [p for p in scale(mode) if p in used]
 
@@ -107,12 +107,12 @@ def family(vertex: Vertex) -> str:
 
 
 def is_broken(graph: Computation, vertex: Vertex, mode: str = "family") -> bool:
-    """Whether a NaN or an infinity stands in its values (where colours show gradients, in those).
+    """Whether its values have a NaN or an infinity (its gradients, where colours show those).
 
-    Infinities of which nothing bad comes are none: masks put them in on purpose.
+    Infinities that reach no output and no gradient do not count: masks use them on purpose.
     """
-    looked_at = vertex.gradients if mode == "gradient" else vertex.values
-    broken = [s for s in looked_at if s is not None and s.statistics is not None and not s.finite]
+    snapshots = vertex.gradients if mode == "gradient" else vertex.values
+    broken = [s for s in snapshots if s is not None and s.statistics is not None and not s.finite]
     return bool(broken) and (not graph.is_finite or any(s.statistics.nan for s in broken))  # type: ignore[union-attr]
 
 

@@ -2,8 +2,8 @@
 
 A `Computation` has *vertices* (an op, or a leaf: a parameter, an input, a constant) in the order in
 which they were computed, and a tree of *groups* (calls of modules) in which each vertex has its place. A
-vertex's inputs are *Edges* from earlier vertices. Numbers are Snapshots: statistics of an array, and its
-elements where it is small.
+vertex's inputs are *Edges* from earlier vertices. Arrays are Snapshots: statistics, and the elements of
+small ones.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from functools import cached_property
 import numpy as np
 
 Shape = tuple[int, ...]
-Box = tuple[str, int]  # what is drawn: ("vertex", 3) or ("group", 2)
+Box = tuple[str, int]  # a thing that is drawn: ("vertex", 3) or ("group", 2)
 
-RUN = "run"  # the kind of a group that nobody named: operations that follow one another
+RUN = "run"  # the kind of a group without a name: operations in sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """An array as it was: its statistics, and `numbers`, all of them where `whole`, else a corner.
+    """An array as it was: its statistics, and `numbers`: all elements if `whole`, else a corner.
 
     The corner is the first few rows and columns of the first matrix. `statistics` is None for an empty array.
     """
@@ -64,9 +64,9 @@ class Edge:
     """One input of an op: result number `result` of vertex `source`, as the rule's argument `operand`.
 
     `summed` are the axes of `pulled` over which the input was broadcast: expanded forward, summed backward.
-    `pulled` is what the rule's gradient function made of the upstream gradient, `gradient` the same after
-    that sum: what this edge adds to the gradient of its source. `jacobian` is d result / d input,
-    (elements of the result, elements of the operand after broadcasting), where both are small.
+    `pulled` is the result of the rule's gradient function, `gradient` the same after that sum: what this edge
+    adds to the gradient of its source. `jacobian` is d result / d input, (elements of the result, elements of
+    the operand after broadcasting), where both are small.
     """
 
     source: int
@@ -83,20 +83,20 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """Memory that an op's gradient functions hold. `owner` is a leaf, or the first op that holds it."""
+    """Memory that an op's gradient functions keep. `owner` is a leaf, or the first op that keeps it."""
 
     nbytes: int
-    memory: int  # one number a memory: ops that hold the same one name the same
-    owner: int | None  # None where a graph was cut down to a part without it
+    memory: int  # a number for each buffer: ops that share one have the same number
+    owner: int | None  # None in part of a graph, without the owner
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A derivative by finite differences, beside the analytic one, of one element of a leaf.
+    """The analytic and the numeric derivative by one element of a leaf.
 
-    `verdict` is "agree" or "differ"; "kink" where the slopes to the left and to the right are others and the
-    analytic one lies between, "jump" where one of them is that of a jump; "none" where something is not
-    finite, "unsure" where `error`, what the rounding of f may have made of `numeric`, is as large as both.
+    `verdict` is "agree" or "differ"; "kink" where the slopes to the left and right differ and the analytic
+    one lies between, "jump" where one of them is that of a jump; "none" where something is not finite,
+    "unsure" where `error`, the possible effect of rounding on `numeric`, is as large as both.
     """
 
     index: Shape
@@ -110,14 +110,14 @@ class Check:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vertex:
-    """An op that was applied, or a leaf. `values` and `gradients` are a snapshot a result (leaves have one).
+    """An op that was applied, or a leaf. `values` and `gradients` have a snapshot for each result.
 
     `kind` is "op", "parameter", "input" (requires a gradient), or "constant".
     """
 
     index: int
     kind: str
-    name: str  # the op's, or the leaf's path ("" where nobody named it)
+    name: str  # the op's, or the leaf's path ("" if it has no name)
     group: int
     values: tuple[Snapshot, ...]
     gradients: tuple[Snapshot | None, ...] = ()
@@ -132,7 +132,7 @@ class Vertex:
     checks: tuple[Check, ...] = ()
     label: str = ""  # what the user calls an op's result
     is_output: bool = False
-    seeds: tuple[Snapshot | None, ...] = ()  # what the walk back began with, of an output's results
+    seeds: tuple[Snapshot | None, ...] = ()  # of an output: the gradients that backward started with
     sign: str = ""  # of ops: ×
     public_name: str = ""  # what users call an op
     defaults: tuple[tuple[str, str], ...] = ()  # an op's settings that have a default
@@ -148,10 +148,9 @@ class Vertex:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A part of the program: one call of a module, say. `items` are its own vertices and groups, in order.
+    """A part of the program, such as one call of a module: its own vertices and groups, in order.
 
-    `members` of a stack are groups that are alike, one after another (`times` of them); it is drawn as one
-    of them, "x6", unless all are asked for.
+    The groups of a stack are equal parts in sequence (`times` of them). It is drawn as one of them, "x6".
     """
 
     index: int

@@ -1,4 +1,4 @@
-"""A graph in Graphviz's language: open groups are clusters, closed ones and ops are boxes."""
+"""A graph in Graphviz's DOT language: open groups are clusters, closed groups and ops are boxes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from html import escape
 from .colours import BROKEN, legend, paint
 from .data import Box, Computation
 from .folding import ALL, Folding
-from .labels import kind_beside, lines, printable, title_of
+from .labels import kind_of_group, lines, printable, title_of
 
 ACROSS = 4  # entries of the legend in a row
 
@@ -32,7 +32,7 @@ def to_dot(folding: Folding, color: str = "family") -> str:
 
 
 def _heading(folding: Folding, color: str) -> str:
-    """The title and what the colours mean, as Graphviz's kind of HTML."""
+    """The title and the legend, as a Graphviz HTML label."""
     graph = folding.graph
     closed = [box for box in folding.boxes() if box[0] == "vertex" or not folding.is_open(box[1])]
     entries = legend(graph, closed, color)
@@ -50,7 +50,7 @@ def _heading(folding: Folding, color: str) -> str:
 
 
 def _group(folding: Folding, group: int, color: str, indent: str) -> Iterator[str]:
-    """What is in an open group."""
+    """The contents of an open group."""
     graph = folding.graph
     for box in folding.items(group):
         if box[0] == "vertex" or not folding.is_open(box[1]):
@@ -58,7 +58,7 @@ def _group(folding: Folding, group: int, color: str, indent: str) -> Iterator[st
             continue
         inner = graph.groups[box[1]]
         yield f"{indent}subgraph cluster_{box[1]} {{"
-        title = "  ".join(filter(None, (title_of(inner), kind_beside(inner))))
+        title = "  ".join(filter(None, (title_of(inner), kind_of_group(inner))))
         stacked = inner.is_stack and folding.fold.member(box[1]) != ALL
         yield (
             f'{indent}  label={_quoted(title)}; labeljust=l; style="rounded,filled"; fillcolor="#f8fafb"; '
@@ -76,7 +76,7 @@ def _box(graph: Computation, box: Box, color: str) -> str:
     kind = graph.vertices[box[1]].kind if box[0] == "vertex" else "group"
     shapes = {"parameter": 'style="rounded,filled", shape=ellipse, ', "group": "peripheries=2, "}
     shape = 'style="rounded,filled,dashed", ' if kind == "constant" else shapes.get(kind, "")
-    if look is BROKEN:  # two colours in stripes, for want of hatching
+    if look is BROKEN:  # stripes, since Graphviz has no hatching
         shape = f'style="rounded,striped", fillcolor="{look.fill}:white:{look.fill}:white:{look.fill}", '
     else:
         shape += f'fillcolor="{look.fill}", '
@@ -95,6 +95,6 @@ def _name(box: Box) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string for Graphviz: quotes and backslashes as they are, lines centered."""
+    """A string for Graphviz: quotes and backslashes escaped, lines centered."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -10,13 +10,13 @@ from ..errors import OptionError
 from .arrangement import Arrangements
 from .data import RUN, Box, Computation, Group
 
-MOST = 40  # boxes drawn, if nobody says otherwise
-ALL = -1  # in place of a member's number: all members of a stack, one below the other
+MOST = 40  # boxes that are drawn by default
+ALL = -1  # instead of a member's number: all members of a stack
 
 
 @dataclass(frozen=True)
 class Fold:
-    """The groups that are open, and of which open stack which member is shown (the first if not said)."""
+    """The groups that are open, and which member of an open stack is shown (by default the first)."""
 
     opened: frozenset[int]
     shown: Mapping[int, int] = field(default_factory=dict)
@@ -35,14 +35,14 @@ class Folding:
         return group in self.fold.opened
 
     def inner(self, group: int) -> int:
-        """The group whose items an open group shows: itself, or of a stack the member that stands for all."""
+        """The group whose items an open group shows: itself, or the member that is shown of a stack."""
         found = self.graph.groups[group]
         if found.is_stack and self.fold.member(group) != ALL:
             return found.groups[self.fold.member(group)]
         return group
 
     def items(self, group: int) -> list[Box]:
-        """What stands within an open group."""
+        """The boxes in an open group."""
         found = self.graph.groups[self.inner(group)]
         return [*(("vertex", v) for v in found.vertices), *(("group", g) for g in found.groups)]
 
@@ -56,14 +56,14 @@ class Folding:
                 stack.extend(reversed(self.items(box[1])))
 
     def visible(self, vertex: int) -> tuple[Box, int]:
-        """The box that shows a vertex (its own or a closed group), and the vertex, or its like in a stack."""
+        """The box that shows a vertex (its own or a closed group), and the vertex (or its counterpart)."""
         graph, depth = self.graph, 0
         while True:
             around = graph.chain(graph.vertices[vertex].group)
-            for depth in range(depth, len(around)):  # noqa: B020 (goes on where a stack changed the way)
+            for depth in range(depth, len(around)):  # noqa: B020 (continues where a stack changed the vertex)
                 group = around[depth]
-                stands_for_stack = depth > 0 and self.inner(around[depth - 1]) == group
-                if depth and not self.is_open(group) and not stands_for_stack:
+                is_shown_of_stack = depth > 0 and self.inner(around[depth - 1]) == group
+                if depth and not self.is_open(group) and not is_shown_of_stack:
                     return ("group", group), vertex
                 inner = self.inner(group)
                 if inner != group and around[depth + 1] != inner:
@@ -76,8 +76,8 @@ class Folding:
     def edges(self) -> list[tuple[Box, Box, int, tuple[int, int]]]:
         """(from box, to box, input of the op or -1, (vertex, result) whose value goes that way).
 
-        One for each input of an op that is shown, and one for each tensor that enters a closed group. What
-        goes from one member of a stack to the next is left out where one member stands for all.
+        One for each input of an op that is shown, and one for each tensor that enters a closed group. Edges
+        from one member of a stack to the next are left out where one member is shown.
         """
         found: dict[tuple[Box, Box, int, tuple[int, int]], None] = {}
         for vertex in self.graph.vertices:
@@ -90,7 +90,7 @@ class Folding:
         return list(found)
 
     def _within_stack(self, source: int, target: int) -> bool:
-        """Whether an edge leads from one member of a stack to another, and one stands for all."""
+        """Whether an edge leads from one member of a stack to another, and only one is shown."""
         groups, vertices = self.graph.groups, self.graph.vertices
         above, below = self.graph.chain(vertices[source].group), self.graph.chain(vertices[target].group)
         for a, b in zip(above, below, strict=False):
@@ -110,7 +110,7 @@ class Folding:
 
 
 def fitting(graph: Computation, most: int = MOST) -> Fold:
-    """As many groups open, outer and larger ones first, as leave no more than `most` boxes.
+    """Open groups, outer and larger ones first, as long as there are at most `most` boxes.
 
     Modules of one class at one depth are opened together or not at all.
     """
@@ -134,18 +134,18 @@ def fitting(graph: Computation, most: int = MOST) -> Fold:
 
 
 def _shown(graph: Computation, group: int) -> Group:
-    """Whose items an open group shows: its own, or those of a stack's first member."""
+    """The group whose items an open group shows at first: itself, or a stack's first member."""
     found = graph.groups[group]
     return graph.groups[found.groups[0]] if found.is_stack else found
 
 
 def _are_alike(one: Group, other: Group) -> bool:
-    """Whether two groups are modules of one class; runs and named scopes are alike to themselves only."""
+    """Whether two groups are modules of one class; a run or a named scope equals only itself."""
     return one is other or (one.kind == other.kind and one.kind not in ("", RUN))
 
 
 def _is_filler(graph: Computation, group: Group) -> bool:
-    """Whether a group is a mere run of operations beside modules, which say more."""
+    """Whether a group is a run of operations next to modules, which say more."""
     siblings = graph.groups[group.parent].groups if group.parent is not None else ()
     return group.kind == RUN and any(graph.groups[sibling].kind != RUN for sibling in siblings)
 
@@ -153,7 +153,9 @@ def _is_filler(graph: Computation, group: Group) -> bool:
 def to_depth(graph: Computation, depth: int) -> Fold:
     """Groups open down to `depth` (0: none but the whole); a stack shows one of its members."""
     if not isinstance(depth, int) or depth < 0:
-        raise OptionError(f"a depth is a whole number from 0 on, got {depth!r}.\nexpand() opens everything.")
+        raise OptionError(
+            f"depth must be a non-negative integer, got {depth!r}.\nUse expand() to open everything."
+        )
     opened, level = {0}, list(graph.groups[0].groups)
     while level and depth:
         opened.update(level)
@@ -163,7 +165,7 @@ def to_depth(graph: Computation, depth: int) -> Fold:
 
 
 def everything_open(graph: Computation) -> Fold:
-    """All groups open, and all members of stacks, unless they are more than `MOST`."""
+    """All groups open, and all members of stacks, unless a stack has more than `MOST`."""
     shown = {g.index: ALL for g in graph.groups if g.is_stack and g.times <= MOST}
     return Fold(frozenset(range(len(graph.groups))), shown)
 

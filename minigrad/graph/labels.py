@@ -1,4 +1,4 @@
-"""What stands on a box: names and signs that a reader knows, shapes, numbers."""
+"""The text on a box: names, signs, shapes and numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNPRINTABLE = re.compile(
 
 
 def op_title(vertex: Vertex) -> str:
-    """`multiply ×`; a leaf's path, or what it is."""
+    """`multiply ×`; of a leaf its path, or its kind."""
     if vertex.kind != "op":
         return vertex.name or ("data" if vertex.kind == "constant" else vertex.kind)
     name = public_name(vertex)
@@ -32,7 +32,7 @@ def kind_of(snapshot: Snapshot) -> str:
 
 
 def number(x: float) -> str:
-    """Six significant digits, as `%g` writes them: what the page shows too."""
+    """Six significant digits, as in the page."""
     return f"{x:.6g}"
 
 
@@ -50,7 +50,7 @@ def quantity(n: float, unit: str = "") -> str:
 
 
 def printable(text: str) -> str:
-    """A text that XML and UTF-8 can hold: controls (of direction, too) and half surrogate pairs become �."""
+    """A text for XML and UTF-8: control characters (also of direction) and lone surrogates become �."""
     return _UNPRINTABLE.sub("\ufffd", text)
 
 
@@ -61,7 +61,7 @@ BOLD, REGULAR = 8.4, 6.9  # how wide a letter is, about
 
 
 def lines(graph: Computation, box: Box, mode: str = "family") -> list[str]:
-    """What stands on a closed box, its title first."""
+    """The lines on a closed box, its title first."""
     shown = vertex_lines(graph, graph.vertices[box[1]]) if box[0] == "vertex" else group_lines(graph, box[1])
     extra = measured(graph, box, mode)
     return [*shown, extra] if extra else shown
@@ -88,13 +88,13 @@ def vertex_lines(graph: Computation, vertex: Vertex) -> list[str]:
 
 
 def _kinds_of(values: tuple[Snapshot, ...]) -> str:
-    """`float32[2] × 3`, or of results that differ `float32[2], float32[2, 2]`."""
+    """`float32[2] × 3`, or `float32[2], float32[2, 2]` for results that differ."""
     kinds = [kind_of(value) for value in values]
     return f"{kinds[0]} × {len(kinds)}" if len(set(kinds)) == 1 else short(", ".join(kinds))
 
 
 def short(text: str, most: int = 48) -> str:
-    """A text that fits a box: of a long one the beginning and the end."""
+    """A text that fits on a box: the beginning and the end of a long one."""
     return text if len(text) <= most else f"{text[: most // 2 - 1]}…{text[-(most // 2) :]}"
 
 
@@ -107,7 +107,7 @@ def _sum_of_uses(graph: Computation, vertex: Vertex) -> str:
         return total
     numbers = [part.numbers.item() for part in parts if part is not None]
     if not math.isclose(sum(numbers), vertex.gradient.numbers.item(), rel_tol=1e-3):
-        return total  # a hook changed the sum, or the walk begins here too
+        return total  # a hook changed the sum, or backward started here too
     terms = [number(n) for n in numbers]
     return f"{total} = {terms[0]}" + "".join(
         f" − {term[1:]}" if term.startswith("-") else f" + {term}" for term in terms[1:]
@@ -121,31 +121,31 @@ def group_lines(graph: Computation, index: int) -> list[str]:
     weights = sum(v.value.size for v in inside if v.kind == "parameter")
     title = short(title_of(group))
     counts = f"{ops} op{'s' if ops != 1 else ''}" + (f" · {quantity(weights)} parameters" if weights else "")
-    return [title, *filter(None, [kind_beside(group)]), counts]
+    return [title, *filter(None, [kind_of_group(group)]), counts]
 
 
 def title_of(group: Group) -> str:
-    """A group's name, with how many it stands for."""
+    """A group's name, with the size of a stack."""
     name = group.name or group.kind
     return f"{name}  ×{group.times}" if group.is_stack else name
 
 
-def kind_beside(group: Group) -> str:
-    """A group's class, where its name does not say it."""
+def kind_of_group(group: Group) -> str:
+    """A group's class, unless its name says it."""
     return "" if group.kind in (group.name, "run", "gradient") else group.kind
 
 
 def title_width(group: Group) -> float:
     """How wide an open group must be for its name and kind."""
-    return 36.0 + 7.9 * len(title_of(group)) + 7.4 * len(kind_beside(group))
+    return 36.0 + 7.9 * len(title_of(group)) + 7.4 * len(kind_of_group(group))
 
 
 def _within(graph: Computation, vertex: Vertex) -> str:
-    """A leaf's path as it reads within the groups around it."""
+    """A leaf's path relative to the groups around it."""
     path = graph.groups[vertex.group].path
     if path and vertex.name.startswith(f"{path}."):
         return vertex.name[len(path) + 1 :]
-    if not vertex.name:  # nobody named it: what its first user calls it
+    if not vertex.name:  # without a name: the operand's name in its first use
         users = graph.consumers[vertex.index]
         operand = graph.vertices[users[0][0]].inputs[users[0][1]].operand if users else ""
         if len(operand) > 1 and operand.isidentifier():
@@ -169,7 +169,7 @@ def measured(graph: Computation, box: Box, mode: str) -> str:
 
 
 def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: int = 2) -> str:
-    """Columns as wide as what stands in them, the first `right` of them set to the right."""
+    """Aligned columns, the first `right` of them to the right."""
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     lines = []
     for row in [heads, *rows]:

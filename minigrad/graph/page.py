@@ -28,7 +28,7 @@ from .arrangement import Arrangement, Cell, Link
 from .colours import MODES, Paint, paint, scale
 from .data import Box, Check, Computation, Edge, Group, Snapshot, Vertex
 from .folding import Folding, to_depth
-from .labels import kind_beside, lines, measured, op_title, printable, title_of
+from .labels import kind_of_group, lines, measured, op_title, printable, title_of
 from .latex import bar, upright
 from .svg import to_svg
 
@@ -311,7 +311,7 @@ class _Data:
         return self._row(
             "group", parent=g.parent, name=self._string(g.name), path=self._string(g.path),
             kind=self._string(g.kind), shownName=self._string(title_of(g)),
-            shownKind=self._string(kind_beside(g)), vertices=g.vertices, groups=g.groups, times=g.times,
+            shownKind=self._string(kind_of_group(g)), vertices=g.vertices, groups=g.groups, times=g.times,
         )  # fmt: skip
 
     def _look(self, box: Box) -> list[Any]:

@@ -1,7 +1,7 @@
-"""Where everything stands: sizes from the inside out, then coordinates within each open group.
+"""The layout: sizes from the inside out, then coordinates within each open group.
 
-Rows lie one below the other. Within a row cells keep their order and stand as near as they can to what they
-are linked with: a least-squares fit that keeps the gaps. (assets/placing.js does the same in the page.)
+Rows lie one below the other. Within a row cells keep their order and are as near as possible to the cells
+that they are linked with: a least-squares fit that keeps the gaps. (assets/placing.js does the same.)
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from .arrangement import Cell, Tensor
 from .data import Box
 from .folding import Folding
 
-ROW_GAP, BARE_GAP, COLUMN_GAP, LANE_GAP = 36.0, 14.0, 20.0, 12.0  # BARE_GAP beside a row of lanes only
+ROW_GAP, BARE_GAP, COLUMN_GAP, LANE_GAP = 36.0, 14.0, 20.0, 12.0  # BARE_GAP next to a row of lanes only
 ARROW = 9.0  # the straight end of a line
 PADDING, HEADER = 16.0, 30.0  # of a frame
 ROUNDS = 6
-STRAIGHT = 6.0  # how much more than items lanes want to go straight on
+STRAIGHT = 6.0  # the weight of a lane in the fit, where an item's is 1
 
 Size = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Line:
-    """A piece of a tensor's way: down from (x1, y1), across between two rows, down to (x2, y2).
+    """A piece of a tensor's path: down from (x1, y1), across between two rows, down to (x2, y2).
 
-    `bend` are the heights between which it goes across, None where it is straight; `target` and `place` say
-    at which input of which vertex it ends, -1 where it goes on.
+    `bend` are the heights between which it goes across, None where it is straight. It ends at input `place`
+    of vertex `target`, -1 where it continues.
     """
 
     tensor: Tensor
@@ -67,12 +67,12 @@ class Placing:
 
     def __init__(self, folding: Folding, sizes: Mapping[Box, Size], titles: Mapping[int, float]) -> None:
         self.folding, self.sizes, self.titles = folding, sizes, titles
-        self.graph, self.ways = folding.graph, folding.arrangements
+        self.graph, self.arrangements = folding.graph, folding.arrangements
 
     def frame(self, group: int = 0) -> Frame:
         """The open group's frame with all that is in it."""
         inner = self.folding.inner(group)
-        frame = Frame(group, inner, self.ways[inner].rows)
+        frame = Frame(group, inner, self.arrangements[inner].rows)
         for kind, item in self.folding.items(group):
             if kind == "group" and self.folding.is_open(item):
                 frame.frames[item] = self.frame(item)
@@ -81,22 +81,22 @@ class Placing:
         return frame
 
     def _place(self, frame: Frame) -> None:
-        rows, links = frame.rows, self.ways[frame.inner].links
+        rows, links = frame.rows, self.arrangements[frame.inner].links
         sizes = [[self._size(frame, cell) for cell in row] for row in rows]
         left = [_packed(row, [w for w, _ in sizes[r]]) for r, row in enumerate(rows)]
         for turn in range(ROUNDS):
             down = turn % 2 == 0
             for r in range(1, len(rows)) if down else range(len(rows) - 2, -1, -1):
                 fixed = r - 1 if down else r + 1
-                wishes: list[list[float]] = [[] for _ in rows[r]]
+                targets: list[list[float]] = [[] for _ in rows[r]]
                 for link in links[min(r, fixed)]:
                     above = self._outlet(frame, rows[min(r, fixed)][link.above], link.tensor)
                     below = self._inlet(frame, rows[max(r, fixed)][link.below], link.tensor, link.place)
                     if down:
-                        wishes[link.below].append(left[fixed][link.above] + above - below)
+                        targets[link.below].append(left[fixed][link.above] + above - below)
                     else:
-                        wishes[link.above].append(left[fixed][link.below] + below - above)
-                left[r] = _fitted(rows[r], [w for w, _ in sizes[r]], left[r], wishes)
+                        targets[link.above].append(left[fixed][link.below] + below - above)
+                left[r] = _fitted(rows[r], [w for w, _ in sizes[r]], left[r], targets)
         margin, header = (0.0, 0.0) if frame.group == 0 else (PADDING, HEADER)
         start = min((x for row in left for x in row), default=0.0)
         content = max(
@@ -116,14 +116,14 @@ class Placing:
         frame.height = y + margin
 
     def _draw_lines(self, frame: Frame) -> None:
-        rows, links, places = frame.rows, self.ways[frame.inner].links, frame.places
+        rows, links, places = frame.rows, self.arrangements[frame.inner].links, frame.places
         tops = [min((y for _, y, _, _ in row), default=0.0) for row in places]
         bottoms = [max((y + h for _, y, _, h in row), default=0.0) for row in places]
         for r, row in enumerate(rows):
             for cell, (x, _, width, _) in zip(row, places[r], strict=True):
                 if cell[0] == "lane":
                     first, last = r == 0, r == len(rows) - 1
-                    arrives = cell[1:] in self.ways[frame.inner].inlets
+                    arrives = cell[1:] in self.arrangements[frame.inner].inlets
                     top = 0.0 if first and arrives else tops[r]
                     bottom = frame.height if last else bottoms[r]
                     frame.lines.append(Line(cell[1:], x + width / 2, top, x + width / 2, bottom))
@@ -155,7 +155,7 @@ class Placing:
         return self.sizes[cell[0], cell[1]]
 
     def _outlet(self, frame: Frame, cell: Cell, tensor: Tensor) -> float:
-        """Where, from its left side, a tensor leaves a cell."""
+        """Where a tensor leaves a cell, from its left side."""
         width = self._size(frame, cell)[0]
         if cell[0] == "vertex":
             return width * (tensor[1] + 1) / (len(self.graph.vertices[cell[1]].values) + 1)
@@ -166,7 +166,7 @@ class Placing:
         return width / 2
 
     def _inlet(self, frame: Frame, cell: Cell, tensor: Tensor, place: int) -> float:
-        """Where, from its left side, a tensor enters a cell."""
+        """Where a tensor enters a cell, from its left side."""
         width = self._size(frame, cell)[0]
         if cell[0] == "vertex":
             return width * (place + 1) / (len(self.graph.vertices[cell[1]].inputs) + 1)
@@ -177,7 +177,7 @@ class Placing:
         return width / 2
 
     def counterpart(self, group: int, inner: int, tensor: Tensor) -> Tensor | None:
-        """What in member `inner` of a stack is what `tensor` is in its own member."""
+        """The tensor in member `inner` of a stack that corresponds to `tensor` in its own member."""
         inside = self.graph.contents
         if group == inner:
             return tensor
@@ -187,24 +187,24 @@ class Placing:
         return None
 
     def arrival(self, group: int, inner: int, tensor: Tensor) -> Tensor | None:
-        """What enters member `inner` of a stack where `tensor` enters the first member that it enters."""
+        """The tensor that enters member `inner` of a stack where `tensor` enters the first member."""
         if group == inner:
             return tensor
         for member in self.graph.groups[group].groups:
-            entering = self.ways.inlets(member)
+            entering = self.arrangements.inlets(member)
             if tensor in entering:
-                slot, inlets = entering.index(tensor), self.ways.inlets(inner)
+                slot, inlets = entering.index(tensor), self.arrangements.inlets(inner)
                 return inlets[slot] if slot < len(inlets) else None
         return None
 
 
 def _gaps(row: Sequence[Cell]) -> list[float]:
-    """The space between each cell and the next."""
+    """The gap between each cell and the next."""
     return [LANE_GAP if "lane" in (a[0], b[0]) else COLUMN_GAP for a, b in pairwise(row)]
 
 
 def _packed(row: Sequence[Cell], widths: Sequence[float]) -> list[float]:
-    """Left sides of cells standing side by side, about 0."""
+    """Left sides of cells side by side, centered at 0."""
     x, found = 0.0, []
     for width, gap in zip(widths, [*_gaps(row), 0.0], strict=True):
         found.append(x)
@@ -213,18 +213,18 @@ def _packed(row: Sequence[Cell], widths: Sequence[float]) -> list[float]:
 
 
 def _fitted(
-    row: Sequence[Cell], widths: Sequence[float], now: Sequence[float], wishes: Sequence[Sequence[float]]
+    row: Sequence[Cell], widths: Sequence[float], now: Sequence[float], targets: Sequence[Sequence[float]]
 ) -> list[float]:
-    """Left sides nearest to the means of the wishes, in order and with gaps: pool adjacent violators."""
+    """Left sides nearest to the means of the targets, in order and with gaps: pool adjacent violators."""
     shift, shifts = 0.0, []
     for width, gap in zip(widths, [*_gaps(row), 0.0], strict=True):
         shifts.append(shift)
         shift += width + gap
     pools: list[list[float]] = []  # weight, weighted sum, number of cells
     for i, cell in enumerate(row):
-        wish = sum(wishes[i]) / len(wishes[i]) if wishes[i] else now[i]
-        weight = (STRAIGHT if cell[0] == "lane" else 1.0) * (len(wishes[i]) or 0.1)
-        pools.append([weight, weight * (wish - shifts[i]), 1])
+        target = sum(targets[i]) / len(targets[i]) if targets[i] else now[i]
+        weight = (STRAIGHT if cell[0] == "lane" else 1.0) * (len(targets[i]) or 0.1)
+        pools.append([weight, weight * (target - shifts[i]), 1])
         while len(pools) > 1 and pools[-2][1] / pools[-2][0] > pools[-1][1] / pools[-1][0]:
             weight, total, count = pools.pop()
             pools[-1] = [pools[-1][0] + weight, pools[-1][1] + total, pools[-1][2] + count]

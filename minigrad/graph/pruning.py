@@ -1,4 +1,4 @@
-"""Part of a graph as a graph of its own: some of its vertices, renumbered, in what is left of its groups."""
+"""Part of a graph as a graph: some of its vertices, renumbered, in the groups that remain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures in files, by what the file is called."""
+"""Pictures as files; the suffix says the format."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .page import to_html
 from .svg import to_svg
 
 TEXTS = {".svg": to_svg, ".html": to_html, ".dot": to_dot, ".gv": to_dot}
-DRAWN = (".png", ".pdf")  # what Graphviz draws from the .dot text
+DRAWN = (".png", ".pdf")  # drawn by Graphviz from the .dot text
 
 
 def save(folding: Folding, path: str | Path, color: str = "family") -> None:
     """Write a picture to `path`, in the format of its suffix."""
     if not isinstance(path, str | os.PathLike) or "\0" in str(path):
-        raise OptionError(f"a file has a name, got {path!r}.\nName it graph.html, say.")
+        raise OptionError(f"path must be a file name, got {path!r}.\nUse graph.html, for example.")
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix in TEXTS:
@@ -29,13 +29,13 @@ def save(folding: Folding, path: str | Path, color: str = "family") -> None:
         write_atomically(path, _drawn(to_dot(folding, color), path))
     else:
         raise OptionError(
-            f"a graph is saved as {', '.join((*TEXTS, *DRAWN))}, got {path.name!r}.\n"
-            f"Name the file graph.html, say."
+            f"a graph can be saved as {', '.join((*TEXTS, *DRAWN))}, got {path.name!r}.\n"
+            f"Use graph.html, for example."
         )
 
 
 def _drawn(dot: str, path: Path) -> bytes:
-    """What Graphviz makes of the text; without Graphviz the text is written, and an error says what to do."""
+    """The picture that Graphviz draws; without Graphviz the text is written, and an error says what to do."""
     try:
         import graphviz
     except ImportError:
@@ -47,6 +47,6 @@ def _drawn(dot: str, path: Path) -> bytes:
     text = path.with_suffix(".dot")
     write_atomically(text, dot.encode())
     raise DependencyError(
-        f"{path.suffix} is drawn by {missing}, which is not installed; {text} holds the text to draw.\n"
-        f"Install it, or save the graph as .svg or .html, which need nothing."
+        f"{path.suffix} needs {missing}, which is not installed; {text} has the text to draw.\n"
+        f"Install it, or save the graph as .svg or .html, which need nothing else."
     )

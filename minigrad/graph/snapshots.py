@@ -9,14 +9,14 @@ import numpy as np
 from ..devices import is_floating, on_cpu
 from .data import Snapshot, Statistics
 
-WHOLE = 256  # an array of at most so many elements is kept whole
+WHOLE = 256  # an array of at most this many elements is kept whole
 CORNER = 6  # rows and columns kept of a larger one
 SQUARABLE = 1e12  # magnitudes up to which, and down to whose inverse, squares fit into a float32
 CHUNK = 1 << 16  # elements, so that a chunk's temporaries stay in the cache
 
 
 def snapshot(array: np.ndarray, whole: int = WHOLE) -> Snapshot:
-    """What is to be remembered of `array`; nothing refers to it afterwards."""
+    """A snapshot of `array`, which does not refer to it."""
     kept, array = array.size <= whole, on_cpu(array)
     numbers = np.array(array if kept else corner(array))
     numbers.flags.writeable = False
@@ -31,7 +31,7 @@ def corner(array: np.ndarray) -> np.ndarray:
 
 
 def statistics(array: np.ndarray) -> Statistics | None:
-    """Of the finite elements, in float64; None where there is none at all."""
+    """Of the finite elements, in float64; None for an empty array."""
     if not array.size:
         return None
     flat = array.reshape(-1) if array.flags.c_contiguous else array.ravel(order="K")
@@ -46,7 +46,7 @@ def statistics(array: np.ndarray) -> Statistics | None:
             return Statistics(math.nan, math.nan, math.nan, math.nan, math.nan, nan, inf)
         low, high = float(flat.min()), float(flat.max())
     scale = max(abs(low), abs(high))
-    if scale and not 1 / SQUARABLE < scale < SQUARABLE:  # squares would end in 0 or infinity
+    if scale and not 1 / SQUARABLE < scale < SQUARABLE:  # squares would be 0 or infinity
         flat = flat / scale
     else:
         scale = 1.0
@@ -57,14 +57,14 @@ def statistics(array: np.ndarray) -> Statistics | None:
 
 
 def _mean(flat: np.ndarray) -> float:
-    """Sums of chunks are pairwise, in the array's own dtype (float32 at least); their sum is float64."""
+    """The sums of chunks are in the array's own dtype (at least float32), their sum is in float64."""
     dtype = np.result_type(flat.dtype, np.float32)
     chunks = range(0, flat.size, CHUNK)
     return math.fsum(float(flat[i : i + CHUNK].sum(dtype=dtype)) for i in chunks) / flat.size
 
 
 def _sum_of_squares(flat: np.ndarray, mean: float) -> float:
-    """Of deviations from the mean: in float64 for small arrays, in chunks for large ones."""
+    """The squared deviations from the mean: in float64 for small arrays, in chunks for large ones."""
     if flat.size <= CHUNK:
         deviation = flat.astype(np.float64) - mean
         return float(deviation @ deviation)

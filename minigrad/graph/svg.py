@@ -1,7 +1,7 @@
-"""A graph as SVG, by nothing but text: for READMEs, slides, print and notebooks.
+"""A graph as an SVG document: for READMEs, slides, print and notebooks.
 
-Boxes are rectangles with their names, modules are frames around what is in them, lines are tensors. Colours
-come with a mark and a legend; a folded stack casts the shadow of its other members.
+Boxes are rectangles with names, modules are frames around their contents, lines are tensors. Each colour has
+a mark and a legend; a folded stack shows the edges of its other members.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .labels import (
     TEXT,
     TITLE,
     group_lines,
-    kind_beside,
+    kind_of_group,
     lines,
     number,
     printable,
@@ -69,7 +69,7 @@ _DEFINITIONS = (
 
 
 def _frame(folding: Folding, frame: Frame, text: dict[Box, list[str]], color: str) -> Iterator[str]:
-    """What is in an open group: frames first, then lines, then boxes, so that nothing hides a word."""
+    """The contents of an open group: frames first, then lines, then boxes, so that no text is hidden."""
     graph = folding.graph
     for row, places in zip(frame.rows, frame.places, strict=True):
         for cell, (x, y, *_) in zip(row, places, strict=True):
@@ -90,7 +90,7 @@ def _frame(folding: Folding, frame: Frame, text: dict[Box, list[str]], color: st
 
 
 def _border(folding: Folding, frame: Frame) -> Iterator[str]:
-    """An open group's frame, its name, and behind a stack's the shadows of its other members."""
+    """An open group's frame, and behind a stack's the edges of its other members."""
     group = folding.graph.groups[frame.group]
     one = group.is_stack and folding.fold.member(frame.group) != ALL
     w, h = frame.width, frame.height
@@ -108,12 +108,12 @@ def _name(graph: Computation, frame: Frame) -> str:
     return (
         f'<text x="12" y="{HEADER - 9:g}" font-size="{TITLE - 1.5:g}" font-weight="600" fill="#243240" '
         f'stroke="#f8fafb" stroke-width="4" paint-order="stroke">{escape(title_of(group))}'
-        f'<tspan dx="8" font-weight="400" fill="#4d5966">{escape(kind_beside(group))}</tspan></text>'
+        f'<tspan dx="8" font-weight="400" fill="#4d5966">{escape(kind_of_group(group))}</tspan></text>'
     )
 
 
 def _line(graph: Computation, line: Line) -> str:
-    """A piece of a tensor's way; an arrow where it arrives at an op, dashed where no gradient returns."""
+    """A piece of a tensor's path; with an arrow at an op, dashed where no gradient returns."""
     if line.bend is None:
         path = f"M{line.x1:g} {line.y1:g} V{line.y2:g}"
     else:
@@ -142,7 +142,7 @@ def _box(
     kind = graph.vertices[box[1]].kind if box[0] == "vertex" else "group"
     radius = min(h / 2, 22) if kind == "parameter" else 5
     dashed = ' stroke-dasharray="5 3"' if kind == "constant" else ""
-    yield f'<g transform="translate({x:g} {y:g})"><title>{escape(_said(graph, box))}</title>'
+    yield f'<g transform="translate({x:g} {y:g})"><title>{escape(_tooltip(graph, box))}</title>'
     if kind == "group" and graph.groups[box[1]].is_stack:
         for shift in (8, 4):
             yield (
@@ -182,22 +182,22 @@ def _is_end(graph: Computation, box: Box) -> bool:
     return box[0] == "vertex" and graph.vertices[box[1]].is_output
 
 
-def _said(graph: Computation, box: Box) -> str:
-    """What the pointer shows over a box."""
+def _tooltip(graph: Computation, box: Box) -> str:
+    """The tooltip of a box."""
     if box[0] == "group":
         return " · ".join([graph.groups[box[1]].path, *group_lines(graph, box[1])[1:]])
     vertex = graph.vertices[box[1]]
-    said = [vertex.name, *([f"{vertex.source}: {vertex.code}"] if vertex.source else [])]
+    text = [vertex.name, *([f"{vertex.source}: {vertex.code}"] if vertex.source else [])]
     for what, snapshot in (("value", vertex.value), ("gradient", vertex.gradient)):
         if snapshot is not None and snapshot.statistics is not None:
             s = snapshot.statistics
-            said.append(
+            text.append(
                 f"{what}: min {number(s.min)}, mean {number(s.mean)}, max {number(s.max)}, "
                 f"std {number(s.std)}"
             )
             if not s.finite:
-                said.append(f"{s.nan} NaN, {s.inf} infinite")
-    return "\n".join(said)
+                text.append(f"{s.nan} NaN, {s.inf} infinite")
+    return "\n".join(text)
 
 
 # ---------------------------------------------------------------- the legend
@@ -217,7 +217,7 @@ def _legend_rows(entries: list[Paint], width: float) -> int:
 
 
 def _legend(entries: list[Paint], color: str, width: float) -> Iterator[str]:
-    """Each fill with its mark and meaning, in as many rows as they need."""
+    """Each fill with its mark and meaning, in as many rows as needed."""
     x, y = MARGIN, MARGIN + 32.0
     for entry, w in zip(entries, _legend_widths(entries), strict=True):
         if x > MARGIN and x - MARGIN + w > max(width, 420.0):

@@ -102,9 +102,7 @@ function reader(data) {
   function look(row) {
     const { lines, extras, paints } = named(columns.look, row);
     return {
-      lines: lines.map(string),
-      extras: named(modes, extras.map(string)),
-      paints: named(modes, paints),
+      lines: lines.map(string), extras: named(modes, extras.map(string)), paints: named(modes, paints),
     };
   }
 

@@ -7,29 +7,15 @@ const BROKEN = "NaN/∞"; // the mark of what is not finite
 /** The drawing of a scene; `decorate(box)` says how the walk or a search changes a box: { lines, classes }. */
 function draw(graph, scene, state, decorate, actions) {
   const hot = hotLines(graph, scene, state.walk && opAt(state.walk));
-  const world = s(
-    "g",
-    { id: "world" },
-    s(
-      "g",
-      { class: "frames", "aria-hidden": "true" },
-      scene.frames.map(box => drawFrame(graph, state, box)),
-    ),
-    s(
-      "g",
-      { class: "lines", "aria-hidden": "true" },
+  const world = s("g", { id: "world" },
+    s("g", { class: "frames", "aria-hidden": "true" }, scene.frames.map(box => drawFrame(graph, state, box))),
+    s("g", { class: "lines", "aria-hidden": "true" },
       scene.lines.map(line => drawLine(graph, line, hot.get(line))),
     ),
-    s(
-      "g",
-      { class: "names" },
+    s("g", { class: "names" },
       scene.frames.map(box => drawFrameName(graph, box, decorate(box), state, actions)),
     ),
-    s(
-      "g",
-      { class: "boxes" },
-      scene.boxes.map(box => drawBox(graph, box, decorate(box), state, actions)),
-    ),
+    s("g", { class: "boxes" }, scene.boxes.map(box => drawBox(graph, box, decorate(box), state, actions))),
     s("g", { class: "sent", "aria-hidden": "true" }, state.walk && drawSent(graph, scene, state)),
   );
   return s(
@@ -71,11 +57,8 @@ function drawLine(graph, line, begins) {
   const arrow = line.target >= 0 && !isHot ? "url(#arrow)" : null;
   const dashed = graph.vertices[line.vertex].kind === "constant" ? "4 3" : null;
   return s("path", {
-    class: isHot ? "line hot" : "line",
-    d: pathOf(line),
-    "marker-end": arrow,
-    "marker-start": begins ? "url(#hot-arrow)" : null,
-    "stroke-dasharray": dashed,
+    class: isHot ? "line hot" : "line", d: pathOf(line), "marker-end": arrow,
+    "marker-start": begins ? "url(#hot-arrow)" : null, "stroke-dasharray": dashed,
   });
 }
 
@@ -152,9 +135,7 @@ function drawFrameName(graph, box, { classes }, state, actions) {
       onclick: () => actions.press(box),
     },
     s("rect", { class: "target", width: box.width, height: HEADER, rx: 9 }),
-    s(
-      "text",
-      { x: 12, y: HEADER - 9, "font-size": TITLE - 1.5 },
+    s("text", { x: 12, y: HEADER - 9, "font-size": TITLE - 1.5 },
       group.shownName,
       s("tspan", { class: "beside", dx: 8 }, group.shownKind + memberNote(graph, state, group)),
     ),
@@ -170,9 +151,7 @@ function memberNote(graph, state, group) {
 
 /** A minus or a plus on the upper border of what folds. */
 function drawKnob(width, sign) {
-  return s(
-    "g",
-    { class: "knob", transform: `translate(${width - 18} 0)` },
+  return s("g", { class: "knob", transform: `translate(${width - 18} 0)` },
     s("circle", { r: 8 }),
     s("path", { d: sign }),
   );
@@ -244,10 +223,7 @@ function labelOf(graph, box, lines = null) {
   const vertex = graph.vertices[box.index];
   const kind = vertex.kind === "op" ? null : vertex.kind;
   return [
-    ...(lines ?? [nameOf(vertex)]),
-    kind,
-    vertex.isOutput && "output",
-    !vertex.value.finite && "not finite",
+    ...(lines ?? [nameOf(vertex)]), kind, vertex.isOutput && "output", !vertex.value.finite && "not finite",
   ]
     .filter(Boolean)
     .join(", ");
@@ -260,29 +236,17 @@ function drawLegend(graph, scene, mode) {
   const used = new Set(scene.boxes.map(box => graph.looks.get(box.id).paints[mode]));
   const order = [...used].sort((a, b) => rankOfPaint(graph, a) - rankOfPaint(graph, b));
   const swatch = paint =>
-    s(
-      "svg",
-      { width: 24, height: 18, "aria-hidden": "true" },
+    s("svg", { width: 24, height: 18, "aria-hidden": "true" },
       s("rect", {
-        x: 1,
-        y: 1,
-        width: 22,
-        height: 16,
-        rx: paint.meaning.includes("round") ? 8 : 3,
-        fill: paint.fill,
-        stroke: paint.stroke,
-        "stroke-dasharray": paint.meaning.includes("dashed") ? "4 3" : null,
+        x: 1, y: 1, width: 22, height: 16, rx: paint.meaning.includes("round") ? 8 : 3, fill: paint.fill,
+        stroke: paint.stroke, "stroke-dasharray": paint.meaning.includes("dashed") ? "4 3" : null,
       }),
       paint.mark === BROKEN && s("rect", { x: 1, y: 1, width: 22, height: 16, fill: "url(#hatch)" }),
     );
-  return h(
-    "ul",
-    { id: "legend", "aria-label": `Colours: ${graph.colours[mode]}` },
+  return h("ul", { id: "legend", "aria-label": `Colours: ${graph.colours[mode]}` },
     order.map(i => {
       const paint = graph.paints[i];
-      return h(
-        "li",
-        {},
+      return h("li", {},
         swatch(paint),
         paint.mark && h("span", { class: "mark" }, paint.mark),
         paint.meaning,

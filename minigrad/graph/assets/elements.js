@@ -65,9 +65,7 @@ function numberTable(numbers, shape, options = {}) {
 }
 
 function matrixTable(numbers, offset, rows, columns, isVector, where, options) {
-  const table = h(
-    "table",
-    { class: "numbers" },
+  const table = h("table", { class: "numbers" },
     h("caption", {}, h("span", { class: "unseen" }, options.caption), where),
   );
   const header = h("tr", {}, isVector ? null : h("td"));
@@ -152,16 +150,12 @@ function unravel(flat, shape) {
 function snapshotNumbers(snapshot, options = {}) {
   if (!snapshot.size) return h("p", { class: "hint" }, "No elements.");
   if (!snapshot.numbers)
-    return h(
-      "p",
-      { class: "hint" },
+    return h("p", { class: "hint" },
       "Its numbers are left out, to keep the page small; the statistics are of all of them.",
     );
   const corner =
     !snapshot.whole &&
-    h(
-      "p",
-      { class: "hint" },
+    h("p", { class: "hint" },
       `The first ${snapshot.extent.join(" × ")} of ${snapshot.shape.join(" × ")} numbers:`,
     );
   return [corner, numberTable(snapshot.numbers, snapshot.extent, options)];

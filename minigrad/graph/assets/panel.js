@@ -10,11 +10,7 @@ function section(title, ...content) {
 /** Names and what stands for them. */
 function facts(pairs) {
   const rows = pairs.filter(([, value]) => ![null, undefined, false, ""].includes(value));
-  return h(
-    "dl",
-    {},
-    rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
-  );
+  return h("dl", {}, rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
 /** A path may break after its dots. */
@@ -33,32 +29,22 @@ function overviewPanel(graph, actions) {
   const steps = walkBack(graph).length;
   return [
     h("h2", { tabindex: -1 }, "How to read this"),
-    h(
-      "p",
-      {},
+    h("p", {},
       "What was computed runs from top to bottom; gradients run back up. " +
         "Select a box to see its numbers. What has a + unfolds.",
     ),
     graph.notes.map(note => h("p", { class: "note" }, note)),
     steps > 0 &&
-      h(
-        "p",
-        {},
-        h(
-          "button",
-          { type: "button", class: "primary", onclick: actions.startWalk },
+      h("p", {},
+        h("button", { type: "button", class: "primary", onclick: actions.startWalk },
           "Walk backward, step by step",
         ),
       ),
     section(
       plural(outputs.length, "Output"),
-      h(
-        "ul",
-        { class: "plain" },
+      h("ul", { class: "plain" },
         outputs.map(vertex =>
-          h(
-            "li",
-            {},
+          h("li", {},
             link(nameOf(vertex), () => actions.select(vertex)),
             ` ${kindOf(vertex.value)}`,
             vertex.value.size === 1 && vertex.value.numbers && ` = ${formatNumber(vertex.value.numbers[0])}`,
@@ -83,9 +69,7 @@ function keysTable() {
     ["Shift + arrows", "move the drawing"],
     ["Esc", "back"],
   ];
-  return h(
-    "dl",
-    { class: "keys" },
+  return h("dl", { class: "keys" },
     keys.map(([key, does]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, does)]),
   );
 }
@@ -106,20 +90,8 @@ function totals(graph, group) {
         `${learned.toLocaleString("en")} numbers in ${count(parameters.length, "tensor")}`,
     ],
     ["FLOPs, forward", formatQuantity(sum(ops, op => op.flops ?? 0))],
-    [
-      "Results",
-      formatQuantity(
-        sum(ops, op => sum(op.values, value => value.bytes)),
-        "B",
-      ),
-    ],
-    [
-      "Kept for backward",
-      formatQuantity(
-        sum([...memories.values()], bytes => bytes),
-        "B",
-      ),
-    ],
+    ["Results", formatQuantity(sum(ops, op => sum(op.values, value => value.bytes)), "B")],
+    ["Kept for backward", formatQuantity(sum([...memories.values()], bytes => bytes), "B")],
   ]);
 }
 
@@ -130,18 +102,12 @@ function groupPanel(graph, group, state, actions) {
   return [
     breadcrumb(graph, group.parent, actions),
     h("h2", { tabindex: -1 }, group.shownName || "The whole"),
-    h(
-      "p",
-      { class: "kind" },
+    h("p", { class: "kind" },
       group.isStack ? `${group.times} × ${group.kind}, all alike` : group.kind || "part",
     ),
     group.index !== 0 &&
-      h(
-        "p",
-        {},
-        h(
-          "button",
-          { type: "button", "aria-expanded": String(isOpen), onclick: () => actions.toggle(group) },
+      h("p", {},
+        h("button", { type: "button", "aria-expanded": String(isOpen), onclick: () => actions.toggle(group) },
           isOpen ? "Fold" : "Unfold",
         ),
       ),
@@ -156,11 +122,7 @@ function breadcrumb(graph, group, actions) {
   const links = chainOf(graph, group)
     .filter(part => part.index !== 0)
     .map(part =>
-      h(
-        "li",
-        {},
-        link(part.name || part.kind, () => actions.selectGroup(part)),
-      ),
+      h("li", {}, link(part.name || part.kind, () => actions.selectGroup(part))),
     );
   return (
     links.length > 0 && h("nav", { "aria-label": "Where it stands" }, h("ol", { class: "breadcrumb" }, links))
@@ -190,13 +152,9 @@ function contents(graph, group, actions) {
   const sorted = [...counts].sort((a, b) => b[1] - a[1]);
   return [
     parts.length > 0 &&
-      h(
-        "ul",
-        { class: "plain" },
+      h("ul", { class: "plain" },
         parts.map(part =>
-          h(
-            "li",
-            {},
+          h("li", {},
             link(part.name || part.kind, () => actions.selectGroup(part)),
             part.kind && part.kind !== part.name && ` ${part.kind}`,
           ),
@@ -229,10 +187,7 @@ function vertexPanel(graph, vertex, actions) {
       ),
     vertex.formulas.size > 0 && section("Derivative", formulasList(vertex)),
     vertex.inputs.length > 0 &&
-      section(
-        "Made from",
-        edgesList(vertex.inputs, edge => graph.vertices[edge.source], true, actions),
-      ),
+      section("Made from", edgesList(vertex.inputs, edge => graph.vertices[edge.source], true, actions)),
     graph.uses[vertex.index].length > 0 &&
       section(
         "Used by",
@@ -247,9 +202,7 @@ function heading(title, i, all) {
 }
 
 function codeLine(vertex) {
-  return h(
-    "figure",
-    { class: "code" },
+  return h("figure", { class: "code" },
     h("pre", {}, h("code", {}, vertex.code)),
     h("figcaption", {}, vertex.source),
   );
@@ -258,8 +211,7 @@ function codeLine(vertex) {
 function snapshotView(snapshot, what) {
   const single = snapshot.size === 1 && snapshot.numbers;
   return [
-    h("p", { class: "kind" }, kindOf(snapshot)),
-    badNumbers(snapshot),
+    h("p", { class: "kind" }, kindOf(snapshot)), badNumbers(snapshot),
     snapshotNumbers(snapshot, { caption: `The ${what}` }),
     !single && snapshot.statistics && statisticsTable(snapshot),
   ];
@@ -269,18 +221,14 @@ function badNumbers(snapshot) {
   if (snapshot.finite) return null;
   const { nan, inf } = snapshot.statistics;
   const said = [nan && `${nan} NaN`, inf && `${inf} infinite`].filter(Boolean).join(", ");
-  return h(
-    "p",
-    { class: "warning" },
+  return h("p", { class: "warning" },
     `${said} of ${count(snapshot.size, "number")}; statistics are of the others.`,
   );
 }
 
 function statisticsTable(snapshot) {
   const names = ["min", "mean", "max", "std", "norm"];
-  return h(
-    "dl",
-    { class: "statistics" },
+  return h("dl", { class: "statistics" },
     names.map(name => h("div", {}, h("dt", {}, name), h("dd", {}, formatNumber(snapshot.statistics[name])))),
   );
 }
@@ -290,25 +238,17 @@ function formulasList(vertex) {
   const forms = [...vertex.formulas].filter(([operand]) => given.includes(operand)).map(([, text]) => text);
   const letters = new Set([...vertex.letters.values()].filter(Boolean));
   return [
-    h(
-      "ul",
-      { class: "formulas" },
-      forms.map(text => h("li", {}, formula(text))),
-    ),
+    h("ul", { class: "formulas" }, forms.map(text => h("li", {}, formula(text)))),
     letters.size > 0 && h("p", { class: "letters" }, [...letters].join("; ")),
     h("p", { class: "hint" }, "g is the gradient of the result; a bar marks the gradient of an input."),
   ];
 }
 
 function edgesList(edges, other, isInput, actions) {
-  return h(
-    "ul",
-    { class: "plain edges" },
+  return h("ul", { class: "plain edges" },
     edges.map(edge => {
       const vertex = other(edge);
-      return h(
-        "li",
-        {},
+      return h("li", {},
         isInput && h("span", { class: "operand" }, `${edge.operand} = `),
         link(nameOf(vertex), () => actions.select(vertex)),
         !isInput && ` as ${edge.operand}`,
@@ -333,9 +273,7 @@ function broadcastText(shape, edge) {
 
 function checksTable(checks, hooked) {
   const row = check =>
-    h(
-      "tr",
-      {},
+    h("tr", {},
       h("th", { scope: "row" }, check.at.length ? `[${check.at.join(", ")}]` : "value"),
       h("td", {}, formatNumber(check.analytic)),
       h("td", {}, numericText(check)),
@@ -351,9 +289,7 @@ function differencesNote() {
 
 function headedTable(caption, head, rows) {
   const cells = head.map(text => h("th", { scope: "col" }, text));
-  const table = h(
-    "table",
-    { class: "checks" },
+  const table = h("table", { class: "checks" },
     h("caption", {}, h("span", { class: "unseen" }, caption)),
     h("thead", {}, h("tr", {}, cells)),
     h("tbody", {}, rows),
@@ -368,9 +304,7 @@ function agreement({ verdict, low, high }, hooked) {
   if (verdict === "differ") return h("td", { class: "differs" }, "✗ differ");
   const said = {
     kink: `a kink: any value between ${formatNumber(low)} and ${formatNumber(high)}`,
-    jump: "a jump: there is no slope",
-    unsure: "too much rounding to tell",
-    none: "not finite: no comparison",
+    jump: "a jump: there is no slope", unsure: "too much rounding to tell", none: "not finite: no comparison",
   };
   return h("td", { class: "said" }, said[verdict]);
 }

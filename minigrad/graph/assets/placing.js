@@ -42,12 +42,7 @@ function collect(graph, state, frame, dx, dy, scene) {
   for (const line of frame.lines) {
     const bend = line.bend && line.bend.map(y => y + dy);
     scene.lines.push({
-      ...line,
-      x1: line.x1 + dx,
-      x2: line.x2 + dx,
-      y1: line.y1 + dy,
-      y2: line.y2 + dy,
-      bend,
+      ...line, x1: line.x1 + dx, x2: line.x2 + dx, y1: line.y1 + dy, y2: line.y2 + dy, bend,
     });
   }
 }
@@ -123,15 +118,7 @@ function drawLines(graph, frame) {
       const y1 = enters ? 0 : tops[r];
       const y2 = r === rows.length - 1 ? frame.height : bottoms[r];
       lines.push({
-        vertex: cell.index,
-        result: cell.result,
-        x1: x,
-        y1,
-        x2: x,
-        y2,
-        bend: null,
-        target: -1,
-        place: -1,
+        vertex: cell.index, result: cell.result, x1: x, y1, x2: x, y2, bend: null, target: -1, place: -1,
       });
     }),
   );
@@ -141,14 +128,10 @@ function drawLines(graph, frame) {
       const [from, to] = [places[r][link.above], places[r + 1][link.below]];
       const arrives = below.kind === "vertex";
       lines.push({
-        vertex: link.vertex,
-        result: link.result,
-        x1: from.x + outlet(graph, frame, above, from.width, link),
+        vertex: link.vertex, result: link.result, x1: from.x + outlet(graph, frame, above, from.width, link),
         y1: isLane(above) ? bottoms[r] : from.y + from.height,
-        x2: to.x + inlet(graph, frame, below, to.width, link),
-        y2: isLane(below) ? tops[r + 1] : to.y,
-        bend: [bottoms[r], tops[r + 1] - (arrives ? ARROW : 0)],
-        target: arrives ? below.index : -1,
+        x2: to.x + inlet(graph, frame, below, to.width, link), y2: isLane(below) ? tops[r + 1] : to.y,
+        bend: [bottoms[r], tops[r + 1] - (arrives ? ARROW : 0)], target: arrives ? below.index : -1,
         place: link.place,
       });
     }

@@ -7,10 +7,7 @@ function isHidden(walk, edge) {
 
 /** Which element is asked for: the first that is not zero. */
 function asked(edge) {
-  return Math.max(
-    0,
-    edge.gradient.numbers.findIndex(x => x !== 0),
-  );
+  return Math.max(0, edge.gradient.numbers.findIndex(x => x !== 0));
 }
 
 /** What an input's gradient is here, after the sum over what was broadcast. */
@@ -23,11 +20,7 @@ function question(graph, walk, edge, actions) {
   const after = edge.summed.length ? `, summed over ${axes}` : "";
   const reply = h("p", { class: "reply", id: `${id}-reply`, role: "status" });
   const input = h("input", {
-    id,
-    type: "text",
-    inputmode: "decimal",
-    autocomplete: "off",
-    "aria-describedby": `${id}-reply`,
+    id, type: "text", inputmode: "decimal", autocomplete: "off", "aria-describedby": `${id}-reply`,
   });
   const answer = event => {
     event.preventDefault();
@@ -35,13 +28,9 @@ function question(graph, walk, edge, actions) {
     if (right) actions.reveal(edge, `Right: ${formatNumber(numbers[flat])}.`);
     else reply.replaceChildren(`Not ${input.value.trim() || "empty"}. `, hint(graph, edge, flat));
   };
-  return h(
-    "form",
-    { class: "question", onsubmit: answer },
+  return h("form", { class: "question", onsubmit: answer },
     h("label", { for: id }, `What is ${which}the gradient to ${edge.operand}${after}? `),
-    h(
-      "span",
-      { class: "answer" },
+    h("span", { class: "answer" },
       input,
       h("button", { type: "submit" }, "Check"),
       h("button", { type: "button", onclick: () => actions.reveal(edge, "Shown.") }, "Show"),

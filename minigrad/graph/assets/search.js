@@ -5,13 +5,7 @@ function searchIndex(graph) {
   return graph.vertices.map(vertex => {
     const around = chainOf(graph, vertex.group).at(-1);
     return [
-      vertex.label,
-      vertex.title,
-      vertex.name,
-      vertex.family,
-      vertex.code,
-      vertex.source,
-      around.path,
+      vertex.label, vertex.title, vertex.name, vertex.family, vertex.code, vertex.source, around.path,
       around.kind,
     ]
       .join("\n")

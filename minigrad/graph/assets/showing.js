@@ -2,13 +2,8 @@
 
 const graph = readGraph(document.getElementById("data").textContent);
 const state = {
-  open: new Set(graph.open),
-  shown: new Map(graph.shown),
-  colour: graph.colour,
-  selected: null,
-  walk: null,
-  found: [],
-  foundAt: -1,
+  open: new Set(graph.open), shown: new Map(graph.shown), colour: graph.colour, selected: null, walk: null,
+  found: [], foundAt: -1,
 };
 const panel = document.getElementById("panel");
 const stage = document.getElementById("graph");
@@ -31,9 +26,7 @@ function render() {
 
 function renderDrawing() {
   const old = document.getElementById("drawing");
-  const drawing = h(
-    "div",
-    { id: "drawing" },
+  const drawing = h("div", { id: "drawing" },
     draw(graph, view.scene, state, decorate, actions),
     drawLegend(graph, view.scene, state.colour),
   );

@@ -24,26 +24,17 @@ function stepControls(walk, actions) {
       },
       text,
     );
-  return h(
-    "div",
-    { class: "steps", role: "group", "aria-label": "Steps of the walk" },
+  return h("div", { class: "steps", role: "group", "aria-label": "Steps of the walk" },
     button("←", "previous-step", "Previous step", walk.step - 1),
     h("span", { class: "progress" }, `Step ${walk.step} of ${walk.last}`),
     button("→", "next-step", "Next step", walk.step + 1),
-    h(
-      "label",
-      { class: "switch" },
+    h("label", { class: "switch" },
       h("input", { type: "checkbox", id: "quiz", checked: walk.quiz, onchange: actions.toggleQuiz }),
       " Quiz",
     ),
     h("button", { type: "button", onclick: actions.endWalk }, "Close"),
     h("input", {
-      type: "range",
-      id: "step",
-      "aria-label": "Step",
-      min: 0,
-      max: walk.last,
-      value: walk.step,
+      type: "range", id: "step", "aria-label": "Step", min: 0, max: walk.last, value: walk.step,
       oninput: event => actions.goTo(Number(event.target.value)),
     }),
   );
@@ -57,9 +48,7 @@ function startStep(graph) {
   const why = isOne ? "How much does the output change when it changes itself? Exactly as much." : "";
   return [
     h("h2", { tabindex: -1 }, "Where the walk begins"),
-    h(
-      "p",
-      {},
+    h("p", {},
       `${why} The walk hands this gradient back, op by op, in the opposite order of the computation.`,
     ),
     seeds.map(([title, seed]) => section(title, snapshotNumbers(seed, { caption: "The first gradient" }))),
@@ -88,15 +77,8 @@ function leafRow(graph, vertex, actions) {
   const where = check?.at.length ? ` [${check.at.join(", ")}]` : "";
   const isNumber = gradient.size === 1 && gradient.numbers;
   const found = isNumber ? gradient.numbers[0] : (check?.analytic ?? gradient.statistics?.norm ?? 0);
-  return h(
-    "tr",
-    {},
-    h(
-      "th",
-      { scope: "row", class: "leaf" },
-      link(nameOf(vertex), () => actions.select(vertex)),
-      where,
-    ),
+  return h("tr", {},
+    h("th", { scope: "row", class: "leaf" }, link(nameOf(vertex), () => actions.select(vertex)), where),
     h("td", {}, isNumber || check ? "" : "norm ", formatNumber(found)),
     h("td", {}, check ? numericText(check) : "not computed"),
     check ? agreement(check, isHooked(graph, vertex)) : h("td"),
@@ -106,9 +88,7 @@ function leafRow(graph, vertex, actions) {
 function opStep(graph, walk, vertex, actions) {
   const edges = vertex.inputs.filter(edge => edge.gradient);
   return [
-    h(
-      "h2",
-      { tabindex: -1 },
+    h("h2", { tabindex: -1 },
       breakable(nameOf(vertex)),
       vertex.label && h("span", { class: "kind" }, ` ${vertex.title}`),
     ),
@@ -142,8 +122,7 @@ function upstreamView(graph, vertex) {
     const many = parts + Boolean(seed) > 1 ? `The sum of ${parts + Boolean(seed)} gradients: ${used}.` : null;
     return [
       vertex.gradients.length > 1 && h("p", { class: "kind" }, `of result ${i + 1}`),
-      many && h("p", { class: "hint" }, many),
-      hookNote(graph, vertex, i),
+      many && h("p", { class: "hint" }, many), hookNote(graph, vertex, i),
       briefNumbers(g, "The gradient that arrives"),
     ];
   });
@@ -176,12 +155,8 @@ function edgeCard(graph, walk, edge, actions) {
   const vertex = graph.vertices[edge.target];
   const source = graph.vertices[edge.source];
   const hidden = isHidden(walk, edge);
-  return h(
-    "section",
-    { class: "card", "data-place": edge.place },
-    h(
-      "h3",
-      {},
+  return h("section", { class: "card", "data-place": edge.place },
+    h("h3", {},
       "To ",
       h("span", { class: "operand" }, edge.operand),
       " = ",
@@ -217,9 +192,7 @@ function localDerivative(graph, walk, edge) {
     ];
   }
   if (jacobian.columns > 16 || jacobian.rows > 16) {
-    return h(
-      "p",
-      { class: "hint" },
+    return h("p", { class: "hint" },
       `Its Jacobian is ${jacobian.rows} × ${jacobian.columns}; select a cell of the result to see its part.`,
     );
   }
@@ -258,9 +231,7 @@ function result(graph, walk, edge, actions) {
   if (single)
     return [
       title,
-      h(
-        "p",
-        { class: "sum number", "data-result": true },
+      h("p", { class: "sum number", "data-result": true },
         terms && termsText(terms),
         formatNumber(pulled.numbers[0]),
       ),
@@ -272,8 +243,7 @@ function result(graph, walk, edge, actions) {
     ? { onCell: flat => actions.chooseCell(edge, flat), chosen, name: `cell-${edge.place}` }
     : {};
   return [
-    title,
-    h("div", { "data-result": true }, briefNumbers(pulled, "The gradient pulled through", options)),
+    title, h("div", { "data-result": true }, briefNumbers(pulled, "The gradient pulled through", options)),
     canAsk && chosen === undefined && h("p", { class: "hint" }, "Select a cell to see how it is computed."),
     canAsk && chosen !== undefined && cellView(graph, edge, chosen),
   ];
@@ -300,9 +270,7 @@ function cellView(graph, edge, flat) {
   const line = terms.length
     ? h("p", { class: "sum", "data-terms": true }, termsText(terms), h("strong", {}, sum))
     : h("p", { class: "sum" }, h("strong", {}, sum), ": no element of the result depends on it");
-  return h(
-    "div",
-    { class: "cell", role: "region", "aria-label": `How element ${index} is computed` },
+  return h("div", { class: "cell", role: "region", "aria-label": `How element ${index} is computed` },
     product ? rowAndColumn(product, flat, index, line) : [h("p", {}, `Element ${index}:`), line],
   );
 }
@@ -318,8 +286,7 @@ function rowAndColumn(product, flat, index, line) {
     : `Element ${index} is ${what}:`;
   const cells = parts.length * (left.rows * left.columns + right.rows * right.columns);
   return [
-    h("p", {}, said, product.note && ` ${product.note}`),
-    line,
+    h("p", {}, said, product.note && ` ${product.note}`), line,
     cells <= LARGE_TABLE && parts.map(part => factorTables(part, parts.length > 1)),
   ];
 }
@@ -335,15 +302,11 @@ function summedNote(product) {
 function factorTables({ left, right, i, j, batch }, isOneOfMany) {
   const where = isOneOfMany ? ` [${[...batch, ":", ":"].join(", ")}]` : "";
   const table = (m, marked) =>
-    h(
-      "figure",
-      {},
+    h("figure", {},
       h("figcaption", {}, m.name, where),
       numberTable(flatten(m), [m.rows, m.columns], { caption: `${m.name}${where}`, marked }),
     );
-  return h(
-    "div",
-    { class: "factors" },
+  return h("div", { class: "factors" },
     table(left, flat => Math.floor(flat / left.columns) === i),
     table(right, flat => flat % right.columns === j),
   );
@@ -399,8 +362,7 @@ function addition(name, edge, before, sum) {
   if (sum.length > 1) {
     return [
       h("p", {}, `grad of ${name} = this edge + what arrived before:`),
-      numberTable(before, edge.gradient.shape, { caption: "Arrived before" }),
-      h("p", {}, "="),
+      numberTable(before, edge.gradient.shape, { caption: "Arrived before" }), h("p", {}, "="),
       numberTable(sum, edge.gradient.shape, { caption: "The sum" }),
     ];
   }

@@ -10,9 +10,7 @@ function renderToolbar() {
 function tools() {
   const button = (text, label, onclick) =>
     h("button", { type: "button", "aria-label": label, title: label, onclick }, text);
-  const colour = h(
-    "select",
-    { id: "colour", onchange: event => actions.colour(event.target.value) },
+  const colour = h("select", { id: "colour", onchange: event => actions.colour(event.target.value) },
     Object.entries(graph.colours).map(([mode, means]) => h("option", { value: mode }, means.split(" (")[0])),
   );
   colour.value = state.colour;
@@ -29,27 +27,19 @@ function tools() {
       },
       h("label", { class: "unseen", for: "search" }, "Search names, operations and source lines"),
       h("input", {
-        id: "search",
-        type: "search",
-        placeholder: "Search  /",
-        autocomplete: "off",
-        oninput: onSearch,
+        id: "search", type: "search", placeholder: "Search  /", autocomplete: "off", oninput: onSearch,
         onkeydown: onSearchKey,
       }),
       h("span", { id: "matches", role: "status" }),
     ),
     h("label", { for: "colour" }, "Colour ", colour),
-    h(
-      "span",
-      { class: "together" },
+    h("span", { class: "together" },
       button("−", "Zoom out", () => view.zoom(1 / 1.25)),
       button("Fit", "Show all of it", () => view.fit(true, true)),
       button("+", "Zoom in", () => view.zoom(1.25)),
     ),
     graph.groups.length > 1 &&
-      h(
-        "span",
-        { class: "together" },
+      h("span", { class: "together" },
         button("Unfold all", "Unfold everything", actions.unfoldAll),
         button("Fold", "Fold as at first", actions.foldAgain),
       ),

@@ -29,10 +29,7 @@ function accumulation(graph, edge) {
   const parts = [...(seed ? [seed] : []), ...all.slice(0, place).map(other => other.gradient)];
   const before = parts.length ? sumOf(parts) : null;
   return {
-    before,
-    sum: sumOf([...parts, edge.gradient]),
-    arrived: parts.length,
-    coming: all.length - place - 1,
+    before, sum: sumOf([...parts, edge.gradient]), arrived: parts.length, coming: all.length - place - 1,
   };
 }
 
