@@ -1,4 +1,4 @@
-"""The inputs of a check, on memory of their own: nothing of the caller's is changed."""
+"""Copies of the inputs of a check, so that the caller's are not changed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from .report import label
 class Arguments:
     """Copies of the inputs, and how the function is called with them.
 
-    A tensor, or a list or tuple of arguments, comes in their order; a dict of names as keyword arguments. For
-    a Module the function takes no arguments, and the module's parameters and buffers stand on copies of their
-    memory within the `with`.
+    A tensor, or a list or tuple, is passed by position; a dict as keyword arguments. For a Module the
+    function takes no arguments, and the module's parameters and buffers are copies within the `with`.
     """
 
     def __init__(self, inputs: Any) -> None:
@@ -33,8 +32,8 @@ class Arguments:
             inputs = [inputs]
         elif not isinstance(inputs, Mapping | Sequence) or isinstance(inputs, str):
             raise DtypeError(
-                f"inputs are tensors, got {type(inputs).__name__}.\n"
-                f"Give one tensor, a list of arguments, a dict of names, or a Module."
+                f"inputs must be tensors, got {type(inputs).__name__}.\n"
+                f"Pass one tensor, a list of arguments, a dict of keyword arguments, or a Module."
             )
         given = list(inputs.values()) if named else list(inputs)
         self.named, self.module = named, module
@@ -63,7 +62,7 @@ class Arguments:
         return label(number, self.names[number])
 
     def changed(self) -> tuple[int, tuple[int, ...]] | None:
-        """The first input, and its element, that is not as it was."""
+        """The first input that was changed, and the element."""
         for number, before in enumerate(self.pristine):
             if before is not None:
                 after = _array(self.values[number])
@@ -85,11 +84,11 @@ class Arguments:
         return self._by_name(fn) if self.named else fn(*self.values)
 
     def _by_name(self, fn: Callable) -> Any:
-        """Call with keywords, and with what the function takes by position only in its place."""
+        """Call with keywords, except for positional-only parameters."""
         keywords = dict(zip(self.names, self.values, strict=True))
         try:
             signature = inspect.signature(fn)
-        except (TypeError, ValueError):  # some builtins do not say
+        except (TypeError, ValueError):  # some builtins have no signature
             return fn(**keywords)
         places = [p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_ONLY]
         placed = [keywords.pop(name) for name in places if name in keywords]
@@ -98,7 +97,7 @@ class Arguments:
         except TypeError as error:
             raise OptionError(
                 f"the function does not take the inputs by these names: {error}.\n"
-                f"Its parameters are {signature}; a list gives inputs in their order."
+                f"Its parameters are {signature}; pass a list to give inputs by position."
             ) from None
         return fn(*placed, **keywords)
 

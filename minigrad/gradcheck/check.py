@@ -1,4 +1,4 @@
-"""`gradcheck`: the analytic gradient beside the numeric one, and what to make of the two."""
+"""`gradcheck`: compares the analytic gradient with the numeric one."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def gradcheck(
     """Compare the gradient of a fixed random weighting of `fn`'s outputs with central differences.
 
     `inputs`: a tensor, a list of arguments, a dict of keyword arguments, or a Module, whose parameters are
-    then varied while `fn()` takes none. Those that require a gradient are float64. `fn` gets copies; the
-    caller's tensors stay as they are. `order=2` checks the gradient of the gradient.
+    varied while `fn()` takes none. Inputs that require a gradient must be float64. `fn` gets copies, so the
+    caller's tensors do not change. `order=2` checks the gradient of the gradient.
 
     Where they differ by more than atol + rtol |numeric| this raises GradcheckError, or returns the report
-    without `raise_exception`; its `verdict` says what the mistake looks like. At a kink any slope between
-    those to the left and right passes, where the function jumps that of the other side; both are listed in
-    `kinks`.
+    with `raise_exception=False`; its `verdict` names the likely mistake. At a kink any slope between those to
+    the left and right passes; where the function jumps, that of the side that does not jump. Both are listed
+    in `kinks`.
     """
     refuse_settings(order, eps=eps, atol=atol, rtol=rtol)
-    # what is not finite is reported, not warned of
+    # non-finite numbers are reported instead
     with enable_grad(), np.errstate(all="ignore"), Arguments(inputs) as arguments:
         report = _Check(fn, arguments, eps, atol, rtol, order).report()
         if order == 2 and not report.passed and report.elements:
@@ -52,8 +52,8 @@ def gradcheck(
                 report = replace(
                     report,
                     verdict=f"right at first order, wrong at second: {report.verdict or 'no pattern'}",
-                    advice="A gradient function computes with what the rule was given (xp = namespace(x)): "
-                    "what it takes as a constant, or from outside, is not differentiated again.",
+                    advice="A gradient function must compute with the rule's arguments (xp = namespace(x)): "
+                    "constants, and values from outside, are not differentiated again.",
                 )
     if raise_exception and not report.passed:
         raise GradcheckError(report)
@@ -61,23 +61,23 @@ def gradcheck(
 
 
 def refuse_settings(order: int, **numbers: Any) -> None:
-    """Say what is wrong with a setting."""
+    """Raise an error for an invalid setting."""
     for name, number in numbers.items():
         if not isinstance(number, float | int | np.floating):
             raise OptionError(
-                f"{name} is a number such as 1e-6, got {type(number).__name__}.\n"
-                f"Several inputs go into one list: mg.gradcheck(fn, [x, y])."
+                f"{name} must be a number such as 1e-6, got {type(number).__name__}.\n"
+                f"Pass several inputs as one list: mg.gradcheck(fn, [x, y])."
             )
         if not 0 <= number < np.inf or (name == "eps" and not number):
             raise OptionError(
-                f"{name} is a small positive number, got {number}.\nLeave it out, or give 1e-6."
+                f"{name} must be a small positive number, got {number}.\nLeave it out, or pass 1e-6."
             )
     if order not in (1, 2):
-        raise OptionError(f"order is 1 or 2, got {order}.\nFor more, check the gradient's own gradient.")
+        raise OptionError(f"order must be 1 or 2, got {order}.\nFor more, check the gradient's gradient.")
 
 
 class _Check:
-    """One check of one order: first what makes it meaningless, then element by element."""
+    """One check of one order: first for faults that make it meaningless, then element by element."""
 
     def __init__(
         self, fn: Callable, arguments: Arguments, eps: float, atol: float, rtol: float, order: int
@@ -111,7 +111,7 @@ class _Check:
     # ------------------------------------------------------------ faults
 
     def _fault(self, verdict: Verdict, number: int = 0, index: tuple[int, ...] = ()) -> GradcheckReport:
-        """A check that could not be made."""
+        """The report on a check that is not possible."""
         number = number if number < len(self.arguments.names) else 0
         name = self.arguments.names[number]
         nan = float("nan")
@@ -125,7 +125,7 @@ class _Check:
             return None
         number, index = changed
         text = f"input mutated: {who} changed {self.arguments.label(number)} at {list(index)}"
-        advice = "Compute into a new array: a rule, and a gradient, changes nothing in place."
+        advice = "Compute into a new array: a rule and its gradients must not change arrays in place."
         return self._fault(Verdict(text, advice), number, index)
 
     def _not_finite(self, base: np.ndarray) -> GradcheckReport | None:
@@ -144,7 +144,7 @@ class _Check:
             return None
         numbers = f": {base[place[1]]:.10g}, then {again[place[1]]:.10g}" if same else ""
         text = f"not deterministic: {place[0]} differs between two evaluations{numbers}"
-        advice = "Make each evaluation draw the same: seed within the function, pass a key, or use .eval()."
+        advice = "Each evaluation must draw the same: seed in the function, pass a key, or use .eval()."
         return self._fault(Verdict(text, advice))
 
     def _gradient_not_repeatable(self, analytic: list[Any]) -> GradcheckReport | None:
@@ -157,12 +157,12 @@ class _Check:
                     index = tuple(int(i) for i in np.argwhere(differs)[0])
                     where = f"{self.arguments.label(number)} at {list(index)}"
                     text = f"not deterministic: the gradient of {where} differs between two backward passes"
-                    advice = "A gradient function draws nothing, and changes nothing that it keeps."
+                    advice = "A gradient function must not draw numbers, or change what it keeps."
                     return self._fault(Verdict(text, advice), number, index)
         return None
 
     def _gradient_not_linear(self, analytic: list[Any]) -> GradcheckReport | None:
-        """Whether the gradient of -f is something else than minus the gradient of f."""
+        """Check that the gradient of -f is minus the gradient of f."""
         negative = self.function.gradients(-1.0)
         for number, one, other in zip(self.arguments.checked, analytic, negative, strict=True):
             if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
@@ -174,12 +174,12 @@ class _Check:
                         f"not linear in the upstream gradient g: of {where} it is {one[index]:.6g} for one, "
                         f"{other[index]:.6g} for -g"
                     )
-                    advice = "A gradient is g times the derivative: decide by the inputs (x > 0), never by g."
+                    advice = "A gradient is g times the derivative: branch on the inputs (x > 0), never on g."
                     return self._fault(Verdict(text, advice), number, index)
         return None
 
     def _first_output(self, mask: np.ndarray) -> tuple[str, int] | None:
-        """The name of the first output element that a mask marks, and its place in line."""
+        """The name of the first output element that a mask marks, and its flat index."""
         if not mask.any():
             return None
         place, outs = int(np.argmax(mask)), self.function.tensors()
@@ -193,7 +193,7 @@ class _Check:
         if self.function.uses_other_leaves():
             raise OptionError(
                 "the function's value has a gradient, but from none of the inputs.\n"
-                "Compute with the arguments that the function is called with: they are copies of the inputs."
+                "Compute with the function's arguments: they are copies of the inputs."
             )
 
     # ------------------------------------------------------------ element by element
@@ -213,7 +213,7 @@ class _Check:
         return summed_up(self.order, inputs, tuple(kink for m in everything for kink in kinks_of(m)))
 
     def _jacobians(self, i: int) -> list[np.ndarray]:
-        """d weighted output / d input, an array an output."""
+        """d weighted output / d input, an array for each output."""
         array = self.arguments.leaves[i].array
         columns = self.differences.jacobian(array, self.eps)
         columns = columns * self.differences.weights.reshape(-1, *[1] * array.ndim)

@@ -1,4 +1,4 @@
-"""Analytic beside numeric, an input each: which elements differ, which lie on kinks, and the verdict."""
+"""The comparison of two gradients of an input: which elements differ, which are at kinks, and the verdict."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .finite_differences import SlopeArrays
 from .report import GradcheckReport, Index, InputErrors, Kink, label
 from .verdicts import Comparison, Verdict
 
-Analytic = np.ndarray | GradientShapeError | None  # a gradient, the error that it raised, or none at all
+Analytic = np.ndarray | GradientShapeError | None  # a gradient, the error that it raised, or None
 
 
 class Measured(NamedTuple):
-    """One input: its number and name, what was found of it, and the two gradients made comparable."""
+    """One input: its number and name, what backward found, and the two gradients to compare."""
 
     number: int
     name: str
@@ -31,7 +31,7 @@ def measured(
 ) -> Measured:
     """At a kink the numeric gradient is the slope between left and right that is nearest to the analytic.
 
-    At a jump it is that of the side which does not jump: what lies between them is any number at all.
+    At a jump it is the slope of the side that does not jump.
     """
     analytic = found if isinstance(found, np.ndarray) else np.full(x.shape, 0.0 if found is None else np.nan)
     low, high = np.minimum(slopes.left, slopes.right), np.maximum(slopes.left, slopes.right)
@@ -107,7 +107,7 @@ def verdict_on(m: Measured, everything: Sequence[Measured], jacobian: Callable[[
 
 
 def summed_up(order: int, inputs: tuple[InputErrors, ...], kinks: tuple[Kink, ...]) -> GradcheckReport:
-    """The report on all inputs, headed by the worst."""
+    """The report on all inputs, with the worst first."""
     filled = [one for one in inputs if one.elements]
     if not filled:
         return GradcheckReport(0, -np.inf, inputs[0].input, (), 0.0, 0.0, True, inputs[0].name, order)

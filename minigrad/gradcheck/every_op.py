@@ -1,4 +1,4 @@
-"""Every op on the samples of its own record: what `python -m minigrad gradcheck` and the tests go through."""
+"""Every op on its own samples: what `python -m minigrad gradcheck` and the tests check."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..tensor import Tensor
 from .check import gradcheck
 from .report import GradcheckReport
 
-ATOL, RTOL = 1e-6, 1e-5  # tighter than gradcheck's: the samples lie where finite differences are good
+ATOL, RTOL = 1e-6, 1e-5  # tighter than gradcheck's: finite differences are precise at the samples
 
 
 def samples_of(record: OpInfo, seed: int = 0) -> list[Sample]:
@@ -33,7 +33,7 @@ def as_function(
 ) -> tuple[Callable[..., Any], list[Tensor]]:
     """A call of an op as a function of its floating inputs, and those inputs, which require gradients.
 
-    Other arrays come as tensors where the op takes tensors, and as they are where they are settings.
+    Other arrays are passed as tensors if they are operands, unchanged if they are settings.
     """
     inputs: list[Tensor] = []
     arity = record.arity if isinstance(record, Op) else len(sample.args)
@@ -69,10 +69,10 @@ def floating(result: Any) -> list[Tensor]:
 
 @dataclass
 class Row:
-    """How one op fared on all its samples: a line of the table."""
+    """The result for one op on all its samples: a line of the table."""
 
     name: str
-    form: str = ""  # "readable" where its definition was checked in place of its kernel
+    form: str = ""  # "readable" if its definition was checked instead of its kernel
     samples: int = 0
     elements: int = 0
     worst: dict[int, float] = field(default_factory=dict)  # order -> relative error
@@ -93,14 +93,14 @@ class Row:
 
 
 def forms(record: OpInfo) -> list[bool]:
-    """Fused, and where an op has a readable definition that too."""
+    """Fused, and if an op has a readable definition, that too."""
     return [True, False] if isinstance(record, Op) and record.definition else [True]
 
 
 def check_record(record: OpInfo, orders: tuple[int, ...], eps: float, seed: int, fuse: bool) -> Row:
-    """Check one op on its samples; a mistake that minigrad explains is a failure like another."""
+    """Check one op on its samples; a MinigradError counts as a failure."""
     row = Row(record.name, "" if fuse else "readable")
-    began = time.perf_counter()
+    start = time.perf_counter()
     with fused(fuse), np.errstate(all="ignore"):
         for number, sample in enumerate(samples_of(record, seed)):
             row.samples += 1
@@ -118,5 +118,5 @@ def check_record(record: OpInfo, orders: tuple[int, ...], eps: float, seed: int,
                     )  # fmt: skip
             except MinigradError as error:
                 row.failures.append(f"sample {number}: {type(error).__name__}: {error}")
-    row.seconds = time.perf_counter() - began
+    row.seconds = time.perf_counter() - start
     return row

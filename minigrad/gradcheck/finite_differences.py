@@ -63,7 +63,7 @@ class FiniteDifferences:
             array[index] = before
         if not (up and down):
             raise OptionError(
-                f"a step of {eps:g} is lost beside the element {float(before):g}.\nUse a larger eps."
+                f"a step of {eps:g} is lost next to the element {float(before):g}.\nUse a larger eps."
             )
         for moved in (above, below):
             if moved.shape != self.base.shape:

@@ -1,4 +1,4 @@
-"""What a gradient check found, to read and to compute with."""
+"""The result of a gradient check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Index = tuple[int, ...]
 
 
 class GradcheckError(MinigradError, AssertionError):
-    """A derivative that finite differences contradict; `report` says how."""
+    """A derivative that finite differences contradict; see its `report`."""
 
     def __init__(self, report: GradcheckReport) -> None:
         super().__init__(f"{report}.\n{report.advice}")
@@ -28,7 +28,7 @@ class Kink:
     left: float
     right: float
     analytic: float
-    jump: bool  # the function itself jumps, and the slopes grow without end
+    jump: bool  # the function itself jumps, and the slopes are unbounded
     passed: bool  # the analytic value lies between the slopes, as a subgradient does, or beside a jump
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class Kink:
 
 @dataclass(frozen=True)
 class InputErrors:
-    """How one input fared: its worst element, and the verdict on its gradient."""
+    """The result for one input: its worst element, and the verdict on its gradient."""
 
     input: int
     name: str
@@ -59,12 +59,12 @@ class InputErrors:
 
 @dataclass(frozen=True, repr=False)
 class GradcheckReport:
-    """What was compared, the worst element, and where the gradient is wrong a verdict.
+    """What was compared, the worst element, and if the gradient is wrong, a verdict.
 
     `worst_error` is the largest |analytic - numeric| - rtol |numeric|, at most `atol` where `passed`;
     `relative_error` the largest |analytic - numeric| / max(1, |numeric|). At an element of `kinks` the
-    numeric value is whichever slope between those to the left and right is nearest to the analytic one; at a
-    jump that of the side which does not jump.
+    numeric value is the slope between those to the left and right that is nearest to the analytic one; at a
+    jump that of the side that does not jump.
     """
 
     elements: int

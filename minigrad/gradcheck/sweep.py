@@ -1,8 +1,8 @@
-"""The error of a derivative against the step: what of it is the step's fault, and what the derivative's.
+"""The error of a derivative against the step: does it come from the step, or from the derivative?
 
-A central difference is off by eps^2 f''' / 6 (truncation, for the function is no straight line) and by the
-rounding of f over eps. So the error of a right derivative falls like eps^2 and then grows like 1 / eps; that
-of a wrong one levels off where the derivative is wrong; that of a kink does not care for eps at all.
+A central difference is off by eps^2 f''' / 6 (truncation), and by the rounding of f over eps. So the error of
+a right derivative falls like eps^2 and then grows like 1 / eps; that of a wrong one levels off where the
+derivative is wrong; that of a kink does not depend on eps.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ STEPS = tuple(float(f"{m}e{-k}") for k in range(1, 13) for m in (1.0, 0.3) if (m
 class Sweep:
     """For each step the error |analytic - numeric| and the gap |right slope - left slope| of one element.
 
-    `kind` is what the error tells: "right", "exact" (at most quadratic: rounding is all there is), "wrong",
-    "kink" or "kink nearby"; `reading` says it in a sentence. `rounding` / eps is what rounding may cost.
+    `kind` is the conclusion: "right", "exact" (at most quadratic, so all error is rounding), "wrong", "kink"
+    or "kink nearby"; `reading` is a sentence about it. `rounding` / eps is the largest rounding error.
     """
 
     input: int
@@ -67,35 +67,35 @@ def gradcheck_sweep(
     order: int = 1,
     steps: Sequence[float] = STEPS,
 ) -> Sweep:
-    """Vary the step of `gradcheck` at one element: (input number, index), or the worst that it finds.
+    """Vary the step of `gradcheck` at one element: (input number, index), by default the worst one.
 
-    A number for the input counts the arguments, as in a GradcheckReport. Nothing is raised for a wrong
-    derivative: the result's `kind` and `reading` name it, and `.save("sweep.png")` shows it.
+    The input number counts the arguments, as in a GradcheckReport. A wrong derivative raises no error: the
+    result's `kind` and `reading` name it, and `.save("sweep.png")` shows it.
     """
     for eps in steps:
         refuse_settings(order, eps=eps)
     if element is None:
         report = gradcheck(fn, inputs, order=order, raise_exception=False)
         if not report.elements:
-            raise OptionError(f"{report}.\nMend that first.")
+            raise OptionError(f"{report}.\nFix that first.")
         element = report.input, report.index
     number, index = element
     with enable_grad(), np.errstate(all="ignore"), Arguments(inputs) as arguments:
         if number not in arguments.checked:
             raise OptionError(
-                f"argument {number} requires no gradient.\nThose that do are {arguments.checked}."
+                f"argument {number} does not require a gradient.\nThose that do are {arguments.checked}."
             )
         leaf, function = arguments.values[number], Function(fn, arguments, order)
         index = (index,) if isinstance(index, int) else tuple(index)
         if len(index) != leaf.ndim or not all(-n <= i < n for i, n in zip(index, leaf.shape, strict=True)):
-            raise OptionError(f"there is no element {index} in the shape {leaf.shape}.\nGive another index.")
+            raise OptionError(f"there is no element {index} in the shape {leaf.shape}.\nUse another index.")
         differences = FiniteDifferences(function.values, function.weights(), function.values())
         gradient = function.gradients()[arguments.checked.index(number)]
         analytic = float(gradient[index]) if isinstance(gradient, np.ndarray) else 0.0
         steps = [eps for eps in steps if eps > np.spacing(abs(leaf[index].item()))]
         if not steps:
             raise OptionError(
-                f"no step is left to take beside the element {leaf[index].item():g}.\nGive larger steps."
+                f"every step is lost next to the element {leaf[index].item():g}.\nUse larger steps."
             )
         slopes = np.array([differences.at(leaf.array, index, eps)[:3] for eps in steps])
     errors, gaps = np.abs(slopes[:, 0] - analytic), np.abs(slopes[:, 2] - slopes[:, 1])
@@ -115,10 +115,10 @@ def _read(
     analytic: float,
     rounding: float,
 ) -> tuple[str, str]:
-    """What the error against the step tells, as a word and as a sentence."""
+    """The conclusion from the errors, as a word and as a sentence."""
     noise = rounding / eps + 1e-15 * max(1.0, abs(analytic))
     tolerance = 1e-6 * max(1.0, abs(analytic))
-    clear = (noise < tolerance) & np.isfinite(errors)  # steps at which rounding hides nothing of interest
+    clear = (noise < tolerance) & np.isfinite(errors)  # steps at which rounding is negligible
     if not clear.any():
         return "unclear", "rounding hides the error at every step; scale the function's values down."
     closest = np.flatnonzero(clear)[np.argmin(eps[clear])]
@@ -177,9 +177,7 @@ def _plot(sweep: Sweep, axes: Any = None) -> Any:
     axes.loglog(eps[seen], errors[seen], "o-", color="tab:blue", label="|analytic - numeric|", zorder=3)
     if (errors == 0).any():
         none = np.full((errors == 0).sum(), 2 * bottom)
-        axes.loglog(
-            eps[errors == 0], none, "v", color="tab:blue", mfc="white", label="no error at all", zorder=3
-        )
+        axes.loglog(eps[errors == 0], none, "v", color="tab:blue", mfc="white", label="no error", zorder=3)
     axes.loglog(eps, gaps, "x", color="tab:gray", ms=5, label="|right slope - left slope|")
     if sweep.kind == "right":
         first = np.flatnonzero(seen)[0]

@@ -1,7 +1,7 @@
-"""What is wrong with a gradient, read from two arrays: the analytic gradient and the numeric one.
+"""What is wrong with a gradient, from two arrays: the analytic gradient and the numeric one.
 
-Each question below is one mistake that people make in a derivative, and asks whether the analytic array is
-what that mistake makes of the numeric one.
+Each function below is about one common mistake in a derivative, and asks whether the analytic array is what
+that mistake would make of the numeric one.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ LOOK = (
 def verdict_of(c: Comparison, jacobian: Callable[[], Sequence[np.ndarray]], missing: bool) -> Verdict:
     """The verdict on one input that has wrong elements.
 
-    `jacobian` gives, an output each, d output / d input, for what depends on single outputs; `missing` says
-    that there was no gradient at all.
+    `jacobian` returns d output / d input for each output, for mistakes that concern single outputs; `missing`
+    says that there was no gradient.
     """
     if not np.isfinite(c.analytic[c.wrong]).all():
         worst = _first(c.wrong & ~np.isfinite(c.analytic))
@@ -67,7 +67,7 @@ def verdict_of(c: Comparison, jacobian: Callable[[], Sequence[np.ndarray]], miss
 
 
 def verdict_of_shapes(error: GradientShapeError) -> Verdict:
-    """The verdict on a gradient that does not even have its input's shape."""
+    """The verdict on a gradient that does not have its input's shape."""
     given, expected = error.given, error.expected
     shapes = f"the gradient has shape {list(given)}, the input {list(expected)}"
     if sorted(given) == sorted(expected):
@@ -92,7 +92,7 @@ def swapped(c: Comparison, other: Comparison) -> bool:
     return c.explains(other.numeric) and other.explains(c.numeric)
 
 
-# ---------------------------------------------------------------- one question each
+# ---------------------------------------------------------------- one mistake each
 
 
 def _missing(c: Comparison, missing: bool) -> Verdict | None:
@@ -101,7 +101,7 @@ def _missing(c: Comparison, missing: bool) -> Verdict | None:
     kind = "None" if missing else "zero"
     return Verdict(
         f"gradient missing ({kind} where the slope is not){_where(c)}",
-        "Return a gradient for this input from the rule, and detach nothing on the way (.data, .numpy()).",
+        "Return a gradient for this input from the rule, and do not detach (.data, .numpy()).",
     )
 
 
@@ -183,11 +183,11 @@ def _misplaced(c: Comparison) -> Verdict | None:
     )
 
 
-# ---------------------------------------------------------------- where
+# ---------------------------------------------------------------- which elements
 
 
 def _where(c: Comparison) -> str:
-    """Which elements are wrong, where not all are that have a slope."""
+    """Which elements are wrong, if not all elements with a slope are."""
     right = ~c.wrong & (np.abs(c.numeric) > c.atol)
     count = int(c.wrong.sum())
     if not right.any():

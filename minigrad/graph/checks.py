@@ -1,7 +1,7 @@
-"""Finite differences at the leaves of a trace, in float64: what the analytic gradients are held against.
+"""Finite differences at the leaves of a trace, in float64, to compare the analytic gradients with.
 
-A step that suits most functions comes first. Where its slope is not the gradient, smaller and larger steps
-tell a wrong gradient from a kink, and from the rounding of f, which a step divides.
+The first step suits most functions. Where its slope is not the gradient, smaller and larger steps tell a
+wrong gradient from a kink and from the rounding of f, which is divided by the step.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .data import Check
 from .tape import Arrays, Tape, apply, look_up
 
 STEP = 1e-6
-LARGER = (1e2, 1e3, 1e4, 1e5)  # times it, where f is large beside its slope
+LARGER = (1e2, 1e3, 1e4, 1e5)  # times it, where f is large compared with its slope
 ABSOLUTE, RELATIVE = 1e-6, {"float16": 2e-2}  # what gradients and slopes may differ by; 2e-3 of other dtypes
-CHEAP = 20_000  # operations computed again, so many at most unless a check is asked for
+CHEAP = 20_000  # operations to compute again at most, unless check=True
 CHEAP_FLOPS = 2e8
-EACH = 64  # elements of a leaf that are checked, at most, where all can be
+EACH = 64  # a leaf of at most this many elements is checked in all of them
 
 
 def run(
@@ -37,10 +37,10 @@ def run(
     flops: int,
     check: bool | None,
 ) -> dict[Tensor, tuple[Check, ...]]:
-    """For each leaf with a gradient: its elements (the one of largest gradient only, where there are many).
+    """Checks of the elements of each leaf with a gradient (of a large leaf only that of largest gradient).
 
-    `check`: True for all leaves whatever it costs, None for all or none as it is cheap, False for none.
-    What a checkpoint uses is left out: it runs the user's function on tensors that it has.
+    `check`: True for all leaves whatever the cost, None only if it is cheap, False for none. Leaves that a
+    checkpoint uses are left out: it runs the user's function on tensors of its own.
     """
     if check is False or not gradients:
         return {}
@@ -69,7 +69,7 @@ def _how_many(g: np.ndarray, most: int) -> int:
 
 
 def _elements(g: np.ndarray, most: int) -> list[tuple[int, ...]]:
-    """Which elements of a leaf: the one of largest gradient first; the others if they are at most `most`."""
+    """The elements to check: the one of largest gradient, then the others if there are at most `most`."""
     magnitude = np.abs(np.nan_to_num(g)).reshape(-1)
     largest = int(magnitude.argmax())
     others = [i for i in range(g.size) if i != largest] if g.size <= most else []
@@ -98,21 +98,21 @@ def _differences(
 def _slopes(differences: FiniteDifferences, x: np.ndarray, index: tuple[int, ...], h: float) -> Slopes:
     try:
         return differences.at(x, index, h)
-    except OptionError:  # the step is lost beside the element
+    except OptionError:  # the step is lost next to the element
         return Slopes(math.nan, math.nan, math.nan, math.nan)
 
 
 def _check(
     gradient: np.ndarray, differences: FiniteDifferences, x: np.ndarray, index: tuple[int, ...]
 ) -> Check:
-    """What finite differences say of one element's gradient."""
+    """Compare one element's gradient with finite differences."""
     analytic, value = float(gradient[index]), float(x[index])
     slopes = partial(_slopes, differences, x, index)
     relative = RELATIVE.get(str(gradient.dtype), 2e-3)
     largest = float(np.abs(np.nan_to_num(gradient, posinf=0, neginf=0)).max())
     absolute = ABSOLUTE + 4 * float(finfo(gradient.dtype).eps) * largest  # the gradient's own rounding
 
-    def says(verdict: str, s: Slopes, numeric: float | None = None) -> Check:
+    def result(verdict: str, s: Slopes, numeric: float | None = None) -> Check:
         slope = s.central if numeric is None else numeric
         return Check(index, analytic, slope, s.error, verdict, s.left, s.right)
 
@@ -121,43 +121,43 @@ def _check(
 
     h = STEP * max(1.0, abs(value))
     first = slopes(h)
-    if not math.isfinite(sum(first)) and value:  # the edge of a domain may be near
+    if not math.isfinite(sum(first)) and value:  # the edge of the domain may be near
         h = STEP * abs(value)
         first = slopes(h)
     if close(first.central):
-        return says("agree", first)
+        return result("agree", first)
     if not math.isfinite(sum(first)):
-        return says("none", first)
+        return result("none", first)
     closer, closest = (slopes(h / CLOSER**power) for power in (1, 2))
     if not math.isfinite(analytic):
-        return says("differ", first)
+        return result("differ", first)
     gaps = [s.gap for s in (first, closer, closest)]
     rough = absolute + relative * abs(first.central) + closest.error
     jumps = 4 * gaps[0] < gaps[1] and 4 * gaps[1] < gaps[2]
     if min(gaps) > rough and (jumps or min(gaps) > max(gaps) / 4):
-        return _at_kink(says, close, closer, jumps)
+        return _at_kink(result, close, closer, jumps)
     for s in (closer, closest):
         if close(s.central) and s.error < abs(s.central) / 10:
-            return says("agree", s)
+            return result("agree", s)
     best = _steadiest([closest, closer, first, *(slopes(h * larger) for larger in LARGER)])
     if close(best.central, best.error):
         unsure = best.error > absolute + max(abs(analytic), abs(best.central)) / 2
-        return says("unsure" if unsure else "agree", best)
-    return says("differ", best)
+        return result("unsure" if unsure else "agree", best)
+    return result("differ", best)
 
 
-def _at_kink(says: Callable[..., Check], close: Callable[..., bool], s: Slopes, jumps: bool) -> Check:
-    """At a kink any slope between both is a subgradient; at a jump, that of the side which does not jump."""
+def _at_kink(result: Callable[..., Check], close: Callable[..., bool], s: Slopes, jumps: bool) -> Check:
+    """At a kink any slope between both is a subgradient; at a jump, that of the side without the jump."""
     if jumps:
         gentler = min(s.left, s.right, key=abs)
-        return says("jump" if close(gentler, s.error) else "differ", s, gentler)
+        return result("jump" if close(gentler, s.error) else "differ", s, gentler)
     low, high = sorted((s.left, s.right))
-    inside = low <= says("kink", s).analytic <= high
-    return says("kink" if inside or close(low, s.error) or close(high, s.error) else "differ", s)
+    inside = low <= result("kink", s).analytic <= high
+    return result("kink" if inside or close(low, s.error) or close(high, s.error) else "differ", s)
 
 
 def _steadiest(found: list[Slopes]) -> Slopes:
-    """The slope that changes least from step to step; by how much is part of its error."""
+    """The slope that changes least from step to step; the change is part of its error."""
     best = found[2]._replace(error=math.inf)
     for before, s, after in zip(found, found[1:], found[2:], strict=False):
         spread = max(abs(s.central - before.central), abs(s.central - after.central))
