@@ -1,6 +1,7 @@
 """Modules: names, state, modes, sharing, copies."""
 
 import copy
+import inspect
 import pickle
 
 import numpy as np
@@ -441,3 +442,43 @@ def test_losses_as_modules():
     logits, target = mg.tensor([[0.0, 0.0], [0.0, 1.0]]), [1, 0]
     loss = nn.CrossEntropyLoss(ignore_index=0, reduction="sum")(logits, target)
     np.testing.assert_allclose(loss.item(), np.log(2), rtol=1e-6)
+
+
+# ---------------------------------------------------------------- modules made from functions
+
+
+def test_a_module_made_from_a_function_takes_its_settings_and_inputs_by_name():
+    x, classes = mg.tensor([[1.0, 2.0]]), mg.tensor([1])
+    loss = nn.CrossEntropyLoss(label_smoothing=0.5)
+    assert loss(target=classes, input=x).item() == F.cross_entropy(x, classes, label_smoothing=0.5).item()
+    assert nn.LeakyReLU(0.5)(input=-x).tolist() == [[-0.5, -1]]
+    assert str(inspect.signature(nn.LeakyReLU)) == "(negative_slope=0.01)"
+    with pytest.raises(TypeError, match=r"LeakyReLU\(\): got an unexpected keyword argument 'slope'"):
+        nn.LeakyReLU(slope=0.5)
+    with pytest.raises(TypeError, match=r"Threshold\(\): missing a required argument: 'value'"):
+        nn.Threshold(1.0)
+    with pytest.raises(TypeError, match=r"CrossEntropyLoss\.forward\(\): missing .*'target'"):
+        loss(x)
+
+
+def test_a_module_made_from_a_function_can_be_subclassed():
+    class Leaky(nn.LeakyReLU):
+        def __init__(self, slope=0.5):
+            super().__init__(slope)
+
+    class Convolution(nn.Conv1d):
+        pass
+
+    assert Leaky()(mg.tensor([-2.0])).tolist() == [-1]
+    assert repr(Leaky()) == "Leaky(negative_slope=0.5)"
+    assert str(inspect.signature(Leaky)) == "(slope=0.5)"
+    assert Convolution(1, 2, 3)(mg.ones(1, 1, 3)).shape == (1, 2, 1)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_a_module_made_from_a_function_is_copied_with_its_settings(copied):
+    for module in (nn.Hardtanh(-2.0, 3.0), nn.MaxPool2d(2, ceil_mode=True), nn.ConstantPad1d(1, 2.0)):
+        assert repr(copied(module)) == repr(module)
+    loss = copied(nn.NLLLoss(weight=mg.tensor([1.0, 2.0]), reduction="sum"))
+    assert loss.reduction == "sum"
+    assert loss.state_dict()["weight"].tolist() == [1, 2]

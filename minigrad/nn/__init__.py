@@ -1,38 +1,12 @@
-"""Networks: modules, layers, activations, losses, functions, initialization, with PyTorch's names."""
+"""Networks: modules, layers, functions and initialization, with PyTorch's names.
 
-from . import (
-    activations,
-    containers,
-    convolution,
-    functional,
-    init,
-    layers,
-    losses,
-    normalization,
-    padding,
-    pooling,
-)
-from .activations import *
+What a Transformer needs is in this package, the rest of torch.nn in `extra`.
+"""
+
+from . import containers, extra, functional, init, layers
 from .containers import *
-from .convolution import *
+from .extra import *
 from .layers import *
-from .losses import *
 from .module import Module, Parameter
-from .normalization import *
-from .padding import *
-from .pooling import *
 
-__all__ = [
-    *activations.__all__,
-    *containers.__all__,
-    *convolution.__all__,
-    *layers.__all__,
-    *losses.__all__,
-    *normalization.__all__,
-    *padding.__all__,
-    *pooling.__all__,
-    "Module",
-    "Parameter",
-    "functional",
-    "init",
-]
+__all__ = [*containers.__all__, *extra.__all__, *layers.__all__, "Module", "Parameter", "functional", "init"]

@@ -1,8 +1,9 @@
-"""Layers: the functions of `functional` with the parameters that they need."""
+"""The layers that a Transformer needs: functions of `functional` with the parameters that they need."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,26 +14,27 @@ from . import functional as F
 from . import init
 from .module import Module, Parameter
 
-__all__ = [
-    "AlphaDropout", "Bilinear", "CosineSimilarity", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d",
-    "Embedding", "Identity", "Linear", "PairwiseDistance",
-]  # fmt: skip
+__all__ = ["Dropout", "Embedding", "Identity", "LayerNorm", "Linear", "RMSNorm"]
 
 
-def _new(*shape: int) -> Parameter:
+def _empty(*shape: int) -> Parameter:
     return Parameter(np.empty(shape, np.float32))
 
 
+def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
 class Linear(Module):
-    """x Wᵀ + b, W of shape (out_features, in_features); both begin uniform on ±1/sqrt(in_features)."""
+    """x Wᵀ + b, W of shape (out_features, in_features); both start uniform on ±1/sqrt(in_features)."""
 
     bias: Parameter | None
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
-        self.weight = _new(out_features, in_features)
-        self.register_parameter("bias", _new(out_features) if bias else None)
+        self.weight = _empty(out_features, in_features)
+        self.register_parameter("bias", _empty(out_features) if bias else None)
         bound = 1 / math.sqrt(in_features) if in_features else 0.0
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound)
@@ -46,52 +48,6 @@ class Linear(Module):
         )
 
 
-class Bilinear(Module):
-    """x1ᵀ W x2 + b, W of shape (out_features, in1_features, in2_features)."""
-
-    bias: Parameter | None
-
-    def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True) -> None:
-        super().__init__()
-        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
-        self.weight = _new(out_features, in1_features, in2_features)
-        self.register_parameter("bias", _new(out_features) if bias else None)
-        bound = 1 / math.sqrt(in1_features) if in1_features else 0.0
-        for parameter in self.parameters():
-            init.uniform_(parameter, -bound, bound)
-
-    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
-        return F.bilinear(input1, input2, self.weight, self.bias)
-
-    def extra_repr(self) -> str:
-        return (
-            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
-            f"out_features={self.out_features}, bias={self.bias is not None}"
-        )
-
-
-class CosineSimilarity(Module):
-    """The cosine of the angle between x1 and x2 along `dim`."""
-
-    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
-        super().__init__()
-        self.dim, self.eps = dim, eps
-
-    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        return F.cosine_similarity(x1, x2, self.dim, self.eps)
-
-
-class PairwiseDistance(Module):
-    """The norm of x1 - x2 along the last axis."""
-
-    def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
-        super().__init__()
-        self.norm, self.eps, self.keepdim = p, eps, keepdim
-
-    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
-
-
 class Embedding(Module):
     """A table of `num_embeddings` vectors of `embedding_dim` numbers, standard normal at first.
 
@@ -102,7 +58,7 @@ class Embedding(Module):
         super().__init__()
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = F.padding_row(padding_idx, num_embeddings)
-        self.weight = _new(num_embeddings, embedding_dim)
+        self.weight = _empty(num_embeddings, embedding_dim)
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
@@ -116,56 +72,80 @@ class Embedding(Module):
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
 
 
+class Dropout(Module):
+    """In training, zero each element with probability p (Srivastava et al. 2014)."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        F.check_probability(p)
+        self.p = p
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout(input, self.p) if self.training else input
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
+
+
+class LayerNorm(Module):
+    """Layer normalization over the last axes, with a learned scale and shift (Ba, Kiros and Hinton 2016)."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.normalized_shape, self.eps = _as_shape(normalized_shape), eps
+        self.elementwise_affine = elementwise_affine
+        ones, zeros = np.ones(self.normalized_shape, np.float32), np.zeros(self.normalized_shape, np.float32)
+        self.register_parameter("weight", Parameter(ones) if elementwise_affine else None)
+        self.register_parameter("bias", Parameter(zeros) if elementwise_affine and bias else None)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class RMSNorm(Module):
+    """The last axes divided by their root mean square, with a learned scale (Zhang and Sennrich 2019)."""
+
+    weight: Parameter | None
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+    ) -> None:
+        super().__init__()
+        self.normalized_shape, self.eps = _as_shape(normalized_shape), eps
+        self.elementwise_affine = elementwise_affine
+        ones = np.ones(self.normalized_shape, np.float32)
+        self.register_parameter("weight", Parameter(ones) if elementwise_affine else None)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
 class Identity(Module):
-    """What comes in; what it is made with means nothing."""
+    """Its input, unchanged; it takes any arguments and ignores them."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
     def forward(self, input: Any) -> Any:
         return input
-
-
-class _Dropout(Module):
-    def __init__(self, p: float = 0.5) -> None:
-        super().__init__()
-        F.check_probability(p)
-        self.p = p
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}"
-
-
-class Dropout(_Dropout):
-    """In training, zero each element with probability p (Srivastava et al. 2014)."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout(input, self.p) if self.training else input
-
-
-class Dropout1d(_Dropout):
-    """In training, zero each channel of (N, C, L) with probability p."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout1d(input, self.p, self.training)
-
-
-class Dropout2d(_Dropout):
-    """In training, zero each channel of (N, C, H, W) with probability p."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout2d(input, self.p, self.training)
-
-
-class Dropout3d(_Dropout):
-    """In training, zero each channel of (N, C, D, H, W) with probability p."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout3d(input, self.p, self.training)
-
-
-class AlphaDropout(_Dropout):
-    """Dropout that keeps mean and variance after selu (Klambauer et al. 2017)."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.alpha_dropout(input, self.p, self.training)

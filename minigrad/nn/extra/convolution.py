@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from ..errors import OptionError, ShapeError
-from ..ops.extra.windows import per_axis
-from ..tensor import Tensor
-from . import functional as F
-from . import init
-from .module import Module, Parameter
+from ...errors import OptionError, ShapeError
+from ...ops.extra.windows import per_axis
+from ...tensor import Tensor
+from .. import functional as F
+from .. import init
+from ..module import Parameter
+from .bases import Family, FunctionModule
 
 __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Fold", "Unfold",
@@ -22,14 +22,14 @@ __all__ = [
 Sizes = int | Sequence[int]
 
 
-class _Convolution(Module):
-    """What all have: channels, a kernel, and a bias; uniform on ±1/sqrt(numbers that meet in one result)."""
+class _ConvBase(Family):
+    """Channels, a kernel and a bias; both start uniform on ±1/sqrt(numbers added up in one result)."""
 
-    places: int  # how many axes follow the channels
+    axes: int  # how many follow the channels
     transposed = False
     bias: Parameter | None
 
-    def _prepare(
+    def _set_up(
         self,
         in_channels: int,
         out_channels: int,
@@ -48,7 +48,7 @@ class _Convolution(Module):
                 f"{in_channels} channels to {out_channels} in {groups} groups.\n"
                 f"Take a number of groups that divides both."
             )
-        n = self.places
+        n = self.axes
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size = per_axis("kernel_size", kernel_size, n)
         self.stride, self.dilation = per_axis("stride", stride, n), per_axis("dilation", dilation, n)
@@ -64,7 +64,7 @@ class _Convolution(Module):
             init.uniform_(parameter, -bound, bound)
 
     def extra_repr(self) -> str:
-        n = self.places
+        n = self.axes
         shown = (
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
         )
@@ -80,7 +80,7 @@ class _Convolution(Module):
         return shown if self.padding_mode == "zeros" else f"{shown}, padding_mode={self.padding_mode}"
 
 
-class _Straight(_Convolution):
+class _Conv(_ConvBase):
     def __init__(
         self,
         in_channels: int,
@@ -93,12 +93,12 @@ class _Straight(_Convolution):
         bias: bool = True,
         padding_mode: str = "zeros",
     ) -> None:
-        self._prepare(
+        self._set_up(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode
         )
 
     def forward(self, input: Tensor) -> Tensor:
-        convolve = (F.conv1d, F.conv2d, F.conv3d)[self.places - 1]
+        convolve = (F.conv1d, F.conv2d, F.conv3d)[self.axes - 1]
         padding = self.padding
         if self.padding_mode != "zeros":
             input, padding = F.pad(input, self._ends(), self.padding_mode), 0
@@ -107,32 +107,26 @@ class _Straight(_Convolution):
     def _ends(self) -> list[int]:
         """How much is added before and after each axis, the last first."""
         ends = []
-        for i in reversed(range(self.places)):
+        for i in reversed(range(self.axes)):
             span = self.dilation[i] * (self.kernel_size[i] - 1) if self.padding == "same" else 0
             own = self.padding[i] if isinstance(self.padding, tuple) else 0
             ends += [own + span // 2, own + span - span // 2]
         return ends
 
 
-class Conv1d(_Straight):
+class Conv1d(_Conv, axes=1):
     """Convolution of (N, C, L) with `out_channels` kernels; see `functional.conv1d`."""
 
-    places = 1
 
-
-class Conv2d(_Straight):
+class Conv2d(_Conv, axes=2):
     """Convolution of images (N, C, H, W) with `out_channels` kernels; see `functional.conv1d`."""
 
-    places = 2
 
-
-class Conv3d(_Straight):
+class Conv3d(_Conv, axes=3):
     """Convolution of (N, C, D, H, W) with `out_channels` kernels; see `functional.conv1d`."""
 
-    places = 3
 
-
-class _Transposed(_Convolution):
+class _ConvTranspose(_ConvBase):
     transposed = True
 
     def __init__(
@@ -151,17 +145,17 @@ class _Transposed(_Convolution):
         if padding_mode != "zeros":
             raise OptionError(f'padding_mode is "zeros" here, not {padding_mode!r}.\nLeave it out.')
         how = (stride, padding, dilation, groups, bias, padding_mode, output_padding)
-        self._prepare(in_channels, out_channels, kernel_size, *how)
+        self._set_up(in_channels, out_channels, kernel_size, *how)
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        convolve = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[self.places - 1]
+        convolve = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[self.axes - 1]
         extra = self.output_padding if output_size is None else self._extra(input, output_size)
         how = (self.stride, self.padding, extra, self.groups, self.dilation)
         return convolve(input, self.weight, self.bias, *how)
 
     def _extra(self, input: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
         """What is added at the end for a result of this size, of the sizes that the stride leaves open."""
-        n = self.places
+        n = self.axes
         least = [
             (length - 1) * s - 2 * int(p) + d * (k - 1) + 1
             for length, s, p, d, k in zip(
@@ -178,60 +172,21 @@ class _Transposed(_Convolution):
         return extra
 
 
-class ConvTranspose1d(_Transposed):
+class ConvTranspose1d(_ConvTranspose, axes=1):
     """The transpose of a convolution, which makes (N, C, L) longer; see `functional.conv_transpose1d`."""
 
-    places = 1
 
-
-class ConvTranspose2d(_Transposed):
+class ConvTranspose2d(_ConvTranspose, axes=2):
     """The transpose of a convolution, which makes (N, C, H, W) larger; see `functional.conv_transpose1d`."""
 
-    places = 2
 
-
-class ConvTranspose3d(_Transposed):
+class ConvTranspose3d(_ConvTranspose, axes=3):
     """The transpose of a convolution, which makes (N, C, D, H, W) larger; see conv_transpose1d."""
 
-    places = 3
 
-
-class Unfold(Module):
+class Unfold(FunctionModule, function=F.unfold):
     """The windows of images as columns."""
 
-    def __init__(
-        self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
-    ) -> None:
-        super().__init__()
-        self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
-
-    def extra_repr(self) -> str:
-        return (
-            f"kernel_size={self.kernel_size}, dilation={self.dilation}, "
-            f"padding={self.padding}, stride={self.stride}"
-        )
-
-
-class Fold(Unfold):
+class Fold(FunctionModule, function=F.fold):
     """Columns added up into images of `output_size`."""
-
-    def __init__(
-        self,
-        output_size: Sizes,
-        kernel_size: Sizes,
-        dilation: Sizes = 1,
-        padding: Sizes = 0,
-        stride: Sizes = 1,
-    ) -> None:
-        super().__init__(kernel_size, dilation, padding, stride)
-        self.output_size = output_size
-
-    def forward(self, input: Tensor) -> Tensor:
-        how: Any = (self.kernel_size, self.dilation, self.padding, self.stride)
-        return F.fold(input, self.output_size, *how)
-
-    def extra_repr(self) -> str:
-        return f"output_size={self.output_size}, {super().extra_repr()}"
