@@ -40,15 +40,14 @@ def log_softmax(x, dim):
 
 def gelu(x, approximate="none"):
     """x Phi(x), or with approximate="tanh" 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3)))."""
-    forward, backward = (
-        (_gelu_tanh, _gelu_tanh_backward) if approximate == "tanh" else (_gelu, _gelu_backward)
-    )
+    tanh = approximate == "tanh"
+    forward, backward = (_gelu_tanh, _gelu_tanh_backward) if tanh else (_gelu, _gelu_backward)
     x = np.asarray(x, order="C")
-    y = np.empty_like(x)
+    y = np.empty(x.shape, x.dtype)
     _in_blocks(forward, x, out=y)
 
     def gradient(g, needs):
-        r = np.empty_like(x)
+        r = np.empty(x.shape, x.dtype)
         _in_blocks(backward, x, np.asarray(g, order="C"), out=r)
         return (r,)
 
@@ -114,7 +113,7 @@ def dropout(x, p, key):
 
 
 def scaled_keep(key, shape, p, dtype):
-    """keep / (1 - p): 0 where an element is dropped. `p` is what is drawn, a multiple of 2**-16."""
+    """keep / (1 - p): 0 where an element is dropped. `p` is rounded to a multiple of 2**-16."""
     kept = 1 - random.drop_threshold(p) / 65536
     scaled = random.keep_mask(key, shape, p).astype(dtype)
     scaled *= 1 / kept if kept else 0

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
+from .linalg import ones
+
 
 def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     """-sum of q log softmax(logits), q = (1 - e) onehot(target) + e / V; d logits = softmax - q, scaled."""
     n, classes = logits.shape
     valid = target != ignore_index
     known = np.where(valid, target, 0)
-    if known.size and (known.min() < 0 or known.max() >= classes):
-        wrong = known.max() if known.max() >= classes else known.min()
-        raise IndexError(
-            f"class {wrong} with {classes} classes; classes count from 0, and {ignore_index} is ignored"
-        )
+    if n:
+        smallest, largest = np.minimum.reduce(known), np.maximum.reduce(known)
+        if smallest < 0 or largest >= classes:
+            wrong = largest if largest >= classes else smallest
+            raise IndexError(
+                f"class {wrong} with {classes} classes; classes count from 0, and {ignore_index} is ignored"
+            )
     row = np.arange(n)
-    p = logits - logits.max(axis=1, keepdims=True)
+    p = logits - np.maximum.reduce(logits, axis=1, keepdims=True)
     losses = -p[row, known]
     if label_smoothing:
-        losses = (1 - label_smoothing) * losses - label_smoothing * (
-            p @ np.full(classes, 1 / classes, p.dtype)
-        )
+        losses = (1 - label_smoothing) * losses - p @ np.full(classes, label_smoothing / classes, p.dtype)
     np.exp(p, out=p)
-    total = p @ np.ones(classes, p.dtype)
+    total = p @ ones(classes, p.dtype)
     losses += np.log(total)
     losses = np.where(valid, losses, 0).astype(logits.dtype, copy=False)
     inverse = 1 / total

@@ -16,7 +16,8 @@ def adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay):
     """
     scratch = np.empty(min(BLOCK, p.size), p.dtype)
     for start in range(0, p.size, BLOCK):
-        x, d, first, second = (a[start : start + BLOCK] for a in (p, g, m, v))
+        block = slice(start, start + BLOCK)
+        x, d, first, second = p[block], g[block], m[block], v[block]
         t = scratch[: x.size]
         if shrink != 1:
             x *= shrink

@@ -1,4 +1,4 @@
-"""Where the largest element of each window stands."""
+"""The index of the largest element of each window."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from ...devices import array_module
 
 
 def largest_place(x, places):
-    """x (rows, size), places (k, windows) -> the place of each window's largest, (rows, windows).
+    """x (rows, size), places (k, windows) -> the index of each window's largest, (rows, windows).
 
-    Of ties the first; NaN is larger than any number, and of several the last counts.
+    Of equal elements it is the first. NaN is larger than any number; of several NaN it is the last.
     """
     xp = array_module(x)
     places = xp.asarray(places)
