@@ -19,7 +19,11 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
     shape, size = x.shape, math.prod(normalized_shape)
     rows = math.prod(shape[: len(shape) - len(normalized_shape)])
     flat, average = x.reshape(rows, size), _average(size, x.dtype)
-    mean = (flat @ average)[:, None] if rows != 1 else flat[0] @ average
+    if rows == 1:  # NumPy is faster with numbers than with columns of one element
+        flat = flat[0]
+        mean = flat @ average
+    else:
+        mean = (flat @ average)[:, None]
     y = flat - mean
     inverse = _inverse_root(y, eps)
     y *= inverse
@@ -33,7 +37,7 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
         d_bias = (ones(rows, g.dtype) @ g).reshape(bias.shape) if needs[2] else None
         if not (needs[0] or needs[1]):
             return None, None, d_bias
-        h = flat - mean
+        h = x.reshape(rows, size) - mean
         h *= inverse
         d_weight = (ones(rows, g.dtype) @ (g * h)).reshape(weight.shape) if needs[1] else None
         if not needs[0]:
@@ -57,7 +61,7 @@ def rms_norm(x, weight, normalized_shape, eps):
     shape, size = x.shape, math.prod(normalized_shape)
     rows = math.prod(shape[: len(shape) - len(normalized_shape)])
     flat = x.reshape(rows, size)
-    inverse = _inverse_root(flat, eps)
+    inverse = _inverse_root(flat if rows != 1 else flat[0], eps)
     y = flat * inverse
     if weight is not None:
         y *= weight.reshape(size)
@@ -78,13 +82,13 @@ def rms_norm(x, weight, normalized_shape, eps):
 
 
 def _inverse_root(x, eps):
-    """1 / sqrt(mean(x**2) + eps) of each row, as a column; of one row a number, with which NumPy is faster.
+    """1 / sqrt(mean(x**2) + eps) of each row, as a column; of a vector as a number.
 
     Computed as sqrt(size) / sqrt(sum(x**2) + size eps).
     """
-    size = max(x.shape[1], 1)
-    if len(x) == 1:
-        return (x[0] @ x[0] / size + eps) ** -0.5
+    size = max(x.shape[-1], 1)
+    if x.ndim == 1:
+        return (x @ x / size + eps) ** -0.5
     squares = np.vecdot(x, x)
     squares += size * eps
     np.sqrt(squares, out=squares)
