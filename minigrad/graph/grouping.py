@@ -1,9 +1,9 @@
-"""The tree in which a graph folds: calls of modules by their paths, stacks of blocks that are alike, and,
-where nobody wrote modules, runs of operations.
+"""The tree of groups in which a graph folds: calls of modules by their paths, stacks of equal blocks, and,
+where there are no modules, runs of operations.
 
-Whatever the tree, the boxes of each group must form no circle. A module that is called around another one
-(a residual connection around a sub-layer, before and after it) would: it is dissolved, and its parts stand in
-its parent under longer names.
+The boxes of each group must not form a cycle. A module that is called around another one (a residual
+connection around a sub-layer, before and after it) would: it is dissolved, and its parts move to its parent
+under longer names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from ..autograd import BACKWARD, Node, Scope, maker
 from .data import RUN, Group, Vertex
 
-MOST = 40  # items of a group; more are gathered in runs
+MOST = 40  # items of a group; more are put into runs
 LENGTH = 24  # items of a run
 
 
@@ -25,8 +25,8 @@ def arrange(
 ) -> tuple[tuple[Group, ...], list[int]]:
     """The groups, the whole first, and for each vertex its group.
 
-    `scopes` says where each vertex was recorded; leaves, which were not, go to where they are used, but what
-    was `given` from outside to the top. `paths` are modules' by id.
+    `scopes` are the scopes in which vertices were recorded. Leaves have none: they go to where they are used,
+    or to the top if they were `given` from outside. `paths` are those of modules, by id.
     """
     tree = _Tree(paths)
     homes = [tree.of(scope) for scope in scopes]
@@ -35,19 +35,19 @@ def arrange(
         home.vertices.append(vertex.index)
     _drop_empty(tree.root)
     links = _links(vertices)
-    for part in _with_circles(tree.root, homes, links):
-        _dissolve_circles(part, links)
+    for part in _with_cycles(tree.root, homes, links):
+        _dissolve_cycles(part, links)
     return _fold_up(tree.root, vertices)
 
 
 def _drop_empty(root: _Part) -> None:
-    """Leave out calls that hold nothing: all that they called stands elsewhere, by its path."""
+    """Remove empty calls: what they called is elsewhere, by its path."""
     for part in reversed(list(root.walk())):
         part.parts = [child for child in part.parts if child.vertices or child.parts]
 
 
 def _fold_up(root: _Part, vertices: Sequence[Vertex]) -> tuple[tuple[Group, ...], list[int]]:
-    """Stacks of what is alike, runs of what is too much, and the tree as records."""
+    """Make stacks of equal parts and runs of too many items; return the tree as Groups."""
     links = _links(vertices)
     for part in list(root.walk()):
         _stack(part, vertices, links)
@@ -61,9 +61,9 @@ def _links(vertices: Sequence[Vertex]) -> list[tuple[int, int]]:
 
 
 def rearrange(groups: Sequence[Group], vertices: Sequence[Vertex]) -> tuple[tuple[Group, ...], list[int]]:
-    """The groups, and each vertex's, of some of the vertices of a graph, whose `group` is one of `groups`.
+    """`arrange` for some of the vertices of a graph, whose `group` is one of `groups`.
 
-    Stacks and runs are made anew: what was alike may now differ, and fewer items need no runs.
+    Stacks and runs are made again: equal parts may now differ, and fewer items need no runs.
     """
     parts: dict[int | None, _Part] = {}
     for group in groups:
@@ -81,7 +81,7 @@ def rearrange(groups: Sequence[Group], vertices: Sequence[Vertex]) -> tuple[tupl
 
 
 def outermost(nodes: Iterable[Any]) -> list[Any]:
-    """The modules called from outside of any other, among those that recorded `nodes` and what is before."""
+    """The outermost modules among those that recorded `nodes` and the nodes before them."""
     stack = list(nodes)
     seen, found = set(stack), {}
     while stack:
@@ -101,7 +101,7 @@ def outermost(nodes: Iterable[Any]) -> list[Any]:
 
 
 class _Part:
-    """A group in the making."""
+    """A group while the tree is built."""
 
     def __init__(self, name: str, path: str, kind: str, parent: _Part | None, is_call: bool = False) -> None:
         self.name, self.path, self.kind, self.parent, self.is_call = name, path, kind, parent, is_call
@@ -138,7 +138,7 @@ class _Part:
 
 
 class _Tree:
-    """Parts for scopes: a call of a module stands in the nearest call around it whose path begins its own."""
+    """Parts for scopes: a call of a module is in the nearest one around it whose path is a prefix."""
 
     def __init__(self, paths: dict[int, str]) -> None:
         self.paths = paths
@@ -176,13 +176,13 @@ class _Tree:
         return part
 
     def _child(self, parent: _Part, name: str, path: str, kind: str) -> _Part:
-        """A new part; a second call of the same module is `name (2nd call)`."""
+        """A new part; the second call of a module is `name (call 2)`."""
         number = self.calls[parent, name] = self.calls.get((parent, name), 0) + 1
         again = "" if number == 1 else f" (call {number})"
         return _Part(name + again, path, kind, parent)
 
     def _mirror(self, part: _Part) -> _Part:
-        """Where the gradient of what stands in `part` stands."""
+        """The part for the gradient of what is in `part`."""
         if part not in self.mirrors:
             if part is self.root:
                 self.mirrors[part] = _Part("backward", "backward", "gradient", part)
@@ -199,7 +199,7 @@ def _begins(prefix: str, path: str) -> bool:
 
 
 def _place_leaves(vertices: Sequence[Vertex], homes: list[_Part], root: _Part, given: Sequence[bool]) -> None:
-    """A leaf stands where it is used, in the smallest part that has all uses; what was given at the top."""
+    """A leaf goes to the smallest part that contains all its uses; an input to the top."""
     users: dict[int, list[_Part]] = {}
     for vertex in vertices:
         for edge in vertex.inputs:
@@ -217,11 +217,11 @@ def _place_leaves(vertices: Sequence[Vertex], homes: list[_Part], root: _Part, g
         homes[vertex.index] = together[-1]
 
 
-# ---------------------------------------------------------------- circles
+# ---------------------------------------------------------------- cycles
 
 
 def _lifted(part: _Part, links: Sequence[tuple[int, int]]) -> tuple[list[Any], dict[Any, set[Any]]]:
-    """A part's items (vertices and parts) and which leads to which."""
+    """A part's items (vertices and parts) and the edges between them."""
     item_of: dict[int, Any] = {v: v for v in part.vertices}
     for child in part.parts:
         item_of.update(dict.fromkeys(child.everything(), child))
@@ -234,13 +234,13 @@ def _lifted(part: _Part, links: Sequence[tuple[int, int]]) -> tuple[list[Any], d
 
 
 def _ordered(part: _Part, links: Sequence[tuple[int, int]]) -> tuple[list[Any], list[Any]]:
-    """A part's items so that each comes after what it is made from; and those that are in circles."""
+    """A part's items in topological order; and those that are in cycles."""
     items, after = _lifted(part, links)
     return _sorted(after, {i: i if isinstance(i, int) else min(i.everything(), default=0) for i in items})
 
 
-def _with_circles(root: _Part, homes: Sequence[_Part], links: Sequence[tuple[int, int]]) -> list[_Part]:
-    """The parts whose items form circles, all found in one pass over the links."""
+def _with_cycles(root: _Part, homes: Sequence[_Part], links: Sequence[tuple[int, int]]) -> list[_Part]:
+    """The parts whose items form cycles, found in one pass over the links."""
     chains = {part: part.chain() for part in root.walk()}
     after: dict[_Part, dict[Any, set[Any]]] = {}
     for source, target in links:
@@ -257,7 +257,7 @@ def _all(after: dict[Any, set[Any]]) -> set[Any]:
 
 
 def _sorted(after: dict[Any, set[Any]], first: dict[Any, int]) -> tuple[list[Any], list[Any]]:
-    """Items so that each comes after what leads to it, else by `first`; and those that are in circles."""
+    """Items in topological order, ties by `first`; and those that are in cycles."""
     items = list(dict.fromkeys([*after, *_all(after)]))
     waiting = dict.fromkeys(items, 0)
     for targets in after.values():
@@ -278,27 +278,27 @@ def _sorted(after: dict[Any, set[Any]], first: dict[Any, int]) -> tuple[list[Any
     return order, [item for item in items if item not in done]
 
 
-def _dissolve_circles(part: _Part, links: Sequence[tuple[int, int]]) -> None:
-    """Dissolve children until none of a part's items leads back to itself: widest in time first."""
+def _dissolve_cycles(part: _Part, links: Sequence[tuple[int, int]]) -> None:
+    """Dissolve children until a part's items form no cycle, those that span most operations first."""
     ops = {target for _, target in links}
-    while (widest := _in_circle(part, links, lambda child: _span(child, ops))) is not None:
+    while (widest := _in_cycle(part, links, lambda child: _span(child, ops))) is not None:
         for child in widest.parts:
             child.name = f"{widest.name}.{child.name}"
         _dissolve(widest)
 
 
 def _span(part: _Part, ops: set[int]) -> int:
-    """Between the first and the last op within it; leaves are as old as their first use elsewhere."""
+    """The distance between the first and the last op in it."""
     inside = [v for v in part.everything() if v in ops]
     return inside[-1] - inside[0] if inside else 0
 
 
-def _in_circle(
+def _in_cycle(
     part: _Part, links: Sequence[tuple[int, int]], size: Callable[[_Part], int], least_times: int = 1
 ) -> _Part | None:
-    """The child, of those that lead back to themselves, that is largest."""
+    """The largest child that is in a cycle."""
     items, after = _lifted(part, links)
-    waiting = _sorted(after, dict.fromkeys(items, 0))[1]  # in circles, or made from what is
+    waiting = _sorted(after, dict.fromkeys(items, 0))[1]  # in cycles, or computed from what is
     candidates = [i for i in waiting if isinstance(i, _Part) and i.times >= least_times]
     for child in sorted(candidates, key=size, reverse=True):
         if child in _reached(after, child):
@@ -307,7 +307,7 @@ def _in_circle(
 
 
 def _reached(after: dict[Any, set[Any]], item: Any) -> set[Any]:
-    """What an item leads to."""
+    """The items that can be reached from an item."""
     seen: set[Any] = set()
     stack = [item]
     while stack:
@@ -319,7 +319,7 @@ def _reached(after: dict[Any, set[Any]], item: Any) -> set[Any]:
 
 
 def _dissolve(part: _Part) -> None:
-    """Put what is in a part into its parent instead; the part is then empty."""
+    """Move the contents of a part to its parent."""
     assert part.parent is not None
     place = part.parent.parts.index(part)
     for child in part.parts:
@@ -333,9 +333,9 @@ def _dissolve(part: _Part) -> None:
 
 
 def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, int]]) -> None:
-    """Gather children that are alike, one after another and of one name but for a number, into stacks.
+    """Put equal children in sequence, with the same name except for a number, into stacks.
 
-    Not where something outside stands between them: made from one and used by a later one.
+    Not if something between them is computed from one and used by a later one.
     """
     if part.times > 1:
         return
@@ -348,14 +348,14 @@ def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, i
             for one in (last, child):
                 if one not in signatures:
                     signatures[one] = _signature(one, vertices)
-            again = last.path == child.path  # calls of one module: a loop if each needs the one before
+            again = last.path == child.path  # calls of one module: a loop if each uses the one before
             if signatures[last] == signatures[child] and (not again or _leads(last, child, links)):
                 runs[-1].append(child)
                 continue
         runs.append([child])
     part.parts = []
     for run in runs:
-        if len(run) == 1 or not _made_alike(run, part, vertices):
+        if len(run) == 1 or not _made_equal(run, part, vertices):
             part.parts += run
             continue
         name = f"{run[0].name} … {run[-1].name}"
@@ -364,14 +364,14 @@ def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, i
         for member in run:
             member.parent = stack
     while len(part.parts) < len(children):
-        circular = _in_circle(part, links, lambda stack: stack.times, least_times=2)
-        if circular is None:
+        cyclic = _in_cycle(part, links, lambda stack: stack.times, least_times=2)
+        if cyclic is None:
             break
-        _dissolve(circular)
+        _dissolve(cyclic)
 
 
-def _made_alike(run: Sequence[_Part], around: _Part, vertices: Sequence[Vertex]) -> bool:
-    """Put data that only some members hold, and others are given, before them; whether all then match."""
+def _made_equal(run: Sequence[_Part], around: _Part, vertices: Sequence[Vertex]) -> bool:
+    """Move data that only some members contain to before the stack; return whether all then match."""
     own = [_data(member, vertices) for member in run]
     slots = [_from_outside(member, vertices, data) for member, data in zip(run, own, strict=True)]
     for tensors in zip(*slots, strict=True):
@@ -386,12 +386,12 @@ def _made_alike(run: Sequence[_Part], around: _Part, vertices: Sequence[Vertex])
 
 
 def _data(part: _Part, vertices: Sequence[Vertex]) -> set[int]:
-    """Constants in a part that nobody named."""
+    """The constants in a part that have no name."""
     return {v for v in part.everything() if vertices[v].kind == "constant" and not vertices[v].name}
 
 
 def _from_outside(part: _Part, vertices: Sequence[Vertex], data: set[int]) -> list[tuple[int, int]]:
-    """The tensors that a part takes from elsewhere, data of its own among them, in the order of use."""
+    """The tensors that a part uses from outside, and its own data, in the order of use."""
     inside = [v for v in part.everything() if v not in data]
     made = set(inside)
     used = [(e.source, e.result) for v in inside for e in vertices[v].inputs if e.source not in made]
@@ -405,14 +405,14 @@ def _leads(one: _Part, other: _Part, links: Sequence[tuple[int, int]]) -> bool:
 
 
 def numberless(name: str) -> str:
-    """A name with # for each number, and without what says which call it was."""
+    """A name with # for each number, without the number of the call."""
     return re.sub(r"\d+", "#", re.sub(r" \(call \d+\)$", "", name))
 
 
 def _signature(part: _Part, vertices: Sequence[Vertex]) -> Any:
-    """What two parts have in common that are alike: kinds, ops, settings, shapes, and what leads where.
+    """What equal parts have in common: kinds, ops, settings, shapes and edges.
 
-    Data without a name counts as what it may be in the next part: a result from outside.
+    Data without a name counts as a result from outside, which it may be in the next part.
     """
     data = _data(part, vertices)
     inside = [v for v in part.everything() if v not in data]
@@ -438,7 +438,7 @@ def _signature(part: _Part, vertices: Sequence[Vertex]) -> Any:
 
 
 def _gather(part: _Part, links: Sequence[tuple[int, int]]) -> None:
-    """Where a part has too many items, gather those that follow one another, until they are few."""
+    """If a part has too many items, put those in sequence into runs, until there are few."""
     if part.times > 1:
         return
     while len(part.vertices) + len(part.parts) > MOST:

@@ -13,13 +13,13 @@ from ..devices import beside, on_cpu
 
 ELEMENTS = 64  # of a result, at most
 NUMBERS = 1024  # of a Jacobian, at most
-ALTOGETHER = 200_000  # numbers in a trace
+ALTOGETHER = 200_000  # numbers in all Jacobians of a trace
 
 ELEMENTWISE = ("arithmetic", "elementary", "specials", "choices")  # families of ops
 
 
 class Budget:
-    """How many more numbers a trace may hold."""
+    """How many more numbers the Jacobians of a trace may have."""
 
     def __init__(self) -> None:
         self.left = ALTOGETHER
@@ -34,7 +34,7 @@ class Budget:
 def jacobians(node: Node, like: np.ndarray, budget: Budget) -> dict[int, np.ndarray]:
     """For each input of a node with one small result: d result / d input, (elements, elements of the input).
 
-    Row i is the gradient function's answer to the i-th unit vector. `like` has the result's shape and dtype.
+    Row i is the gradient function's result for the i-th unit vector. `like` has the result's shape and dtype.
     """
     if type(node.shape) is not tuple or not 0 < like.size <= ELEMENTS or not hasattr(node.op, "rule"):
         return {}
@@ -45,7 +45,7 @@ def jacobians(node: Node, like: np.ndarray, budget: Budget) -> dict[int, np.ndar
     try:
         units = beside(np.eye(like.size, dtype=like.dtype), like)
         rows = [_pull(node, unit.reshape(like.shape), small) for unit in units]
-    except Exception:  # a fault in a rule of the user's, which the walk back will name
+    except Exception:  # a fault in a user's rule, which backward will name
         return found
     for place in range(len(node.edges)):
         parts = [row[place] for row in rows]
@@ -60,7 +60,7 @@ def jacobians(node: Node, like: np.ndarray, budget: Budget) -> dict[int, np.ndar
 
 
 def _pull(node: Node, g: np.ndarray, wanted: Sequence[bool]) -> list[Any]:
-    """What the gradient functions of the wanted inputs make of an upstream gradient."""
+    """The gradients of the wanted inputs for an upstream gradient."""
     with np.errstate(all="ignore"):
         if type(node.gradients) is tuple:
             return [f(g) if f and want else None for f, want in zip(node.gradients, wanted, strict=True)]
@@ -75,12 +75,12 @@ def _is_elementwise(node: Node) -> bool:
 
 
 def _clear(matrix: np.ndarray) -> None:
-    """No element depends on another: where the matrix says NaN there, it is 0 times what is not finite."""
+    """Elements do not depend on each other: a NaN off the diagonal is 0 times a non-finite number."""
     if matrix.shape[0] == matrix.shape[1]:
         matrix[np.isnan(matrix) & ~np.eye(len(matrix), dtype=bool)] = 0
 
 
 def is_diagonal(matrix: np.ndarray) -> bool:
-    """Whether each element of the result depends on its own element of the input alone."""
+    """Whether each element of the result depends only on the same element of the input."""
     rows, columns = matrix.shape
     return rows == columns and not np.any(matrix[~np.eye(rows, dtype=bool)])

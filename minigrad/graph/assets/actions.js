@@ -1,4 +1,4 @@
-// What a reader can do: each changes the state, shows it, and says so to those who listen.
+// What a user can do: each action changes the state, renders it, and tells screen readers.
 
 const actions = {
   select(vertex) {
@@ -49,7 +49,7 @@ const actions = {
     keepOpen();
     render();
     view.fit(true);
-    announce("Folded as at first.");
+    announce("Folded as at the start.");
   },
   colour(mode) {
     state.colour = mode;
@@ -117,12 +117,12 @@ const actions = {
   },
 };
 
-/** The quiz waits for the first answer that is not known yet. */
+/** Focus the quiz's first open question. */
 function focusAnswer() {
   if (state.walk?.quiz) panel.querySelector(".question input")?.focus({ preventScroll: true });
 }
 
-/** What a reader opened or folded stays so in the steps that follow. */
+/** Keep what the user opened or folded in the following steps. */
 function keepOpen() {
   if (state.walk) state.walk.start = { open: new Set(state.open), shown: new Map(state.shown) };
 }
@@ -135,7 +135,7 @@ function holding(id, change) {
   if (before && after) view.hold(before, after);
 }
 
-/** What should be seen at a step: what the gradient goes to, and last, so that it wins, the op. */
+/** The boxes to bring into view at a step: the inputs, and last, so that it wins, the op. */
 function inView(vertex) {
   const isSource = other => other.isOutput && state.walk.step === 0;
   const isLeaf = other => other.kind !== "op" && other.gradient && state.walk.step > 0;

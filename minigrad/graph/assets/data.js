@@ -98,7 +98,7 @@ function reader(data) {
     };
   }
 
-  /** What stands on a box, and for each way of colouring what is added to that, and how the box is painted. */
+  /** The lines on a box, and for each colour mode an extra line and the paint. */
   function look(row) {
     const { lines, extras, paints } = named(columns.look, row);
     return {
@@ -127,7 +127,7 @@ function chunks(list, size) {
   return Array.from({ length: list.length / size }, (_, i) => list.slice(i * size, (i + 1) * size));
 }
 
-/** What stands on a closed box, its title first. */
+/** The lines on a closed box, its title first. */
 function linesOf(graph, id, mode) {
   const { lines, extras } = graph.looks.get(id);
   return extras[mode] ? [...lines, extras[mode]] : lines;

@@ -20,7 +20,7 @@ function draw(graph, scene, state, decorate, actions) {
   );
   return s(
     "svg",
-    { id: "canvas", role: "group", "aria-label": "Boxes: arrow keys lead from one to the next" },
+    { id: "canvas", role: "group", "aria-label": "Boxes: move between them with the arrow keys" },
     definitions(),
     world,
   );
@@ -51,7 +51,7 @@ function definitions() {
 
 // ---------------------------------------------------------------- lines
 
-/** A piece of a way. What a step sends goes up it: `begins` is undefined elsewhere, true where that arrives. */
+/** A piece of a path. `begins` is undefined if the step sends nothing along it, true where that arrives. */
 function drawLine(graph, line, begins) {
   const isHot = begins !== undefined;
   const arrow = line.target >= 0 && !isHot ? "url(#arrow)" : null;
@@ -214,7 +214,7 @@ function drawMark({ width }, { stroke, mark }) {
   return s("text", { x: width - 5, y: 11, "text-anchor": "end", "font-size": 9, fill: stroke }, mark);
 }
 
-/** What a box says to those who cannot see it. */
+/** The label of a box for screen readers. */
 function labelOf(graph, box, lines = null) {
   if (box.kind !== "vertex") {
     const group = graph.groups[box.index];

@@ -1,4 +1,4 @@
-// Elements made by code. Text is always text: nothing that was traced is ever read as HTML.
+// DOM elements. Text is always text: nothing that was traced is parsed as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 const MATHML = "http://www.w3.org/1998/Math/MathML";
@@ -32,7 +32,7 @@ function formula(text) {
   return strange ? h("code", {}, read.textContent) : document.importNode(read, true);
 }
 
-/** Say something to those who listen to the page. */
+/** Tell screen readers. */
 function announce(text) {
   document.getElementById("announcer").textContent = text;
 }
@@ -100,7 +100,7 @@ function cell(numbers, flat, options) {
   return h("td", { class: marked }, button);
 }
 
-/** One cell of a table is a stop of Tab; arrow keys go on from there. */
+/** One cell of a table can be reached by Tab; arrow keys move from there. */
 function roveCells(element) {
   const buttons = [...element.querySelectorAll("button")];
   const stop = buttons.find(button => button.getAttribute("aria-pressed") === "true") ?? buttons[0];
@@ -128,7 +128,7 @@ function neighbour(buttons, from, [down, right]) {
   return rows[rows.indexOf(line) + down]?.querySelectorAll("button")[place];
 }
 
-/** What scrolls can be reached by Tab, so that it scrolls by keys as well. */
+/** What scrolls can be reached by Tab, so that keys scroll it. */
 function reachScrollable(element) {
   for (const part of element.querySelectorAll(".tables, .formula, .formulas li, .sum, pre")) {
     const scrolls = part.scrollWidth > part.clientWidth + 1 || part.scrollHeight > part.clientHeight + 1;
@@ -146,12 +146,12 @@ function unravel(flat, shape) {
   return index;
 }
 
-/** Where an array's elements are shown, or why they are not. */
+/** An array's elements, or why they are not shown. */
 function snapshotNumbers(snapshot, options = {}) {
   if (!snapshot.size) return h("p", { class: "hint" }, "No elements.");
   if (!snapshot.numbers)
     return h("p", { class: "hint" },
-      "Its numbers are left out, to keep the page small; the statistics are of all of them.",
+      "The numbers are left out to keep the page small; the statistics are of all of them.",
     );
   const corner =
     !snapshot.whole &&

@@ -1,7 +1,7 @@
-// Which boxes are seen: closed groups and what stands in open ones (folding.py says the same in Python).
+// Which boxes are shown: closed groups and the contents of open ones (folding.py does the same in Python).
 //
-// A state has `open`, the groups that are drawn open, and `shown`, which member stands for an open stack
-// (ALL: each).
+// A state has `open`, the groups that are open, and `shown`, which member of an open stack is shown
+// (ALL: every one).
 
 const ALL = -1;
 
@@ -9,19 +9,19 @@ function memberOf(state, stack) {
   return state.shown.get(stack) ?? 0;
 }
 
-/** The group whose items an open group shows: itself, or of a stack the member that stands for all. */
+/** The group whose items an open group shows: itself, or the member that is shown of a stack. */
 function innerOf(graph, state, group) {
   const found = graph.groups[group];
   return found.isStack && memberOf(state, group) !== ALL ? found.groups[memberOf(state, group)] : group;
 }
 
-/** What stands within an open group: ids as `v3` and `g2`. */
+/** The boxes in an open group: ids such as `v3` and `g2`. */
 function itemsOf(graph, state, group) {
   const found = graph.groups[innerOf(graph, state, group)];
   return [...found.vertices.map(i => `v${i}`), ...found.groups.map(i => `g${i}`)];
 }
 
-/** The box that shows a vertex: its own, a closed group around it, or its like in the member shown. */
+/** The box that shows a vertex: its own, a closed group around it, or its counterpart in the shown member. */
 function visibleBox(graph, state, vertex) {
   let depth = 0;
   for (;;) {
@@ -40,7 +40,7 @@ function visibleBox(graph, state, vertex) {
   }
 }
 
-/** Open all around a group, and let the members show that it is in. True if anything changed. */
+/** Open the groups around a group, and show the members that contain it. True if anything changed. */
 function openAround(graph, state, group) {
   let changed = false;
   for (const around of chainOf(graph, group)) {
@@ -55,7 +55,7 @@ function openAround(graph, state, group) {
   return changed;
 }
 
-/** Open a group; with a stack the member shown as well, or nothing would be seen of it. */
+/** Open a group; of a stack its members as well. */
 function openGroup(graph, state, group) {
   state.open.add(group);
   if (graph.groups[group].isStack) for (const member of graph.groups[group].groups) state.open.add(member);

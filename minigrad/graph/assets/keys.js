@@ -17,7 +17,7 @@ function onKey(event) {
   if (done) event.preventDefault();
 }
 
-/** In the quiz's field, as long as nothing is typed, the walk's keys go on as elsewhere. */
+/** In the quiz's field, as long as it is empty, the keys of the walk still work. */
 function onAnswerKey(event) {
   if (!event.target.matches(".question input") || event.ctrlKey || event.metaKey || event.altKey) return false;
   const { step, last } = state.walk;

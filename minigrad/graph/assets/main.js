@@ -1,7 +1,7 @@
-// The page comes to life.
+// Starts the page.
 
 /** `graph.html#step=4` opens at a step of the walk. */
-function goWhereAsked() {
+function goToHash() {
   const step = new URLSearchParams(location.hash.slice(1)).get("step");
   if (!/^\d+$/.test(step ?? "") || !walkBack(graph).length) return;
   if (!state.walk) actions.startWalk();
@@ -11,8 +11,8 @@ function goWhereAsked() {
 document.addEventListener("keydown", onKey);
 addEventListener("beforeprint", () => view.print(true));
 addEventListener("afterprint", () => view.print(false));
-addEventListener("hashchange", goWhereAsked);
+addEventListener("hashchange", goToHash);
 renderToolbar();
 render();
 view.fit();
-goWhereAsked();
+goToHash();

@@ -1,9 +1,8 @@
-// Numbers as a reader wants them: six significant digits, as Python's `%g` writes them, and quantities with
-// prefixes.
+// Numbers as text: six significant digits, as Python's `%g`, and quantities with prefixes.
 
 const DIGITS = 6;
 
-/** A number of the data: JSON has no word for infinities and NaN, so they come as text. */
+/** A number of the data; infinities and NaN are strings, since JSON does not have them. */
 function toNumber(x) {
   return typeof x === "string" ? Number(x) : x;
 }
@@ -37,7 +36,7 @@ function withoutZeros(text) {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
-/** What a reader typed, null if it is no number: also with a decimal comma, a true minus sign, a fraction. */
+/** The number that a user typed, or null: also with a decimal comma, a minus sign, or as a fraction. */
 function parseTyped(text) {
   const plain = text
     .trim()

@@ -1,13 +1,13 @@
-// The side panel: all that is known of the selected box, or of the whole graph.
+// The side panel: everything about the selected box, or about the whole graph.
 //
-// `actions` are what a reader can do from here: select(vertex), selectGroup(group), toggle(group),
+// `actions` are what a user can do here: select(vertex), selectGroup(group), toggle(group),
 // showMember(stack, member).
 
 function section(title, ...content) {
   return h("section", {}, h("h3", {}, title), content);
 }
 
-/** Names and what stands for them. */
+/** Names and values. */
 function facts(pairs) {
   const rows = pairs.filter(([, value]) => ![null, undefined, false, ""].includes(value));
   return h("dl", {}, rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
@@ -30,8 +30,8 @@ function overviewPanel(graph, actions) {
   return [
     h("h2", { tabindex: -1 }, "How to read this"),
     h("p", {},
-      "What was computed runs from top to bottom; gradients run back up. " +
-        "Select a box to see its numbers. What has a + unfolds.",
+      "Values are computed from top to bottom; gradients flow back up. " +
+        "Select a box to see its numbers. A box with a + unfolds.",
     ),
     graph.notes.map(note => h("p", { class: "note" }, note)),
     steps > 0 &&
@@ -52,20 +52,20 @@ function overviewPanel(graph, actions) {
         ),
       ),
     ),
-    section("In all", totals(graph, graph.groups[0])),
+    section("Totals", totals(graph, graph.groups[0])),
     section("Keys", keysTable()),
   ];
 }
 
 function keysTable() {
   const keys = [
-    ["← ↑ → ↓", "to the next box; in the walk: one step"],
+    ["← ↑ → ↓", "next box; in the walk: one step"],
     ["Enter", "unfold or fold a part"],
-    ["b", "walk backward; again, and it ends"],
-    ["Home End", "in the walk: its start, its end"],
+    ["b", "start or end the walk backward"],
+    ["Home End", "in the walk: first step, last step"],
     ["q", "in the walk: the quiz"],
     ["/", "search"],
-    ["+ − 0", "zoom in, zoom out, all of it"],
+    ["+ − 0", "zoom in, zoom out, fit"],
     ["Shift + arrows", "move the drawing"],
     ["Esc", "back"],
   ];
@@ -91,7 +91,7 @@ function totals(graph, group) {
     ],
     ["FLOPs, forward", formatQuantity(sum(ops, op => op.flops ?? 0))],
     ["Results", formatQuantity(sum(ops, op => sum(op.values, value => value.bytes)), "B")],
-    ["Kept for backward", formatQuantity(sum([...memories.values()], bytes => bytes), "B")],
+    ["Saved for backward", formatQuantity(sum([...memories.values()], bytes => bytes), "B")],
   ]);
 }
 
@@ -101,9 +101,9 @@ function groupPanel(graph, group, state, actions) {
   const isOpen = state.open.has(group.index);
   return [
     breadcrumb(graph, group.parent, actions),
-    h("h2", { tabindex: -1 }, group.shownName || "The whole"),
+    h("h2", { tabindex: -1 }, group.shownName || "The whole graph"),
     h("p", { class: "kind" },
-      group.isStack ? `${group.times} × ${group.kind}, all alike` : group.kind || "part",
+      group.isStack ? `${group.times} × ${group.kind}, all equal` : group.kind || "part",
     ),
     group.index !== 0 &&
       h("p", {},
@@ -112,7 +112,7 @@ function groupPanel(graph, group, state, actions) {
         ),
       ),
     group.isStack && isOpen && memberChooser(graph, group, state, actions),
-    section("In all", totals(graph, group)),
+    section("Totals", totals(graph, group)),
     section("Contents", contents(graph, group, actions)),
   ];
 }
@@ -125,7 +125,7 @@ function breadcrumb(graph, group, actions) {
       h("li", {}, link(part.name || part.kind, () => actions.selectGroup(part))),
     );
   return (
-    links.length > 0 && h("nav", { "aria-label": "Where it stands" }, h("ol", { class: "breadcrumb" }, links))
+    links.length > 0 && h("nav", { "aria-label": "Location" }, h("ol", { class: "breadcrumb" }, links))
   );
 }
 
@@ -138,7 +138,7 @@ function memberChooser(graph, stack, state, actions) {
     h("option", { value: ALL }, `all ${stack.times}`),
   );
   select.value = String(memberOf(state, stack.index));
-  return h("p", {}, h("label", { for: "member" }, "Drawn of them: "), select);
+  return h("p", {}, h("label", { for: "member" }, "Shown member: "), select);
 }
 
 function contents(graph, group, actions) {
@@ -181,13 +181,13 @@ function vertexPanel(graph, vertex, actions) {
     ),
     vertex.checks.length > 0 &&
       section(
-        "Held against finite differences",
+        "Compared with finite differences",
         checksTable(vertex.checks, isHooked(graph, vertex)),
         differencesNote(),
       ),
     vertex.formulas.size > 0 && section("Derivative", formulasList(vertex)),
     vertex.inputs.length > 0 &&
-      section("Made from", edgesList(vertex.inputs, edge => graph.vertices[edge.source], true, actions)),
+      section("Inputs", edgesList(vertex.inputs, edge => graph.vertices[edge.source], true, actions)),
     graph.uses[vertex.index].length > 0 &&
       section(
         "Used by",
@@ -268,7 +268,7 @@ function broadcastNote(edge, vertex, isInput) {
 function broadcastText(shape, edge) {
   const axes = `${plural(edge.summed.length, "axis", "axes")} ${edge.summed.join(", ")}`;
   const shapes = `${shapeText(shape)} → ${shapeText(edge.expanded)}`;
-  return `expanded ${shapes} going forward, summed over ${axes} going back`;
+  return `expanded ${shapes} in forward, summed over ${axes} in backward`;
 }
 
 function checksTable(checks, hooked) {
@@ -279,7 +279,7 @@ function checksTable(checks, hooked) {
       h("td", {}, numericText(check)),
       agreement(check, hooked),
     );
-  const head = ["Element", "Backward", "Finite differences", "Agree?"];
+  const head = ["Element", "Backward", "Finite differences", "Result"];
   return headedTable("Gradients by backward and by finite differences", head, checks.map(row));
 }
 
@@ -297,14 +297,14 @@ function headedTable(caption, head, rows) {
   return h("div", { class: "tables", role: "group", "aria-label": caption }, table);
 }
 
-/** What is to be said of a gradient beside the finite difference; checks.py decided it. */
+/** The result of a check (checks.py) as a cell. */
 function agreement({ verdict, low, high }, hooked) {
   if (verdict === "agree") return h("td", { class: "agrees" }, "✓ agree");
-  if (hooked) return h("td", { class: "said" }, "a hook changed it on its way");
+  if (hooked) return h("td", { class: "said" }, "changed by a hook");
   if (verdict === "differ") return h("td", { class: "differs" }, "✗ differ");
   const said = {
     kink: `a kink: any value between ${formatNumber(low)} and ${formatNumber(high)}`,
-    jump: "a jump: there is no slope", unsure: "too much rounding to tell", none: "not finite: no comparison",
+    jump: "a jump: no derivative", unsure: "rounding hides the difference", none: "not finite: no comparison",
   };
   return h("td", { class: "said" }, said[verdict]);
 }
@@ -323,7 +323,7 @@ function costs(graph, vertex) {
     ...vertex.settings,
     ["Bytes", formatQuantity(bytes, "B")],
     ["FLOPs, forward", vertex.flops === null ? null : formatQuantity(vertex.flops)],
-    ["Kept for backward", vertex.retained.length ? keptText(graph, vertex, kept) : null],
+    ["Saved for backward", vertex.retained.length ? keptText(graph, vertex, kept) : null],
   ]);
 }
 
@@ -332,6 +332,6 @@ function keptText(graph, vertex, kept) {
   const names = [...new Set(others.map(part => nameOf(graph.vertices[part.owner])))];
   const shared = others.reduce((total, part) => total + part.bytes, 0);
   return names.length
-    ? `${formatQuantity(kept, "B")}, of which ${formatQuantity(shared, "B")} belong to ${names.join(", ")}`
+    ? `${formatQuantity(kept, "B")}, ${formatQuantity(shared, "B")} of it shared with ${names.join(", ")}`
     : formatQuantity(kept, "B");
 }

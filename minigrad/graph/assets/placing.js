@@ -1,7 +1,7 @@
-// Where everything stands: sizes from the inside out, then coordinates within each open group.
+// The layout: sizes from the inside out, then coordinates within each open group.
 //
-// placing.py does the same in Python and explains it; a test holds one against the other. In which rows and
-// in which order things stand is in the data (arrangement.py): it does not depend on what is open.
+// placing.py does the same in Python and explains it; a test compares them. Rows and their order are in the
+// data (arrangement.py): they do not depend on what is open.
 
 const ROW_GAP = 36,
   BARE_GAP = 14,

@@ -1,6 +1,6 @@
 // How far the reader is in the walk, and what the drawing shows of it.
 //
-// Steps are numbered: 0 is the start (the gradient of the output), then one an op, then the end (the leaves).
+// Steps are numbered: 0 is the start (the gradient of the output), then one for each op, then the end (leaves).
 
 /** Everything about where the reader is in the walk. */
 function newWalk(graph, state) {
@@ -23,17 +23,17 @@ function stepOf(graph, walk, vertex) {
   return walk.steps.get(op?.index) ?? walk.step;
 }
 
-/** A step in a sentence, for those who listen. */
+/** A step in a sentence, for screen readers. */
 function stepText(graph, walk) {
   const vertex = opAt(walk);
   if (!vertex)
-    return walk.step === 0 ? "Step 0: where the walk begins." : `Step ${walk.step}: the walk is done.`;
+    return walk.step === 0 ? "Step 0: the start of the walk." : `Step ${walk.step}: the end of the walk.`;
   const g = vertex.gradient;
   const said = g.size === 1 && g.numbers ? ` g is ${formatNumber(g.numbers[0])}.` : "";
   return `Step ${walk.step} of ${walk.last}: ${nameOf(vertex)}.${said}`;
 }
 
-/** Whether an edge's gradient has been sent, and is no secret of the quiz. */
+/** Whether an edge's gradient has been sent, and is not hidden by the quiz. */
 function isSent(walk, edge) {
   const step = walk.steps.get(edge.target) ?? Infinity;
   return step < walk.step || (step === walk.step && !isHidden(walk, edge));
@@ -44,7 +44,7 @@ function sentBy(walk, op) {
   return op ? op.inputs.filter(edge => edge.gradient && !isHidden(walk, edge)) : [];
 }
 
-/** In the walk a box shows what has arrived so far; the op of the step and what it sends to stand out. */
+/** In the walk a box shows the gradient so far; the op of the step and its inputs stand out. */
 function decorateWalk(graph, state, box, lines, classes, receiving) {
   const { walk } = state;
   const vertex = box.kind === "vertex" ? graph.vertices[box.index] : null;
@@ -59,7 +59,7 @@ function decorateWalk(graph, state, box, lines, classes, receiving) {
   return { lines: withArrived(graph, walk, vertex, lines), classes };
 }
 
-/** Whether all gradients of what a box stands for have been sent, and are no secret of the quiz. */
+/** Whether all gradients of a box's vertices have been sent, and are not hidden by the quiz. */
 function hasArrived(graph, walk, box) {
   const inside = box.kind === "vertex" ? [box.index] : contentsOf(graph, box.index);
   const isKnown = edge => !edge.gradient || isSent(walk, edge);

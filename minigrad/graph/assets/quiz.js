@@ -1,4 +1,4 @@
-// The quiz: a step's results stay hidden until the reader has typed one, or asked for it.
+// The quiz: a step's results stay hidden until the user types one, or asks to see it.
 
 function isHidden(walk, edge) {
   const canAsk = edge.pulled.whole && edge.gradient.whole && edge.gradient.size;
@@ -6,13 +6,13 @@ function isHidden(walk, edge) {
 }
 
 /** Which element is asked for: the first that is not zero. */
-function asked(edge) {
+function askedElement(edge) {
   return Math.max(0, edge.gradient.numbers.findIndex(x => x !== 0));
 }
 
 /** What an input's gradient is here, after the sum over what was broadcast. */
 function question(graph, walk, edge, actions) {
-  const flat = asked(edge);
+  const flat = askedElement(edge);
   const { numbers, shape, size } = edge.gradient;
   const id = `answer-${edge.place}`;
   const which = size > 1 ? `element [${unravel(flat, shape).join(", ")}] of ` : "";
@@ -35,12 +35,12 @@ function question(graph, walk, edge, actions) {
       h("button", { type: "submit" }, "Check"),
       h("button", { type: "button", onclick: () => actions.reveal(edge, "Shown.") }, "Show"),
     ),
-    h("p", { class: "hint" }, "Within 1% is right."),
+    h("p", { class: "hint" }, "An answer within 1% is right."),
     reply,
   );
 }
 
-/** Within 1%; of what is no finite number, that itself. */
+/** Whether an answer is within 1%, or the same NaN or infinity. */
 function isRight(typed, wanted) {
   if (typed === null || !Number.isFinite(wanted)) return Object.is(typed, wanted);
   return Math.abs(typed - wanted) <= 0.01 * Math.abs(wanted) + (wanted === 0 ? 1e-9 : 0);
@@ -48,7 +48,7 @@ function isRight(typed, wanted) {
 
 const LONG_HINT = 40; // products
 
-/** The formula with the numbers, but for the last; of what was broadcast, of all that is summed. */
+/** The formula with its numbers, without the result; after a broadcast, with all terms of the sum. */
 function hint(graph, edge, flat) {
   const places = edge.summed.length ? summedFrom(edge, flat) : [flat];
   const parts = places.map(place => arithmetic(graph, edge, place));

@@ -1,4 +1,4 @@
-// What the page shows now: its state, and how the drawing and the panel are made anew from it.
+// The state of the page, and how the drawing and the panel are rendered from it.
 
 const graph = readGraph(document.getElementById("data").textContent);
 const state = {
@@ -10,7 +10,7 @@ const stage = document.getElementById("graph");
 const searchable = searchIndex(graph);
 const view = new View(stage);
 
-/** Everything anew, so far as it changed; what had the keyboard's focus has it again. */
+/** Render what changed, and keep the keyboard's focus. */
 function render() {
   const focus = document.activeElement?.id;
   view.scene = sceneNow();
@@ -36,7 +36,7 @@ function renderDrawing() {
   view.apply();
 }
 
-/** The layout, made anew only where something else is open, or boxes have other lines. */
+/** The layout, computed again only if other groups are open, or boxes have other lines. */
 function sceneNow() {
   const key = JSON.stringify([[...state.open], [...state.shown], state.colour]);
   if (view.key !== key) [view.key, view.scene] = [key, layOut(graph, state)];
@@ -96,7 +96,7 @@ function foundBoxes() {
   return foundBoxes.ids;
 }
 
-/** One box is a stop of Tab: the selected one, or the first. */
+/** One box can be reached by Tab: the selected one, or the first. */
 function roveBoxes(id = state.selected) {
   for (const button of document.querySelectorAll("#world [tabindex='0']")) button.tabIndex = -1;
   const stop = (id && document.getElementById(id)) ?? document.querySelector("#world .boxes [role=button]");
@@ -108,7 +108,7 @@ function sceneBox(id) {
   return [...view.scene.boxes, ...view.scene.frames].find(box => box.id === id);
 }
 
-/** Of an open part, what says its name. */
+/** The head of an open group, with its name. */
 function headOf(box) {
   return box.kind === "frame" ? { ...box, height: HEADER } : box;
 }

@@ -42,14 +42,16 @@ function stepControls(walk, actions) {
 
 function startStep(graph) {
   const seeds = graph.vertices.flatMap(vertex =>
-    vertex.seeds.flatMap((seed, i) => (seed ? [[heading(`g at ${nameOf(vertex)}`, i, vertex.seeds), seed]] : [])),
+    vertex.seeds.flatMap((seed, i) =>
+      seed ? [[heading(`g at ${nameOf(vertex)}`, i, vertex.seeds), seed]] : [],
+    ),
   );
   const isOne = seeds.every(([, seed]) => seed.size === 1 && seed.numbers?.[0] === 1);
-  const why = isOne ? "How much does the output change when it changes itself? Exactly as much." : "";
+  const why = isOne ? "The derivative of the output by itself is 1." : "";
   return [
-    h("h2", { tabindex: -1 }, "Where the walk begins"),
+    h("h2", { tabindex: -1 }, "Start of the walk"),
     h("p", {},
-      `${why} The walk hands this gradient back, op by op, in the opposite order of the computation.`,
+      `${why} The walk passes this gradient back, op by op, in reverse order.`,
     ),
     seeds.map(([title, seed]) => section(title, snapshotNumbers(seed, { caption: "The first gradient" }))),
     h("p", { class: "hint" }, "Press → for the first step."),
@@ -60,10 +62,10 @@ const LEAVES = 60; // shown at the end, at most
 
 function endStep(graph, actions) {
   const leaves = graph.vertices.filter(vertex => vertex.kind !== "op" && vertex.gradient);
-  const head = ["Leaf", "Backward", "Finite differences", "Agree?"];
+  const head = ["Leaf", "Backward", "Finite differences", "Result"];
   const rows = leaves.slice(0, LEAVES).map(vertex => leafRow(graph, vertex, actions));
   return [
-    h("h2", { tabindex: -1 }, "The walk is done"),
+    h("h2", { tabindex: -1 }, "End of the walk"),
     h("p", {}, `${count(leaves.length, "leaf has its gradient", "leaves have their gradients")}.`),
     headedTable("Gradients of leaves", head, rows),
     leaves.length > LEAVES && h("p", { class: "hint" }, `And ${leaves.length - LEAVES} more.`),
@@ -95,9 +97,9 @@ function opStep(graph, walk, vertex, actions) {
     graph.groups[vertex.group].path && h("p", { class: "kind" }, `in ${graph.groups[vertex.group].path}`),
     vertex.code && codeLine(vertex),
     h("p", { class: "given" }, givenText(graph, vertex)),
-    section("Arrives: g", upstreamView(graph, vertex)),
+    section("Upstream gradient g", upstreamView(graph, vertex)),
     edges.map(edge => edgeCard(graph, walk, edge, actions)),
-    edges.length === 0 && h("p", {}, "Nothing that it was made from needs a gradient: the walk ends here."),
+    edges.length === 0 && h("p", {}, "None of its inputs needs a gradient: the walk ends here."),
   ];
 }
 
@@ -123,7 +125,7 @@ function upstreamView(graph, vertex) {
     return [
       vertex.gradients.length > 1 && h("p", { class: "kind" }, `of result ${i + 1}`),
       many && h("p", { class: "hint" }, many), hookNote(graph, vertex, i),
-      briefNumbers(g, "The gradient that arrives"),
+      briefNumbers(g, "The upstream gradient"),
     ];
   });
 }
@@ -134,9 +136,9 @@ function hookNote(graph, vertex, result) {
   if (!before) return null;
   const { shape } = vertex.gradients[result];
   return [
-    h("p", { class: "hook" }, `A hook of ${nameOf(vertex)} changed it.`, before.numbers && " What was sent:"),
-    before.numbers && numberTable(before.numbers, shape, { caption: "What was sent" }),
-    before.numbers && h("p", {}, "What the hook made of it:"),
+    h("p", { class: "hook" }, `A hook of ${nameOf(vertex)} changed it.`, before.numbers && " Before the hook:"),
+    before.numbers && numberTable(before.numbers, shape, { caption: "Before the hook" }),
+    before.numbers && h("p", {}, "After the hook:"),
   ];
 }
 
@@ -193,7 +195,7 @@ function localDerivative(graph, walk, edge) {
   }
   if (jacobian.columns > 16 || jacobian.rows > 16) {
     return h("p", { class: "hint" },
-      `Its Jacobian is ${jacobian.rows} × ${jacobian.columns}; select a cell of the result to see its part.`,
+      `Its Jacobian is ${jacobian.rows} × ${jacobian.columns}; select a cell of the gradient to see its part.`,
     );
   }
   return [
@@ -204,10 +206,10 @@ function localDerivative(graph, walk, edge) {
 
 function whyNoJacobian(vertex, edge) {
   if (vertex.family === "checkpoint")
-    return "A checkpoint has no rule of its own: going back, it computes its part again, and walks through that.";
-  if (!edge.pulled.size) return "Without elements there is no local derivative.";
-  if (edge.isLeftOut) return "The local derivative is left out, to keep the page small.";
-  if (vertex.values.length > 1) return "The local derivative of an operation with several results is not shown.";
+    return "A checkpoint has no rule of its own: backward computes its part again, and walks through that.";
+  if (!edge.pulled.size) return "An empty array has no local derivative.";
+  if (edge.isLeftOut) return "The local derivative is left out to keep the page small.";
+  if (vertex.values.length > 1) return "Not shown for an operation with several results: the local derivative.";
   return "The local derivative has too many numbers to show.";
 }
 
@@ -227,7 +229,7 @@ function result(graph, walk, edge, actions) {
   const pulled = edge.pulled;
   const single = pulled.size === 1 && pulled.whole;
   const terms = single ? arithmetic(graph, edge, 0) : null;
-  const title = h("h4", {}, edge.summed.length ? "Pulled through" : "Its gradient from here");
+  const title = h("h4", {}, edge.summed.length ? "Before the sum" : "Gradient from this op");
   if (single)
     return [
       title,
@@ -266,7 +268,8 @@ function cellView(graph, edge, flat) {
   const product = matrixProduct(graph, edge);
   const index = `[${unravel(flat, edge.pulled.shape).join(", ")}]`;
   const sum = formatNumber(edge.pulled.numbers[flat]);
-  if (!terms) return h("p", { class: "hint" }, `Element ${index} is what rounding left, or comes from numbers that are not shown.`);
+  if (!terms)
+    return h("p", { class: "hint" }, `Element ${index} is a rounding error, or its terms are not shown.`);
   const line = terms.length
     ? h("p", { class: "sum", "data-terms": true }, termsText(terms), h("strong", {}, sum))
     : h("p", { class: "sum" }, h("strong", {}, sum), ": no element of the result depends on it");
@@ -282,7 +285,7 @@ function rowAndColumn(product, flat, index, line) {
   const what = `row ${i} of ${left.name} times column ${j} of ${right.name}`;
   const axes = `${plural(product.summed.length, "axis", "axes")} ${product.summed.join(", ")} of g`;
   const said = product.summed.length
-    ? `Element ${index} is ${what}, summed over ${axes}: it was used in ${count(parts.length, "batch", "batches")}.`
+    ? `Element ${index} is ${what}, summed over ${axes}: used in ${count(parts.length, "batch", "batches")}.`
     : `Element ${index} is ${what}:`;
   const cells = parts.length * (left.rows * left.columns + right.rows * right.columns);
   return [
@@ -339,8 +342,8 @@ function sumLine(edge, flat) {
 /** Of what has arrived in full, what a hook makes of it. */
 function changedByHook(graph, edge, source) {
   if (accumulation(graph, edge).coming || !beforeHooks(graph, source, edge.result)) return null;
-  const made = briefNumbers(source.gradients[edge.result], "What the hook makes of it");
-  return h("div", { class: "added" }, h("p", {}, `A hook of ${nameOf(source)} makes of its gradient:`), made);
+  const made = briefNumbers(source.gradients[edge.result], "After the hook");
+  return h("div", { class: "added" }, h("p", {}, `A hook of ${nameOf(source)} changes its gradient to:`), made);
 }
 
 /** Where a value fans out, its gradient is the sum of what each use sends back. */
@@ -350,29 +353,30 @@ function added(graph, edge, source) {
   if (uses.length === 1 && !arrived) return null;
   const name = nameOf(source);
   const used = `${name} is used ${count(uses.length, "time")}.`;
-  const more = coming ? `${count(coming, "use")} still to come.` : "Complete.";
+  const more = coming ? `${count(coming, "use")} to come.` : "Complete.";
   const box = (...content) => h("div", { class: "added" }, content);
   if (!arrived) return box(h("p", {}, `${used} This is the first gradient to arrive. ${more}`));
-  if (!sum) return box(h("p", {}, `Added to what ${count(arrived, "use")} of ${name} sent before. ${more}`));
+  if (!sum) return box(h("p", {}, `Added to the gradients of ${count(arrived, "use")} of ${name}. ${more}`));
   return box(addition(name, edge, before, sum), h("p", { class: "hint" }, `${used} ${more}`));
 }
 
-/** `grad of x = 2 (this edge) + 4 (arrived before) = 6`; of arrays, as tables. */
+/** `grad of x = 2 (this edge) + 4 (earlier) = 6`; of arrays, as tables. */
 function addition(name, edge, before, sum) {
   if (sum.length > 1) {
     return [
-      h("p", {}, `grad of ${name} = this edge + what arrived before:`),
-      numberTable(before, edge.gradient.shape, { caption: "Arrived before" }), h("p", {}, "="),
+      h("p", {}, `grad of ${name} = this edge + earlier gradients:`),
+      numberTable(before, edge.gradient.shape, { caption: "Earlier" }), h("p", {}, "="),
       numberTable(sum, edge.gradient.shape, { caption: "The sum" }),
     ];
   }
   const [now, earlier, total] = [edge.gradient.numbers[0], before[0], sum[0]].map(formatNumber);
-  const text = `grad of ${name} = ${now} (this edge) + ${earlier} (arrived before) = `;
+  const text = `grad of ${name} = ${now} (this edge) + ${earlier} (earlier) = `;
   return h("p", { class: "sum" }, text, h("strong", {}, total));
 }
 
-/** When the gradient of a leaf is complete, finite differences have their say. */
+/** When the gradient of a leaf is complete, it is compared with finite differences. */
 function leafCheck(graph, edge, source) {
   if (!source.checks.length || accumulation(graph, edge).coming) return null;
-  return [h("h4", {}, `${nameOf(source)} by finite differences`), checksTable(source.checks.slice(0, 6), isHooked(graph, source))];
+  const table = checksTable(source.checks.slice(0, 6), isHooked(graph, source));
+  return [h("h4", {}, `${nameOf(source)} by finite differences`), table];
 }

@@ -35,13 +35,13 @@ function tools() {
     h("label", { for: "colour" }, "Colour ", colour),
     h("span", { class: "together" },
       button("−", "Zoom out", () => view.zoom(1 / 1.25)),
-      button("Fit", "Show all of it", () => view.fit(true, true)),
+      button("Fit", "Fit the graph into the window", () => view.fit(true, true)),
       button("+", "Zoom in", () => view.zoom(1.25)),
     ),
     graph.groups.length > 1 &&
       h("span", { class: "together" },
         button("Unfold all", "Unfold everything", actions.unfoldAll),
-        button("Fold", "Fold as at first", actions.foldAgain),
+        button("Fold", "Fold as at the start", actions.foldAgain),
       ),
     canWalk &&
       h(

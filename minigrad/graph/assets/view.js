@@ -1,5 +1,4 @@
-// Looking at the drawing: moving it, zooming, and bringing a box into view. What is seen is a corner (x, y)
-// and a scale.
+// The view: moving the drawing, zooming, and bringing a box into view. A view is a corner (x, y) and a scale.
 
 const SMALLEST = 0.05,
   LARGEST = 3,
@@ -43,7 +42,7 @@ class View {
     world.style.transform = `translate(${this.x}px, ${this.y}px) scale(${this.scale})`;
   }
 
-  /** All of it, where that can be read; else its width, or what is readable of it. */
+  /** Show the whole graph if it is readable; otherwise its width, or what is readable of it. */
   fit(smooth = false, whole = false) {
     const { width, height } = this.size;
     const margin = 28;
@@ -67,7 +66,7 @@ class View {
     return this.scene.boxes.reduce((best, box) => (best && far(best) <= far(box) ? best : box), null);
   }
 
-  /** On paper all of it is seen, as large as the page is. */
+  /** In print the whole graph fills the page. */
   print(isOn) {
     const canvas = document.getElementById("canvas");
     if (isOn) canvas.setAttribute("viewBox", `-9 -9 ${this.scene.width + 18} ${this.scene.height + 18}`);
@@ -92,7 +91,7 @@ class View {
     this.apply();
   }
 
-  /** Move so that a box, and something around it, is seen; nothing if it is. */
+  /** Move so that a box and a margin are visible; nothing if they are. */
   bring(box, smooth = true) {
     const { width, height } = this.size;
     if (this.scale < LEGIBLE) this.zoom(READABLE / this.scale);
@@ -125,7 +124,7 @@ class View {
     this.pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
   }
 
-  /** One finger moves, two zoom; a click that moved less than a little is a click. */
+  /** One finger moves, two zoom; a small move is still a click. */
   onMove(event) {
     const last = this.pointers.get(event.pointerId);
     if (!last) return;
@@ -147,7 +146,7 @@ class View {
   }
 }
 
-/** How far something must move to lie within a length, with a margin; a larger thing shows its beginning. */
+/** How far something must move to be within a length, with a margin; something larger shows its beginning. */
 function outside(start, length, margin, room) {
   if (length > room - 2 * margin)
     return start > margin || start + length < room - margin ? margin - start : 0;
@@ -155,7 +154,7 @@ function outside(start, length, margin, room) {
   return Math.min(0, room - margin - (start + length));
 }
 
-/** The box that lies nearest in a direction: what is straight ahead before what is aside. */
+/** The nearest box in a direction, with a preference for straight ahead. */
 function nextBox(boxes, from, [dx, dy]) {
   const middle = box => ({
     x: box.x + box.width / 2,

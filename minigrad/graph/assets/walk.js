@@ -1,7 +1,7 @@
 // The mathematics of the walk back: in which order gradients arrive, what is added to what, and each cell's
 // arithmetic.
 //
-// Every function here takes the traced graph and gives plain values; nothing is shown.
+// Every function here takes the traced graph and returns plain values.
 
 /**
  * Ops in the order of the real walk: the last that was computed first, those that no gradient reaches left
