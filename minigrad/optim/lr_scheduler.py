@@ -50,7 +50,7 @@ class LRScheduler:
         self.step()
 
     def lr(self, initial: float, group: int) -> float:
-        """The learning rate of group number `group`, which began with `initial`."""
+        """The learning rate of group number `group`, whose first one was `initial`."""
         raise NotImplementedError
 
     @before_each_replay
@@ -83,7 +83,7 @@ class LambdaLR(LRScheduler):
         self.lr_lambdas = lr_lambda if isinstance(lr_lambda, list) else [lr_lambda] * groups
         if len(self.lr_lambdas) != groups:
             raise OptionError(
-                f"{len(self.lr_lambdas)} functions for {groups} groups.\nGive one, or one a group."
+                f"{len(self.lr_lambdas)} functions for {groups} groups.\nPass one, or one for each group."
             )
         super().__init__(optimizer, last_epoch)
 
@@ -121,7 +121,7 @@ class StepLR(LRScheduler):
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
         if step_size < 1:
-            raise OptionError(f"a step_size is a whole number from 1, got {step_size}.\nGive one.")
+            raise OptionError(f"step_size must be a positive integer, got {step_size}.\nPass one.")
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
@@ -167,7 +167,7 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Times a factor that goes from `start_factor` to `end_factor` in `total_iters` calls, in a line."""
+    """Times a factor that goes linearly from `start_factor` to `end_factor` in `total_iters` calls."""
 
     def __init__(
         self,
@@ -208,7 +208,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
         if T_0 < 1 or T_mult < 1:
-            raise OptionError(f"T_0 and T_mult are at least 1, got {T_0} and {T_mult}.\nPass such numbers.")
+            raise OptionError(
+                f"T_0 and T_mult must be at least 1, got {T_0} and {T_mult}.\nPass such numbers."
+            )
         self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
         super().__init__(optimizer, last_epoch)
 
@@ -246,7 +248,7 @@ class OneCycleLR(LRScheduler):
     ) -> None:
         if total_steps is None and (epochs is None or steps_per_epoch is None):
             raise OptionError(
-                "OneCycleLR needs to know its end.\nPass total_steps, or epochs and steps_per_epoch."
+                "OneCycleLR needs the number of steps.\nPass total_steps, or epochs and steps_per_epoch."
             )
         if anneal_strategy not in ("cos", "linear"):
             raise OptionError(f'anneal_strategy is "cos" or "linear", got {anneal_strategy!r}.\nChoose one.')
@@ -269,8 +271,8 @@ class OneCycleLR(LRScheduler):
         self.div_factor = div_factor
         super().__init__(optimizer, last_epoch)
 
-    def _place(self) -> tuple[float, float]:
-        """The factor of the largest learning rate, and the momentum."""
+    def _factor_and_momentum(self) -> tuple[float, float]:
+        """The factor of the largest learning rate, and the momentum, at this step."""
         if self.last_epoch >= self.total_steps:
             raise OptionError(
                 f"step {self.last_epoch + 1} of a cycle of {self.total_steps}.\nPass a larger total_steps."
@@ -287,14 +289,14 @@ class OneCycleLR(LRScheduler):
         return a + (b - a) * done, m + (n - m) * done
 
     def lr(self, initial: float, group: int) -> float:
-        return initial * self.div_factor * self._place()[0]
+        return initial * self.div_factor * self._factor_and_momentum()[0]
 
     @before_each_replay
     def step(self) -> None:
         super().step()
         if self.cycle_momentum:
             for group in self.optimizer.param_groups:
-                momentum = self._place()[1]
+                momentum = self._factor_and_momentum()[1]
                 if "betas" in group:
                     group["betas"] = (momentum, *group["betas"][1:])
                 else:
@@ -348,11 +350,11 @@ class ReduceLROnPlateau:
     ) -> None:
         if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
             raise OptionError(
-                f'mode is "min" or "max", threshold_mode "rel" or "abs", not {mode!r}, {threshold_mode!r}.\n'
-                f"Choose of them."
+                f'mode must be "min" or "max", threshold_mode "rel" or "abs": {mode!r}, {threshold_mode!r}.\n'
+                f"Choose among them."
             )
         if not 0 <= factor < 1:
-            raise OptionError(f"factor is from 0 to below 1, got {factor}.\nPass one in that range.")
+            raise OptionError(f"factor must be from 0 to below 1, got {factor}.\nPass one in that range.")
         self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown, self.eps = (
             threshold,

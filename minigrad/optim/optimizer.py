@@ -18,7 +18,7 @@ from ..recording import constant, each_time, fits_while, is_recording, numbers, 
 from ..tensor import Tensor
 from ..versions import caller, record_changes, root
 
-SMALL = 1 << 13  # elements of a parameter that is updated together with others
+SMALL = 1 << 13  # parameters with at most this many elements are updated as one
 
 
 class Optimizer:
@@ -44,11 +44,10 @@ class Optimizer:
             self.add_param_group(group)
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
-        """Take in more parameters, {"params": ...}, with options of their own beside the defaults."""
+        """Add parameters, {"params": ...}, with options of their own that replace the defaults."""
         if "params" not in group:
             raise OptionError(f"a group has no 'params', only {sorted(group)}.\nPass {{'params': [...]}}.")
-        given = group["params"]
-        params = [given] if isinstance(given, Tensor) else list(given)
+        params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
         if any(isinstance(p, tuple) for p in params):
             raise OptionError("an optimizer takes parameters without names.\nPass model.parameters().")
         if any(not isinstance(p, Tensor) or not p.is_leaf for p in params):
@@ -57,12 +56,12 @@ class Optimizer:
             if not (p.is_floating_point() and is_writeable(p.array)):
                 what = "is read-only" if p.is_floating_point() else f"holds {p.dtype}"
                 raise OptionError(
-                    f"a parameter of shape {p.shape} {what}, and is to be changed by fractions.\n"
+                    f"a parameter of shape {p.shape} {what}, and cannot be updated.\n"
                     f"Pass floating tensors with memory of their own."
                 )
         ids = [id(p) for p in (*self._parameters(), *params)]
         if len(set(ids)) != len(ids):
-            raise OptionError("a parameter is given twice.\nName each once.")
+            raise OptionError("a parameter is given twice.\nPass each once.")
         _check_ranges({**self.defaults, **group})
         unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"}
         if unknown:
@@ -156,23 +155,24 @@ class Optimizer:
         return {"steps": np.array(self.steps), **options, **arrays}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave for the same parameters in the same order."""
+        """Continue from what `state_dict` gave for the same parameters in the same order."""
         parameters = self._parameters()
         loaded: dict[Tensor, dict[str, np.ndarray]] = {}
         options: list[tuple[int, str, Any]] = []
         for key, value in state_dict.items():
-            i, _, name = key.partition(".")
-            if i == "param_groups":
-                i, _, name = name.partition(".")
-                options.append((int(i), name, np.asarray(value).tolist()))
+            number, _, name = key.partition(".")
+            if number == "param_groups":
+                number, _, name = name.partition(".")
+                options.append((int(number), name, np.asarray(value).tolist()))
                 continue
             if not name:
                 continue
-            if not i.isdecimal():
+            if not number.isdecimal():
                 raise StateError(
-                    f"optimizer state {key!r} names no parameter by its number.\nLoad what state_dict() gave."
+                    f"optimizer state {key!r} does not name a parameter by its number.\n"
+                    f"Load what state_dict() gave."
                 )
-            p = parameters[int(i)] if int(i) < len(parameters) else None
+            p = parameters[int(number)] if int(number) < len(parameters) else None
             if p is None or np.shape(value) not in (p.shape, ()):
                 raise StateError(
                     f"optimizer state {key} of shape {np.shape(value)} does not fit these parameters.\n"
@@ -181,27 +181,31 @@ class Optimizer:
             array = np.array(value.get() if hasattr(value, "get") else value, order="C")
             loaded.setdefault(p, {})[name] = on_device(array, p.device) if array.ndim else array
         if "steps" not in state_dict:
-            raise StateError("this is no optimizer state: it has no `steps`.\nLoad what state_dict() gave.")
-        if any(place >= len(self.param_groups) for place, _, _ in options):
             raise StateError(
-                f"optimizer state of {max(place for place, _, _ in options) + 1} parameter groups for one of "
+                "this is not an optimizer state: it has no `steps`.\nLoad what state_dict() gave."
+            )
+        if any(i >= len(self.param_groups) for i, _, _ in options):
+            raise StateError(
+                f"optimizer state of {max(i for i, _, _ in options) + 1} parameter groups for one of "
                 f"{len(self.param_groups)}.\nLoad the state of the same optimizer."
             )
-        for place, name, value in options:
-            self.param_groups[place][name] = tuple(value) if isinstance(value, list) else value
+        for i, name, value in options:
+            self.param_groups[i][name] = tuple(value) if isinstance(value, list) else value
         self.state, self.steps = loaded, int(np.asarray(state_dict["steps"]))
 
 
 def _check_ranges(options: Mapping[str, Any]) -> None:
-    """Refuse rates that no optimizer can work with."""
+    """Check that the rates are in their ranges."""
     for name in ("lr", "momentum", "weight_decay", "eps"):
         value = options.get(name, 0)
         if not isinstance(value, int | float | np.number) or not value >= 0:
-            raise OptionError(f"{name} is a number from 0 on, got {value!r}.\nPass one.")
+            raise OptionError(f"{name} must be a number of at least 0, got {value!r}.\nPass one.")
     betas = options.get("betas", (0.0, 0.0))
     numbers = isinstance(betas, tuple | list) and all(isinstance(b, int | float | np.number) for b in betas)
     if not numbers or len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
-        raise OptionError(f"betas are two numbers from 0 to below 1, got {betas!r}.\nPass two such numbers.")
+        raise OptionError(
+            f"betas must be two numbers from 0 to below 1, got {betas!r}.\nPass two such numbers."
+        )
 
 
 class SGD(Optimizer):
@@ -270,31 +274,31 @@ class Adam(Optimizer):
         weight_decay: float = 0.0,
     ) -> None:
         super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
-        self.together: dict[int, _Together | None] = {}  # by the group that they are of
+        self.flat: dict[int, FlatParameters | None] = {}  # the small parameters of each group, by its id
 
     def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
-        """Small parameters together, as one long one, where they are all at the same step."""
+        """Small parameters are flattened into one where they are all at the same step."""
         small = [p for p in params if p.array.size <= SMALL and p.array.dtype == np.float32]
-        together = self.together.get(id(group))
-        if len(small) > 1 and (together is None or not together.holds(small, self.state)):
-            together = self.together[id(group)] = self._join(small)
-        if len(small) > 1 and together is not None:
-            self.update(together.p, together.g, together.gather(), group)
-            together.scatter()
+        flat = self.flat.get(id(group))
+        if len(small) > 1 and (flat is None or not flat.matches(small, self.state)):
+            flat = self.flat[id(group)] = self._flatten(small)
+        if len(small) > 1 and flat is not None:
+            self.update(flat.p, flat.g, flat.gather(), group)
+            flat.scatter()
             params = [p for p in params if p.array.size > SMALL or p.array.dtype != np.float32]
         super().update_all(params, group)
 
-    def _join(self, small: list[Tensor]) -> _Together | None:
-        """The parameters as one, where they are at one step and none is another's memory."""
+    def _flatten(self, small: list[Tensor]) -> FlatParameters | None:
+        """The parameters as one, or None where they differ in their steps or share memory."""
         steps = {int(self.state[p]["step"]) if p in self.state else 0 for p in small}
         memories = {id(root(p.array)) for p in small}
         if len(steps) > 1 or len(memories) < len(small):
             return None
-        return constant(lambda: _Together(small, self.state))
+        return constant(lambda: FlatParameters(small, self.state))
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies, whose states are no views any more."""
-        return self.__dict__ | {"together": {}}
+        """For copies, whose states are not views any more."""
+        return self.__dict__ | {"flat": {}}
 
     def update(
         self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]
@@ -335,19 +339,19 @@ def _with_complements(
     return rate, 1 - b1, b2, 1 - b2, root, eps, shrink, decay
 
 
-class _Together:
-    """Small parameters as one array, with one state, of which each one's own is a view."""
+class FlatParameters:
+    """Small parameters flattened into one array, with one state; each parameter's state is a view of it."""
 
     def __init__(self, params: list[Tensor], states: dict[Tensor, dict[str, np.ndarray]]) -> None:
         zeros, size = array_module(params[0].array).zeros, sum(p.array.size for p in params)
         self.params, self.arrays = params, [p.array for p in params]
         self.p, self.g, self.m, self.v = (zeros(size, np.float32) for _ in range(4))
         self.steps = np.zeros(len(params), np.int64)
-        self.parts = self._parts_of(self.p)
+        self.p_views = self._views_of(self.p)
         self.states = [states.setdefault(p, {}) for p in params]
         self.views = {
-            "exp_avg": self._parts_of(self.m),
-            "exp_avg_sq": self._parts_of(self.v),
+            "exp_avg": self._views_of(self.m),
+            "exp_avg_sq": self._views_of(self.v),
             "step": [self.steps[i : i + 1].reshape(()) for i in range(len(params))],
         }
         for name, views in self.views.items():
@@ -355,41 +359,37 @@ class _Together:
                 view[...] = own.get(name, 0)
                 own[name] = view
 
-    def _parts_of(self, flat: Any) -> list[Any]:
-        """Each parameter's part of a flat array, in its shape."""
-        parts, end = [], 0
+    def _views_of(self, flat: Any) -> list[Any]:
+        """Views of a flat array with the parameters' shapes."""
+        views, end = [], 0
         for array in self.arrays:
-            parts.append(flat[end : (end := end + array.size)].reshape(array.shape))
-        return parts
+            views.append(flat[end : (end := end + array.size)].reshape(array.shape))
+        return views
 
-    def holds(self, params: list[Tensor], states: dict[Tensor, dict[str, np.ndarray]]) -> bool:
-        """Whether these are its parameters, their arrays and states those that it knows, at one step."""
-        return (
-            len(params) == len(self.params)
-            and all(map(is_, params, self.params))
-            and all(map(is_, [p.array for p in params], self.arrays))
-            and all(map(is_, map(states.get, params), self.states))
-            and all(
-                all(map(is_, [own.get(name) for own in self.states], views))
-                for name, views in self.views.items()
-            )
-            and bool((self.steps == self.steps[0]).all())
-        )
+    def matches(self, params: list[Tensor], states: dict[Tensor, dict[str, np.ndarray]]) -> bool:
+        """Whether these parameters, their arrays and their states are still its own, all at one step."""
+        same = len(params) == len(self.params) and all(map(is_, params, self.params))
+        same = same and all(map(is_, [p.array for p in params], self.arrays))
+        same = same and all(map(is_, map(states.get, params), self.states))
+        for name, views in self.views.items():
+            same = same and all(map(is_, [own.get(name) for own in self.states], views))
+        return same and bool((self.steps == self.steps[0]).all())
 
     def gather(self) -> dict[str, np.ndarray]:
-        """Parameters and gradients of this step; gives the state of all."""
+        """Copy in the parameters and their gradients; gives the state of all."""
         gradients = [p.grad.array for p in self.params]  # type: ignore[union-attr]
         for arrays, flat in ((self.arrays, self.p), (gradients, self.g)):
             if is_recording():  # CuPy would tell the GPU where they are, by memory that is not kept
-                for array, part in zip(arrays, self._parts_of(flat), strict=True):
+                for array, part in zip(arrays, self._views_of(flat), strict=True):
                     part[...] = array
             else:
                 array_module(flat).concatenate(arrays, axis=None, out=flat)
         return {"exp_avg": self.m, "exp_avg_sq": self.v, "step": self.steps[:1].reshape(())}
 
     def scatter(self) -> None:
+        """Copy the updated values back to the parameters."""
         each_time(lambda: self.steps.fill(self.steps[0]))
-        for array, updated in zip(self.arrays, self.parts, strict=True):
+        for array, updated in zip(self.arrays, self.p_views, strict=True):
             array[...] = updated
 
 
