@@ -19,6 +19,7 @@ class FunctionModule(Module):
 
     __signature__: Any  # of the constructor, for help() and inspect
     _function: Callable[..., Any]
+    _number_of_inputs: int
     _inputs: inspect.Signature
     _settings: inspect.Signature
     _passed: tuple[str, ...]  # the attributes that `forward` passes on, in the function's order
@@ -39,7 +40,7 @@ class FunctionModule(Module):
         parameters = inspect.signature(function).parameters
         names = list(parameters)
         own = names[inputs:] if settings is None else settings.split()
-        cls._function = staticmethod(function)
+        cls._function, cls._number_of_inputs = staticmethod(function), inputs
         cls._inputs = inspect.Signature(
             [
                 p.replace(name="input" if n == "x" else n, kind=p.POSITIONAL_OR_KEYWORD)
@@ -63,8 +64,10 @@ class FunctionModule(Module):
             setattr(self, name, value)
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        if named or len(inputs) != len(self._inputs.parameters):
+        if named or len(inputs) != self._number_of_inputs:
             inputs = _bind(f"{type(self).__name__}.forward()", self._inputs, inputs, named).args
+        if not self._passed:
+            return self._function(*inputs)
         return self._function(*inputs, *[getattr(self, name) for name in self._passed])
 
     if TYPE_CHECKING:
