@@ -31,7 +31,7 @@ class _List(Module):
     def _index(self, index: int) -> int:
         """The index counted from 0."""
         if not -len(self) <= index < len(self):
-            raise RangeError(f"{type(self).__name__} of {len(self)} has no {index}.\nThey count from 0.")
+            raise RangeError(f"{type(self).__name__} of {len(self)} has no {index}.\nIndices count from 0.")
         return index % len(self)
 
     def _replace_all(self, values: Iterable[Any]) -> None:
@@ -44,7 +44,7 @@ class _List(Module):
         if self._holds == "module" and not isinstance(value, Module):
             raise DtypeError(
                 f"{type(self).__name__} holds modules, got {type(value).__name__}.\n"
-                f"Give modules: Sequential(a, b), ModuleList([a, b])."
+                f"Pass modules: Sequential(a, b), ModuleList([a, b])."
             )
         names = self._names()
         setattr(self, next(str(i) for i in count(len(names)) if str(i) not in names), value)

@@ -1,4 +1,4 @@
-"""How parameters begin (torch.nn.init). Each draws from the stream "init" and fills the tensor in place."""
+"""Initialization (torch.nn.init): each function fills a tensor in place; draws are from the stream "init"."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not (grad_mode.enabled or self._forward_hooks or self._forward_pre_hooks):
-            return self.forward(*args, **kwargs)  # nothing is recorded that would ask for its scope
+            return self.forward(*args, **kwargs)  # nothing is recorded, so no node needs the scope
         if self._forward_pre_hooks:
             for hook in tuple(self._forward_pre_hooks.values()):
                 inputs = hook(self, args)
@@ -78,7 +78,7 @@ class Module:
     def register_forward_hook(self, hook: Callable[[Module, tuple, Any], Any]) -> Handle:
         """Call hook(module, inputs, output) after each forward; what it returns replaces the output.
 
-        `remove()` of what it gives takes the hook away.
+        The handle that it returns has `remove()`.
         """
         return Handle(self._forward_hooks, hook)
 
@@ -124,7 +124,7 @@ class Module:
 
     def _check_name(self, name: str, kind: str) -> None:
         if not isinstance(name, str) or not name or "." in name:
-            raise OptionError(f"a name is a word without dots, got {name!r}.\nChoose another one.")
+            raise OptionError(f"a name must be a string without dots, got {name!r}.\nChoose another name.")
         if hasattr(self, name) and self._kind(name) != kind:
             raise OptionError(
                 f"{type(self).__name__} has something else named {name!r}.\nChoose another name."
@@ -243,7 +243,7 @@ class Module:
         return iter(found.values())
 
     def num_parameters(self) -> int:
-        """How many numbers are learned."""
+        """The number of learned numbers, each counted once."""
         return sum(p.numel() for p in self.parameters())
 
     # ------------------------------------------------------------ state
@@ -262,9 +262,9 @@ class Module:
         return {name: tensor.detach() for name, tensor in self._state(prefix)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
-        """Copy values into parameters and buffers of the same paths; gives (missing_keys, unexpected_keys).
+        """Copy values into parameters and buffers of the same paths; returns (missing_keys, unexpected_keys).
 
-        `strict` refuses those. All is checked before anything is changed.
+        With `strict`, either is an error. Everything is checked before anything changes.
         """
         own = dict(self._state())
         missing, unknown = sorted(own.keys() - state_dict.keys()), sorted(state_dict.keys() - own.keys())
@@ -312,11 +312,13 @@ class Module:
     def to(self, *targets: Any, dtype: Any = None, device: str | None = None) -> Module:
         """Convert floating parameters and buffers to a dtype, in place; or move all to a device.
 
-        Make the optimizer afterwards: its state lies where the parameters do.
+        Create the optimizer afterwards: its state is on the parameters' device.
         """
         dtype, device = destination(targets, dtype, device)
         if not is_floating(dtype or default_float):
-            raise DtypeError(f"a module's parameters are floating numbers, not {dtype}.\nPass such a dtype.")
+            raise DtypeError(
+                f"a module's parameters must be floating-point, got {dtype}.\nPass a floating dtype."
+            )
         for tensor in (*self.parameters(), *self.buffers()):
             if device is not None:
                 tensor.array = on_device(tensor.array, device)

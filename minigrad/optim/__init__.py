@@ -1,4 +1,4 @@
-"""How parameters change: SGD, Adam, AdamW, gradient clipping, schedules, with PyTorch's names."""
+"""Optimizers, gradient clipping and learning-rate schedules, with PyTorch's names."""
 
 from . import lr_scheduler
 from .clipping import clip_grad_norm_

@@ -304,7 +304,7 @@ class OneCycleLR(LRScheduler):
 
 
 class SequentialLR(LRScheduler):
-    """One schedule after another: the next begins, with its own call 0, at each of `milestones`."""
+    """One schedule after another: at each of `milestones` the next starts, at its own call 0."""
 
     def __init__(
         self,
@@ -316,7 +316,7 @@ class SequentialLR(LRScheduler):
         if len(milestones) != len(schedulers) - 1:
             raise OptionError(
                 f"{len(schedulers)} schedules and {len(milestones)} milestones.\n"
-                f"Give one milestone between every two schedules."
+                f"Pass one milestone between every two schedules."
             )
         self.schedulers, self.milestones = list(schedulers), list(milestones)
         super().__init__(optimizer, last_epoch)

@@ -1,6 +1,6 @@
 """Functions of networks, with PyTorch's names and signatures (torch.nn.functional).
 
-What a Transformer needs stands in core.py and attention.py; the others are ops as they are.
+What a Transformer needs is in core.py and attention.py; most others are the ops themselves.
 """
 
 from __future__ import annotations

@@ -10,16 +10,16 @@ from ...tensor import Tensor
 from .core import check_probability, dropout
 
 
-def _channel_dropout(name: str, input: Tensor, p: float, training: bool, places: int) -> Tensor:
-    """Zero or keep each channel as a whole; what lies within a channel has `places` axes."""
-    if input.ndim not in (places + 1, places + 2):
+def _channel_dropout(name: str, input: Tensor, p: float, training: bool, axes: int) -> Tensor:
+    """Zero or keep each channel as a whole; `axes` axes follow the channels."""
+    if input.ndim not in (axes + 1, axes + 2):
         raise ShapeError(
-            f"{name} of shape {input.shape}.\nGive (N, C, ...) or (C, ...), with {places} axes after C."
+            f"{name} of shape {input.shape}.\nGive (N, C, ...) or (C, ...), with {axes} axes after C."
         )
     check_probability(p)
     if not training or not p:
         return input
-    shape = (*input.shape[: input.ndim - places], *[1] * places)
+    shape = (*input.shape[: input.ndim - axes], *[1] * axes)
     channels = ones(shape, dtype=input.dtype, device=input.device)
     return input * dropout(channels, p)
 
@@ -42,7 +42,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
     """Dropout that keeps mean 0 and variance 1 after selu (Klambauer et al. 2017).
 
-    What is dropped becomes a = -1.7581, selu's limit at -infinity; then all are scaled by
+    Dropped elements become a = -1.7581, selu's limit at -infinity; then all are scaled by
     ((1 - p) (1 + p a**2))**-0.5, and shifted by -a p times that.
     """
     check_probability(p)
@@ -51,6 +51,6 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tens
     if p == 1:
         return input * 0
     a = -1.7580993408473766
-    kept = Tensor(random.keep_mask(random.next_key("dropout"), input.shape, p))
+    keep = Tensor(random.keep_mask(random.next_key("dropout"), input.shape, p))
     scale = ((1 - p) * (1 + p * a * a)) ** -0.5
-    return where(kept, input, a) * scale - a * p * scale
+    return where(keep, input, a) * scale - a * p * scale

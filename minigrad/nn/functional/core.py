@@ -53,7 +53,7 @@ def padding_row(padding_idx: int | None, count: int) -> int | None:
     if padding_idx is None or -count <= padding_idx < count:
         return None if padding_idx is None else padding_idx % count
     raise RangeError(
-        f"padding_idx {padding_idx} in a table of {count} rows.\nThey count from 0, or from the end from -1."
+        f"padding_idx {padding_idx} in a table of {count} rows.\nRows count from 0, or from -1 at the end."
     )
 
 
@@ -75,7 +75,7 @@ def log_softmax(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """Gaussian error linear unit; `approximate` is "none" (with erf) or "tanh"."""
     if approximate not in ("none", "tanh"):
-        raise OptionError(f'approximate is "none" or "tanh", got {approximate!r}.\nChoose one of them.')
+        raise OptionError(f'approximate must be "none" or "tanh", got {approximate!r}.\nChoose one of them.')
     return activations.gelu(input, approximate)
 
 
@@ -140,7 +140,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 
 def check_probability(p: float) -> None:
     if not isinstance(p, int | float | np.number) or not 0 <= p <= 1:
-        raise OptionError(f"p is a probability from 0 to 1, got {p!r}.\nPass one in that range.")
+        raise OptionError(f"p must be a probability from 0 to 1, got {p!r}.\nPass one in that range.")
 
 
 def cross_entropy(
@@ -153,13 +153,15 @@ def cross_entropy(
 ) -> Tensor:
     """The mean of -log softmax(input)[target], for input (N, V), (V,) or (N, V, d1, ...), target without V.
 
-    Targets equal to `ignore_index` count nothing. `label_smoothing` e: the target is (1 - e) one-hot + e / V.
-    `weight` (V,) is how much each class counts, in the mean too. A target of floats, of the input's shape,
+    Targets equal to `ignore_index` are left out. `label_smoothing` e: the target is (1 - e) one-hot + e / V.
+    `weight` (V,) weights the classes, in the mean too. A target of floats, of the input's shape,
     gives a probability for each class. A class outside 0 to V - 1 is an error; on a GPU it gives NaN.
     """
     _losses.check_reduction(reduction)
     if not 0 <= label_smoothing <= 1:
-        raise OptionError(f"label_smoothing is from 0 to 1, got {label_smoothing}.\nPass one in that range.")
+        raise OptionError(
+            f"label_smoothing must be from 0 to 1, got {label_smoothing}.\nPass one in that range."
+        )
     input = as_tensor(input)
     target = given(target, input)
     weight = None if weight is None else more_losses.class_weights(weight, input)
