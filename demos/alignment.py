@@ -26,7 +26,7 @@ def alignment(run: Run, sentence: str) -> tuple[list[str], list[str], np.ndarray
 
     def look(module: Any, inputs: tuple, output: Any) -> None:
         query, memory, mask, *_ = inputs
-        seen.append(module.weights(query, memory, mask))
+        seen.append(module.attention_weights(query, memory, mask))
 
     remove = layer.register_forward_hook(look)
     model(np.array([source]), np.array([[tokenizer.start_id, *target]]))

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 import minigrad as mg
-from minigrad import Tensor, nn
+from minigrad import Tensor, nn, random
+from minigrad.devices import array_module
+from minigrad.errors import ShapeError
+from minigrad.kernels import kernels
 from minigrad.nn import functional as F
+from minigrad.ops.attention import scaled_dot_product_attention
+from minigrad.ops.costs import Flops
+from minigrad.ops.op import composite
+from minigrad.ops.samplers import each, mask, real
 
 from .cache import KeyValueCache
 from .errors import UserError
-from .masks import causal_mask, combine
+from .masks import causal_mask, combine, validate_mask
 
 
 class MultiHeadAttention(nn.Module):
@@ -25,6 +33,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0) -> None:
         super().__init__()
+        F.check_probability(dropout)
         if d_model % num_heads:
             raise UserError(
                 f"d_model={d_model} does not split into {num_heads} heads.\nChoose a multiple of {num_heads}."
@@ -49,69 +58,128 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Attend from `query` to itself, or to `memory`; `mask` broadcasts to (B, H, T, S).
 
-        With a `cache`, to what earlier calls have read as well; a `memory` is read in the first call only.
+        With a `cache`, also to what earlier calls read; a `memory` is projected in the first call only.
         """
-        if cache is not None:
-            return self._forward_with(cache, query, memory, mask, is_causal)
-        projected, of_memory = self._projections(query, memory)
+        past, length = 0 if cache is None else cache.length, query.shape[1]
+        q, kv = self.project(query, memory, cache)  # (B, T, D), (B, S, 2 D); or side by side, (B, T, 3 D)
+        if is_causal and past:  # the queries are the last positions, not the first
+            is_causal, mask = False, mask if length == 1 else combine(mask, causal_mask(length, past))
+        if mask is not None:
+            mask = validate_mask(
+                mask, q, (len(q), self.num_heads, length, (q if kv is None else kv).shape[1])
+            )
         dropout = self.dropout if self.training else 0.0
-        heads = F.multi_head_attention(
-            projected, of_memory, mask, dropout, is_causal, num_heads=self.num_heads
-        )  # side by side again: (B, T, D)
+        key = random.next_key("dropout") if dropout else None
+        heads = multi_head_attention(q, kv, mask, self.num_heads, is_causal, dropout, key)
         return self.out_proj(heads)
 
-    def weights(
+    def attention_weights(
         self,
         query: Float[Tensor, "B T D"],
         memory: Float[Tensor, "B S D"] | None = None,
         mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Float[Tensor, "B H T S"]:
-        """How much each query attends to each key: attention over values that are unit vectors."""
-        projected, of_memory = self._projections(query, memory)
-        parts = projected.chunk(3, -1) if of_memory is None else (projected, *of_memory.chunk(2, -1))
-        q, k = (part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in parts[:2])
+        """How much each query attends to each key: attention whose values are unit vectors."""
+        q, k, _ = split_heads(*self.project(query, memory), self.num_heads)
         unit = mg.eye(k.shape[-2], dtype=k.dtype, device=k.device)
         return F.scaled_dot_product_attention(q, k, unit, mask, is_causal=is_causal)
 
-    def _projections(self, query: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """x Wᵀ + b: Q, K and V side by side (B, T, 3 D); or Q (B, T, D), and K and V of `memory`."""
+    def project(
+        self, query: Tensor, memory: Tensor | None = None, cache: KeyValueCache | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """x Wᵀ + b of all heads: queries, keys and values side by side; or queries, and keys with values."""
+        sizes = [self.d_model, 2 * self.d_model]
         if memory is None:
-            return F.linear(query, self.in_proj_weight, self.in_proj_bias), None
-        d = self.d_model
-        q_weight, kv_weight = self.in_proj_weight.split([d, 2 * d])
-        q_bias, kv_bias = self.in_proj_bias.split([d, 2 * d])
-        return F.linear(query, q_weight, q_bias), F.linear(memory, kv_weight, kv_bias)
+            qkv = F.linear(query, self.in_proj_weight, self.in_proj_bias)
+            if cache is None:
+                return qkv, None
+            q, kv = qkv.split(sizes, -1)
+            return q, cache.append(kv, self.num_heads)
+        if len(query) != len(memory):
+            raise ShapeError(
+                f"a query of batch {len(query)} and a memory of batch {len(memory)}.\n"
+                f"Give each sequence of queries the memory that it attends to."
+            )
+        q_weight, kv_weight = self.in_proj_weight.split(sizes)
+        q_bias, kv_bias = self.in_proj_bias.split(sizes)
+        q = F.linear(query, q_weight, q_bias)
+        if cache is not None and cache.length:
+            return q, cache.read(q, self.num_heads)
+        kv = F.linear(memory, kv_weight, kv_bias)
+        return q, kv if cache is None else cache.append(kv, self.num_heads)
 
-    # ------------------------------------------------------------ with a cache: no graph, so plain arrays do
 
-    def _forward_with(
-        self, cache: KeyValueCache, query: Tensor, memory: Tensor | None, mask: Tensor | None, is_causal: bool
-    ) -> Tensor:
-        """`forward` of what comes after the tokens in the cache."""
-        past, length = cache.length, query.shape[1]
-        if memory is None:
-            projected = self._projected(query)
-            cache.extend(projected[1:])
-        else:
-            projected = self._projected(query, slice(self.d_model))
-            if past:
-                cache.check(projected)
-            else:
-                cache.extend(self._projected(memory, slice(self.d_model, None)))
-        if is_causal and past:  # the queries are the last positions, not the first
-            is_causal = False
-            mask = mask if length == 1 else combine(mask, causal_mask(length, past).to(query.device))
-        q, k, v = map(Tensor, (projected[0], *cache.read()))
-        heads = F.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal).array
-        return self.out_proj(Tensor(heads.swapaxes(1, 2).reshape(query.shape)))
+def split_heads(x: Any, kv: Any, num_heads: int) -> tuple[Any, Any, Any]:
+    """Queries, keys and values of each head, (B, H, T, d), as views.
 
-    def _projected(self, x: Tensor, rows: slice | None = None) -> Float[Any, "number B H T Dh"]:
-        """What `_projections` gives, split into heads: of all rows of the stacked matrices, or of some."""
-        weight: Tensor = self.in_proj_weight
-        bias: Tensor = self.in_proj_bias
-        if rows is not None:
-            weight, bias = Tensor(weight.array[rows]), Tensor(bias.array[rows])
-        y = F.linear(x, weight, bias).array
-        y = y.reshape(*x.shape[:2], len(bias) // self.d_model, self.num_heads, self.d_model // self.num_heads)
-        return y.transpose(2, 0, 3, 1, 4)
+    They are side by side in x (B, T, 3 D); or x (B, T, D) has the queries, kv (B, S, 2 D) keys and values.
+    """
+    if kv is None:
+        return tuple(_split(x, 3, num_heads))
+    return (*_split(x, 1, num_heads), *_split(kv, 2, num_heads))
+
+
+def _split(x: Any, parts: int, num_heads: int) -> Any:
+    """(B, T, parts H d) -> (parts, B, H, T, d)."""
+    batch, length, width = x.shape
+    x = x.reshape(batch, length, parts, num_heads, width // (parts * num_heads))
+    return x.permute(2, 0, 3, 1, 4) if isinstance(x, Tensor) else x.transpose(2, 0, 3, 1, 4)
+
+
+def _fused(x, kv, mask, num_heads, is_causal=False, dropout_p=0.0, key=None):
+    """The kernel of `multi_head_attention`: the device's attention kernel, on views of the projections."""
+    q, k, v = split_heads(x, kv, num_heads)
+    attend = getattr(kernels(x), "scaled_dot_product_attention", lambda *args: None)
+    found = attend(q, k, v, mask, is_causal, 1 / math.sqrt(q.shape[-1]), dropout_p, key)
+    if found is None:
+        return None  # the definition is run
+    heads, pull = found
+    empty = array_module(x).empty
+
+    def gradient(g, needs):
+        d_x, d_kv = empty(x.shape, x.dtype), None if kv is None else empty(kv.shape, kv.dtype)
+        into = split_heads(d_x, d_kv, num_heads)
+        *_, d_mask = pull(_split(g, 1, num_heads)[0], (True, True, True, needs[2]), into)
+        return d_x, d_kv, d_mask
+
+    return heads.swapaxes(1, 2).reshape(*x.shape[:2], num_heads * q.shape[-1]), gradient
+
+
+def _flops(inputs, result, settings):
+    batch, queries, width = result
+    keys = queries if inputs[1] is None else inputs[1][1]
+    return batch * queries * keys * (4 * width + 6 * settings["num_heads"])
+
+
+_settings = {"num_heads": 2, "is_causal": False, "dropout_p": 0.0, "key": None}
+
+
+@composite(
+    promotes=(0, 1),
+    kernel=_fused,
+    autocast="lower",
+    family="attention",
+    samples=each((real, 2, 3, 12), None, None, **_settings)
+    | each((real, 2, 3, 12), None, None, **_settings | {"is_causal": True})
+    | each((real, 2, 3, 4), (real, 2, 4, 8), (mask, 2, 1, 3, 4), **_settings)
+    | each(
+        (real, 1, 3, 12), None, (real, 3, 3), **_settings | {"dropout_p": 0.5, "key": random.Key(0, 0, 0, 0)}
+    ),
+    latex=(
+        r"(dQ,\, dK,\, dV) \text{ of each head, as for scaled dot-product attention}",
+        r"(dK,\, dV)",
+        r"dS",
+    ),
+    flops=Flops("queries × keys × (4 × width + 6 × heads)", _flops),
+)
+def multi_head_attention(x, kv, mask, /, num_heads, is_causal=False, dropout_p=0.0, key=None):
+    """Split into heads, attend, merge the heads.
+
+    x (B, T, 3 D) has queries, keys and values side by side; or x (B, T, D) has queries, and kv (B, S, 2 D)
+    keys and values. D = heads × d. mask broadcasts to (B, heads, T, S). Gives (B, T, D).
+    """
+    q, k, v = split_heads(x, kv, num_heads)
+    scale = 1 / math.sqrt(q.shape[-1])
+    heads = scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key)  # (B, heads, T, d)
+    return heads.transpose(1, 2).flatten(-2)

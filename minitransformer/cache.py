@@ -1,7 +1,7 @@
-"""The key/value cache: what attention has read once it need not read again.
+"""The key/value cache: keys and values of the tokens that attention has read.
 
-No token sees a later one. So while a text is generated token by token, the keys and values of its earlier
-tokens stay what they were: a step computes those of the new token alone, and finds the others in the cache.
+No token attends to a later one. So while a text is generated token by token, the keys and values of its
+earlier tokens do not change: a step computes those of the new token and takes the others from the cache.
 """
 
 from __future__ import annotations
@@ -11,74 +11,86 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from minigrad import is_grad_enabled
+from minigrad import Tensor, is_grad_enabled
 from minigrad.devices import array_module
 
 from .errors import UserError, check_whole
 
 
 class KeyValueCache:
-    """Keys and values of the `length` tokens that one attention has read, each (B, H, length, D / H).
+    """Keys and values of the `length` tokens that one attention layer has read.
 
-    They fill the front of a buffer with room for `max_length` tokens, which doubles when it is full, so that
-    a token copies no other.
+    They stand side by side in a buffer (B, capacity, 2 D). Its capacity is `max_length` at first and doubles
+    when it is full, so that appending a token does not copy the others.
     """
 
     def __init__(self, max_length: int = 0) -> None:
         self.length, self.max_length = 0, max_length
-        self.buffer: Any = np.empty((2, 0, 0, 0, 0), np.float32)  # (keys and values, B, H, room, D / H)
+        self.buffer: Any = np.empty((0, 0, 0), np.float32)
+        self.kind: tuple = ()  # what all tokens share: batch, heads, width of a head, dtype
 
-    def extend(self, keys_and_values: Float[Any, "2 B H T Dh"]) -> None:
-        """Put the keys and values of T more tokens behind those that are here."""
+    @property
+    def keys(self) -> Float[Any, "B H S Dh"]:
+        return self._heads(0)
+
+    @property
+    def values(self) -> Float[Any, "B H S Dh"]:
+        return self._heads(1)
+
+    def _heads(self, half: int) -> Any:
+        batch, heads, width, _ = self.kind
+        stored = self.buffer[:, : self.length].reshape(batch, self.length, 2, heads, width)
+        return stored[:, :, half].swapaxes(1, 2)
+
+    def append(self, kv: Float[Tensor, "B T 2*D"], num_heads: int) -> Float[Tensor, "B S 2*D"]:
+        """Store keys and values of T more tokens; gives those of all tokens, without a copy."""
         if is_grad_enabled():
             raise UserError(
                 "a key/value cache keeps no graph, and gradients are being recorded.\n"
                 "Decode within `with minigrad.no_grad():`, or without a cache."
             )
-        start, end = self.length, self.length + keys_and_values.shape[3]
+        new, start = kv.array, self.length
+        end = start + new.shape[1]
+        kind = new.shape[0], num_heads, new.shape[2] // (2 * num_heads), new.dtype
         if start:
-            self.check(keys_and_values)
-        if not start or end > self.buffer.shape[3]:
-            self._grow(keys_and_values, end)
-        self.buffer[:, :, :, start:end] = keys_and_values
-        self.length = end
+            self._check(kind)
+        if not start or end > self.buffer.shape[1]:
+            self._grow(new, end)
+        self.buffer[:, start:end] = new
+        self.length, self.kind = end, kind
+        return Tensor(self.buffer[:, :end])
 
-    def check(self, like: Float[Any, "number B H T Dh"]) -> None:
-        """Refuse keys, values or queries of another batch, or of another model, than those that are here."""
-        here, given = _kind(self.buffer), _kind(like)
-        if here != given:
+    def read(self, q: Float[Tensor, "B T D"], num_heads: int) -> Float[Tensor, "B S 2*D"]:
+        """All keys and values, without a copy, for the queries q of `num_heads` heads."""
+        self._check((q.shape[0], num_heads, q.shape[2] // num_heads, q.dtype))
+        return Tensor(self.buffer[:, : self.length])
+
+    def batch_select_indices(self, indices: Any) -> None:
+        """Keep only these rows of the batch: indices, or a boolean mask."""
+        if self.length:
+            self.buffer = self.buffer[indices]
+            self.kind = len(self.buffer), *self.kind[1:]
+
+    def _check(self, kind: tuple) -> None:
+        """Refuse keys, values or queries of another batch or model than the stored ones."""
+        if kind != self.kind:
             say = "{3} (batch {0}, {1} heads of {2})".format
             raise UserError(
-                f"a key/value cache holds {say(*here)}, and what follows is {say(*given)}.\n"
-                f"Go on with the batch and the model that it began with, or make a new cache."
+                f"a key/value cache holds {say(*self.kind)}, and what follows is {say(*kind)}.\n"
+                f"Continue with the same batch and the same model, or make a new cache."
             )
 
-    def read(self) -> Float[Any, "2 B H S Dh"]:
-        """All keys and values so far, without a copy."""
-        return self.buffer[:, :, :, : self.length]
-
-    def keep(self, rows: Any) -> None:
-        """Of the batch only these rows (an index or a mask of them)."""
-        if self.length:
-            self.buffer = self.buffer[:, rows]
-
     def _grow(self, like: Any, length: int) -> None:
-        """Room for `max_length` tokens; where `length` is more, for twice as many as before."""
-        room = max(length, self.max_length, 2 * self.length)
-        grown = array_module(like).empty((*like.shape[:3], room, like.shape[4]), like.dtype)
+        """Make the capacity `max_length`; where `length` is more, at least twice what is stored."""
+        capacity = max(length, self.max_length, 2 * self.length)
+        grown = array_module(like).empty((like.shape[0], capacity, like.shape[2]), like.dtype)
         if self.length:
-            grown[:, :, :, : self.length] = self.read()
+            grown[:, : self.length] = self.buffer[:, : self.length]
         self.buffer = grown
 
 
-def _kind(array: Any) -> tuple[int, int, int, np.dtype]:
-    """What has to be the same for all tokens: batch, heads, numbers in a head, and dtype."""
-    _, batch, heads, _, width = array.shape
-    return batch, heads, width, array.dtype
-
-
 class LayerCache:
-    """A layer's caches: of its self-attention and, in a decoder, of its attention to the encoder's output."""
+    """The caches of one layer: of its self-attention and, in a decoder, of its cross-attention."""
 
     def __init__(self, max_length: int = 0) -> None:
         self.self_attention, self.cross_attention = KeyValueCache(max_length), KeyValueCache()
@@ -87,8 +99,8 @@ class LayerCache:
 class Cache:
     """A model's caches, one for each layer: `length` tokens have been read.
 
-    With a `max_length` there is room for so many from the start; beyond it, or without it, room is made.
-    A model reads `with cache:`, so that a call that fails half-way leaves in it what was there before.
+    With a `max_length`, buffers have that capacity from the start and grow beyond it when needed.
+    A model reads `with cache:`, so that a call that fails half-way leaves the cache as it was.
     """
 
     def __init__(self, num_layers: int, max_length: int = 0) -> None:
@@ -99,11 +111,11 @@ class Cache:
     def length(self) -> int:
         return self.layers[0].self_attention.length
 
-    def keep(self, rows: Any) -> None:
-        """Of the batch only these rows (an index or a mask of them)."""
+    def batch_select_indices(self, indices: Any) -> None:
+        """Keep only these rows of the batch: indices, or a boolean mask."""
         for layer in self.layers:
-            layer.self_attention.keep(rows)
-            layer.cross_attention.keep(rows)
+            layer.self_attention.batch_select_indices(indices)
+            layer.cross_attention.batch_select_indices(indices)
 
     def __enter__(self) -> None:
         first = self.layers[0]

@@ -11,6 +11,8 @@ import numpy as np
 from jaxtyping import Bool
 
 from minigrad import Tensor, as_tensor
+from minigrad.errors import ShapeError
+from minigrad.nn.functional.attention import attention_mask
 
 
 def causal_mask(length: int, past: int = 0) -> Bool[Tensor, "T S"]:
@@ -30,6 +32,18 @@ def combine(*masks: Tensor | None) -> Tensor | None:
     """What all of the masks allow; None allows everything."""
     given = [as_tensor(mask) for mask in masks if mask is not None]
     return reduce(and_, given) if given else None
+
+
+def validate_mask(mask: Any, query: Tensor, scores: tuple[int, ...]) -> Tensor:
+    """The mask as a tensor beside `query`: booleans, or numbers to add to scores of this shape."""
+    mask = attention_mask(mask, query)
+    fits = all(n in (1, m) for n, m in zip(mask.shape[::-1], scores[::-1], strict=False))
+    if mask.ndim > len(scores) or not fits:
+        raise ShapeError(
+            f"a mask of shape {mask.shape} for scores of shape {scores}: (batch, heads, queries, keys).\n"
+            f"Pass one that broadcasts to them: each axis as long as theirs, or 1."
+        )
+    return mask
 
 
 def from_blocked(mask: Any) -> Bool[Tensor, "..."]:

@@ -10,7 +10,6 @@ from minigrad import nn
 from minitransformer import GPT, GPTConfig, MultiHeadAttention, Transformer, TransformerConfig, generate
 from minitransformer.cache import Cache, KeyValueCache
 from minitransformer.errors import UserError
-from minitransformer.generation.step import can_step, step
 from minitransformer.masks import padding_mask
 
 SOURCES = [[4, 5, 6, 3], [7, 3], [8, 8, 4, 5, 6, 7, 3], [5, 3], [6, 4, 3]]
@@ -106,47 +105,12 @@ def test_beyond_its_positions_a_gpt_sees_its_window(gpt, prompt):
     assert generate(gpt, prompts, 20) == generate(gpt, prompts, 20, use_cache=False)
 
 
-def after_steps(model, ids, read, mask=None):
-    """Logits after each token: of the first by the model's modules, of the others by `step`."""
-    cache = model.new_cache()
-    logits = [model.logits(read(ids[:, :1], cache)).numpy()[:, 0]]
-    for t in range(1, ids.shape[1]):
-        logits.append(step(model, ids[:, t], cache, mask))
-    return np.stack(logits, 1)
-
-
-@mg.no_grad()
-def test_a_step_in_arrays_is_what_a_gpt_does(gpt, either_way):
-    ids = np.random.default_rng(0).integers(0, 7, (3, 16))
-    np.testing.assert_allclose(after_steps(gpt, ids, gpt.states), gpt(ids).numpy(), rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("config", VARIANTS)
-@mg.no_grad()
-def test_a_step_in_arrays_is_what_a_decoder_does(either_way, config):
-    model = translator(**config)
-    target = np.random.default_rng(0).integers(2, 9, (5, 6))
-    mask = padding_mask(PADDED, 0)
-    memory = model.encode(PADDED)
-    found = after_steps(model, target, lambda ids, cache: model.decode(ids, memory, mask, None, cache), mask)
-    np.testing.assert_allclose(found, model(PADDED, target).numpy(), rtol=1e-5, atol=1e-5)
-
-
-def test_modules_that_do_more_are_asked_themselves(gpt):
+def test_modules_that_do_more_do_it_with_a_cache_too(gpt):
     class Louder(nn.LayerNorm):
         def forward(self, input):
             return super().forward(input) * 2
 
-    assert can_step(gpt)
-    handle = gpt.layers.layers[1].feed_forward.register_forward_hook(lambda *args: None)
-    assert not can_step(gpt)
-    handle.remove()
-    with mg.fused(False):
-        assert not can_step(gpt)
-    with mg.autocast():
-        assert not can_step(gpt)
     gpt.layers.norm = Louder(8)
-    assert not can_step(gpt)
     assert generate(gpt, [[1, 2]], 9) == generate(gpt, [[1, 2]], 9, use_cache=False)
 
 
@@ -157,37 +121,41 @@ def test_a_step_reads_only_the_new_token(gpt):
     assert lengths == [3, 1, 1, 1]
 
 
-def test_a_memory_is_read_once():
+def test_a_memory_is_projected_once(monkeypatch):
     model = translator()
-    cross, shapes = model.decoder.layers[0].cross_attention, []
-    project = cross._projected
-    cross._projected = lambda x, rows: shapes.append(x.shape[1]) or project(x, rows)
+    lengths = []
+    append = KeyValueCache.append
+    monkeypatch.setattr(
+        KeyValueCache,
+        "append",
+        lambda cache, kv, heads: lengths.append(kv.shape[1]) or append(cache, kv, heads),
+    )
     generate(model, [[4, 5, 6, 7, 3]], 3, eos_token_id=0)
-    assert shapes.count(5) == 1
+    assert lengths.count(5) == len(model.decoder.layers)
 
 
 @mg.no_grad()
 def test_the_buffer_grows_by_doubling():
-    cache, rooms = KeyValueCache(), []
-    rows = np.random.default_rng(0).normal(size=(2, 3, 33, 4)).astype(np.float32)
+    cache, capacities = KeyValueCache(), []
+    rows = np.random.default_rng(0).normal(size=(2, 33, 12)).astype(np.float32)
     for t in range(33):
-        cache.extend(np.stack([rows, -rows])[:, :, :, t : t + 1])
-        rooms.append(cache.buffer.shape[3])
-    keys, values = cache.read()
-    np.testing.assert_array_equal(keys, rows)
-    np.testing.assert_array_equal(values, -rows)
-    assert sorted(set(rooms)) == [1, 2, 4, 8, 16, 32, 64]
+        together = cache.append(mg.tensor(np.concatenate([rows, -rows], -1)[:, t : t + 1]), 3)
+        capacities.append(cache.buffer.shape[1])
+    np.testing.assert_array_equal(together, np.concatenate([rows, -rows], -1))
+    np.testing.assert_array_equal(cache.keys, rows.reshape(2, 33, 3, 4).swapaxes(1, 2))
+    np.testing.assert_array_equal(cache.values, -cache.keys)
+    assert sorted(set(capacities)) == [1, 2, 4, 8, 16, 32, 64]
 
 
 @mg.no_grad()
-def test_room_that_was_asked_for_is_made_at_once():
-    cache, rooms = KeyValueCache(max_length=5), []
-    rows = np.random.default_rng(0).normal(size=(2, 3, 7, 4)).astype(np.float32)
+def test_max_length_is_the_first_capacity():
+    cache, capacities = KeyValueCache(max_length=5), []
+    rows = np.random.default_rng(0).normal(size=(2, 7, 24)).astype(np.float32)
     for t in range(7):
-        cache.extend(np.stack([rows, -rows])[:, :, :, t : t + 1])
-        rooms.append(cache.buffer.shape[3])
-    np.testing.assert_array_equal(cache.read(), [rows, -rows])
-    assert rooms == [5, 5, 5, 5, 5, 10, 10]
+        cache.append(mg.tensor(rows[:, t : t + 1]), 3)
+        capacities.append(cache.buffer.shape[1])
+    np.testing.assert_array_equal(cache.read(mg.zeros(2, 1, 12), 3), rows)
+    assert capacities == [5, 5, 5, 5, 5, 10, 10]
 
 
 @pytest.mark.parametrize(("new_tokens", "room"), [(0, None), (3, 5), (100, 16)])
@@ -197,7 +165,7 @@ def test_a_text_has_room_for_all_its_tokens_from_the_start(gpt, monkeypatch, new
 
     def watched(cache, like, length):
         grow(cache, like, length)
-        made.append(cache.buffer.shape[3])
+        made.append(cache.buffer.shape[1])
 
     monkeypatch.setattr(KeyValueCache, "_grow", watched)
     monkeypatch.setattr(type(gpt), "new_cache", lambda *a: caches.append(new_cache(*a)) or caches[-1])
@@ -230,8 +198,8 @@ def goes_on(gpt, cache, ids, read):
 def test_a_gpt_goes_on_with_the_rows_that_are_kept(gpt):
     ids, cache = np.random.default_rng(0).integers(0, 7, (4, 5)), gpt.new_cache()
     gpt.states(ids[:, :2], cache)
-    cache.keep(np.array([True, False, True, True]))
-    cache.keep([2, 0])
+    cache.batch_select_indices(np.array([True, False, True, True]))
+    cache.batch_select_indices([2, 0])
     goes_on(gpt, cache, ids[[3, 0]], 2)
 
 

@@ -27,7 +27,11 @@ from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.tasks import Translation
 from minitransformer.training.trainer import Trainer
 
-OURS = {name: r for name, r in sorted(registry.items()) if r.source.__module__.startswith("minigrad.")}
+OURS = {
+    name: r
+    for name, r in sorted(registry.items())
+    if r.source.__module__.startswith(("minigrad.", "minitransformer."))
+}
 
 
 def moved(record, sample, device, dtype):

@@ -682,9 +682,7 @@ def test_a_product_in_many_batches_says_over_which_it_is_summed(open_page):
     page.press("b", "ArrowRight", "ArrowRight")
     page.page.locator("#cell-1-0").click()
     card = "#panel .card[data-place='1']"
-    said = (
-        "Element [0, 0] is row 0 of xᵀ times column 0 of g, summed over axis 0 of g: used in 2 batches"
-    )
+    said = "Element [0, 0] is row 0 of xᵀ times column 0 of g, summed over axis 0 of g: used in 2 batches"
     assert said in page.text(card)
     assert page.text(f"{card} [data-terms]") == "1 × 1 + 3 × 1 = 4"
     assert page.page.locator(f"{card} .factors").count() == 2

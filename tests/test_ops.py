@@ -12,6 +12,7 @@ from minigrad.gradcheck.every_op import ATOL, RTOL, as_function, floating, forms
 from minigrad.ops import METHODS
 from minigrad.ops.op import Op, info_of, registry
 from minigrad.ops.samplers import Sample
+from minitransformer import attention
 from tools.reference import ops_in
 
 WITHOUT_SAMPLES: dict[str, str] = {}  # op -> why it names none
@@ -22,7 +23,11 @@ WITHIN_RULES = {
     "convolution_weight": "convolution", "alias": "composites",
 }  # fmt: skip
 
-OURS = {name: r for name, r in sorted(registry.items()) if r.source.__module__.startswith("minigrad.")}
+OURS = {
+    name: r
+    for name, r in sorted(registry.items())
+    if r.source.__module__.startswith(("minigrad.", "minitransformer."))
+}
 CASES = [
     pytest.param(record, sample, id=f"{name}-{i}")
     for name, record in OURS.items()
@@ -100,6 +105,7 @@ def test_every_op_can_be_reached_by_a_public_name():
         *vars(mg.linalg).values(),
         *vars(mg.special).values(),
         *vars(mg.nn.functional).values(),
+        attention.multi_head_attention,
     ]
     found, seen, stack = set(), set(), [f for f in public if inspect.isfunction(f)]
     while stack:

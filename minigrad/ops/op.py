@@ -134,12 +134,12 @@ class Op(OpInfo):
         source = definition or rule
         assert source is not None
         super().__init__(name, source, **about)
-        self.rule, self.definition, self.kernel = rule or kernel or self.run_kernel, definition, kernel
+        self.rule, self.definition, self.kernel = rule or self.run_kernel, definition, kernel
         self.flops = flops
         self.view, self.promotes, self.floating, self.casts = view, promotes, floating, casts
         self.has_library_kernel = definition is not None and kernel is None
         self.kernel_takes_half = self.exact_in_half
-        self.exact_in_half |= view or self.has_library_kernel
+        self.exact_in_half |= view or definition is not None  # `run_kernel` handles it
         kinds = inspect.signature(source).parameters.values()
         self.operands = tuple(p.name for p in kinds if p.kind is p.POSITIONAL_ONLY)
         self.settings = tuple(p.name for p in kinds if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
@@ -170,8 +170,8 @@ class Op(OpInfo):
         return self.rule(*arrays, **settings)
 
     def run_kernel(self, *arrays: Any, **settings: Any) -> tuple[Any, Any]:
-        """The rule of a composite op with kernels of the library's: one of them, or else the definition."""
-        kernel = getattr(kernels(arrays[0]), self.name, None)
+        """The rule of a composite op: its own kernel or one of the library's, or else the definition."""
+        kernel = self.kernel or getattr(kernels(arrays[0]), self.name, None)
         if kernel is None:
             return self.run_definition(*arrays, **settings)
         if type(arrays[0]) is np.ndarray and arrays[0].dtype in HALF and not self.kernel_takes_half:
@@ -255,8 +255,8 @@ def composite(
     """Make a readable definition, written with other ops, an op whose value comes from a fused kernel.
 
     `kernel` takes the same arrays and settings and returns what a rule returns. The library's own are found
-    by name, a version for each device (`minigrad.kernels`). They may return None for arrays that they do not
-    take: then, and where a device has none, the definition is run.
+    by name, a version for each device (`minigrad.kernels`). A kernel may return None for arrays that it does
+    not take: then, and where a device has none, the definition is run.
     """
 
     def make(definition: Callable) -> Callable:

@@ -14,7 +14,6 @@ from ..cache import Cache
 from ..errors import UserError
 from ..models import GPT, Transformer
 from .request import check_request
-from .step import can_step, step
 
 Choice = Callable[[np.ndarray, np.ndarray], np.ndarray]  # logits (rows, V), and which rows -> a token each
 
@@ -50,7 +49,7 @@ def generate(
         return _sample(logits, temperature, top_k, row_ids)
 
     cache = model.new_cache(_room(model, input_ids, max_new_tokens)) if use_cache else None
-    reader = _Reader(model, cache, can_step(model))
+    reader = _Reader(model, cache)
     training = model.training
     model.eval()
     try:
@@ -67,7 +66,6 @@ class _Reader(NamedTuple):
 
     model: Any  # GPT or Transformer
     cache: Cache | None
-    in_arrays: bool  # whether a single token goes by `step`
 
     def logits(
         self, ids: np.ndarray, memory: Tensor | None = None, mask: Tensor | None = None
@@ -78,8 +76,6 @@ class _Reader(NamedTuple):
             ids, cache = ids[:, -model.config.n_positions :], None
         if cache is not None and cache.length:
             ids = ids[:, cache.length :]
-            if self.in_arrays and ids.shape[1] == 1:
-                return step(model, ids[:, 0], cache, mask)
         states = model.states(ids, cache) if memory is None else model.decode(ids, memory, mask, None, cache)
         return model.logits(states[:, -1:]).numpy()[:, 0]
 
@@ -109,7 +105,7 @@ def _translate(
         if not alive.all():
             memory, mask = memory[alive], mask[alive]
             if reader.cache is not None:
-                reader.cache.keep(alive)
+                reader.cache.batch_select_indices(alive)
     return results
 
 

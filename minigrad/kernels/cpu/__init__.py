@@ -1,7 +1,7 @@
 """NumPy kernels: a pass over memory and a fresh temporary are slow, so they have few of both."""
 
 from .activations import dropout, gelu, log_softmax, softmax
-from .attention import multi_head_attention, scaled_dot_product_attention
+from .attention import scaled_dot_product_attention
 from .indexing import embedding
 from .linalg import linear
 from .losses import cross_entropy
@@ -21,7 +21,6 @@ __all__ = [
     "linear",
     "log_softmax",
     "logsumexp",
-    "multi_head_attention",
     "rms_norm",
     "scaled_dot_product_attention",
     "softmax",

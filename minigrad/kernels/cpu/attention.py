@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...devices import array_module
 from ...random import drop_threshold, keep_mask
 
 TILE = 1 << 18  # scores
@@ -82,53 +83,6 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
     return attend(NUMPY, q, k, v, mask, is_causal, scale, dropout_p, key)
 
 
-def multi_head_attention(x, memory, mask, num_heads, is_causal, scale, dropout_p, key):
-    """Attention of every head: of the projections `x` to themselves, or to those of a `memory`."""
-    return attend_heads(NUMPY, x, memory, mask, num_heads, is_causal, scale, dropout_p, key)
-
-
-def attend_heads(
-    work: RowWork,
-    x: Any,
-    memory: Any,
-    mask: Any,
-    num_heads: int,
-    is_causal: bool,
-    scale: float,
-    dropout_p: float,
-    key: Any,
-) -> tuple[np.ndarray, Callable]:
-    """`attend` on views of the heads in the projections, writing into views of the heads in the result."""
-    q, k, v = _heads(x, memory, num_heads)
-    batch, _, queries, width = q.shape
-    y = np.empty((batch, queries, num_heads * width), x.dtype)
-    out = _split(y, 1, num_heads)[0]
-    _, pull = attend(work, q, k, v, mask, is_causal, scale, dropout_p, key, out)
-
-    def gradient(g, needs):
-        d_x = np.empty(x.shape, x.dtype)
-        d_memory = None if memory is None else np.empty(memory.shape, memory.dtype)
-        into = _heads(d_x, d_memory, num_heads)
-        *_, d_mask = pull(_split(g, 1, num_heads)[0], (True, True, True, needs[2]), into)
-        return d_x, d_memory, d_mask
-
-    return y, gradient
-
-
-def _heads(x: np.ndarray, memory: np.ndarray | None, num_heads: int) -> Any:
-    """Queries, keys and values of each head, as views."""
-    if memory is None:
-        return _split(x, 3, num_heads)
-    return (*_split(x, 1, num_heads), *_split(memory, 2, num_heads))
-
-
-def _split(x: np.ndarray, parts: int, num_heads: int) -> np.ndarray:
-    """(B, T, parts H d) as a view of shape (parts, B, H, T, d)."""
-    batch, length, width = x.shape
-    heads = x.reshape(batch, length, parts, num_heads, width // (parts * num_heads))
-    return heads.transpose(2, 0, 3, 1, 4)
-
-
 def attend(
     work: RowWork,
     q: Any,
@@ -139,16 +93,15 @@ def attend(
     scale: float,
     dropout_p: float,
     key: Any,
-    out: np.ndarray | None = None,
 ) -> tuple[np.ndarray, Callable]:
-    """The result and its gradient function, which writes into new arrays, or into those that it is given.
+    """The result and its gradient function, which writes into new arrays, or `into` given ones.
 
     dv = Wᵀ g, dW = g vᵀ, dS = W (dW - sum(dW W)), dq = scale dS k, dk = scale dSᵀ q.
     """
     lead, queries, keys = q.shape[:-2], q.shape[-2], k.shape[-2]
     same_lead = lead == k.shape[:-2] == v.shape[:-2]
     if same_lead and mask is None and not dropout_p and 0 < math.prod(lead) * queries * keys <= TILE:
-        return _attend_in_one_tile(work, q, k, v, 0 if is_causal else None, scale, out)
+        return _attend_in_one_tile(work, q, k, v, 0 if is_causal else None, scale)
     if mask is not None or not same_lead:
         masks = [] if mask is None else [mask.shape[:-2]]
         lead = np.broadcast_shapes(lead, k.shape[:-2], v.shape[:-2], *masks)
@@ -158,7 +111,7 @@ def attend(
     kept = 1 - drop_threshold(dropout_p) / 65536
     dropout_scale = 1 / kept if kept else 0.0
     tiled = _Tiled(work, q, k, v, scale, bias, keep, dropout_scale, _tiles(lead, queries, keys, is_causal))
-    y = np.empty((*lead, queries, v.shape[-1]), q.dtype) if out is None else out
+    y = empty_heads(q, (*lead, queries, v.shape[-1]))
     logarithms = tiled.forward(y)
 
     def gradient(g, needs, into=None):
@@ -231,12 +184,12 @@ class _Tiled(NamedTuple):
 
 
 def _attend_in_one_tile(
-    work: RowWork, q: Any, k: Any, v: Any, causal_offset: int | None, scale: float, out: np.ndarray | None
+    work: RowWork, q: Any, k: Any, v: Any, causal_offset: int | None, scale: float
 ) -> tuple[np.ndarray, Callable]:
     """`attend` of short sequences, or of a token that is being generated."""
     w = (q * scale) @ k.swapaxes(-1, -2)
     logarithms = work.softmax(w, causal_offset)
-    y = np.matmul(w, v, out=out)
+    y = np.matmul(w, v, out=empty_heads(q, (*q.shape[:-1], v.shape[-1])))
 
     def gradient(g, needs, into=(None, None, None)):
         d_q, d_k, d_v = into
@@ -249,6 +202,15 @@ def _attend_in_one_tile(
         return np.matmul(d_s, k, out=d_q), np.matmul(d_s.swapaxes(-1, -2), q, out=d_k), d_v, None
 
     return y, gradient
+
+
+def empty_heads(q: Any, shape: tuple[int, ...]) -> Any:
+    """A new array (..., T, D). Where q's heads are side by side in memory, (B, T, H, D), so are its heads."""
+    empty = array_module(q).empty
+    if len(shape) == q.ndim == 4 and 0 < q.strides[1] < q.strides[2]:
+        batch, heads, length, width = shape
+        return empty((batch, length, heads, width), q.dtype).swapaxes(1, 2)
+    return empty(shape, q.dtype)
 
 
 def _as_bias(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import cpu
-from ..cpu.attention import RowWork, attend, attend_heads
+from ..cpu.attention import RowWork, attend
 from .mathematics import F, exp_below, inline, largest, loop
 from .single import is_single, rows_of
 
@@ -14,12 +14,6 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
     if not is_single(q, k, v) or (mask is not None and mask.dtype not in (bool, F)):
         return cpu.scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key)
     return attend(LOOPS, q, k, v, mask, is_causal, scale, dropout_p, key)
-
-
-def multi_head_attention(x, memory, mask, num_heads, is_causal, scale, dropout_p, key):
-    if not is_single(x, memory) or (mask is not None and mask.dtype not in (bool, F)):
-        return cpu.multi_head_attention(x, memory, mask, num_heads, is_causal, scale, dropout_p, key)
-    return attend_heads(LOOPS, x, memory, mask, num_heads, is_causal, scale, dropout_p, key)
 
 
 def _softmax(scores, causal_offset):

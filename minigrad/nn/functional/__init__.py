@@ -93,7 +93,7 @@ from ...ops.extra.resampling import (
     upsample_nearest,
 )
 from ...ops.extra.windows import fold, unfold
-from .attention import multi_head_attention, scaled_dot_product_attention
+from .attention import scaled_dot_product_attention
 from .channel_dropout import alpha_dropout, dropout1d, dropout2d, dropout3d
 from .core import (
     check_probability,

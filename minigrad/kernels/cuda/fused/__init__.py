@@ -10,7 +10,7 @@ goes to cuDNN (`cudnn`), backward has no order.
 
 from .. import *
 from .activations import dropout, gelu, gelu_with_bias, log_softmax, masked_softmax, softmax
-from .attention import multi_head_attention, scaled_dot_product_attention
+from .attention import scaled_dot_product_attention
 from .indexing import embedding
 from .losses import cross_entropy
 from .normalization import layer_norm, rms_norm

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....devices import array_module
+from ...cpu.attention import empty_heads
 from . import cudnn
 from .launching import NO_DRAW, accumulator, contiguous, draw, heads, kernel, mask_argument, struct, supports
 
@@ -27,52 +28,15 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
         mask = _four(xp.broadcast_to(mask, (*lead, queries, keys)))
     q, k, v = (_four(xp.broadcast_to(x, (*lead, *x.shape[-2:]))) for x in (q, k, v))
     drawn = draw(key, (*lead, queries, keys), dropout_p)
-    y = xp.empty((*q.shape[:3], width), q.dtype)
+    y = empty_heads(q, (*q.shape[:3], width))
     pull = _attend(q, k, v, y, mask, is_causal, scale, drawn)
 
-    def gradient(g, needs):
-        into = [xp.empty(x.shape, x.dtype) for x in (q, k, v)]
-        pull(_four(g), *into)
-        return *(d.reshape(*lead, *d.shape[2:]) for d in into), None
+    def gradient(g, needs, into=None):
+        found = into or [xp.empty(x.shape, x.dtype) for x in (q, k, v)]
+        pull(_four(g), *found)
+        return *(into or (d.reshape(*lead, *d.shape[2:]) for d in found)), None
 
     return y.reshape(*lead, queries, width), gradient
-
-
-def multi_head_attention(x, memory, mask, num_heads, is_causal, scale, dropout_p, key):
-    """Attention of every head, read where it stands in the projections, and written where it is to stand."""
-    xp = array_module(x)
-    q, k, v = _heads(x, memory, num_heads)
-    if not _takes(q, k, v, mask):
-        return None
-    batch, _, queries, width = q.shape
-    if mask is not None:
-        mask = xp.broadcast_to(mask, (batch, num_heads, queries, k.shape[2]))
-    drawn = draw(key, (batch, num_heads, queries, k.shape[2]), dropout_p)
-    y = xp.empty((batch, queries, num_heads * width), x.dtype)
-    pull = _attend(q, k, v, _split(y, 1, num_heads)[0], mask, is_causal, scale, drawn)
-
-    def gradient(g, needs):
-        d_x = xp.empty(x.shape, x.dtype)
-        d_memory = None if memory is None else xp.empty(memory.shape, memory.dtype)
-        pull(_split(g, 1, num_heads)[0], *_heads(d_x, d_memory, num_heads))
-        return d_x, d_memory, None
-
-    return y, gradient
-
-
-def _heads(x, memory, num_heads):
-    """Queries, keys and values of each head, as views."""
-    if memory is None:
-        parts = _split(x, 3, num_heads)
-        return parts[0], parts[1], parts[2]
-    parts = _split(memory, 2, num_heads)
-    return _split(x, 1, num_heads)[0], parts[0], parts[1]
-
-
-def _split(x, parts, num_heads):
-    """(B, T, parts H d) as a view of shape (parts, B, H, T, d)."""
-    batch, length, width = x.shape
-    return x.reshape(batch, length, parts, num_heads, width // parts // num_heads).transpose(2, 0, 3, 1, 4)
 
 
 def _takes(q, k, v, mask):
