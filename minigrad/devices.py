@@ -18,7 +18,6 @@ import ml_dtypes
 import numpy as np
 
 from .errors import DependencyError, DeviceError, DtypeError, OptionError
-from .recording import WAITING, constant, refuse
 
 bool_ = np.dtype("bool")
 uint8 = np.dtype("uint8")
@@ -38,12 +37,22 @@ default_float = float32
 _KINDS = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2}  # bool < integer < floating; "V" is bfloat16's
 
 
-class _Gpu:
-    library: Any = None  # CuPy, once a GPU has been asked for
-    arrays: Any = ()  # its class of arrays
+class Gpu:
+    """CuPy, once a GPU has been asked for, and the two ways between the CPU's memory and a GPU's."""
+
+    library: Any = None
+    arrays: Any = ()  # CuPy's class of arrays
+
+    def upload(self, array: Any, device: str) -> Any:
+        """A copy on a GPU."""
+        return library_of(device).array(array)
+
+    def download(self, array: Any, operation: str) -> np.ndarray:
+        """A copy on the CPU, which waits for the GPU; `operation` says what the user called."""
+        return array.get()
 
 
-gpu = _Gpu()
+gpu = Gpu()
 
 
 def array_module(array: Any) -> Any:
@@ -135,18 +144,12 @@ def on_device(array: Any, device: str) -> Any:
         return array
     if device == "cpu":
         return on_cpu(array)
-    return constant(lambda: library_of(device).array(array))
+    return gpu.upload(array, device)
 
 
-def on_cpu(array: Any, asked: str = "a copy to the CPU") -> Any:
-    """An array's numbers as a NumPy array: itself, or a copy of what is on a GPU.
-
-    That waits for the GPU; `asked` names who does, where a recording cannot.
-    """
-    if not isinstance(array, gpu.arrays):
-        return array
-    refuse(asked, WAITING)
-    return array.get()
+def on_cpu(array: Any, operation: str = "a copy to the CPU") -> Any:
+    """An array's numbers as a NumPy array: itself, or a copy of what is on a GPU, for the user's `operation`."""
+    return gpu.download(array, operation) if isinstance(array, gpu.arrays) else array
 
 
 def like(array: Any, other: Any) -> Any:

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .autograd import grad_mode
-from .devices import HALF, array_module, as_dtype, bfloat16, float16, float32
+from .devices import HALF, array_module, as_dtype, bfloat16, float16, float32, on_cpu
 from .errors import DtypeError, NonFiniteError, OptionError, StateError
-from .recording import refuse
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -134,10 +133,6 @@ class GradScaler:
             return
         if id(optimizer) in self.stepped:
             raise StateError("unscale_() comes after step().\nCall it before, and update() at a step's end.")
-        refuse(
-            "a GradScaler's look at the gradients",
-            "Whether to step is decided by the host: use bfloat16, which needs no scaler.",
-        )
         if id(optimizer) in self.found:
             raise StateError(
                 "unscale_() has already been called on this optimizer since the last update().\n"
@@ -153,7 +148,8 @@ class GradScaler:
             )
         for g in gradients:
             g *= 1 / self.factor
-        self.found[id(optimizer)] = all(array_module(g).isfinite(g).all() for g in gradients)
+        finite = [array_module(g).isfinite(g).all() for g in gradients]
+        self.found[id(optimizer)] = all(on_cpu(x, "GradScaler's check of the gradients") for x in finite)
 
     def step(self, optimizer: Any) -> None:
         """The optimizer's step, unless a gradient is infinite or NaN."""

@@ -10,14 +10,14 @@ batch can draw its own part of the whole batch's numbers (`rows`).
 from __future__ import annotations
 
 import contextlib
+import threading
 import zlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .errors import OptionError
-from .recording import now, refuse
 
 
 class Key(NamedTuple):
@@ -29,55 +29,80 @@ class Key(NamedTuple):
     call: int
     row: int = 0
 
+    @property
+    def counters(self) -> tuple[int, int, int]:
+        """Step and call as a kernel takes them, and the address of two numbers on the GPU to be added; 0: none."""
+        return self.step, self.call, 0
 
-class _State:
-    """The default generator: where the next key comes from."""
+
+class Snapshot(NamedTuple):
+    """Where every stream stands."""
+
+    seed: int
+    step: int
+    row: int
+    calls: dict[str, int]
+
+
+class Generator:
+    """Makes the keys of draws: it counts what each stream has drawn in this step."""
 
     def __init__(self) -> None:
         self.seed, self.step, self.row = 0, 0, 0
         self.calls: dict[str, int] = {}
 
+    def manual_seed(self, seed: int) -> None:
+        self.seed, self.step, self.row, self.calls = seed, 0, 0, {}
 
-_state = _State()
+    def set_step(self, step: int) -> None:
+        self.step, self.calls = step, {}
+
+    def next_key(self, stream: str) -> Key:
+        """The key of the next draw of `stream`."""
+        call = self.calls.get(stream, 0)
+        self.calls[stream] = call + 1
+        return Key(self.seed, zlib.crc32(stream.encode()), self.step, call, self.row)
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self.seed, self.step, self.row, dict(self.calls))
+
+    def go_back(self, before: Snapshot) -> None:
+        self.seed, self.step, self.row = before[:3]
+        self.calls = dict(before.calls)
+
+
+default_generator = Generator()
+
+
+class _InUse(threading.local):
+    generator = default_generator
+
+
+in_use = _InUse()  # each thread's generator
 
 
 def manual_seed(seed: int) -> None:
     """Start every stream anew from `seed` (0 to 2**64 - 1), as `torch.manual_seed`."""
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
-        raise OptionError(f"a seed is a whole number from 0 to 2**64 - 1, got {seed!r}.\nPass another one.")
-    refuse("manual_seed()", "Call it before the step.")
-    _state.seed, _state.step, _state.row, _state.calls = int(seed), 0, 0, {}
+        raise OptionError(
+            f"seed must be an integer from 0 to 2**64 - 1, got {seed!r}.\nPass a seed in that range."
+        )
+    in_use.generator.manual_seed(int(seed))
 
 
 def set_step(step: int) -> None:
-    """Say which training step the next draws belong to; the streams' call counts begin again."""
-    refuse("set_step()", "Call it before the step: a replay draws what belongs to the step that is set.")
-    _state.step, _state.calls = step, {}
-
-
-@contextlib.contextmanager
-def rows(first: int) -> Iterator[None]:
-    """Within it, the first axis of what is drawn begins at row `first` of the whole batch."""
-    before, calls = _state.row, dict(_state.calls)
-    _state.row = first
-    try:
-        yield
-    finally:
-        _state.row, _state.calls = before, calls
-
-
-Snapshot = tuple[int, int, int, dict[str, int]]
+    """Say which training step the next draws belong to; the streams' call counts start again at 0."""
+    in_use.generator.set_step(step)
 
 
 def snapshot() -> Snapshot:
     """Where every stream stands now."""
-    return _state.seed, _state.step, _state.row, dict(_state.calls)
+    return in_use.generator.snapshot()
 
 
 def go_back(before: Snapshot) -> None:
     """Let all streams stand where they stood when `snapshot` gave `before`."""
-    _state.seed, _state.step, _state.row, calls = before
-    _state.calls = dict(calls)
+    in_use.generator.go_back(before)
 
 
 @contextlib.contextmanager
@@ -91,62 +116,27 @@ def replayed(before: Snapshot) -> Iterator[None]:
         go_back(after)
 
 
+def rows(first: int) -> contextlib.AbstractContextManager[None]:
+    """Within it, the first axis of what is drawn starts at row `first` of the whole batch."""
+    return replayed(snapshot()._replace(row=first))
+
+
 def first_row() -> int:
-    """The row of the whole batch at which draws begin now."""
-    return _state.row
+    """The row of the whole batch at which draws start now."""
+    return in_use.generator.row
 
 
 def next_key(stream: str) -> Key:
     """The key of the next draw of `stream`."""
-    call = _state.calls.get(stream, 0)
-    _state.calls[stream] = call + 1
-    return Key(_state.seed, _number(stream), _state.step, call, _state.row)
-
-
-def _number(stream: str) -> int:
-    return zlib.crc32(stream.encode())
-
-
-# ---------------------------------------------------------------- in a recording (`minigrad.capture`)
-
-
-def place_of_draws(key: Key) -> tuple[Any, int]:
-    """Where a replay reads from what step and call on it draws: an array of the two on the GPU; and at which
-    call the stream was when the recording began."""
-    return now.recording.draws.place(key)
-
-
-class Draws:
-    """What a recorded step draws, replay after replay: each stream goes on from where it is then."""
-
-    def __init__(self, recording: Any) -> None:
-        self.recording, self.began = recording, snapshot()
-        self.drawn: dict[str, int] = {}  # how often a step draws from each stream
-
-    def place(self, key: Key) -> tuple[Any, int]:
-        name = next(name for name in _state.calls if _number(name) == key.stream)
-        places = lambda: (_state.step, _state.calls.get(name, 0))
-        return self.recording.numbers(("draws", name), places, np.uint64), self.began[3].get(name, 0)
-
-    def end(self) -> None:
-        """The step has been recorded, and nothing was drawn yet."""
-        calls = self.began[3]
-        self.drawn = {name: n - calls.get(name, 0) for name, n in _state.calls.items()}
-        go_back(self.began)
-
-    def advance(self) -> None:
-        """Count what a replay draws."""
-        for name, n in self.drawn.items():
-            _state.calls[name] = _state.calls.get(name, 0) + n
+    return in_use.generator.next_key(stream)
 
 
 def generator(key: Key) -> np.random.Generator:
-    """A NumPy generator at the key's place; two calls with one key give the same numbers."""
+    """A NumPy generator that starts at the key; two calls with one key give the same numbers."""
     return np.random.Generator(_philox(key, 0))
 
 
 def _philox(key: Key, block: int) -> np.random.Philox:
-    refuse("a random number drawn on the CPU", "Only dropout is drawn on the GPU: pass others as arguments.")
     words = lambda *numbers: np.array(numbers, dtype=np.uint64)  # a list with 2**63 in it would become floats
     return np.random.Philox(key=words(key.seed, key.stream), counter=words(block, key.call, key.step, 0))
 

@@ -317,9 +317,7 @@ def test_a_recording_keeps_its_plans(recorded):
     gc.collect()
     found = [mg.devices.on_cpu(r.array) for r in step(*next(batches(1)))]
     np.testing.assert_allclose(found[1], expected[-1][1], rtol=1e-2, atol=1e-5)
-    graphs = [
-        x for x in next(iter(step.steps.values())).recording.kept.values() if isinstance(x, cudnn._Plan)
-    ]
+    graphs = [x for x in next(iter(step.steps.values())).graph.kept.values() if isinstance(x, cudnn._Plan)]
     assert len(graphs) == 2
 
 

@@ -31,7 +31,6 @@ from ..errors import DeviceError, DtypeError, MinigradError, OptionError, ShapeE
 from ..kernels import active
 from ..kernels.half import compute_in_float32
 from ..precision import dtype_of
-from ..recording import now
 from ..tensor import Tensor, as_tensor
 from ..trees import map_leaves
 from ..versions import LIBRARY, Cell, caller, clock, share_cell
@@ -203,14 +202,12 @@ def make_callable(op: Op, face: Callable) -> Callable:
 
 
 def _on_one_device(op: Op, inputs: Sequence[Any]) -> Sequence[Any] | None:
-    """Bring numbers (0-d tensors) on the CPU, and data where it `data_follows`, to the others' GPU; None
-    where nothing needs to be moved."""
+    """Bring numbers (0-d tensors) on the CPU to the others' GPU; None where nothing needs to be moved."""
     kinds = {type(x.array) for x in inputs if isinstance(x, Tensor)}
     if len(kinds) < 2:
         return None
     gpus = {x.device for x in inputs if isinstance(x, Tensor)} - {"cpu"}
-    stays = lambda x: x.device == "cpu" and x.ndim and (x.requires_grad or not now.data_follows)
-    if len(gpus) > 1 or any(isinstance(x, Tensor) and stays(x) for x in inputs):
+    if len(gpus) > 1 or any(isinstance(x, Tensor) and x.device == "cpu" and x.ndim for x in inputs):
         given = ", ".join(
             f"{describe(x)} on {x.device}" if isinstance(x, Tensor) else describe(x) for x in inputs
         )

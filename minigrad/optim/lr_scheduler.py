@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..errors import OptionError
-from ..recording import before_each_replay, refuse
 from .optimizer import Optimizer
 
 
@@ -53,7 +52,6 @@ class LRScheduler:
         """The learning rate of group number `group`, whose first one was `initial`."""
         raise NotImplementedError
 
-    @before_each_replay
     def step(self) -> None:
         self.last_epoch += 1
         for i, group in enumerate(self.optimizer.param_groups):
@@ -291,7 +289,6 @@ class OneCycleLR(LRScheduler):
     def lr(self, initial: float, group: int) -> float:
         return initial * self.div_factor * self._factor_and_momentum()[0]
 
-    @before_each_replay
     def step(self) -> None:
         super().step()
         if self.cycle_momentum:
@@ -321,7 +318,6 @@ class SequentialLR(LRScheduler):
         self.schedulers, self.milestones = list(schedulers), list(milestones)
         super().__init__(optimizer, last_epoch)
 
-    @before_each_replay
     def step(self) -> None:
         self.last_epoch += 1
         now = bisect_right(self.milestones, self.last_epoch)
@@ -374,7 +370,6 @@ class ReduceLROnPlateau:
         return sign * metric > sign * self.best + margin
 
     def step(self, metrics: Any) -> None:
-        refuse("ReduceLROnPlateau.step()", "It has to know the metric: call it after the step.")
         self.last_epoch += 1
         if self.is_better(float(metrics)):
             self.best, self.num_bad_epochs = float(metrics), 0

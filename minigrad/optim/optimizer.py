@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from operator import iadd, is_
+from collections.abc import Iterable, Mapping
+from operator import is_
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
+from .. import allocator
 from ..autograd import no_grad
 from ..creation import zeros_like
-from ..devices import array_module, is_writeable, on_device
+from ..devices import array_module, device_of, is_writeable, on_device
 from ..errors import OptionError, ShapeError, StateError
 from ..kernels import kernels
-from ..recording import constant, each_time, fits_while, is_recording, numbers, refuse
 from ..tensor import Tensor
 from ..versions import caller, record_changes, root
 
@@ -24,7 +24,7 @@ SMALL = 1 << 13  # parameters with at most this many elements are updated as one
 class Optimizer:
     """Parameters in groups, each with its options, and a state of arrays for every parameter."""
 
-    read_each_time: tuple[str, ...] = ("lr",)  # the options that a captured step reads in each replay
+    scheduled: tuple[str, ...] = ("lr",)  # the options that `hyperparameters` reads
 
     def __init__(self, params: Iterable[Any], **defaults: Any) -> None:
         if hasattr(params, "parameters"):
@@ -40,6 +40,8 @@ class Optimizer:
         self.param_groups: list[dict[str, Any]] = []
         self.state: dict[Tensor, dict[str, np.ndarray]] = {}
         self.steps = 0
+        self.uploaded: dict[Any, Any] = {}  # hyperparameters of this step on a GPU, by dtype and values
+        allocator.keep_freed_memory()
         for group in groups:
             self.add_param_group(group)
 
@@ -88,43 +90,17 @@ class Optimizer:
                     f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}.\n"
                     f"Assign a gradient of the parameter's shape, or None."
                 )
-        each_time(self._count)
-        name, source = f"{type(self).__name__}.step", caller()
+        ready = [[p for p in group["params"] if p.grad is not None] for group in self.param_groups]
+        self.count_step([p for params in ready for p in params], caller())
         with no_grad():
-            for group in self.param_groups:
-                ready = [p for p in group["params"] if p.grad is not None]
-                record_changes(ready, name, source)
-                if is_recording():
-                    each_time(partial(record_changes, ready, name, source))
-                    if any(type(p.array) is np.ndarray for p in ready):
-                        refuse(f"{name} of parameters on the CPU", "Move the model to the GPU.")
-                self.update_all(ready, group)
-        if is_recording():
-            fits_while(self._is_the_same())
+            for params, group in zip(ready, self.param_groups, strict=True):
+                self.update_all(params, group)
 
-    def _count(self) -> None:
+    def count_step(self, params: list[Tensor], source: tuple[CodeType, int]) -> None:
+        """Count a step, called at `source`, that changes these parameters."""
         self.steps += 1
-
-    def _is_the_same(self) -> Callable[[], bool]:
-        """Whether a recorded step still fits: there are the arrays that it knows, their parameters as many
-        steps apart, and its options."""
-
-        def found() -> tuple[list[Any], list[int], list[Any]]:
-            states = [self.state.get(p, {}) for p in self._parameters()]
-            arrays = [p.array for p in self._parameters()] + [a for state in states for a in state.values()]
-            steps = [int(state["step"]) for state in states if "step" in state]
-            skipped = ("params", *self.read_each_time)
-            options = [{k: v for k, v in g.items() if k not in skipped} for g in self.param_groups]
-            return arrays, [step - steps[0] for step in steps], options
-
-        arrays, *others = found()
-
-        def same() -> bool:
-            arrays_now, *others_now = found()
-            known = len(arrays_now) == len(arrays) and all(map(is_, arrays_now, arrays))
-            return known and others_now == others
-
-        return same
+        self.uploaded.clear()
+        record_changes(params, f"{type(self).__name__}.step", source)
 
     def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
         """Change the parameters of a group by their gradients."""
@@ -137,6 +113,21 @@ class Optimizer:
     ) -> None:
         """Change `p` by its gradient `g`."""
         raise NotImplementedError
+
+    def hyperparameters(self, state: dict[str, np.ndarray], group: dict[str, Any]) -> tuple[float, ...]:
+        """The numbers of an update that differ from step to step."""
+        return (group["lr"],)
+
+    def hyperparameters_for(self, p: Any, state: dict[str, np.ndarray], group: dict[str, Any]) -> Any:
+        """The hyperparameters where the kernels of `p` read them: on a GPU an array there, uploaded once a
+        step for all parameters that share it."""
+        values = self.hyperparameters(state, group)
+        if type(p) is np.ndarray:
+            return values
+        key = p.dtype, values
+        if key not in self.uploaded:
+            self.uploaded[key] = on_device(np.array(values, p.dtype), device_of(p))
+        return self.uploaded[key]
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """The state as arrays: `0.exp_avg` for the first parameter's `exp_avg`, `param_groups.0.lr` for the
@@ -240,8 +231,6 @@ class SGD(Optimizer):
         if group["weight_decay"]:
             g = g + group["weight_decay"] * p
         if group["momentum"]:
-            if "momentum_buffer" not in state:
-                refuse("the first momentum of a parameter", "Each needs a gradient in the first two calls.")
             if "momentum_buffer" in state:
                 v = state["momentum_buffer"]
                 v *= group["momentum"]
@@ -249,10 +238,7 @@ class SGD(Optimizer):
             else:
                 v = state["momentum_buffer"] = array_module(p).array(g)
             g = g + group["momentum"] * v if group["nesterov"] else v
-        lr = group["lr"]
-        if is_recording():
-            (lr,) = numbers((id(group), p.dtype), lambda: (group["lr"],), p.dtype)
-        p -= lr * g
+        p -= self.hyperparameters_for(p, state, group)[0] * g
 
 
 class Adam(Optimizer):
@@ -263,7 +249,7 @@ class Adam(Optimizer):
     """
 
     decoupled = False
-    read_each_time = ("lr", "betas", "eps", "weight_decay")
+    scheduled = ("lr", "betas", "eps", "weight_decay")
 
     def __init__(
         self,
@@ -281,62 +267,54 @@ class Adam(Optimizer):
         small = [p for p in params if p.array.size <= SMALL and p.array.dtype == np.float32]
         flat = self.flat.get(id(group))
         if len(small) > 1 and (flat is None or not flat.matches(small, self.state)):
-            flat = self.flat[id(group)] = self._flatten(small)
+            flat = self.flat[id(group)] = self.flatten(small)
         if len(small) > 1 and flat is not None:
             self.update(flat.p, flat.g, flat.gather(), group)
             flat.scatter()
             params = [p for p in params if p.array.size > SMALL or p.array.dtype != np.float32]
         super().update_all(params, group)
 
-    def _flatten(self, small: list[Tensor]) -> FlatParameters | None:
+    def flatten(self, small: list[Tensor]) -> FlatParameters | None:
         """The parameters as one, or None where they differ in their steps or share memory."""
         steps = {int(self.state[p]["step"]) if p in self.state else 0 for p in small}
         memories = {id(root(p.array)) for p in small}
         if len(steps) > 1 or len(memories) < len(small):
             return None
-        return constant(lambda: FlatParameters(small, self.state))
+        return FlatParameters(small, self.state)
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies, whose states are not views any more."""
-        return self.__dict__ | {"flat": {}}
+        return self.__dict__ | {"flat": {}, "uploaded": {}}
 
     def update(
         self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]
     ) -> None:
-        if state and state["exp_avg"].dtype != p.dtype:  # the module was converted
-            for name in ("exp_avg", "exp_avg_sq"):
-                state[name] = constant(partial(state[name].astype, p.dtype))
-        if not state:
-            zeros = array_module(p).zeros
-            state["exp_avg"], state["exp_avg_sq"] = (
-                constant(lambda: zeros(p.shape, p.dtype)) for _ in range(2)
-            )
-            state["step"] = np.array(0)
-        count = state["step"]
+        if not state or state["exp_avg"].dtype != p.dtype:
+            self.init_state(p, state)
+        self.count(state)
         flat = [a.reshape(-1) for a in (p, g, state["exp_avg"], state["exp_avg_sq"])]
-        each_time(partial(iadd, count, 1))
-        given = self._numbers(count, group)
-        if is_recording():
-            eight = lambda: _with_complements(*self._numbers(count, group))
-            now = numbers((id(self), id(group), p.dtype, int(count)), eight, p.dtype)
-            kernels(p).adam(*flat, *given, now=now)
-        else:
-            kernels(p).adam(*flat, *given)
+        kernels(p).adam(*flat, self.hyperparameters_for(p, state, group))
         if not p.flags.c_contiguous:  # then reshape(-1) made a copy
             p[...] = flat[0].reshape(p.shape)
 
-    def _numbers(self, count: np.ndarray, group: dict[str, Any]) -> tuple[float, ...]:
-        """What the kernel computes the update with, in the step that was counted last."""
-        step, lr, (b1, b2), decay = max(int(count), 1), group["lr"], group["betas"], group["weight_decay"]
+    def init_state(self, p: np.ndarray, state: dict[str, np.ndarray]) -> None:
+        """Make the state of a parameter, or convert it as the parameter was."""
+        for name in ("exp_avg", "exp_avg_sq"):
+            before = state.get(name)
+            state[name] = (
+                array_module(p).zeros(p.shape, p.dtype) if before is None else before.astype(p.dtype)
+            )
+        state.setdefault("step", np.array(0))
+
+    def count(self, state: dict[str, np.ndarray]) -> None:
+        """Count an update of the parameter (or of each, where they are one array) with this state."""
+        state["step"] += 1
+
+    def hyperparameters(self, state: dict[str, np.ndarray], group: dict[str, Any]) -> tuple[float, ...]:
+        """lr / (1 - b1**t), 1 - b1, b2, 1 - b2, 1 / sqrt(1 - b2**t), eps, the factor of p and the decay."""
+        t, lr, (b1, b2), decay = state["step"].item(0), group["lr"], group["betas"], group["weight_decay"]
         shrink, decay = (1 - lr * decay, 0.0) if self.decoupled else (1.0, decay)
-        return lr / (1 - b1**step), b1, b2, 1 / (1 - b2**step) ** 0.5, group["eps"], shrink, decay
-
-
-def _with_complements(
-    rate: float, b1: float, b2: float, root: float, eps: float, shrink: float, decay: float
-) -> tuple[float, ...]:
-    """The numbers in the order in which a kernel reads them from the GPU's memory."""
-    return rate, 1 - b1, b2, 1 - b2, root, eps, shrink, decay
+        return lr / (1 - b1**t), 1 - b1, b2, 1 - b2, 1 / (1 - b2**t) ** 0.5, group["eps"], shrink, decay
 
 
 class FlatParameters:
@@ -378,17 +356,12 @@ class FlatParameters:
     def gather(self) -> dict[str, np.ndarray]:
         """Copy in the parameters and their gradients; gives the state of all."""
         gradients = [p.grad.array for p in self.params]  # type: ignore[union-attr]
-        for arrays, flat in ((self.arrays, self.p), (gradients, self.g)):
-            if is_recording():  # CuPy would tell the GPU where they are, by memory that is not kept
-                for array, part in zip(arrays, self._views_of(flat), strict=True):
-                    part[...] = array
-            else:
-                array_module(flat).concatenate(arrays, axis=None, out=flat)
-        return {"exp_avg": self.m, "exp_avg_sq": self.v, "step": self.steps[:1].reshape(())}
+        kernels(self.p).flatten(self.arrays, self.p)
+        kernels(self.g).flatten(gradients, self.g)
+        return {"exp_avg": self.m, "exp_avg_sq": self.v, "step": self.steps}
 
     def scatter(self) -> None:
         """Copy the updated values back to the parameters."""
-        each_time(lambda: self.steps.fill(self.steps[0]))
         for array, updated in zip(self.arrays, self.p_views, strict=True):
             array[...] = updated
 

@@ -6,7 +6,7 @@ from .indexing import embedding
 from .linalg import linear
 from .losses import cross_entropy
 from .normalization import layer_norm, rms_norm
-from .optimizers import adam, total_norm
+from .optimizers import adam, flatten, total_norm
 from .pooling import largest_place
 from .reductions import logsumexp
 
@@ -15,6 +15,7 @@ __all__ = [
     "cross_entropy",
     "dropout",
     "embedding",
+    "flatten",
     "gelu",
     "largest_place",
     "layer_norm",

@@ -1,4 +1,4 @@
-"""Adam's step, in blocks whose temporaries stay in the cache, and the norm of all gradients."""
+"""What an optimizer does with many arrays: Adam's step, the norm of all gradients, and one flat array."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import numpy as np
 BLOCK = 1 << 14  # elements
 
 
-def adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay):
+def adam(p, g, m, v, hyperparameters):
     """m += (1 - b1) (d - m), v = b2 v + (1 - b2) d**2, p = shrink p - rate m / (root sqrt(v) + eps).
 
-    d = g + decay p; all are flat, and changed in place.
+    d = g + decay p; all are flat, and changed in place. The hyperparameters are rate, 1 - b1, b2, 1 - b2,
+    root, eps, shrink, decay.
     """
+    rate, c1, b2, c2, root, eps, shrink, decay = hyperparameters
     scratch = np.empty(min(BLOCK, p.size), p.dtype)
     for start in range(0, p.size, BLOCK):
         block = slice(start, start + BLOCK)
@@ -24,10 +26,10 @@ def adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay):
         if decay:
             d = d + decay * x
         np.subtract(d, first, out=t)
-        t *= 1 - b1
+        t *= c1
         first += t
         np.multiply(d, d, out=t)
-        t *= 1 - b2
+        t *= c2
         second *= b2
         second += t
         np.sqrt(second, out=t)
@@ -47,3 +49,8 @@ def total_norm(arrays, infinite):
         flat = a.reshape(-1)
         total += float(flat.dot(flat))
     return math.sqrt(total)
+
+
+def flatten(arrays, out):
+    """Copy the elements of all arrays to the flat array `out`, one array after another."""
+    np.concatenate(arrays, axis=None, out=out)

@@ -7,6 +7,6 @@ is not imported here: the arrays that come in bring it with them.
 from ..cpu.pooling import largest_place
 from .cublas import linear, matmul
 from .draws import dropout
-from .optimizers import adam, scale, total_norm
+from .optimizers import adam, flatten, scale, total_norm
 
-__all__ = ["adam", "dropout", "largest_place", "linear", "matmul", "scale", "total_norm"]
+__all__ = ["adam", "dropout", "flatten", "largest_place", "linear", "matmul", "scale", "total_norm"]

@@ -10,18 +10,15 @@ import numpy as np
 from ...devices import array_module
 
 
-def adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay, *, now=None):
+def adam(p, g, m, v, hyperparameters):
     """m += (1 - b1) (d - m), v = b2 v + (1 - b2) d**2, p = shrink p - rate m / (root sqrt(v) + eps).
 
-    d = g + decay p; all are flat, and changed in place. `now` holds the numbers on the GPU, for a recording:
-    rate, 1 - b1, b2, 1 - b2, root, eps, shrink, decay.
+    d = g + decay p; all are flat, and changed in place. The hyperparameters are an array on the GPU: rate,
+    1 - b1, b2, 1 - b2, root, eps, shrink, decay.
     """
-    c1, c2 = 1 - b1, 1 - b2
-    if now is not None:
-        rate, c1, b2, c2, root, eps, shrink, decay = (now[i] for i in range(8))
-    if now is not None or shrink != 1:
-        p *= shrink
-    d = g + decay * p if now is not None or decay else g
+    rate, c1, b2, c2, root, eps, shrink, decay = (hyperparameters[i] for i in range(8))
+    p *= shrink
+    d = g + decay * p
     m += c1 * (d - m)
     v *= b2
     v += c2 * (d * d)
@@ -42,3 +39,14 @@ def scale(arrays, norm, largest):
     factor = array_module(norm).fmin(largest / (norm + 1e-6), 1.0)  # a NaN changes nothing
     for a in arrays:
         a *= factor.astype(a.dtype)
+
+
+def flatten(arrays, out):
+    """Copy the elements of all arrays to the flat array `out`, one array after another."""
+    xp = array_module(out)
+    if not xp.cuda.get_current_stream().is_capturing():
+        xp.concatenate(arrays, axis=None, out=out)
+        return
+    end = 0  # CuPy's concatenate uploads the arrays' addresses, which a captured stream cannot
+    for array in arrays:
+        out[end : (end := end + array.size)].reshape(array.shape)[...] = array

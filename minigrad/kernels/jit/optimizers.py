@@ -9,10 +9,10 @@ from .mathematics import F, loop
 from .single import is_single
 
 
-def adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay):
+def adam(p, g, m, v, hyperparameters):
     if not is_single(p, g, m, v):
-        return cpu.adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay)
-    return _adam(p, g, m, v, F(rate), F(1 - b1), F(b2), F(1 - b2), F(root), F(eps), F(shrink), F(decay))
+        return cpu.adam(p, g, m, v, hyperparameters)
+    return _adam(p, g, m, v, *map(F, hyperparameters))
 
 
 @loop

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....devices import HALF, array_module, bfloat16
-from ....recording import constant
 
 WIDEST, WIDTHS, LENGTHS, BYTES = 128, 8, 128, 16  # the widest head; what widths, lengths, addresses divide by
 
@@ -76,7 +75,7 @@ def _run(arrays: list[Any], logarithms: Any, is_causal: bool, scale: float) -> b
     xp, dtype = array_module(logarithms), arrays[0].dtype
     layouts = tuple((x.shape, _steps(x)) for x in arrays)
     device = xp.cuda.runtime.getDevice()
-    plan = constant(lambda: _plan(xp, device, dtype, layouts, is_causal, scale))  # which a recording keeps
+    plan = _plan(xp, device, dtype, layouts, is_causal, scale)
     if plan is None:
         return False
     session = _session_for(logarithms)

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from ....devices import array_module
-from ....random import Key, drop_threshold, place_of_draws
-from ....recording import is_recording
+from ....random import Key, drop_threshold
 
 SOURCES = Path(__file__).parents[1] / "sources"
 SCALARS = {"float32": "float", "float64": "double", "float16": "float16", "bfloat16": "bfloat16"}
@@ -111,25 +110,18 @@ def struct(dtype: Any, *names: str) -> np.dtype:
     return np.dtype([(name, dtype) for name in names])
 
 
-DRAW = struct("uint64", "seed", "stream", "step", "call", "now", "first", "threshold")
+DRAW = struct("uint64", "seed", "stream", "step", "call", "counters", "first", "threshold")
 HEADS = struct("int64", "data", "batch", "head", "row")
 MASK = struct("int64", "data", "batch", "head", "row", "column")
 NO_DRAW, NO_MASK = np.zeros(1, DRAW), np.zeros(1, MASK)
 
 
 def draw(key: Key | None, shape: tuple[int, ...], p: float) -> np.ndarray:
-    """The argument `Draw` of a kernel: what `random.keep_mask(key, shape, p)` draws.
-
-    A recorded one draws what is due in each replay: step and first call stand on the GPU (`counters`).
-    """
+    """The argument `Draw` of a kernel: what `random.keep_mask(key, shape, p)` draws."""
     if not p or key is None:
         return NO_DRAW
     first = key.row * (math.prod(shape) // shape[0] if shape and shape[0] else 0)
-    step, call, now = key.step, key.call, 0
-    if is_recording():
-        counters, earlier = place_of_draws(key)
-        step, call, now = 0, call - earlier, counters.data.ptr
-    return np.array([(key.seed, key.stream, step, call, now, first, drop_threshold(p))], DRAW)
+    return np.array([(key.seed, key.stream, *key.counters, first, drop_threshold(p))], DRAW)
 
 
 def heads(x: Any) -> np.ndarray:

@@ -6,20 +6,18 @@ import numpy as np
 
 from ....devices import array_module
 from ... import cuda
-from .launching import accumulator, kernel, over_elements, struct, supports
+from .launching import accumulator, kernel, over_elements, supports
 
 BLOCKS = 64  # at most, that add up one array
-NUMBERS = "rate", "c1", "b2", "c2", "root", "eps", "shrink", "decay"
 
 
-def adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay, *, now=None):
-    """`g` may have 16 bits; `now` holds `NUMBERS`, on the GPU."""
+def adam(p, g, m, v, hyperparameters):
+    """`g` may have 16 bits."""
     acc = accumulator(g.dtype)
     fit = all(a.dtype == acc for a in (p, m, v)) and all(a.flags.c_contiguous for a in (p, g, m, v))
     if not fit or not supports(g):
-        return cuda.adam(p, g, m, v, rate, b1, b2, root, eps, shrink, decay, now=now)
-    step = np.array([(rate, 1 - b1, b2, 1 - b2, root, eps, shrink, decay)], struct(acc, *NUMBERS))
-    arguments = (p, g, m, v, p.size, step, now)
+        return cuda.adam(p, g, m, v, hyperparameters)
+    arguments = (p, g, m, v, p.size, hyperparameters)
     return kernel(g, "optimizers", "adam")(*over_elements(p.size), arguments)
 
 

@@ -14,11 +14,10 @@ struct Step {
 
 // m += c1 (d - m), v = b2 v + c2 d**2, p = shrink p - rate m / (root sqrt(v) + eps), d = g + decay p.
 // Parameters and state are in acc_t.
-// A captured graph passes `now`, where the step's numbers stand in the GPU's memory.
 extern "C" __global__ void adam(
-    acc_t* p, const scalar_t* g, acc_t* m, acc_t* v, index_t number, Step step, const Step* now
+    acc_t* p, const scalar_t* g, acc_t* m, acc_t* v, index_t number, const Step* hyperparameters
 ) {
-    if (now) step = *now;
+    const Step step = *hyperparameters;
     const index_t all = (index_t)gridDim.x * blockDim.x;
     for (index_t i = (index_t)blockIdx.x * blockDim.x + threadIdx.x; i < number; i += all) {
         const acc_t x = p[i] * step.shrink, d = g[i] + step.decay * x;

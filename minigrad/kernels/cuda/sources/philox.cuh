@@ -4,19 +4,19 @@
 #pragma once
 #include "common.cuh"
 
-// Which numbers are drawn, and how many of 65,536 equally likely ones mean "drop". A captured graph is
-// replayed with the arguments that it was captured with; what changes from step to step is read from memory.
+// Which numbers are drawn, and how many of 65,536 equally likely ones mean "drop".
 struct Draw {
     word_t seed, stream, step, call;
-    const word_t* now;  // where step and calls that went before stand in the GPU's memory, to be added; or null
-    word_t first;       // the place, in the whole batch, of the first element
-    word_t threshold;   // 0: nothing is dropped
+    const word_t* counters;  // a step and a call on the GPU, which are added to the two above; or null
+    word_t first;            // the position, in the whole batch, of the first element
+    word_t threshold;        // 0: nothing is dropped
 };
 
 // Word by word what NumPy's generator gives from the counter (block, call, step, 0) on.
 __device__ inline void philox(const Draw& draw, word_t block, word_t out[4]) {
     word_t a = block + 1;  // NumPy counts before it draws
-    word_t b = draw.call + (draw.now ? draw.now[1] : 0), c = draw.step + (draw.now ? draw.now[0] : 0), d = 0;
+    word_t b = draw.call, c = draw.step, d = 0;
+    if (draw.counters) c += draw.counters[0], b += draw.counters[1];
     word_t k = draw.seed, m = draw.stream;
     for (int round = 0; round < 10; round++) {
         const word_t high = __umul64hi(0xD2E7470EE14C6C93ull, a), low = 0xD2E7470EE14C6C93ull * a;

@@ -1,0 +1,162 @@
+"""A training step recorded once as a CUDA graph, and replayed without Python.
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = loss_of(model(x), y)
+        loss.backward()
+        clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    step = mg.capture(step)
+    for x, y in batches:
+        loss = step(x, y)
+
+A small step takes the GPU less time than Python takes to launch it. The first two calls run as they are: they
+compile kernels and make the optimizer's state. The third is recorded (`graph`). From then on a call copies
+its inputs, does what the step does on the CPU (`interception`), and launches all kernels at once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import random
+from ..autograd import grad_mode, watch
+from ..devices import check_device, gpu, is_array, library_of
+from ..errors import CaptureError
+from ..precision import products
+from ..tensor import Tensor, as_tensor
+from ..trees import flatten, leaves, map_leaves, structure
+from .observers import LeafObserver, inputs_follow_the_device
+
+if TYPE_CHECKING:
+    from .graph import RecordedGraph
+
+WARMUP_CALLS = 2  # calls that run as they are
+LIMIT = 16  # signatures whose graphs are kept: the most recently used
+
+
+class capture:
+    """`step_fn`, a training step, to be recorded on a GPU; on the CPU it runs as it is.
+
+    NumPy arrays among the arguments come to it as Tensors. On a GPU these and other Tensors are copied into
+    memory that stays. Another shape, dtype or structure records anew, and so does another value of any other
+    argument, another seed, or a state that was loaded into the optimizer.
+
+    It returns the same Tensors each time, which the next call overwrites: `.item()` or `.clone()` keeps their
+    numbers. `.grad` is that of the latest call, too.
+
+    A replay runs no Python: what the step reads besides its arguments is what it was when it was recorded.
+    The learning rate, schedules (`scheduler.step()`), counts of steps and dropout's draws go on as without
+    capture. Change a model's state in place; call `train()`, `eval()` and `random.set_step()` outside. What
+    cannot be recorded is a CaptureError that names its line, and leaves everything as it was before the call:
+    `.item()` and all else that waits for the GPU, numbers drawn on the CPU, float16's GradScaler. Matrix
+    products need nvmath-python (pip install nvmath-python).
+
+    The device is that of what the first call computes, unless `device` names it.
+    """
+
+    def __init__(self, step_fn: Callable[..., Any], device: str | None = None) -> None:
+        self.step_fn: Callable[..., Any] = lambda inputs, named: step_fn(*inputs, **named)
+        self.device = None if device is None else check_device(device)
+        self.steps: OrderedDict[Hashable, CapturedStep] = OrderedDict()
+        self.pool: Any = None  # the memory of all graphs
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        _refuse_gradients([*flatten(inputs), *flatten(named)])
+        arguments = map_leaves(lambda x: as_tensor(x) if is_array(x) else x, (inputs, named))
+        if self.device == "cpu":
+            return self.step_fn(*arguments)
+        if self.device is None:
+            observer = LeafObserver()
+            with watch.observed_by(observer), inputs_follow_the_device():
+                results = self.step_fn(*arguments)
+            self.device = observer.device
+            if self.device != "cpu":
+                self._step_for(arguments).calls = 1
+            return results
+        return self._step_for(arguments)(arguments)
+
+    def _step_for(self, arguments: tuple[Any, ...]) -> CapturedStep:
+        """The step for arguments of this signature; the least recently used signature is forgotten."""
+        assert self.device is not None
+        xp, key = library_of(self.device), _signature(arguments)
+        if self.pool is None:
+            self.pool = xp.cuda.MemoryPool()
+        step = self.steps.pop(key, None) or CapturedStep(self.step_fn, arguments, xp, self.pool)
+        self.steps[key] = step
+        if len(self.steps) > LIMIT:
+            self.steps.popitem(last=False)
+        return step
+
+    @property
+    def recordings(self) -> int:
+        """How many graphs there are to replay."""
+        return sum(step.graph is not None for step in self.steps.values())
+
+
+def _refuse_gradients(inputs: list[tuple[str, Any]]) -> None:
+    for path, x in inputs:
+        if isinstance(x, Tensor) and x.requires_grad:
+            raise CaptureError(
+                f"inputs{path} of a captured step requires a gradient, which would be lost.\n"
+                f"Pass data; parameters are what the step refers to itself."
+            )
+
+
+def _signature(arguments: tuple[Any, ...]) -> Hashable:
+    """What a graph is recorded for: kinds of arrays, values of other arguments, and the library's modes."""
+    kinds: list[Hashable] = []
+    for x in leaves(arguments):
+        if isinstance(x, Tensor):
+            kinds.append((x.shape, str(x.dtype)))
+        else:
+            kinds.append((type(x), x if isinstance(x, Hashable) else id(x)))
+    draws = random.snapshot()
+    modes = grad_mode.enabled, str(grad_mode.autocast), products.precision
+    return structure(arguments), tuple(kinds), draws.seed, draws.row, modes
+
+
+class CapturedStep:
+    """A step with arguments of one signature: buffers for its inputs, and its graph once it is recorded."""
+
+    def __init__(self, step_fn: Callable[..., Any], arguments: tuple[Any, ...], xp: Any, pool: Any) -> None:
+        self.step_fn, self.xp, self.pool = step_fn, xp, pool
+        self.calls, self.observer = 0, LeafObserver()
+        self.graph: RecordedGraph | None = None
+        buffer = lambda x: Tensor(xp.empty(x.shape, x.dtype)) if isinstance(x, Tensor) else x
+        self.arguments = map_leaves(buffer, arguments)  # others are kept: a signature may hold their ids
+
+    def __call__(self, arguments: tuple[Any, ...]) -> Any:
+        self._fill_buffers(arguments)
+        if self.graph is not None and not self.graph.is_valid():
+            self.calls, self.graph = 0, None
+        self.calls += 1
+        if self.calls <= WARMUP_CALLS:
+            with watch.observed_by(self.observer):
+                return self.step_fn(*self.arguments)
+        if self.graph is None:
+            from .graph import (
+                RecordedGraph,
+            )  # with the CUDA kernels, which are not imported where there is no GPU
+
+            graph = RecordedGraph(self.xp, self.pool, self.observer.leaves)
+            graph.record(self.step_fn, self.arguments)
+            self.graph = graph
+        return self.graph.replay()
+
+    def _fill_buffers(self, arguments: tuple[Any, ...]) -> None:
+        """Copy inputs to where the step reads them."""
+        stream = self.xp.cuda.get_current_stream()
+        for buffer, x in zip(leaves(self.arguments), leaves(arguments), strict=True):
+            if not isinstance(x, Tensor):
+                continue
+            if isinstance(x.array, gpu.arrays):
+                buffer.array[...] = x.array
+            else:
+                buffer.array.set(np.ascontiguousarray(x.array).reshape(x.shape), stream)

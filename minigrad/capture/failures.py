@@ -1,0 +1,72 @@
+"""What cannot be captured, said with the user's line."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+
+from ..devices import gpu
+from ..errors import CaptureError
+from ..versions import LIBRARY, caller, where
+
+WAITS = "It waits for the GPU, which runs nothing while a step is recorded."
+HINTS = {
+    "GradScaler": f"{WAITS} Use bfloat16, which needs no scaler.",
+    "cuBLAS": "CuPy's matrix products cannot be. pip install nvmath-python, with which they are minigrad's own.",
+    "": f"{WAITS} Do it after the step, with what the step returns.",
+}
+
+
+class UploadError(Exception):
+    """CuPy was to upload an array or a list of the host while a stream was captured."""
+
+
+def raise_uncapturable(what: str, instead: str | None = None) -> NoReturn:
+    """A CaptureError that names the user's line."""
+    _raise(what, where(caller()), instead or _hint(what))
+
+
+def is_of_the_capture(error: BaseException) -> bool:
+    """Whether it was raised because a stream was captured."""
+    return isinstance(error, UploadError) or "captur" in str(error).lower()
+
+
+def explain(error: BaseException) -> NoReturn:
+    """Turn what CuPy raised because a stream was captured into a CaptureError."""
+    if isinstance(error, UploadError):
+        what = "a copy of a NumPy array or a list to the GPU"
+        hint = "Pass it as an argument, or make it a Tensor before."
+    else:
+        what = str(error).partition("\n")[0].rstrip(".")
+        hint = _hint(what)
+    try:
+        _raise(what, _users_line(error), hint)
+    except CaptureError as named:
+        raise named from error
+
+
+def _raise(what: str, place: str, instead: str) -> NoReturn:
+    raise CaptureError(f"{what}, at {place}, cannot be captured.\n{instead}")
+
+
+def _hint(what: str) -> str:
+    return next(hint for word, hint in HINTS.items() if word in what)
+
+
+def _users_line(error: BaseException) -> str:
+    """`file:line` of the innermost place in the step that is in no library of arrays."""
+    recorder = str(Path(__file__).parent)
+    frames = traceback.extract_tb(error.__traceback__)
+    start = max(
+        i for i, frame in enumerate(frames) if frame.filename.startswith(recorder) and frame.name == "record"
+    )
+    users = [frame for frame in frames[start + 1 :] if not _is_a_librarys(frame.filename)]
+    return f"{users[-1].filename}:{users[-1].lineno}" if users else "a line that caught the error and went on"
+
+
+def _is_a_librarys(file: str) -> bool:
+    folders = {Path(str(library.__file__)).parent for library in (gpu.library, np)}
+    return file in LIBRARY or file.endswith((".pyx", ".pxi")) or not folders.isdisjoint(Path(file).parents)

@@ -1,0 +1,235 @@
+"""One step as a CUDA graph: recorded once, replayed with new numbers.
+
+While a step is recorded its kernels are written down, and none runs. A replay launches all of them and runs
+no Python of the step. What differs from step to step lies in arrays on the GPU, which are filled before each
+launch (`numbers`); what the step does on the CPU is done again before each launch (`on_replay`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Hashable, Iterator
+from functools import lru_cache, partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .. import random
+from ..autograd import watch
+from ..devices import array_module, gpu
+from ..errors import MinigradError
+from ..kernels.cuda.cublas import handle_in_use
+from ..tensor import Tensor
+from ..trees import map_leaves
+from ..versions import root
+from .draws import RecordedGenerator
+from .failures import UploadError, explain, is_of_the_capture
+from .interception import intercepted
+from .observers import LeafObserver
+
+T = TypeVar("T")
+
+PAGE = 512  # numbers of 8 bytes that are uploaded at once
+
+
+class RecordedGraph(LeafObserver):
+    """A step's kernels, and all that replaying them needs."""
+
+    def __init__(self, xp: Any, pool: Any, leaves: dict[Tensor, None]) -> None:
+        super().__init__()
+        self.xp, self.pool, self.leaves = xp, pool, dict(leaves)
+        self.before_launch: list[Callable[[], object]] = []
+        self.guards: list[Callable[[], bool]] = []
+        self.kept: dict[int, Any] = {}  # what the graph reads and did not make, by id
+        self.made: set[int] = set()  # the ids of arrays that the step's ops made
+        self.pages: list[_Page] = []
+        self.numbers_by_key: dict[Hashable, Any] = {}
+        self.gradients: list[tuple[Tensor, Tensor | None]] = []
+        self.results: Any = None
+        self.launch: Callable[[], None]
+        self.thread: int | None = None  # that which records now
+
+    # ------------------------------------------------------------ recording
+
+    def is_recording(self) -> bool:
+        """Whether what this thread does now is recorded."""
+        return self.thread == threading.get_ident()
+
+    def record(self, step_fn: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        """Run the step's Python, while the GPU writes down what it is asked for, and does nothing."""
+        found = {leaf: leaf.grad for leaf in self.leaves}
+        draws = RecordedGenerator(self)
+        self.xp.cuda.runtime.deviceSynchronize()
+        try:
+            with draws.in_use(), self._stream_captured(), watch.observed_by(self):
+                self.results = step_fn(*arguments)
+        except BaseException as error:
+            for leaf, grad in found.items():
+                leaf.grad = grad
+            if isinstance(error, MinigradError) or not is_of_the_capture(error):
+                raise
+            explain(error)
+        self.on_replay(draws.advance)
+        self.results = map_leaves(lambda x: x.detach() if isinstance(x, Tensor) else x, self.results)
+        self._guard_gradients(found)
+
+    @contextlib.contextmanager
+    def _stream_captured(self) -> Iterator[None]:
+        cuda = self.xp.cuda
+        stream, _ = _streams(self.xp, cuda.runtime.getDevice())
+        with stream:
+            handle_in_use(self.xp)  # made before the capture, in which it cannot be made
+        with (
+            _one_recording,
+            intercepted(self),
+            cuda.using_allocator(self.pool.malloc),
+            _no_uploads(self),
+            stream,
+        ):
+            stream.begin_capture()
+            self.thread = threading.get_ident()
+            try:
+                yield
+            except BaseException:
+                self.thread = None
+                with contextlib.suppress(RuntimeError):  # the first error is the one to report
+                    stream.end_capture()
+                raise
+            self.thread = None
+            self.launch = stream.end_capture().launch
+
+    def _guard_gradients(self, found: dict[Tensor, Tensor | None]) -> None:
+        """Replays leave the gradients that the step left, and go on only from what it found."""
+        for leaf in self.leaves:
+            before, after = found.get(leaf), leaf.grad
+            self.gradients.append((leaf, after))
+            if after is before or before is None:  # added to, or made where there was none
+                self.guard(partial(_is_still, leaf, "grad", before))
+            if after is before is not None:
+                self.guard(partial(_is_still, before, "array", before.array))
+
+    # ------------------------------------------------------------ while it is recorded
+
+    def on_replay(self, do: Callable[[], object]) -> None:
+        """Call `do` before each launch."""
+        self.before_launch.append(do)
+
+    def guard(self, condition: Callable[[], bool]) -> None:
+        """The graph is recorded anew when the condition, checked before each replay, no longer holds."""
+        self.guards.append(condition)
+
+    def aside(self, make: Callable[[], T]) -> T:
+        """What `make` gives now, on another stream, which is not recorded. It is kept for the graph."""
+        _, stream = _streams(self.xp, self.xp.cuda.runtime.getDevice())
+        thread, self.thread = self.thread, None
+        try:
+            with stream:
+                made = make()
+            stream.synchronize()
+        finally:
+            self.thread = thread
+        self.kept[id(made)] = made
+        return made
+
+    def numbers(self, key: Hashable, compute: Callable[[], Any], now: Any, dtype: Any) -> Any:
+        """An array on the GPU, one for each `key`, that holds in each replay what `compute` gives then.
+
+        `now` is what it would give now.
+        """
+        if key not in self.numbers_by_key:
+            first = np.array(now, dtype)
+            if not self.pages or not self.pages[-1].has_room(first.nbytes):
+                self.pages.append(self.aside(lambda: _Page(self.xp)))
+            on_host, self.numbers_by_key[key] = self.pages[-1].take(first)
+
+            def write() -> None:
+                on_host[:] = compute()
+
+            self.on_replay(write)
+        return self.numbers_by_key[key]
+
+    def result(self, op: Any, arrays: list[Any], settings: Any, value: Any, gradients: Any) -> None:
+        """Keep what an op reads and no op of this step made."""
+        for x in arrays:
+            if isinstance(x, gpu.arrays) and id(root(x)) not in self.made:
+                self.kept[id(root(x))] = root(x)
+        for x in value if type(value) is tuple else (value,):
+            if isinstance(x, gpu.arrays) and id(root(x)) not in self.kept:
+                self.made.add(id(root(x)))
+
+    # ------------------------------------------------------------ replaying
+
+    def is_valid(self) -> bool:
+        """Whether what the step found when it was recorded is still there."""
+        return all(condition() for condition in self.guards)
+
+    def replay(self) -> Any:
+        for do in self.before_launch:
+            do()
+        for page in self.pages:
+            page.upload()
+        self.launch()
+        for leaf, grad in self.gradients:
+            leaf.grad = grad
+        return self.results
+
+
+_one_recording = threading.RLock()  # what is intercepted is the whole process's
+
+
+def _is_still(thing: Any, name: str, value: Any) -> bool:
+    return getattr(thing, name) is value
+
+
+class _Page:
+    """Numbers that the CPU writes and kernels read, uploaded together."""
+
+    def __init__(self, xp: Any) -> None:
+        self.on_host, self.on_gpu, self.used = np.zeros(PAGE, np.uint64), xp.zeros(PAGE, np.uint64), 0
+
+    def has_room(self, size: int) -> bool:
+        return self.used + -(-size // 8) <= PAGE
+
+    def take(self, numbers: np.ndarray) -> tuple[np.ndarray, Any]:
+        """A part for as many numbers of that dtype: where the CPU writes them, and where kernels read them."""
+        part = slice(self.used, self.used + -(-numbers.nbytes // 8))
+        self.used = part.stop
+        on_host, on_gpu = (x[part].view(numbers.dtype)[: numbers.size] for x in (self.on_host, self.on_gpu))
+        on_host[:] = numbers
+        return on_host, on_gpu
+
+    def upload(self) -> None:
+        self.on_gpu.set(self.on_host, array_module(self.on_gpu).cuda.get_current_stream())
+
+
+@lru_cache(maxsize=16)
+def _streams(xp: Any, device: int) -> tuple[Any, Any]:
+    """The stream that is captured, and one for what is done aside; neither waits for the default stream."""
+    return xp.cuda.Stream(non_blocking=True), xp.cuda.Stream(non_blocking=True)
+
+
+@contextlib.contextmanager
+def _no_uploads(graph: RecordedGraph) -> Iterator[None]:
+    """Within it CuPy cannot upload by itself: a replay would copy from the same host memory again."""
+    cuda = graph.xp.cuda
+    usual = _pinned_allocator(cuda)
+
+    def malloc(size: int) -> Any:
+        if graph.is_recording():
+            raise UploadError
+        return usual(size)
+
+    cuda.set_pinned_memory_allocator(malloc)
+    try:
+        yield
+    finally:
+        cuda.set_pinned_memory_allocator(usual)
+
+
+def _pinned_allocator(cuda: Any) -> Callable[[int], Any]:
+    """The one in use. CuPy does not say which that is, but whose pool its memory is from, if any's."""
+    pool = getattr(cuda.alloc_pinned_memory(1).mem, "pool", None)
+    if pool is None:
+        return lambda size: cuda.PinnedMemoryPointer(cuda.PinnedMemory(size), 0)
+    return pool().malloc  # it refers to it weakly

@@ -1,0 +1,147 @@
+"""What minigrad does otherwise while a step is recorded; the rest of the library knows nothing of it.
+
+The functions and methods listed here are replaced for as long as a step is recorded, and only in the thread
+that records. What a step does on the CPU is done before each replay instead (`ON_REPLAY`). What makes
+something that stays is done at once, and is no part of the graph (`ASIDE`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import partial, wraps
+from operator import is_
+from typing import Any
+
+import numpy as np
+
+from ..devices import Gpu
+from ..kernels.cuda.fused import cudnn
+from ..optim import Adam, Optimizer
+from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+from ..tensor import Tensor
+from .failures import raise_uncapturable
+
+ON_REPLAY = ((Optimizer, "count_step"), (Adam, "count"), (LRScheduler, "step"))
+ASIDE = ((Gpu, "upload"), (cudnn, "_plan"))
+
+
+@contextlib.contextmanager
+def intercepted(graph: Any) -> Iterator[None]:
+    """Within it, what this thread calls of the functions listed here is recorded in `graph`."""
+    with contextlib.ExitStack() as stack:
+        for owner, name, replacement in _replacements(graph):
+            for kind in _subclasses(owner) if isinstance(owner, type) else [owner]:
+                original = vars(kind).get(name)
+                if original is not None:
+                    setattr(kind, name, _while_recording(graph, original, partial(replacement, original)))
+                    stack.callback(setattr, kind, name, original)
+        yield
+
+
+def _while_recording(graph: Any, original: Callable, replacement: Callable) -> Callable:
+    @wraps(original)
+    def function(*args: Any, **settings: Any) -> Any:
+        return (replacement if graph.is_recording() else original)(*args, **settings)
+
+    return function
+
+
+def _subclasses(kind: type[Any]) -> Iterator[type[Any]]:
+    """A class and all that derive from it."""
+    yield kind
+    for sub in kind.__subclasses__():
+        yield from _subclasses(sub)
+
+
+def _replacements(graph: Any) -> Iterator[tuple[Any, str, Callable]]:
+    """(class or module, name, function of the original and its arguments)"""
+    optimizers = _Optimizers(graph)
+    on_replay = lambda original, *args: graph.on_replay(partial(original, *args))
+    aside = lambda original, *args: graph.aside(lambda: original(*args))
+    yield from ((owner, name, on_replay) for owner, name in ON_REPLAY)
+    yield from ((owner, name, aside) for owner, name in ASIDE)
+    yield Gpu, "download", lambda original, self, array, operation: raise_uncapturable(operation)
+    yield ReduceLROnPlateau, "step", _refuse_metric
+    yield Optimizer, "step", optimizers.step
+    yield Optimizer, "hyperparameters_for", optimizers.hyperparameters_for
+    yield Adam, "init_state", optimizers.init_state
+    yield Adam, "flatten", optimizers.init_state
+
+
+def _refuse_metric(original: Callable, scheduler: Any, metrics: Any) -> None:
+    raise_uncapturable("ReduceLROnPlateau.step()", "It has to know the metric: call it after the step.")
+
+
+class _Optimizers:
+    """What optimizers do otherwise: their counts go on before each replay, their state is made aside, and
+    their hyperparameters are read from the GPU."""
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+        self.updates = 0  # steps of optimizers so far
+        self.known: set[int] = set()  # ids of state arrays that the graph did not make
+
+    def step(self, original: Callable, optimizer: Optimizer) -> None:
+        parameters = _parameters(optimizer)
+        if any(p.grad is not None and type(p.array) is np.ndarray for p in parameters):
+            name = type(optimizer).__name__
+            raise_uncapturable(f"{name}.step of parameters on the CPU", "Move the model to the GPU.")
+        self.updates += 1
+        self.known = _state_ids(optimizer)
+        original(optimizer)
+        if not _state_ids(optimizer) <= self.known:
+            raise_uncapturable(
+                f"a parameter's first step in {type(optimizer).__name__}, such as its first momentum",
+                "Each parameter needs a gradient in the first two calls.",
+            )
+        self.graph.guard(_same_optimizer(optimizer))
+
+    def init_state(self, original: Callable, optimizer: Optimizer, *args: Any) -> Any:
+        before = _state_ids(optimizer)
+        made = self.graph.aside(lambda: original(optimizer, *args))
+        self.known |= _state_ids(optimizer) - before
+        return made
+
+    def hyperparameters_for(
+        self, original: Callable, optimizer: Optimizer, p: Any, state: dict[str, Any], group: dict[str, Any]
+    ) -> Any:
+        count = int(state["step"].item(0)) if "step" in state else 0
+        coming = {**state, "step": np.array(count + 1)}  # counted in each replay, and not now
+        return self.graph.numbers(
+            (self.updates, id(group), p.dtype, count),
+            partial(optimizer.hyperparameters, state, group),
+            optimizer.hyperparameters(coming, group),
+            p.dtype,
+        )
+
+
+def _parameters(optimizer: Optimizer) -> list[Tensor]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def _state_ids(optimizer: Optimizer) -> set[int]:
+    return {id(array) for state in optimizer.state.values() for array in state.values()}
+
+
+def _same_optimizer(optimizer: Optimizer) -> Callable[[], bool]:
+    """Whether a recorded step is still valid: its arrays are the same, its parameters as many steps apart, and
+    its options the same, but for those that a replay reads."""
+
+    def found() -> tuple[list[Any], list[int], list[Any]]:
+        parameters = _parameters(optimizer)
+        states = [optimizer.state.get(p, {}) for p in parameters]
+        arrays = [p.array for p in parameters] + [a for state in states for a in state.values()]
+        steps = [int(state["step"]) for state in states if "step" in state]
+        skipped = ("params", *optimizer.scheduled)
+        options = [{k: v for k, v in g.items() if k not in skipped} for g in optimizer.param_groups]
+        return arrays, [step - steps[0] for step in steps], options
+
+    arrays, *others = found()
+
+    def same() -> bool:
+        arrays_now, *others_now = found()
+        known = len(arrays_now) == len(arrays) and all(map(is_, arrays_now, arrays))
+        return known and others_now == others
+
+    return same

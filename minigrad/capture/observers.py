@@ -1,0 +1,55 @@
+"""What capture sees of a step that runs: its device, and the leaves that get gradients."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from operator import is_
+from typing import Any
+
+from ..devices import device_of, gpu
+from ..ops import dispatch
+from ..tensor import Tensor
+
+
+class LeafObserver:
+    """Notes the device that a step computes on, and the leaves that its backward() reaches."""
+
+    def __init__(self) -> None:
+        self.device = "cpu"
+        self.leaves: dict[Tensor, None] = {}
+
+    def result(self, op: Any, arrays: list[Any], settings: Any, value: Any, gradients: Any) -> None:
+        for x in arrays:
+            if isinstance(x, gpu.arrays):
+                self.device = device_of(x)
+
+    def pulled(self, node: Any, gradients: Any, g: Any, pulled: Iterator[Any]) -> Iterator[Any]:
+        self.leaves.update((x, None) for x in node.edges if isinstance(x, Tensor) and x.requires_grad)
+        yield from pulled
+
+
+@contextlib.contextmanager
+def inputs_follow_the_device() -> Iterator[None]:
+    """Within it, data on the CPU (tensors that require no gradient) follows the tensors on a GPU that it meets:
+    where a step's inputs belong shows only as it computes."""
+    original, thread = dispatch._on_one_device, threading.get_ident()
+
+    def on_one_device(op: Any, inputs: Any) -> Any:
+        if threading.get_ident() != thread:
+            return original(op, inputs)
+        devices = {x.device for x in inputs if isinstance(x, Tensor)} - {"cpu"}
+        if len(devices) != 1:
+            return original(op, inputs)
+        (device,) = devices
+        move = lambda x: isinstance(x, Tensor) and x.device == "cpu" and not x.requires_grad
+        moved = [x.to(device) if move(x) else x for x in inputs]
+        again = original(op, moved)
+        return again or (None if all(map(is_, moved, inputs)) else moved)
+
+    dispatch._on_one_device = on_one_device
+    try:
+        yield
+    finally:
+        dispatch._on_one_device = original
