@@ -31,7 +31,7 @@ class Key(NamedTuple):
 
     @property
     def counters(self) -> tuple[int, int, int]:
-        """Step and call as a kernel takes them, and the address of two numbers on the GPU to be added; 0: none."""
+        """Step and call for a kernel, and the address of two numbers on the GPU to be added to them, or 0."""
         return self.step, self.call, 0
 
 

@@ -370,25 +370,28 @@ def adams(seed=0):
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_adam_is_numpys(decoupled, dtype, device):
     """Parameters and state in float32, gradients in 16 bits too."""
-    settings = (0.01, 0.9, 0.99, 1.3, 1e-8, *((0.98, 0.0) if decoupled else (1.0, 0.02)))
+    settings = np.array([0.01, 0.1, 0.99, 0.01, 1.3, 1e-8, *((0.98, 0.0) if decoupled else (1.0, 0.02))], "f")
     p, g, m, v = adams()
     g = g.astype(dtype)
     ours, expected = [there(a) for a in (p, g, m, v)], (p, g.astype(np.float32), m, v)
-    cpu.adam(*expected, *settings)
-    fused.adam(*ours, *settings)
+    cpu.adam(*expected, settings)
+    fused.adam(*ours, there(settings))
     for a, b in zip(ours, expected, strict=True):
         np.testing.assert_allclose(here(a), b, rtol=2e-6, atol=1e-7)
 
 
-def test_adam_reads_its_numbers_from_the_gpu(device):
-    rate, b1, b2, root, eps, shrink, decay = 0.01, 0.9, 0.99, 1.3, 1e-8, 0.999, 0.1
-    eight = np.array([rate, 1 - b1, b2, 1 - b2, root, eps, shrink, decay], np.float32)
+def test_adam_reads_its_hyperparameters_from_the_gpu(device):
+    """What changes from step to step is in memory that a replay reads, not in the arguments of a launch."""
+    steps = [[0.01, 0.1, 0.99, 0.01, 1.3, 1e-8, 0.999, 0.1], [0.02, 0.2, 0.9, 0.1, 1.2, 1e-6, 1.0, 0.0]]
+    memory = there(np.zeros(8, np.float32))
     for adam in (fused.adam, cuda.adam):
-        expected, ours = [there(a) for a in adams()], [there(a) for a in adams()]
-        adam(*expected, rate, b1, b2, root, eps, shrink, decay)
-        adam(*ours, 0, b1, b2, 0, eps, 0, decay, now=there(eight))
-        for a, b in zip(ours, expected, strict=True):
-            np.testing.assert_array_equal(here(a), here(b))
+        for step in np.array(steps, np.float32):
+            expected, ours = adams(), [there(a) for a in adams()]
+            cpu.adam(*expected, step)
+            memory[...] = there(step)
+            adam(*ours, memory)
+            for a, b in zip(ours, expected, strict=True):
+                np.testing.assert_allclose(here(a), b, rtol=2e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])

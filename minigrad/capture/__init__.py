@@ -141,9 +141,7 @@ class CapturedStep:
             with watch.observed_by(self.observer):
                 return self.step_fn(*self.arguments)
         if self.graph is None:
-            from .graph import (
-                RecordedGraph,
-            )  # with the CUDA kernels, which are not imported where there is no GPU
+            from .graph import RecordedGraph  # imports the CUDA kernels, so only with a GPU
 
             graph = RecordedGraph(self.xp, self.pool, self.observer.leaves)
             graph.record(self.step_fn, self.arguments)

@@ -15,9 +15,12 @@ from ..versions import LIBRARY, caller, where
 WAITS = "It waits for the GPU, which runs nothing while a step is recorded."
 HINTS = {
     "GradScaler": f"{WAITS} Use bfloat16, which needs no scaler.",
-    "cuBLAS": "CuPy's matrix products cannot be. pip install nvmath-python, with which they are minigrad's own.",
+    "cuBLAS": "CuPy's matrix products cannot be captured, minigrad's own can: pip install nvmath-python.",
     "": f"{WAITS} Do it after the step, with what the step returns.",
 }
+
+
+RECORDER = Path(__file__).with_name("graph.py"), "record"  # the function that calls the user's step
 
 
 class UploadError(Exception):

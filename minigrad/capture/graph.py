@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .. import random
 from ..autograd import watch
 from ..devices import array_module, gpu
 from ..errors import MinigradError
@@ -192,7 +191,7 @@ class _Page:
         return self.used + -(-size // 8) <= PAGE
 
     def take(self, numbers: np.ndarray) -> tuple[np.ndarray, Any]:
-        """A part for as many numbers of that dtype: where the CPU writes them, and where kernels read them."""
+        """A part for these numbers: where the CPU writes them, and where kernels read them."""
         part = slice(self.used, self.used + -(-numbers.nbytes // 8))
         self.used = part.stop
         on_host, on_gpu = (x[part].view(numbers.dtype)[: numbers.size] for x in (self.on_host, self.on_gpu))

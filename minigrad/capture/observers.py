@@ -32,8 +32,9 @@ class LeafObserver:
 
 @contextlib.contextmanager
 def inputs_follow_the_device() -> Iterator[None]:
-    """Within it, data on the CPU (tensors that require no gradient) follows the tensors on a GPU that it meets:
-    where a step's inputs belong shows only as it computes."""
+    """Within it, data on the CPU (tensors that require no gradient) follows the tensors on a GPU that it meets.
+
+    Where a step's inputs belong shows only as it computes."""
     original, thread = dispatch._on_one_device, threading.get_ident()
 
     def on_one_device(op: Any, inputs: Any) -> Any:
