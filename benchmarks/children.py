@@ -79,12 +79,20 @@ def choose(kernels: str | None) -> None:
         use(kernels)
 
 
+def keep_freed_memory() -> None:
+    """As an optimizer and the command line do; `peers.settings_of` keeps it from other libraries."""
+    from minigrad import allocator
+
+    allocator.keep_freed_memory()
+
+
 def main(call: str) -> None:
     """Called before anything heavy is imported: threads that BLAS starts then keep to the same cores."""
     module, function, args, threads, kernels, ranks, cores = json.loads(call)
     if ranks == 1:
         pin_to(cores or idlest(threads))
     choose(kernels)
+    keep_freed_memory()
     result = getattr(importlib.import_module(f"benchmarks.{module}"), function)(*args)
     if ranks == 1 or result is not None:
         print(json.dumps(result))

@@ -35,5 +35,3 @@ from .ops import *
 from .precision import GradScaler, autocast, get_float32_matmul_precision, set_float32_matmul_precision
 from .random import manual_seed
 from .tensor import Tensor, as_tensor, tensor
-
-allocator.keep_freed_memory()

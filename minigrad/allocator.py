@@ -8,6 +8,7 @@ model's step. PyTorch's and JAX's allocators for GPUs keep memory for the same r
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import sys
 from collections.abc import Callable
@@ -20,8 +21,12 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 OWN_CHOICE = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 
 
+@functools.cache
 def keep_freed_memory() -> None:
-    """Raise the thresholds of glibc's allocator, unless the environment sets some; elsewhere do nothing."""
+    """Raise the thresholds of glibc's allocator, unless the environment sets some; elsewhere do nothing.
+
+    The first optimizer and the command line call it; importing minigrad does not. A second call does nothing.
+    """
     if not sys.platform.startswith("linux") or any(name in os.environ for name in OWN_CHOICE):
         return
     try:

@@ -148,7 +148,7 @@ def on_device(array: Any, device: str) -> Any:
 
 
 def on_cpu(array: Any, operation: str = "a copy to the CPU") -> Any:
-    """An array as a NumPy array: itself, or a copy of what is on a GPU, which the user's `operation` needs."""
+    """An array as a NumPy array: itself, or a copy of one on a GPU, which the user's `operation` needs."""
     return gpu.download(array, operation) if isinstance(array, gpu.arrays) else array
 
 

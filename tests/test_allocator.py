@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -16,6 +17,8 @@ import resource
 import numpy as np
 import minigrad
 
+START
+
 def round():
     arrays = [np.ones(1 << 18, np.float32) for _ in range(16)]  # 16 MiB, of 1 MiB each
 
@@ -27,17 +30,62 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-def pages_faulted_in(**environment):
+STARTS = {
+    "the function": "minigrad.allocator.keep_freed_memory()",
+    "an optimizer": "minigrad.optim.SGD([minigrad.ones(2, requires_grad=True)])",
+    "the command line": "from minitransformer.cli import main; main(['recipes'])",
+}
+
+
+def pages_faulted_in(start="the function", **environment):
     kept = {name: value for name, value in os.environ.items() if name not in allocator.OWN_CHOICE}
+    program = ROUNDS.replace("START", STARTS[start])
     done = subprocess.run(
-        [sys.executable, "-c", ROUNDS], env=kept | environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], env=kept | environment, capture_output=True, text=True, check=True
     )
-    return int(done.stdout)
+    return int(done.stdout.split()[-1])
 
 
 @glibc
-def test_arrays_of_a_second_round_lie_in_the_memory_of_the_first():
-    assert pages_faulted_in() < 1000
+@pytest.mark.parametrize("start", STARTS)
+def test_arrays_of_a_second_round_lie_in_the_memory_of_the_first(start):
+    assert pages_faulted_in(start) < 1000
+
+
+# other packages are imported first: what they change is theirs
+IMPORTS = """
+import ctypes, locale, os, signal, sys, threading, warnings
+import numpy as np, ml_dtypes, safetensors, tokenizers, sacrebleu, rich.console, tyro
+if "numba" in sys.argv: import numba
+
+def process():
+    return {
+        "environment": dict(os.environ),
+        "warnings": list(warnings.filters),
+        "floating-point errors": np.geterr(),
+        "print options": np.get_printoptions(),
+        "signals": [signal.getsignal(number) for number in sorted(signal.valid_signals())],
+        "threads": sorted(thread.name for thread in threading.enumerate()),
+        "locale": locale.setlocale(locale.LC_ALL),
+        "recursion": sys.getrecursionlimit(),
+        "hooks": [sys.excepthook, sys.displayhook, threading.excepthook],
+        "directory": os.getcwd(),
+    }
+
+def forbidden(*args, **kwargs):
+    raise AssertionError("a C library was loaded")
+
+before, ctypes.CDLL = process(), forbidden
+import minigrad, minitransformer
+after = process()
+assert before == after, {name: (before[name], after[name]) for name in before if before[name] != after[name]}
+assert minigrad.allocator.keep_freed_memory.cache_info().currsize == 0
+"""
+
+
+def test_importing_changes_nothing_of_the_process():
+    installed = ["numba"] if find_spec("numba") else []
+    subprocess.run([sys.executable, "-c", IMPORTS, *installed], check=True)
 
 
 @glibc

@@ -37,7 +37,7 @@ class RecordedKey(random.Key):
 
 
 class RecordedGenerator(random.Generator):
-    """The generator of a step that is recorded. It starts where the thread's own stands, which stays there."""
+    """The generator of a step that is recorded. It starts where the thread's own is, which stays there."""
 
     def __init__(self, graph: Any) -> None:
         super().__init__()

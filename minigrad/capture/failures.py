@@ -61,11 +61,8 @@ def _hint(what: str) -> str:
 
 def _users_line(error: BaseException) -> str:
     """`file:line` of the innermost place in the step that is in no library of arrays."""
-    recorder = str(Path(__file__).parent)
     frames = traceback.extract_tb(error.__traceback__)
-    start = max(
-        i for i, frame in enumerate(frames) if frame.filename.startswith(recorder) and frame.name == "record"
-    )
+    start = max(i for i, frame in enumerate(frames) if (Path(frame.filename), frame.name) == RECORDER)
     users = [frame for frame in frames[start + 1 :] if not _is_a_librarys(frame.filename)]
     return f"{users[-1].filename}:{users[-1].lineno}" if users else "a line that caught the error and went on"
 

@@ -125,8 +125,8 @@ def _state_ids(optimizer: Optimizer) -> set[int]:
 
 
 def _same_optimizer(optimizer: Optimizer) -> Callable[[], bool]:
-    """Whether a graph is still valid: the optimizer's arrays are the same, its parameters as many steps apart,
-    and its options the same, but for those that a replay reads."""
+    """Whether a graph is still valid: the optimizer has the same arrays, its parameters are as many steps
+    apart, and the options that a replay does not read are the same."""
 
     def found() -> tuple[list[Any], list[int], list[Any]]:
         parameters = _parameters(optimizer)

@@ -32,7 +32,7 @@ class LeafObserver:
 
 @contextlib.contextmanager
 def inputs_follow_the_device() -> Iterator[None]:
-    """Within it, data on the CPU (tensors that require no gradient) follows the tensors on a GPU that it meets.
+    """Within it, data on the CPU (tensors that require no gradient) moves to the GPU of the tensors it meets.
 
     Where a step's inputs belong shows only as it computes."""
     original, thread = dispatch._on_one_device, threading.get_ident()

@@ -11,7 +11,7 @@ import sys
 import traceback
 from importlib import import_module
 
-from minigrad import MinigradError
+from minigrad import MinigradError, allocator
 
 from ..errors import UserError
 from ..recipes import nearest
@@ -40,6 +40,7 @@ def main(argv: list[str] | None = None) -> int:
             stream.reconfigure(errors="replace")
     try:
         check_verb(args[0])
+        allocator.keep_freed_memory()
         import_module(f".{args[0]}", __name__).run(args[1:])
         sys.stdout.flush()
     except SystemExit as done:  # tyro's: 0 after --help, 2 for options that it refuses
