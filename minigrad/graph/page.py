@@ -161,7 +161,8 @@ def letters(vertex: Vertex, latex: str) -> str:
 
 def _names(latex: str, name: str) -> bool:
     """Whether a letter or a word stands in a formula."""
-    return bool(re.search(rf"(?<![A-Za-z]){re.escape(SPELT.get(name, name))}(?![A-Za-z])", latex))
+    word = SPELT.get(name, name).replace("_", r"\\?_")
+    return bool(re.search(rf"(?<![A-Za-z]){word}(?![A-Za-z])", latex))
 
 
 def _letter(name: str) -> str:

@@ -41,7 +41,7 @@ def _lower(x):
     public_name="cholesky",
     floating=True,
     samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)),
-    latex=r"\operatorname{sym}\left(L^{-\top}\,\Phi(L^\top g)\,L^{-1}\right)",
+    latex=r"\operatorname{sym}\left(L^{-\top}\,\operatorname{lower}(L^\top g)\,L^{-1}\right)",
     flops=cubic(1 / 3, "1/3"),
 )
 def cholesky_factor(x, /):
@@ -62,7 +62,7 @@ def cholesky_factor(x, /):
 
 @derived(
     samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), upper=True),
-    latex=r"\operatorname{sym}\left(L^{-\top}\,\Phi(L^\top g)\,L^{-1}\right)",
+    latex=r"\operatorname{sym}\left(L^{-\top}\,\operatorname{lower}(L^\top g)\,L^{-1}\right)",
 )
 def cholesky(x, upper=False):
     """The lower triangular L with L Lᵀ = X, or with upper=True Lᵀ, of a positive definite X.

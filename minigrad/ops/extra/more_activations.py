@@ -24,7 +24,7 @@ __all__ = ["celu", "hardshrink", "prelu", "selu", "threshold"]
 # ---------------------------------------------------------------- in pieces
 
 
-@derived(samples=unary(distinct), latex=r"g\,[x > 0] + \text{slope}\;g\,[x \le 0]")
+@derived(samples=unary(distinct), latex=r"g\,[x > 0] + \text{negative\_slope}\;g\,[x \le 0]")
 def leaky_relu(x, negative_slope=0.01):
     """x where it is positive, negative_slope * x elsewhere (Maas, Hannun and Ng 2013)."""
     return where(gt(x, 0), x, multiply(x, negative_slope))
@@ -35,7 +35,7 @@ def leaky_relu(x, negative_slope=0.01):
     samples=each((distinct, 2, 3), (real,))
     | each((distinct, 2, 3), (real, 3))
     | each((distinct, 3), (real, 1)),
-    latex=(r"g\,[x > 0] + w\,g\,[x \le 0]", r"g\,x\,[x \le 0]"),
+    latex=(r"g\,[x > 0] + weight\,g\,[x \le 0]", r"g\,x\,[x \le 0]"),
 )
 def prelu(x, weight):
     """x where it is positive, weight * x elsewhere (He et al. 2015).
@@ -56,7 +56,7 @@ def prelu(x, weight):
     return where(gt(x, 0), x, weight * x)
 
 
-@differentiable(samples=unary(distinct), latex=r"g\,[\text{min} < x < \text{max}]")
+@differentiable(samples=unary(distinct), latex=r"g\,[\text{min\_val} < x < \text{max\_val}]")
 def hardtanh(x, /, min_val=-1.0, max_val=1.0):
     """x between two limits; the derivative is 0 at them (where that of `clamp` is 1) and beyond."""
     xp = namespace(x)
@@ -107,7 +107,10 @@ def threshold(x, threshold, value):
 
 @differentiable(
     samples=unary(distinct) | unary(distinct, alpha=0.7, scale=1.3, input_scale=0.4),
-    latex=r"g\,[x > 0] + \alpha\,g\,e^x\,[x \le 0]",
+    latex=(
+        r"\text{scale}\;g\,[x > 0]"
+        r" + \text{scale}\;\text{input\_scale}\;\alpha\,g\,e^{\text{input\_scale}\;x}\,[x \le 0]"
+    ),
     flops=per_element(3),
 )
 def elu(x, /, alpha=1.0, scale=1.0, input_scale=1.0):
@@ -131,7 +134,13 @@ def celu(x, alpha=1.0):
     return elu(x, alpha, 1.0, 1.0 / alpha)
 
 
-@derived(samples=unary(distinct), latex=r"\lambda\,g\,[x > 0] + \lambda\,\alpha\,g\,e^x\,[x \le 0]")
+@derived(
+    samples=unary(distinct),
+    latex=(
+        r"\lambda\,g\,[x > 0] + \lambda\,\alpha\,g\,e^x\,[x \le 0],\;"
+        r" \lambda = 1.0507009873554805,\; \alpha = 1.6732632423543772"
+    ),
+)
 def selu(x):
     """elu scaled so that mean 0 and variance 1 are a fixed point (Klambauer et al. 2017)."""
     return elu(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
@@ -141,7 +150,7 @@ def selu(x):
     autocast="float32",
     floating=True,
     samples=unary(real) | each((real, 2, 3), beta=2.0, threshold=1.0),
-    latex=r"g\,\sigma(\beta x)",
+    latex=r"g\,\sigma(\beta x)\,[\beta x \le \text{threshold}] + g\,[\beta x > \text{threshold}]",
     flops=per_element(5),
 )
 def softplus(x, /, beta=1.0, threshold=20.0):

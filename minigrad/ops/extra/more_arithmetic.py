@@ -124,7 +124,7 @@ def addcdiv(input, x, y, *, value=1):
 
 @derived(
     samples=each((reals, 2, 3), (reals, 3), (reals, 2, 1)) | each((reals, 2), (reals, 2), 0.75),
-    latex=(r"(1 - w)\,g", r"w\,g", r"g\,(\text{end} - \text{start})"),
+    latex=(r"(1 - weight)\,g", r"weight\,g", r"g\,(\text{end} - \text{start})"),
 )
 def lerp(start, end, weight):
     """start + weight (end - start), computed from the nearer of the two so that a weight of 1 gives `end`."""

@@ -35,7 +35,7 @@ __all__ = ["norm", "renorm"]
     | reducing(distinct, p=math.inf)
     | each((distinct, 2, 3), p=-math.inf, dim=1)
     | each((distinct, 2, 3), p=0, dim=1),
-    latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{\lVert x \rVert_p}\right)^{p - 1}",
+    latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{y}\right)^{p - 1}",
     flops=per_input(2),
 )
 def p_norm(x, /, p, dim=None, keepdim=False):
@@ -84,7 +84,7 @@ def _slope(x, n, p, axes):
 
 @derived(
     samples=reducing(distinct) | along(away_from_zero, ord=3),
-    latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{\lVert x \rVert_p}\right)^{p - 1}",
+    latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{y}\right)^{\text{ord} - 1}",
 )
 def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     """sum(|x|**ord)**(1/ord); inf and -inf give the largest and smallest |x|, 0 counts what is not 0.
@@ -103,7 +103,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
 @derived(
     autocast="float32",
     samples=reducing(distinct) | along(away_from_zero, p=3) | each((real, 2, 3), p="nuc"),
-    latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{\lVert x \rVert_p}\right)^{p - 1}",
+    latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{y}\right)^{p - 1}",
 )
 def norm(x, p="fro", dim=None, keepdim=False, *, dtype=None):
     """sum(|x|**p)**(1/p), of all elements or along `dim`; where it is 0 its derivative is 0.
