@@ -120,7 +120,9 @@ MEANING = {
     "var": lambda a: {"correction": int(a["unbiased"]) if a["correction"] is None else a["correction"]},
     "norm": lambda a: {"p": 2 if a["p"] == "fro" else a["p"]},
     "trace": lambda a: {"I": np.eye(*a["x"].shape)},
-    "scaled_dot_product_attention": lambda a: {"s": a["scale"], "mask": 0.0 if a["mask"] is None else a["mask"]},
+    "scaled_dot_product_attention": lambda a: {
+        "s": a["scale"], "mask": 0.0 if a["mask"] is None else a["mask"],
+    },
     "dropout": lambda a: {"kept": a["y"] != 0},
     "glu": lambda a: dict(zip("ab", np.split(a["x"], 2, a["dim"]), strict=True)),
     "cross_entropy": smoothed,

@@ -24,7 +24,7 @@ __all__ = ["celu", "hardshrink", "prelu", "selu", "threshold"]
 # ---------------------------------------------------------------- in pieces
 
 
-@derived(samples=unary(distinct), latex=r"g\,[x > 0] + \text{negative\_slope}\;g\,[x \le 0]")
+@derived(samples=unary(distinct), latex=r"g\,[x > 0] + \mathrm{negative\_slope}\;g\,[x \le 0]")
 def leaky_relu(x, negative_slope=0.01):
     """x where it is positive, negative_slope * x elsewhere (Maas, Hannun and Ng 2013)."""
     return where(gt(x, 0), x, multiply(x, negative_slope))
@@ -56,7 +56,7 @@ def prelu(x, weight):
     return where(gt(x, 0), x, weight * x)
 
 
-@differentiable(samples=unary(distinct), latex=r"g\,[\text{min\_val} < x < \text{max\_val}]")
+@differentiable(samples=unary(distinct), latex=r"g\,[\mathrm{min\_val} < x < \mathrm{max\_val}]")
 def hardtanh(x, /, min_val=-1.0, max_val=1.0):
     """x between two limits; the derivative is 0 at them (where that of `clamp` is 1) and beyond."""
     xp = namespace(x)
@@ -109,7 +109,7 @@ def threshold(x, threshold, value):
     samples=unary(distinct) | unary(distinct, alpha=0.7, scale=1.3, input_scale=0.4),
     latex=(
         r"\text{scale}\;g\,[x > 0]"
-        r" + \text{scale}\;\text{input\_scale}\;\alpha\,g\,e^{\text{input\_scale}\;x}\,[x \le 0]"
+        r" + \text{scale}\;\mathrm{input\_scale}\;\alpha\,g\,e^{\mathrm{input\_scale}\;x}\,[x \le 0]"
     ),
     flops=per_element(3),
 )
