@@ -4,12 +4,15 @@ Where there is no GPU, a stand-in records what CuPy is asked for, computes nothi
 again in the same memory at each replay (`standin.graphs`).
 """
 
+import ast
 import contextlib
 import dataclasses
 import inspect
 import json
 import math
+import threading
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -512,6 +515,111 @@ def test_a_momentum_begins_before_the_recording(device):
         captured()
 
 
+class Heavy(optim.Optimizer):
+    """As a user writes one: its state is made in its first update."""
+
+    def __init__(self, params, lr):
+        super().__init__(params, lr=lr)
+
+    def update(self, p, g, state, group):
+        if "sum" not in state:
+            state["sum"] = g * 0
+        state["sum"] += g
+        p -= self.hyperparameters_for(p, state, group)[0] * state["sum"]
+
+
+def test_an_optimizer_of_the_users_own_is_captured(device):
+    runs = [Run(mlp, captured, Heavy).go(6) for captured in (False, True)]
+    assert runs[1].step.recordings == 1
+    assert_same(*runs)
+
+
+def test_an_optimizer_may_step_twice_in_a_step(device):
+    """Each of its steps in a replay has the numbers of its own count, and of the schedule then."""
+    found = []
+    for captured in (False, True):
+        p = nn.Parameter(mg.ones(3, device="cuda").array)
+        optimizer = optim.AdamW([p], lr=0.1)
+        scheduler = optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+        def twice(x, p=p, optimizer=optimizer, scheduler=scheduler):
+            for _ in range(2):
+                optimizer.zero_grad()
+                (p * x).square().sum().backward()
+                optimizer.step()
+                scheduler.step()
+
+        step = mg.capture(twice, "cuda") if captured else twice
+        for i in range(5):
+            step(mg.full((3,), i + 1.0, device="cuda"))
+        found.append([p.numpy().tolist(), as_numpy(optimizer.state_dict()), scheduler.last_epoch])
+    assert str(found[0]) == str(found[1])
+
+
+# ---------------------------------------------------------------- outside the core
+
+
+def test_nothing_but_the_package_itself_imports_capture():
+    folder = Path(mg.__file__).parent
+    for file in folder.rglob("*.py"):
+        if file.parent == folder / "capture" or file == folder / "__init__.py":
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or "", *(alias.name for alias in node.names)]
+            else:
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not any("capture" in name.split(".") for name in names), file
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_is_intercepted_is_as_it_was_after_a_recording(fails, device):
+    from minigrad.capture.interception import _replacements
+
+    owners = [owner for owner, _, _ in _replacements(None)]
+    before = [dict(vars(owner)) for owner in owners]
+    generator = mg.random.in_use.generator
+    model = nn.Linear(3, 3).to("cuda")
+    optimizer, during = optim.AdamW(model.parameters()), []
+
+    def step(x):
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        during.append(optim.Optimizer.step)
+        return loss.item() if fails else loss
+
+    captured = mg.capture(step, "cuda")
+    for i in range(4):
+        with pytest.raises(CaptureError) if fails and i > 1 else contextlib.nullcontext():
+            captured(np.ones(3, np.float32))
+    assert during[0] is during[1] is optim.Optimizer.step
+    assert during[2] is not optim.Optimizer.step
+    assert [dict(vars(owner)) for owner in owners] == before
+    assert mg.random.in_use.generator is generator
+
+
+def test_another_thread_runs_as_ever_while_a_step_is_recorded(device):
+    p = nn.Parameter(mg.ones(3, device="cpu").array)
+    optimizer, drawn = optim.SGD([p], lr=1.0), []
+
+    def elsewhere():
+        p.grad = mg.ones(3)
+        optimizer.step()
+        drawn.append(mg.rand(2).tolist())
+
+    def step(x):
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        return x * 2
+
+    captured = mg.capture(step, "cuda")
+    for _ in range(4):
+        captured(np.ones(3))
+    assert (p.tolist(), optimizer.steps, len(drawn)) == ([-2.0] * 3, 3, 3)
+
+
 # ---------------------------------------------------------------- the trainer
 
 
@@ -616,7 +724,6 @@ def test_capture_changes_nothing_on_the_cpu(cli):
         )
         assert code == 0, err
         assert err.count("--capture is for a GPU: the CPU takes the steps as ever") == len(flags)
-    from pathlib import Path
 
     first, second = (
         sorted(Path(name).glob("checkpoints/*/model.safetensors"))[-1] for name in ("plain", "captured")
