@@ -27,7 +27,7 @@ class RecordedKey(random.Key):
         return 0, self.offset, self.address_of_counters()
 
     @property
-    def step(self) -> int:  # type: ignore[override]
+    def step(self) -> int:
         raise_uncapturable(
             "a random number drawn on the CPU, or by dropout of CuPy's own operations",
             'Only dropout\'s kernels draw: mg.kernels.use("cuda"), mg.fused(True). Pass others as arguments.',
