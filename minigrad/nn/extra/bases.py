@@ -19,8 +19,7 @@ class FunctionModule(Module):
 
     __signature__: Any  # of the constructor, for help() and inspect
     _function: Callable[..., Any]
-    _number_of_inputs: int
-    _inputs: inspect.Signature
+    _inputs: tuple[str, ...]
     _settings: inspect.Signature
     _passed: tuple[str, ...]  # the attributes that `forward` passes on, in the function's order
     _shown: tuple[str, ...]
@@ -40,13 +39,8 @@ class FunctionModule(Module):
         parameters = inspect.signature(function).parameters
         names = list(parameters)
         own = names[inputs:] if settings is None else settings.split()
-        cls._function, cls._number_of_inputs = staticmethod(function), inputs
-        cls._inputs = inspect.Signature(
-            [
-                p.replace(name="input" if n == "x" else n, kind=p.POSITIONAL_OR_KEYWORD)
-                for n, p in parameters.items()
-            ][:inputs]
-        )
+        cls._function = staticmethod(function)
+        cls._inputs = tuple("input" if name == "x" else name for name in names[:inputs])
         cls._settings = inspect.Signature([parameters[name] for name in own])
         cls._passed = tuple(name for name in names[inputs:] if name in own or name == "training")
         cls._shown = tuple(own if shown is None else shown.split())
@@ -64,8 +58,10 @@ class FunctionModule(Module):
             setattr(self, name, value)
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        if named or len(inputs) != self._number_of_inputs:
-            inputs = _bind(f"{type(self).__name__}.forward()", self._inputs, inputs, named).args
+        if named or len(inputs) != len(self._inputs):
+            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+            signature = inspect.Signature([inspect.Parameter(name, kind) for name in self._inputs])
+            inputs = _bind(f"{type(self).__name__}.forward()", signature, inputs, named).args
         if not self._passed:
             return self._function(*inputs)
         return self._function(*inputs, *[getattr(self, name) for name in self._passed])
