@@ -4,11 +4,11 @@
         loss = loss_of(model(x), y)
     loss.backward()
 
-Weights and optimizer states stay float32 (Micikevicius et al. 2018, "Mixed Precision Training"). Products,
-where the time goes, are of rounded numbers and add up in float32; what is steep or adds up much (softmax,
-norms, losses, sums) is computed in float32; the rest in the dtype of its inputs. Each op says which it is, by
-its `autocast` attribute, as torch.amp has it for CUDA, on both devices. A few that PyTorch leaves to their
-inputs' dtype compute in float32 here, and dot and tensordot are products as others are.
+Weights and optimizer states stay float32 (Micikevicius et al. 2018, "Mixed Precision Training"). Matrix
+products take the time: they multiply rounded numbers and accumulate in float32. What is steep or adds up much
+(softmax, norms, losses, sums) is computed in float32, the rest in the dtype of its inputs. Each op says which
+it is by its `autocast` attribute. The choice is that of torch.amp for CUDA, on both devices; a few that
+PyTorch leaves to their inputs' dtype compute in float32 here, and dot and tensordot count as matrix products.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 class autocast:
-    """Within it, or in what it decorates, products compute in `dtype`, steep functions in float32.
+    """Within it, or in what it decorates, matrix products compute in `dtype`, steep functions in float32.
 
-    torch.autocast, for both devices; the CPU gains no speed from it, and shows what a GPU's rounding does.
+    torch.autocast, for both devices. The CPU gains no speed from it, but shows what a GPU's rounding does.
     """
 
     def __init__(self, device_type: str = "cuda", dtype: Any = bfloat16, enabled: bool = True) -> None:
@@ -70,15 +70,15 @@ SMALLEST_FACTOR = 2.0**-14  # below float16's smallest normal number nothing is 
 
 
 class GradScaler:
-    """Keeps float16's gradients above its smallest number: the loss is multiplied, the gradients divided.
+    """Keeps float16 gradients from underflowing: the loss is multiplied by a factor, the gradients divided.
 
         scaler.scale(loss).backward()
-        scaler.step(optimizer)      # divides; skips the step where a gradient is infinite or NaN
+        scaler.step(optimizer)      # divides; skips the step if a gradient is infinite or NaN
         scaler.update()             # a smaller factor after such a step, a larger one after many good ones
 
-    torch.amp.GradScaler, except that the factor does not shrink for ever: gradients that are not finite at
-    2**-14 are not for its sake, and update() says so. bfloat16 reaches as far as float32 and needs no
-    scaler; not `enabled` does nothing.
+    torch.amp.GradScaler, except that the factor does not shrink forever: gradients that are not finite at
+    2**-14 have another cause, and update() says so. bfloat16 has the range of float32 and needs no scaler.
+    With `enabled=False` it does nothing.
     """
 
     def __init__(
@@ -115,9 +115,10 @@ class GradScaler:
             and growth_interval > 0
         ):
             raise OptionError(
-                f"a scaler grows by more than 1 and backs off by less, after a whole number of steps, got "
-                f"growth_factor={growth_factor!r}, backoff_factor={backoff_factor!r}, "
-                f"growth_interval={growth_interval!r}, init_scale={factor!r}.\nLeave them at their defaults."
+                f"GradScaler needs init_scale > 0, growth_factor > 1, 0 < backoff_factor < 1 and a positive "
+                f"integer as growth_interval, got init_scale={factor!r}, growth_factor={growth_factor!r}, "
+                f"backoff_factor={backoff_factor!r}, growth_interval={growth_interval!r}.\n"
+                f"Leave them at their defaults."
             )
         self.factor, self.growth_factor, self.backoff_factor = float(factor), growth_factor, backoff_factor
         self.growth_interval = growth_interval
@@ -179,7 +180,7 @@ class GradScaler:
             if self.factor < SMALLEST_FACTOR:
                 raise NonFiniteError(
                     f"gradients are infinite or NaN, however small the loss is scaled: at "
-                    f"{self.factor:.2g} too.\nLook for the first that is: with mg.autograd.detect_anomaly()."
+                    f"{self.factor:.2g} too.\nFind the first one with mg.autograd.detect_anomaly()."
                 )
             return
         self.good_steps += 1
@@ -207,7 +208,7 @@ class GradScaler:
         missing = self.state_dict().keys() - state_dict.keys()
         if missing:
             raise StateError(
-                f"this is no scaler's state: it has no {', '.join(sorted(missing))}.\n"
+                f"this is not the state of a scaler: it has no {', '.join(sorted(missing))}.\n"
                 f"Load what the state_dict() of an enabled scaler gave."
             )
         self._set(*(state_dict[key] for key in self.state_dict()))
@@ -220,24 +221,22 @@ def _check_optimizer(optimizer: Any) -> None:
         )
 
 
-class _Products:
+class _Float32Matmul:
     precision = "highest"
 
 
-products = _Products()
+float32_matmul = _Float32Matmul()
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """ "highest": products of float32 are of float32; "high": on a GPU, of numbers of 10 bits (TF32).
+    """How exact float32 matrix products are on a GPU: "highest" is float32, "high" is TF32 (10 bits).
 
-    torch.set_float32_matmul_precision; sums are float32 in both. The CPU knows the first only.
+    torch.set_float32_matmul_precision. Both accumulate in float32. On the CPU it is always float32.
     """
     if precision not in ("highest", "high"):
-        raise OptionError(
-            f"products are of 'highest' or 'high' precision, got {precision!r}.\nPass one of them."
-        )
-    products.precision = precision
+        raise OptionError(f"the precision must be 'highest' or 'high', got {precision!r}.\nPass one of them.")
+    float32_matmul.precision = precision
 
 
 def get_float32_matmul_precision() -> str:
-    return products.precision
+    return float32_matmul.precision

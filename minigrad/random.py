@@ -66,7 +66,7 @@ class Generator:
     def snapshot(self) -> Snapshot:
         return Snapshot(self.seed, self.step, self.row, dict(self.calls))
 
-    def go_back(self, before: Snapshot) -> None:
+    def restore(self, before: Snapshot) -> None:
         self.seed, self.step, self.row = before[:3]
         self.calls = dict(before.calls)
 
@@ -100,20 +100,20 @@ def snapshot() -> Snapshot:
     return in_use.generator.snapshot()
 
 
-def go_back(before: Snapshot) -> None:
+def restore(before: Snapshot) -> None:
     """Let all streams stand where they stood when `snapshot` gave `before`."""
-    in_use.generator.go_back(before)
+    in_use.generator.restore(before)
 
 
 @contextlib.contextmanager
 def replayed(before: Snapshot) -> Iterator[None]:
     """Within it draws are those that followed when `snapshot` gave `before`; afterwards all is as it was."""
     after = snapshot()
-    go_back(before)
+    restore(before)
     try:
         yield
     finally:
-        go_back(after)
+        restore(after)
 
 
 def rows(first: int) -> contextlib.AbstractContextManager[None]:

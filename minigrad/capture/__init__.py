@@ -29,7 +29,7 @@ from .. import random
 from ..autograd import grad_mode, watch
 from ..devices import check_device, gpu, is_array, library_of
 from ..errors import CaptureError
-from ..precision import products
+from ..precision import float32_matmul
 from ..tensor import Tensor, as_tensor
 from ..trees import flatten, leaves, map_leaves, structure
 from .observers import LeafObserver, inputs_follow_the_device
@@ -118,7 +118,7 @@ def _signature(arguments: tuple[Any, ...]) -> Hashable:
         else:
             kinds.append((type(x), x if isinstance(x, Hashable) else id(x)))
     draws = random.snapshot()
-    modes = grad_mode.enabled, str(grad_mode.autocast), products.precision
+    modes = grad_mode.enabled, str(grad_mode.autocast), float32_matmul.precision
     return structure(arguments), tuple(kinds), draws.seed, draws.row, modes
 
 

@@ -42,7 +42,7 @@ class RecordedGenerator(random.Generator):
     def __init__(self, graph: Any) -> None:
         super().__init__()
         self.graph, self.source, self.start = graph, random.in_use.generator, random.snapshot()
-        self.go_back(self.start)
+        self.restore(self.start)
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:

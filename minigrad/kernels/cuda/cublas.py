@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...devices import HALF, array_module, bfloat16, float16, float32, float64
-from ...precision import products
+from ...precision import float32_matmul
 from .cublaslt import Sizes, library, product_with_bias
 
 NORMAL, TRANSPOSED = 0, 1  # cublasOperation_t
@@ -156,7 +156,7 @@ _FACTORS = [
 def _computing(dtype: Any) -> int:
     if dtype == float64:
         return IN_FLOAT64
-    return IN_TF32 if dtype == float32 and products.precision == "high" else IN_FLOAT32
+    return IN_TF32 if dtype == float32 and float32_matmul.precision == "high" else IN_FLOAT32
 
 
 class Handle:
