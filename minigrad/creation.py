@@ -1,7 +1,7 @@
-"""Tensors made from nothing but a shape: constants, ranges, random numbers; and from other libraries' memory.
+"""Tensors made from a shape (constants, ranges, random numbers), and from other libraries' memory.
 
 Tensors are float32 unless `dtype` says otherwise. A name that ends in `_like` takes shape, dtype and
-device from a tensor; `x.new_zeros(...)` and its kin take x's dtype and device. Random numbers come from
+device from a tensor; `x.new_zeros(...)` and the like take x's dtype and device. Random numbers come from
 `minigrad.random`: they are drawn on the CPU, the same for every device.
 """
 
@@ -175,7 +175,7 @@ def arange(
     if dtype is None:
         dtype = default_float if any(isinstance(x, float) for x in (start, end, step)) else np.int64
     if not math.isfinite(start) or not math.isfinite(end):
-        raise OptionError(f"arange from {start} to {end} is no range.\nGive finite numbers.")
+        raise OptionError(f"arange from {start} to {end} is not a range.\nGive finite numbers.")
     count = math.ceil((end - start) / step)
     whole = all(isinstance(x, int) for x in (start, end, step))
     numbers = start + np.arange(count, dtype=np.int64 if whole else np.float64) * step
@@ -287,7 +287,7 @@ def _generator(stream: str) -> np.random.Generator:
 
 
 def _rows(draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> np.ndarray:
-    """What `draw` gives for the rows of the whole batch that `random.rows` names (it draws row after row)."""
+    """What `draw`, which draws row after row, returns for the rows of the batch that `random.rows` names."""
     first = random.first_row() if shape else 0
     return np.asarray(draw((shape[0] + first, *shape[1:]))[first:] if first else draw(shape))
 
@@ -300,7 +300,7 @@ def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
         shape = tuple(operator.index(n) for n in sizes)
         if min(shape, default=0) >= 0:
             return shape
-    raise ShapeError(f"a shape is whole numbers from 0, got {sizes!r}.\nWrite zeros(2, 3) or zeros((2, 3)).")
+    raise ShapeError(f"a shape is non-negative integers, got {sizes!r}.\nWrite zeros(2, 3) or zeros((2, 3)).")
 
 
 # ---------------------------------------------------------------- other libraries' memory
@@ -323,7 +323,7 @@ def from_dlpack(source: Any) -> Tensor:
         return Tensor(_library_of_dlpack(source).from_dlpack(source))
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
         raise DtypeError(
-            f"this {type(source).__name__} gives no array: {error}.\n"
+            f"this {type(source).__name__} cannot be read as an array: {error}.\n"
             f"It has to be on the CPU or a CUDA GPU, of a real dtype, and detached from any graph."
         ) from None
 

@@ -1,7 +1,7 @@
 """Array libraries, devices, dtypes and their promotion.
 
-A tensor lives where its array does: a NumPy array on the CPU, a CuPy array on a GPU. CuPy has NumPy's names,
-so that code takes its functions from `array_module(array)`. It is imported when a GPU is first asked for.
+A tensor is where its array is: a NumPy array is on the CPU, a CuPy array on a GPU. CuPy has NumPy's names, so
+that code takes its functions from `array_module(array)`. It is imported when a GPU is first used.
 
 A dtype is NumPy's own (`mg.float32 == np.dtype("float32") == "float32"`). What differs from NumPy is how
 two dtypes meet: as in PyTorch, an integer never turns a float into float64, and a Python number or a 0-d
@@ -56,7 +56,7 @@ gpu = Gpu()
 
 
 def array_module(array: Any) -> Any:
-    """The library of an array: NumPy, or CuPy where it lives on a GPU."""
+    """The library of an array: NumPy, or CuPy for an array on a GPU."""
     return gpu.library if isinstance(array, gpu.arrays) else np
 
 
@@ -65,7 +65,7 @@ def load_cupy() -> Any:
     if gpu.library is None:
         if not find_spec("cupy"):
             raise DependencyError(
-                "a GPU was asked for, which needs CuPy, and CuPy is not installed.\n"
+                "computing on a GPU needs CuPy, which is not installed.\n"
                 "pip install 'minitransformer[cuda]' (CUDA 13; for CUDA 12: pip install 'cupy-cuda12x[ctk]')."
             )
         try:
@@ -80,13 +80,13 @@ def load_cupy() -> Any:
 
 
 def gpu_count() -> int:
-    """How many GPUs CuPy can compute on; a DeviceError where it finds none, or no driver."""
+    """How many GPUs CuPy can use; a DeviceError if there is none, or no driver."""
     library = load_cupy()
     try:
         return library.cuda.runtime.getDeviceCount()
     except RuntimeError as error:
         raise DeviceError(
-            f"a GPU was asked for, but CuPy finds none that it can use: {error}.\n"
+            f"CuPy finds no GPU that it can use: {error}.\n"
             f"Install or update NVIDIA's driver (`nvidia-smi` shows what it sees), or compute on the CPU: "
             f"device='cpu', or 'auto' for a GPU only where there is one."
         ) from None
@@ -103,7 +103,7 @@ def is_available() -> bool:
 def check_device(device: str | None) -> str:
     """The device's full name, "cpu" or "cuda:0"; an error says which there are.
 
-    "cuda" is the GPU in use, at first number 0; "auto" is that GPU where there is one, and the CPU elsewhere.
+    "cuda" is the GPU in use, number 0 at first; "auto" is that GPU if there is one, else the CPU.
     """
     if device in (None, "cpu"):
         return "cpu"
@@ -116,14 +116,14 @@ def check_device(device: str | None) -> str:
     index = int(number) if number else gpu.library.cuda.runtime.getDevice()
     if index >= count:
         raise DeviceError(
-            f"{device!r} is not there: of GPUs this machine has {count}, counted from 0.\n"
+            f"there is no {device!r}: this machine has {count} GPUs, counted from 0.\n"
             f"Pass 'cuda' for the GPU in use, or a smaller number."
         )
     return f"cuda:{index}"
 
 
 def library_of(device: str) -> Any:
-    """The library whose arrays live on a device that `check_device` named, which is made the one in use."""
+    """The library for arrays on a device that `check_device` named, which becomes the one in use."""
     if device == "cpu":
         return np
     gpu.library.cuda.Device(int(device.partition(":")[2])).use()
@@ -131,14 +131,14 @@ def library_of(device: str) -> Any:
 
 
 def device_of(array: Any) -> str:
-    """Where an array lives."""
+    """The device that an array is on."""
     return f"cuda:{array.device.id}" if isinstance(array, gpu.arrays) else "cpu"
 
 
 def on_device(array: Any, device: str) -> Any:
-    """An array on a device that `check_device` named: itself where it is there already, else a copy.
+    """An array on a device that `check_device` named: itself if it is there already, else a copy.
 
-    A process computes on one GPU at a time, so that asking for another makes it the one in use.
+    A process computes on one GPU at a time: naming another makes it the one in use.
     """
     if device_of(array) == device:
         return array
@@ -152,27 +152,20 @@ def on_cpu(array: Any, operation: str = "a copy to the CPU") -> Any:
     return gpu.download(array, operation) if isinstance(array, gpu.arrays) else array
 
 
-def like(array: Any, other: Any) -> Any:
-    """`array` on the device of `other`."""
-    if not gpu.arrays:
-        return array
-    return on_device(array, device_of(other))
-
-
-def beside(array: np.ndarray, x: Any) -> Any:
-    """Constants to meet x in a rule: copied to the GPU where x is an array there, as they are otherwise."""
-    return on_device(array, device_of(x)) if isinstance(x, gpu.arrays) else array
+def to_device_of(array: Any, other: Any) -> Any:
+    """`array` on the device of the array `other`: itself, or a copy."""
+    return on_device(array, device_of(other)) if gpu.arrays else array
 
 
 def through_cpu(compute: Any, *operands: Any) -> Any:
-    """compute(*operands), which NumPy alone can do: arrays on a GPU are copied to the CPU, results back."""
-    found = next((x for x in operands if isinstance(x, gpu.arrays)), None)
-    if found is None:
+    """compute(*operands), which only NumPy can do: arrays on a GPU are copied to the CPU, results back."""
+    on_gpu = next((x for x in operands if isinstance(x, gpu.arrays)), None)
+    if on_gpu is None:
         return compute(*operands)
     results = compute(*map(on_cpu, operands))
     if isinstance(results, tuple):
-        return tuple(beside(np.asarray(result), found) for result in results)
-    return beside(np.asarray(results), found)
+        return tuple(to_device_of(np.asarray(result), on_gpu) for result in results)
+    return to_device_of(np.asarray(results), on_gpu)
 
 
 def as_array(x: Any) -> Any:
@@ -182,7 +175,7 @@ def as_array(x: Any) -> Any:
 
 def is_writeable(array: Any) -> bool:
     """Whether an array can be written into: it may, and no two of its elements share memory."""
-    if isinstance(array, gpu.arrays):  # CuPy's views by `broadcast_to` do not say
+    if isinstance(array, gpu.arrays):  # CuPy does not mark its views by `broadcast_to`
         return not any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
     return array.flags.writeable
 
@@ -207,7 +200,7 @@ def as_dtype(dtype: Any) -> np.dtype:
             f"unknown dtype {dtype!r}.\nUse one of bool, uint8, int8 to int64, float16, bfloat16, float32, "
             f"float64."
         )
-    return np.dtype(result.type)  # NumPy's one object for it
+    return np.dtype(result.type)  # NumPy's own object, which `is` can compare
 
 
 def is_dtype(name: str) -> bool:
@@ -229,7 +222,7 @@ def refuse_unconvertible(array: Any, dtype: np.dtype) -> None:
     if wrong.any():
         place = tuple(int(axis[0]) for axis in xp.nonzero(xp.atleast_1d(wrong)))[: array.ndim]
         raise DtypeError(
-            f"{array[place]} at index {list(place)} is no {dtype}.\n"
+            f"{array[place]} at index {list(place)} cannot be {dtype}.\n"
             f"Replace it first (x.nan_to_num(), x.clamp(...)), or choose another dtype."
         )
 
@@ -240,16 +233,16 @@ def finfo(dtype: np.dtype) -> Any:
 
 
 def is_floating(dtype: np.dtype) -> bool:
-    return dtype.kind in "fV"  # NumPy does not know bfloat16 for what it is
+    return dtype.kind in "fV"  # to NumPy bfloat16 is not a float but of kind "V"
 
 
 def plain_number(x: Any) -> Any:
-    """A NumPy number as Python's, which does not widen what it meets; anything else as it is."""
+    """A NumPy number as a Python number, which widens no dtype; anything else as it is."""
     return x.item() if isinstance(x, np.generic) else x
 
 
-def _meet(a: np.dtype | None, b: np.dtype | None) -> np.dtype | None:
-    """Two dtypes of equal standing."""
+def _promote(a: np.dtype | None, b: np.dtype | None) -> np.dtype | None:
+    """The dtype of two operands of the same rank (both arrays, both 0-d, or both numbers)."""
     if a is None or b is None:
         return a if b is None else b
     if _KINDS[a.kind] != _KINDS[b.kind]:
@@ -273,15 +266,15 @@ def result_type(*operands: Any) -> np.dtype:
     numbers: np.dtype | None = None
     for x in operands:
         if isinstance(x, bool):
-            numbers = _meet(numbers, bool_)
+            numbers = _promote(numbers, bool_)
         elif isinstance(x, int):
-            numbers = _meet(numbers, int64)
+            numbers = _promote(numbers, int64)
         elif isinstance(x, float):
-            numbers = _meet(numbers, default_float)
+            numbers = _promote(numbers, default_float)
         elif x.ndim == 0:
-            scalars = _meet(scalars, x.dtype)
+            scalars = _promote(scalars, x.dtype)
         else:
-            arrays = _meet(arrays, x.dtype)
+            arrays = _promote(arrays, x.dtype)
     result = _override(_override(arrays, scalars), numbers)
     assert result is not None
     return result

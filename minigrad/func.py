@@ -1,10 +1,10 @@
-"""Functions that make derivatives of functions, with JAX's names and meaning.
+"""Transformations of functions into their derivatives, with JAX's names and meaning.
 
 Arguments and results may be nested dicts, lists and tuples (also named ones, and None) of tensors, arrays and
 Python floats; `f` gets tensors, and derivatives are tensors in the same structure. They compose to any order
-(`grad(grad(f))`), and leave every `.grad` alone. What `f` closes over is a constant for them, but gradients
-of the outside reach it: a derivative is differentiable again wherever something outside requires a gradient
-(not under `no_grad`).
+(`grad(grad(f))`), and change no `.grad`. To them, what `f` closes over is a constant, but outer gradients
+reach it: a derivative can be differentiated again wherever something outside requires a gradient (not under
+`no_grad`).
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
     """(f(*primals), J t): the derivative of `f` along `tangents`, which are like `primals` (jax.jvp).
 
     uᵀ J, what reverse mode computes, is linear in u, so that its derivative along t with respect to u is J t:
-    two walks back make one forward (Townsend 2017, "A new trick for calculating Jacobian vector products").
+    two reverse passes make one forward pass (Townsend 2017, "A new trick for calculating Jacobian vector
+    products").
     """
     primals, tangents = _arguments(primals), _arguments(tangents)
     run = _Run(f, primals, {}, tuple(range(len(primals))), has_aux)
@@ -95,18 +96,18 @@ def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
     u = [zeros_like(out, requires_grad=True) for out in run.outputs]
     pulled = run.reverse(list(zip(run.outputs, u, strict=True)), create_graph=True, retain=True)
     moving = [(p, t) for p, t in zip(pulled, given, strict=True) if p is not None and p.requires_grad]
-    again = run.connected or (is_grad_enabled() and any(t.requires_grad for t in given))
+    create_graph = run.connected or (is_grad_enabled() and any(t.requires_grad for t in given))
     found: Sequence[Tensor | None] = [None] * len(u)
     if moving:
         ps, ts = zip(*moving, strict=True)
-        found = autograd.grad(ps, u, ts, create_graph=again, allow_unused=True)
+        found = autograd.grad(ps, u, ts, create_graph=create_graph, allow_unused=True)
     moved = _filled(run.result, run.outputs, found)
     result = run.outside(run.result)
     return (result, moved, run.outside(run.aux)) if has_aux else (result, moved)
 
 
 def jacobian(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable:
-    """The function that computes the Jacobian of `f`, one walk back for each element of the result.
+    """The function that computes the Jacobian of `f`, one backward pass for each element of the result.
 
     For a result of shape (m,) and an argument of shape (n,) it is (m, n). Where the result or the argument is
     nested, so is the Jacobian: the structure of the result, in each place the structure of the argument, in
@@ -133,16 +134,16 @@ def hessian(f: Callable, argnums: ArgNums = 0) -> Callable:
 def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     """H v, the Hessian of the number f(*primals) times `tangents`, without the Hessian: ∇(∇f · v).
 
-    `primals` and `tangents` are tuples, an element an argument (one argument that is no tuple may stand
-    alone). The product is like the argument, or a tuple where there are several.
+    `primals` and `tangents` are tuples, one element for each argument; a single argument that is not a tuple
+    may be given as it is. The product has the structure of the argument, or is a tuple for several.
     """
     primals, tangents = _arguments(primals), _arguments(tangents)
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
 
     def slope(*arguments: Any) -> Tensor:
         gradients = grad(f, tuple(range(len(arguments))))(*arguments)
-        along = zip(leaves(gradients), _like("tangent", tangents, primals, leaves(gradients)), strict=True)
-        return sum(((g * t).sum() for g, t in along), start=Tensor(np.zeros((), np.float32)))
+        pairs = zip(leaves(gradients), _like("tangent", tangents, primals, leaves(gradients)), strict=True)
+        return sum(((g * t).sum() for g, t in pairs), start=Tensor(np.zeros((), np.float32)))
 
     return grad(slope, argnums)(*primals)
 
@@ -151,14 +152,14 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
 
 
 class _Input(Tensor):
-    """A leaf of our own; `active` while the function that it was given to is running."""
+    """A leaf made for one run; `active` while the function that got it is running."""
 
     __slots__ = ("active",)
     active: bool
 
 
 class _Run:
-    """One call of `f` on tensors of our own, recorded, ready to be walked back."""
+    """One call of `f` on leaves made for it, recorded, ready for backward."""
 
     def __init__(
         self, f: Callable, args: Sequence[Any], kwargs: dict[str, Any], argnums: ArgNums, has_aux: bool
@@ -194,7 +195,7 @@ class _Run:
         self.connected = recording and self._reaches_outside()
 
     def _reaches_outside(self) -> bool:
-        """Whether the outputs come from what requires a gradient and is no input of a finished run."""
+        """Whether the outputs depend on a tensor that requires a gradient, inputs of finished runs aside."""
         if any(x.node is not None for x in self.inputs):
             return True
         stack = [maker(x.node) if x.node is not None else x for x in self.outputs if x.requires_grad]
@@ -225,13 +226,13 @@ class _Run:
         )
 
     def pull(self, cotangents: list[Tensor], retain: bool) -> Any:
-        """The gradients in the structure of the arguments, differentiable where something outside asks."""
-        again = self.connected or (is_grad_enabled() and any(v.requires_grad for v in cotangents))
+        """The gradients in the structure of the arguments, differentiable where the outside requires it."""
+        create_graph = self.connected or (is_grad_enabled() and any(v.requires_grad for v in cotangents))
         pairs = list(zip(self.outputs, cotangents, strict=True))
-        return _filled(self.arguments, self.inputs, self.reverse(pairs, again, retain))
+        return _filled(self.arguments, self.inputs, self.reverse(pairs, create_graph, retain))
 
     def rows(self, out: Tensor) -> Any:
-        """The Jacobian of one output, a walk back for each of its elements, in the arguments' structure."""
+        """The Jacobian of one output, one backward pass for each element, in the arguments' structure."""
         found = []
         for index in np.ndindex(out.shape):
             one = zeros_like(out)
@@ -248,7 +249,7 @@ class _Run:
         return fill(self.arguments, blocks)
 
     def outside(self, tree: Any) -> Any:
-        """What the caller may see: tensors that remain in a graph only where one leads outside."""
+        """What the caller gets: tensors that stay in the graph only if it leads outside."""
         return (
             tree if self.connected else map_leaves(lambda x: x.detach() if isinstance(x, Tensor) else x, tree)
         )
@@ -265,12 +266,12 @@ def _filled(tree: Any, like: Sequence[Tensor], values: Sequence[Tensor | None]) 
 
 
 def _places(f: Callable, args: Sequence[Any], argnums: ArgNums) -> tuple[list[int], bool]:
-    """Which arguments are differentiated, and whether one was asked for alone."""
+    """Which arguments are differentiated, and whether `argnums` was a single number."""
     single = isinstance(argnums, int | np.integer)
     places = []
     for i in [argnums] if single else argnums:  # type: ignore[union-attr]
         if not isinstance(i, int | np.integer):
-            raise OptionError(f"argnums are whole numbers, got {i!r}.\nGive 0 for the first argument.")
+            raise OptionError(f"argnums must be integers, got {i!r}.\nGive 0 for the first argument.")
         if not -len(args) <= i < len(args):
             raise OptionError(
                 f"argnums names argument {i} of {_name(f)}, which was given {len(args)} by position.\n"
@@ -290,7 +291,7 @@ def _as_tensors(tree: Any) -> Any:
 
 
 def _lift(path: str, leaf: Any, recording: bool) -> Tensor:
-    """A tensor of our own with the numbers of `leaf`, to differentiate with respect to."""
+    """A leaf for this run with the numbers of `leaf`, to differentiate with respect to."""
     floating = isinstance(leaf, float) or (hasattr(leaf, "dtype") and is_floating(leaf.dtype))
     if not floating:
         kind = f"{leaf.dtype}" if hasattr(leaf, "dtype") else type(leaf).__name__
@@ -320,7 +321,7 @@ def _as_result(f: Callable, x: Any) -> Tensor:
 
 
 def _like(kind: str, given: Any, tree: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The leaves of `given` as tensors, checked to be built like `tree` and shaped like `tensors`."""
+    """The leaves of `given` as tensors, checked: the structure of `tree`, the shapes of `tensors`."""
     if structure(given) != structure(tree):
         raise ShapeError(
             f"the {kind}s have the structure {structure(given)}, expected {structure(tree)}.\n"
@@ -336,7 +337,7 @@ def _like(kind: str, given: Any, tree: Any, tensors: Sequence[Tensor]) -> list[T
 
 
 def _arguments(given: Any) -> tuple:
-    """A tuple of arguments; what is no tuple or list stands for one argument."""
+    """A tuple of arguments; anything but a tuple or list is one argument."""
     return tuple(given) if isinstance(given, tuple | list) else (given,)
 
 

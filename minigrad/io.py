@@ -1,4 +1,4 @@
-"""Tensors in files: safetensors, which hold numbers and cannot hold code."""
+"""Tensors in safetensors files, which hold numbers and cannot hold code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .tensor import Tensor
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
-    """Write a file so that a reader, or a crash, finds the old content or the new one and nothing between."""
+    """Write a file so that a reader, or a crash, finds either the old content or the new."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -28,10 +28,8 @@ def write_atomically(path: str | Path, content: bytes) -> None:
         os.replace(temporary, path)
     except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
-        if (
-            isinstance(error, OSError) and error.errno and error.filename is None
-        ):  # a full disk does not say which file
-            error.filename = str(path)
+        if isinstance(error, OSError) and error.errno and error.filename is None:
+            error.filename = str(path)  # which the error of a full disk does not name
         raise
 
 
@@ -58,8 +56,8 @@ def load_file(path: str | Path, device: str | None = None) -> dict[str, Tensor]:
             f"there is no file {path}.\nCheck the path; save_file(tensors, path) writes one."
         )
     try:
-        place = check_device(device)
-        return {name: Tensor(on_device(array, place)) for name, array in load_file(str(path)).items()}
+        device = check_device(device)
+        return {name: Tensor(on_device(array, device)) for name, array in load_file(str(path)).items()}
     except SafetensorError as error:
-        message = f"{path} is no safetensors file, or is cut short: {error}.\nUse another copy of it."
+        message = f"{path} is not a safetensors file, or is truncated: {error}.\nUse another copy of it."
         raise FileError(message) from None

@@ -1,7 +1,7 @@
 """How a tensor prints: PyTorch's layout, four digits, columns aligned, long axes summarized.
 
-Whole numbers print as `1.`, others with four digits; very large, very small or widely spread ones all in
-scientific notation, so that a column can be compared at a glance.
+Integral values print as `1.`, others with four digits. Where values are very large, very small or differ by
+more than a factor of 1,000, all print in scientific notation.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from .devices import is_floating
 
 PREFIX = "tensor("
 THRESHOLD = 1000  # more elements than this are summarized
-EDGE = 3  # by so many at either end of each axis
+EDGE = 3  # elements at either end of each summarized axis
 WIDTH = 80
-UNSAID = {np.dtype("float32"), np.dtype("int64"), np.dtype("bool")}  # dtypes that go without saying
+DEFAULT_DTYPES = {np.dtype("float32"), np.dtype("int64"), np.dtype("bool")}  # these are not printed
 
 
 def text(array: np.ndarray, *origins: str) -> str:
-    """`tensor([1., 2.], dtype=float64, requires_grad=True)`, where `origins` say the last."""
+    """`tensor([1., 2.], dtype=float64, requires_grad=True)`; `origins` are what follows the dtype."""
     numbers = _numbers(array)
-    said = array.dtype in UNSAID and (array.size or array.dtype == np.float32)
-    notes = [note for note in ("" if said else f"dtype={array.dtype}", *origins) if note]
+    default = array.dtype in DEFAULT_DTYPES and (array.size or array.dtype == np.float32)
+    notes = [note for note in ("" if default else f"dtype={array.dtype}", *origins) if note]
     line = len(PREFIX) + len(numbers) - numbers.rfind("\n") - 1
     for note in notes:
         gap = " " if line + len(note) + 3 <= WIDTH else "\n" + " " * len(PREFIX)

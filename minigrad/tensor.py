@@ -25,11 +25,11 @@ from .devices import (
     is_dtype,
     is_floating,
     is_writeable,
-    like,
     load_cupy,
     on_cpu,
     on_device,
     refuse_unconvertible,
+    to_device_of,
 )
 from .errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
 from .versions import Cell, record_change, share_cell
@@ -407,7 +407,7 @@ def _beside(value: Any, array: Any) -> Any:
         return value
     if type(array) is np.ndarray and not is_array(value):
         return value
-    return like(value if is_array(value) else np.asarray(value), array)
+    return to_device_of(value if is_array(value) else np.asarray(value), array)
 
 
 def array_index(index: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Nested dicts, lists and tuples with something at their leaves: taken apart, and put together again."""
+"""Trees: nested dicts, lists and tuples. They are flattened into their leaves, and rebuilt from new ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def structure(tree: Any) -> str:
-    """What a tree looks like with `*` for each leaf; two of one structure say the same."""
+    """The tree as a string with `*` for each leaf, equal for trees of the same structure."""
     if tree is None:
         return "None"
     if isinstance(tree, dict):

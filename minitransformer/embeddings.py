@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from minigrad import Tensor, nn
-from minigrad.devices import as_array, beside
+from minigrad.devices import as_array, to_device_of
 from minigrad.nn import functional as F
 from minigrad.tensor import given
 
@@ -44,7 +44,7 @@ class SinusoidalPositions(nn.Module):
         kept: Any = self.table
         if len(kept) < end or kept.dtype != x.dtype or type(kept) is not type(x.array):
             kept = self.table = positional_encoding(max(end, 2 * len(kept)), self.d_model, x.dtype)
-            kept = self.table = beside(kept, x.array)
+            kept = self.table = to_device_of(kept, x.array)
         return x + Tensor(kept[start:end])
 
 

@@ -843,9 +843,9 @@ def test_what_describes_a_product_is_destroyed_with_its_plan(blas, monkeypatch):
     ours.affine(x[:600], w, b)
     assert [list(thing) for thing in things.values()] == [["handle"]]
     bindings.lt.refuses = ""
-    for length in range(1, cublaslt.KEPT + 20):
+    for length in range(1, cublaslt.MAX_PLANS + 20):
         ours.affine(x[:length], w, b)
-    assert len(things) == 1 + 4 * cublaslt.KEPT  # of each a description, and three layouts
+    assert len(things) == 1 + 4 * cublaslt.MAX_PLANS  # of each a description, and three layouts
     cublaslt._plan.cache_clear()
     assert len(things) == 1
 

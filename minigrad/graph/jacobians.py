@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Node
-from ..devices import beside, on_cpu
+from ..devices import on_cpu, to_device_of
 
 ELEMENTS = 64  # of a result, at most
 NUMBERS = 1024  # of a Jacobian, at most
@@ -43,7 +43,7 @@ def jacobians(node: Node, like: np.ndarray, budget: Budget) -> dict[int, np.ndar
         return {}
     found: dict[int, np.ndarray] = {}
     try:
-        units = beside(np.eye(like.size, dtype=like.dtype), like)
+        units = to_device_of(np.eye(like.size, dtype=like.dtype), like)
         rows = [_pull(node, unit.reshape(like.shape), small) for unit in units]
     except Exception:  # a fault in a user's rule, which backward will name
         return found

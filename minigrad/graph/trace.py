@@ -18,7 +18,7 @@ import numpy as np
 
 from ..autograd import Node, Output, is_edge, maker, no_grad, propagate, unbroadcast, watch
 from ..autograd.anomaly import operand_names
-from ..devices import array_module, is_array, like, on_cpu
+from ..devices import array_module, is_array, on_cpu, to_device_of
 from ..errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError
 from ..nn import Module, Parameter
 from ..tensor import Tensor, as_tensor
@@ -117,7 +117,9 @@ def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tup
             f"gradient has shapes {[g.shape for g in given]}, the outputs {[x.shape for x in outputs]}.\n"
             f"Give one of each output's shape."
         )
-    return [(x.node or x, like(g.astype(x.dtype), x.array)) for x, g in zip(outputs, given, strict=True)]
+    return [
+        (x.node or x, to_device_of(g.astype(x.dtype), x.array)) for x, g in zip(outputs, given, strict=True)
+    ]
 
 
 def _dotted(path: str) -> str:

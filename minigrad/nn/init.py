@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import random
 from ..autograd import mutate, no_grad
-from ..devices import beside
+from ..devices import to_device_of
 from ..errors import ShapeError
 from ..tensor import Tensor
 
@@ -16,7 +16,7 @@ from ..tensor import Tensor
 def _fill(tensor: Tensor, values: np.ndarray) -> Tensor:
     with no_grad():
         mutate(tensor, "initialization")
-        tensor.array[...] = beside(values, tensor.array)
+        tensor.array[...] = to_device_of(values, tensor.array)
     return tensor
 
 

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from ..devices import beside, result_type
+from ..devices import result_type, to_device_of
 from ..errors import OptionError, ShapeError
 from ..tensor import as_tensor
 from .axes import axes_of, axis_of
@@ -111,7 +111,8 @@ def pieces(x, /, sizes, dim):
     def gradient(gs, needs):
         like = next(g for g in gs if g is not None)
         parts = [
-            beside(np.zeros(s, dtype), like) if g is None else g for g, s in zip(gs, shapes, strict=True)
+            to_device_of(np.zeros(s, dtype), like) if g is None else g
+            for g, s in zip(gs, shapes, strict=True)
         ]
         return (namespace(like).concat(parts, axis=dim),)
 

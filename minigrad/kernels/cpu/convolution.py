@@ -1,7 +1,7 @@
 """Windows over the last axes, and convolution as matrix products of them with a kernel ("im2col").
 
-A window's element k along an axis lies at position * stride + k * dilation, counted from where the padding
-begins; `padding` is a pair (before, after) for each axis, filled with zeros. A negative `after` keeps the
+A window's element k along an axis is at position * stride + k * dilation, counted from the beginning of the
+padding; `padding` is a pair (before, after) for each axis, filled with zeros. A negative `after` keeps the
 windows from that many elements at the end.
 """
 

@@ -43,7 +43,7 @@ def lgamma(x):
     y = xp.where(small, z + _LARGE, xp.where(xp.isinf(z), _LARGE, z))
     series = sum(b / (2 * k * (2 * k - 1)) * y ** (1 - 2 * k) for k, b in enumerate(_BERNOULLI, 1))
     value = (y - 0.5) * xp.log(y) - y + math.log(2 * math.pi) / 2 + series - xp.log(product)
-    sine = xp.abs(xp.sin(math.pi * _from_whole(x)))
+    sine = xp.abs(xp.sin(math.pi * _from_integer(x)))
     with np.errstate(divide="ignore"):
         value = xp.where(reflected, math.log(math.pi) - xp.log(sine) - value, value)
     return xp.where(xp.isinf(x), np.inf, value)
@@ -56,7 +56,7 @@ def polygamma(x, n):
     reflected = x < 0.5
     z = xp.where(reflected, 1 - x, x)
     value = _digamma(z) if n == 0 else (-1) ** (n + 1) * math.factorial(n) * _zeta(n + 1, z)
-    offset = _from_whole(x)
+    offset = _from_integer(x)
     pole = (x <= 0) & (offset == 0)
     cotangent = 1 / xp.tan(math.pi * xp.where(offset == 0, 0.5, offset))
     other = (-1) ** n * value - math.pi * _derivative_of_cotangent(n)(cotangent)
@@ -94,8 +94,8 @@ def _derivative_of_cotangent(n):
     return lambda t: reduce(lambda value, coefficient: value * t + coefficient, others, t * 0 + highest)
 
 
-def _from_whole(x):
-    """How far x is from the nearest whole number; of infinities 0.5."""
+def _from_integer(x):
+    """How far x is from the nearest integer; for infinities 0.5."""
     xp = array_module(x)
     finite = xp.where(xp.isinf(x), 0.5, x)
     return finite - xp.round(finite)

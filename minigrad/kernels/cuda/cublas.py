@@ -1,12 +1,12 @@
-"""Products of matrices on a GPU.
+"""Matrix products on a GPU.
 
-cuBLAS through nvmath-python's bindings where they are installed: of float32 (or TF32, which has 10 bits: see
-`set_float32_matmul_precision`), float64, float16 and bfloat16, which add up in float32. Views that are
-transposed or cut out are taken as they are, and a bias is added on the way (`epilogues`). A captured step
-needs it: CuPy's own products cannot be captured. Elsewhere CuPy multiplies.
+They run through cuBLAS where nvmath-python's bindings are installed: in float32 (or TF32, which has 10 bits
+of mantissa: see `set_float32_matmul_precision`), float64, and float16 and bfloat16 with sums in float32.
+Transposed and sliced views are not copied, and a bias is added in the same kernel (`cublaslt`). A captured
+step needs this: CuPy's matmul cannot be captured. Without the bindings CuPy's matmul is used.
 
-cuBLAS stores matrices by columns, ours lie by rows: what is C = A B to us is Cᵀ = Bᵀ Aᵀ to it, and the
-transposed of a matrix by rows is that matrix by columns.
+cuBLAS stores matrices by columns, NumPy and CuPy by rows. What is C = A B here is Cᵀ = Bᵀ Aᵀ there: a matrix
+stored by rows is its transpose stored by columns.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ NORMAL, TRANSPOSED = 0, 1  # cublasOperation_t
 KINDS = {float32: 0, float64: 1, float16: 2, bfloat16: 14}  # cudaDataType
 IN_FLOAT32, IN_FLOAT64, IN_TF32 = 68, 70, 77  # cublasComputeType_t
 DEFAULT = -1  # cublasGemmAlgo_t
-WORKSPACE = 32 << 20  # bytes, which cuBLAS need not ask for in a capture
+WORKSPACE = 32 << 20  # bytes, so that cuBLAS allocates none in a capture
 
 
 def matmul(a: Any, b: Any) -> Any:
-    """a @ b, of two matrices or batches of them; 16-bit ones add up in float32."""
+    """a @ b of two matrices, or of batches; 16-bit ones are added up in float32."""
     if a.dtype == b.dtype and _takes(a, b):
         return _product(a, b)
     if a.dtype == bfloat16 and max(a.ndim, b.ndim) > 2:  # of which CuPy has no batches
@@ -71,12 +71,12 @@ def linear(x, weight, bias):
 
 
 class Layout(NamedTuple):
-    """How cuBLAS finds a matrix that it knows transposed."""
+    """A matrix, or a batch, as cuBLAS reads it (by columns, so transposed)."""
 
-    array: Any  # itself, or a copy where it cannot be taken as it lies
+    array: Any  # the array, or a contiguous copy
     operation: int
-    leading: int  # elements from row to row (of a transposed one: from column to column)
-    apart: int  # elements from matrix to matrix of a batch
+    leading: int  # the leading dimension: elements from row to row, or if transposed from column to column
+    batch_stride: int  # elements from matrix to matrix of a batch
 
 
 def layout(x: Any, batch: tuple[int, ...]) -> Layout:
@@ -97,7 +97,7 @@ def layout(x: Any, batch: tuple[int, ...]) -> Layout:
 
 
 def _one_stride(strides: list[int], batch: tuple[int, ...]) -> int | None:
-    """The one distance at which all matrices of a batch follow each other; None if there is no such."""
+    """The stride from matrix to matrix of a batch; None if there is no single one."""
     axes = [(step, n) for step, n in zip(strides, batch, strict=True) if n > 1]
     for (outer, _), (inner, n) in pairwise(axes):
         if outer != inner * n:
@@ -106,7 +106,7 @@ def _one_stride(strides: list[int], batch: tuple[int, ...]) -> int | None:
 
 
 def _takes(a: Any, b: Any) -> bool:
-    """Whether these go to cuBLAS: it is there, and knows their dtype."""
+    """Whether cuBLAS is installed and takes these arrays."""
     return a.dtype in KINDS and bool(a.size) and bool(b.size) and handle_in_use(array_module(a)) is not None
 
 
@@ -122,7 +122,7 @@ def _product(a: Any, b: Any, onto: Any = None) -> Any:
     left, right = layout(b, batch), layout(a, batch)  # as cuBLAS sees them
     kind, compute = KINDS[a.dtype], _computing(a.dtype)
     zero, one = _FACTORS[compute == IN_FLOAT64]
-    there = zero if onto is None else one  # the factor of what stands in y
+    beta = zero if onto is None else one  # the factor of what y contains already
     cublas, number = handle_in_use(xp), math.prod(batch)
     assert cublas is not None
     if onto is not None:
@@ -138,11 +138,11 @@ def _product(a: Any, b: Any, onto: Any = None) -> Any:
     second = right.array.data.ptr, kind, right.leading
     result = y.data.ptr, kind, n
     if number == 1:
-        cublas.bindings.gemm_ex(*sizes, *first, *second, there, *result, compute, DEFAULT)
+        cublas.bindings.gemm_ex(*sizes, *first, *second, beta, *result, compute, DEFAULT)
     else:
-        apart = left.apart, right.apart, m * n, number
+        apart = left.batch_stride, right.batch_stride, m * n, number
         cublas.bindings.gemm_strided_batched_ex(
-            *sizes, *first, apart[0], *second, apart[1], there, *result, *apart[2:], compute, DEFAULT
+            *sizes, *first, apart[0], *second, apart[1], beta, *result, *apart[2:], compute, DEFAULT
         )
     return y
 
@@ -150,7 +150,7 @@ def _product(a: Any, b: Any, onto: Any = None) -> Any:
 _NUMBERS = np.array([0, 1], np.float32), np.array([0, 1], np.float64)
 _FACTORS = [
     (x.ctypes.data, x.ctypes.data + x.itemsize) for x in _NUMBERS
-]  # where 0 and 1 stand, for the host
+]  # the addresses of 0 and 1 in the host's memory
 
 
 def _computing(dtype: Any) -> int:
@@ -160,10 +160,10 @@ def _computing(dtype: Any) -> int:
 
 
 class Handle:
-    """What cuBLAS knows a stream of a GPU by, with memory to work in.
+    """cuBLAS's handle for a stream of a GPU, with a workspace.
 
-    Each stream has its own, since streams work at once; threads may share it, since it stays as it is made.
-    It is kept for good: graphs that were captured on the stream work in its memory.
+    Each stream has its own, since streams run concurrently. Threads may share it, since it never changes. It
+    is kept for good: graphs captured on the stream use its workspace.
     """
 
     def __init__(self, bindings: Any, xp: Any, device: int, stream: int) -> None:
@@ -176,7 +176,7 @@ class Handle:
 def handle_in_use(xp: Any) -> Handle | None:
     """cuBLAS on the GPU and the stream in use; None where nvmath-python or cuBLAS is not installed.
 
-    A capture asks for its stream's before it begins, since making one takes memory.
+    A capture gets its stream's before it begins, since creating one allocates memory.
     """
     return _handle(xp, xp.cuda.runtime.getDevice(), xp.cuda.get_current_stream().ptr)
 
@@ -185,5 +185,5 @@ def handle_in_use(xp: Any) -> Handle | None:
 def _handle(xp: Any, device: int, stream: int) -> Handle | None:
     try:
         return Handle(importlib.import_module("nvmath.bindings.cublas"), xp, device, stream)
-    except (ImportError, RuntimeError):  # RuntimeError: there is no cuBLAS for it
+    except (ImportError, RuntimeError):  # RuntimeError: cuBLAS itself is missing
         return None

@@ -1,7 +1,7 @@
-"""A product with a bias in one kernel: cuBLASLt adds it as it writes the result (its "epilogue").
+"""A matrix product with a bias in one kernel: cuBLASLt adds it as it writes the result (its "epilogue").
 
-Otherwise the bias must stand where the result will be, which is written once and read once more than need be.
-Through nvmath-python's bindings, as `products`; how a product of some sizes is best done is asked for once.
+Without it the bias is first written into the result, which costs one more write and read of it. It is called
+through nvmath-python's bindings, as in `cublas`. The plan for each combination of sizes is made once.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-ALIGNED = 16  # bytes at whose multiples all matrices are to begin
-KEPT = 512  # plans
+ALIGNMENT = 16  # bytes; all matrices must begin at multiples of it
+MAX_PLANS = 512
 SUCCESS = 0  # cublasStatus_t
 RESULT = np.dtype(
     [("algorithm", np.uint64, 8), ("workspace", np.uint64), ("state", np.int32), ("waves", np.float32),
@@ -36,8 +36,8 @@ class Sizes(NamedTuple):
 
 
 class Plan:
-    """How cuBLASLt computes it. What describes it to cuBLASLt is destroyed when nobody has the plan any more:
-    a graph that was captured with it needs it no longer.
+    """How cuBLASLt computes it. Its descriptors are destroyed with the plan: a graph that was captured with it
+    no longer needs them.
     """
 
     description: int
@@ -46,11 +46,11 @@ class Plan:
 
     def __init__(self, bindings: Any, sizes: Sizes) -> None:
         m, n, k = sizes[:3]
-        (a_turned, b_turned), (a_leading, b_leading) = sizes.operations, sizes.leading
+        (a_transposed, b_transposed), (a_leading, b_leading) = sizes.operations, sizes.leading
         self.description = bindings.matmul_desc_create(sizes.compute, 0)  # 0: factors in float32
         weakref.finalize(self, bindings.matmul_desc_destroy, self.description)
-        _set(bindings, self.description, "TRANSA", a_turned, np.int32)
-        _set(bindings, self.description, "TRANSB", b_turned, np.int32)
+        _set(bindings, self.description, "TRANSA", a_transposed, np.int32)
+        _set(bindings, self.description, "TRANSB", b_transposed, np.int32)
         _set(bindings, self.description, "EPILOGUE", bindings.Epilogue.BIAS, np.int32)
 
         def layout(rows: int, columns: int, leading: int) -> int:
@@ -59,8 +59,8 @@ class Plan:
             return created
 
         self.layouts = (
-            layout(*((k, m) if a_turned else (m, k)), a_leading),
-            layout(*((n, k) if b_turned else (k, n)), b_leading),
+            layout(*((k, m) if a_transposed else (m, k)), a_leading),
+            layout(*((n, k) if b_transposed else (k, n)), b_leading),
             layout(m, n, m),
         )
         self.found = np.zeros(1, RESULT)
@@ -71,11 +71,11 @@ def product_with_bias(
 ) -> bool:
     """Write C = A B + bias, with A, B, the bias and C at these addresses; False if cuBLASLt cannot.
 
-    `cublas` is the handle of `products`, whose stream and workspace are used; `one` and `zero` are where
-    these numbers stand.
+    `cublas` is the handle of `products`, whose stream and workspace are used; `one` and `zero` are the
+    addresses of these numbers.
     """
     lt, (a, b, bias, c) = cublas.lt, addresses
-    if lt is None or any(address % ALIGNED for address in addresses):
+    if lt is None or any(address % ALIGNMENT for address in addresses):
         return False
     plan = _plan(lt, sizes, len(cublas.workspace))
     if plan is None:
@@ -94,7 +94,7 @@ _lock = threading.Lock()
 
 
 class Library(NamedTuple):
-    """cuBLASLt, and what it knows a GPU by."""
+    """cuBLASLt, and its handle for a GPU."""
 
     bindings: Any
     handle: int
@@ -106,18 +106,18 @@ def library(xp: Any, device: int) -> Library | None:
     try:
         bindings = importlib.import_module("nvmath.bindings.cublasLt")
         return Library(bindings, bindings.create())
-    except (ImportError, RuntimeError):  # RuntimeError: there is no cuBLASLt for it
+    except (ImportError, RuntimeError):  # RuntimeError: cuBLASLt itself is missing
         return None
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=MAX_PLANS)
 def _plan(lt: Library, sizes: Sizes, workspace: int) -> Plan | None:
-    """The first that cuBLASLt recommends; None where it knows none."""
+    """The first plan that cuBLASLt recommends; None if it has none."""
     bindings, plan, count = lt.bindings, Plan(lt.bindings, sizes), np.zeros(1, np.int32)
     of_a, of_b, of_c = plan.layouts
     preference = bindings.matmul_preference_create()
     wanted: dict[str, tuple[int, Any]] = {"MAX_WORKSPACE_BYTES": (workspace, np.uint64)}
-    wanted |= {f"MIN_ALIGNMENT_{x}_BYTES": (ALIGNED, np.uint32) for x in "ABCD"}
+    wanted |= {f"MIN_ALIGNMENT_{x}_BYTES": (ALIGNMENT, np.uint32) for x in "ABCD"}
     for name, (value, dtype) in wanted.items():
         number = np.array([value], dtype)
         attribute = bindings.MatmulPreferenceAttribute[name]

@@ -1,7 +1,7 @@
 """Random bits on the GPU: the numbers that `minigrad.random` draws, bit for bit.
 
 NumPy's Philox (Salmon et al. 2011) is arithmetic on words of 64 bits, of which an array library has all but
-the upper half of a product: that comes from products of halves.
+the upper half of a product, which is computed from products of halves.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from .. import cpu
+from .arrays import contiguous, is_float32, rows_of
 from .mathematics import F, exp_below, largest, logistic, loop, normal
-from .single import contiguous, is_single, rows_of
 
 
 def softmax(x, dim):
@@ -21,7 +21,7 @@ def log_softmax(x, dim):
 
 def _by_rows(x, dim, numpys, forward, backward):
     """A function of each row by its loops, or by NumPy's kernel where a row is not the last axis."""
-    if not is_single(x) or not x.ndim or dim not in (-1, x.ndim - 1):
+    if not is_float32(x) or not x.ndim or dim not in (-1, x.ndim - 1):
         return numpys(x, dim)
     x = contiguous(x)
     y = np.empty_like(x)
@@ -85,7 +85,7 @@ def _log_softmax_backward(y, g, r):
 
 
 def gelu(x, approximate="none"):
-    if not is_single(x):
+    if not is_float32(x):
         return cpu.gelu(x, approximate)
     forward, backward = (_tanh, _tanh_backward) if approximate == "tanh" else (_exact, _exact_backward)
     x = contiguous(x)

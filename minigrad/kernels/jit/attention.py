@@ -6,12 +6,12 @@ import numpy as np
 
 from .. import cpu
 from ..cpu.attention import RowWork, attend
+from .arrays import is_float32, rows_of
 from .mathematics import F, exp_below, inline, largest, loop
-from .single import is_single, rows_of
 
 
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
-    if not is_single(q, k, v) or (mask is not None and mask.dtype not in (bool, F)):
+    if not is_float32(q, k, v) or (mask is not None and mask.dtype not in (bool, F)):
         return cpu.scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key)
     return attend(LOOPS, q, k, v, mask, is_causal, scale, dropout_p, key)
 

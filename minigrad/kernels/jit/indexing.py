@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .. import cpu
+from .arrays import contiguous, is_float32
 from .mathematics import F, loop
-from .single import contiguous, is_single
 
 
 def embedding(weight, ids):
-    if not is_single(weight) or not weight.flags.c_contiguous or not ids.size or ids.dtype.kind not in "iu":
+    if not is_float32(weight) or not weight.flags.c_contiguous or not ids.size or ids.dtype.kind not in "iu":
         return cpu.embedding(weight, ids)
     shape, flat = weight.shape, np.ascontiguousarray(ids, np.int64).reshape(-1)
     value = np.empty((*ids.shape, shape[1]), F)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .. import cpu
+from .arrays import contiguous, is_float32
 from .mathematics import F, exp_below, largest, loop
-from .single import contiguous, is_single
 
 
 def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
-    if not is_single(logits) or not logits.size:
+    if not is_float32(logits) or not logits.size:
         return cpu.cross_entropy(logits, target, ignore_index, reduction, label_smoothing)
     logits, target = contiguous(logits), np.ascontiguousarray(target, np.int64)
     n, classes = logits.shape
@@ -38,7 +38,7 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
 
 @loop
 def _checked(target, classes, ignored):
-    """The first row whose class there is not, or -1, and how many rows count."""
+    """The first row whose class is out of range, or -1, and how many rows count."""
     number = 0
     for i in range(target.size):
         if target[i] != ignored:
@@ -65,15 +65,15 @@ def _cross_entropy(x, target, losses, logarithms, ignored, smoothing):
             losses[i] = logarithms[i] = F(0)
             continue
         m = largest(x[i])
-        total = along = F(0)
+        total = shifted = F(0)
         for j in range(classes):
             total += exp_below(x[i, j] - m)
         if smoothing:
             for j in range(classes):
-                along += x[i, j] - m
+                shifted += x[i, j] - m
         shift = np.log(total)
         logarithms[i] = m + shift
-        losses[i] = shift - (F(1) - smoothing) * (x[i, target[i]] - m) - smoothing * along / F(classes)
+        losses[i] = shift - (F(1) - smoothing) * (x[i, target[i]] - m) - smoothing * shifted / F(classes)
 
 
 @loop

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-# What floating-point arithmetic may be reordered into. Not among them: that there is no NaN and no infinity.
+# What the compiler may assume. Not among it: that there is no NaN and no infinity.
 FLAGS = frozenset({"reassoc", "contract", "arcp", "nsz", "afn"})
 loop = njit(fastmath=set(FLAGS), cache=True, nogil=True, error_model="numpy")
 inline = njit(fastmath=set(FLAGS), cache=True, inline="always", error_model="numpy")
@@ -21,7 +21,7 @@ F = np.float32
 
 
 @inline
-def _turned(bits):
+def _flipped(bits):
     return bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
 
 
@@ -29,13 +29,13 @@ def _turned(bits):
 def largest(row):
     """The largest number of a row; a NaN may count for nothing (the row's exponentials will have it).
 
-    Floats are in the order of their bits, read as whole numbers, once those of negative ones are turned
-    round; the largest whole number is what the compiler finds in vectors.
+    Floats have the order of their bits read as integers, once those of negative ones are flipped; for the
+    largest integer of a row the compiler makes vector instructions.
     """
     bits, m = row.view(np.int32), np.int32(-(2**31))
     for j in range(bits.size):
-        m = max(m, _turned(bits[j]))
-    return np.int32(_turned(m)).view(np.float32)
+        m = max(m, _flipped(bits[j]))
+    return np.int32(_flipped(m)).view(np.float32)
 
 
 def _fitted(function, low: float, high: float, degree: int) -> tuple[np.float32, ...]:
@@ -73,7 +73,7 @@ _ROOT_HALF, _DENSITY = F(math.sqrt(0.5)), F(1 / math.sqrt(2 * math.pi))
 def exp(x):
     """e^x = 2**n e^r with x = n ln 2 + r, to a unit in the last place (six above 88.4); 0 below -87.3."""
     n = _powers_of_two(min(x if x > _LOWEST else _LOWEST, _HIGHEST))  # a number, even where x is NaN
-    y = _power(x, min(n, F(127)))  # 2**128 is no float32
+    y = _power(x, min(n, F(127)))  # 2**128 is not a float32
     y = F(0) if x < _LOWEST else y
     return F(np.inf) if x > _HIGHEST else y
 

@@ -7,14 +7,14 @@ import math
 import numpy as np
 
 from .. import cpu
+from .arrays import contiguous, is_float32
 from .mathematics import F, loop
-from .single import contiguous, is_single
 
-ROWS = 64  # summed in float32 before they are added to a sum in float64
+ROWS = 64  # added up in float32, before that sum is added to one in float64
 
 
 def layer_norm(x, weight, bias, normalized_shape, eps):
-    if not is_single(x, weight, bias) or not x.size:
+    if not is_float32(x, weight, bias) or not x.size:
         return cpu.layer_norm(x, weight, bias, normalized_shape, eps)
     shape, size = x.shape, math.prod(normalized_shape)
     rows = contiguous(x).reshape(-1, size)
@@ -61,18 +61,18 @@ def _layer_norm_backward(x, scale, mean, inverse, g, dx, d_scale, d_shift):
     scales, shifts = np.zeros(size, F), np.zeros(size, F)
     for i in range(x.shape[0]):
         m, s = mean[i], inverse[i]
-        total = along = F(0)
+        total = dot = F(0)
         for j in range(size):
             h = (x[i, j] - m) * s
             u = g[i, j] * scale[j]
             total += u
-            along += u * h
+            dot += u * h
             scales[j] += g[i, j] * h
             shifts[j] += g[i, j]
         total /= F(size)
-        along /= F(size)
+        dot /= F(size)
         for j in range(size):
-            dx[i, j] = s * (g[i, j] * scale[j] - total - (x[i, j] - m) * s * along)
+            dx[i, j] = s * (g[i, j] * scale[j] - total - (x[i, j] - m) * s * dot)
         if (i + 1) % ROWS == 0 or i + 1 == x.shape[0]:
             d_scale += scales
             d_shift += shifts
@@ -81,7 +81,7 @@ def _layer_norm_backward(x, scale, mean, inverse, g, dx, d_scale, d_shift):
 
 
 def rms_norm(x, weight, normalized_shape, eps):
-    if not is_single(x, weight) or not x.size:
+    if not is_float32(x, weight) or not x.size:
         return cpu.rms_norm(x, weight, normalized_shape, eps)
     shape, size = x.shape, math.prod(normalized_shape)
     rows = contiguous(x).reshape(-1, size)
@@ -118,14 +118,14 @@ def _rms_norm_backward(x, scale, inverse, g, dx, d_scale):
     size = x.shape[1]
     scales = np.zeros(size, F)
     for i in range(x.shape[0]):
-        s, along = inverse[i], F(0)
+        s, dot = inverse[i], F(0)
         for j in range(size):
             h = x[i, j] * s
-            along += g[i, j] * scale[j] * h
+            dot += g[i, j] * scale[j] * h
             scales[j] += g[i, j] * h
-        along /= F(size)
+        dot /= F(size)
         for j in range(size):
-            dx[i, j] = s * (g[i, j] * scale[j] - x[i, j] * s * along)
+            dx[i, j] = s * (g[i, j] * scale[j] - x[i, j] * s * dot)
         if (i + 1) % ROWS == 0 or i + 1 == x.shape[0]:
             d_scale += scales
             scales[:] = F(0)

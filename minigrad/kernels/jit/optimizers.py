@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .. import cpu
+from .arrays import is_float32
 from .mathematics import F, loop
-from .single import is_single
 
 
 def adam(p, g, m, v, hyperparameters):
-    if not is_single(p, g, m, v):
+    if not is_float32(p, g, m, v):
         return cpu.adam(p, g, m, v, hyperparameters)
     return _adam(p, g, m, v, *map(F, hyperparameters))
 

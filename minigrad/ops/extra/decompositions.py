@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...devices import beside, through_cpu
+from ...devices import through_cpu, to_device_of
 from ...errors import OptionError
 from ...tensor import Tensor, as_tensor, constant
 from ..namespace import itself, namespace
@@ -53,7 +53,7 @@ def cholesky_factor(x, /):
     def gradient(g):
         xp = namespace(g)
         half = xp.tril(turned(lower) @ g)
-        half = half - half * beside(np.eye(x.shape[-1], dtype=x.dtype), x) * 0.5
+        half = half - half * to_device_of(np.eye(x.shape[-1], dtype=x.dtype), x) * 0.5
         back = itself("inv", lambda x: through_cpu(np.linalg.inv, x), lower)
         return even(turned(back) @ half @ back)
 
@@ -156,11 +156,11 @@ class Eigen(NamedTuple):
 def _gaps(values):
     """values[j] - values[i], and 1 on the diagonal."""
     gaps = values[..., None, :] - values[..., :, None]
-    return gaps + beside(np.eye(values.shape[-1], dtype=values.dtype), values)
+    return gaps + to_device_of(np.eye(values.shape[-1], dtype=values.dtype), values)
 
 
 def _off_diagonal(x):
-    return x * beside(1 - np.eye(x.shape[-1], dtype=x.dtype), x)
+    return x * to_device_of(1 - np.eye(x.shape[-1], dtype=x.dtype), x)
 
 
 def _eigen(x):
@@ -183,7 +183,7 @@ def eigen_factors(x, /):
         if gs[1] is not None:
             inner = _off_diagonal((turned(vectors) @ gs[1]) / _gaps(values))
         if gs[0] is not None:
-            inner = inner + gs[0][..., None] * beside(np.eye(x.shape[-1], dtype=x.dtype), x)
+            inner = inner + gs[0][..., None] * to_device_of(np.eye(x.shape[-1], dtype=x.dtype), x)
         return (even(vectors @ inner @ turned(vectors)),)
 
     return (values, vectors), gradient
@@ -247,7 +247,7 @@ def svd_factors(x, /, full=False):
 def _of_svd(gu, gs, gv, u, s, v):
     """The gradient, of those that there are."""
     gaps, row, column = _gaps(s * s), s[..., None, :], s[..., :, None]
-    one = beside(np.eye(s.shape[-1], dtype=s.dtype), s)
+    one = to_device_of(np.eye(s.shape[-1], dtype=s.dtype), s)
     core = one * 0.0 if gs is None else gs[..., None] * one
     outside = 0.0
     if gu is not None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...creation import eye
-from ...devices import beside, finfo, through_cpu
+from ...devices import finfo, through_cpu, to_device_of
 from ...errors import MinigradError, OptionError, ShapeError
 from ...tensor import Tensor, as_tensor
 from ..comparisons import where
@@ -263,7 +263,7 @@ def _cofactors(x, d):
     xp = namespace(x)
     u, s, vh = itself("svd_factors", lambda x: through_cpu(partial(np.linalg.svd, full_matrices=False), x), x)
     n = x.shape[-1]
-    others = xp.where(beside(np.eye(n, dtype=bool), s), 1.0, s[..., None, :])
+    others = xp.where(to_device_of(np.eye(n, dtype=bool), s), 1.0, s[..., None, :])
     signs = xp.stop_gradient(itself("det", _determinant, u) * itself("det", _determinant, vh))
     return (u * (signs[..., None] * others.prod(axis=-1))[..., None, :]) @ vh
 

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from ...creation import full, ones
-from ...devices import array_module, beside, is_array, is_floating, on_cpu, through_cpu
+from ...devices import array_module, is_array, is_floating, on_cpu, through_cpu, to_device_of
 from ...errors import DtypeError, OptionError, ShapeError
 from ...tensor import Tensor, as_tensor
 from ..axes import axis_of
@@ -60,7 +60,7 @@ def replaced(x, values, /, index):
     def of_values(g):
         g = namespace(g).take(g, index)
         stays = _last(shape, index)
-        return g if stays is None else namespace(g).where(beside(stays, g), g, 0.0)
+        return g if stays is None else namespace(g).where(to_device_of(stays, g), g, 0.0)
 
     return namespace(x, values).replaced(x, values, index), (
         lambda g: namespace(g).replaced(g, 0.0, index),

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...devices import array_module, beside, is_floating, on_cpu
+from ...devices import array_module, is_floating, on_cpu, to_device_of
 from ...errors import OptionError, RangeError, ShapeError
 from ...tensor import Tensor, as_tensor, constant, tensor
 from ..axes import axis_of, refuse_none
@@ -45,7 +45,7 @@ def argsort(x, /, dim=-1, descending=False, stable=False):
     """The places of the elements in increasing order; elements that tie keep theirs, `stable` or not."""
     xp, axis = namespace(x), axis_of(dim, x.ndim)
     if not x.ndim:
-        return beside(np.zeros((), np.int64), x), None
+        return to_device_of(np.zeros((), np.int64), x), None
     if not descending:
         return xp.argsort(x, axis=axis, kind="stable"), None
     backwards = xp.argsort(xp.flip(x, axis), axis=axis, kind="stable")
@@ -92,7 +92,7 @@ def extreme_places(x, /, k, dim, largest):
     xp, axis = namespace(x), axis_of(dim, x.ndim)
     if not x.ndim or not k:
         shape = (*x.shape[:axis], k, *x.shape[axis + 1 :]) if x.ndim else ()
-        return beside(np.zeros(shape, np.int64), x), None
+        return to_device_of(np.zeros(shape, np.int64), x), None
     line = xp.moveaxis(x, axis, -1)
     cut = line.shape[-1] - k if largest else k - 1
     last = xp.partition(line, cut, axis=-1)[..., cut : cut + 1]  # the least extreme of them
@@ -159,7 +159,7 @@ def middle(x, /, skip_nan=False):
         ties = xp.stop_gradient((x == value) | ((value != value) & (x != x))).astype(g.dtype)
         return (g / ties.sum()) * ties
 
-    return beside(np.asarray(on_cpu(value)), plain), (gradient,)
+    return to_device_of(np.asarray(on_cpu(value)), plain), (gradient,)
 
 
 _medians = each((distinct, 2, 3)) | each((distinct, 2, 4), dim=1) | each((distinct, 3, 2), 0, keepdim=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...devices import beside
+from ...devices import to_device_of
 from ...errors import OptionError, ShapeError
 from ...tensor import as_tensor
 from ..costs import nothing
@@ -130,7 +130,7 @@ def slices(x, /, dim):
 
     def gradient(gs, needs):
         like = next(g for g in gs if g is not None)
-        parts = [beside(np.zeros(shape, dtype), like) if g is None else g.reshape(shape) for g in gs]
+        parts = [to_device_of(np.zeros(shape, dtype), like) if g is None else g.reshape(shape) for g in gs]
         return (namespace(like).concat(parts, axis=dim),)
 
     lead = (slice(None),) * dim

@@ -1,11 +1,10 @@
-"""CUDA kernels of our own, compiled on first use; what is not here is CuPy's (`kernels.cuda`).
+"""CUDA kernels, compiled on first use; what is not here comes from `kernels.cuda`.
 
-The kernels are written in CUDA C (`kernels/cuda/sources`), each with its formula beside it; here is what
-launches them. They take float32, float64, float16 and bfloat16 (`ml_dtypes`), and compute in float32, or in
-float64 what is float64. Nothing waits for the GPU and nothing that a graph captures is read from Python's
-numbers later, so that a step can be captured. That is why an id or a class that is not there is no error
-here: it gives NaN. Sums are added in one order, so that two runs agree to the last digit; but where attention
-goes to cuDNN (`cudnn`), backward has no order.
+The kernels are written in CUDA C (`kernels/cuda/sources`), each with its formula; this package launches
+them. They take float32, float64, float16 and bfloat16 (`ml_dtypes`), and compute in float32, float64 in
+float64. For other arrays they return None. Nothing waits for the GPU, so that a step can be captured. That
+is why an id or a class out of range is not an error here but gives NaN. Sums are added in a fixed order, so
+that two runs agree to the last digit; only attention through cuDNN (`cudnn`) has no fixed order in backward.
 """
 
 from .. import *

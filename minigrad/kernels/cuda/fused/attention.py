@@ -1,6 +1,6 @@
 """Scaled dot-product attention that stores no matrix of weights; heads up to 128 wide.
 
-Each half, forward and backward, is cuDNN's where it takes the case (`cudnn`), and else our own kernel's.
+Forward and backward each run through cuDNN where it takes the case (`cudnn`), else through our kernel.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PROBLEM = struct("int64", "heads", "queries", "keys", "width", "value_width", "i
 
 
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
-    """softmax(scale q kᵀ) v over the keys that a boolean mask allows; a mask of numbers goes to CuPy."""
+    """softmax(scale q kᵀ) v over the keys that a boolean mask allows; no kernel takes a mask of numbers."""
     if not _takes(q, k, v, mask):
         return None
     xp = array_module(q)
@@ -46,17 +46,17 @@ def _takes(q, k, v, mask):
 
 
 def _four(x):
-    """With four axes, however many there were before the last two."""
+    """x with four axes, whatever the number of leading ones."""
     if x.ndim > 4:
         return x.reshape(-1, *x.shape[-3:])
     return x[(None,) * (4 - x.ndim)]
 
 
 def _attend(q, k, v, y, mask, is_causal, scale, drawn):
-    """Write y; gives a function that writes the gradients of q, k and v for one of y."""
+    """Write y; returns a function that writes the gradients of q, k and v."""
     (batch, number, queries, width), (keys, value_width) = q.shape, v.shape[2:]
     xp, acc = array_module(q), accumulator(q.dtype)
-    q, k, v = map(_columns_together, (q, k, v))
+    q, k, v = map(_contiguous_rows, (q, k, v))
     logarithms = xp.empty((batch, number, queries), acc)
     plain = mask is None and drawn is NO_DRAW
     problem = np.array([(number, queries, keys, width, value_width, is_causal)], PROBLEM)
@@ -75,14 +75,14 @@ def _attend(q, k, v, y, mask, is_causal, scale, drawn):
         into = [d_q, d_k, d_v]
         if plain and cudnn.attention_backward(q, k, v, y, g, logarithms, into, is_causal, scale):
             return
-        g, along = _columns_together(g), xp.empty_like(logarithms)
+        g, row_sums = _contiguous_rows(g), xp.empty_like(logarithms)
         ins = heads(q), heads(k), heads(v)
-        run("attention_backward_queries", queries, *ins, heads(y), heads(g), logarithms, along, heads(d_q))
-        run("attention_backward_keys", keys, *ins, heads(g), logarithms, along, heads(d_k), heads(d_v))
+        run("attention_backward_queries", queries, *ins, heads(y), heads(g), logarithms, row_sums, heads(d_q))
+        run("attention_backward_keys", keys, *ins, heads(g), logarithms, row_sums, heads(d_k), heads(d_v))
 
     return pull
 
 
-def _columns_together(x):
-    """x, or a copy whose last axis lies together in memory."""
+def _contiguous_rows(x):
+    """x, or a copy that is contiguous in its last axis."""
     return x if x.strides[-1] == x.itemsize or x.shape[-1] == 1 else contiguous(x)

@@ -1,7 +1,7 @@
 """Attention through cuDNN, where NVIDIA's library and its frontend for Python are installed.
 
 cuDNN computes in 16 bits on the GPU's tensor cores. Its statistics L = log(sum(exp(s))) are those of our own
-kernel, so that forward and backward can each be its or ours. It reads and writes heads where they stand in
+kernel, so that forward and backward can each run through either. It reads and writes heads as views of the
 projections.
 
 It takes bfloat16 and float16, heads up to 128 wide in steps of 8, no mask or the causal one, which begins at
@@ -36,7 +36,7 @@ _chosen = _Chosen()
 
 
 class use:
-    """Whether cuDNN is asked where it is installed, from now on or within a `with`."""
+    """Whether cuDNN is used where it is installed, from now on or within a `with`."""
 
     def __init__(self, on: bool) -> None:
         self.before = _chosen.on
@@ -50,7 +50,7 @@ class use:
 
 
 def takes(q: Any, k: Any, v: Any) -> bool:
-    """Whether cuDNN is asked for attention of these (batch, heads, length, width), without a mask."""
+    """Whether cuDNN computes attention of these (batch, heads, length, width), without a mask."""
     return (
         _chosen.on
         and q.dtype in HALF
@@ -73,7 +73,7 @@ def attention_backward(
 
 def _run(arrays: list[Any], logarithms: Any, is_causal: bool, scale: float) -> bool:
     xp, dtype = array_module(logarithms), arrays[0].dtype
-    layouts = tuple((x.shape, _steps(x)) for x in arrays)
+    layouts = tuple((x.shape, _strides(x)) for x in arrays)
     device = xp.cuda.runtime.getDevice()
     plan = _plan(xp, device, dtype, layouts, is_causal, scale)
     if plan is None:
@@ -86,11 +86,11 @@ def _run(arrays: list[Any], logarithms: Any, is_causal: bool, scale: float) -> b
     return True
 
 
-# ---------------------------------------------------------------- how arrays lie in memory
+# ---------------------------------------------------------------- memory layout
 
 
-def _steps(x: Any) -> tuple[int, ...]:
-    """Elements from place to place along each axis; along an axis of one as many as lie behind it."""
+def _strides(x: Any) -> tuple[int, ...]:
+    """Strides in elements; along an axis of one element those of a contiguous array."""
     steps, behind = [], 1
     for n, step in zip(reversed(x.shape), reversed(x.strides), strict=True):
         steps.append(step // x.itemsize if n > 1 else behind)
@@ -99,8 +99,8 @@ def _steps(x: Any) -> tuple[int, ...]:
 
 
 def _readable(x: Any) -> Any:
-    """x, or a copy if cuDNN cannot read it as it lies: it reads 16 bytes at a time, and expands nothing."""
-    *outer, last = _steps(x)
+    """x, or a copy if cuDNN cannot read it: it reads 16 bytes at a time, and broadcasts nothing."""
+    *outer, last = _strides(x)
     apart = BYTES // x.itemsize
     fits = last == 1 and all(step > 0 and step % apart == 0 for step in outer) and x.data.ptr % BYTES == 0
     return x if fits else x.copy()
@@ -111,7 +111,7 @@ def _readable(x: Any) -> Any:
 
 class _Plan(NamedTuple):
     graph: Any
-    tensors: list[Any]  # what stands for each array in the graph
+    tensors: list[Any]  # one for each array
     workspace: int  # bytes
 
 
@@ -127,7 +127,7 @@ def _plan(xp: Any, device: int, dtype: Any, layouts: tuple, is_causal: bool, sca
 
 
 def planned(cudnn: Any, dtype: Any, layouts: tuple, is_causal: bool, scale: float, **where: Any) -> _Plan:
-    """A plan for q, k, v and y that lie so; of backward for those, y's gradient, and q's, k's and v's."""
+    """A plan for q, k, v and y of these layouts; of backward also for the gradients of y, q, k and v."""
     kind = cudnn.data_type.BFLOAT16 if dtype == bfloat16 else cudnn.data_type.HALF
     single = cudnn.data_type.FLOAT
     graph = cudnn.pygraph(io_data_type=kind, intermediate_data_type=single, compute_data_type=single, **where)
@@ -169,7 +169,7 @@ def _build(cudnn: Any, graph: Any) -> None:
 
 
 class _Session:
-    """What cuDNN knows a GPU by."""
+    """cuDNN's handle for a GPU."""
 
     def __init__(self, cudnn: Any) -> None:
         self.cudnn, self.handle = cudnn, cudnn.create_handle()

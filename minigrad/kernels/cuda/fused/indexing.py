@@ -9,7 +9,7 @@ from .launching import contiguous, kernel, over_elements, over_rows, supports
 
 
 def embedding(weight, ids):
-    """weight[ids]; an id that is not there gives NaN."""
+    """weight[ids]; an id out of range gives NaN."""
     if ids.dtype.kind not in "iu" or not ids.size or not supports(weight):
         return None
     xp, weight = array_module(weight), contiguous(weight)

@@ -1,4 +1,4 @@
-"""Sources become kernels: read, compiled by CuPy for a dtype, kept, and launched on its current stream."""
+"""CUDA sources as kernels: compiled by CuPy for a dtype, cached, and launched on its current stream."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ....random import Key, drop_threshold
 
 SOURCES = Path(__file__).parents[1] / "sources"
 SCALARS = {"float32": "float", "float64": "double", "float16": "float16", "bfloat16": "bfloat16"}
-WARP_ROW = 1024  # up to this length a row is one warp's
-PARTS = 64  # at most, of a sum over rows
+WARP_ROW = 1024  # the longest row that one warp computes
+PARTS = 64  # the largest number of partial sums in a sum over rows
 
 
 def supports(*arrays: Any) -> bool:
@@ -32,7 +32,7 @@ def accumulator(dtype: Any) -> np.dtype:
 
 @lru_cache(maxsize=64)
 def code(source: str) -> str:
-    """A source with what it includes in its place, each file once."""
+    """A source with its includes inserted, each file once."""
     seen: set[str] = set()
 
     def text(name: str) -> str:
@@ -48,7 +48,7 @@ def code(source: str) -> str:
 
 
 def options(dtype: Any, **numbers: int) -> tuple[str, ...]:
-    """What the compiler is told."""
+    """The compiler's options."""
     defined = {
         "SCALAR": SCALARS[dtype.name],
         "ACCUMULATOR": SCALARS[accumulator(dtype).name],
@@ -73,24 +73,24 @@ def kernel(x: Any, source: str, name: str, **numbers: int) -> Any:
 
 
 def contiguous(x: Any) -> Any:
-    """x, or a copy where its elements do not lie in their order."""
+    """x, or a contiguous copy."""
     return x if x is None or x.flags.c_contiguous else array_module(x).ascontiguousarray(x)
 
 
 def over_rows(rows: int, size: int) -> tuple[tuple, tuple]:
-    """Grid and block where each row is a warp's, or a long one a block's."""
+    """Grid and block with a warp for each row, or a block for each long row."""
     if size <= WARP_ROW:
         return (-(-rows // 4),), (32, 4)
     return (rows,), (256 if size <= 4096 else 1024,)
 
 
 def over_elements(number: int) -> tuple[tuple, tuple]:
-    """Grid and block where a thread takes every so-manieth element."""
+    """Grid and block where the threads take turns over the elements."""
     return (min(-(-number // 256), 1 << 16),), (256,)
 
 
 def over_columns(rows: int, size: int) -> tuple[tuple, tuple]:
-    """Grid and block of a sum over rows; the grid's second number is that of its parts."""
+    """Grid and block of a sum over rows; the grid's second number is the number of partial sums."""
     return (-(-size // 32), min(-(-rows // 64), PARTS)), (32, 8)
 
 
@@ -125,7 +125,7 @@ def draw(key: Key | None, shape: tuple[int, ...], p: float) -> np.ndarray:
 
 
 def heads(x: Any) -> np.ndarray:
-    """The argument `Heads` of a kernel: an array (batch, heads, rows, columns) with columns side by side."""
+    """The argument `Heads` of a kernel: an array (batch, heads, rows, columns), contiguous in the columns."""
     return np.array([(x.data.ptr, *(step // x.itemsize for step in x.strides[:3]))], HEADS)
 
 

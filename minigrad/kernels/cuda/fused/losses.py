@@ -7,7 +7,7 @@ from .launching import accumulator, contiguous, kernel, over_rows, supports
 
 
 def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
-    """A class that is not there gives NaN."""
+    """A class out of range gives NaN."""
     if not supports(logits):
         return None
     xp, acc, x = array_module(logits), accumulator(logits.dtype), contiguous(logits)

@@ -1,4 +1,4 @@
-"""What the loops take: float32 arrays whose elements lie one behind another."""
+"""What the loops take: contiguous float32 arrays."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from typing import Any
 
 import numpy as np
 
-SINGLE = np.dtype(np.float32)
+FLOAT32 = np.dtype(np.float32)
 
 
-def is_single(*arrays: Any) -> bool:
+def is_float32(*arrays: Any) -> bool:
     """Whether all arrays (None aside) are float32."""
     for array in arrays:  # a loop: `all` of a generator takes three times as long
-        if array is not None and array.dtype is not SINGLE and array.dtype != SINGLE:
+        if array is not None and array.dtype is not FLOAT32 and array.dtype != FLOAT32:
             return False
     return True
 
 
 def contiguous(array: np.ndarray) -> np.ndarray:
-    """The array itself, or a copy with its elements in order."""
+    """The array, or a contiguous copy."""
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
 def rows_of(array: np.ndarray) -> np.ndarray:
-    """The array as a matrix, a row for each place of the leading axes."""
+    """The array as a matrix: its last axis, and all others as one."""
     return array.reshape(-1, array.shape[-1]) if array.size else array.reshape(0, array.shape[-1])
