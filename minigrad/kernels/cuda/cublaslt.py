@@ -36,8 +36,8 @@ class Sizes(NamedTuple):
 
 
 class Plan:
-    """How cuBLASLt computes it. Its descriptors are destroyed with the plan: a graph that was captured with it
-    no longer needs them.
+    """How cuBLASLt computes it. Its descriptors are destroyed with the plan: graphs that were captured with it
+    no longer need them.
     """
 
     description: int
