@@ -85,7 +85,7 @@ def test_a_file_cut_short_is_named(tmp_path, content):
     save_file({"x": mg.ones(200)}, path)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2] if content is None else content)
-    with pytest.raises(FileError, match=r"t\.safetensors[\s\S]*cut short[\s\S]*another copy"):
+    with pytest.raises(FileError, match=r"t\.safetensors[\s\S]*truncated[\s\S]*another copy"):
         load_file(path)
 
 
