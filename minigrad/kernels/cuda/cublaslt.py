@@ -36,7 +36,7 @@ class Sizes(NamedTuple):
 
 
 class Plan:
-    """How cuBLASLt computes it. Its descriptors are destroyed with the plan: graphs that were captured with it
+    """How cuBLASLt computes it. Its descriptors are destroyed with the plan: graphs captured with it
     no longer need them.
     """
 
