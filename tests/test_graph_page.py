@@ -812,7 +812,12 @@ def test_formulas_say_what_their_letters_are(open_page):
     y = mg.add(x, x + x, alpha=3)
     graph = mg.graph.trace(F.elu(y).mean(0).sum() + x.sigmoid().sum() + F.mse_loss(x, x * 2), {"x": x})
     page = open_page(graph)
-    expected = {"mean": ["n = 2"], "elu": ["alpha = 1.0, scale = 1.0, input_scale = 1.0"], "sigmoid": ["σ(x) = 1 / (1 + e⁻ˣ)"], "add": []}
+    expected = {
+        "mean": ["n = 2"],
+        "elu": ["alpha = 1.0, scale = 1.0, input_scale = 1.0"],
+        "sigmoid": ["σ(x) = 1 / (1 + e⁻ˣ)"],
+        "add": [],
+    }
     for name, said in expected.items():
         page.click(f"v{find(graph, name).index}")
         assert page.texts("#panel .letters") == [line.replace("alpha", "α") for line in said] or name == "add"

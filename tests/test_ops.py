@@ -264,7 +264,7 @@ def as_rule_call(record, sample):
 def test_a_gradient_function_gives_fresh_memory_or_its_argument(record, sample):
     call = as_rule_call(record, sample)
     if call is None:
-        pytest.skip("registry nothing")
+        pytest.skip("records nothing")
     arrays, settings, needs = call
     value, gradients = record.rule(*arrays, **settings)
     several = isinstance(value, tuple)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..devices import as_dtype, device_of, is_floating, on_device, refuse_unconvertible
 from ..tensor import Tensor
-from .costs import nothing, per_element
+from .costs import nothing
 from .namespace import itself, namespace
 from .op import differentiable
 from .samplers import away_from_zero, binary, distinct, each, unary
@@ -18,8 +18,8 @@ from .samplers import real as reals
 __family__ = "elementwise"
 
 __all__ = [
-    "abs", "absolute", "add", "clone", "mul", "multiply", "neg", "negative", "pow", "power", "rsqrt",
-    "sqrt", "square", "sub", "subtract", "true_divide",
+    "abs", "absolute", "add", "clone", "mul", "multiply", "neg", "negative", "pow", "power", "sqrt", "sub",
+    "subtract", "true_divide",
 ]  # fmt: skip
 
 TOO_LARGE = "The numbers are too large for their dtype: normalize the inputs, or lower the learning rate."
@@ -112,14 +112,6 @@ def _to(x, n):
     return product if n > 0 else 1 / product
 
 
-@differentiable(autocast="float32", sign="x²", advice=TOO_LARGE, samples=unary(reals), latex=r"2\,g\,x")
-def square(x, /):
-    """x * x, of booleans in int64."""
-    if x.dtype == bool:
-        x = x.astype("int64")
-    return x * x, (lambda g: g * (2 * x),)
-
-
 @differentiable(
     sign="√",
     advice="What is below 0 has no root: clamp it, or look where its sign comes from.",
@@ -132,20 +124,6 @@ def sqrt(x, /):
     """The square root; d/dx = 1 / (2 sqrt(x)), infinite at 0."""
     y = namespace(x).sqrt(x)
     return y, (lambda g: g / (2 * y),)
-
-
-@differentiable(
-    autocast="float32",
-    advice="Add an eps to what may be 0.",
-    floating=True,
-    samples=unary(positives),
-    latex=r"-\frac{g}{2\,x^{3/2}}",
-    flops=per_element(2),
-)
-def rsqrt(x, /):
-    """1 / sqrt(x); d/dx = -1/2 x**(-3/2)."""
-    y = 1 / namespace(x).sqrt(x)
-    return y, (lambda g: g * (-0.5 * y * y * y),)
 
 
 # ---------------------------------------------------------------- signs

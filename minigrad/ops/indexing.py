@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..devices import array_module, as_array, gpu, is_array, plain_number
+from ..devices import array_module, gpu, is_array, plain_number
 from ..errors import DtypeError, OptionError, RangeError, ShapeError
 from ..tensor import Tensor, array_index, as_tensor
 from .axes import axis_of
@@ -20,7 +20,7 @@ from .shaping import view_as_shape
 
 __family__ = "shape"
 
-__all__ = ["gather", "masked_fill", "one_hot"]
+__all__ = ["gather", "masked_fill"]
 
 
 # ---------------------------------------------------------------- x[...]
@@ -216,18 +216,6 @@ def masked_fill(x, mask, value):
 
 
 # ---------------------------------------------------------------- tables
-
-
-@derived(samples=each((whole(0, 4), 2, 3), 4) | each((whole(0, 4), 3)))
-def one_hot(index, num_classes=-1):
-    """A row of zeros with a 1 at `index`, for each: int64 (..., num_classes), by default the largest + 1."""
-    places = as_array(array_index(index))
-    if num_classes == -1:
-        if not places.size:
-            raise OptionError("no classes can be counted in an empty index.\nGive num_classes.")
-        num_classes = int(places.max()) + 1
-    places = whole_numbers("one_hot", places, num_classes)
-    return Tensor((places[..., None] == array_module(places).arange(num_classes)).astype(np.int64))
 
 
 @composite(

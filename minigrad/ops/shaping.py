@@ -23,9 +23,8 @@ from .samplers import each, real
 __family__ = "shape"
 
 __all__ = [
-    "broadcast_tensors", "broadcast_to", "cat", "concat", "concatenate", "expand", "flatten", "permute",
-    "ravel", "reshape", "split", "squeeze", "stack", "swapaxes", "swapdims", "transpose", "unsqueeze",
-    "view",
+    "broadcast_to", "cat", "concat", "concatenate", "expand", "flatten", "permute", "reshape", "split",
+    "squeeze", "stack", "swapaxes", "swapdims", "transpose", "unsqueeze", "view",
 ]  # fmt: skip
 
 _SOME = [(real, 2, 3), (real, 2, 3)]
@@ -219,12 +218,6 @@ def flatten(x, start_dim=0, end_dim=-1):
     return view_as_shape(x, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
 
 
-@derived(samples=each((real, 2, 3)) | each((real,)))
-def ravel(x):
-    """All elements along one axis."""
-    return view_as_shape(x, (-1,)) if math.prod(x.shape) else view_as_shape(x, (0,))
-
-
 # ---------------------------------------------------------------- another order of axes
 
 
@@ -305,14 +298,6 @@ def expand(x, *shape):
     return broadcast_to(
         x, tuple([before[i - new] if n == -1 and i >= new else n for i, n in enumerate(sizes)])
     )
-
-
-@derived(samples=each((real, 2, 1), (real, 3)) | each((real,), (real, 2, 2)))
-def broadcast_tensors(*tensors):
-    """Tensors repeated, without a copy, to the shape in which they all meet."""
-    given = [as_tensor(x) for x in tensors]
-    shape = np.broadcast_shapes(*[x.shape for x in given])
-    return tuple(broadcast_to(x, shape) for x in given)
 
 
 # ---------------------------------------------------------------- a copy where memory asks for one

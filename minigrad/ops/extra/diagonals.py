@@ -12,8 +12,8 @@ from ..namespace import namespace
 from ..op import derived, differentiable
 from ..reductions import sum as sum_of
 from ..samplers import each, real
-from ..shaping import cat, ravel, view_as_shape
-from .more_shaping import atleast_2d, movedim
+from ..shaping import cat, view_as_shape
+from .more_shaping import atleast_2d, movedim, ravel
 from .scattering import replaced, scattered
 
 __family__ = "shape"

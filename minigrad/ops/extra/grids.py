@@ -11,7 +11,8 @@ from ...tensor import as_tensor
 from ..indexing import getitem
 from ..op import derived
 from ..samplers import each, real
-from ..shaping import broadcast_to, ravel, stack, view_as_shape
+from ..shaping import broadcast_to, stack, view_as_shape
+from .more_shaping import ravel
 
 __family__ = "shape"
 

@@ -7,13 +7,14 @@ from ...errors import ShapeError
 from ...tensor import as_tensor
 from ..activations import sigmoid, softmax
 from ..arithmetic import absolute, multiply, negative, subtract
-from ..comparisons import clamp, gt, le, where
+from ..comparisons import gt, le, where
 from ..costs import per_element
 from ..elementary import tanh
 from ..namespace import namespace
 from ..op import derived, differentiable
 from ..samplers import along, distinct, each, real, unary
 from ..shaping import reshape, split
+from .more_comparisons import clamp
 from .more_elementary import logaddexp
 
 __family__ = "activation"

@@ -9,7 +9,7 @@ import numpy as np
 from ...devices import is_floating
 from ...errors import OptionError
 from ...tensor import as_tensor
-from ..arithmetic import astype, multiply, power, subtract, true_divide
+from ..arithmetic import TOO_LARGE, astype, multiply, power, subtract, true_divide
 from ..comparisons import where
 from ..costs import per_element
 from ..namespace import namespace
@@ -23,7 +23,8 @@ __family__ = "elementwise"
 __all__ = [
     "addcdiv", "addcmul", "angle", "ceil", "conj", "conj_physical", "copysign", "deg2rad", "div", "divide",
     "fix", "float_power", "floor", "floor_divide", "fmod", "frac", "hypot", "ldexp", "lerp", "positive",
-    "rad2deg", "real", "reciprocal", "remainder", "round", "rsub", "sgn", "sign", "trunc",
+    "rad2deg", "real", "reciprocal", "remainder", "round", "rsqrt", "rsub", "sgn", "sign", "square",
+    "trunc",
 ]  # fmt: skip
 
 
@@ -252,3 +253,25 @@ def angle(x, /):
 divide, fix, sgn = div, trunc, sign
 
 real = conj = conj_physical = positive  # of real numbers
+
+
+@differentiable(autocast="float32", sign="x²", advice=TOO_LARGE, samples=unary(reals), latex=r"2\,g\,x")
+def square(x, /):
+    """x * x, of booleans in int64."""
+    if x.dtype == bool:
+        x = x.astype("int64")
+    return x * x, (lambda g: g * (2 * x),)
+
+
+@differentiable(
+    autocast="float32",
+    advice="Add an eps to what may be 0.",
+    floating=True,
+    samples=unary(positives),
+    latex=r"-\frac{g}{2\,x^{3/2}}",
+    flops=per_element(2),
+)
+def rsqrt(x, /):
+    """1 / sqrt(x); d/dx = -1/2 x**(-3/2)."""
+    y = 1 / namespace(x).sqrt(x)
+    return y, (lambda g: g * (-0.5 * y * y * y),)

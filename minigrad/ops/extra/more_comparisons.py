@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ...devices import finfo, is_floating
+from ...errors import OptionError
 from ...tensor import as_tensor
-from ..comparisons import _bits, _everything, _pairs, _small, eq, limit
+from ..comparisons import _bits, _pairs, _small, eq
 from ..namespace import namespace
 from ..op import derived, differentiable
 from ..samplers import binary, distinct, each, mask, real, unary, whole
@@ -14,10 +17,13 @@ from ..samplers import binary, distinct, each, mask, real, unary, whole
 __family__ = "elementwise"
 
 __all__ = [
-    "allclose", "bitwise_left_shift", "bitwise_right_shift", "bitwise_xor", "clamp_max", "clamp_min",
-    "equal", "fmax", "fmin", "gcd", "heaviside", "isclose", "isneginf", "isposinf", "isreal", "lcm",
+    "allclose", "bitwise_left_shift", "bitwise_right_shift", "bitwise_xor", "clamp", "clamp_max",
+    "clamp_min", "clip", "equal", "fmax", "fmin", "gcd", "heaviside", "isclose", "isfinite", "isinf",
+    "isnan", "isneginf", "isposinf", "isreal", "lcm", "logical_and", "logical_not", "logical_or",
     "logical_xor", "nan_to_num", "signbit",
 ]  # fmt: skip
+
+_everything = unary(real) | each(np.array([0.0, -0.0, math.inf, -math.inf, math.nan]))
 
 
 # ---------------------------------------------------------------- of two numbers
@@ -167,3 +173,89 @@ def isreal(x, /):
 def signbit(x, /):
     """Whether x is negative, -0.0 included."""
     return namespace(x).signbit(x), None
+
+
+@differentiable(
+    public_name="clamp",
+    samples=each((distinct, 2, 3), -0.6, 0.6)
+    | each((distinct, 4), None, 0.0)
+    | each((distinct, 2, 3), (real, 2, 3), 1.2)
+    | each((distinct, 2, 3), None, (real, 3))
+    | each((distinct, 3), (real, 2, 1), (real, 2, 3)),
+    latex=(
+        r"g\,[\text{low} \le x \le \text{high}]",
+        r"g\,[x < \text{low} < \text{high}]",
+        r"g\,[x > \text{high} \lor \text{low} > \text{high}]",
+    ),
+)
+def limit(x, low, high, /):
+    """min(max(x, low), high); x has the gradient within (limits included), the limit that is met elsewhere.
+
+    Either limit may be None. Where `low` is above `high` all is `high`.
+    """
+    xp = namespace(x, low, high)
+    y, inside, below, above = x, True, False, False
+    if low is not None:
+        y = xp.maximum(y, low)
+        inside, below = x >= low, x < low
+    if high is not None:
+        y = xp.minimum(y, high)
+        inside, above = (x <= high) & inside, x > high
+    if low is not None and high is not None:
+        below, above = below & (low < high), above | (low > high)
+    return y, tuple(lambda g, chosen=chosen: xp.gate(chosen, g) for chosen in (inside, below, above))
+
+
+@derived(
+    samples=each((distinct, 2, 3), min=-0.6, max=0.6)
+    | each((distinct, 4), max=0.0)
+    | each((distinct,), (real, 2), (real, 2)),
+    latex=r"g\,[\text{min} \le x \le \text{max}]",
+)
+def clamp(x, min=None, max=None):
+    """x, no less than `min`, no more than `max`, which are numbers or tensors.
+
+    The derivative is 1 within (limits included) and 0 outside, where it is that of a limit which is a tensor.
+    """
+    if min is None and max is None:
+        raise OptionError("clamp with neither min nor max.\nGive one of them.")
+    return limit(x, min, max)
+
+
+clip = clamp  # PyTorch's other name
+
+
+@differentiable(samples=unary(mask) | unary(_small))
+def logical_not(x, /):
+    """Whether x is 0 or False."""
+    return namespace(x).logical_not(x), None
+
+
+@differentiable(samples=binary(mask) | binary(_small))
+def logical_and(x, y, /):
+    """Whether both are true; on booleans this is `&`."""
+    return namespace(x, y).logical_and(x, y), None
+
+
+@differentiable(samples=binary(mask) | binary(_small))
+def logical_or(x, y, /):
+    """Whether either is true; on booleans this is `|`."""
+    return namespace(x, y).logical_or(x, y), None
+
+
+@differentiable(samples=_everything)
+def isnan(x, /):
+    """Whether x is not a number."""
+    return namespace(x).isnan(x), None
+
+
+@differentiable(samples=_everything)
+def isinf(x, /):
+    """Whether x is infinite."""
+    return namespace(x).isinf(x), None
+
+
+@differentiable(samples=_everything)
+def isfinite(x, /):
+    """Whether x is neither infinite nor NaN."""
+    return namespace(x).isfinite(x), None

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...devices import array_module
-from ...errors import RangeError, ShapeError
-from ...tensor import Tensor, as_tensor
+from ...devices import array_module, as_array
+from ...errors import OptionError, RangeError, ShapeError
+from ...tensor import Tensor, array_index, as_tensor
 from ..axes import axis_of
-from ..indexing import gather, getitem, outside, places_along, refuse_unless_mask
+from ..indexing import gather, getitem, outside, places_along, refuse_unless_mask, whole_numbers
 from ..op import derived
 from ..samplers import each, mask, real, unary, whole
-from ..shaping import broadcast_tensors, broadcast_to, ravel, view_as_shape
+from ..shaping import broadcast_to, view_as_shape
+from .more_shaping import broadcast_tensors, ravel
 
 __family__ = "shape"
 
 __all__ = [
-    "argwhere", "index_select", "masked_select", "narrow", "nonzero", "select", "take", "take_along_dim",
+    "argwhere", "index_select", "masked_select", "narrow", "nonzero", "one_hot", "select", "take",
+    "take_along_dim",
 ]  # fmt: skip
 
 
@@ -112,3 +114,15 @@ def nonzero(x, *, as_tuple=False):
 def argwhere(x):
     """The indices of the elements that are not 0: int64 (count, axes)."""
     return nonzero(x)
+
+
+@derived(samples=each((whole(0, 4), 2, 3), 4) | each((whole(0, 4), 3)))
+def one_hot(index, num_classes=-1):
+    """A row of zeros with a 1 at `index`, for each: int64 (..., num_classes), by default the largest + 1."""
+    places = as_array(array_index(index))
+    if num_classes == -1:
+        if not places.size:
+            raise OptionError("no classes can be counted in an empty index.\nGive num_classes.")
+        num_classes = int(places.max()) + 1
+    places = whole_numbers("one_hot", places, num_classes)
+    return Tensor((places[..., None] == array_module(places).arange(num_classes)).astype(np.int64))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ...errors import OptionError, ShapeError
 from ...tensor import as_tensor
 from ..axes import axis_of
@@ -17,8 +19,8 @@ from .windows import sliding_windows
 __family__ = "shape"
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "contiguous", "expand_as", "moveaxis", "movedim",
-    "reshape_as", "t", "unflatten", "view_as",
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "contiguous", "expand_as", "moveaxis",
+    "movedim", "ravel", "reshape_as", "t", "unflatten", "view_as",
 ]  # fmt: skip
 
 
@@ -148,3 +150,17 @@ def in_row_order(x, /):
 
 
 view_as, moveaxis = reshape_as, movedim
+
+
+@derived(samples=each((real, 2, 3)) | each((real,)))
+def ravel(x):
+    """All elements along one axis."""
+    return view_as_shape(x, (-1,)) if math.prod(x.shape) else view_as_shape(x, (0,))
+
+
+@derived(samples=each((real, 2, 1), (real, 3)) | each((real,), (real, 2, 2)))
+def broadcast_tensors(*tensors):
+    """Tensors repeated, without a copy, to the shape in which they all meet."""
+    given = [as_tensor(x) for x in tensors]
+    shape = np.broadcast_shapes(*[x.shape for x in given])
+    return tuple(broadcast_to(x, shape) for x in given)

@@ -12,18 +12,9 @@ from ..costs import nothing
 from ..namespace import namespace
 from ..op import derived, differentiable
 from ..samplers import each, real, whole
-from ..shaping import (
-    broadcast_to,
-    flatten,
-    joined,
-    pieces,
-    ravel,
-    sizes_of,
-    transpose,
-    unsqueeze,
-    view_as_shape,
-)
+from ..shaping import broadcast_to, flatten, joined, pieces, sizes_of, transpose, unsqueeze, view_as_shape
 from .more_indexing import index_select
+from .more_shaping import ravel
 
 __family__ = "shape"
 

@@ -19,8 +19,9 @@ from ..indexing import along, getitem, outside, own_index, places_along, refuse_
 from ..namespace import is_basic, namespace
 from ..op import derived, differentiable
 from ..samplers import each, mask, real, whole
-from ..shaping import broadcast_tensors, broadcast_to, ravel, view_as_shape
+from ..shaping import broadcast_to, view_as_shape
 from .more_reductions import prod
+from .more_shaping import broadcast_tensors, ravel
 
 __family__ = "shape"
 
