@@ -246,14 +246,8 @@ class Tensor:
     def power(self, y: Any) -> Tensor:
         """x ** y; d/dx = y x**(y - 1), 0 where y = 0; d/dy = x**y log(x), 0 where x = 0 and y >= 0."""
 
-    def rsqrt(self) -> Tensor:
-        """1 / sqrt(x); d/dx = -1/2 x**(-3/2)."""
-
     def sqrt(self) -> Tensor:
         """The square root; d/dx = 1 / (2 sqrt(x)), infinite at 0."""
-
-    def square(self) -> Tensor:
-        """x * x, of booleans in int64."""
 
     def sub(self, y: Any, *, alpha: Any=1) -> Tensor:
         """x - alpha y."""
@@ -291,12 +285,6 @@ class Tensor:
     def bitwise_or(self, y: Any) -> Tensor:
         """x | y, bit by bit; of booleans, whether either is true."""
 
-    def clamp(self, min: Any=None, max: Any=None) -> Tensor:
-        """x, no less than `min`, no more than `max`, which are numbers or tensors."""
-
-    def clip(self, min: Any=None, max: Any=None) -> Tensor:
-        """x, no less than `min`, no more than `max`, which are numbers or tensors."""
-
     def eq(self, y: Any) -> Tensor:
         """x == y."""
 
@@ -312,15 +300,6 @@ class Tensor:
     def gt(self, y: Any) -> Tensor:
         """x > y."""
 
-    def isfinite(self) -> Tensor:
-        """Whether x is neither infinite nor NaN."""
-
-    def isinf(self) -> Tensor:
-        """Whether x is infinite."""
-
-    def isnan(self) -> Tensor:
-        """Whether x is not a number."""
-
     def le(self, y: Any) -> Tensor:
         """x <= y."""
 
@@ -329,15 +308,6 @@ class Tensor:
 
     def less_equal(self, y: Any) -> Tensor:
         """x <= y."""
-
-    def logical_and(self, y: Any) -> Tensor:
-        """Whether both are true; on booleans this is `&`."""
-
-    def logical_not(self) -> Tensor:
-        """Whether x is 0 or False."""
-
-    def logical_or(self, y: Any) -> Tensor:
-        """Whether either is true; on booleans this is `|`."""
 
     def lt(self, y: Any) -> Tensor:
         """x < y."""
@@ -410,9 +380,6 @@ class Tensor:
 
     def permute(self, *dims: Any) -> Tensor:
         """x with axis dims[i] in place i."""
-
-    def ravel(self) -> Tensor:
-        """All elements along one axis."""
 
     def reshape(self, *shape: Any) -> Tensor:
         """x in another shape of as many elements; one of the sizes may be -1."""
@@ -522,6 +489,9 @@ class Tensor:
     def round(self, decimals: Any=0) -> Tensor:
         """x to so many decimals, of a tie to the even one (2.5 becomes 2); its derivative is 0."""
 
+    def rsqrt(self) -> Tensor:
+        """1 / sqrt(x); d/dx = -1/2 x**(-3/2)."""
+
     def rsub(self, y: Any, *, alpha: Any=1) -> Tensor:
         """y - alpha x."""
 
@@ -530,6 +500,9 @@ class Tensor:
 
     def sign(self) -> Tensor:
         """-1, 0 or 1, and NaN of NaN (where PyTorch says 0); its derivative is 0."""
+
+    def square(self) -> Tensor:
+        """x * x, of booleans in int64."""
 
     def trunc(self) -> Tensor:
         """The next whole number towards 0; its derivative is 0."""
@@ -642,11 +615,17 @@ class Tensor:
     def bitwise_xor(self, y: Any) -> Tensor:
         """x ^ y, bit by bit; of booleans, whether one is true and the other is not."""
 
+    def clamp(self, min: Any=None, max: Any=None) -> Tensor:
+        """x, no less than `min`, no more than `max`, which are numbers or tensors."""
+
     def clamp_max(self, max: Any) -> Tensor:
         """x, no more than `max`."""
 
     def clamp_min(self, min: Any) -> Tensor:
         """x, no less than `min`."""
+
+    def clip(self, min: Any=None, max: Any=None) -> Tensor:
+        """x, no less than `min`, no more than `max`, which are numbers or tensors."""
 
     def equal(self, y: Any) -> builtins.bool:
         """Whether two tensors have one shape and the same elements: a Python bool. Elementwise is `eq`."""
@@ -666,6 +645,15 @@ class Tensor:
     def isclose(self, y: Any, rtol: Any=1e-05, atol: Any=1e-08, equal_nan: builtins.bool=False) -> Tensor:
         """Whether |x - y| <= atol + rtol |y|; an infinity is close to itself, NaN only with `equal_nan`."""
 
+    def isfinite(self) -> Tensor:
+        """Whether x is neither infinite nor NaN."""
+
+    def isinf(self) -> Tensor:
+        """Whether x is infinite."""
+
+    def isnan(self) -> Tensor:
+        """Whether x is not a number."""
+
     def isneginf(self) -> Tensor:
         """Whether x is -infinity."""
 
@@ -677,6 +665,15 @@ class Tensor:
 
     def lcm(self, y: Any) -> Tensor:
         """The smallest positive whole number that both divide, 0 if one is 0."""
+
+    def logical_and(self, y: Any) -> Tensor:
+        """Whether both are true; on booleans this is `&`."""
+
+    def logical_not(self) -> Tensor:
+        """Whether x is 0 or False."""
+
+    def logical_or(self, y: Any) -> Tensor:
+        """Whether either is true; on booleans this is `|`."""
 
     def logical_xor(self, y: Any) -> Tensor:
         """Whether one is true and the other is not; on booleans this is `^`."""
@@ -809,6 +806,9 @@ class Tensor:
 
     def movedim(self, source: Any, destination: Any) -> Tensor:
         """x with the axes `source` (one or several) in the places `destination`, the others in their order."""
+
+    def ravel(self) -> Tensor:
+        """All elements along one axis."""
 
     def reshape_as(self, other: Any) -> Tensor:
         """x in the shape of `other`."""

@@ -21,7 +21,6 @@ NOT_EVALUATED = {
     **dict.fromkeys(("getitem", "scattered", "replaced", "scatter_add", "reversed_along"), UNDOES),
     **dict.fromkeys(("gather", "embedding", "sliding_windows", "overlap_add", "extreme"), SUMS_PLACES),
     **dict.fromkeys(("convolution", "convolution_input", "convolution_weight"), CHANNELS),
-    "multi_head_attention": "says which heads' gradients are put together",
 }  # fmt: skip
 
 # what a formula leaves out: it holds for the samples of which this is true
@@ -37,10 +36,7 @@ HOLDS = {
     "det": lambda a: np.linalg.matrix_rank(a["x"]).min() == a["x"].shape[-1],
     "transpose": lambda a: a["x"].ndim == 2,
     "scaled_dot_product_attention": lambda a: (
-        (a["mask"] is None or a["mask"].dtype == float)
-        and not a["is_causal"]
-        and not a["dropout_p"]
-        and a["k"].shape[-2] > 0
+        (a["mask"] is None or a["mask"].dtype == float) and not a["dropout_p"] and a["k"].shape[-2] > 0
     ),
     "nll_loss": lambda a: a["weight"] is None and a["input"].ndim == 2,
     "binary_cross_entropy": lambda a: a["weight"] is None,
@@ -63,6 +59,13 @@ def eigen(a):
 def singular(a):
     u, _, v = np.linalg.svd(a["a"], full_matrices=False)
     return {"U": u, "V": v.swapaxes(-1, -2)}
+
+
+def scores(a):
+    """The scale, and what is added to the scores: the mask, and -inf for the future."""
+    shape = a["q"].shape[-2], a["k"].shape[-2]
+    future = np.where(np.tri(*shape, dtype=bool) | (not a["is_causal"]), 0.0, -np.inf)
+    return {"s": a["scale"], "mask": future if a["mask"] is None else a["mask"] + future}
 
 
 def smoothed(a):
@@ -120,9 +123,7 @@ MEANING = {
     "var": lambda a: {"correction": int(a["unbiased"]) if a["correction"] is None else a["correction"]},
     "norm": lambda a: {"p": 2 if a["p"] == "fro" else a["p"]},
     "trace": lambda a: {"I": np.eye(*a["x"].shape)},
-    "scaled_dot_product_attention": lambda a: {
-        "s": a["scale"], "mask": 0.0 if a["mask"] is None else a["mask"],
-    },
+    "scaled_dot_product_attention": scores,
     "dropout": lambda a: {"kept": a["y"] != 0},
     "glu": lambda a: dict(zip("ab", np.split(a["x"], 2, a["dim"]), strict=True)),
     "cross_entropy": smoothed,

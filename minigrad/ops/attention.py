@@ -28,7 +28,6 @@ _samples = (
     each((real, 2, 3), (real, 4, 3), (real, 4, 2), None, **_plain)
     | each((real, 2, 2, 3), (real, 2, 4, 3), (real, 2, 4, 2), None, **_plain | {"is_causal": True})
     | each((real, 3, 3), (real, 4, 3), (real, 4, 2), (mask, 3, 4), **_plain)
-    | each((real, 3, 3), (real, 4, 3), (real, 4, 2), (real, 3, 4), **_plain)
     | each((real, 2, 1, 2, 3), (real, 1, 4, 3), (real, 4, 2), (real, 2, 4), **_plain | {"is_causal": True})
     | each((real, 2, 3), (real, 4, 3), (real, 4, 2), None, **_plain | {"dropout_p": 0.5, "key": _key})
     | each((real, 2, 3), (real, 0, 3), (real, 0, 2), None, **_plain)
