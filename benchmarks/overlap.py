@@ -35,9 +35,9 @@ class Overlapped(MPIRanks):
                 self.buckets.append((bucket, self._flat[last:end]))
                 bucket, end = set(), last
 
-    def share(self, parts: Any) -> Any:
+    def shard(self, parts: Any) -> Any:
         self.missing, self.requests = [set(bucket) for bucket, _ in self.buckets], []
-        return super().share(parts)
+        return super().shard(parts)
 
     def ready(self, i: int, g: Tensor) -> None:
         """A gradient is complete: begin what only waited for it, in the order that all ranks keep."""

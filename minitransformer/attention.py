@@ -94,8 +94,8 @@ class MultiHeadAttention(nn.Module):
             qkv = F.linear(query, self.in_proj_weight, self.in_proj_bias)
             if cache is None:
                 return qkv, None
-            q, kv = qkv.split(sizes, -1)
-            return q, cache.append(kv, self.num_heads)
+            q, kv = qkv.array[..., : self.d_model], qkv.array[..., self.d_model :]  # no graph, so arrays do
+            return Tensor(q), cache.append(Tensor(kv), self.num_heads)
         if len(query) != len(memory):
             raise ShapeError(
                 f"a query of batch {len(query)} and a memory of batch {len(memory)}.\n"

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from minigrad import Tensor, is_grad_enabled
 from minigrad.devices import array_module
 
-from .errors import UserError, check_whole
+from .errors import UserError, check_integer
 
 
 class KeyValueCache:
@@ -104,7 +104,7 @@ class Cache:
     """
 
     def __init__(self, num_layers: int, max_length: int = 0) -> None:
-        check_whole("max_length", max_length, 0)
+        check_integer("max_length", max_length, 0)
         self.layers = [LayerCache(max_length) for _ in range(num_layers)]
 
     @property

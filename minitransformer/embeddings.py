@@ -67,14 +67,14 @@ class LearnedPositions(nn.Module):
 
 
 def token_ids(ids: Any) -> Int[Any, "B T"]:
-    """Ids as an array (B, T) of whole numbers, or a UserError that says what they are instead."""
+    """Ids as an array (B, T) of integers, or a UserError."""
     try:
         array = ids.array if isinstance(ids, Tensor) else as_array(ids)
     except ValueError:
         raise UserError("the sequences of a batch have different lengths.\nPad them to one length.") from None
     if array.ndim != 2 or array.dtype.kind not in "iu":
         raise UserError(
-            f"token ids are whole numbers (batch, length), got {array.dtype} {array.shape}.\n"
+            f"token ids must be integers (batch, length), got {array.dtype} {array.shape}.\n"
             f"One sequence is a batch of one: [ids]."
         )
     return array

@@ -1,4 +1,4 @@
-"""Mistakes that a user can mend. The first line says what is wrong, the second what to do."""
+"""Mistakes that a user can fix. The first line says what is wrong, the second what to do."""
 
 import math
 from numbers import Integral
@@ -18,9 +18,9 @@ def check_range(config: object, names: str, low: float, below: float = math.inf)
             raise UserError(f"{name} = {value} is out of range.\nChoose a value {span}.")
 
 
-def check_whole(name: str, value: Any, low: int, below: float = math.inf) -> None:
-    """Refuse what is no whole number, or one outside [low, below)."""
+def check_integer(name: str, value: Any, low: int, below: float = math.inf) -> None:
+    """Refuse what is not an integer, or outside [low, below)."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not (whole and low <= value < below):
         span = f"from {low} on" if below == math.inf else f"from {low} to below {below}"
-        raise UserError(f"{name} = {value!r} is out of range.\nChoose a whole number {span}.")
+        raise UserError(f"{name} = {value!r} is out of range.\nChoose an integer {span}.")

@@ -1,6 +1,6 @@
 """Encoder and decoder layers and their stacks: the boxes of the paper's figure 1.
 
-Each sub-layer f stands in a residual connection with layer norm: norm(x + dropout(f(x))) as in the paper
+Each sub-layer f has a residual connection with layer norm: norm(x + dropout(f(x))) as in the paper
 (post-norm), or x + dropout(f(norm(x))) with `norm_first` (pre-norm, Xiong et al. 2020), where a stack ends
 with a norm of its own. Masks are boolean, True = may attend, and broadcast to (B, H, T, S).
 """
@@ -101,8 +101,8 @@ class EncoderLayer(nn.Module):
         is_causal: bool = False,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        read = None if cache is None else cache.self_attention
-        x = self.residual1(x, lambda x: self.self_attention(x, None, mask, is_causal, read))
+        own = None if cache is None else cache.self_attention
+        x = self.residual1(x, lambda x: self.self_attention(x, None, mask, is_causal, own))
         return self.residual2(x, self.feed_forward)
 
 
@@ -123,9 +123,9 @@ class DecoderLayer(nn.Module):
         mask: Tensor | None = None,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        read, looked_up = (None, None) if cache is None else (cache.self_attention, cache.cross_attention)
-        x = self.residual1(x, lambda x: self.self_attention(x, None, mask, True, read))
-        x = self.residual2(x, lambda x: self.cross_attention(x, memory, memory_mask, False, looked_up))
+        own, cross = (None, None) if cache is None else (cache.self_attention, cache.cross_attention)
+        x = self.residual1(x, lambda x: self.self_attention(x, None, mask, True, own))
+        x = self.residual2(x, lambda x: self.cross_attention(x, memory, memory_mask, False, cross))
         return self.residual3(x, self.feed_forward)
 
 
@@ -138,7 +138,7 @@ class _Stack(nn.Module):
         self.norm = config.norm() if config.norm_first else None
 
     def with_caches(self, cache: Cache | None) -> Iterable[tuple[nn.Module, LayerCache | None]]:
-        """Each layer with what it has read, if there is a cache."""
+        """Each layer with its part of the cache, if there is one."""
         if cache is None:
             return zip(self.layers, repeat(None))
         if len(cache.layers) != len(self.layers):
@@ -163,8 +163,8 @@ class Encoder(_Stack):
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T D"]:
         with cache or nullcontext():
-            for layer, read in self.with_caches(cache):
-                x = layer(x, mask, is_causal, read)
+            for layer, layer_cache in self.with_caches(cache):
+                x = layer(x, mask, is_causal, layer_cache)
         return x if self.norm is None else self.norm(x)
 
 
@@ -183,6 +183,6 @@ class Decoder(_Stack):
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T D"]:
         with cache or nullcontext():
-            for layer, read in self.with_caches(cache):
-                x = layer(x, memory, memory_mask, mask, read)
+            for layer, layer_cache in self.with_caches(cache):
+                x = layer(x, memory, memory_mask, mask, layer_cache)
         return x if self.norm is None else self.norm(x)

@@ -108,17 +108,17 @@ def test_bad_prompts_are_named(gpt):
 @pytest.mark.parametrize(
     ("input_ids", "message"),
     [
-        ([1, 2], "input_ids[0] is not a sequence of whole numbers, got 1"),
-        ([[1.5]], "input_ids[0] is not a sequence of whole numbers, got [1.5]"),
-        ([[1], [True]], "input_ids[1] is not a sequence of whole numbers"),
-        ([[1], ["2"]], "input_ids[1] is not a sequence of whole numbers"),
-        ([[[1]]], "input_ids[0] is not a sequence of whole numbers"),
-        ([[1, [2]]], "input_ids[0] is not a sequence of whole numbers"),
-        (["hello"], "input_ids[0] is not a sequence of whole numbers, got 'hello'"),
+        ([1, 2], "input_ids[0] is not a sequence of integers, got 1"),
+        ([[1.5]], "input_ids[0] is not a sequence of integers, got [1.5]"),
+        ([[1], [True]], "input_ids[1] is not a sequence of integers"),
+        ([[1], ["2"]], "input_ids[1] is not a sequence of integers"),
+        ([[[1]]], "input_ids[0] is not a sequence of integers"),
+        ([[1, [2]]], "input_ids[0] is not a sequence of integers"),
+        (["hello"], "input_ids[0] is not a sequence of integers, got 'hello'"),
         ("hello", "input_ids are texts' ids, got 'hello'"),
         (None, "input_ids are texts' ids, got None"),
-        (np.array([1, 2]), "input_ids[0] is not a sequence of whole numbers"),
-        (np.array([[0.5]]), "input_ids[0] is not a sequence of whole numbers"),
+        (np.array([1, 2]), "input_ids[0] is not a sequence of integers"),
+        (np.array([[0.5]]), "input_ids[0] is not a sequence of integers"),
         ([[1], []], "input_ids[1] is empty.\nGive each text one token at least."),
         ([[]], "input_ids[0] is empty"),
     ],
@@ -142,21 +142,21 @@ def test_ids_that_a_model_does_not_have_are_named(gpt, translator, wrong):
 @pytest.mark.parametrize("wrong", [-1, 9, 99, 3.0, "x", [3], True])
 def test_an_end_token_is_one_of_the_vocabulary(gpt, translator, wrong):
     for model in (gpt, translator):
-        with pytest.raises(UserError, match=r"eos_token_id = .* is out of range.\nChoose a whole number"):
+        with pytest.raises(UserError, match=r"eos_token_id = .* is out of range.\nChoose an integer"):
             generate(model, [[1]], 3, eos_token_id=wrong)
 
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("wrong", [-1, 1.5, "a", None, True])
 def test_a_number_of_tokens_is_whole(gpt, wrong):
-    with pytest.raises(UserError, match=r"max_new_tokens = .* is out of range.\nChoose a whole"):
+    with pytest.raises(UserError, match=r"max_new_tokens = .* is out of range.\nChoose an integer"):
         generate(gpt, [[1]], wrong)
 
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("wrong", [0, -1, 2.0, "a"])
 def test_top_k_is_one_token_or_more(gpt, wrong):
-    with pytest.raises(UserError, match=r"top_k = .* is out of range.\nChoose a whole number from 1"):
+    with pytest.raises(UserError, match=r"top_k = .* is out of range.\nChoose an integer from 1"):
         generate(gpt, [[1]], 3, do_sample=True, top_k=wrong)
 
 

@@ -164,7 +164,7 @@ def test_infinite_logits_name_the_output_layer():
         ([1, 2], [[2]], "batch of one"),
         ([[1, 2], [1]], [[2], [2]], "different lengths"),
         ([[1, 2], [1, 2]], [[2]], "2 source sequences and 1 target"),
-        ([[0.5]], [[2]], "whole numbers"),
+        ([[0.5]], [[2]], "integers"),
     ],
 )
 def test_token_ids_of_a_wrong_kind_are_explained(source, target, message):

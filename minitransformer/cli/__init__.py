@@ -49,13 +49,13 @@ def main(argv: list[str] | None = None) -> int:
         code = _explain(error, debug)
         if code is None:  # a fault of the program's: Python shows where, and ends with 1
             raise
-        joined().end(code)
+        joined().abort(code)
         return code
     return 0
 
 
 def check_verb(verb: str) -> None:
-    """Refuse what is no verb, and under mpiexec what every rank would do anew; `train` joins by itself."""
+    """Refuse an unknown verb, and under mpiexec any but `train`, which joins the ranks itself."""
     ranks = joined() if verb == "train" else join()
     if verb not in VERBS:
         raise UserError(f"there is no verb {verb!r}.{nearest(verb, VERBS)}\n{usage()}")
@@ -81,8 +81,8 @@ def _explain(error: BaseException, debug: bool) -> int | None:
             return 1
         case OSError():
             place = error.filename or "standard output"
-            mend = "Check the path, the space left, and who may write there."
-            message = f"{place}: {error.strerror}.\n{mend}"
+            fix = "Check the path, the space left, and who may write there."
+            message = f"{place}: {error.strerror}.\n{fix}"
         case _ if ranks.size == 1:
             return None
         case _:

@@ -16,7 +16,7 @@ from minigrad.io import write_atomically
 from ..files import to_json, write_json
 from ..recipes import TranslationRecipe
 from ..training.metrics import translation_scores
-from ..training.run import Run, build_task, check_same_data, load_splits, within
+from ..training.run import Run, build_task, check_same_data, filter_by_length, load_splits
 from ..training.tasks import LanguageModelling, Translation
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
 from .translate import translations
@@ -84,7 +84,7 @@ def _score_pairs(run: Run, task: Translation, test: Sequence[tuple[str, str]]) -
     """Scores of the greedy translations, which go to `predictions.txt`, and of the model, teacher forced."""
     assert isinstance(run.recipe, TranslationRecipe)
     limit = run.recipe.data.max_length
-    pairs = within(test, run.tokenizer, limit)
+    pairs = filter_by_length(test, run.tokenizer, limit)
     if len(pairs) < len(test):
         left_out = len(test) - len(pairs)
         print(f"warning: left out {left_out} test pairs of {limit} tokens or more", file=sys.stderr)

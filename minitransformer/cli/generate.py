@@ -1,4 +1,4 @@
-"""`minitransformer generate RUN --prompt TEXT`: a language model goes on with a text."""
+"""`minitransformer generate RUN --prompt TEXT`: a language model continues a text."""
 
 from __future__ import annotations
 

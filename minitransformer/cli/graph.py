@@ -16,7 +16,7 @@ from minigrad.graph.saving import DRAWN, TEXTS
 from ..data.datasets import DataError
 from ..errors import UserError
 from ..recipes import LanguageRecipe
-from ..training.run import Run, check_same_data, load_splits, within
+from ..training.run import Run, check_same_data, filter_by_length, load_splits
 from ..training.tasks import LanguageModelling, Translation
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
 from .translate import sentence_ids, translations, warn_of_unknown
@@ -130,7 +130,7 @@ def validation_pair(run: Run, data: Path | None, data_dir: Path | None) -> tuple
     """The first pair of the run's validation split that is short."""
     pairs = _validation(run, data, data_dir)
     limit = min(SHORT, run.recipe.data.max_length)  # type: ignore[union-attr]
-    return within(pairs, run.tokenizer, limit)[0]
+    return filter_by_length(pairs, run.tokenizer, limit)[0]
 
 
 def validation_text(run: Run, data: Path | None, data_dir: Path | None) -> str:

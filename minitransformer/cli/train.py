@@ -41,9 +41,9 @@ class Options:
     run_dir: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/RECIPE)")] = None
     """The run folder."""
     resume: Flag = False
-    """Go on from the run's last checkpoint."""
+    """Continue from the run's last checkpoint."""
     overwrite: Flag = False
-    """Delete the run that is there and begin anew."""
+    """Delete the existing run and start over."""
     device: Device = "cpu"
     capture: Flag = False
     """On a GPU: record the step once, and replay it without Python."""
@@ -53,13 +53,13 @@ USAGE = "usage: minitransformer train RECIPE|file.toml [options]   (train RECIPE
 
 
 def run(argv: list[str]) -> None:
-    ranks = join(device_asked(argv))
-    with ranks.hushed():
-        recipe, options, folder = asked(argv)
+    ranks = join(requested_device(argv))
+    with ranks.print_on_rank_0():
+        recipe, options, folder = read_command(argv)
     train(recipe, options, folder, ranks)
 
 
-def device_asked(argv: list[str]) -> str:
+def requested_device(argv: list[str]) -> str:
     """ "cpu", "cuda" or "cuda:1", as the command line names it, before all of it is read: ranks join by it.
 
     What cannot be had counts as "cpu": `train` refuses it, when the ranks can say so once.
@@ -74,16 +74,16 @@ def device_asked(argv: list[str]) -> str:
         return "cpu"
 
 
-def asked(argv: list[str]) -> tuple[Recipe, Options, Path]:
-    """What the command line asks for: recipe, options and run folder."""
+def read_command(argv: list[str]) -> tuple[Recipe, Options, Path]:
+    """Recipe, options and run folder of a command line."""
     if not argv or argv[0].startswith("-"):
         print(f"{USAGE}\n\n{listing()}", file=sys.stdout if argv[:1] in (["-h"], ["--help"]) else sys.stderr)
         raise SystemExit(0 if argv[:1] in (["-h"], ["--help"]) else 2)
     named = recipes.load_recipe(argv[0])
     recipe, options = parse(named, argv[1:])
     folder = options.run_dir or Path("runs") / named.name
-    if options.resume:  # flags change what was begun, not the recipe
-        recipe, options = parse(runs.begun(folder, named), argv[1:])
+    if options.resume:  # flags change the run's settings, not the recipe's
+        recipe, options = parse(runs.recipe_of_run(folder, named), argv[1:])
     return recipe, options, folder
 
 
@@ -101,7 +101,7 @@ def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
 
 
 def train(recipe: Recipe, options: Options, folder: Path, ranks: Ranks) -> None:
-    """Data, tokenizer, model, training, and what came of it; a former run stands until all is well."""
+    """Data, tokenizer, model, training, and results; an earlier run is kept until this one can start."""
     first = ranks.rank == 0
     console = Console(stderr=True, highlight=False, markup=False, quiet=not first)
     device = check_device(options.device)
@@ -157,7 +157,7 @@ def train(recipe: Recipe, options: Options, folder: Path, ranks: Ranks) -> None:
 
 
 def _again(recipe: Recipe, options: Options, folder: Path) -> str:
-    """The command that goes on with a run."""
+    """The command that continues a run."""
     words = ["minitransformer", "train", recipe.name, "--resume", "--run-dir", folder]
     for flag, value in (("--data", options.data), ("--data-dir", options.data_dir)):
         words += [flag, value] if value is not None else []
@@ -178,7 +178,7 @@ def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Cons
     if run.recipe.data.dataset == "phrasebook":
         examples = [source for source, _ in DOCUMENT_SENTENCES]
     else:
-        short = runs.within(splits["test"], run.tokenizer, run.recipe.data.max_length)
+        short = runs.filter_by_length(splits["test"], run.tokenizer, run.recipe.data.max_length)
         examples = [source for source, _ in short[:5]]
     for source, target in zip(examples, translations(run, examples), strict=True):
         print(f"{source} -> {target}")

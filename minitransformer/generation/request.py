@@ -1,4 +1,4 @@
-"""What `generate` is asked for, looked at before the model is: a mistake is named in the caller's words."""
+"""The arguments of `generate`, checked before the model runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError, check_whole
+from ..errors import UserError, check_integer
 from ..models import GPT, Transformer
 
 EXAMPLE = "Pass a list of ids for each text, as [[5, 8, 3]]"
@@ -25,11 +25,11 @@ def check_request(
             f"Pass a GPT, which continues texts, or a Transformer, which translates them."
         )
     vocab_size = model.config.vocab_size
-    check_whole("max_new_tokens", max_new_tokens, 0)
+    check_integer("max_new_tokens", max_new_tokens, 0)
     if eos_token_id is not None:
-        check_whole("eos_token_id", eos_token_id, 0, vocab_size)
+        check_integer("eos_token_id", eos_token_id, 0, vocab_size)
     if top_k is not None:
-        check_whole("top_k", top_k, 1)
+        check_integer("top_k", top_k, 1)
     if not (isinstance(temperature, Real) and 0 < float(temperature) < math.inf):
         raise UserError(
             f"temperature is a finite number above 0, got {temperature!r}.\n"
@@ -49,7 +49,7 @@ def _ids_of(row: Any, name: str, vocab_size: int) -> list[int]:
     if ids.ndim == 1 and not ids.size:
         raise UserError(f"{name} is empty.\nGive each text one token at least.")
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
-        raise UserError(f"{name} is not a sequence of whole numbers, got {_short(row)}.\n{EXAMPLE}.")
+        raise UserError(f"{name} is not a sequence of integers, got {_short(row)}.\n{EXAMPLE}.")
     missing = ids[(ids < 0) | (ids >= vocab_size)]
     if missing.size:
         raise UserError(

@@ -35,7 +35,7 @@ def generate(
     length), seeing its last `n_positions` tokens. Greedy takes the best token; `do_sample` draws from
     softmax(logits / temperature), of the `top_k` best only, from the stream "generate" of `minigrad.random`.
 
-    With `use_cache` a step reads the newest token only, since the keys and values of the others are kept. The
+    With `use_cache` a step reads only the newest token; the others' keys and values are cached. The
     logits are the same. Beyond `n_positions` a GPT reads its window anew for each token, with a cache or
     without: every token of it has moved by a position, so that no key or value is what it was.
     """
@@ -48,7 +48,7 @@ def generate(
             return logits.argmax(-1)
         return _sample(logits, temperature, top_k, row_ids)
 
-    cache = model.new_cache(_room(model, input_ids, max_new_tokens)) if use_cache else None
+    cache = model.new_cache(_capacity(model, input_ids, max_new_tokens)) if use_cache else None
     reader = _Reader(model, cache)
     training = model.training
     model.eval()
@@ -98,19 +98,19 @@ def _translate(
         if not len(active):
             break
         chosen = choose(reader.logits(target, memory, mask), active)
-        alive = chosen != end
-        for row, token in zip(active[alive], chosen[alive], strict=True):
+        continuing = chosen != end
+        for row, token in zip(active[continuing], chosen[continuing], strict=True):
             results[row].append(int(token))
-        active, target = active[alive], np.concatenate([target, chosen[:, None]], 1)[alive]
-        if not alive.all():
-            memory, mask = memory[alive], mask[alive]
+        active, target = active[continuing], np.concatenate([target, chosen[:, None]], 1)[continuing]
+        if not continuing.all():
+            memory, mask = memory[continuing], mask[continuing]
             if reader.cache is not None:
-                reader.cache.batch_select_indices(alive)
+                reader.cache.batch_select_indices(continuing)
     return results
 
 
-def _room(model: GPT | Transformer, prompts: Sequence[Sequence[int]], limit: int) -> int:
-    """Tokens to make room for in a cache. A translation mostly ends long before its limit: no room for it."""
+def _capacity(model: GPT | Transformer, prompts: Sequence[Sequence[int]], limit: int) -> int:
+    """A cache's first capacity. Most translations end long before their limit, so theirs grows as needed."""
     return min(len(prompts[0]) + limit, model.config.n_positions) if isinstance(model, GPT) else 0
 
 
@@ -123,7 +123,7 @@ def _continue(
     ids, length = np.array(prompts), start
     while length < start + limit:
         if length == ids.shape[1]:
-            ids = np.concatenate([ids, ids], 1)  # room for as many again
+            ids = np.concatenate([ids, ids], 1)  # doubles the capacity
         chosen = choose(reader.logits(ids[:, :length]), every)
         ids[:, length] = chosen
         length += 1

@@ -88,7 +88,7 @@ class Transformer(nn.Module):
     def new_cache(self, max_length: int = 0) -> Cache:
         """For decoding step by step: `decode` of the tokens that follow on what it was last called with.
 
-        `max_length` makes room for so many tokens at once, which saves making room as they come.
+        `max_length` is the first capacity; a cache grows beyond it when needed.
         """
         return Cache(self.config.num_decoder_layers, max_length)
 

@@ -97,7 +97,7 @@ Recipe = TranslationRecipe | LanguageRecipe
 KINDS: dict[str, type[TranslationRecipe] | type[LanguageRecipe]] = {
     kind.task: kind for kind in (TranslationRecipe, LanguageRecipe)
 }
-WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text in quotes"}
+WORDS = {int: "an integer", float: "a number", bool: "true or false", str: "a string in quotes"}
 
 
 def names() -> list[str]:

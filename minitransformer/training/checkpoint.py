@@ -4,7 +4,7 @@
     checkpoints/index.json       {"last": "step-00000120", "best": "step-00000100"}
 
 A folder appears under its name only when it is complete, and the index changes after it: whatever interrupts
-a save, the checkpoints before it stand.
+a save, the earlier checkpoints remain.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Checkpoints:
     def save(
         self, step: int, model: nn.Module, optimizer: optim.Optimizer, state: dict[str, Any], best: bool
     ) -> Path:
-        """Write the checkpoint of `step`, unless it stands; it becomes the last and, if `best`, the best."""
+        """Write the checkpoint of `step`, unless it exists; it becomes the last and, if `best`, the best."""
         index, name = self.index, f"step-{step:08d}"
         if name not in index.values():
             partial = self.folder / f".{name}.partial"
@@ -71,8 +71,8 @@ class Checkpoints:
         if name in stand:
             return self.folder / name
         known = ", ".join([*sorted(key for key in index if index[key] in stand), *stand])
-        mend = f"Choose one of {known}." if known else "Train first, or continue the run with --resume."
-        raise CheckpointError(f"{self.folder} has no checkpoint {which!r}.\n{mend}")
+        fix = f"Choose one of {known}." if known else "Train first, or continue the run with --resume."
+        raise CheckpointError(f"{self.folder} has no checkpoint {which!r}.\n{fix}")
 
     def load_model(self, model: nn.Module, which: str = "best") -> Path:
         """Copy a checkpoint's parameters into `model`."""
@@ -90,8 +90,8 @@ class Checkpoints:
             model.load_state_dict(load_file(path / "model.safetensors"))
             optimizer.load_state_dict(load_file(path / "optimizer.safetensors"))
         except MinigradError as error:
-            mend = f'Name another as "last" in {self.folder / "index.json"}'
-            raise self._unusable(path, error, mend) from None
+            fix = f'Name another as "last" in {self.folder / "index.json"}'
+            raise self._unusable(path, error, fix) from None
         state = read_json(path / "state.json")
         if not {"step", "seconds", "best_loss", "task"} <= set(state):
             raise CheckpointError(
@@ -100,9 +100,9 @@ class Checkpoints:
             )
         return state
 
-    def _unusable(self, path: Path, error: MinigradError, mend: str) -> CheckpointError:
+    def _unusable(self, path: Path, error: MinigradError, fix: str) -> CheckpointError:
         others = ", ".join(other.name for other in sorted(self.folder.glob("step-*")) if other != path)
         what = f"{path} cannot be used: {str(error).splitlines()[0]}"
         return CheckpointError(
-            f"{what}\n{mend}: {others}." if others else f"{what}\nTrain anew with --overwrite."
+            f"{what}\n{fix}: {others}." if others else f"{what}\nTrain anew with --overwrite."
         )

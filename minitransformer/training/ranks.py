@@ -33,10 +33,10 @@ class Ranks:
     """A process alone: what ranks do together, for one."""
 
     rank, size = 0, 1
-    name = ""  # stands before what a rank says
+    name = ""  # a prefix of this rank's messages
 
-    def share(self, parts: Iterable[T]) -> Iterator[T]:
-        """This rank's of the parts of a batch."""
+    def shard(self, parts: Iterable[T]) -> Iterator[T]:
+        """This rank's shard of the parts of a batch."""
         return islice(parts, self.rank, None, self.size)
 
     def sum_gradients(self, parameters: Iterable[Tensor], loss: float) -> float:
@@ -58,15 +58,15 @@ class Ranks:
         """Make sure that all ranks have the same weights, to the bit."""
 
     @contextlib.contextmanager
-    def hushed(self) -> Iterator[None]:
-        """Within it, what all ranks print is printed by rank 0."""
+    def print_on_rank_0(self) -> Iterator[None]:
+        """A context in which the other ranks print nothing."""
         yield
 
     def wait_turn(self) -> None:
-        """Before a rank says what ended it: where all say the same, the first ends the others first."""
+        """Delay an error message by rank: if all ranks have the same one, the first aborts the others."""
 
-    def end(self, code: int) -> None:
-        """End every rank, with this exit code of the whole job: others would wait for this one for ever."""
+    def abort(self, code: int) -> None:
+        """Abort every rank, with this exit code of the whole job: the others would wait forever."""
 
 
 class MPIRanks(Ranks):
@@ -134,11 +134,11 @@ class MPIRanks(Ranks):
         if others:
             raise RanksError(
                 f"after step {step} the weights on rank {', '.join(others)} are not those on rank 0.\n"
-                f"Give all ranks the same options, data, versions and kind of processor; go on with --resume."
+                f"Give all ranks the same options, data, versions and processor; continue with --resume."
             )
 
     @contextlib.contextmanager
-    def hushed(self) -> Iterator[None]:
+    def print_on_rank_0(self) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
             if self.rank:
                 nowhere = stack.enter_context(open(os.devnull, "w"))
@@ -149,7 +149,7 @@ class MPIRanks(Ranks):
     def wait_turn(self) -> None:
         time.sleep(min(self.rank, 5) * 0.6)
 
-    def end(self, code: int) -> None:
+    def abort(self, code: int) -> None:
         time.sleep(0.2)  # mpiexec drops what it has not yet read of a rank's last words
         self.comm.Abort(code)
 
@@ -216,17 +216,17 @@ def join(device: str = "cpu") -> Ranks:
 
 
 def _world(started: int) -> Any:
-    mend = "pip install 'minitransformer[distributed]', and start with the mpiexec that comes with it"
+    fix = "pip install 'minitransformer[distributed]', and start with the mpiexec that comes with it"
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # RuntimeError: there is no MPI for it
         raise RanksError(
-            f"mpiexec started {started} processes that cannot talk: {error}.\nInstall: {mend}."
+            f"mpiexec started {started} processes that cannot talk: {error}.\nInstall: {fix}."
         ) from None
     if MPI.COMM_WORLD.size != started:
         raise RanksError(
             f"mpiexec started {started} processes, and mpi4py, of another MPI, sees {MPI.COMM_WORLD.size}.\n"
-            f"Use one MPI: {mend}."
+            f"Use one MPI: {fix}."
         )
     return MPI.COMM_WORLD
 

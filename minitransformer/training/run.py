@@ -30,7 +30,7 @@ from ..tokenizers import Tokenizer
 from .checkpoint import Checkpoints
 from .tasks import LanguageModelling, Translation
 
-KEPT = ("seed", "precision", "betas", "adam_eps", "weight_decay")  # training settings that --resume keeps
+RESUMED_SETTINGS = ("seed", "precision", "betas", "adam_eps", "weight_decay")  # --resume keeps them
 HELD_OUT = 500  # pairs at most, of a user's file, for each of validation and test
 
 
@@ -135,12 +135,14 @@ def build_task(
     train, validation = splits["train"], splits["validation"]
     if isinstance(data, TextData):
         return LanguageModelling(tokenizer, train, validation, data.block_size, data.batch_size, seed)
-    train, validation = (within(pairs, tokenizer, data.max_length) for pairs in (train, validation))
+    train, validation = (filter_by_length(pairs, tokenizer, data.max_length) for pairs in (train, validation))
     return Translation(tokenizer, train, validation, data.max_tokens, seed)
 
 
-def within(pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, max_length: int) -> list[tuple[str, str]]:
-    """The pairs whose sides are both shorter than `max_length` tokens, so that <END> finds room."""
+def filter_by_length(
+    pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, max_length: int
+) -> list[tuple[str, str]]:
+    """The pairs whose sides are both shorter than `max_length` tokens, which leaves one for <END>."""
     short = [pair for pair in pairs if all(len(tokenizer.encode(side)) < max_length for side in pair)]
     if not short:
         raise DataError(
@@ -245,7 +247,7 @@ def read_config(folder: Path) -> Recipe:
 
 
 def write_run(folder: Path, recipe: Recipe, tokenizer: Tokenizer, splits: Mapping[str, Any]) -> None:
-    """Begin a run folder: what the training was asked to do, and with what."""
+    """Start a run folder: its settings, versions, data checksums and tokenizer."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "run.json", describe(recipe, splits))
@@ -257,7 +259,7 @@ def write_run(folder: Path, recipe: Recipe, tokenizer: Tokenizer, splits: Mappin
     write_atomically(folder / "config.toml", recipes.to_toml(recipe).encode())
 
 
-def begun(folder: Path, recipe: Recipe) -> Recipe:
+def recipe_of_run(folder: Path, recipe: Recipe) -> Recipe:
     """The recipe as the run in `folder` has it, or as it is if there is no run yet."""
     if not is_run(folder):
         return recipe
@@ -270,27 +272,27 @@ def begun(folder: Path, recipe: Recipe) -> Recipe:
 
 
 def check_same_run(folder: Path, recipe: Recipe, splits: Mapping[str, Any]) -> None:
-    """A run goes on with the data, the model and the `KEPT` settings that it began with."""
+    """Refuse to resume a run with other data, another model or other `RESUMED_SETTINGS`."""
     check_same_data(folder, recipe, splits)
     before = read_config(folder)
     for part in ("data", "model", "training"):
         old, new = asdict(getattr(before, part)), asdict(getattr(recipe, part))
-        kept = KEPT if part == "training" else new
+        names = RESUMED_SETTINGS if part == "training" else new
         changed = [
-            f"{name} is {old.get(name)}, not {new[name]}" for name in kept if old.get(name) != new[name]
+            f"{name} is {old.get(name)}, not {new[name]}" for name in names if old.get(name) != new[name]
         ]
         if changed:
             raise RunError(
-                f"{folder} was begun otherwise: {', '.join(changed)}.\n"
-                f"Leave those flags out, or begin anew with --overwrite."
+                f"{folder} was started with different settings: {', '.join(changed)}.\n"
+                f"Leave those flags out, or start over with --overwrite."
             )
 
 
 def check_same_data(folder: Path, recipe: Recipe, splits: Mapping[str, Any]) -> None:
-    """The data is what a run was trained on, so that its test split is what it has not seen."""
+    """Refuse data that the run was not trained on: its test split could have been trained on."""
     path = folder / "run.json"
     if path.is_file() and read_json(path).get("data_sha256") != describe(recipe, splits)["data_sha256"]:
         raise RunError(
             f"{folder} was trained on other data.\n"
-            f"Pass the same --data or --data-dir, or begin a run anew with `train --overwrite`."
+            f"Pass the same --data or --data-dir, or start over with `train --overwrite`."
         )

@@ -105,7 +105,7 @@ class Trainer:
         lr = config.learning_rate(step)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
-        parts = list(self.ranks.share(self.task.split(batch, config.micro_batches * self.ranks.size)))
+        parts = list(self.ranks.shard(self.task.split(batch, config.micro_batches * self.ranks.size)))
         if self._captured is not None:
             return {"step": step, "lr": lr, **self._replay(batch, parts, start)}
         losses = self._backward(parts, batch.n_tokens)
@@ -166,7 +166,9 @@ class Trainer:
     def _capture(self) -> Any:
         """The step from batch to update, to be replayed."""
         if self.ranks.size > 1 or self.scaler.enabled:
-            what = "several ranks" if self.ranks.size > 1 else "float16, whose gradients the CPU looks at,"
+            what = (
+                "several ranks" if self.ranks.size > 1 else "float16, whose gradients are checked on the CPU,"
+            )
             raise UserError(
                 f"a step of {what} cannot be captured.\nLeave --capture out, or train on one GPU in bfloat16."
             )
@@ -214,11 +216,7 @@ class Trainer:
             module = first_not_finite(self.model, self.autocast(forward))
         where = f"first in module {module}" if module else "in the backward pass only: forward all is finite"
         last = self.checkpoints.index.get("last")
-        kept = (
-            f"the last checkpoint stands: {self.checkpoints.folder / last}"
-            if last
-            else "no checkpoint was due"
-        )
+        kept = f"the last checkpoint is {self.checkpoints.folder / last}" if last else "no checkpoint was due"
         return NotFiniteError(
             f"step {step}: {what}, {where}; {kept}.\n"
             f"Lower the learning rate (--lr) or lengthen the warm-up (--warmup-steps); --overwrite the run."
@@ -278,7 +276,7 @@ class Trainer:
             self.save(best=True)
 
     def save(self, best: bool = False) -> None:
-        """Write a checkpoint of this step, unless it stands already: rank 0 does, if all ranks agree."""
+        """Write a checkpoint of this step, unless there is one already: rank 0 does, if all ranks agree."""
         self._read()  # what is saved is known to be finite
         self.ranks.check_equal(self.model, self.step)
         if self.ranks.rank:
