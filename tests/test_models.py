@@ -8,6 +8,7 @@ import pytest
 import minigrad as mg
 from minigrad.nn import functional as F
 from minitransformer import GPT, GPTConfig, MultiHeadAttention, Transformer, TransformerConfig
+from minitransformer.attention import split_heads
 from minitransformer.embeddings import LearnedPositions, SinusoidalPositions, positional_encoding
 from minitransformer.errors import UserError
 from minitransformer.masks import causal_mask, combine, from_blocked, padding_mask
@@ -181,3 +182,27 @@ def test_masks_say_who_may_attend():
     np.testing.assert_array_equal(both[1, 0], [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 0, 0]])
     assert combine(None, None) is None
     np.testing.assert_array_equal(from_blocked([[True, False]]).numpy(), [[False, True]])
+
+
+@pytest.mark.parametrize("crossed", [False, True])
+def test_attention_weights_are_those_that_forward_applies(crossed):
+    attention, rng = MultiHeadAttention(8, 2).double().eval(), np.random.default_rng(0)
+    x = mg.tensor(rng.normal(size=(2, 3, 8)))
+    memory = mg.tensor(rng.normal(size=(2, 5, 8))) if crossed else None
+    weights = attention.attention_weights(x, memory, is_causal=not crossed)
+    _, _, v = split_heads(*attention.project(x, memory), 2)
+    heads = (weights @ v).transpose(1, 2).flatten(-2)
+    expected = attention(x, memory, is_causal=not crossed)
+    np.testing.assert_allclose(attention.out_proj(heads).numpy(), expected.numpy(), rtol=1e-12, atol=1e-14)
+
+
+def test_a_memory_of_another_batch_is_refused():
+    attention = MultiHeadAttention(8, 2)
+    with pytest.raises(mg.ShapeError, match=r"query of batch 2 and a memory of batch 1"):
+        attention.project(mg.zeros(2, 3, 8), mg.zeros(1, 3, 8))
+
+
+def test_a_mask_that_does_not_fit_the_scores_is_refused():
+    attention = MultiHeadAttention(8, 2)
+    with pytest.raises(mg.ShapeError, match=r"mask of shape \(4,\) for scores of shape \(2, 2, 3, 3\)"):
+        attention(mg.zeros(2, 3, 8), mask=mg.ones(4).bool())
