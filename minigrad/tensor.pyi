@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from . import autograd, printing
 from .autograd import refuse_in_graph
-from .devices import DTYPES, array_module, as_dtype, check_device, default_float, device_of, gpu, is_array, is_dtype, is_floating, is_writeable, like, load_cupy, on_cpu, on_device, refuse_unconvertible
+from .devices import DTYPES, array_module, as_dtype, check_device, default_float, device_of, gpu, is_array, is_dtype, is_floating, is_writeable, load_cupy, on_cpu, on_device, refuse_unconvertible, to_device_of
 from .errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
 from .versions import Cell, record_change, share_cell
 
