@@ -424,7 +424,7 @@ class Tensor:
         """A real number's angle in the complex plane: pi where it is negative, else 0; its derivative is 0."""
 
     def ceil(self) -> Tensor:
-        """The next whole number above; its derivative is 0."""
+        """The next integer above; its derivative is 0."""
 
     def conj(self) -> Tensor:
         """x itself."""
@@ -445,13 +445,13 @@ class Tensor:
         """x / y, or rounded towards 0 ("trunc") or down ("floor"), where the derivative is 0."""
 
     def fix(self) -> Tensor:
-        """The next whole number towards 0; its derivative is 0."""
+        """The next integer towards 0; its derivative is 0."""
 
     def float_power(self, y: Any) -> Tensor:
         """x ** y in float64, whatever the dtypes."""
 
     def floor(self) -> Tensor:
-        """The next whole number below; its derivative is 0."""
+        """The next integer below; its derivative is 0."""
 
     def floor_divide(self, y: Any) -> Tensor:
         """x / y rounded down, without a derivative."""
@@ -505,7 +505,7 @@ class Tensor:
         """x * x, of booleans in int64."""
 
     def trunc(self) -> Tensor:
-        """The next whole number towards 0; its derivative is 0."""
+        """The next integer towards 0; its derivative is 0."""
 
     def acos(self) -> Tensor:
         """The angle in [0, pi] with cosine x; d/dx = -1 / sqrt(1 - x**2)."""
@@ -607,10 +607,10 @@ class Tensor:
         """Whether every element of x `isclose` to that of y: a Python bool."""
 
     def bitwise_left_shift(self, y: Any) -> Tensor:
-        """x * 2**y, of whole numbers: x with its bits moved y places up."""
+        """x * 2**y, of integers: x with its bits moved y places up."""
 
     def bitwise_right_shift(self, y: Any) -> Tensor:
-        """x / 2**y rounded down, of whole numbers: x with its bits moved y places down."""
+        """x / 2**y rounded down, of integers: x with its bits moved y places down."""
 
     def bitwise_xor(self, y: Any) -> Tensor:
         """x ^ y, bit by bit; of booleans, whether one is true and the other is not."""
@@ -637,7 +637,7 @@ class Tensor:
         """The smaller of each pair, the other where one is NaN; of a tie the first gets the gradient."""
 
     def gcd(self, y: Any) -> Tensor:
-        """The largest whole number that divides both, 0 of two zeros."""
+        """The largest integer that divides both, 0 of two zeros."""
 
     def heaviside(self, values: Any) -> Tensor:
         """0 where x is negative, 1 where it is positive, `values` where it is 0; without a derivative."""
@@ -664,7 +664,7 @@ class Tensor:
         """True everywhere: no number here is complex."""
 
     def lcm(self, y: Any) -> Tensor:
-        """The smallest positive whole number that both divide, 0 if one is 0."""
+        """The smallest positive integer that both divide, 0 if one is 0."""
 
     def logical_and(self, y: Any) -> Tensor:
         """Whether both are true; on booleans this is `&`."""
@@ -775,7 +775,7 @@ class Tensor:
         """(values, indices) of the k largest (or smallest) along an axis, the most extreme first."""
 
     def bincount(self, weights: Any=None, minlength: Any=0) -> Tensor:
-        """How often each whole number from 0 on occurs, or the sum of its weights."""
+        """How often each integer from 0 on occurs, or the sum of its weights."""
 
     def histc(self, bins: Any=100, min: Any=0, max: Any=0) -> Tensor:
         """How many elements lie in each of so many equal bins from `min` to `max` (0 and 0: all of x)."""
@@ -1231,16 +1231,16 @@ class Tensor:
         """x >= y."""
 
     def __lshift__(self, y: Any) -> Tensor:
-        """x * 2**y, of whole numbers: x with its bits moved y places up."""
+        """x * 2**y, of integers: x with its bits moved y places up."""
 
     def __rlshift__(self, x: Any) -> Tensor:
-        """x * 2**y, of whole numbers: x with its bits moved y places up."""
+        """x * 2**y, of integers: x with its bits moved y places up."""
 
     def __rshift__(self, y: Any) -> Tensor:
-        """x / 2**y rounded down, of whole numbers: x with its bits moved y places down."""
+        """x / 2**y rounded down, of integers: x with its bits moved y places down."""
 
     def __rrshift__(self, x: Any) -> Tensor:
-        """x / 2**y rounded down, of whole numbers: x with its bits moved y places down."""
+        """x / 2**y rounded down, of integers: x with its bits moved y places down."""
 
     def __xor__(self, y: Any) -> Tensor:
         """x ^ y, bit by bit; of booleans, whether one is true and the other is not."""
@@ -1273,7 +1273,7 @@ class Tensor:
         """Whether some element of x is equal to `element`."""
 
     def astype(self, dtype: Any) -> Tensor:
-        """x in another dtype; the gradient comes back in the first, and there is none from whole numbers."""
+        """x in another dtype; the gradient comes back in the first, and there is none from integers."""
 
     def unfold(self, dimension: Any, size: Any, step: Any) -> Tensor:
         """Windows of `size` elements, `step` apart, along an axis; the elements of a window are the last axis."""

@@ -45,7 +45,7 @@ MISTAKES = {
         "axes must be equal",
     ),
     "matrix shapes": (lambda: A @ B, ShapeError, r"matmul of shapes \(2, 3\) and \(2, 4\)", "as long as"),
-    "matrix and number": (lambda: A @ mg.tensor(1.0), ShapeError, "a number is no matrix", r"Use \*"),
+    "matrix and number": (lambda: A @ mg.tensor(1.0), ShapeError, "a number is not a matrix", r"Use \*"),
     "reshape": (
         lambda: A.reshape(4, 2),
         ShapeError,
@@ -169,7 +169,7 @@ MISTAKES = {
     "ids that are floats": (
         lambda: F.embedding([0.0], W),
         DtypeError,
-        "whole numbers, got float32",
+        "integers, got float32",
         "Look at",
     ),
     "a target": (lambda: F.cross_entropy(A, [0, 3]), RangeError, "class 3 with 3 classes", "count from 0"),
@@ -182,7 +182,7 @@ MISTAKES = {
     "targets that are floats": (
         lambda: F.cross_entropy(A, [0.0, 1.0]),
         DtypeError,
-        "whole numbers .* float32",
+        "integers .* float32",
         "number",
     ),
     "an operand that is text": (

@@ -169,7 +169,7 @@ MISTAKES = {
     "probabilities of integers": (lambda: F.cross_entropy(A, np.ones((4, 3), int)), ShapeError, r"\(4,\)"),
     "too much smoothing": (lambda: F.cross_entropy(A, TARGET, label_smoothing=1.5), OptionError, "0 to 1"),
     "no class": (lambda: F.cross_entropy(A, TARGET + 3, WEIGHT), RangeError, "none of the 3"),
-    "classes of floats": (lambda: F.nll_loss(A, np.ones(4)), DtypeError, "whole numbers"),
+    "classes of floats": (lambda: F.nll_loss(A, np.ones(4)), DtypeError, "integers"),
     "no probability": (lambda: F.binary_cross_entropy(A - 1, ONES), RangeError, "with_logits"),
     "another shape": (lambda: F.binary_cross_entropy(A, np.ones(4)), ShapeError, "the input's shape"),
     "another shape of logits": (lambda: F.soft_margin_loss(A, np.ones(3)), ShapeError, "the input's shape"),

@@ -180,7 +180,7 @@ def test_an_optimizer_refuses_rates_that_cannot_be(options):
 
 
 def test_a_diagonal_is_a_whole_number():
-    with pytest.raises(mg.DtypeError, match="diagonal is a whole number"):
+    with pytest.raises(mg.DtypeError, match="diagonal must be an integer"):
         mg.ones(2, 2).tril(2.5)
 
 
@@ -506,7 +506,9 @@ def test_mistakes_in_a_rule_are_named():
     a, b = (mg.ones(2, 3, requires_grad=True), mg.ones(3, 4, requires_grad=True))
     records, known = dict(mg.ops.registry), dict(ops)
     try:
-        with pytest.raises(mg.OptionError, match="the rule of bare returned no pair of value and gradients"):
+        with pytest.raises(
+            mg.OptionError, match="the rule of bare did not return a pair of value and gradients"
+        ):
             own_op("bare", lambda x, /: x * 2)(a)
         crossed = own_op("crossed", lambda x, y, /: (x @ y, (lambda g: g @ y, lambda g: x.T @ g)))
         with pytest.raises(mg.ShapeError, match=r"the gradient of crossed \(recorded at .*\) failed: matmul"):

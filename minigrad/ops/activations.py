@@ -14,7 +14,7 @@ from .costs import per_element
 from .dispatch import accept_aliases
 from .namespace import namespace
 from .op import composite, derived, differentiable
-from .samplers import along, distinct, each, real, unary
+from .samplers import along_axis, distinct, each, real, unary
 
 __family__ = "activation"
 
@@ -85,7 +85,7 @@ def _largest(x, dim):
 @composite(
     autocast="float32",
     advice=MASKED,
-    samples=along(real),
+    samples=along_axis(real),
     latex=r"y \odot \Big(g - \sum_j g_j\,y_j\Big)",
     flops=per_element(5),
 )
@@ -98,7 +98,7 @@ def softmax(x, /, dim):
 @composite(
     autocast="float32",
     advice=MASKED,
-    samples=along(real),
+    samples=along_axis(real),
     latex=r"g - \operatorname{softmax}(x) \sum_j g_j",
     flops=per_element(5),
 )

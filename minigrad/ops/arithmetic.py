@@ -1,6 +1,6 @@
 """Sums, products, powers and roots, and copies of the same value.
 
-Where a function has no derivative (a tie, a kink, a pole) the choice is PyTorch's, named beside the rule.
+Where a function has no derivative (a tie, a kink, a pole) the choice is PyTorch's, named at the rule.
 The rest of arithmetic is in `extra/more_arithmetic.py`; every family here has such a companion.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..devices import as_dtype, device_of, is_floating, on_device, refuse_unconvertible
 from ..tensor import Tensor
 from .costs import nothing
-from .namespace import itself, namespace
+from .namespace import namespace, value_in_rule
 from .op import differentiable
 from .samplers import away_from_zero, binary, distinct, each, unary
 from .samplers import positive as positives
@@ -161,7 +161,7 @@ def clone(x, /):
     flops=nothing,
 )
 def astype(x, /, dtype):
-    """x in another dtype; the gradient comes back in the first, and there is none from whole numbers."""
+    """x in another dtype; the gradient comes back in the first, and there is none from integers."""
     source, dtype = x.dtype, as_dtype(dtype)
     refuse_unconvertible(x, dtype)
     return x.astype(dtype), (lambda g: g.astype(source),) if is_floating(dtype) else None
@@ -173,7 +173,7 @@ def astype(x, /, dtype):
 def to_device(x, /, device):
     """x's numbers on another device; the gradient comes back to the first."""
     back = x.device if isinstance(x, Tensor) else device_of(x)
-    moved = lambda x, device: itself("to_device", on_device, x, device)
+    moved = lambda x, device: value_in_rule("to_device", on_device, x, device)
     return moved(x, device), (lambda g: moved(g, back),)
 
 

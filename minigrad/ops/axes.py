@@ -32,13 +32,13 @@ def axis_of(dim, ndim):
     if type(dim) is int and -ndim <= dim < ndim:
         return dim % ndim
     if not isinstance(dim, int | np.integer):
-        raise DtypeError(f"an axis is a whole number, got {dim!r}.\nThe first is 0, the last -1.")
+        raise DtypeError(f"an axis must be an integer, got {dim!r}.\nThe first is 0, the last -1.")
     if not -max(ndim, 1) <= dim < max(ndim, 1):
         raise RangeError(f"axis {dim} of a tensor with {ndim} axes.\nThe first is 0, the last -1.")
     return int(dim) % max(ndim, 1)
 
 
-def spread(g, shape, axes, keepdim):
+def expand_reduced(g, shape, axes, keepdim):
     """Undo a reduction's shape: `g` with its axes back, expanded to `shape`."""
     if not keepdim:
         kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
@@ -57,13 +57,13 @@ def refuse_none(name, shape, axes):
         raise ShapeError(f"{name} of no elements, in shape {tuple(shape)}.\nReduce axes that have some.")
 
 
-def part(x, dim, start, stop=None):
+def slice_along(x, dim, start, stop=None):
     """x from `start` to before `stop` along an axis, as in a slice."""
     return x[(slice(None),) * dim + (slice(start, stop),)]
 
 
 def cast(x, dtype, whole=None):
-    """x in a dtype; where that is None as it is, or if it holds whole numbers or booleans in `whole`."""
+    """x in a dtype; where that is None as it is, or if it holds integers or booleans in `whole`."""
     if dtype is None:
         if whole is None or is_floating(x.dtype):
             return x

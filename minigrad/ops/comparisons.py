@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..errors import DtypeError
 from .namespace import namespace
 from .op import differentiable
-from .samplers import Domain, binary, distinct, each, mask, real, unary, whole
+from .samplers import Domain, binary, distinct, each, integers, mask, real, unary
 
 __family__ = "elementwise"
 
@@ -74,9 +74,9 @@ def _kept(xp, lost, tied, g):
 # ---------------------------------------------------------------- within limits
 
 
-_small: Domain = whole(-1, 2)  # which has ties
+_small: Domain = integers(-1, 2)  # which has ties
 
-_bits: Domain = whole(0, 16)
+_bits: Domain = integers(0, 16)
 
 
 # ---------------------------------------------------------------- comparisons

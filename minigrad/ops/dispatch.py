@@ -243,7 +243,7 @@ def _plain_settings(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
 
 def _refuse_result(op: Op) -> NoReturn:
     raise OptionError(
-        f"the rule of {op.name} returned no pair of value and gradients.\n"
+        f"the rule of {op.name} did not return a pair of value and gradients.\n"
         f"Return value, (gradient of each array, ...): functions of g, None where there is none."
     )
 

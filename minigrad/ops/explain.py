@@ -93,7 +93,7 @@ def _advice(kind: type[MinigradError], inputs: Sequence[Any], said: str) -> str:
             return "Indices and axes count from 0, or from the end from -1."
         if any(word in said for word in ("id ", "class ", "none of", "axis")):
             return "Ids and classes count from 0; axes also from the end, from -1."
-        return "Index with whole numbers, slices, None, ..., lists of places, or a mask of the axis's length."
+        return "Index with integers, slices, None, ..., lists of places, or a mask of the axis's length."
     if kind is DtypeError and "argument" in said:
         return "Look at the arguments that the function takes (help(...))."
     if kind is DtypeError:

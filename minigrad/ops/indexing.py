@@ -15,7 +15,7 @@ from .comparisons import where
 from .costs import nothing
 from .namespace import namespace
 from .op import composite, derived, differentiable
-from .samplers import each, mask, real, whole
+from .samplers import each, integers, mask, real
 from .shaping import view_as_shape
 
 __family__ = "shape"
@@ -46,10 +46,10 @@ def getitem(x, /, index):
 @derived(samples=each((real, 2, 3), (0, [2, 0, 2])))
 def index(x, index):
     """x[index], where indices may be tensors, arrays and lists."""
-    return getitem(x, within(own_index(index), x))
+    return getitem(x, checked_index(copied_index(index), x))
 
 
-def within(index, x):
+def checked_index(index, x):
     """The index, if its places are within the axes of x: NumPy sees to that itself, on a GPU they wrap."""
     if isinstance(x.array, gpu.arrays):
         _refuse_outside(index if type(index) is tuple else (index,), x.shape)
@@ -66,7 +66,7 @@ def _refuse_outside(index, shape):
             n = shape[place]
             wrong = (i < -n) | (i >= n)
             if wrong.any():
-                raise RangeError(outside(i[wrong][0], place, n, -n))
+                raise RangeError(out_of_range(i[wrong][0], place, n, -n))
         place += number
 
 
@@ -74,10 +74,10 @@ def _is_mask(index):
     return is_array(index) and index.dtype == bool
 
 
-def own_index(index):
+def copied_index(index):
     """An index of arrays, slices and numbers; the arrays are copies, which nobody changes later."""
     if type(index) is tuple:
-        return tuple([i if type(i) in _PLAIN else own_index(i) for i in index])
+        return tuple([i if type(i) in _PLAIN else copied_index(i) for i in index])
     index = index if type(index) in _PLAIN else array_index(index)
     return index.copy() if is_array(index) else index
 
@@ -88,17 +88,17 @@ _PLAIN = {int, slice, type(None), type(Ellipsis)}
 # ---------------------------------------------------------------- along an axis
 
 
-def outside(wrong, dim, n, first=None):
+def out_of_range(wrong, dim, n, first=None):
     """What is wrong with an index that an axis does not have."""
     from_ = "0" if first is None else str(first)
     return f"index {wrong} along axis {dim}, which has {n} elements.\nThey count from {from_} to {n - 1}."
 
 
-def whole_numbers(name, ids, count, ignored=None):
+def checked_ids(name, ids, count, ignored=None):
     """`ids` as an array of our own, each from 0 to before `count`, or equal to `ignored`."""
-    array = _own(ids)
+    array = _copied(ids)
     if array.dtype.kind not in "iu":
-        raise DtypeError(f"{name} takes whole numbers, got {array.dtype}.\nConvert them with .to('int64').")
+        raise DtypeError(f"{name} takes integers, got {array.dtype}.\nConvert them with .to('int64').")
     wrong = (array < 0) | (array >= count)
     if ignored is not None:
         wrong &= array != ignored
@@ -109,35 +109,35 @@ def whole_numbers(name, ids, count, ignored=None):
     return array
 
 
-def places_along(name, index, x, dim, negative=False):
+def checked_places(name, index, x, dim, negative=False):
     """`index` as an array of our own of places along `dim`; counted from the end too, if `negative`."""
-    array = _own(index)
+    array = _copied(index)
     if array.size == 0 and array.dtype.kind == "f":
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise DtypeError(
-            f"{name} takes an index of whole numbers, got {array.dtype}.\nConvert it with .to('int64')."
+            f"{name} takes an index of integers, got {array.dtype}.\nConvert it with .to('int64')."
         )
     n = x.shape[dim]
     wrong = (array < (-n if negative else 0)) | (array >= n)
     if wrong.any():
-        raise RangeError(outside(array[wrong][0], dim, n, -n if negative else None))
+        raise RangeError(out_of_range(array[wrong][0], dim, n, -n if negative else None))
     return array
 
 
-def _own(index):
+def _copied(index):
     """An index as an array of our own."""
     index = array_index(index)
     return array_module(index).array(index, order="C")
 
 
-def along(name, x, dim, index):
+def gather_index(name, x, dim, index):
     """x with at least one axis, and the index that picks its element `index` along `dim` and its own place
     along every other axis."""
     if not x.ndim:
         x = view_as_shape(x, (1,))
     dim = axis_of(dim, x.ndim)
-    places = places_along(name, index, x, dim)
+    places = checked_places(name, index, x, dim)
     places = places if places.ndim else places.reshape(1)
     fits = places.ndim == x.ndim and all(
         m <= n or d == dim for d, (m, n) in enumerate(zip(places.shape, x.shape, strict=True))
@@ -154,14 +154,14 @@ def along(name, x, dim, index):
 
 
 @derived(
-    samples=each((real, 2, 3), 1, (whole(0, 3), 2, 4))
-    | each((real, 2, 3), 0, (whole(0, 2), 1, 3))
+    samples=each((real, 2, 3), 1, (integers(0, 3), 2, 4))
+    | each((real, 2, 3), 0, (integers(0, 2), 1, 3))
     | each((real,), 0, 0),
     latex=r"\sum_{\text{uses}} g",
 )
 def gather(x, dim, index, *, sparse_grad=False):
     """y[i, j] = x[i, index[i, j]] for dim=1, and so for each axis (torch.gather)."""
-    x, at = along("gather", as_tensor(x), dim, index)
+    x, at = gather_index("gather", as_tensor(x), dim, index)
     return view_as_shape(getitem(x, at), np.shape(array_index(index)))
 
 
@@ -221,12 +221,12 @@ def masked_fill(x, mask, value):
 @composite(
     exact_in_half=True,
     promotes=False,
-    samples=each((real, 3, 2), (whole(0, 3), 2, 4))
-    | each((real, 3, 2), (whole(0, 3),))
-    | each((real, 3, 2), (whole(0, 3), 0)),
+    samples=each((real, 3, 2), (integers(0, 3), 2, 4))
+    | each((real, 3, 2), (integers(0, 3),))
+    | each((real, 3, 2), (integers(0, 3), 0)),
     latex=(r"\sum_{\text{uses of the row}} g", None),
     flops=nothing,
 )
 def embedding(weight, ids, /):
     """Row `ids` of `weight` (V, D) for each id: (..., D). Equal to one_hot(ids) @ weight."""
-    return getitem(weight, whole_numbers("embedding", ids, weight.shape[0]))
+    return getitem(weight, checked_ids("embedding", ids, weight.shape[0]))

@@ -79,7 +79,7 @@ def matmul(x, y, /):
 def _misfit(x, y):
     """Why tensors of these shapes have no matrix product."""
     if not x or not y:
-        return ShapeError(f"matmul of shapes {x} and {y}: a number is no matrix.\nUse * for it.")
+        return ShapeError(f"matmul of shapes {x} and {y}: a number is not a matrix.\nUse * for it.")
     row, column = x[-1], y[-min(2, len(y))]
     if row != column:
         return ShapeError(

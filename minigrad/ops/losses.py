@@ -9,9 +9,9 @@ from ..errors import DtypeError, OptionError, ShapeError
 from ..tensor import given
 from .activations import log_softmax
 from .costs import per_input
-from .indexing import gather, whole_numbers
+from .indexing import checked_ids, gather
 from .op import composite
-from .samplers import each, real, whole
+from .samplers import each, integers, real
 
 __family__ = "loss"
 
@@ -33,23 +33,23 @@ def reduced(losses, reduction):
 @composite(
     autocast="float32",
     promotes=False,
-    samples=each((real, 3, 4), (whole(0, 4), 3), ignore_index=-100, reduction="mean", label_smoothing=0.0)
-    | each((real, 3, 4), (whole(0, 2), 3), ignore_index=1, reduction="sum", label_smoothing=0.1)
-    | each((real, 3, 4), (whole(0, 4), 3), ignore_index=3, reduction="none", label_smoothing=0.1)
-    | each((real, 1, 1), (whole(0, 1), 1), ignore_index=-100, reduction="mean", label_smoothing=0.1),
+    samples=each((real, 3, 4), (integers(0, 4), 3), ignore_index=-100, reduction="mean", label_smoothing=0.0)
+    | each((real, 3, 4), (integers(0, 2), 3), ignore_index=1, reduction="sum", label_smoothing=0.1)
+    | each((real, 3, 4), (integers(0, 4), 3), ignore_index=3, reduction="none", label_smoothing=0.1)
+    | each((real, 1, 1), (integers(0, 1), 1), ignore_index=-100, reduction="mean", label_smoothing=0.1),
     latex=(r"\frac{g}{n}\,(\operatorname{softmax}(logits) - q)", None),
     flops=per_input(4),
 )
 def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
     """-sum of q log softmax(logits) over classes, q = (1 - e) onehot(target) + e / V (Szegedy et al. 2015).
 
-    logits (N, V), target (N,) of whole numbers; rows whose target is `ignore_index` count nothing. "mean"
+    logits (N, V), target (N,) of integers; rows whose target is `ignore_index` count nothing. "mean"
     divides by the number of rows that count.
     """
     valid = target != ignore_index
     log_p = log_softmax(logits, -1)
     known = target.masked_fill(~valid, 0)
-    whole_numbers("the classes of a target", known, log_p.shape[1])
+    checked_ids("the classes of a target", known, log_p.shape[1])
     losses = -gather(log_p, 1, known.unsqueeze(1)).squeeze(1)
     if label_smoothing:
         losses = losses * (1 - label_smoothing) - log_p.mean(1) * label_smoothing
@@ -60,12 +60,12 @@ def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
 
 
 def class_numbers(name, input, target):
-    """The target as a tensor of whole numbers, one for each row of `input`."""
+    """The target as a tensor of integers, one for each row of `input`."""
     target = given(target, input)
     expected = input.shape[:1] + input.shape[2:] if input.ndim > 1 else ()
     if target.shape != expected or target.is_floating_point():
         raise (DtypeError if target.is_floating_point() else ShapeError)(
-            f"{name} of input {input.shape} takes whole numbers of shape {expected}, got "
+            f"{name} of input {input.shape} takes integers of shape {expected}, got "
             f"{target.dtype} {target.shape}.\nThe classes are axis 1 of the input; a target is one's number."
         )
     return target

@@ -196,7 +196,7 @@ def namespace(x: Any, y: Any = None, z: Any = None) -> Any:
     return _arrays
 
 
-def itself(name: str, compute: Any, *args: Any) -> Any:
+def value_in_rule(name: str, compute: Any, *args: Any) -> Any:
     """An op's value within its own rule: computed of arrays, the op once more of Tensors, so that a
     derivative which is written in terms of the value is differentiated by that same derivative."""
     tensors = any(isinstance(x, Tensor) for x in args)

@@ -59,7 +59,7 @@ class About(TypedDict, total=False):
     )  # computes in autocast's dtype, in float32, or in its inputs'
     exact_in_half: bool  # the rule rounds nothing, or handles bfloat16 itself; others compute it in float32
     family: str  # its colour in drawings (`graph.colours.FAMILIES`); by default its module's `__family__`
-    sign: str  # stands beside its name in drawings: "×"
+    sign: str  # shown after its name in drawings: "×"
     public_name: str  # what users call it, where that is not the function's name
     advice: str  # what to do where its result is not finite
     gradient_advice: str  # what to do where its derivative is not finite
@@ -199,7 +199,7 @@ class Op(OpInfo):
         return value.array, gradients
 
     def rebuild(self, inputs: list[Any], settings: dict[str, Any], edge: Any) -> Tensor:
-        """Compute a tensor that was let go once more, in its old place in the graph."""
+        """Compute again a tensor that was freed, and put it in its old place in the graph."""
         arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
         value, _ = self.run(arrays, settings)
         node = edge.node if type(edge) is Output else edge

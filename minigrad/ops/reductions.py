@@ -14,7 +14,7 @@ import numpy as np
 from ..devices import float16, float32, is_floating
 from ..errors import DtypeError
 from ..tensor import Tensor, as_tensor
-from .axes import axes_of, axis_of, cast, count, refuse_none, spread
+from .axes import axes_of, axis_of, cast, count, expand_reduced, refuse_none
 from .comparisons import maximum, minimum
 from .costs import per_input
 from .namespace import namespace
@@ -41,7 +41,9 @@ def sum(x, /, dim=None, keepdim=False, dtype=None):
     shape, axes, source = x.shape, axes_of(dim, x.ndim), x.dtype
     x = cast(x, dtype, "int64")
     value = _total(x, axes, keepdim)
-    return value, (lambda g: cast(spread(g, shape, axes, keepdim), source),) if is_floating(x.dtype) else None
+    return value, (lambda g: cast(expand_reduced(g, shape, axes, keepdim), source),) if is_floating(
+        x.dtype
+    ) else None
 
 
 @differentiable(
@@ -57,7 +59,7 @@ def mean(x, /, dim=None, keepdim=False, dtype=None):
     if not is_floating(x.dtype):
         raise DtypeError(f"a mean in {x.dtype}.\nChoose a floating-point dtype.")
     value = _total(x, axes, keepdim, n or math.nan)
-    return value, (lambda g: cast(spread(_over(g, n or math.nan), shape, axes, keepdim), source),)
+    return value, (lambda g: cast(expand_reduced(_over(g, n or math.nan), shape, axes, keepdim), source),)
 
 
 def _total(x, axes, keepdim, divisor=1):
@@ -87,7 +89,7 @@ def _extreme(name):
 
         def gradient(g):
             ties = xp.stop_gradient((x == value) | (x != x)).astype(g.dtype)
-            return spread(g, shape, axes, keepdim) * (ties / ties.sum(axis=axes, keepdims=True))
+            return expand_reduced(g, shape, axes, keepdim) * (ties / ties.sum(axis=axes, keepdims=True))
 
         result = value if keepdim else value.reshape(tuple(n for i, n in enumerate(shape) if i not in axes))
         return result, (gradient,)

@@ -69,8 +69,8 @@ def mask(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return np.asarray(rng.random(shape) < 0.5)
 
 
-def whole(low: int, high: int) -> Domain:
-    """Whole numbers from `low` to before `high`."""
+def integers(low: int, high: int) -> Domain:
+    """Integers from `low` to before `high`."""
     return lambda rng, *shape: np.asarray(rng.integers(low, high, shape))
 
 
@@ -137,7 +137,7 @@ def binary(domain: Domain, second: Domain | None = None, **settings: Any) -> eac
     )
 
 
-def along(domain: Domain, **settings: Any) -> each:
+def along_axis(domain: Domain, **settings: Any) -> each:
     """A function along one axis, `dim`."""
     return (
         each((domain, 2, 3), dim=0, **settings)

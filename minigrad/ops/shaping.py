@@ -235,7 +235,7 @@ def permute_axes(x, /, dims):
         value = permuted(x, dims)
     except (ValueError, IndexError):
         raise ShapeError(
-            f"{tuple(dims)} is no order of the {n} axes of shape {x.shape}.\nName each axis once."
+            f"{tuple(dims)} is not an order of the {n} axes of shape {x.shape}.\nName each axis once."
         ) from None
 
     def gradient(g):

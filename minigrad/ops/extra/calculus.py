@@ -7,7 +7,7 @@ import numpy as np
 from ...creation import full
 from ...errors import OptionError, ShapeError
 from ...tensor import Tensor, as_tensor, constant
-from ..axes import axes_of, axis_of, part
+from ..axes import axes_of, axis_of, slice_along
 from ..op import derived
 from ..samplers import distinct, each, real
 from ..shaping import cat
@@ -28,7 +28,7 @@ def diff(x, n=1, dim=-1, prepend=None, append=None):
     """Each element less the one before it, n times over; `prepend` and `append` are joined to x first."""
     x = as_tensor(x)
     if not isinstance(n, int) or n < 0:
-        raise OptionError(f"diff of order {n}.\nGive a whole number from 0.")
+        raise OptionError(f"diff of order {n}.\nGive an integer from 0 on.")
     if not x.ndim:
         raise ShapeError("diff of a number.\nGive a tensor that has an axis.")
     if not n:
@@ -37,7 +37,7 @@ def diff(x, n=1, dim=-1, prepend=None, append=None):
     x = cat(ends, dim) if len(ends) > 1 else x
     dim = axis_of(dim, x.ndim)
     for _ in range(min(n, x.shape[dim])):
-        later, earlier = part(x, dim, 1), part(x, dim, None, -1)
+        later, earlier = slice_along(x, dim, 1), slice_along(x, dim, None, -1)
         x = later != earlier if x.dtype == bool else later - earlier
     return x
 
@@ -48,7 +48,7 @@ def diff(x, n=1, dim=-1, prepend=None, append=None):
 def _strips(y, x, dx, dim):
     """The areas under the straight lines between neighbours."""
     dim = axis_of(dim, y.ndim)
-    means = (part(y, dim, 1) + part(y, dim, None, -1)) / 2
+    means = (slice_along(y, dim, 1) + slice_along(y, dim, None, -1)) / 2
     if x is None:
         return means * dx
     x = as_tensor(x)
@@ -121,12 +121,15 @@ def _slope(x, spacing, dim, edge_order):
         steps = diff(spacing if isinstance(spacing, Tensor) else constant(as_tensor(spacing).array, x))
     steps, slopes = _column(steps, dim, x.ndim), diff(x, dim=dim)
     slopes = slopes / steps
-    a, b = part(steps, dim, None, -1), part(steps, dim, 1)  # the step before each inner point, and after it
-    before, after = part(slopes, dim, None, -1), part(slopes, dim, 1)
+    a, b = (
+        slice_along(steps, dim, None, -1),
+        slice_along(steps, dim, 1),
+    )  # the step before each inner point, and after it
+    before, after = slice_along(slopes, dim, None, -1), slice_along(slopes, dim, 1)
     inner = (b * before + a * after) / (a + b)
-    first, last = part(slopes, dim, None, 1), part(slopes, dim, -1)
+    first, last = slice_along(slopes, dim, None, 1), slice_along(slopes, dim, -1)
     if edge_order == 2:
         bend = (after - before) / (a + b)
-        first = first - part(a, dim, None, 1) * part(bend, dim, None, 1)
-        last = last + part(b, dim, -1) * part(bend, dim, -1)
+        first = first - slice_along(a, dim, None, 1) * slice_along(bend, dim, None, 1)
+        last = last + slice_along(b, dim, -1) * slice_along(bend, dim, -1)
     return cat([first, inner, last], dim)

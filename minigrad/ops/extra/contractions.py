@@ -72,7 +72,7 @@ def _parsed(equation, ndims):
     for character in left.replace(",", "").replace("...", "") + right.replace("...", ""):
         if not (character.isascii() and character.isalpha()):
             raise OptionError(
-                f'einsum "{equation}": {character!r} is no letter.\nAxes are a to z, A to Z, and "...".'
+                f'einsum "{equation}": {character!r} is not a letter.\nAxes are a to z, A to Z, and "...".'
             )
     if len(given) != len(ndims):
         raise OptionError(

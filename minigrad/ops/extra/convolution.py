@@ -220,7 +220,7 @@ def _checked(name, n, x, w, bias, groups, channels, outputs):
     batched = x.ndim == n + 2
     x = x if batched else x.unsqueeze(0)
     if not isinstance(groups, int) or groups < 1:
-        raise OptionError(f"groups is a whole number from 1, got {groups!r}.\nThe default is 1.")
+        raise OptionError(f"groups must be a positive integer, got {groups!r}.\nThe default is 1.")
     own = w.shape[channels] * (groups if channels else 1)
     made = w.shape[outputs] * (groups if outputs else 1)
     if x.shape[1] != own or w.shape[0] % groups:

@@ -12,7 +12,7 @@ from ...errors import DtypeError, OptionError, RangeError, ShapeError
 from ...tensor import Tensor, as_tensor
 from ..axes import axis_of
 from ..op import derived
-from ..samplers import each, real, whole
+from ..samplers import each, integers, real
 
 __family__ = "reduction"
 
@@ -20,7 +20,7 @@ __all__ = [
     "bincount", "bucketize", "histc", "histogram", "isin", "searchsorted", "unique", "unique_consecutive",
 ]  # fmt: skip
 
-_few = whole(0, 4)
+_few = integers(0, 4)
 
 
 # ---------------------------------------------------------------- searches
@@ -82,10 +82,10 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
 
 @derived(samples=each((_few, 5)) | each((_few, 3), np.array([5, 1, 2]), minlength=6))
 def bincount(x, weights=None, minlength=0):
-    """How often each whole number from 0 on occurs, or the sum of its weights."""
+    """How often each integer from 0 on occurs, or the sum of its weights."""
     x = as_tensor(x).array
     if x.dtype.kind not in "iu" or x.ndim != 1:
-        raise DtypeError(f"bincount of {x.dtype}{list(x.shape)}.\nGive one axis of whole numbers.")
+        raise DtypeError(f"bincount of {x.dtype}{list(x.shape)}.\nGive one axis of integers.")
     if x.size and x.min() < 0:
         raise RangeError(f"bincount of {x.min()}.\nThe numbers count from 0.")
     if weights is None:

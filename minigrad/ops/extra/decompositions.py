@@ -15,26 +15,26 @@ import numpy as np
 from ...devices import through_cpu, to_device_of
 from ...errors import OptionError
 from ...tensor import Tensor, as_tensor, constant
-from ..namespace import itself, namespace
+from ..namespace import namespace, value_in_rule
 from ..op import derived, differentiable
 from ..samplers import each, invertible, real, symmetric
-from .inverses import computed, cubic, cutoff, inv, limits, solve_matrices, triangle, turned
+from .inverses import by_lapack, cubic, cutoff, inv, limits, solve_matrices, transposed, triangle
 
 __family__ = "matrix"
 
 __all__ = ["cholesky", "cholesky_inverse", "cholesky_solve"]
 
 
-def even(x):
+def symmetrized(x):
     """The symmetric part of each matrix."""
-    return (x + turned(x)) * 0.5
+    return (x + transposed(x)) * 0.5
 
 
 # ---------------------------------------------------------------- Cholesky
 
 
 def _lower(x):
-    return computed(lambda x: np.linalg.cholesky(even(x)), x)
+    return by_lapack(lambda x: np.linalg.cholesky(symmetrized(x)), x)
 
 
 @differentiable(
@@ -48,14 +48,14 @@ def cholesky_factor(x, /):
     """L with L Lᵀ = the symmetric part of X; dX = sym(L⁻ᵀ Φ(Lᵀ G) L⁻¹), Φ the lower triangle with half its
     diagonal.
     """
-    lower = itself("cholesky_factor", _lower, x)
+    lower = value_in_rule("cholesky_factor", _lower, x)
 
     def gradient(g):
         xp = namespace(g)
-        half = xp.tril(turned(lower) @ g)
+        half = xp.tril(transposed(lower) @ g)
         half = half - half * to_device_of(np.eye(x.shape[-1], dtype=x.dtype), x) * 0.5
-        back = itself("inv", lambda x: through_cpu(np.linalg.inv, x), lower)
-        return even(turned(back) @ half @ back)
+        back = value_in_rule("inv", lambda x: through_cpu(np.linalg.inv, x), lower)
+        return symmetrized(transposed(back) @ half @ back)
 
     return lower, (gradient,)
 
@@ -108,7 +108,7 @@ def qr_factors(x, /):
     """X = Q R, reduced. With M = R G_Rᵀ - G_Qᵀ Q: dX = (G_Q + Q copyltu(M)) R⁻ᵀ, where copyltu mirrors the
     lower triangle into the upper one. Columns beyond the rows are Q times those of R.
     """
-    q, r = itself("qr_factors", lambda x: tuple(computed(np.linalg.qr, x, square=False)), x)
+    q, r = value_in_rule("qr_factors", lambda x: tuple(by_lapack(np.linalg.qr, x, square=False)), x)
     rows, columns = x.shape[-2:]
 
     def gradient(gs, needs):
@@ -118,7 +118,7 @@ def qr_factors(x, /):
         if columns <= rows:
             return (_of_qr(gq, gr, q, r),)
         left, right = x[..., rows:], gr[..., rows:]
-        square = _of_qr(gq + left @ turned(right), gr[..., :rows], q, r[..., :rows])
+        square = _of_qr(gq + left @ transposed(right), gr[..., :rows], q, r[..., :rows])
         return (xp.concat((square, q @ right), axis=-1),)
 
     return (q, r), gradient
@@ -126,10 +126,12 @@ def qr_factors(x, /):
 
 def _of_qr(gq, gr, q, r):
     """The gradient for a matrix with no more columns than rows."""
-    m = r @ turned(gr) - turned(gq) @ q
-    mirrored = namespace(m).tril(m) + turned(namespace(m).tril(m, -1))
-    back = itself("solve_matrices", partial(through_cpu, np.linalg.solve), r, turned(gq + q @ mirrored))
-    return turned(back)
+    m = r @ transposed(gr) - transposed(gq) @ q
+    mirrored = namespace(m).tril(m) + transposed(namespace(m).tril(m, -1))
+    back = value_in_rule(
+        "solve_matrices", partial(through_cpu, np.linalg.solve), r, transposed(gq + q @ mirrored)
+    )
+    return transposed(back)
 
 
 @derived(samples=each((real, 3, 3)) | each((real, 2, 3, 2)) | each((real, 2, 3)))
@@ -164,7 +166,7 @@ def _off_diagonal(x):
 
 
 def _eigen(x):
-    return tuple(computed(lambda x: np.linalg.eigh(even(x)), x))
+    return tuple(by_lapack(lambda x: np.linalg.eigh(symmetrized(x)), x))
 
 
 @differentiable(
@@ -176,15 +178,15 @@ def _eigen(x):
 )
 def eigen_factors(x, /):
     """(λ, V) of the symmetric part of X; dX = sym(V (diag(G_λ) + (Vᵀ G_V) / E) Vᵀ), E[i, j] = λ[j] - λ[i]."""
-    values, vectors = itself("eigen_factors", _eigen, x)
+    values, vectors = value_in_rule("eigen_factors", _eigen, x)
 
     def gradient(gs, needs):
         inner = 0.0
         if gs[1] is not None:
-            inner = _off_diagonal((turned(vectors) @ gs[1]) / _gaps(values))
+            inner = _off_diagonal((transposed(vectors) @ gs[1]) / _gaps(values))
         if gs[0] is not None:
             inner = inner + gs[0][..., None] * to_device_of(np.eye(x.shape[-1], dtype=x.dtype), x)
-        return (even(vectors @ inner @ turned(vectors)),)
+        return (symmetrized(vectors @ inner @ transposed(vectors)),)
 
     return (values, vectors), gradient
 
@@ -219,7 +221,7 @@ class SVD(NamedTuple):
 
 
 def _singular(x, full):
-    return tuple(computed(lambda x: np.linalg.svd(x, full_matrices=full), x, square=False))
+    return tuple(by_lapack(lambda x: np.linalg.svd(x, full_matrices=full), x, square=False))
 
 
 @differentiable(
@@ -233,13 +235,13 @@ def svd_factors(x, /, full=False):
     """X = U diag(S) Vᵀ; dX = U (diag(G_S) + S skew(VᵀG_V) / E + skew(UᵀG_U) / E S) Vᵀ, with skew(A) = A - Aᵀ
     and E[i, j] = S[j]² - S[i]²; and what of G_U / S and G_V / S is orthogonal to U and V.
     """
-    u, s, vt = factors = itself("svd_factors", _singular, x, full)
+    u, s, vt = factors = value_in_rule("svd_factors", _singular, x, full)
 
     def gradient(gs, needs):
         k = s.shape[-1]
         gu = None if gs[0] is None else gs[0][..., :k]
-        gv = None if gs[2] is None else turned(gs[2][..., :k, :])
-        return (_of_svd(gu, gs[1], gv, u[..., :k], s, turned(vt[..., :k, :])),)
+        gv = None if gs[2] is None else transposed(gs[2][..., :k, :])
+        return (_of_svd(gu, gs[1], gv, u[..., :k], s, transposed(vt[..., :k, :])),)
 
     return factors, gradient
 
@@ -251,16 +253,16 @@ def _of_svd(gu, gs, gv, u, s, v):
     core = one * 0.0 if gs is None else gs[..., None] * one
     outside = 0.0
     if gu is not None:
-        inner = turned(u) @ gu
-        core = core + (inner - turned(inner)) / gaps * row
+        inner = transposed(u) @ gu
+        core = core + (inner - transposed(inner)) / gaps * row
         if u.shape[-2] > u.shape[-1]:
-            outside = ((gu - u @ inner) / row) @ turned(v)
+            outside = ((gu - u @ inner) / row) @ transposed(v)
     if gv is not None:
-        inner = turned(v) @ gv
-        core = core + column * ((inner - turned(inner)) / gaps)
+        inner = transposed(v) @ gv
+        core = core + column * ((inner - transposed(inner)) / gaps)
         if v.shape[-2] > v.shape[-1]:
-            outside = outside + u @ turned((gv - v @ inner) / row)
-    return u @ core @ turned(v) + outside
+            outside = outside + u @ transposed((gv - v @ inner) / row)
+    return u @ core @ transposed(v) + outside
 
 
 @derived(samples=each((real, 3, 3), full_matrices=False) | each((real, 2, 3, 2), full_matrices=False))
@@ -287,5 +289,5 @@ def matrix_rank(a, *, atol=None, rtol=None, hermitian=False):
     says that the matrix is symmetric.
     """
     a = as_tensor(a).detach()
-    s = svdvals(even(a) if hermitian else a).numpy()
+    s = svdvals(symmetrized(a) if hermitian else a).numpy()
     return constant((s > cutoff(s, a.shape, *limits(atol, rtol))).sum(-1), a)

@@ -152,7 +152,7 @@ def triu(x, /, diagonal=0):
 
 def _of_matrices(x, diagonal):
     if not isinstance(diagonal, int | np.integer):
-        raise DtypeError(f"a diagonal is a whole number, got {diagonal!r}.\nThe main one is 0.")
+        raise DtypeError(f"a diagonal must be an integer, got {diagonal!r}.\nThe main one is 0.")
     if x.ndim < 2:
         raise ShapeError(f"a triangle of a tensor with {x.ndim} axes.\nGive a matrix, or a batch of them.")
     return namespace(x)

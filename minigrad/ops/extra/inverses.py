@@ -17,7 +17,7 @@ from ...errors import MinigradError, OptionError, ShapeError
 from ...tensor import Tensor, as_tensor
 from ..comparisons import where
 from ..costs import Flops
-from ..namespace import itself, namespace
+from ..namespace import namespace, value_in_rule
 from ..op import derived, differentiable
 from ..samplers import each, invertible, real, symmetric
 
@@ -32,7 +32,7 @@ def cubic(factor, text):
     return Flops(f"{text} n³ for each matrix", count)
 
 
-def turned(x):
+def transposed(x):
     """Each matrix transposed."""
     return x.swapaxes(-1, -2)
 
@@ -43,9 +43,9 @@ REMEDIES = {
 }
 
 
-def computed(compute, x, *others, square=True):
+def by_lapack(compute, x, *others, square=True):
     """compute(x, *others) of matrices, by LAPACK on the CPU; where that cannot be, say of which."""
-    refuse_no_matrix(x, square)
+    refuse_unless_matrix(x, square)
     return through_cpu(partial(_explained, compute), x, *others)
 
 
@@ -61,9 +61,9 @@ def _explained(compute, x, *others):
         raise MinigradError(f"{which} {what}.\n{remedy}") from error
 
 
-def refuse_no_matrix(x, square=True):
+def refuse_unless_matrix(x, square=True):
     if x.ndim < 2:
-        raise ShapeError(f"a tensor of shape {x.shape} is no matrix.\nGive a matrix, or a batch of them.")
+        raise ShapeError(f"a tensor of shape {x.shape} is not a matrix.\nGive a matrix, or a batch of them.")
     if square and x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"matrices of shape {x.shape} are not square.\nTheir last two axes must be equal.")
 
@@ -89,15 +89,15 @@ def _failing(compute, x, others):
 )
 def inv(x, /):
     """Y = X⁻¹; dX = -Yᵀ G Yᵀ."""
-    y = itself("inv", lambda x: computed(np.linalg.inv, x), x)
-    return y, (lambda g: -(turned(y) @ g @ turned(y)),)
+    y = value_in_rule("inv", lambda x: by_lapack(np.linalg.inv, x), x)
+    return y, (lambda g: -(transposed(y) @ g @ transposed(y)),)
 
 
 inverse = inv  # PyTorch's other name
 
 
 def _solution(a, b):
-    return computed(np.linalg.solve, a, b)
+    return by_lapack(np.linalg.solve, a, b)
 
 
 @differentiable(
@@ -108,13 +108,13 @@ def _solution(a, b):
 )
 def solve_matrices(a, b, /):
     """X with A X = B; dB = A⁻ᵀ G, dA = -dB Xᵀ."""
-    x = itself("solve_matrices", _solution, a, b)
-    back = lambda g: itself("solve_matrices", _solution, turned(a), g)
+    x = value_in_rule("solve_matrices", _solution, a, b)
+    back = lambda g: value_in_rule("solve_matrices", _solution, transposed(a), g)
     return x, lambda g, needs: _of_solution(back(g), x, needs)
 
 
 def _of_solution(db, x, needs):
-    return (-(db @ turned(x)) if needs[0] else None, db if needs[1] else None)
+    return (-(db @ transposed(x)) if needs[0] else None, db if needs[1] else None)
 
 
 @derived(
@@ -183,9 +183,9 @@ def _pseudoinverse(x, atol, rtol):
 
 
 def _of_singular_values(x, atol, rtol):
-    u, s, vh = computed(lambda x: np.linalg.svd(x, full_matrices=False), x, square=False)
+    u, s, vh = by_lapack(lambda x: np.linalg.svd(x, full_matrices=False), x, square=False)
     kept = s > cutoff(s, x.shape, atol, rtol)
-    return turned(vh) * np.where(kept, 1 / np.where(kept, s, 1), 0)[..., None, :] @ turned(u)
+    return transposed(vh) * np.where(kept, 1 / np.where(kept, s, 1), 0)[..., None, :] @ transposed(u)
 
 
 @differentiable(
@@ -196,10 +196,10 @@ def _of_singular_values(x, atol, rtol):
 )
 def pseudoinverse(x, /, atol, rtol):
     """Y = X⁺; dX = -Yᵀ G Yᵀ + (I - X Y) Gᵀ Y Yᵀ + Yᵀ Y Gᵀ (I - Y X) (Golub and Pereyra 1973)."""
-    y = itself("pseudoinverse", _pseudoinverse, x, atol, rtol)
+    y = value_in_rule("pseudoinverse", _pseudoinverse, x, atol, rtol)
 
     def gradient(g):
-        h, t = turned(g), turned(y)
+        h, t = transposed(g), transposed(y)
         return (h - x @ (y @ h)) @ (y @ t) + (t @ y) @ (h - (h @ y) @ x) - t @ g @ t
 
     return y, (gradient,)
@@ -244,7 +244,7 @@ def det(x, /):
 
     The second derivative is finite unless two singular values are 0.
     """
-    d = itself("det", lambda x: computed(np.linalg.det, x), x)
+    d = value_in_rule("det", lambda x: by_lapack(np.linalg.det, x), x)
     return d, (lambda g: g[..., None, None] * _cofactors(x, d),)
 
 
@@ -259,12 +259,14 @@ def _determinant(x):
 def _cofactors(x, d):
     """det(X) X⁻ᵀ = det(U) det(V) U D Vᵀ of a singular value decomposition, D[i] the product of all others."""
     if not (d == 0).any():
-        return d[..., None, None] * turned(itself("inv", _inverse, x))
+        return d[..., None, None] * transposed(value_in_rule("inv", _inverse, x))
     xp = namespace(x)
-    u, s, vh = itself("svd_factors", lambda x: through_cpu(partial(np.linalg.svd, full_matrices=False), x), x)
+    u, s, vh = value_in_rule(
+        "svd_factors", lambda x: through_cpu(partial(np.linalg.svd, full_matrices=False), x), x
+    )
     n = x.shape[-1]
     others = xp.where(to_device_of(np.eye(n, dtype=bool), s), 1.0, s[..., None, :])
-    signs = xp.stop_gradient(itself("det", _determinant, u) * itself("det", _determinant, vh))
+    signs = xp.stop_gradient(value_in_rule("det", _determinant, u) * value_in_rule("det", _determinant, vh))
     return (u * (signs[..., None] * others.prod(axis=-1))[..., None, :]) @ vh
 
 
@@ -283,13 +285,13 @@ class SignAndLogarithm(NamedTuple):
 )
 def sign_and_log(x, /):
     """(sign of the determinant, log |det|); d log|det| / dX = X⁻ᵀ."""
-    values = itself("sign_and_log", lambda x: tuple(computed(np.linalg.slogdet, x)), x)
+    values = value_in_rule("sign_and_log", lambda x: tuple(by_lapack(np.linalg.slogdet, x)), x)
 
     def gradient(gs, needs):
         if gs[1] is None:
             return (namespace(gs[0]).zeros_like(x),)
-        back = itself("inv", lambda x: computed(np.linalg.inv, x), x)
-        return (gs[1][..., None, None] * turned(back),)
+        back = value_in_rule("inv", lambda x: by_lapack(np.linalg.inv, x), x)
+        return (gs[1][..., None, None] * transposed(back),)
 
     return values, gradient
 
@@ -320,8 +322,8 @@ def matrix_power(x, n):
     """The product of n times the matrix, by repeated squaring; of a negative n that of its inverse."""
     x = as_tensor(x)
     if not isinstance(n, int | np.integer):
-        raise OptionError(f"matrix_power of an exponent {n!r}.\nGive a whole number.")
-    refuse_no_matrix(x)
+        raise OptionError(f"matrix_power of an exponent {n!r}.\nGive an integer.")
+    refuse_unless_matrix(x)
     if n < 0:
         return matrix_power(inv(x), -n)
     if n == 0:
@@ -346,7 +348,7 @@ PADE = [n / 64764752532480000 for n in (
 def matrix_exp(x):
     """I + X + X² / 2! + ..., by scaling, a Padé approximation and squaring (Higham 2005, algorithm 2.3)."""
     x = as_tensor(x)
-    refuse_no_matrix(x)
+    refuse_unless_matrix(x)
     size = float(np.abs(x.numpy()).sum(-2).max(initial=0.0))
     halvings = max(0, math.ceil(math.log2(size / 5.37))) if math.isfinite(size) and size else 0
     x, one = x / 2.0**halvings, eye(x.shape[-1], dtype=x.dtype, device=x.device)

@@ -12,10 +12,10 @@ from ...errors import DtypeError, OptionError, ShapeError
 from ...tensor import Tensor, as_tensor, constant
 from ..activations import relu
 from ..comparisons import minimum, where
-from ..indexing import gather, whole_numbers
+from ..indexing import checked_ids, gather
 from ..losses import reduced
 from ..op import derived
-from ..samplers import each, positive, probability, real, whole
+from ..samplers import each, integers, positive, probability, real
 from .distances import pairwise_distance
 from .more_elementary import logaddexp
 from .more_losses import binary_cross_entropy_with_logits, class_weights, of_one_shape
@@ -81,9 +81,9 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction="mean"):
 
 @derived(
     autocast="float32",
-    samples=each((real, 3, 4), (whole(0, 4), 3))
-    | each((real, 3, 4), (whole(0, 4), 3), p=2, margin=0.5, weight=(positive, 4), reduction="none")
-    | each((real, 4), (whole(0, 4),)),
+    samples=each((real, 3, 4), (integers(0, 4), 3))
+    | each((real, 3, 4), (integers(0, 4), 3), p=2, margin=0.5, weight=(positive, 4), reduction="none")
+    | each((real, 4), (integers(0, 4),)),
 )
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, reduction="mean"):
     """The mean over classes j of max(0, margin - input[target] + input[j])**p, which is 0 for j = target.
@@ -94,7 +94,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, reduction="me
         raise OptionError(f"p is 1 or 2, got {p}.\nChoose one of them.")
     input = as_tensor(input)
     classes = input.shape[-1] if input.ndim else 1
-    target = whole_numbers("multi_margin_loss", target, classes)
+    target = checked_ids("multi_margin_loss", target, classes)
     rows = input.reshape(-1, classes)
     places = Tensor(target.reshape(-1, 1))
     if len(places) != len(rows):
@@ -122,11 +122,11 @@ def multilabel_margin_loss(input, target, reduction="mean"):
     """
     input, target = of_one_shape("multilabel_margin_loss", input, target)
     if target.is_floating_point():
-        raise DtypeError(f"a target is a list of classes, got {target.dtype}.\nGive whole numbers.")
+        raise DtypeError(f"a target is a list of classes, got {target.dtype}.\nGive integers.")
     classes = input.shape[-1] if input.ndim else 1
     rows, listed = input.reshape(-1, classes), target.numpy().reshape(-1, classes)
     valid = np.logical_and.accumulate(listed >= 0, axis=1)
-    listed = whole_numbers("multilabel_margin_loss", np.where(valid, listed, 0), classes)
+    listed = checked_ids("multilabel_margin_loss", np.where(valid, listed, 0), classes)
     right = ((listed[:, :, None] == np.arange(classes)) & valid[:, :, None]).any(1)
     counted = valid[:, :, None] & ~right[:, None, :]  # (N, target's place, class)
     short = relu(1 - gather(rows, 1, constant(listed, rows)).unsqueeze(2) + rows.unsqueeze(1))
@@ -148,7 +148,7 @@ def soft_margin_loss(input, target, reduction="mean"):
 @derived(
     autocast="float32",
     samples=each((real, 2, 3), (probability, 2, 3))
-    | each((real, 3), (whole(0, 2), 3), weight=(positive, 3), reduction="none"),
+    | each((real, 3), (integers(0, 2), 3), weight=(positive, 3), reduction="none"),
 )
 def multilabel_soft_margin_loss(input, target, weight=None, reduction="mean"):
     """binary_cross_entropy_with_logits, averaged over the last axis: whether each class is there or not."""

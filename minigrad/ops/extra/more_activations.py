@@ -12,7 +12,7 @@ from ..costs import per_element
 from ..elementary import tanh
 from ..namespace import namespace
 from ..op import derived, differentiable
-from ..samplers import along, distinct, each, real, unary
+from ..samplers import along_axis, distinct, each, real, unary
 from ..shaping import reshape, split
 from .more_comparisons import clamp
 from .more_elementary import logaddexp
@@ -205,7 +205,7 @@ def glu(x, dim=-1):
 # ---------------------------------------------------------------- along an axis
 
 
-@derived(autocast="float32", samples=along(real), latex=r"-y \odot \Big(g - \sum_j g_j\,y_j\Big)")
+@derived(autocast="float32", samples=along_axis(real), latex=r"-y \odot \Big(g - \sum_j g_j\,y_j\Big)")
 def softmin(x, dim, dtype=None):
     """softmax(-x) along `dim`."""
     return softmax(negative(x), dim, dtype)

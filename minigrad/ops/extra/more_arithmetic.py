@@ -194,15 +194,15 @@ def _rounding(name, meaning):
     return differentiable(rule, samples=unary(distinct), latex="0")
 
 
-floor = _rounding("floor", "The next whole number below")
+floor = _rounding("floor", "The next integer below")
 
-ceil = _rounding("ceil", "The next whole number above")
+ceil = _rounding("ceil", "The next integer above")
 
-trunc = _rounding("trunc", "The next whole number towards 0")
+trunc = _rounding("trunc", "The next integer towards 0")
 
 
 def _far_from_ties(rng, *shape):
-    """Whole numbers from -4 to 3, and 0.1 to 0.4 more."""
+    """Integers from -4 to 3, and 0.1 to 0.4 more."""
     return np.asarray(rng.integers(-4, 4, shape) + rng.uniform(0.1, 0.4, shape))
 
 

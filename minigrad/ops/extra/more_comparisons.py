@@ -12,7 +12,7 @@ from ...tensor import as_tensor
 from ..comparisons import _bits, _pairs, _small, eq
 from ..namespace import namespace
 from ..op import derived, differentiable
-from ..samplers import binary, distinct, each, mask, real, unary, whole
+from ..samplers import binary, distinct, each, integers, mask, real, unary
 
 __family__ = "elementwise"
 
@@ -121,30 +121,30 @@ def logical_xor(x, y, /):
     return namespace(x, y).logical_xor(x, y), None
 
 
-# ---------------------------------------------------------------- whole numbers
+# ---------------------------------------------------------------- integers
 
 
-@differentiable(samples=binary(_bits, whole(0, 5)))
+@differentiable(samples=binary(_bits, integers(0, 5)))
 def bitwise_left_shift(x, y, /):
-    """x * 2**y, of whole numbers: x with its bits moved y places up."""
+    """x * 2**y, of integers: x with its bits moved y places up."""
     return x << y, None
 
 
-@differentiable(samples=binary(_bits, whole(0, 5)))
+@differentiable(samples=binary(_bits, integers(0, 5)))
 def bitwise_right_shift(x, y, /):
-    """x / 2**y rounded down, of whole numbers: x with its bits moved y places down."""
+    """x / 2**y rounded down, of integers: x with its bits moved y places down."""
     return x >> y, None
 
 
 @differentiable(samples=binary(_bits))
 def gcd(x, y, /):
-    """The largest whole number that divides both, 0 of two zeros."""
+    """The largest integer that divides both, 0 of two zeros."""
     return namespace(x, y).gcd(x, y), None
 
 
 @differentiable(samples=binary(_bits))
 def lcm(x, y, /):
-    """The smallest positive whole number that both divide, 0 if one is 0."""
+    """The smallest positive integer that both divide, 0 if one is 0."""
     return namespace(x, y).lcm(x, y), None
 
 

@@ -8,9 +8,9 @@ from ...devices import array_module, as_array
 from ...errors import OptionError, RangeError, ShapeError
 from ...tensor import Tensor, array_index, as_tensor
 from ..axes import axis_of
-from ..indexing import gather, getitem, outside, places_along, refuse_unless_mask, whole_numbers
+from ..indexing import checked_ids, checked_places, gather, getitem, out_of_range, refuse_unless_mask
 from ..op import derived
-from ..samplers import each, mask, real, unary, whole
+from ..samplers import each, integers, mask, real, unary
 from ..shaping import broadcast_to, view_as_shape
 from .more_shaping import broadcast_tensors, ravel
 
@@ -30,7 +30,7 @@ def select(x, dim, index):
     """The slice number `index` along an axis."""
     dim = axis_of(dim, x.ndim)
     if not -x.shape[dim] <= index < x.shape[dim]:
-        raise RangeError(outside(index, dim, x.shape[dim]))
+        raise RangeError(out_of_range(index, dim, x.shape[dim]))
     return getitem(x, (slice(None),) * dim + (int(index),))
 
 
@@ -50,36 +50,36 @@ def narrow(x, dim, start, length):
 # ---------------------------------------------------------------- along an axis
 
 
-@derived(samples=each((real, 2, 3), 1, (whole(0, 3), 4)) | each((real, 2), 0, (whole(0, 2),)))
+@derived(samples=each((real, 2, 3), 1, (integers(0, 3), 4)) | each((real, 2), 0, (integers(0, 2),)))
 def index_select(x, dim, index):
     """The elements of `index`, a list of places along `dim`."""
     x = as_tensor(x)
     line = x if x.ndim else view_as_shape(x, (1,))
     dim = axis_of(dim, line.ndim)
-    places = places_along("index_select", index, line, dim)
+    places = checked_places("index_select", index, line, dim)
     if places.ndim > 1:
         raise ShapeError(f"an index of shape {places.shape}.\nGive a list of places.")
     chosen = getitem(line, (slice(None),) * dim + (places.reshape(-1),))
     return chosen if x.ndim else view_as_shape(chosen, ())
 
 
-@derived(samples=each((real, 2, 3), (whole(-6, 6), 2, 2)) | each((real,), 0))
+@derived(samples=each((real, 2, 3), (integers(-6, 6), 2, 2)) | each((real,), 0))
 def take(x, index):
     """The elements of x, counted row by row, at `index`: a tensor of the index's shape."""
     line = ravel(as_tensor(x))
-    return getitem(line, places_along("take", index, line, 0, negative=True))
+    return getitem(line, checked_places("take", index, line, 0, negative=True))
 
 
 @derived(
-    samples=each((real, 2, 3), (whole(0, 3), 2, 2), 1)
-    | each((real, 2, 1), (whole(0, 2), 1, 3), 0)
-    | each((real, 2, 3), (whole(0, 6), 4))
+    samples=each((real, 2, 3), (integers(0, 3), 2, 2), 1)
+    | each((real, 2, 1), (integers(0, 2), 1, 3), 0)
+    | each((real, 2, 3), (integers(0, 6), 4))
 )
 def take_along_dim(x, indices, dim=None):
     """`gather`, with the other axes broadcast; without `dim`, elements counted row by row."""
     x = as_tensor(x)
     line, d = (ravel(x), 0) if dim is None else (x, axis_of(dim, x.ndim))
-    places = places_along("take_along_dim", indices, line, d, negative=True) % max(line.shape[d], 1)
+    places = checked_places("take_along_dim", indices, line, d, negative=True) % max(line.shape[d], 1)
     if dim is None:
         return gather(line, 0, places.reshape(-1))
     if places.ndim != x.ndim:
@@ -116,7 +116,7 @@ def argwhere(x):
     return nonzero(x)
 
 
-@derived(samples=each((whole(0, 4), 2, 3), 4) | each((whole(0, 4), 3)))
+@derived(samples=each((integers(0, 4), 2, 3), 4) | each((integers(0, 4), 3)))
 def one_hot(index, num_classes=-1):
     """A row of zeros with a 1 at `index`, for each: int64 (..., num_classes), by default the largest + 1."""
     places = as_array(array_index(index))
@@ -124,5 +124,5 @@ def one_hot(index, num_classes=-1):
         if not places.size:
             raise OptionError("no classes can be counted in an empty index.\nGive num_classes.")
         num_classes = int(places.max()) + 1
-    places = whole_numbers("one_hot", places, num_classes)
+    places = checked_ids("one_hot", places, num_classes)
     return Tensor((places[..., None] == array_module(places).arange(num_classes)).astype(np.int64))

@@ -15,11 +15,11 @@ from ...tensor import as_tensor, given
 from ..activations import log_softmax
 from ..comparisons import where
 from ..costs import per_element
-from ..indexing import gather, whole_numbers
+from ..indexing import checked_ids, gather
 from ..losses import check_reduction, class_numbers, reduced
 from ..namespace import namespace
 from ..op import derived, differentiable
-from ..samplers import distinct, each, positive, probability, real, whole
+from ..samplers import distinct, each, integers, positive, probability, real
 from .distances import no_less
 from .more_elementary import logaddexp
 
@@ -36,8 +36,8 @@ __all__ = [
 
 @derived(
     autocast="float32",
-    samples=each((real, 3, 4), (whole(0, 4), 3), (positive, 4), reduction="none", label_smoothing=0.1)
-    | each((real, 2, 3, 2), (whole(0, 3), 2, 2), (positive, 3), ignore_index=1, label_smoothing=0.1),
+    samples=each((real, 3, 4), (integers(0, 4), 3), (positive, 4), reduction="none", label_smoothing=0.1)
+    | each((real, 2, 3, 2), (integers(0, 3), 2, 2), (positive, 3), ignore_index=1, label_smoothing=0.1),
 )
 def weighted_cross_entropy(input, target, weight, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     """Cross-entropy of which each row counts as much as `weight` says of its class; the weighted mean."""
@@ -69,9 +69,9 @@ def soft_cross_entropy(input, target, weight=None, reduction="mean", label_smoot
 
 @derived(
     autocast="float32",
-    samples=each((real, 3, 4), (whole(0, 4), 3))
-    | each((real, 4), (whole(0, 4),), reduction="sum")
-    | each((real, 2, 3, 2), (whole(0, 3), 2, 2), weight=(positive, 3), ignore_index=1, reduction="none"),
+    samples=each((real, 3, 4), (integers(0, 4), 3))
+    | each((real, 4), (integers(0, 4),), reduction="sum")
+    | each((real, 2, 3, 2), (integers(0, 3), 2, 2), weight=(positive, 3), ignore_index=1, reduction="none"),
     latex=(r"-\frac{g}{n}\,\operatorname{onehot}(target)", None),
 )
 def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
@@ -100,7 +100,7 @@ def _likelihoods(log_p, target, weight, ignore_index):
     axis = _class_axis(log_p)
     valid = target != ignore_index
     known = target.masked_fill(~valid, 0)
-    whole_numbers("the classes of a target", known, log_p.shape[axis])
+    checked_ids("the classes of a target", known, log_p.shape[axis])
     losses = -gather(log_p, axis, known.unsqueeze(axis)).squeeze(axis)
     scale = valid.to(log_p.dtype)
     if weight is not None:
@@ -143,7 +143,7 @@ def bernoulli_loss(p, t, /):
 @derived(
     autocast="float32",
     samples=each((probability, 2, 3), (probability, 2, 3))
-    | each((probability, 3), (whole(0, 2), 3), weight=(positive, 3), reduction="none"),
+    | each((probability, 3), (integers(0, 2), 3), weight=(positive, 3), reduction="none"),
     latex=(r"\frac{g}{n}\,\frac{input - target}{input\,(1 - input)}", None),
 )
 def binary_cross_entropy(input, target, weight=None, reduction="mean"):

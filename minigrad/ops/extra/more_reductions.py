@@ -11,7 +11,7 @@ import numpy as np
 from ...devices import float16, float32, is_floating
 from ...errors import ShapeError
 from ...tensor import Tensor, as_tensor
-from ..axes import axes_of, cast, count, spread
+from ..axes import axes_of, cast, count, expand_reduced
 from ..costs import per_input
 from ..namespace import namespace
 from ..op import derived, differentiable
@@ -54,7 +54,7 @@ def prod(x, /, dim=None, keepdim=False, dtype=None):
     shape, axes, source = x.shape, axes_of(dim, x.ndim), x.dtype
     x = cast(x, dtype, "int64")
     value = x.prod(axis=axes, keepdims=keepdim)
-    gradient = lambda g: cast(spread(g, shape, axes, keepdim) * _product_of_others(x, axes), source)
+    gradient = lambda g: cast(expand_reduced(g, shape, axes, keepdim) * _product_of_others(x, axes), source)
     return value, (gradient,) if is_floating(x.dtype) else None
 
 
@@ -125,7 +125,7 @@ def variance(x, /, dim, correction, keepdim):
     else:
         total = _total(centred * centred, axes, keepdim)
         value, scale = xp.where(total > 0, math.inf, math.nan).astype(x.dtype), math.nan
-    return value, (lambda g: spread(g * scale, shape, axes, keepdim) * centred,)
+    return value, (lambda g: expand_reduced(g * scale, shape, axes, keepdim) * centred,)
 
 
 _spreads = (

@@ -7,12 +7,12 @@ import math
 from ...devices import float16, float32
 from ...errors import OptionError, ShapeError
 from ...tensor import as_tensor
-from ..axes import axes_of, axis_of, count, spread
+from ..axes import axes_of, axis_of, count, expand_reduced
 from ..comparisons import where
 from ..costs import per_input
-from ..namespace import itself, namespace
+from ..namespace import namespace, value_in_rule
 from ..op import derived, differentiable
-from ..samplers import along, away_from_zero, distinct, each, invertible, real, reducing
+from ..samplers import along_axis, away_from_zero, distinct, each, invertible, real, reducing
 from .decompositions import svdvals
 from .inverses import inv
 
@@ -29,8 +29,8 @@ __all__ = ["norm", "renorm"]
     public_name="norm",
     floating=True,
     samples=reducing(distinct, p=2)
-    | along(away_from_zero, p=3.5)
-    | along(away_from_zero, p=-0.5)
+    | along_axis(away_from_zero, p=3.5)
+    | along_axis(away_from_zero, p=-0.5)
     | reducing(distinct, p=1)
     | reducing(distinct, p=math.inf)
     | each((distinct, 2, 3), p=-math.inf, dim=1)
@@ -45,25 +45,25 @@ def p_norm(x, /, p, dim=None, keepdim=False):
     that are not 0.
     """
     shape, axes = x.shape, axes_of(dim, x.ndim)
-    n = itself("p_norm", _length, x, p, axes, True)
+    n = value_in_rule("p_norm", _length, x, p, axes, True)
     value = n if keepdim else n.reshape(tuple(m for i, m in enumerate(shape) if i not in axes))
-    return value, (lambda g: spread(g, shape, axes, keepdim) * _slope(x, n, p, axes),)
+    return value, (lambda g: expand_reduced(g, shape, axes, keepdim) * _slope(x, n, p, axes),)
 
 
 def _length(x, p, axes, keepdim):
     """The length of an array, its axes kept."""
-    size, along = abs(x), {"axis": axes, "keepdims": keepdim}
+    size, options = abs(x), {"axis": axes, "keepdims": keepdim}
     if math.isinf(p) and not count(x.shape, axes):
         raise ShapeError(f"nothing is the largest of no elements, shape {x.shape}.\nGive it at least one.")
     if p == 0:
-        return (x != 0).sum(**along, dtype=x.dtype)
+        return (x != 0).sum(**options, dtype=x.dtype)
     if p == 1:
-        return size.sum(**along)
+        return size.sum(**options)
     if p == 2:
-        return (x * x).sum(**along) ** 0.5
+        return (x * x).sum(**options) ** 0.5
     if math.isinf(p):
-        return size.max(**along) if p > 0 else size.min(**along)
-    return (size**p).sum(**along) ** (1 / p)
+        return size.max(**options) if p > 0 else size.min(**options)
+    return (size**p).sum(**options) ** (1 / p)
 
 
 def _slope(x, n, p, axes):
@@ -83,7 +83,7 @@ def _slope(x, n, p, axes):
 
 
 @derived(
-    samples=reducing(distinct) | along(away_from_zero, ord=3),
+    samples=reducing(distinct) | along_axis(away_from_zero, ord=3),
     latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{y}\right)^{\text{ord} - 1}",
 )
 def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
@@ -102,7 +102,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
 
 @derived(
     autocast="float32",
-    samples=reducing(distinct) | along(away_from_zero, p=3) | each((real, 2, 3), p="nuc"),
+    samples=reducing(distinct) | along_axis(away_from_zero, p=3) | each((real, 2, 3), p="nuc"),
     latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{y}\right)^{p - 1}",
 )
 def norm(x, p="fro", dim=None, keepdim=False, *, dtype=None):

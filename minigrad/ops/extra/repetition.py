@@ -11,7 +11,7 @@ from ..axes import axes_of, axis_of
 from ..costs import nothing
 from ..namespace import namespace
 from ..op import derived, differentiable
-from ..samplers import each, real, whole
+from ..samplers import each, integers, real
 from ..shaping import broadcast_to, flatten, joined, pieces, sizes_of, transpose, unsqueeze, view_as_shape
 from .more_indexing import index_select
 from .more_shaping import ravel
@@ -46,7 +46,9 @@ def tile(x, *dims):
     return repeat(x, (1,) * (x.ndim - len(dims)) + tuple(dims))
 
 
-@derived(samples=each((real, 2, 3), 2, dim=1) | each((real, 2, 3), 2) | each((real, 3), (whole(0, 3), 3), 0))
+@derived(
+    samples=each((real, 2, 3), 2, dim=1) | each((real, 2, 3), 2) | each((real, 3), (integers(0, 3), 3), 0)
+)
 def repeat_interleave(x, repeats, dim=None, *, output_size=None):
     """x with each slice along `dim` repeated in a row: `repeats` times, or each its own number of times.
 
@@ -57,7 +59,7 @@ def repeat_interleave(x, repeats, dim=None, *, output_size=None):
     dim = axis_of(dim, x.ndim)
     repeats = as_tensor(repeats).numpy()
     if repeats.dtype.kind not in "iu" or (repeats < 0).any():
-        raise OptionError(f"{repeats} repeats.\nGive whole numbers from 0 on.")
+        raise OptionError(f"{repeats} repeats.\nGive integers from 0 on.")
     if repeats.size == 1:
         spread = broadcast_to(
             unsqueeze(x, dim + 1), (*x.shape[: dim + 1], repeats.item(), *x.shape[dim + 1 :])

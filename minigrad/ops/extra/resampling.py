@@ -164,7 +164,7 @@ def _triangle(t):
 
 
 def _cubic(a):
-    """Keys' cubic: 1 at 0, 0 at every other whole number, smooth, 0 beyond 2."""
+    """Keys' cubic: 1 at 0, 0 at every other integer, smooth, 0 beyond 2."""
 
     def curve(t):
         t = np.abs(t)

@@ -8,12 +8,12 @@ import numpy as np
 
 from ...devices import float16, float32, is_floating, through_cpu
 from ...tensor import as_tensor, constant
-from ..axes import axis_of, cast, part
+from ..axes import axis_of, cast, slice_along
 from ..costs import per_element
-from ..namespace import itself, namespace
+from ..namespace import namespace, value_in_rule
 from ..op import derived, differentiable
 from ..reductions import Extremes
-from ..samplers import along, distinct, each, real
+from ..samplers import along_axis, distinct, each, real
 
 __family__ = "reduction"
 
@@ -22,7 +22,7 @@ __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 _with_zeros = each(np.array([2.0, 0.0, 3.0, 0.0, 1.5]), dim=0) | each(np.array([[0.0, 2.0], [3.0, 4.0]]), 0)
 
 
-@differentiable(autocast="float32", samples=along(real) | each((real,), 0), latex=r"\sum_{j \ge i} g_j")
+@differentiable(autocast="float32", samples=along_axis(real) | each((real,), 0), latex=r"\sum_{j \ge i} g_j")
 def cumsum(x, /, dim, dtype=None):
     """The sum of all elements up to each; the gradient is the sum of all from each on.
 
@@ -48,16 +48,18 @@ def _sums_from_the_end(xp, g, factors, dim):
     """
     reach = 1
     while reach < g.shape[dim]:
-        ahead = part(g, dim, reach)
-        g = xp.concat([part(g, dim, None, -reach) + factors * ahead, part(g, dim, -reach)], axis=dim)
-        factors = part(factors, dim, None, -reach) * part(factors, dim, reach)
+        ahead = slice_along(g, dim, reach)
+        g = xp.concat(
+            [slice_along(g, dim, None, -reach) + factors * ahead, slice_along(g, dim, -reach)], axis=dim
+        )
+        factors = slice_along(factors, dim, None, -reach) * slice_along(factors, dim, reach)
         reach *= 2
     return g
 
 
 @differentiable(
     autocast="float32",
-    samples=along(real) | _with_zeros | each((real,), 0),
+    samples=along_axis(real) | _with_zeros | each((real,), 0),
     latex=r"\sum_{j \ge i} g_j \prod_{k \le j,\ k \ne i} x_k",
 )
 def cumprod(x, /, dim, dtype=None):
@@ -73,8 +75,10 @@ def cumprod(x, /, dim, dtype=None):
     y = xp.cumprod(x, axis=dim)
 
     def gradient(g):
-        before = xp.concat([xp.ones_like(part(y, dim, None, 1)), part(y, dim, None, -1)], axis=dim)
-        return cast(before * _sums_from_the_end(xp, g, part(x, dim, 1), dim), source)
+        before = xp.concat(
+            [xp.ones_like(slice_along(y, dim, None, 1)), slice_along(y, dim, None, -1)], axis=dim
+        )
+        return cast(before * _sums_from_the_end(xp, g, slice_along(x, dim, 1), dim), source)
 
     return y, (gradient,) if is_floating(x.dtype) else None
 
@@ -82,7 +86,7 @@ def cumprod(x, /, dim, dtype=None):
 @differentiable(
     autocast="float32",
     floating=True,
-    samples=along(real) | each(np.array([1.0, 500.0, -500.0, 501.0]), 0) | each((real,), 0),
+    samples=along_axis(real) | each(np.array([1.0, 500.0, -500.0, 501.0]), 0) | each((real,), 0),
     latex=r"\sum_{j \ge i} g_j\,e^{x_i - y_j}",
     flops=per_element(4),
 )
@@ -95,13 +99,13 @@ def logcumsumexp(x, /, dim):
     xp, dim = namespace(x), axis_of(dim, x.ndim)
     if not x.ndim:
         return xp.copy(x), (lambda g: g,)
-    y = itself("logcumsumexp", lambda x, dim: through_cpu(np.logaddexp.accumulate, x, dim), x, dim)
+    y = value_in_rule("logcumsumexp", lambda x, dim: through_cpu(np.logaddexp.accumulate, x, dim), x, dim)
 
     def gradient(g):
         empty = xp.stop_gradient(y == -math.inf)
         level = xp.where(empty, 0.0, y)
-        step = part(level, dim, None, -1) - part(level, dim, 1)
-        factors = xp.exp(xp.where(part(empty, dim, None, -1), -math.inf, step))
+        step = slice_along(level, dim, None, -1) - slice_along(level, dim, 1)
+        factors = xp.exp(xp.where(slice_along(empty, dim, None, -1), -math.inf, step))
         return xp.exp(x - level) * _sums_from_the_end(xp, g, factors, dim)
 
     return y, (gradient,)
@@ -124,13 +128,13 @@ def _running(accumulate, x, dim):
     return Extremes(x.gather(dim, places), places)
 
 
-@derived(samples=along(distinct) | each((distinct,), 0))
+@derived(samples=along_axis(distinct) | each((distinct,), 0))
 def cummax(x, dim):
     """(values, indices) of the largest element so far, of ties the last; NaN from the first NaN on."""
     return _running(np.maximum.accumulate, x, dim)
 
 
-@derived(samples=along(distinct) | each((distinct,), 0))
+@derived(samples=along_axis(distinct) | each((distinct,), 0))
 def cummin(x, dim):
     """(values, indices) of the smallest element so far, of ties the last; NaN from the first NaN on."""
     return _running(np.minimum.accumulate, x, dim)

@@ -15,10 +15,10 @@ from ...errors import DtypeError, OptionError, ShapeError
 from ...tensor import Tensor, as_tensor
 from ..axes import axis_of
 from ..costs import nothing
-from ..indexing import along, getitem, outside, own_index, places_along, refuse_unless_mask
+from ..indexing import checked_places, copied_index, gather_index, getitem, out_of_range, refuse_unless_mask
 from ..namespace import is_basic, namespace
 from ..op import derived, differentiable
-from ..samplers import each, mask, real, whole
+from ..samplers import each, integers, mask, real
 from ..shaping import broadcast_to, view_as_shape
 from .more_reductions import prod
 from .more_shaping import broadcast_tensors, ravel
@@ -109,16 +109,16 @@ def _scatter(name, x, dim, index, src):
     """The parts of a scatter: x with an axis, the index, the covered part of src."""
     x, number = as_tensor(x), isinstance(src, int | float)
     src = _of_dtype(x, src)
-    line, at = along(name, x, dim, index)
+    line, at = gather_index(name, x, dim, index)
     return line, at, src if number else _region(src, at)
 
 
-_SPOTS = (whole(0, 3), 2, 4)  # more than there are
+_SPOTS = (integers(0, 3), 2, 4)  # more than there are
 
 
 @derived(
     samples=each((real, 2, 3), 1, _SPOTS, (real, 2, 4))
-    | each((real, 2, 3), 0, (whole(0, 2), 1, 3), value=2.0)
+    | each((real, 2, 3), 0, (integers(0, 2), 1, 3), value=2.0)
 )
 def scatter(x, dim, index, src=None, *, value=None, reduce=None):
     """x with y[i, index[i, j]] = src[i, j] for dim=1, and so for each axis; src may be a number.
@@ -150,7 +150,7 @@ _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
     | each((real, 2, 3), 1, _SPOTS, (real, 2, 4), "mean")
     | each((real, 2, 3), 1, _SPOTS, (real, 2, 4), "prod")
     | each((real, 2, 3), 1, _SPOTS, (real, 2, 4), "amax", include_self=False)
-    | each((real, 2, 3), 0, (whole(0, 2), 2, 3), (real, 2, 3), "amin")
+    | each((real, 2, 3), 0, (integers(0, 2), 2, 3), (real, 2, 3), "amin")
 )
 def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
     """x with each of its elements reduced with those of src that `scatter` would put there.
@@ -238,7 +238,7 @@ def _slices(name, x, dim, index, source, negative=False):
     x = as_tensor(x)
     line = x if x.ndim else view_as_shape(x, (1,))
     dim = axis_of(dim, line.ndim)
-    places = places_along(name, index, line, dim, negative).reshape(-1)
+    places = checked_places(name, index, line, dim, negative).reshape(-1)
     source = _of_dtype(x, source)
     if isinstance(source, Tensor) and source.ndim + (not source.ndim) == line.ndim:
         source = source if source.ndim else view_as_shape(source, (1,))
@@ -250,7 +250,7 @@ def _slices(name, x, dim, index, source, negative=False):
     return line, (slice(None),) * dim + (places,), source
 
 
-_ROWS = (whole(0, 3), 2)
+_ROWS = (integers(0, 3), 2)
 
 
 @derived(samples=each((real, 2, 3), 1, _ROWS, (real, 2, 2)) | each((real, 3), 0, _ROWS, (real, 2), alpha=2))
@@ -277,7 +277,7 @@ def index_fill(x, dim, index, value):
     value = value.to(x.dtype) if isinstance(value, Tensor) else _of_dtype(x, value)
     line = x if x.ndim else view_as_shape(x, (1,))
     dim = axis_of(dim, line.ndim)
-    at = (slice(None),) * dim + (places_along("index_fill", index, line, dim, True).reshape(-1),)
+    at = (slice(None),) * dim + (checked_places("index_fill", index, line, dim, True).reshape(-1),)
     return view_as_shape(replaced(line, value, at), x.shape)
 
 
@@ -312,7 +312,7 @@ def index_reduce(x, dim, index, source, reduce, *, include_self=True):
 )
 def index_put(x, indices, values, accumulate=False):
     """x with x[indices] = values; with `accumulate`, added to what is there, repetitions included."""
-    x, at = as_tensor(x), own_index(tuple(indices))
+    x, at = as_tensor(x), copied_index(tuple(indices))
     values = _of_dtype(x, values)
     if not accumulate:
         return replaced(x, values, at)
@@ -325,7 +325,7 @@ def put(x, index, source, accumulate=False):
     """x with `source` at `index`, which counts the elements row by row; or added there."""
     x = as_tensor(x)
     line = ravel(x)
-    places = places_along("put", index, line, 0, negative=True)
+    places = checked_places("put", index, line, 0, negative=True)
     if places.size != source.numel():
         raise ShapeError(f"{source.numel()} values for {places.size} places.\nGive one for each.")
     values = view_as_shape(source, places.shape)
@@ -348,7 +348,7 @@ def select_scatter(x, src, dim, index):
     """x with `src` as its slice number `index` along an axis."""
     dim = axis_of(dim, x.ndim)
     if not -x.shape[dim] <= index < x.shape[dim]:
-        raise ShapeError(outside(index, dim, x.shape[dim]))
+        raise ShapeError(out_of_range(index, dim, x.shape[dim]))
     return _embedded(x, src, (slice(None),) * dim + (index,))
 
 

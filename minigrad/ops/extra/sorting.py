@@ -18,7 +18,7 @@ from ..axes import axis_of, refuse_none
 from ..comparisons import where
 from ..namespace import namespace
 from ..op import derived, differentiable
-from ..samplers import along, distinct, each, probability
+from ..samplers import along_axis, distinct, each, probability
 
 __family__ = "reduction"
 
@@ -37,7 +37,7 @@ class Ordered(NamedTuple):
 
 # ---------------------------------------------------------------- sorting
 
-_lines = along(distinct) | each((distinct, 2, 3), descending=True) | each((distinct,))
+_lines = along_axis(distinct) | each((distinct, 2, 3), descending=True) | each((distinct,))
 
 
 @differentiable(samples=_lines)
@@ -117,7 +117,7 @@ def kthvalue(x, k, dim=-1, keepdim=False):
 def _check_rank(name, x, k, dim, least):
     n = x.shape[axis_of(dim, x.ndim)] if x.ndim else 1
     if not isinstance(k, int | np.integer) or not least <= k <= n:
-        raise RangeError(f"{name} of k = {k!r} among {n} elements.\nGive a whole number from {least} to {n}.")
+        raise RangeError(f"{name} of k = {k!r} among {n} elements.\nGive an integer from {least} to {n}.")
 
 
 def _ranked(x, rank, dim, keepdim):
@@ -152,7 +152,7 @@ def middle(x, /, skip_nan=False):
     missing = int((ordered != ordered).sum())
     n = ordered.size - missing if skip_nan else ordered.size
     if not ordered.size and not is_floating(ordered.dtype):
-        raise ShapeError("the median of no elements.\nOf whole numbers there has to be one.")
+        raise ShapeError("the median of no elements.\nOf integers there has to be one.")
     value = ordered[(n - 1) // 2] if n and (skip_nan or not missing) else ordered.dtype.type(math.nan)
 
     def gradient(g):

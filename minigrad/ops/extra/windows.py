@@ -94,11 +94,11 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
 
 
 def per_axis(name, value, n, least=1):
-    """A setting as one whole number for each of n axes."""
+    """A setting as one integer for each of n axes."""
     values = tuple(value) if isinstance(value, tuple | list) else (value,)
     values = values * n if len(values) == 1 else values
     if not all(isinstance(v, int | np.integer) for v in values):
-        raise DtypeError(f"{name} is a whole number, or one for each axis, got {value!r}.\nGive integers.")
+        raise DtypeError(f"{name} must be an integer, or one for each axis, got {value!r}.\nGive integers.")
     if len(values) != n or min(values) < least:
         raise OptionError(
             f"{name} is {n} numbers from {least} on, or one for all, got {value!r}.\nGive that."
