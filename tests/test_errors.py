@@ -69,7 +69,7 @@ MISTAKES = {
     ),
     "split into zeros": (lambda: A.split(0), OptionError, "length 0", "at least one"),
     "ragged list": (lambda: mg.tensor([[1, 2], [3]]), ShapeError, "makes no tensor", "one shape"),
-    "a shape of names": (lambda: mg.zeros("ab"), ShapeError, "whole numbers", "zeros"),
+    "a shape of names": (lambda: mg.zeros("ab"), ShapeError, "integers", "zeros"),
     "item of many": (
         lambda: A.item(),
         ShapeError,
