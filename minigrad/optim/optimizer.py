@@ -312,7 +312,8 @@ class Adam(Optimizer):
 
     def hyperparameters(self, state: dict[str, np.ndarray], group: dict[str, Any]) -> tuple[float, ...]:
         """lr / (1 - b1**t), 1 - b1, b2, 1 - b2, 1 / sqrt(1 - b2**t), eps, the factor of p and the decay."""
-        t, lr, (b1, b2), decay = state["step"].item(0), group["lr"], group["betas"], group["weight_decay"]
+        t = int(state["step"].reshape(-1)[0])
+        lr, (b1, b2), decay = group["lr"], group["betas"], group["weight_decay"]
         shrink, decay = (1 - lr * decay, 0.0) if self.decoupled else (1.0, decay)
         return lr / (1 - b1**t), 1 - b1, b2, 1 - b2, 1 / (1 - b2**t) ** 0.5, group["eps"], shrink, decay
 
