@@ -63,7 +63,9 @@ class MultiHeadAttention(nn.Module):
         past, length = 0 if cache is None else cache.length, query.shape[1]
         q, kv = self.project(query, memory, cache)  # (B, T, D), (B, S, 2 D); or side by side, (B, T, 3 D)
         if is_causal and past:  # the queries are the last positions, not the first
-            is_causal, mask = False, mask if length == 1 else combine(mask, causal_mask(length, past))
+            is_causal = False
+            if length > 1:  # one query attends to all
+                mask = combine(mask, causal_mask(length, past).to(query.device))
         if mask is not None:
             mask = validate_mask(
                 mask, q, (len(q), self.num_heads, length, (q if kv is None else kv).shape[1])
@@ -89,18 +91,18 @@ class MultiHeadAttention(nn.Module):
         self, query: Tensor, memory: Tensor | None = None, cache: KeyValueCache | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """x Wᵀ + b of all heads: queries, keys and values side by side; or queries, and keys with values."""
-        sizes = [self.d_model, 2 * self.d_model]
         if memory is None:
             qkv = F.linear(query, self.in_proj_weight, self.in_proj_bias)
             if cache is None:
                 return qkv, None
-            q, kv = qkv.array[..., : self.d_model], qkv.array[..., self.d_model :]  # no graph, so arrays do
-            return Tensor(q), cache.append(Tensor(kv), self.num_heads)
+            d, array = self.d_model, qkv.array  # there is no graph, so slices of the array do
+            return Tensor(array[..., :d]), cache.append(Tensor(array[..., d:]), self.num_heads)
         if len(query) != len(memory):
             raise ShapeError(
                 f"a query of batch {len(query)} and a memory of batch {len(memory)}.\n"
                 f"Give each sequence of queries the memory that it attends to."
             )
+        sizes = [self.d_model, 2 * self.d_model]
         q_weight, kv_weight = self.in_proj_weight.split(sizes)
         q_bias, kv_bias = self.in_proj_bias.split(sizes)
         q = F.linear(query, q_weight, q_bias)
