@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import minigrad as mg
-from minigrad.autograd import Node, maker
 from minigrad.nn import functional
+from minigrad.nodes import Node, producer
 from minigrad.versions import arrays_in, root
 
 from .measuring import measure
@@ -30,14 +30,14 @@ MIB = 2**20
 
 def retained_by_ours(output: mg.Tensor, given: Iterable[mg.Tensor]) -> int:
     """Bytes that the graph of `output` keeps alive, beyond those of the tensors given to it."""
-    stack = [maker(output.node)]
+    stack = [producer(output.node)]
     seen = set(stack)
     memories: dict[int, Any] = {}
     while stack:
         node = stack.pop()
         held = [*arrays_in(node.gradients), *arrays_in(node.settings)]
         for edge in node.edges:
-            before = maker(edge)
+            before = producer(edge)
             if type(before) is not Node:
                 held += [edge.array] if isinstance(edge, mg.Tensor) else []
             elif before not in seen:

@@ -8,7 +8,6 @@ x.grad                       # tensor([2., 4.])
 """
 
 from . import allocator, autograd, cuda, debug, func, graph, linalg, nn, ops, optim, random, special
-from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .capture import capture
 from .creation import *
 from .debug import shadow
@@ -31,6 +30,7 @@ from .errors import (
 )
 from .gradcheck import GradcheckError, GradcheckReport, gradcheck, gradcheck_sweep
 from .io import load_file, save_file
+from .modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .ops import *
 from .precision import GradScaler, autocast, get_float32_matmul_precision, set_float32_matmul_precision
 from .random import manual_seed

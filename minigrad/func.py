@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 
 from . import autograd
-from .autograd import enable_grad, is_edge, is_grad_enabled, maker
 from .creation import ones_like, zeros, zeros_like
 from .devices import is_floating
 from .errors import DtypeError, OptionError, ShapeError
+from .modes import enable_grad, is_grad_enabled
+from .nodes import producer, requires_grad
 from .ops import alias, stack
 from .tensor import Tensor, as_tensor
 from .trees import fill, flatten, leaves, map_leaves, structure
-from .versions import share_cell
+from .versions import version_of
 
 __all__ = ["grad", "hessian", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"]
 
@@ -198,7 +199,7 @@ class _Run:
         """Whether the outputs depend on a tensor that requires a gradient, inputs of finished runs aside."""
         if any(x.node is not None for x in self.inputs):
             return True
-        stack = [maker(x.node) if x.node is not None else x for x in self.outputs if x.requires_grad]
+        stack = [producer(x.node) if x.node is not None else x for x in self.outputs if x.requires_grad]
         seen = set(stack)
         while stack:
             thing = stack.pop()
@@ -207,8 +208,8 @@ class _Run:
                     return True
                 continue
             for edge in thing.edges:
-                before = maker(edge)
-                if is_edge(edge) and before not in seen:
+                before = producer(edge)
+                if requires_grad(edge) and before not in seen:
                     seen.add(before)
                     stack.append(before)
         return False
@@ -303,7 +304,7 @@ def _lift(path: str, leaf: Any, recording: bool) -> Tensor:
     if x.requires_grad and recording:
         return alias(x)
     own = _Input(x.array, requires_grad=True)
-    own.cell, own.active = share_cell(x), True
+    own.version, own.active = version_of(x), True
     return own
 
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .autograd import grad_mode
 from .devices import HALF, array_module, as_dtype, bfloat16, float16, float32, on_cpu
 from .errors import DtypeError, NonFiniteError, OptionError, StateError
+from .modes import modes
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -46,11 +46,11 @@ class autocast:
         self.before: list[np.dtype | None] = []  # of each `with` that is open: one may stand in another
 
     def __enter__(self) -> None:
-        self.before.append(grad_mode.autocast)
-        grad_mode.autocast = self.dtype
+        self.before.append(modes.autocast_dtype)
+        modes.autocast_dtype = self.dtype
 
     def __exit__(self, *exc: object) -> None:
-        grad_mode.autocast = self.before.pop()
+        modes.autocast_dtype = self.before.pop()
 
     def __call__(self, function: Callable) -> Callable:
         @wraps(function)
@@ -63,7 +63,7 @@ class autocast:
 
 def dtype_of(precision: str | None) -> np.dtype | None:
     """In which dtype an op computes under autocast, by its `autocast` attribute; None: in its inputs'."""
-    return grad_mode.autocast if precision == "lower" else float32 if precision == "float32" else None
+    return modes.autocast_dtype if precision == "lower" else float32 if precision == "float32" else None
 
 
 SMALLEST_FACTOR = 2.0**-14  # below float16's smallest normal number nothing is gained by halving again

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from . import autograd, printing
-from .autograd import refuse_in_graph
+from . import printing
 from .devices import (
     DTYPES,
     array_module,
@@ -32,7 +31,9 @@ from .devices import (
     to_device_of,
 )
 from .errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
-from .versions import Cell, record_change, share_cell
+from .modes import modes
+from .nodes import Output, refuse_in_graph
+from .versions import VersionCounter, bump_version, version_of
 
 
 class Tensor:
@@ -42,13 +43,13 @@ class Tensor:
     None), `node` what made the tensor (None for a leaf).
     """
 
-    __slots__ = ("__weakref__", "array", "cell", "grad", "hooks", "node", "requires_grad")
+    __slots__ = ("__weakref__", "array", "grad", "hooks", "node", "requires_grad", "version")
 
     array: np.ndarray
     grad: Tensor | None
     requires_grad: bool
     node: Any
-    cell: Cell | None
+    version: VersionCounter | None
     hooks: dict[int, Callable] | None
     __array_ufunc__: Any  # ndarray * Tensor, np.exp(Tensor): see ops/numpy_functions.py
     __array_function__: Any
@@ -57,7 +58,7 @@ class Tensor:
         self.array = (
             data if type(data) is np.ndarray and data.dtype in DTYPES else _new_array(data, None, copy=False)
         )
-        self.grad = self.node = self.cell = self.hooks = None
+        self.grad = self.node = self.version = self.hooks = None
         self.requires_grad = False
         if requires_grad:
             self.requires_grad_()
@@ -166,7 +167,7 @@ class Tensor:
         """The same memory and the same gradient under another tensor."""
         self._refuse_unless_leaf("copied")
         copy = _rebuilt(type(self), self.array, self.requires_grad, None)
-        copy.grad, copy.cell = self.grad, share_cell(self)
+        copy.grad, copy.version = self.grad, version_of(self)
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -231,7 +232,7 @@ class Tensor:
     def detach(self) -> Tensor:
         """The same memory, outside the graph."""
         alias = Tensor(self.array)
-        alias.cell = share_cell(self)
+        alias.version = version_of(self)
         return alias
 
     def cpu(self) -> Tensor:
@@ -266,53 +267,6 @@ class Tensor:
             raise GraphError("only a leaf can stop requiring a gradient.\nUse .detach().")
         self.requires_grad = requires_grad
         return self
-
-    def backward(
-        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
-    ) -> None:
-        """Add the derivative of this tensor (times `gradient`) to `.grad` of every leaf it came from."""
-        autograd.backward(self, gradient, retain_graph, create_graph)
-
-    def accumulate_grad(self, g: Any, owned: bool) -> None:
-        """Add `g`, an array (kept without a copy only if `owned`) or a Tensor with a graph, to `.grad`."""
-        if self.grad is not None and self.grad.shape != self.shape:
-            raise ShapeError(
-                f"`.grad` of shape {self.grad.shape} was put on a tensor of shape {self.shape}.\n"
-                f"Assign a gradient of the tensor's shape, or None."
-            )
-        if isinstance(g, Tensor):
-            self.grad = g.clone() if self.grad is None else self.grad + g
-        elif self.grad is None:
-            self.grad = Tensor(g if owned else array_module(g).array(g))
-        elif not self.grad.requires_grad:
-            record_change(self.grad, "backward")
-            self.grad.array += g
-        else:
-            self.grad = Tensor(self.grad.array + g)
-
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> autograd.Handle:
-        """Call `hook(gradient)` when this tensor's gradient is complete; what it returns replaces it.
-
-        `remove()` of what it gives takes the hook away.
-        """
-        self._refuse_without_grad("a hook")
-        owner = self if self.node is None else self.node
-        if owner.hooks is None:
-            owner.hooks = {}
-        return autograd.Handle(owner.hooks, hook)
-
-    def retain_grad(self) -> None:
-        """Let backward() leave `.grad` on this tensor also where it is not a leaf."""
-        self._refuse_without_grad("retain_grad()")
-        if self.node is not None:
-            autograd.retain(self)
-
-    def _refuse_without_grad(self, what: str) -> None:
-        if not self.requires_grad:
-            raise GraphError(
-                f"{what} waits for a gradient, and this tensor of shape {self.shape} requires none.\n"
-                f"Set requires_grad=True on it, or on a leaf before computing it."
-            )
 
     # ------------------------------------------------------------ in place, outside graphs
 
@@ -351,7 +305,7 @@ class Tensor:
 
     def overwrite(self, name: str, change: Callable[[Any], Any], value: Any) -> Tensor:
         """Change this tensor's memory by `value`, unless a graph would miss it."""
-        if isinstance(value, Tensor) and value.requires_grad and autograd.is_grad_enabled():
+        if isinstance(value, Tensor) and value.requires_grad and modes.grad_enabled:
             raise GraphError(
                 f"{name} would write a tensor that requires a gradient, and the gradient would be lost.\n"
                 f"Write it out of place (x = x + y), or wrap the change in `with mg.no_grad():`."
@@ -371,7 +325,7 @@ class Tensor:
                 f"{name} on a tensor of shape {self.shape} and dtype {self.dtype}: {error}.\n"
                 f"Give a value that fits."
             ) from None
-        record_change(self, name)
+        bump_version(self, name)
         return self
 
 
@@ -391,7 +345,7 @@ def _kind(error: Exception) -> type[MinigradError]:
 
 
 def _op_name(edge: Any) -> str:
-    return edge.node.op.name if isinstance(edge, autograd.Output) else edge.op.name
+    return edge.node.op.name if isinstance(edge, Output) else edge.op.name
 
 
 def _array(value: Any) -> Any:

@@ -6,19 +6,20 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 import numpy as np
-from . import autograd, printing
-from .autograd import refuse_in_graph
+from . import printing
 from .devices import DTYPES, array_module, as_dtype, check_device, default_float, device_of, gpu, is_array, is_dtype, is_floating, is_writeable, load_cupy, on_cpu, on_device, refuse_unconvertible, to_device_of
 from .errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
-from .versions import Cell, record_change, share_cell
+from .modes import modes
+from .nodes import Output, refuse_in_graph
+from .versions import VersionCounter, bump_version, version_of
 
 class Tensor:
-    __slots__ = ('__weakref__', 'array', 'cell', 'grad', 'hooks', 'node', 'requires_grad')
+    __slots__ = ('__weakref__', 'array', 'grad', 'hooks', 'node', 'requires_grad', 'version')
     array: np.ndarray
     grad: Tensor | None
     requires_grad: builtins.bool
     node: Any
-    cell: Cell | None
+    version: VersionCounter | None
     hooks: dict[builtins.int, Callable] | None
     __array_ufunc__: Any
     __array_function__: Any
@@ -161,22 +162,6 @@ class Tensor:
 
     def requires_grad_(self, requires_grad: builtins.bool=True) -> Tensor:
         """Say that a leaf's gradient is wanted; returns the tensor."""
-        ...
-
-    def backward(self, gradient: Any=None, retain_graph: builtins.bool | None=None, create_graph: builtins.bool=False) -> None:
-        """Add the derivative of this tensor (times `gradient`) to `.grad` of every leaf it came from."""
-        ...
-
-    def accumulate_grad(self, g: Any, owned: builtins.bool) -> None:
-        """Add `g`, an array (kept without a copy only if `owned`) or a Tensor with a graph, to `.grad`."""
-        ...
-
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> autograd.Handle:
-        """Call `hook(gradient)` when this tensor's gradient is complete; what it returns replaces it."""
-        ...
-
-    def retain_grad(self) -> None:
-        """Let backward() leave `.grad` on this tensor also where it is not a leaf."""
         ...
 
     def copy_(self, source: Any) -> Tensor:
@@ -1265,6 +1250,15 @@ class Tensor:
 
     def __ror__(self, y: Any) -> Tensor:
         """x | y, bit by bit; of booleans, whether either is true."""
+
+    def backward(self, gradient: Any=None, retain_graph: Any=None, create_graph: builtins.bool=False) -> Tensor:
+        """Add the derivative of `tensor` (times `gradient`) to `.grad` of every leaf that it was computed from."""
+
+    def register_hook(self, hook: Any) -> Tensor:
+        """Call `hook(gradient)` when this tensor's gradient is complete; what it returns replaces the gradient."""
+
+    def retain_grad(self) -> Tensor:
+        """Let backward() leave `.grad` on this tensor even if it is not a leaf."""
 
     def __getitem__(self, index: Any) -> Tensor:
         """x[index], where indices may be tensors, arrays and lists."""

@@ -1,8 +1,8 @@
 """Versions: which memory was changed in place, when, by what and from where.
 
-A clock counts all changes. A tensor and its views share a Cell that says when their memory was last changed;
-a node remembers the time at which it was recorded, so that backward can tell whether an array that it needs
-is as it was.
+All changes in place are counted. A tensor and its views share a VersionCounter that says at which count
+their memory was last changed; a node remembers the count at which it was recorded, so that backward can tell
+whether an array that it needs has been changed since.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .errors import GraphError
 
 if TYPE_CHECKING:
-    from .autograd import Node
+    from .nodes import Node
     from .tensor import Tensor
 
 # frames in these files are ours, not the user's
@@ -42,9 +42,9 @@ def where(source: tuple[CodeType, int]) -> str:
 
 
 class Change(NamedTuple):
-    """One change in place: when, of which memory (a weak reference), by what and from where."""
+    """One change in place: its number, of which memory (a weak reference), by what and from where."""
 
-    time: int
+    number: int
     memory: Callable[[], Any]
     name: str
     source: tuple[CodeType, int]
@@ -53,21 +53,21 @@ class Change(NamedTuple):
         return f"{self.name} at {where(self.source)}"
 
 
-class Cell:
-    """What a tensor and its views share: when their memory was last changed in place, and how."""
+class VersionCounter:
+    """What a tensor and its views share: the number of the last change in place, and what it was."""
 
-    __slots__ = ("changes", "stamp")
+    __slots__ = ("changes", "modified_at")
 
     def __init__(self) -> None:
-        self.stamp = 0
+        self.modified_at = 0
         self.changes: list[Change] = []  # of each memory the last (a reshape may have copied)
 
 
-class _Clock:
-    time = 0  # the number of in-place operations so far
+class _Modifications:
+    count = 0  # changes in place so far
 
 
-clock = _Clock()
+modifications = _Modifications()
 
 
 def root(array: Any) -> Any:
@@ -77,35 +77,35 @@ def root(array: Any) -> Any:
     return array
 
 
-def share_cell(tensor: Tensor) -> Cell:
-    """The tensor's version cell, made on first need and shared with the edge that stands for the tensor."""
-    if tensor.cell is None:
-        tensor.cell = Cell()
+def version_of(tensor: Tensor) -> VersionCounter:
+    """The tensor's version counter, made on first need and shared with the edge of the tensor."""
+    if tensor.version is None:
+        tensor.version = VersionCounter()
         if tensor.node is not None:
-            tensor.node.cell = tensor.cell
-    return tensor.cell
+            tensor.node.version = tensor.version
+    return tensor.version
 
 
-def record_change(tensor: Tensor, name: str, source: tuple[CodeType, int] | None = None) -> None:
+def bump_version(tensor: Tensor, name: str, source: tuple[CodeType, int] | None = None) -> None:
     """Note that `name` is about to change `tensor` in place, at `source` (the caller's place)."""
-    record_changes((tensor,), name, source or caller())
+    bump_versions((tensor,), name, source or caller())
 
 
-def record_changes(tensors: Iterable[Tensor], name: str, source: tuple[CodeType, int]) -> None:
+def bump_versions(tensors: Iterable[Tensor], name: str, source: tuple[CodeType, int]) -> None:
     """Note that `name` is about to change all of these in place."""
-    clock.time += 1
+    modifications.count += 1
     for tensor in tensors:
-        cell, memory = tensor.cell or share_cell(tensor), tensor.array
+        version, memory = tensor.version or version_of(tensor), tensor.array
         if memory.base is not None:
             memory = root(memory)
-        before = cell.changes
+        before = version.changes
         if len(before) == 1 and before[0].memory() is memory:
             reference, others = before[0].memory, []
         else:
             reference = weakref.ref(memory)
             others = [c for c in before if c.memory() is not None and c.memory() is not memory]
-        cell.stamp = clock.time
-        cell.changes = [*others, Change(clock.time, reference, name, source)]
+        version.modified_at = modifications.count
+        version.changes = [*others, Change(modifications.count, reference, name, source)]
 
 
 def arrays_in(thing: Any) -> Iterator[Any]:
@@ -139,19 +139,22 @@ def holds(thing: Any, memory: Any = None) -> bool:
     return any(memory is None or root(array) is memory for array in arrays_in(thing))
 
 
-def check_versions(node: Node, gradients: Any, replayed: bool) -> None:
-    """Refuse to walk through a node if `gradients`, its functions, need an array that has been changed since.
+def check_versions(node: Node, needs: list[bool], replayed: bool = False) -> None:
+    """Refuse to walk through a node if its gradient functions need an array that has been changed since.
 
-    What is replayed starts from the inputs again, so that there every change of one counts, unless the
-    gradient needs no array at all.
+    `needs` says for which inputs. A replay starts from the inputs again, so that there every change of one
+    counts, unless the gradient needs no array at all.
     """
+    gradients = node.gradients
+    if type(gradients) is tuple:
+        gradients = [f for f, needed in zip(gradients, needs, strict=True) if needed]
     for edge in (*node.edges, node):
-        cell = getattr(edge, "cell", None)
-        if cell is None or cell.stamp <= node.clock:
+        version = getattr(edge, "version", None)
+        if version is None or version.modified_at <= node.recorded_at:
             continue
-        for change in cell.changes:
+        for change in version.changes:
             memory = change.memory()
-            if change.time <= node.clock or memory is None:
+            if change.number <= node.recorded_at or memory is None:
                 continue
             if holds(gradients, memory) or (replayed and edge is not node and holds(gradients)):
                 what = "output" if edge is node else f"input of shape {tuple(edge.shape)}"

@@ -596,7 +596,7 @@ def test_create_graph_to_third_order_by_backward():
 def test_a_gradient_of_the_wrong_shape_on_a_leaf_is_an_error():
     x = leaf(1, 2)
     x.grad = mg.ones(3, dtype="float64")
-    with pytest.raises(ShapeError, match=r"`\.grad` of shape \(3,\)[\s\S]*\(2,\)"):
+    with pytest.raises(ShapeError, match=r"`\.grad` has shape \(3,\)[\s\S]*\(2,\)"):
         (x * 2).sum().backward()
 
 

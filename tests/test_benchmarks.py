@@ -37,7 +37,7 @@ from benchmarks import (
 from benchmarks.graphs import KIB, loss_of, measure
 from benchmarks.peers import PEERS, missing, peer, step_of
 from benchmarks.works import WORKS, Decoder, First, UnknownWorkError, weights_of, work_of
-from minigrad.ops.dispatch import ops as registered
+from minigrad.ops.arguments import ops as registered
 from minitransformer import Transformer, TransformerConfig
 from minitransformer.errors import UserError
 

@@ -293,13 +293,13 @@ def test_steep_curves_are_no_kinks():
 def test_the_callers_tensors_stay_as_they_are():
     x, y = leaf(X), leaf(Y)
     (x * 2).sum().backward()
-    before, grad, cell = x.array, x.grad, x.cell
+    before, grad, cell = x.array, x.grad, x.version
     mg.gradcheck(lambda x, y: (x * y).sin(), [x, y], order=2)
     with pytest.raises(ZeroDivisionError):
         mg.gradcheck(lambda x, y: 1 / 0, [x, y])
     assert x.array is before
     assert x.grad is grad
-    assert x.cell is cell
+    assert x.version is cell
     assert x.requires_grad
     assert y.grad is None
     np.testing.assert_array_equal(x.array, X)

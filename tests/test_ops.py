@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.autograd.nodes import Node, alive, maker
 from minigrad.gradcheck.every_op import ATOL, RTOL, as_function, floating, forms, samples_of
+from minigrad.nodes import Node, producer, tensor_of
 from minigrad.ops import METHODS
 from minigrad.ops.op import Op, info_of, registry
 from minigrad.ops.samplers import Sample
@@ -253,9 +253,9 @@ def as_rule_call(record, sample):
     function, inputs = as_function(record, sample)
     results = function(*inputs)
     for out in floating(results):
-        node = maker(out.node)
+        node = producer(out.node)
         if isinstance(node, Node) and node.op is record:
-            arrays = [getattr(alive(edge), "array", edge) for edge in node.edges]
+            arrays = [getattr(tensor_of(edge), "array", edge) for edge in node.edges]
             return arrays, node.settings, node.needs
     return None
 

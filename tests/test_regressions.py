@@ -28,7 +28,7 @@ def test_grad_through_a_freed_graph_says_that_it_was_freed(allow_unused):
     x = leaf(1.0, 2.0)
     y = x * x
     mg.autograd.grad(y.sum(), x)
-    with pytest.raises(GraphError, match="freed the first time"):
+    with pytest.raises(GraphError, match="first backward freed it"):
         mg.autograd.grad(y.sum(), x, allow_unused=allow_unused)
 
 
@@ -180,7 +180,7 @@ def test_an_optimizer_refuses_rates_that_cannot_be(options):
 
 
 def test_a_diagonal_is_a_whole_number():
-    with pytest.raises(mg.DtypeError, match="diagonal must be an integer"):
+    with pytest.raises(mg.DtypeError, match="diagonal is a whole number"):
         mg.ones(2, 2).tril(2.5)
 
 
@@ -279,9 +279,9 @@ def test_a_hook_does_not_change_a_gradients_dtype():
 
 
 def test_a_hook_that_would_never_be_called_is_refused():
-    with pytest.raises(mg.GraphError, match="requires none"):
+    with pytest.raises(mg.GraphError, match="does not require one"):
         mg.ones(2).register_hook(print)
-    with pytest.raises(mg.GraphError, match="requires none"):
+    with pytest.raises(mg.GraphError, match="does not require one"):
         mg.ones(2).retain_grad()
 
 
@@ -370,8 +370,8 @@ def test_a_check_keeps_nothing_alive():
 @pytest.mark.parametrize(
     ("call", "what"),
     [
-        (lambda x: mg.autograd.grad(x.sum(), 1.0), "inputs are tensors, got float"),
-        (lambda x: mg.autograd.grad(1.0, x), "outputs are tensors, got float"),
+        (lambda x: mg.autograd.grad(x.sum(), 1.0), "inputs must be tensors, got float"),
+        (lambda x: mg.autograd.grad(1.0, x), "outputs must be tensors, got float"),
         (lambda x: mg.autograd.grad([x * 1, x * 2], x, np.ones(2)), "2 outputs need"),
         (lambda x: mg.func.grad(lambda x: x.sum(), "a")(x), "argnums must be integers"),
         (lambda x: mg.arange(float("nan")), "is not a range"),
@@ -506,9 +506,7 @@ def test_mistakes_in_a_rule_are_named():
     a, b = (mg.ones(2, 3, requires_grad=True), mg.ones(3, 4, requires_grad=True))
     records, known = dict(mg.ops.registry), dict(ops)
     try:
-        with pytest.raises(
-            mg.OptionError, match="the rule of bare did not return a pair of value and gradients"
-        ):
+        with pytest.raises(mg.OptionError, match="the rule of bare did not return a value and its gradients"):
             own_op("bare", lambda x, /: x * 2)(a)
         crossed = own_op("crossed", lambda x, y, /: (x @ y, (lambda g: g @ y, lambda g: x.T @ g)))
         with pytest.raises(mg.ShapeError, match=r"the gradient of crossed \(recorded at .*\) failed: matmul"):

@@ -1,24 +1,11 @@
-"""The tape: every operation records a Node; walking the nodes backward gives every gradient.
+"""Reverse mode: a walk back over the recorded nodes gives the gradient of every leaf.
 
-Read `nodes` (what is recorded) and `walk` (the whole of reverse mode, in one loop) first. `replay` is how a
-gradient is differentiated again; `checkpointing` and `anomaly` are what one does when memory is short and
-when a number is not one.
+Read `minigrad/nodes.py` (what is recorded), `walk` (the walk back) and `accumulate` (how gradients are added
+up) first. `replay` is how a gradient is differentiated again; `checkpointing` trades time for memory.
 """
 
-from .anomaly import detect_anomaly, set_detect_anomaly, watch
+from ..modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .anomaly import detect_anomaly, set_detect_anomaly
 from .checkpointing import checkpoint
 from .gradients import backward, grad
-from .hooks import Handle, retain
-from .modes import (
-    BACKWARD,
-    Scope,
-    enable_grad,
-    grad_mode,
-    is_grad_enabled,
-    named_scope,
-    no_grad,
-    set_grad_enabled,
-)
-from .nodes import Node, Output, alive, creation, is_edge, maker, mutate, refuse_freed, refuse_in_graph
-from .replay import refuse_changed
-from .walk import propagate, unbroadcast
+from .hooks import Handle, register_hook, retain_grad

@@ -8,24 +8,21 @@ fault, and neither is what follows from it; what is produced is reported where i
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ..devices import array_module, as_array, is_array, is_floating, on_cpu
 from ..errors import NonFiniteError
+from ..modes import Switch, modes
+from ..nodes import Node, producer, tensor_of
+from ..tensor import Tensor
 from ..versions import arrays_in, caller, where
-from .nodes import Node, alive, maker
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
-class detect_anomaly:
+class detect_anomaly(Switch):
     """Within it (or in a function it decorates) the first operation that produces a NaN or Inf is an error.
 
     NonFiniteError names the operation, the line that called it, the first bad element, and what the inputs
@@ -33,73 +30,41 @@ class detect_anomaly:
     the line of the forward pass. With `check_inf=False` only NaN counts. (torch.autograd.detect_anomaly)
     """
 
-    def __init__(self, check_inf: bool = True) -> None:
-        self.check_inf = check_inf
+    def __init__(self, check_inf: bool = True, _mode: bool = True, _at_once: bool = False) -> None:
+        super().__init__(modes, "observers", NonFiniteFinder(check_inf) if _mode else None, _at_once)
+        self.ignored: list[Any] = []
+
+    def new_value(self, current: tuple[Any, ...]) -> tuple[Any, ...]:
+        others = tuple(x for x in current if not isinstance(x, NonFiniteFinder))
+        return others if self.value is None else (*others, self.value)
 
     def __enter__(self) -> None:
-        self.before = watch.on, watch.check_inf
-        watch.on, watch.check_inf = True, self.check_inf
-        self.quiet = np.errstate(all="ignore")  # what NumPy would warn of is said better here
-        self.quiet.__enter__()
+        super().__enter__()
+        self.ignored.append(np.errstate(all="ignore"))  # what NumPy would warn of is said better here
+        self.ignored[-1].__enter__()
 
     def __exit__(self, *exc: Any) -> None:
-        watch.on, watch.check_inf = self.before
-        self.quiet.__exit__(*exc)
-
-    def __call__(self, function: Callable) -> Callable:
-        @functools.wraps(function)
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            with detect_anomaly(self.check_inf):
-                return function(*args, **kwargs)
-
-        return watched
+        super().__exit__(*exc)
+        self.ignored.pop().__exit__(*exc)
 
 
-class set_detect_anomaly:
+class set_detect_anomaly(detect_anomaly):
     """`set_detect_anomaly(True)` looks for anomalies from now on, or within a `with`."""
 
     def __init__(self, mode: bool, check_inf: bool = True) -> None:
-        self.before = watch.on, watch.check_inf
-        watch.on, watch.check_inf = mode, check_inf
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exc: object) -> None:
-        watch.on, watch.check_inf = self.before
+        super().__init__(check_inf, mode, _at_once=True)
 
 
-class _Watch(threading.local):
-    """What the hot path asks (`on`), and what it calls where the answer is yes; each thread's own."""
+class NonFiniteFinder:
+    """An observer that refuses the first NaN or infinity that an operation or a gradient produces."""
 
-    on, check_inf = False, True
-    observer: Any = None  # who looks on in place of the search for anomalies (see `minigrad.shadow`)
+    def __init__(self, check_inf: bool = True) -> None:
+        self.check_inf = check_inf
 
-    @contextlib.contextmanager
-    def observed_by(self, observer: Any) -> Iterator[None]:
-        """Within it, `observer` sees each result and each gradient."""
-        before = self.on, self.observer
-        self.on, self.observer = True, observer
-        try:
-            yield
-        finally:
-            self.on, self.observer = before
-
-    @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        before, self.on = self.on, False
-        try:
-            yield
-        finally:
-            self.on = before
-
-    def check_result(
-        self, op: Any, operands: list[Any], settings: dict[str, Any], value: Any, gradients: Any
+    def on_result(
+        self, op: Any, operands: Sequence[Any], settings: dict[str, Any], value: Any, gradients: Any
     ) -> None:
         """Refuse what an operation's rule has just produced."""
-        if self.observer is not None:
-            self.observer.result(op, operands, settings, value, gradients)
-            return
         given = [*operands, *arrays_in(settings), *numbers_in(settings)]
         for i, result in enumerate(value if type(value) is tuple else (value,)):
             result = as_array(result)
@@ -116,26 +81,18 @@ class _Watch(threading.local):
                 f"There {'; '.join(inputs)}. {advice_for(op)}"
             )
 
-    def checked(
-        self, node: Node, gradients: Any, g: Any, pulled: Iterable[tuple[Any, Any, Any]]
-    ) -> Iterator[tuple[Any, Any, Any]]:
-        """What was `pulled` through a node (edge, gradient, ...), or a refusal of what its rule produced."""
-        if self.observer is not None:
-            yield from self.observer.pulled(node, gradients, g, pulled)
-            return
+    def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
+        """Refuse what a node's gradient functions have just produced."""
         upstream = [_array(part) for part in (g if type(g) is list else [g]) if part is not None]
-        operands = [*upstream, *arrays_in(gradients)]
-        for edge, r, made_from in pulled:
+        operands = [*upstream, *arrays_in(node.gradients)]
+        for edge, r in contributions:
             array = _array(r)
             index = self._produced(array, operands)
             if index is not None:
                 _refuse_gradient(node, edge, array, index, upstream)
-            yield edge, r, made_from
 
-    def check_start(self, tensor: Tensor, g: Any) -> None:
-        """Refuse to begin backward() from what is no number."""
-        if self.observer is not None:
-            return
+    def on_backward_start(self, tensor: Tensor, g: Any) -> None:
+        """Refuse to begin backward() with a NaN or an infinity."""
         given = on_cpu(_array(g))
         if not np.isfinite(given).all():
             index = first_index(~np.isfinite(given))
@@ -163,13 +120,10 @@ class _Watch(threading.local):
         return first_index(produced) if produced.any() else None
 
 
-watch = _Watch()
-
-
 def _refuse_gradient(node: Node, edge: Any, r: np.ndarray, index: tuple, upstream: list[Any]) -> NoReturn:
     place = next(i for i, e in enumerate(node.edges) if e is edge)
     name = operand_names(node.op, len(node.edges))[place]
-    kept = alive(edge)
+    kept = tensor_of(edge)
     over = comparable_shape(node.op, r)
     known = [describe_at("the gradient g that came to it", g, index, over) for g in upstream]
     if kept is not None and hasattr(kept, "array"):
@@ -184,13 +138,13 @@ def _refuse_gradient(node: Node, edge: Any, r: np.ndarray, index: tuple, upstrea
 
 def _origin(tensor: Tensor) -> str:
     """Where in a graph something not finite was put in."""
-    stack = [] if tensor.node is None else [maker(tensor.node)]
+    stack = [] if tensor.node is None else [producer(tensor.node)]
     seen = set(stack)
     found: list[tuple[int, str]] = []
     while stack:
         node = stack.pop()
         for i, edge in enumerate(node.edges):
-            before = maker(edge)
+            before = producer(edge)
             if type(before) is Node:
                 if before not in seen:
                     seen.add(before)

@@ -8,18 +8,16 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import random
 from ..errors import GraphError
+from ..modes import Switch, enable_grad, modes
+from ..nodes import Node, Output, node_numbers, producer, requires_grad, tensor_of
+from ..tensor import Tensor
 from ..trees import fill, leaves, structure
-from ..versions import caller, clock, share_cell
-from .modes import autocast_to, enable_grad, grad_mode
-from .nodes import Node, Output, alive, creation, is_edge, maker
-from .walk import propagate
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
+from ..versions import caller, version_of
+from .gradients import propagate_to
 
 
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -31,9 +29,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     twice, and it must not read what changes in between, such as a variable that it closes over or a module's
     `training`. (torch.utils.checkpoint with use_reentrant=False)
     """
-    from ..tensor import Tensor
-
-    if not grad_mode.enabled:
+    if not modes.grad_enabled:
         return function(*args, **kwargs)
     segment = _Segment(function, args, kwargs)
     first, results = segment.run()
@@ -45,14 +41,10 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     constants = [x for x in leaves((args, kwargs)) if isinstance(x, Tensor) and not x.requires_grad]
     segment.remember(results, inside, outside)
 
-    node = Node.__new__(Node)
-    node.op, node.settings = Checkpoint(segment), {}
-    node.number, node.clock, node.cell, node.hooks = next(creation), clock.time, None, None
-    node.source, node.scope = caller(), grad_mode.scope
-    node.edges = [*outside, *constants]
-    node.needs = [True] * len(outside) + [False] * len(constants)
-    kept = [x.array for x in map(alive, node.edges) if x is not None]
-    node.gradients = partial(_pull, segment, kept)
+    edges, needs = [*outside, *constants], [True] * len(outside) + [False] * len(constants)
+    kept = [x.array for x in map(tensor_of, edges) if x is not None]
+    gradients = partial(_pull, segment, kept)
+    node = Node(Checkpoint(segment), {}, edges, needs, gradients, None, None, caller())
     for i, result in zip(inside, _results(node, [flat[i] for i in inside]), strict=True):
         flat[i] = result
     return fill(results, flat)
@@ -60,34 +52,32 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 def _results(node: Node, inner: list[Tensor]) -> list[Tensor]:
     """Tensors with the memory of `inner` that were made by `node`."""
-    from ..tensor import Tensor
-
     outs = [Tensor(x.array) for x in inner]
     for i, (out, x) in enumerate(zip(outs, inner, strict=True)):
-        out.requires_grad, out.cell = True, share_cell(x)
-        out.node = node if len(outs) == 1 else Output(node, i, out.shape, out.cell)
+        out.requires_grad, out.version = True, version_of(x)
+        out.node = node if len(outs) == 1 else Output(node, i, out.shape, out.version)
     refs = [weakref.ref(out) for out in outs]
     if len(outs) == 1:
-        node.cell, node.shape, node.output = outs[0].cell, outs[0].shape, refs[0]
+        node.version, node.shape, node.output = outs[0].version, outs[0].shape, refs[0]
     else:
         node.shape, node.output = [out.shape for out in outs], refs
     return outs
 
 
 def _is_inside(x: Tensor, first: int) -> bool:
-    return x.node is not None and maker(x.node).number > first
+    return x.node is not None and producer(x.node).number > first
 
 
 def _edges_outside(edges: Iterable[Any], first: int) -> list[Any]:
     """Where gradients leave the graph of `edges` made since node number `first`: leaves and earlier nodes."""
-    stack = [maker(edge) for edge in edges]
+    stack = [producer(edge) for edge in edges]
     seen = set(stack)
     found: dict[Any, None] = {}
     while stack:
         for edge in stack.pop().edges:
-            node = maker(edge)
+            node = producer(edge)
             if type(node) is not Node or node.number <= first:
-                if is_edge(edge):
+                if requires_grad(edge):
                     found[edge] = None
             elif node not in seen:
                 seen.add(node)
@@ -100,11 +90,11 @@ class _Segment:
 
     def __init__(self, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
-        self.draws, self.autocast = random.snapshot(), grad_mode.autocast
+        self.draws, self.autocast = random.snapshot(), modes.autocast_dtype
 
     def run(self) -> tuple[int, Any]:
         """The results, and the number of a node before the first that was made for them."""
-        first = next(creation)
+        first = next(node_numbers)
         return first, self.function(*self.args, **self.kwargs)
 
     def remember(self, results: Any, inside: list[int], outside: list[Any]) -> None:
@@ -113,9 +103,9 @@ class _Segment:
         flat = leaves(results)
         self.kinds = [_kind(flat[i]) for i in inside]
 
-    def again(self) -> list[Tensor]:
+    def recompute(self) -> list[Tensor]:
         """The results that carry gradients, computed anew with the same draws and autocast, checked."""
-        with enable_grad(), autocast_to(self.autocast), random.replayed(self.draws):
+        with enable_grad(), Switch(modes, "autocast_dtype", self.autocast), random.replayed(self.draws):
             first, results = self.run()
         flat = leaves(results)
         kinds = [_kind(flat[i]) for i in self.inside] if structure(results) == self.structure else None
@@ -129,10 +119,10 @@ class _Segment:
         outs = [flat[i] for i in self.inside]
         found = _edges_outside([x.node for x in outs if _is_inside(x, first)], first)
         for edge in set(found) - set(self.outside):
-            if type(maker(edge)) is Node:
+            if type(producer(edge)) is Node:
                 raise GraphError(
-                    f"checkpoint ran {_name(self.function)} again and it used the result of {maker(edge)}, "
-                    f"which it had not used the first time.\n"
+                    f"checkpoint ran {_name(self.function)} again, and it used the result of "
+                    f"{producer(edge)}, which it had not used the first time.\n"
                     f"A closure sees a variable's latest value: pass tensors as arguments."
                 )
         return outs
@@ -141,10 +131,10 @@ class _Segment:
         """The gradients of the edges, through a graph computed anew."""
         wanted = [edge for edge, needed in zip(self.outside, needs, strict=False) if needed]
         given = g if type(g) is list else [g]
-        seeds = [(x.node, part) for x, part in zip(self.again(), given, strict=True) if part is not None]
-        found, owned = propagate(seeds, wanted, create_graph, create_graph, ends=self.outside)
-        if not create_graph:  # the caller may add into what it is given
-            found = {edge: r if edge in owned else r.copy() for edge, r in found.items()}
+        seeds = [(x.node, part) for x, part in zip(self.recompute(), given, strict=True) if part is not None]
+        found, sums = propagate_to(wanted, seeds, create_graph, create_graph, ends=self.outside)
+        if not create_graph:  # the caller may add into what it gets
+            found = {edge: r if edge in sums.owned else r.copy() for edge, r in found.items()}
         return [found.get(edge) for edge in self.outside] + [None] * (len(needs) - len(self.outside))
 
 
@@ -186,10 +176,8 @@ class Checkpoint:
 
     def rebuild(self, inputs: list[Any], settings: dict, edge: Any) -> Tensor:
         """Compute a result that was let go once more, in its old place in the graph."""
-        from ..tensor import Tensor
-
-        outs = self._segment().again()
-        node, several = maker(edge), type(edge) is Output
+        outs = self._segment().recompute()
+        node, several = producer(edge), type(edge) is Output
         tensor = Tensor(outs[edge.index if several else 0].array)
         tensor.requires_grad, tensor.node = True, edge
         if several:

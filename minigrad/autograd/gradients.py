@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..devices import array_module
 from ..errors import DeviceError, DtypeError, GraphError, OptionError, ShapeError
-from .anomaly import watch
-from .modes import backward_scope, set_grad_enabled
-from .walk import propagate
+from ..modes import backward_scope, modes, set_grad_enabled
+from ..nodes import Node, Output, producer, refuse_freed, requires_grad
+from ..tensor import Tensor, given
+from .accumulate import GradientSums, accumulate_grad
+from .replay import Replay
+from .walk import Add, Pull, nodes_behind, pull_arrays, walk_back
 
-if TYPE_CHECKING:
-    from ..tensor import Tensor
+Seeds = list[tuple[Any, Any]]  # (edge, the gradient that a walk back begins with there)
 
 
 def backward(
     tensor: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
 ) -> None:
-    """Add d tensor / d leaf to `.grad` of every leaf that requires it (torch.Tensor.backward)."""
-    retain = create_graph if retain_graph is None else retain_graph
-    seed = _matching(tensor, gradient, create_graph)
+    """Add the derivative of `tensor` (times `gradient`) to `.grad` of every leaf that it was computed from.
+
+    `gradient` has the tensor's shape and may be left out for a tensor of one element (torch.Tensor.backward).
+    """
+    seed = _seed(tensor, gradient, create_graph)
     with set_grad_enabled(create_graph), backward_scope():
-        gradients, owned = propagate([seed], retain_graph=retain, create_graph=create_graph)
-    for leaf, g in gradients.items():
-        leaf.accumulate_grad(g, owned=leaf in owned)
+        sums = propagate([seed], create_graph if retain_graph is None else retain_graph, create_graph)
+        for leaf, g in sums.of_leaves():
+            accumulate_grad(leaf, g, leaf in sums.owned)
 
 
 def grad(
@@ -35,15 +39,13 @@ def grad(
     create_graph: bool = False,
     allow_unused: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """d sum(outputs * grad_outputs) / d inputs, leaving every `.grad` alone (torch.autograd.grad).
+    """d sum(outputs * grad_outputs) / d inputs, leaving every `.grad` unchanged (torch.autograd.grad).
 
     `inputs` may be intermediate tensors. One that was not used is a GraphError, or None with `allow_unused`.
     """
-    from ..tensor import Tensor
-
     outs, ins = _tensors(outputs, "outputs"), _tensors(inputs, "inputs")
-    given = list(grad_outputs) if isinstance(grad_outputs, list | tuple) else [grad_outputs] * len(outs)
-    if len(given) != len(outs) or (hasattr(grad_outputs, "shape") and len(outs) > 1):
+    starts = list(grad_outputs) if isinstance(grad_outputs, list | tuple) else [grad_outputs] * len(outs)
+    if len(starts) != len(outs) or (hasattr(grad_outputs, "shape") and len(outs) > 1):
         raise OptionError(f"{len(outs)} outputs need as many grad_outputs.\nPass a list, or None.")
     for x in ins:
         if not x.requires_grad:
@@ -51,66 +53,116 @@ def grad(
                 f"an input of shape {x.shape} does not require a gradient.\n"
                 f"Set requires_grad=True before it is used."
             )
-    retain = create_graph if retain_graph is None else retain_graph
-    seeds = [_matching(out, g, create_graph) for out, g in zip(outs, given, strict=True)]
+    seeds = [_seed(out, g, create_graph) for out, g in zip(outs, starts, strict=True)]
     edges = [x.node if x.node is not None else x for x in ins]
+    retain = create_graph if retain_graph is None else retain_graph
     with set_grad_enabled(create_graph), backward_scope():
-        found, owned = propagate(seeds, edges, retain, create_graph)
+        found, sums = propagate_to(edges, seeds, retain, create_graph)
     results: list[Tensor | None] = []
     for x, edge in zip(ins, edges, strict=True):
-        g = found.get(edge)
-        if g is None and not allow_unused:
+        if edge not in found and not allow_unused:
             raise GraphError(
                 f"an input of shape {x.shape} was not used to compute the outputs.\n"
                 f"Pass allow_unused=True to get None for it."
             )
-        if not (g is None or isinstance(g, Tensor)):
-            g = Tensor(g if edge in owned else g.copy())
-            owned.discard(edge)
-        results.append(g)
+        results.append(sums.as_tensor(edge, found[edge]) if edge in found else None)
     return tuple(results)
 
 
-def _tensors(given: Tensor | Iterable[Tensor], what: str) -> list[Tensor]:
-    """One tensor or several as a list."""
-    from ..tensor import Tensor
+def propagate(
+    seeds: Seeds, retain_graph: bool = False, create_graph: bool = False, keep_grad: bool = True
+) -> GradientSums:
+    """Walk back from the seeds to all leaves."""
+    sums = _start(seeds, create_graph, keep_grad)
+    order = nodes_behind([edge for edge, _ in seeds])
+    walk_back(order, sums, Replay().pull if create_graph else pull_arrays, retain_graph)
+    return sums
 
-    found = [given] if isinstance(given, Tensor) or not isinstance(given, Iterable) else list(given)
+
+def propagate_to(
+    wanted: Iterable[Any],
+    seeds: Seeds,
+    retain_graph: bool = False,
+    create_graph: bool = False,
+    ends: Iterable[Any] = (),
+) -> tuple[dict[Any, Any], GradientSums]:
+    """Walk back from the seeds to the `wanted` edges only, and return the gradients that arrived there.
+
+    The walk stops at `ends`, whose hooks are left to the walk that goes on from there.
+    """
+    sums = _start(seeds, create_graph)
+    order = nodes_behind([edge for edge, _ in seeds], ends)
+    targets = _Targets(order, set(wanted))
+    pull = targets.capture(Replay().pull if create_graph else pull_arrays)
+    walk_back([node for node in order if node in targets.leading], sums, pull, retain_graph)
+    targets.finish(sums, run_hooks=not ends)
+    return targets.found, sums
+
+
+def _start(seeds: Seeds, create_graph: bool, keep_grad: bool = True) -> GradientSums:
+    sums = GradientSums(create_graph, keep_grad)
+    for edge, g in seeds:
+        sums.add(edge, g, g)
+    return sums
+
+
+class _Targets:
+    """The edges whose gradients are wanted: where a walk has to go to reach them, and what it found there."""
+
+    def __init__(self, order: list[Node], wanted: set[Any]) -> None:
+        self.wanted, self.found = wanted, dict[Any, Any]()
+        self.reach = {producer(edge) for edge in wanted}  # what is wanted, and the nodes that lead there
+        self.leading: set[Node] = set()
+        self.freed = next((node for node in order if node.gradients is None), None)
+        for node in order:
+            if any(producer(edge) in self.reach for edge in node.edges if requires_grad(edge)):
+                self.reach.add(node)
+                self.leading.add(node)
+
+    def capture(self, pull: Pull) -> Pull:
+        """`pull`, keeping wanted gradients that pass, and asking only for those that lead on."""
+
+        def capture_and_pull(node: Node, g: Any, needs: list[bool], add: Add) -> None:
+            self._keep(node, g)
+            leads_on = [n and producer(e) in self.reach for e, n in zip(node.edges, needs, strict=True)]
+            pull(node, g, leads_on, add)
+
+        return capture_and_pull
+
+    def _keep(self, node: Node, g: Any) -> None:
+        if type(g) is list:
+            self.found |= {e: g[e.index] for e in self.wanted if type(e) is Output and e.node is node}
+        elif node in self.wanted:
+            self.found[node] = g
+
+    def finish(self, sums: GradientSums, run_hooks: bool) -> None:
+        """Keep what arrived where the walk ended: at leaves, and at nodes that lead to nothing wanted."""
+        if run_hooks:
+            ended = {producer(e) for e in sums.sums if e in self.wanted and isinstance(producer(e), Node)}
+            self.found |= dict(sums.of_leaves(self.wanted))
+            for node in ended:
+                self._keep(node, sums.take(node))
+        else:
+            self.found |= {edge: g for edge, g in sums.sums.items() if edge in self.wanted}
+        self.found = {edge: g for edge, g in self.found.items() if g is not None}
+        if self.freed is not None and not self.wanted <= self.found.keys():
+            refuse_freed(self.freed)
+
+
+def _tensors(tensors: Tensor | Iterable[Tensor], what: str) -> list[Tensor]:
+    """One tensor or several as a list."""
+    found = [tensors] if isinstance(tensors, Tensor) or not isinstance(tensors, Iterable) else list(tensors)
     for x in found:
         if not isinstance(x, Tensor):
-            raise DtypeError(f"{what} are tensors, got {type(x).__name__}.\nGive one, or a list of them.")
+            raise DtypeError(f"{what} must be tensors, got {type(x).__name__}.\nPass one, or a list of them.")
     return found
 
 
-def _matching(tensor: Tensor, gradient: Any, create_graph: bool) -> Any:
-    """(edge, gradient) to begin from, checked: a user's gradient as an array (a Tensor with create_graph)."""
-    from ..tensor import Tensor, given
-
-    if gradient is not None:
-        gradient = given(gradient, tensor).to(tensor.dtype)
-        if gradient.shape != tensor.shape:
-            raise ShapeError(
-                f"the gradient has shape {gradient.shape}, the tensor {tensor.shape}.\n"
-                f"Pass one of the tensor's shape."
-            )
-        if gradient.device != tensor.device:
-            raise DeviceError(
-                f"the gradient is on {gradient.device}, the tensor on {tensor.device}.\n"
-                f"Move the gradient: .to({tensor.device!r})."
-            )
-        if not create_graph:
-            gradient = gradient.array
-    edge, g = _seed(tensor, gradient)
-    if watch.on:
-        watch.check_start(tensor, g)
-    return edge, (Tensor(g) if create_graph and not isinstance(g, Tensor) else g)
-
-
-def _seed(tensor: Tensor, gradient: Any) -> tuple[Any, Any]:
-    """(edge, gradient) to begin from; a scalar's gradient is 1."""
+def _seed(tensor: Tensor, gradient: Any, create_graph: bool) -> tuple[Any, Any]:
+    """(edge, gradient) to begin from, checked: an array, or a Tensor with create_graph."""
     if not tensor.requires_grad:
         raise GraphError(
-            f"a tensor of shape {tensor.shape} has no gradient: nothing that it came from requires one.\n"
+            f"a tensor of shape {tensor.shape} has no gradient: nothing it was computed from requires one.\n"
             f"Set requires_grad=True on a leaf before computing, and do not compute under no_grad()."
         )
     if gradient is None:
@@ -119,5 +171,20 @@ def _seed(tensor: Tensor, gradient: Any) -> tuple[Any, Any]:
                 f"backward() of a tensor of shape {tensor.shape}, which is not one number.\n"
                 f"Reduce it (`.sum()`, `.mean()`), or pass gradient= of that shape."
             )
-        gradient = array_module(tensor.array).ones(tensor.shape, tensor.dtype)
-    return tensor.node if tensor.node is not None else tensor, gradient
+        start = Tensor(array_module(tensor.array).ones(tensor.shape, tensor.dtype))
+    else:
+        start = given(gradient, tensor).to(tensor.dtype)
+        if start.shape != tensor.shape:
+            raise ShapeError(
+                f"the gradient has shape {start.shape}, the tensor {tensor.shape}.\n"
+                f"Pass one of the tensor's shape."
+            )
+        if start.device != tensor.device:
+            raise DeviceError(
+                f"the gradient is on {start.device}, the tensor on {tensor.device}.\n"
+                f"Move the gradient: .to({tensor.device!r})."
+            )
+    g = start if create_graph else start.array
+    for observer in modes.observers:
+        observer.on_backward_start(tensor, g)
+    return (tensor if tensor.node is None else tensor.node), g

@@ -6,23 +6,21 @@ import itertools
 import sys
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..errors import ShapeError
-from .modes import enable_grad, no_grad
+from ..errors import GraphError, ShapeError
+from ..modes import enable_grad, no_grad
+from ..tensor import Tensor, as_tensor
 
-if TYPE_CHECKING:
-    from ..tensor import Tensor
-
-registration = itertools.count()  # numbers hooks, which are called in that order
-LAST = sys.maxsize  # the number of the one that comes after all others
+hook_numbers = itertools.count()  # hooks run in the order of registration
+LAST = sys.maxsize  # the number of retain_grad's own, which runs after all others
 
 
 class Handle:
-    """What registering a hook gives: `handle.remove()` (or calling it) takes the hook away."""
+    """What registering a hook returns: `handle.remove()` (or calling it) removes the hook."""
 
     def __init__(self, hooks: dict[int, Callable], hook: Callable) -> None:
-        self.hooks, self.key = hooks, next(registration)
+        self.hooks, self.key = hooks, next(hook_numbers)
         hooks[self.key] = hook
 
     def remove(self) -> None:
@@ -31,39 +29,56 @@ class Handle:
     __call__ = remove
 
 
-def retain(tensor: Tensor) -> None:
-    """Keep the gradient of a tensor that is no leaf in its `.grad`, as it is after all other hooks."""
-    myself = weakref.ref(tensor)
+def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Handle:
+    """Call `hook(gradient)` when this tensor's gradient is complete; what it returns replaces the gradient.
+
+    `remove()` of the returned handle removes the hook.
+    """
+    return Handle(_hooks_of(tensor, "a hook"), hook)
+
+
+def retain_grad(tensor: Tensor) -> None:
+    """Let backward() leave `.grad` on this tensor even if it is not a leaf."""
+    hooks = _hooks_of(tensor, "retain_grad()")
+    if tensor.node is None:
+        return
+    reference = weakref.ref(tensor)
 
     def keep(g: Tensor) -> None:
-        tensor = myself()
+        tensor = reference()
         if tensor is not None:
-            tensor.accumulate_grad(g if g.requires_grad else g.array, owned=False)
+            grad = g.clone() if g.requires_grad else Tensor(g.array.copy())
+            tensor.grad = grad if tensor.grad is None else tensor.grad + grad
 
-    owner = tensor.node
-    if owner.hooks is None:
-        owner.hooks = {}
-    owner.hooks[LAST] = keep
+    hooks[LAST] = keep
 
 
-def run_hooks(edge: Any, g: Any, retain: bool = True) -> Any:
-    """Show `g` to the edge's hooks; one that returns something replaces it. Unless `retain`, none is kept."""
-    if not edge.hooks:
-        return g
-    from ..tensor import Tensor, as_tensor
+def _hooks_of(tensor: Tensor, what: str) -> dict[int, Callable]:
+    if not tensor.requires_grad:
+        raise GraphError(
+            f"{what} needs a gradient, and this tensor of shape {tensor.shape} does not require one.\n"
+            f"Set requires_grad=True on it, or on a leaf before computing it."
+        )
+    edge = tensor if tensor.node is None else tensor.node
+    if edge.hooks is None:
+        edge.hooks = {}
+    return edge.hooks
 
-    for key, hook in sorted(edge.hooks.items()):
-        if key == LAST and not retain:
+
+def run_hooks(edge: Any, g: Any, keep_grad: bool = True) -> Any:
+    """The gradient `g` of an edge after its hooks; without `keep_grad`, retain_grad's own does not run."""
+    for key, hook in sorted((edge.hooks or {}).items()):
+        if key == LAST and not keep_grad:
             continue
-        raw = not isinstance(g, Tensor)
-        with no_grad() if raw else enable_grad():
-            result = hook(Tensor(g) if raw else g)
+        is_array = not isinstance(g, Tensor)
+        with no_grad() if is_array else enable_grad():
+            result = hook(Tensor(g) if is_array else g)
             result = None if result is None else as_tensor(result).to(g.dtype)
         if result is not None:
             if result.shape != g.shape:
                 raise ShapeError(
                     f"a hook returned shape {result.shape} for a gradient of shape {tuple(g.shape)}.\n"
-                    f"Return a gradient of the same shape, or None to leave it alone."
+                    f"Return a gradient of the same shape, or None to leave it unchanged."
                 )
-            g = result.array if raw else result
+            g = result.array if is_array else result
     return g

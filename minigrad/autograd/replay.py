@@ -2,65 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import GraphError
-from .anomaly import watch
-from .modes import autocast_to, backward_scope, enable_grad
-from .nodes import Node, alive, is_edge, maker, refuse_freed
+from ..modes import Switch, backward_scope, enable_grad, modes
+from ..nodes import Node, producer, refuse_freed, requires_grad, tensor_of
+from ..tensor import Tensor
+from ..versions import check_versions, modifications
+from .observers import unobserved
+from .walk import Add
 
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
+class Replay:
+    """Pulls gradients that are Tensors with graphs of their own; `rebuilt` holds what had to be recomputed.
 
-def replay(node: Node, g: Any, needs: list[bool], rebuilt: dict[Any, Tensor]) -> Iterator[tuple[Any, Tensor]]:
-    """(edge, gradient) for the inputs that need one, as Tensors with graphs of their own.
-
-    Autocast, which has chosen their dtypes already, is off: the gradient of a float32 product stays float32.
+    Autocast has chosen the inputs' dtypes already and is off: the gradient of a float32 product is float32.
     """
-    inputs = [_tensor_of(edge, rebuilt) for edge in node.edges]
-    own = not getattr(node.op, "runs_user_code", False)  # what a rule does inside is no anomaly of the user's
-    paused = watch.paused() if own else nullcontext()
-    with enable_grad(), autocast_to(None), backward_scope(node.scope), paused:
-        gradients = node.op.pull_tensors(inputs, node.settings, needs, g)
-    for edge, r, needed in zip(node.edges, gradients, needs, strict=True):
-        if needed and r is not None:
-            yield edge, r
 
+    def __init__(self) -> None:
+        self.rebuilt: dict[Any, Tensor] = {}
 
-def _tensor_of(edge: Any, rebuilt: dict[Any, Tensor]) -> Any:
-    """The edge's tensor, recomputed from what is still alive where it is not."""
-    if edge is None:
-        return None
-    stack = [edge]
-    while stack:
-        top = stack[-1]
-        if top in rebuilt or alive(top) is not None:
-            stack.pop()
-            continue
-        node = maker(top)
+    def pull(self, node: Node, g: Any, needs: list[bool], add: Add) -> None:
         if node.gradients is None:
             refuse_freed(node)
-        missing = [e for e in node.edges if is_edge(e) and e not in rebuilt and alive(e) is None]
-        if missing:
-            stack.extend(missing)
-            continue
-        refuse_changed(node, top)
-        inputs = [rebuilt[e] if is_edge(e) and e in rebuilt else alive(e) for e in node.edges]
-        rebuilt[top] = node.op.rebuild(inputs, node.settings, top)
-        stack.pop()
-    return rebuilt[edge] if is_edge(edge) and edge in rebuilt else alive(edge)
+        if node.recorded_at != modifications.count:
+            check_versions(node, needs, replayed=True)
+        inputs = [self._tensor_of(edge) for edge in node.edges]
+        # observers see what users' functions do, not what a rule does inside
+        paused = nullcontext() if getattr(node.op, "runs_user_code", False) else unobserved()
+        with enable_grad(), Switch(modes, "autocast_dtype", None), backward_scope(node.scope), paused:
+            gradients = node.op.pull_tensors(inputs, node.settings, needs, g)
+        for edge, gradient, needed in zip(node.edges, gradients, needs, strict=True):
+            if needed and gradient is not None:
+                add(edge, gradient, g)
+
+    def _tensor_of(self, edge: Any) -> Any:
+        """The edge's tensor; one that no longer exists is recomputed from those that do."""
+        if edge is None:
+            return None
+        rebuilt, stack = self.rebuilt, [edge]
+        while stack:
+            top = stack[-1]
+            if top in rebuilt or tensor_of(top) is not None:
+                stack.pop()
+                continue
+            node = producer(top)
+            if node.gradients is None:
+                refuse_freed(node)
+            missing = [
+                e for e in node.edges if requires_grad(e) and e not in rebuilt and tensor_of(e) is None
+            ]
+            if missing:
+                stack.extend(missing)
+                continue
+            refuse_changed(node, top)
+            inputs = [rebuilt[e] if requires_grad(e) and e in rebuilt else tensor_of(e) for e in node.edges]
+            rebuilt[top] = node.op.rebuild(inputs, node.settings, top)
+            stack.pop()
+        return rebuilt[edge] if requires_grad(edge) and edge in rebuilt else tensor_of(edge)
 
 
 def refuse_changed(node: Node, result: Any) -> None:
-    """Refuse to compute a result again whose inputs, or which itself, have been changed in place since."""
-    for e in (*node.edges, result):
-        cell = getattr(e, "cell", None)
-        if cell is not None and cell.stamp > node.clock:
-            what = "its result" if e is result else "its input"
+    """Refuse to recompute a result if an input, or the result itself, has been changed in place since."""
+    for edge in (*node.edges, result):
+        version = getattr(edge, "version", None)
+        if version is not None and version.modified_at > node.recorded_at:
+            what = "its result" if edge is result else "its input"
             raise GraphError(
-                f"{node} must be computed again, but {what} was changed since by {cell.changes[-1]}.\n"
+                f"{node} must be recomputed, but {what} was changed since by {version.changes[-1]}.\n"
                 f"Keep its result in a variable, or change the tensor after backward()."
             )

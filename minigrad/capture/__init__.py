@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import random
-from ..autograd import grad_mode, watch
+from ..autograd.observers import observe
 from ..devices import check_device, gpu, is_array, library_of
 from ..errors import CaptureError
+from ..modes import modes
 from ..precision import float32_matmul
 from ..tensor import Tensor, as_tensor
 from ..trees import flatten, leaves, map_leaves, structure
@@ -74,7 +75,7 @@ class capture:
             return self.step_fn(*arguments)
         if self.device is None:
             observer = LeafObserver()
-            with watch.observed_by(observer), inputs_follow_the_device():
+            with observe(observer), inputs_follow_the_device():
                 results = self.step_fn(*arguments)
             self.device = observer.device
             if self.device != "cpu":
@@ -118,8 +119,8 @@ def _signature(arguments: tuple[Any, ...]) -> Hashable:
         else:
             kinds.append((type(x), x if isinstance(x, Hashable) else id(x)))
     draws = random.snapshot()
-    modes = grad_mode.enabled, str(grad_mode.autocast), float32_matmul.precision
-    return structure(arguments), tuple(kinds), draws.seed, draws.row, modes
+    settings = modes.grad_enabled, str(modes.autocast_dtype), float32_matmul.precision
+    return structure(arguments), tuple(kinds), draws.seed, draws.row, settings
 
 
 class CapturedStep:
@@ -138,7 +139,7 @@ class CapturedStep:
             self.calls, self.graph = 0, None
         self.calls += 1
         if self.calls <= WARMUP_CALLS:
-            with watch.observed_by(self.observer):
+            with observe(self.observer):
                 return self.step_fn(*self.arguments)
         if self.graph is None:
             from .graph import RecordedGraph  # imports the CUDA kernels, so only with a GPU

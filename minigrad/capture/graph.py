@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..autograd import watch
+from ..autograd.observers import observe
 from ..devices import array_module, gpu
 from ..errors import MinigradError
 from ..kernels.cuda.cublas import handle_in_use
@@ -61,7 +61,7 @@ class RecordedGraph(LeafObserver):
         draws = RecordedGenerator(self)
         self.xp.cuda.runtime.deviceSynchronize()
         try:
-            with draws.in_use(), self._stream_captured(), watch.observed_by(self):
+            with draws.in_use(), self._stream_captured(), observe(self):
                 self.results = step_fn(*arguments)
         except BaseException as error:
             for leaf, grad in found.items():
@@ -148,7 +148,7 @@ class RecordedGraph(LeafObserver):
             self.on_replay(write)
         return self.numbers_by_key[key]
 
-    def result(self, op: Any, arrays: list[Any], settings: Any, value: Any, gradients: Any) -> None:
+    def on_result(self, op: Any, arrays: Any, settings: Any, value: Any, gradients: Any) -> None:
         """Keep what an op reads and no op of this step made."""
         for x in arrays:
             if isinstance(x, gpu.arrays) and id(root(x)) not in self.made:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from operator import is_
 from typing import Any
 
 from ..devices import device_of, gpu
-from ..ops import dispatch
+from ..ops import call
 from ..tensor import Tensor
 
 
@@ -20,14 +19,16 @@ class LeafObserver:
         self.device = "cpu"
         self.leaves: dict[Tensor, None] = {}
 
-    def result(self, op: Any, arrays: list[Any], settings: Any, value: Any, gradients: Any) -> None:
+    def on_result(self, op: Any, arrays: Any, settings: Any, value: Any, gradients: Any) -> None:
         for x in arrays:
             if isinstance(x, gpu.arrays):
                 self.device = device_of(x)
 
-    def pulled(self, node: Any, gradients: Any, g: Any, pulled: Iterator[Any]) -> Iterator[Any]:
+    def on_backward_start(self, tensor: Tensor, g: Any) -> None:
+        """Leaves are found as the walk reaches them."""
+
+    def on_pull(self, node: Any, g: Any, contributions: Any) -> None:
         self.leaves.update((x, None) for x in node.edges if isinstance(x, Tensor) and x.requires_grad)
-        yield from pulled
 
 
 @contextlib.contextmanager
@@ -35,7 +36,7 @@ def inputs_follow_the_device() -> Iterator[None]:
     """Within it, data on the CPU (tensors that require no gradient) moves to the GPU of the tensors it meets.
 
     Where a step's inputs belong shows only as it computes."""
-    original, thread = dispatch._on_one_device, threading.get_ident()
+    original, thread = call.move_to_one_device, threading.get_ident()
 
     def on_one_device(op: Any, inputs: Any) -> Any:
         if threading.get_ident() != thread:
@@ -45,12 +46,12 @@ def inputs_follow_the_device() -> Iterator[None]:
             return original(op, inputs)
         (device,) = devices
         move = lambda x: isinstance(x, Tensor) and x.device == "cpu" and not x.requires_grad
-        moved = [x.to(device) if move(x) else x for x in inputs]
-        again = original(op, moved)
-        return again or (None if all(map(is_, moved, inputs)) else moved)
+        if any(map(move, inputs)):
+            inputs = [x.to(device) if move(x) else x for x in inputs]
+        return original(op, inputs)
 
-    dispatch._on_one_device = on_one_device
+    call.move_to_one_device = on_one_device
     try:
         yield
     finally:
-        dispatch._on_one_device = original
+        call.move_to_one_device = original

@@ -11,14 +11,16 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..autograd import maker, no_grad, watch
+from ..autograd.observers import unobserved
 from ..graph.data import RUN, Group
 from ..graph.graph import Graph
 from ..graph.grouping import numberless
 from ..graph.labels import public_name, quantity, table
 from ..graph.tape import Tape
 from ..graph.trace import tensors_of, trace
+from ..modes import no_grad
 from ..nn import Module
+from ..nodes import producer
 from ..tensor import Tensor
 from .peaks import Walk
 from .storages import Memories
@@ -134,7 +136,7 @@ def memory(output: Any, params: Module | Mapping[str, Tensor] | None = None) -> 
     holds in variables.
     """
     graph = trace(output, params, backward=False, check=False)
-    with no_grad(), watch.paused():
+    with no_grad(), unobserved():
         tape = Tape([x.node or x for x in tensors_of(output)])
         memories = Memories(tape)
         peak, phase, node = Walk(tape, memories).run()
@@ -148,7 +150,7 @@ def memory(output: Any, params: Module | Mapping[str, Tensor] | None = None) -> 
         sum(memories.size[token] for token in needed - memories.leaves),
         sum(memories.size[token] for token in needed & memories.leaves),
         peak,
-        number[node or maker(tape.outputs[0])],
+        number[node or producer(tape.outputs[0])],
         phase,
     )
 
@@ -182,8 +184,8 @@ def _savings(
         if not _is_call(group):
             continue
         inside = {i for i in graph.contents[group.index] if i in nodes}
-        edges = [e for i in inside for e in nodes[i].edges if maker(e) in number]
-        given = {memories.home_of(e) for e in edges if number[maker(e)] not in inside}
+        edges = [e for i in inside for e in nodes[i].edges if producer(e) in number]
+        given = {memories.home_of(e) for e in edges if number[producer(e)] not in inside}
         own = {token for i in inside for token in held[i]} - memories.leaves
         only = {token for token in own if holders[token] <= inside}
         kept = {t for t in given - memories.leaves if holders.get(t, set()) <= inside}

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import Node, maker, no_grad, propagate, unbroadcast, watch
+from ..autograd.accumulate import unbroadcast
 from ..autograd.anomaly import (
     advice_for,
     comparable_shape,
@@ -25,6 +25,8 @@ from ..autograd.anomaly import (
     operand_names,
     shown_at,
 )
+from ..autograd.gradients import propagate
+from ..autograd.observers import observe, unobserved
 from ..devices import is_floating, on_cpu
 from ..errors import OptionError
 from ..graph.data import Snapshot, Vertex
@@ -33,7 +35,9 @@ from ..graph.labels import public_name
 from ..graph.pruning import prune
 from ..graph.tape import Tape, look_up
 from ..graph.trace import seeds_of, tensors_of, trace
+from ..modes import no_grad
 from ..nn import Module
+from ..nodes import Node, producer
 from ..ops.op import registry
 from ..tensor import Tensor
 from ..versions import arrays_in
@@ -97,7 +101,7 @@ class _Search:
 
     def values(self) -> NanReport | None:
         """What is not finite in an output, and where it began."""
-        bad = {maker(x.node or x): x for x in self.tensors if not np.isfinite(x.numpy()).all()}
+        bad = {producer(x.node or x): x for x in self.tensors if not np.isfinite(x.numpy()).all()}
         if not bad:
             return None
         ends = [i for i, thing in enumerate(self.things) if thing in bad]
@@ -245,16 +249,15 @@ class _Search:
         """What came to a node in backward, and what its rule made of it for one input."""
         found: list[Any] = []
 
-        def observe(node: Node, gradients: Any, g: Any, pulled: Iterable[Any]) -> Iterable[Any]:
-            rows = list(pulled)
-            if node is wanted:
-                parts = iter(rows)
-                sent = [next(parts)[1] if needed else None for needed in node.needs]
-                found.append(([x for x in (g if type(g) is list else [g]) if x is not None], sent[place]))
-            return rows
+        class AtNode:
+            def on_pull(self, node: Node, g: Any, contributions: Any) -> None:
+                if node is wanted:
+                    parts = iter(contributions)
+                    sent = [next(parts)[1] if needed else None for needed in node.needs]
+                    found.append(([x for x in (g if type(g) is list else [g]) if x is not None], sent[place]))
 
-        with no_grad(), watch.paused(), np.errstate(all="ignore"):
-            propagate(seeds_of(self.tensors, self.given, []), retain_graph=True, observe=observe)
+        with no_grad(), unobserved(), np.errstate(all="ignore"), observe(AtNode()):
+            propagate(seeds_of(self.tensors, self.given, []), retain_graph=True, keep_grad=False)
         upstream, sent = found[0]
         return [*map(on_cpu, upstream)], on_cpu(sent)
 
@@ -318,7 +321,7 @@ class _Search:
         """The arrays of some vertices, computed again."""
         number = {thing: i for i, thing in enumerate(self.things)}
         last, found = max(wanted), {}
-        with no_grad(), watch.paused(), np.errstate(all="ignore"):
+        with no_grad(), unobserved(), np.errstate(all="ignore"):
             for thing, arrays in self.tape.run():
                 if number[thing] in wanted:
                     found[thing] = tuple(map(on_cpu, arrays))

@@ -12,13 +12,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..autograd import Node, Output, is_edge, maker, propagate
 from ..autograd.checkpointing import Checkpoint
+from ..autograd.gradients import propagate
 from ..graph.tape import Tape, shapes
 from ..graph.trace import expanded_shape
+from ..nodes import Node, Output, producer, requires_grad
 from ..ops.linalg import matmul
 from ..tensor import Tensor
-from ..versions import Cell, arrays_in, clock, root
+from ..versions import VersionCounter, arrays_in, root
 from .storages import Memories, held_by, place_of
 
 
@@ -75,8 +76,10 @@ class Walk:
         seeds = [(self._shadow(edge), self._new(edge.shape, self._dtype(edge))) for edge in self.tape.outputs]
         self.shadows.clear()
         with np.errstate(all="ignore"):
-            found, owned = propagate(seeds)
-        copies = [self._new(g.shape, g.dtype) for leaf, g in found.items() if leaf not in owned]  # for .grad
+            sums = propagate(seeds)
+        copies = [
+            self._new(g.shape, g.dtype) for leaf, g in sums.of_leaves() if leaf not in sums.owned
+        ]  # for .grad
         del kept, copies
         phase, node = self.meter.at or ("forward", None)
         self.meter.place = self.meter.at = None  # a class (self.fake) would keep it until gc comes
@@ -85,7 +88,7 @@ class Walk:
     def _forward(self) -> list[_Block | None]:
         """Results live until their last use, or until backward where they are held; outputs remain."""
         everything = (*(e for node in self.tape.nodes for e in node.edges), *self.tape.outputs)
-        uses = Counter(self.memories.home_of(e) for e in everything if type(maker(e)) is Node)
+        uses = Counter(self.memories.home_of(e) for e in everything if type(producer(e)) is Node)
         living: dict[Hashable, _Block | None] = {}
         for node in self.tape.nodes:
             self._note("forward", node)
@@ -97,8 +100,8 @@ class Walk:
 
     def _let_go(self, node: Node, made: list[Hashable], uses: Counter, living: dict) -> None:
         """After a node was computed: what nothing more needs is let go."""
-        uses.subtract(self.memories.home_of(edge) for edge in node.edges if type(maker(edge)) is Node)
-        for token in (*made, *(self.memories.home_of(e) for e in node.edges if type(maker(e)) is Node)):
+        uses.subtract(self.memories.home_of(edge) for edge in node.edges if type(producer(edge)) is Node)
+        for token in (*made, *(self.memories.home_of(e) for e in node.edges if type(producer(e)) is Node)):
             if uses[token] <= 0:
                 living.pop(token, None)
 
@@ -121,13 +124,10 @@ class Walk:
     # ------------------------------------------------------------ shadows
 
     def _add_shadow(self, node: Node) -> None:
-        shadow = Node.__new__(Node)
-        shadow.op, shadow.source, shadow.scope = node.op, node.source, None
-        shadow.settings = {"held": self._blocks(node.settings)}
-        shadow.number, shadow.clock, shadow.cell, shadow.hooks = node.number, clock.time, None, None
-        shadow.shape, shadow.needs = node.shape, node.needs
-        shadow.edges = [self._shadow(edge) for edge in node.edges]
-        shadow.gradients = self._gradients(node)
+        edges = [self._shadow(edge) for edge in node.edges]
+        settings, gradients = {"held": self._blocks(node.settings)}, self._gradients(node)
+        shadow = Node(node.op, settings, edges, node.needs, gradients, node.shape, None, node.source)
+        shadow.number = node.number
         self.shadows[node] = shadow
 
     def _shadow(self, edge: Any) -> Any:
@@ -136,7 +136,9 @@ class Walk:
             if place not in self.shadows and edge.node not in self.shadows:
                 self.shadows[place] = self._stand_in(edge)
             elif place not in self.shadows:
-                self.shadows[place] = Output(self.shadows[edge.node], edge.index, edge.shape, Cell())
+                self.shadows[place] = Output(
+                    self.shadows[edge.node], edge.index, edge.shape, VersionCounter()
+                )
             return self.shadows[place]
         if isinstance(edge, Tensor) and edge not in self.shadows:
             self.shadows[edge] = self._stand_in(edge)
@@ -147,7 +149,7 @@ class Walk:
     def _stand_in(self, edge: Any) -> Tensor:
         """A leaf of an edge's shape, without memory."""
         leaf = Tensor(np.broadcast_to(np.zeros((), self._dtype(edge)), edge.shape))
-        leaf.requires_grad = is_edge(edge)
+        leaf.requires_grad = requires_grad(edge)
         return leaf
 
     def _dtype(self, edge: Any) -> Any:
@@ -200,7 +202,7 @@ class Walk:
     def _again(self, node: Node, g: Any) -> list[Any]:
         """A checkpoint: what lies within is made, walked and let go."""
         self._note("backward", node)
-        outs = node.op.segment().again()
+        outs = node.op.segment().recompute()
         inner = Tape([x.node for x in outs], ends=node.edges)
         walk = Walk(inner, Memories(inner), self.within or node)
         walk.meter, walk.fake = self.meter, self.fake
@@ -212,8 +214,8 @@ class Walk:
         ]
         ends = [walk.shadows.get(place_of(e) if type(e) is Output else e) for e in node.edges]
         walk.shadows.clear()
-        found, owned = propagate(seeds)
-        found = {edge: g if edge in owned else self._new(g.shape, g.dtype) for edge, g in found.items()}
+        sums = propagate(seeds)
+        found = {e: g if e in sums.owned else self._new(g.shape, g.dtype) for e, g in sums.of_leaves()}
         return [None if edge is None else found.get(edge) for edge in ends]
 
 
@@ -229,7 +231,7 @@ def _results(node: Node) -> list[Any]:
     """An edge for each of a node's results."""
     if type(node.shape) is tuple:
         return [node]
-    return [Output(node, i, shape, Cell()) for i, shape in enumerate(node.shape)]
+    return [Output(node, i, shape, VersionCounter()) for i, shape in enumerate(node.shape)]
 
 
 def _asked(function: Callable, *given: Any) -> Any:

@@ -7,15 +7,16 @@ Since each is given what the step itself has at that place, rounding does not pi
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..autograd import Node, watch
+from ..autograd.observers import observe, unobserved
 from ..devices import check_device, device_of, is_array, is_floating, on_cpu, on_device
 from ..errors import OptionError
+from ..nodes import Node
 from ..ops.arithmetic import to_device
 from ..optim import Optimizer
 from ..versions import caller, where
@@ -56,7 +57,7 @@ def shadow(step_fn: Callable[[], Any], other: str | None = None, rtol: float | N
         print(mg.shadow(step))
     """
     watcher = _Watcher(other and check_device(other), rtol)
-    with watch.observed_by(watcher), watcher.optimizers():
+    with observe(watcher), watcher.optimizers():
         step_fn()
     if watcher.passed_by and not watcher.report.operations + watcher.report.updates:
         raise OptionError(
@@ -74,14 +75,14 @@ class _Watcher:
 
     # ------------------------------------------------------------ operations
 
-    def result(
+    def on_result(
         self, op: Any, arrays: list[Any], settings: dict[str, Any], value: Any, gradients: Any
     ) -> None:
         """Compute what a rule has just computed once more."""
         if op is to_device.op or not hasattr(op, "rule") or self._passes_by(arrays):
             return
         self.report.operations += 1
-        with watch.paused(), np.errstate(all="ignore"):
+        with unobserved(), np.errstate(all="ignore"):
             twin, back = op.run(self._moved(arrays), self._moved(settings))
         whose = f"{op.name} at {where(caller())}"
         for a, b in zip(_several(value), _several(twin), strict=True):
@@ -92,10 +93,12 @@ class _Watcher:
 
     # ------------------------------------------------------------ gradients
 
-    def pulled(
-        self, node: Node, gradients: Any, g: Any, pulled: Iterable[tuple[Any, Any, Any]]
-    ) -> Iterator[tuple[Any, Any, Any]]:
+    def on_backward_start(self, tensor: Any, g: Any) -> None:
+        """What a step begins backward with is its own."""
+
+    def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
         """Compute the gradients that a node sends to its inputs once more."""
+        gradients = node.gradients
         twins = [self.twins.get(id(f), (None, None))[1] for f in _functions(gradients)]
         places = [i for i, needed in enumerate(node.needs) if needed]
         elsewhere = self._moved(g)
@@ -109,11 +112,10 @@ class _Watcher:
             places = [i for i, f in enumerate(gradients) if f is not None]
         else:
             places = [i for i in places if found[i] is not None or twin is None]
-        for place, (edge, r, upstream) in zip(places, pulled, strict=False):
+        for place, (_, r) in zip(places, contributions, strict=False):
             if found[place] is not None and is_array(r):
                 self.report.gradients += 1
                 self._compare(f"the gradient of {node}, for its input {place}", r, found[place])
-            yield edge, r, upstream
 
     # ------------------------------------------------------------ updates
 

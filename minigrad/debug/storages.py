@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import Node, Output, maker
 from ..devices import array_module, is_array, is_floating
 from ..graph.tape import Tape
+from ..nodes import Node, Output, producer
 from ..versions import arrays_in, root
 
 Place = tuple[Any, int]  # result number i of a node; (leaf, 0)
@@ -53,7 +53,7 @@ class Memories:
         users = defaultdict(list)
         for node in self.tape.nodes:
             for edge in node.edges:
-                users[maker(edge)].append(node)
+                users[producer(edge)].append(node)
         roots: dict[Place, Any] = {}
         for thing, results in self.tape.run():
             near = [array for node in _near(thing, users) for array in arrays.get(node, ())]

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import enable_grad
 from ..devices import on_cpu
 from ..errors import GradientShapeError, OptionError
+from ..modes import enable_grad
 from ..tensor import Tensor
 from . import verdicts
 from .arguments import Arguments

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import MinigradError
-from ..ops.dispatch import fused
+from ..modes import fused
 from ..ops.op import Op, OpInfo
 from ..ops.samplers import Sample
 from ..tensor import Tensor

@@ -10,6 +10,7 @@ import numpy as np
 from .. import autograd
 from ..devices import on_cpu
 from ..errors import DtypeError, GradientShapeError
+from ..nodes import Node, producer
 from ..tensor import Tensor, constant
 from .arguments import Arguments
 
@@ -66,13 +67,13 @@ class Function:
 
     def uses_other_leaves(self) -> bool:
         """Whether the outputs lead back to tensors that require a gradient, but to none of the inputs."""
-        stack = [autograd.maker(out.node) for out in self.tensors() if out.node is not None]
+        stack = [producer(out.node) for out in self.tensors() if out.node is not None]
         recorded, seen = bool(stack), set(stack)
         while stack:
-            for edge in map(autograd.maker, stack.pop().edges):
+            for edge in map(producer, stack.pop().edges):
                 if any(edge is leaf for leaf in self.arguments.leaves):
                     return False
-                if isinstance(edge, autograd.Node) and edge not in seen:
+                if isinstance(edge, Node) and edge not in seen:
                     seen.add(edge)
                     stack.append(edge)
         return recorded

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import enable_grad
 from ..errors import OptionError
+from ..modes import enable_grad
 from .arguments import Arguments
 from .check import gradcheck, refuse_settings
 from .finite_differences import FiniteDifferences

@@ -1,5 +1,5 @@
 """See a computation: `trace` it, fold it, draw it. `minigrad.debug` looks into what is traced."""
 
-from ..autograd import named_scope
+from ..modes import named_scope
 from .graph import Graph
 from .trace import trace

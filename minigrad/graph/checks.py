@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import Node
 from ..devices import finfo, on_cpu
 from ..errors import OptionError
 from ..gradcheck.finite_differences import CLOSER, FiniteDifferences, Slopes
+from ..nodes import Node
 from ..tensor import Tensor
 from .data import Check
 from .tape import Arrays, Tape, apply, look_up

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from ..autograd import BACKWARD, Node, Scope, maker
+from ..modes import BACKWARD, Scope
+from ..nodes import Node, producer
 from .data import RUN, Group, Vertex
 
 MOST = 40  # items of a group; more are put into runs
@@ -93,7 +94,7 @@ def outermost(nodes: Iterable[Any]) -> list[Any]:
         if last is not None:
             found[id(last)] = last
         for edge in node.edges:
-            before = maker(edge)
+            before = producer(edge)
             if type(before) is Node and before not in seen:
                 seen.add(before)
                 stack.append(before)

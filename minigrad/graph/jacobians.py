@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import Node
 from ..devices import on_cpu, to_device_of
+from ..nodes import Node
 
 ELEMENTS = 64  # of a result, at most
 NUMBERS = 1024  # of a Jacobian, at most

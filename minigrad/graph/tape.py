@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import Node, Output, maker, refuse_changed
+from ..autograd.replay import refuse_changed
 from ..devices import as_array
 from ..errors import GraphError
+from ..nodes import Node, Output, producer
 from ..tensor import Tensor
-from ..versions import Cell
+from ..versions import VersionCounter
 
 Arrays = tuple[np.ndarray, ...]
 
@@ -29,15 +30,15 @@ class Tape:
 
     def __init__(self, edges: Iterable[Any], ends: Iterable[Any] = ()) -> None:
         self.outputs = list(edges)
-        self.ends = {maker(edge) for edge in ends if type(maker(edge)) is Node}
-        seen = {maker(edge) for edge in self.outputs if type(maker(edge)) is Node}
+        self.ends = {producer(edge) for edge in ends if type(producer(edge)) is Node}
+        seen = {producer(edge) for edge in self.outputs if type(producer(edge)) is Node}
         stack = list(seen)
         while stack:
             node = stack.pop()
             if node.gradients is None:
                 _refuse_freed(node)
             for edge in node.edges:
-                before = maker(edge)
+                before = producer(edge)
                 if type(before) is Node and before not in seen and before not in self.ends:
                     seen.add(before)
                     stack.append(before)
@@ -67,7 +68,7 @@ class Tape:
             arrays[node] = found
             yield node, found
             for edge in node.edges:
-                source = maker(edge)
+                source = producer(edge)
                 if source in uses and source not in self.ends:
                     uses[source] -= 1
                     if not uses[source]:
@@ -78,17 +79,17 @@ class Tape:
         uses: dict[Any, int] = {}
         for node in self.nodes:
             for edge in node.edges:
-                if type(maker(edge)) is Node:
-                    uses[maker(edge)] = uses.get(maker(edge), 0) + 1
+                if type(producer(edge)) is Node:
+                    uses[producer(edge)] = uses.get(producer(edge), 0) + 1
         for edge in self.outputs:
-            uses.pop(maker(edge), None)
+            uses.pop(producer(edge), None)
         return uses
 
     def downstream(self, leaf: Tensor) -> list[Node]:
         """The nodes whose values depend on a leaf."""
         reached: set[Any] = {leaf}
         for node in self.nodes:
-            if any(maker(edge) in reached for edge in node.edges):
+            if any(producer(edge) in reached for edge in node.edges):
                 reached.add(node)
         return [node for node in self.nodes if node in reached]
 
@@ -122,13 +123,15 @@ def shapes(node: Node) -> Sequence[tuple[int, ...]]:
 def _results(node: Node) -> list[Any]:
     if type(node.shape) is tuple:
         return [node]
-    return [Output(node, i, shape, Cell()) for i, shape in enumerate(node.shape)]
+    return [Output(node, i, shape, VersionCounter()) for i, shape in enumerate(node.shape)]
 
 
 def _alive(node: Node) -> Arrays | None:
     """A node's results where all are still held by somebody, and unchanged."""
     tensors = _tensors(node)
-    if any(x is None or (x.cell is not None and x.cell.stamp > node.clock) for x in tensors):
+    if any(
+        x is None or (x.version is not None and x.version.modified_at > node.recorded_at) for x in tensors
+    ):
         return None
     return tuple(x.array for x in tensors)
 

@@ -9,18 +9,22 @@ from __future__ import annotations
 import inspect
 import linecache
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..autograd import Node, Output, is_edge, maker, no_grad, propagate, unbroadcast, watch
+from ..autograd.accumulate import unbroadcast
 from ..autograd.anomaly import operand_names
+from ..autograd.gradients import propagate
+from ..autograd.observers import observe, unobserved
 from ..devices import array_module, is_array, on_cpu, to_device_of
 from ..errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError
+from ..modes import no_grad
 from ..nn import Module, Parameter
+from ..nodes import Node, Output, producer, requires_grad
 from ..tensor import Tensor, as_tensor
 from ..trees import flatten
 from ..versions import arrays_in, root, where
@@ -59,7 +63,7 @@ def trace(
     _refuse_options(check, whole, title)
     outputs = tensors_of(output)
     names = _Names(params, outputs)
-    with no_grad(), watch.paused(), np.errstate(all="ignore"):
+    with no_grad(), unobserved(), np.errstate(all="ignore"):
         tape = Tape([x.node or x for x in outputs])
         tracing = _Tracing(tape, names, whole)
         if backward:
@@ -155,7 +159,7 @@ class _Names:
                 else:
                     raise DtypeError(f"{name} is no tensor but {type(x).__name__}.\nGive a dict of tensors.")
         if not isinstance(params, Module):
-            found = outermost(maker(x.node) for x in outputs if x.node is not None)
+            found = outermost(producer(x.node) for x in outputs if x.node is not None)
             for module in found:
                 if id(module) not in self.modules:
                     self._name(module, "" if len(found) == 1 else type(module).__name__)
@@ -178,7 +182,7 @@ class _Tracing:
     def __init__(self, tape: Tape, names: _Names, whole: int) -> None:
         self.tape, self.names, self.whole = tape, names, whole
         self.index = {thing: i for i, thing in enumerate([*tape.leaves, *tape.nodes])}
-        self.outputs = {maker(edge) for edge in tape.outputs}
+        self.outputs = {producer(edge) for edge in tape.outputs}
         self.notes: list[str] = []
         self.budget = Budget()
         self.values: dict[Any, tuple[Snapshot, ...]] = {}
@@ -206,22 +210,27 @@ class _Tracing:
         if not seeds:
             return
         for edge, g in seeds:
-            key = maker(edge), edge.index if type(edge) is Output else 0
+            key = producer(edge), edge.index if type(edge) is Output else 0
             self.seeds[key] = self.seeds[key] + g if key in self.seeds else g
-        found, _ = propagate(seeds, retain_graph=True, observe=self._observe)
+        with observe(self):
+            found = dict(propagate(seeds, retain_graph=True, keep_grad=False).of_leaves())
         for leaf, g in found.items():
             self.upstream[leaf] = (self._snapshot(g),)
         flops = sum(filter(None, map(_flops, self.tape.nodes)))
         self.checks = checks.run(self.tape, found, seeds, flops, check)
 
-    def _observe(
-        self, node: Node, gradients: Any, g: Any, pulled: Iterable[tuple[Any, Any, Any]]
-    ) -> Iterator[tuple[Any, Any, Any]]:
+    def on_result(self, op: Any, arrays: Any, settings: Any, value: Any, gradients: Any) -> None:
+        """A trace looks at gradients only."""
+
+    def on_backward_start(self, tensor: Tensor, g: Any) -> None:
+        """A trace's own walk does not begin with backward()."""
+
+    def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
         """Take a snapshot of what arrives at a node, and of what it sends to each input."""
         parts = g if type(g) is list else [g]
         self.upstream[node] = tuple(None if part is None else self._snapshot(part) for part in parts)
         place = 0
-        for edge, r, upstream in pulled:
+        for edge, r in contributions:
             while node.edges[place] is not edge or not _is_pulled(node, place):
                 place += 1
             summed = _summed(r.shape, edge.shape)
@@ -229,7 +238,6 @@ class _Tracing:
             whole = self._snapshot(unbroadcast(r, edge.shape)) if r.shape != edge.shape else raw
             self.pulls[node, place] = raw, whole, summed
             place += 1
-            yield edge, r, upstream
 
     # ------------------------------------------------------------ vertices
 
@@ -259,7 +267,7 @@ class _Tracing:
         inputs = [
             self._edge(node, place, edge, operand)
             for place, (edge, operand) in enumerate(zip(node.edges, operands, strict=True))
-            if is_edge(edge) or isinstance(edge, Tensor)
+            if requires_grad(edge) or isinstance(edge, Tensor)
         ]
         given = [(o, repr(e)) for o, e in zip(operands, node.edges, strict=True) if _is_plain(e)]
         settings = [(name, _short(value)) for name, value in node.settings.items() if name not in HIDDEN]
@@ -285,10 +293,10 @@ class _Tracing:
         raw, whole, summed = self.pulls.get((node, place), (None, None, ()))
         result = edge.index if type(edge) is Output else 0
         matrix = self.locals[node].get(place)
-        shape = self.values[maker(edge)][result].shape
+        shape = self.values[producer(edge)][result].shape
         expanded = raw.shape if raw is not None and summed else expanded_shape(node, shape)
         return Edge(
-            self.index[maker(edge)], result, operand, bool(node.needs[place]),
+            self.index[producer(edge)], result, operand, bool(node.needs[place]),
             summed or _summed(expanded or shape, shape),
             expanded, raw, whole, matrix, matrix is not None and is_diagonal(matrix),
         )  # fmt: skip

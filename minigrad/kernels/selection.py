@@ -10,6 +10,7 @@ from typing import Any
 
 from ..devices import gpu
 from ..errors import DependencyError, OptionError
+from ..modes import Switch
 
 NAMES = {"numpy": "cpu", "jit": "jit"}
 GPU_NAMES = {"cupy": "cuda", "cuda": "cuda.fused"}
@@ -40,7 +41,7 @@ def _load(name: str) -> ModuleType:
     return import_module(f"minigrad.kernels.{(NAMES | GPU_NAMES)[name]}")
 
 
-class use:
+class use(Switch):
     """Which kernels composite ops run on, from now on or within a `with`.
 
     `use("numpy")` or `use("jit")` for arrays on the CPU; `use("cupy")` or `use("cuda")` for those on a GPU.
@@ -55,19 +56,4 @@ class use:
             raise DependencyError(
                 "the kernels 'jit' need numba, which is not installed.\npip install 'minitransformer[fast]'."
             )
-        self.kind, self.module = "cpu" if name in NAMES else "gpu", _load(name)
-        self.before: list[ModuleType | None] = []
-        self.entered = False
-        self._set()
-
-    def _set(self) -> None:
-        self.before.append(getattr(active, self.kind))
-        setattr(active, self.kind, self.module)
-
-    def __enter__(self) -> None:
-        if self.entered:
-            self._set()
-        self.entered = True
-
-    def __exit__(self, *exc: object) -> None:
-        setattr(active, self.kind, self.before.pop())
+        super().__init__(active, "cpu" if name in NAMES else "gpu", _load(name), at_once=True)

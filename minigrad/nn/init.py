@@ -7,15 +7,16 @@ import math
 import numpy as np
 
 from .. import random
-from ..autograd import mutate, no_grad
 from ..devices import to_device_of
 from ..errors import ShapeError
+from ..modes import no_grad
 from ..tensor import Tensor
+from ..versions import bump_version
 
 
 def _fill(tensor: Tensor, values: np.ndarray) -> Tensor:
     with no_grad():
-        mutate(tensor, "initialization")
+        bump_version(tensor, "initialization")
         tensor.array[...] = to_device_of(values, tensor.array)
     return tensor
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import no_grad
+from ..modes import no_grad
 from ..tensor import Tensor
 from . import functional as F
 from . import init

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..autograd import Handle, Scope, grad_mode, no_grad
+from ..autograd.hooks import Handle
 from ..creation import zeros_like
 from ..devices import as_array, default_float, is_floating, on_device
 from ..errors import DtypeError, OptionError, ShapeError, StateError
+from ..modes import Scope, modes, no_grad
 from ..tensor import Tensor, destination
-
-new_scope = Scope.__new__
 
 
 class Parameter(Tensor):
@@ -56,19 +55,19 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward().\nDefine one.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not (grad_mode.enabled or self._forward_hooks or self._forward_pre_hooks):
+        if not (modes.grad_enabled or self._forward_hooks or self._forward_pre_hooks):
             return self.forward(*args, **kwargs)  # nothing is recorded, so no node needs the scope
         if self._forward_pre_hooks:
             for hook in tuple(self._forward_pre_hooks.values()):
                 inputs = hook(self, args)
                 args = args if inputs is None else inputs if isinstance(inputs, tuple) else (inputs,)
-        outer, scope = grad_mode.scope, new_scope(Scope)
+        outer, scope = modes.scope, Scope()
         scope.part, scope.parent = weakref.ref(self), outer
-        grad_mode.scope = scope
+        modes.scope = scope
         try:
             output = self.forward(*args, **kwargs)
         finally:
-            grad_mode.scope = outer
+            modes.scope = outer
         if self._forward_hooks:
             for hook in tuple(self._forward_hooks.values()):
                 replaced = hook(self, args, output)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..modes import fused
 from . import attention, losses, normalization
 from .activations import *
 from .arithmetic import *
@@ -15,7 +16,7 @@ from .extra import *
 from .indexing import *
 from .linalg import *
 from .methods import FUNCTIONS, METHODS, PROPERTIES, bind
-from .op import About, Op, OpInfo, composite, derived, differentiable, fused, registry
+from .op import About, Op, OpInfo, composite, derived, differentiable, registry
 from .reductions import *
 from .shaping import *
 

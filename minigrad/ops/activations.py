@@ -9,9 +9,9 @@ import math
 
 from .. import random
 from ..tensor import constant
+from .arguments import accept_aliases
 from .arithmetic import astype, multiply
 from .costs import per_element
-from .dispatch import accept_aliases
 from .namespace import namespace
 from .op import composite, derived, differentiable
 from .samplers import along_axis, distinct, each, real, unary

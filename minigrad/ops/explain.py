@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .. import autograd
 from ..devices import device_of
 from ..errors import DeviceError, DtypeError, MinigradError, RangeError, ShapeError
+from ..nodes import producer
 from ..tensor import Tensor
 from ..versions import arrays_in
 
@@ -71,7 +71,7 @@ def _origins(inputs: Sequence[Any]) -> str:
     """The lines that made the operands, where that is known."""
     said = ""
     for i, x in enumerate(inputs):
-        node = autograd.maker(x.node) if isinstance(x, Tensor) else None
+        node = producer(x.node) if isinstance(x, Tensor) else None
         while node is not None and node.op.casts:  # promotion's, not the user's
             node = node.edges[0] if type(node.edges[0]) is type(node) else None
         if node is not None:

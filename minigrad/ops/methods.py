@@ -7,6 +7,8 @@ from functools import wraps
 import numpy as np
 
 from .. import creation
+from ..autograd.gradients import backward
+from ..autograd.hooks import register_hook, retain_grad
 from ..tensor import Tensor, destination
 from . import activations, arithmetic, comparisons, elementary, extra, indexing, linalg, reductions, shaping
 from .arithmetic import (
@@ -124,6 +126,7 @@ _own = {
     "__xor__": bitwise_xor, "__rxor__": bitwise_xor, "__pos__": positive,
     "__invert__": bitwise_not,
     "__and__": bitwise_and, "__rand__": bitwise_and, "__or__": bitwise_or, "__ror__": bitwise_or,
+    "backward": backward, "register_hook": register_hook, "retain_grad": retain_grad,
     "__getitem__": index, "__contains__": _contains,
     "astype": astype, "unfold": windows_along, "where": where_self, "to": to, "type": to,
     "float": _converts_to("float32"), "double": _converts_to("float64"), "half": _converts_to("float16"),

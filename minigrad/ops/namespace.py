@@ -78,9 +78,9 @@ class _Arrays:
         The mask becomes words of ones and zeros as wide as g's numbers, and the two are combined bit by bit.
         """
         word = np.dtype(f"i{g.dtype.itemsize}")
-        bits = -mask.view(np.int8).astype(word)
-        bits = bits & g.view(word)
-        return bits.view(g.dtype)
+        bits = mask.view(np.int8).astype(word)
+        bits *= -1
+        return (bits & g.view(word)).view(g.dtype)
 
 
 class _Numpy(_Arrays):

@@ -30,19 +30,21 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
-from .. import autograd
-from ..autograd import Output, watch
-from ..autograd.modes import autocast_to
+from ..autograd.gradients import grad
+from ..autograd.observers import unobserved
 from ..devices import HALF, bfloat16, is_array, is_floating
 from ..errors import OptionError
 from ..kernels import cpu, kernels
 from ..kernels.half import compute_in_float32
+from ..modes import Switch, modes
+from ..nodes import Output
 from ..tensor import Tensor
+from .arguments import accept_aliases, ops
+from .call import make_callable
 from .costs import Flops, one_each
-from .dispatch import accept_aliases, fused, make_callable, ops
 from .samplers import Sampler
 
-__all__ = ["About", "Op", "OpInfo", "composite", "derived", "differentiable", "fused", "ops", "registry"]
+__all__ = ["About", "Op", "OpInfo", "composite", "derived", "differentiable", "ops", "registry"]
 
 Latex = str | Sequence[str | None]
 
@@ -159,7 +161,7 @@ class Op(OpInfo):
         aliases = [ops["alias"].call(x) if needed else x for x, needed in zip(inputs, needs, strict=True)]
         value = self.definition(*aliases, **settings)
         wanted = [x for x, needed in zip(aliases, needs, strict=True) if needed]
-        found = iter(autograd.grad(value, wanted, g, create_graph=True, allow_unused=True))
+        found = iter(grad(value, wanted, g, create_graph=True, allow_unused=True))
         return [next(found) if needed else None for needed in needs]
 
     def run(self, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
@@ -185,14 +187,14 @@ class Op(OpInfo):
         if arrays[0].dtype in HALF:
             return compute_in_float32(self.run_definition, arrays[0].dtype, arrays, settings)
         inputs = [Tensor(a, requires_grad=is_floating(a.dtype)) if is_array(a) else a for a in arrays]
-        with autocast_to(None), watch.paused():
+        with Switch(modes, "autocast_dtype", None), unobserved():
             value = self.definition(*inputs, **settings)
 
         # `held` is for the check that nobody changes in place what the graph holds
         def gradients(g: Any, needs: Sequence[bool], held: Any = (*arrays, value.array)) -> list[Any]:
             wanted = [x for x, needed in zip(inputs, needs, strict=True) if needed]
-            with watch.paused():
-                found = autograd.grad(value, wanted, Tensor(g), retain_graph=True, allow_unused=True)
+            with unobserved():
+                found = grad(value, wanted, Tensor(g), retain_graph=True, allow_unused=True)
             remaining = iter([None if x is None else x.array for x in found])
             return [next(remaining) if needed else None for needed in needs]
 

@@ -12,7 +12,7 @@ from ..devices import float32
 from ..errors import NonFiniteError, OptionError
 from ..kernels import kernels
 from ..tensor import Tensor
-from ..versions import caller, record_changes
+from ..versions import bump_versions, caller
 
 
 def clip_grad_norm_(
@@ -40,12 +40,12 @@ def clip_grad_norm_(
             f"Look for the first module with a NaN, or lower the learning rate."
         )
     if type(norm) is not float:  # it is on the GPU, which decides whether to scale
-        record_changes(gradients, "clip_grad_norm_", caller())
+        bump_versions(gradients, "clip_grad_norm_", caller())
         kernels(arrays[0]).scale(arrays, norm, max_norm)
         return Tensor(norm.astype(arrays[0].dtype))
     factor = max_norm / (norm + 1e-6)
     if factor < 1:
-        record_changes(gradients, "clip_grad_norm_", caller())
+        bump_versions(gradients, "clip_grad_norm_", caller())
         for array in arrays:
             array *= factor
     return Tensor(np.array(norm, arrays[0].dtype))

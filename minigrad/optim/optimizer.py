@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from .. import allocator
-from ..autograd import no_grad
 from ..creation import zeros_like
 from ..devices import array_module, device_of, is_writeable, on_device
 from ..errors import OptionError, ShapeError, StateError
 from ..kernels import kernels
+from ..modes import no_grad
 from ..tensor import Tensor
-from ..versions import caller, record_changes, root
+from ..versions import bump_versions, caller, root
 
 SMALL = 1 << 13  # parameters with at most this many elements are updated as one
 
@@ -100,7 +100,7 @@ class Optimizer:
         """Count a step, called at `source`, that changes these parameters."""
         self.steps += 1
         self.uploaded.clear()
-        record_changes(params, f"{type(self).__name__}.step", source)
+        bump_versions(params, f"{type(self).__name__}.step", source)
 
     def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
         """Change the parameters of a group by their gradients."""

@@ -12,7 +12,7 @@ from typing import Any
 from ...creation import rand, randn
 from ...devices import array_module
 from ...tensor import Tensor
-from ..dispatch import accept_aliases
+from ..arguments import accept_aliases
 
 NAMES = (
     "abs", "addcdiv", "addcmul", "ceil", "clamp", "clamp_max", "clamp_min", "cos", "exp", "floor",

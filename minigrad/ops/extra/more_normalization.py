@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
-from ...autograd import no_grad
 from ...errors import OptionError, ShapeError
+from ...modes import no_grad
 from ...tensor import Tensor, as_tensor
 from ..arithmetic import clone
 from ..normalization import layer_norm

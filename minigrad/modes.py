@@ -1,0 +1,175 @@
+"""The modes that change how operations run: recording, fused kernels, autocast, scopes, observers.
+
+Each thread has its own `modes`. A mode is changed by a `Switch`, for a `with` or for a decorated function,
+and is afterwards what it was before.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from .errors import OptionError
+
+
+class Scope:
+    """A part of a program within another: one call of a module, or what a user named.
+
+    `part` is a weak reference to the module, a name, or BACKWARD: the gradient of what `parent` recorded.
+    """
+
+    __slots__ = ("parent", "part")  # and no __init__: a module's call makes one each time
+
+    part: Any
+    parent: Scope | None
+
+
+BACKWARD = object()
+
+
+class _Modes(threading.local):
+    grad_enabled = True  # whether operations are recorded for backward()
+    fused = True  # whether composite ops run their kernels, or their readable definitions
+    autocast_dtype: Any = None  # what matrix products compute in, see `precision`
+    scope: Scope | None = None  # the part of the program that is running
+    observers: tuple[Any, ...] = ()  # who sees each result and gradient, see `autograd.observers`
+
+
+modes = _Modes()
+
+
+class Switch:
+    """Sets `state.name` to `value` for a `with`, or for a function that it decorates.
+
+    One object can be entered any number of times, also within itself. `at_once` sets the value from now on,
+    as `torch.set_grad_enabled(False)` does; leaving a `with` on that object restores what was before.
+    """
+
+    def __init__(self, state: Any, name: str, value: Any = None, at_once: bool = False) -> None:
+        self.state, self.name, self.value = state, name, value
+        self.before: list[Any] = []  # a value for each `with` that is open
+        self.is_set = at_once
+        if at_once:
+            self._set()
+
+    def new_value(self, current: Any) -> Any:
+        """What to set; a subclass may derive it from the current value."""
+        return self.value
+
+    def _set(self) -> None:
+        current = getattr(self.state, self.name)
+        self.before.append(current)
+        setattr(self.state, self.name, self.new_value(current))
+
+    def __enter__(self) -> Any:
+        if self.is_set:  # `with set_grad_enabled(False):` has been set already when it was made
+            self.is_set = False
+        else:
+            self._set()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        setattr(self.state, self.name, self.before.pop())
+
+    def __call__(self, function: Callable) -> Callable:
+        if self.is_set:  # a decorator changes nothing outside the function
+            self.__enter__()
+            self.__exit__()
+
+        @wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with self._copy():  # threads that call the function do not share one
+                return function(*args, **kwargs)
+
+        return wrapper
+
+    def _copy(self) -> Switch:
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, before=[], is_set=False)
+        return copy
+
+
+class _GradSwitch(Switch):
+    mode: bool
+
+    def __new__(cls, function: Callable | None = None) -> Any:  # `@no_grad` and `@no_grad()`
+        switch = super().__new__(cls)
+        if function is None:
+            return switch
+        switch.__init__()  # type: ignore[misc]
+        return switch(function)
+
+    def __init__(self) -> None:
+        super().__init__(modes, "grad_enabled", self.mode)
+
+
+class no_grad(_GradSwitch):
+    """Within it, or in a function that it decorates, nothing is recorded (torch.no_grad)."""
+
+    mode = False
+
+
+class enable_grad(_GradSwitch):
+    """Within it operations are recorded again (torch.enable_grad)."""
+
+    mode = True
+
+
+class set_grad_enabled(Switch):
+    """`set_grad_enabled(False)` switches recording off: from now on, for a `with`, or in a function."""
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(modes, "grad_enabled", mode, at_once=True)
+
+
+def is_grad_enabled() -> bool:
+    return modes.grad_enabled
+
+
+class fused(Switch):
+    """`fused(False)` runs composite ops by their readable definitions: from now on, or for a `with`."""
+
+    def __init__(self, enabled: bool = True) -> None:
+        super().__init__(modes, "fused", enabled, at_once=True)
+
+    @staticmethod
+    def is_enabled() -> bool:
+        return modes.fused
+
+
+class _ScopeSwitch(Switch):
+    def __init__(self, part: Any) -> None:
+        super().__init__(modes, "scope", part)
+
+    def new_value(self, current: Scope | None) -> Scope | None:
+        scope = Scope()
+        scope.part, scope.parent = self.value, current
+        return scope
+
+
+class named_scope(_ScopeSwitch):
+    """What is recorded within `with named_scope("scores"):`, or in a function that it decorates, stands
+    together in a graph (jax.named_scope)."""
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise OptionError(f"a scope's name must be a string, got {name!r}.\nWrite named_scope('scores').")
+        super().__init__(name)
+
+
+class backward_scope(_ScopeSwitch):
+    """What is recorded within it is the gradient of what the scope `of` recorded.
+
+    A gradient that takes a gradient on its way (of a readable definition) stays one and the same.
+    """
+
+    def __init__(self, of: Scope | None = None) -> None:
+        super().__init__(BACKWARD)
+        self.of = of
+
+    def new_value(self, current: Scope | None) -> Scope | None:
+        if current is not None and current.part is BACKWARD and self.of in (None, current):
+            return current
+        return super().new_value(self.of)

@@ -1,0 +1,105 @@
+"""The graph that forward computation records: one Node for each operation.
+
+A node's *edges* are its inputs: the Node that made the input, or the input itself where no node did (a leaf
+tensor or a constant). The arrays that a node needs for its backward are held by its gradient functions'
+closures and nowhere else.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from .errors import GraphError
+from .modes import modes
+from .versions import VersionCounter, modifications, where
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+node_numbers = itertools.count()  # nodes are numbered in the order in which they are made
+
+
+class Node:
+    """One recorded operation: `op` applied to `edges` with `settings`, called at `source`.
+
+    `gradients` is a tuple of functions g -> gradient, one for each edge (None where none is needed), or one
+    function (g, needs) -> gradients; None once freed. `shape` is the result's, a list of several results'.
+    `output` refers weakly to the tensor that it made, or to each of them.
+    """
+
+    __slots__ = (
+        "__weakref__", "edges", "gradients", "hooks", "needs", "number", "op", "output", "recorded_at",
+        "scope", "settings", "shape", "source", "version",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        op: Any,
+        settings: dict[str, Any],
+        edges: list[Any],
+        needs: list[bool],
+        gradients: Any,
+        shape: Any,
+        output: Any,
+        source: tuple[CodeType, int],
+    ) -> None:
+        self.op, self.settings, self.edges, self.needs, self.gradients = op, settings, edges, needs, gradients
+        self.shape, self.output, self.source = shape, output, source
+        self.number, self.scope, self.recorded_at = next(node_numbers), modes.scope, modifications.count
+        self.version: VersionCounter | None = None
+        self.hooks: dict[int, Callable] | None = None
+
+    def free(self) -> None:
+        """Let go of what backward needed."""
+        self.gradients, self.edges = None, []
+
+    def __repr__(self) -> str:
+        return f"{self.op.name} (recorded at {where(self.source)})"
+
+
+class Output:
+    """The edge of one result of an op with several: `node`'s result number `index`."""
+
+    __slots__ = ("hooks", "index", "node", "shape", "version")
+
+    def __init__(self, node: Node, index: int, shape: tuple[int, ...], version: VersionCounter) -> None:
+        self.node, self.index, self.shape, self.version = node, index, shape, version
+        self.hooks: dict[int, Callable] | None = None
+
+
+def producer(edge: Any) -> Any:
+    """The node that made what an edge stands for, or the leaf itself."""
+    return edge.node if type(edge) is Output else edge
+
+
+def requires_grad(edge: Any) -> bool:
+    """Whether a gradient flows to `edge`: a node, a result of one, or a leaf that requires a gradient."""
+    return type(edge) is Node or type(edge) is Output or getattr(edge, "requires_grad", False)
+
+
+def tensor_of(edge: Any) -> Any:
+    """The tensor (or constant) that an edge stands for, or None if it no longer exists."""
+    if type(edge) is Node:
+        return edge.output()
+    if type(edge) is Output:
+        return edge.node.output[edge.index]()
+    return edge
+
+
+def refuse_freed(node: Node) -> NoReturn:
+    raise GraphError(
+        f"backward reached {node} a second time, but the first backward freed it.\n"
+        f"Pass retain_graph=True to the first backward(), or compute the loss again."
+    )
+
+
+def refuse_in_graph(tensor: Tensor, name: str) -> None:
+    """Refuse to change `tensor` in place by `name` where a graph is being recorded."""
+    if tensor.requires_grad and modes.grad_enabled:
+        raise GraphError(
+            f"{name} would change a tensor of shape {tensor.shape} that requires a gradient.\n"
+            f"Write it out of place (x = x + y), or wrap the change in `with mg.no_grad():`."
+        )

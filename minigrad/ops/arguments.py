@@ -1,0 +1,210 @@
+"""The slow paths of a call: arguments that are not plain tensors of one dtype on one device.
+
+NumPy's and PyTorch's names of arguments, numbers and lists, promotion of dtypes, autocast, devices.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..devices import HALF, default_float, float32, gpu, is_floating, on_device, result_type
+from ..errors import DeviceError, DtypeError, MinigradError, OptionError, ShapeError
+from ..modes import modes
+from ..precision import dtype_of
+from ..tensor import Tensor, as_tensor
+from ..trees import map_leaves
+from .explain import FOREIGN, describe, explain, place, refuse_extra
+
+if TYPE_CHECKING:
+    from .op import Op
+
+ops: dict[str, Op] = {}  # every op by name
+
+ALIASES = {  # NumPy's names are accepted beside PyTorch's
+    "axis": "dim", "dims": "dim", "keepdims": "keepdim", "axis0": "dim0", "axis1": "dim1",
+}  # fmt: skip
+OPERANDS = {  # PyTorch's names of what formulas, and so our signatures, call x and y
+    "input": "x", "mat": "x", "mat1": "x", "batch1": "x", "vec1": "x", "tensor1": "x",
+    "other": "y", "exponent": "y", "mat2": "y", "batch2": "y", "vec": "y", "vec2": "y", "tensor2": "y",
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------- names
+
+
+def bind(op: Op, inputs: tuple, settings: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+    """Arrays by position and settings by name, however they were passed."""
+    operands, names = op.operands, op.settings
+    if len(inputs) > op.arity:  # settings passed by position
+        if len(inputs) > op.arity + op.by_position:
+            refuse_extra(op, inputs)
+        by_position = dict(zip(names, inputs[op.arity :]))  # noqa: B905
+        settings = _rename(op.name, by_position | settings, names) if settings else by_position
+        inputs = inputs[: op.arity]
+    else:
+        settings = _rename(op.name, settings, (*operands, *names))
+        if len(inputs) < len(operands):  # f(x, other=y) as f(x, y)
+            inputs = (*inputs, *[settings.pop(k) for k in operands[len(inputs) :] if k in settings])
+    for setting in settings.values():
+        if isinstance(setting, Tensor):
+            return inputs, _plain_settings(op, settings)
+    return inputs, settings
+
+
+def _plain_settings(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with numbers where tensors of one element were passed; they have no gradient."""
+    for name, x in settings.items():
+        if isinstance(x, Tensor) and x.requires_grad and modes.grad_enabled:
+            raise OptionError(
+                f"{op.name} has no gradient for its setting {name}, but got a tensor that requires one.\n"
+                f"Pass a number, {name}.item(), or {name}.detach()."
+            )
+    plain = lambda x: x.item() if isinstance(x, Tensor) and x.array.size == 1 else x
+    return {name: plain(x) for name, x in settings.items()}
+
+
+def _rename(name: str, settings: dict[str, Any], own: Sequence[str] = ()) -> dict[str, Any]:
+    """NumPy's names of settings and PyTorch's of operands as the function's own names.
+
+    `np.sum(x)` calls x.sum(axis=None, out=None): only `out=None` is accepted.
+    """
+    if settings.keys() <= set(own):
+        return settings
+    if "out" in settings and settings["out"] is None:
+        settings = {k: v for k, v in settings.items() if k != "out"}
+    renamed = {k if k in own else _alias(k, own): v for k, v in settings.items()}
+    if "dim" in renamed and "dims" in own and "dim" not in own:
+        renamed["dims"] = renamed.pop("dim")
+    if len(renamed) < len(settings):
+        passed = ", ".join(settings)
+        raise OptionError(f"{name} got one setting under two names: {passed}.\nPass it once.")
+    return renamed
+
+
+def _alias(name: str, own: Sequence[str]) -> str:
+    """The function's own name of what is `name` elsewhere; PyTorch's `input` is the first."""
+    if (operand := OPERANDS.get(name, "")) in own:
+        return operand
+    return own[0] if name == "input" and own else ALIASES.get(name, name)
+
+
+def accept_aliases(function: Callable, autocast: str | None = None) -> Callable:
+    """Let a function that calls ops take their aliases of names, and explain errors as they do."""
+    parameters = inspect.signature(function).parameters.values()
+    own, name = tuple(p.name for p in parameters), function.__name__
+    listed = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+    in_order = own[: own.index(listed) + 1] if listed else ()
+
+    @wraps(function)
+    def call(*args: Any, **settings: Any) -> Any:
+        if settings:
+            settings = _rename(name, settings, own)
+            if listed in settings:  # f(x, dims=(0, 1)) as f(x, 0, 1)
+                args = (*args, *[settings.pop(k) for k in in_order[len(args) :] if k in settings])
+        if modes.autocast_dtype is not None:
+            args, settings = _cast(autocast, (args, settings))
+        try:
+            return function(*args, **settings)
+        except MinigradError as error:
+            place(error, name, args, settings)
+            raise
+        except FOREIGN as error:
+            explain(name, args, settings, error)
+
+    return call
+
+
+# ---------------------------------------------------------------- dtypes
+
+
+def autocast(op: Op, inputs: Any) -> Any:
+    """The inputs in the dtype in which autocast computes the op."""
+    return _cast(op.autocast, inputs)
+
+
+def _cast(precision: str | None, inputs: Any) -> Any:
+    """`inputs` with floating tensors below float64 in the dtype of `precision`, see `Op.autocast`."""
+    to = dtype_of(precision)
+    if to is None:
+        return inputs
+    cast, others = ops["astype"].call, (HALF | {float32}) - {to}
+    return map_leaves(lambda x: cast(x, to) if isinstance(x, Tensor) and x.dtype in others else x, inputs)
+
+
+def prepare(op: Op, inputs: Sequence[Any], promotes: bool, floating: bool) -> Sequence[Any]:
+    """The inputs with arrays and lists as Tensors, cast to one dtype; `inputs` itself if nothing changes."""
+    if not inputs:
+        raise ShapeError(f"{op.name} got no tensors.\nPass at least one.")
+    changed = [x if isinstance(x, Tensor) or x is None else _convert(op, x) for x in inputs]
+    if gpu.arrays:
+        _move_converted(inputs, changed)
+    if not any(isinstance(x, Tensor) for x in changed):
+        changed[0] = as_tensor(changed[0])
+    if promotes:
+        _promote(op, changed, floating)
+    return inputs if all(a is b for a, b in zip(changed, inputs, strict=True)) else changed
+
+
+def _promote(op: Op, inputs: list[Any], floating: bool) -> None:
+    """Cast inputs that meet in one dtype to it, as PyTorch promotes them."""
+    places = [i for i in (range(len(inputs)) if op.promotes is True else op.promotes) if i < len(inputs)]
+    meeting = [inputs[i] for i in places if inputs[i] is not None]
+    if not meeting:
+        return
+    dtype, has_tensor = result_type(*meeting), any(isinstance(x, Tensor) for x in meeting)
+    if floating and not is_floating(dtype):
+        dtype = default_float
+    for i in places:
+        x = inputs[i]
+        if isinstance(x, Tensor) and x.dtype != dtype:
+            inputs[i] = ops["astype"].call(x, dtype)
+        elif type(x) in (float, int, bool) and (not is_floating(dtype) or not has_tensor):
+            inputs[i] = as_tensor(x, dtype=dtype)
+
+
+def _convert(op: Op, x: Any) -> Any:
+    """A Python number as it is, a NumPy number as a Python number, anything else as a Tensor."""
+    if type(x) in (float, int, bool):
+        return x
+    try:
+        return x.item() if isinstance(x, np.generic) else as_tensor(x)
+    except (TypeError, ValueError):
+        raise DtypeError(
+            f"{op.name} takes tensors, arrays and numbers, got {type(x).__name__} {describe(x)}.\n"
+            f"Convert it with mg.tensor(...)."
+        ) from None
+
+
+# ---------------------------------------------------------------- devices
+
+
+def _move_converted(inputs: Sequence[Any], changed: list[Any]) -> None:
+    """Move what was a list or a NumPy array to the device of the tensors among the inputs."""
+    device = next((x.device for x in inputs if isinstance(x, Tensor)), "cpu")
+    for i, x in enumerate(inputs):
+        if isinstance(changed[i], Tensor) and not isinstance(x, Tensor) and changed[i].device == "cpu":
+            changed[i] = Tensor(on_device(changed[i].array, device))
+
+
+def move_to_one_device(op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
+    """The inputs with numbers (0-d tensors) on the CPU moved to the others' GPU."""
+    if len({type(x.array) for x in inputs if isinstance(x, Tensor)}) < 2:
+        return inputs
+    gpus = {x.device for x in inputs if isinstance(x, Tensor)} - {"cpu"}
+    stays = lambda x: x.device == "cpu" and x.ndim
+    if len(gpus) > 1 or any(isinstance(x, Tensor) and stays(x) for x in inputs):
+        operands = ", ".join(
+            f"{describe(x)} on {x.device}" if isinstance(x, Tensor) else describe(x) for x in inputs
+        )
+        raise DeviceError(
+            f"{op.name} of tensors on different devices: {operands}.\n"
+            f"Move them to one, x.to({gpus.pop()!r}) or x.to('cpu')."
+        )
+    (device,) = gpus
+    move = ops["to_device"].call
+    return [move(x, device) if isinstance(x, Tensor) and x.device != device else x for x in inputs]
