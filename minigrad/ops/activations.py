@@ -17,7 +17,6 @@ from .op import composite, derived, differentiable
 from .samplers import along_axis, distinct, each, real, unary
 
 __family__ = "activation"
-
 __all__ = ["log_softmax", "relu", "sigmoid", "silu", "softmax"]
 
 
@@ -30,6 +29,15 @@ def relu(x, /):
     xp = namespace(x)
     y = xp.maximum(x, 0)
     return y, (lambda g: xp.gate(y != 0, g),)
+
+
+@differentiable(
+    floating=True, samples=unary(real), latex=r"g\,\sigma(x)\,(1 - \sigma(x))", flops=per_element(4)
+)
+def sigmoid(x, /):
+    """y = 1 / (1 + e**-x); d/dx = y (1 - y)."""
+    y = namespace(x).sigmoid(x)
+    return y, (lambda g: g * (y * (1 - y)),)
 
 
 # ---------------------------------------------------------------- smooth
@@ -129,15 +137,3 @@ def dropout(x, /, p, key):
     """
     kept = 1 - random.drop_threshold(p) / 65536
     return x * constant(random.keep_mask(key, x.shape, p), x) * (1 / kept if kept else 0.0)
-
-
-# ---------------------------------------------------------------- the logistic function
-
-
-@differentiable(
-    floating=True, samples=unary(real), latex=r"g\,\sigma(x)\,(1 - \sigma(x))", flops=per_element(4)
-)
-def sigmoid(x, /):
-    """y = 1 / (1 + e**-x); d/dx = y (1 - y)."""
-    y = namespace(x).sigmoid(x)
-    return y, (lambda g: g * (y * (1 - y)),)

@@ -16,14 +16,12 @@ from .samplers import positive as positives
 from .samplers import real as reals
 
 __family__ = "elementwise"
-
 __all__ = [
     "abs", "absolute", "add", "clone", "mul", "multiply", "neg", "negative", "pow", "power", "sqrt", "sub",
     "subtract", "true_divide",
 ]  # fmt: skip
 
 TOO_LARGE = "The numbers are too large for their dtype: normalize the inputs, or lower the learning rate."
-
 SAFE_DENOMINATOR = "Add an eps to the denominator, or choose a safe one (where) before dividing."
 
 

@@ -1,7 +1,6 @@
-"""Comparisons, logic, and choices: one of two values, the larger, the smaller, what lies within limits.
+"""Comparisons, logic, and choices: one of two values, the larger, the smaller.
 
-What answers True or False has no derivative. At a tie and at a limit the gradient goes where PyTorch sends
-it.
+What answers True or False has no derivative. At a tie the gradient goes where PyTorch sends it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from .op import differentiable
 from .samplers import Domain, binary, distinct, each, integers, mask, real, unary
 
 __family__ = "elementwise"
-
 __all__ = [
     "bitwise_and", "bitwise_not", "bitwise_or", "eq", "ge", "greater", "greater_equal", "gt", "le", "less",
     "less_equal", "lt", "maximum", "minimum", "ne", "not_equal", "where",
@@ -47,8 +45,7 @@ def where(condition, x, y, /):
 
 
 @differentiable(
-    samples=_pairs,
-    latex=(r"g\,[x > y] + \frac{g}{2}\,[x = y]", r"g\,[x < y] + \frac{g}{2}\,[x = y]"),
+    samples=_pairs, latex=(r"g\,[x > y] + \frac{g}{2}\,[x = y]", r"g\,[x < y] + \frac{g}{2}\,[x = y]")
 )
 def maximum(x, y, /):
     """The larger of each pair, NaN if one is; where they are equal each gets half of the gradient."""
@@ -57,8 +54,7 @@ def maximum(x, y, /):
 
 
 @differentiable(
-    samples=_pairs,
-    latex=(r"g\,[x < y] + \frac{g}{2}\,[x = y]", r"g\,[x > y] + \frac{g}{2}\,[x = y]"),
+    samples=_pairs, latex=(r"g\,[x < y] + \frac{g}{2}\,[x = y]", r"g\,[x > y] + \frac{g}{2}\,[x = y]")
 )
 def minimum(x, y, /):
     """The smaller of each pair, NaN if one is; where they are equal each gets half of the gradient."""
@@ -71,11 +67,7 @@ def _kept(xp, lost, tied, g):
     return xp.where(lost, 0.0, xp.where(tied, g * 0.5, g))
 
 
-# ---------------------------------------------------------------- within limits
-
-
 _small: Domain = integers(-1, 2)  # which has ties
-
 _bits: Domain = integers(0, 16)
 
 
@@ -137,9 +129,6 @@ def bitwise_or(x, y, /):
 def bitwise_not(x, /):
     """~x, bit by bit; of booleans, whether it is false."""
     return ~x, None
-
-
-# ---------------------------------------------------------------- kinds of numbers
 
 
 # ---------------------------------------------------------------- PyTorch's longer names

@@ -9,7 +9,6 @@ from .op import differentiable
 from .samplers import positive, real, unary
 
 __family__ = "elementwise"
-
 __all__ = ["cos", "erf", "exp", "log", "sin", "tanh"]
 
 

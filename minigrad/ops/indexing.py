@@ -19,7 +19,6 @@ from .samplers import each, integers, mask, real
 from .shaping import view_as_shape
 
 __family__ = "shape"
-
 __all__ = ["gather", "masked_fill"]
 
 

@@ -12,7 +12,6 @@ from .op import composite, differentiable
 from .samplers import each, real
 
 __family__ = "matrix"
-
 __all__ = ["matmul"]
 
 products = Flops(

@@ -22,7 +22,6 @@ from .op import composite, derived, differentiable
 from .samplers import distinct, each, mask, real, reducing
 
 __family__ = "reduction"
-
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "logsumexp", "max", "mean", "min", "sum"]
 
 
@@ -41,9 +40,8 @@ def sum(x, /, dim=None, keepdim=False, dtype=None):
     shape, axes, source = x.shape, axes_of(dim, x.ndim), x.dtype
     x = cast(x, dtype, "int64")
     value = _total(x, axes, keepdim)
-    return value, (lambda g: cast(expand_reduced(g, shape, axes, keepdim), source),) if is_floating(
-        x.dtype
-    ) else None
+    gradient = lambda g: cast(expand_reduced(g, shape, axes, keepdim), source)
+    return value, (gradient,) if is_floating(x.dtype) else None
 
 
 @differentiable(
@@ -80,7 +78,7 @@ def _over(g, n):
 _searches = each((distinct, 2, 3)) | each((distinct, 2, 3), 1) | each((distinct, 2, 3), dim=0, keepdim=True)
 
 
-def _extreme(name):
+def _extreme(name, which):
     def rule(x, /, dim=None, keepdim=False):
         shape, axes = x.shape, axes_of(dim, x.ndim)
         xp = namespace(x)
@@ -95,24 +93,14 @@ def _extreme(name):
         return result, (gradient,)
 
     rule.__name__ = rule.__qualname__ = name
-    return rule
+    rule.__doc__ = (
+        f"The {which} along `dim`, NaN if one is; elements that tie share the gradient evenly, and NaNs do."
+    )
+    latex = r"\frac{g\,[x = y]}{\text{number of ties}}"
+    return differentiable(rule, samples=reducing(distinct), latex=latex, flops=per_input(1))
 
 
-_amax, _amin = _extreme("amax"), _extreme("amin")
-
-_amax.__doc__ = (
-    "The largest along `dim`, NaN if one is; elements that tie share the gradient evenly, and NaNs do."
-)
-
-_amin.__doc__ = (
-    "The smallest along `dim`, NaN if one is; elements that tie share the gradient evenly, and NaNs do."
-)
-
-_shared = r"\frac{g\,[x = y]}{\text{number of ties}}"
-
-amax = differentiable(samples=reducing(distinct), latex=_shared, flops=per_input(1))(_amax)
-
-amin = differentiable(samples=reducing(distinct), latex=_shared, flops=per_input(1))(_amin)
+amax, amin = _extreme("amax", "largest"), _extreme("amin", "smallest")
 
 
 class Extremes(NamedTuple):

@@ -21,7 +21,6 @@ from .op import derived, differentiable
 from .samplers import each, real
 
 __family__ = "shape"
-
 __all__ = [
     "broadcast_to", "cat", "concat", "concatenate", "expand", "flatten", "permute", "reshape", "split",
     "squeeze", "stack", "swapaxes", "swapdims", "transpose", "unsqueeze", "view",

@@ -13,7 +13,6 @@ from ..samplers import distinct, each, real
 from ..shaping import cat
 
 __family__ = "reduction"
-
 __all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
 
 

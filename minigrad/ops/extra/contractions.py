@@ -19,7 +19,6 @@ from .diagonals import diagonal
 from .matrix_products import mm
 
 __family__ = "matrix"
-
 __all__ = ["chain_matmul", "einsum", "inner", "kron", "tensordot"]
 
 

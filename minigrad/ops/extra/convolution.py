@@ -22,7 +22,6 @@ from ..samplers import each, real
 from .windows import per_axis
 
 __family__ = "convolution"
-
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
 

@@ -15,7 +15,6 @@ from ..op import derived
 from ..samplers import each, integers, real
 
 __family__ = "reduction"
-
 __all__ = [
     "bincount", "bucketize", "histc", "histogram", "isin", "searchsorted", "unique", "unique_consecutive",
 ]  # fmt: skip

@@ -21,7 +21,6 @@ from ..samplers import each, invertible, real, symmetric
 from .inverses import by_lapack, cubic, cutoff, inv, limits, solve_matrices, transposed, triangle
 
 __family__ = "matrix"
-
 __all__ = ["cholesky", "cholesky_inverse", "cholesky_solve"]
 
 

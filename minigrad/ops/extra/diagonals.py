@@ -17,7 +17,6 @@ from .more_shaping import atleast_2d, movedim, ravel
 from .scattering import replaced, scattered
 
 __family__ = "shape"
-
 __all__ = [
     "block_diag", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "trace", "tril",
     "tril_indices", "triu", "triu_indices",

@@ -13,7 +13,6 @@ from ..shaping import broadcast_to, flatten
 from .norms import norm
 
 __family__ = "matrix"
-
 __all__ = ["cdist", "cosine_similarity", "dist", "pairwise_distance", "pdist"]
 
 

@@ -15,7 +15,6 @@ from ..shaping import broadcast_to, stack, view_as_shape
 from .more_shaping import ravel
 
 __family__ = "shape"
-
 __all__ = ["cartesian_prod", "combinations", "meshgrid"]
 
 

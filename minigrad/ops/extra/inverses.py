@@ -22,7 +22,6 @@ from ..op import derived, differentiable
 from ..samplers import each, invertible, real, symmetric
 
 __family__ = "matrix"
-
 __all__ = ["det", "inverse", "logdet", "matrix_exp", "matrix_power", "pinverse", "slogdet"]
 
 

@@ -21,7 +21,6 @@ from .more_elementary import logaddexp
 from .more_losses import binary_cross_entropy_with_logits, class_weights, of_one_shape
 
 __family__ = "loss"
-
 __all__ = [
     "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
     "multilabel_margin_loss", "multilabel_soft_margin_loss", "soft_margin_loss", "triplet_margin_loss",

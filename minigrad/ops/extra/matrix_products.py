@@ -15,7 +15,6 @@ from ..shaping import stack
 from .stacking import unbind
 
 __family__ = "matrix"
-
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cross", "dot", "ger", "mm", "mv", "outer",
     "vdot",

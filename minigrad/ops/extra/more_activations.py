@@ -18,7 +18,6 @@ from .more_comparisons import clamp
 from .more_elementary import logaddexp
 
 __family__ = "activation"
-
 __all__ = ["celu", "hardshrink", "prelu", "selu", "threshold"]
 
 

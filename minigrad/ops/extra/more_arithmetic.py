@@ -19,7 +19,6 @@ from ..samplers import positive as positives
 from ..samplers import real as reals
 
 __family__ = "elementwise"
-
 __all__ = [
     "addcdiv", "addcmul", "angle", "ceil", "conj", "conj_physical", "copysign", "deg2rad", "div", "divide",
     "fix", "float_power", "floor", "floor_divide", "fmod", "frac", "hypot", "ldexp", "lerp", "positive",

@@ -15,7 +15,6 @@ from ..op import derived, differentiable
 from ..samplers import binary, distinct, each, integers, mask, real, unary
 
 __family__ = "elementwise"
-
 __all__ = [
     "allclose", "bitwise_left_shift", "bitwise_right_shift", "bitwise_xor", "clamp", "clamp_max",
     "clamp_min", "clip", "equal", "fmax", "fmin", "gcd", "heaviside", "isclose", "isfinite", "isinf",

@@ -12,7 +12,6 @@ from ..op import derived, differentiable
 from ..samplers import above_one, away_from_zero, binary, positive, real, unary, within_one
 
 __family__ = "elementwise"
-
 __all__ = [
     "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "asin",
     "asinh", "atan", "atan2", "atanh", "cosh", "exp2", "expm1", "log1p", "log2", "log10", "logaddexp",

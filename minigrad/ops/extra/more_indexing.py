@@ -15,7 +15,6 @@ from ..shaping import broadcast_to, view_as_shape
 from .more_shaping import broadcast_tensors, ravel
 
 __family__ = "shape"
-
 __all__ = [
     "argwhere", "index_select", "masked_select", "narrow", "nonzero", "one_hot", "select", "take",
     "take_along_dim",

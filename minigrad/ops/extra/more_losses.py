@@ -24,7 +24,6 @@ from .distances import no_less
 from .more_elementary import logaddexp
 
 __family__ = "loss"
-
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "huber_loss", "kl_div",
     "l1_loss", "mse_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss",

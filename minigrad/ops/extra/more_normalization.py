@@ -18,7 +18,6 @@ from .norms import norm
 from .windows import sliding_windows
 
 __family__ = "normalization"
-
 __all__ = ["batch_norm", "group_norm", "instance_norm", "local_response_norm", "normalize"]
 
 

@@ -19,7 +19,6 @@ from ..reductions import _total, amax, amin, mean, sum
 from ..samplers import distinct, each, mask, positive, real, reducing
 
 __family__ = "reduction"
-
 __all__ = [
     "aminmax", "corrcoef", "count_nonzero", "cov", "nanmean", "nansum", "prod", "std", "std_mean",
     "sum_to_size", "var", "var_mean",

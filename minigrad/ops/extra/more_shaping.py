@@ -17,7 +17,6 @@ from ..shaping import broadcast_to, permute_axes, transpose, unsqueeze, view_as_
 from .windows import sliding_windows
 
 __family__ = "shape"
-
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "contiguous", "expand_as", "moveaxis",
     "movedim", "ravel", "reshape_as", "t", "unflatten", "view_as",

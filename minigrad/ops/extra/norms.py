@@ -17,7 +17,6 @@ from .decompositions import svdvals
 from .inverses import inv
 
 __family__ = "reduction"
-
 __all__ = ["norm", "renorm"]
 
 

@@ -13,7 +13,6 @@ from ..samplers import each, real
 from .scattering import replaced, scattered
 
 __family__ = "shape"
-
 __all__ = ["constant_pad_nd"]
 
 

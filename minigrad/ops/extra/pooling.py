@@ -19,7 +19,6 @@ from ..samplers import distinct, each, real
 from .windows import as_columns, geometry, per_axis, sliding_windows, with_leading_axes
 
 __family__ = "convolution"
-
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
     "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d",
@@ -212,8 +211,7 @@ def _largest_of(x, windows, return_indices):
 @differentiable(
     samples=each((distinct, 2, 5), places=np.array([[0, 1, 2], [1, 2, 3], [4, 4, 4]])),
     flops=Flops(
-        "elements of all windows",
-        lambda inputs, result, settings: inputs[0][0] * np.size(settings["places"]),
+        "elements of all windows", lambda inputs, result, settings: inputs[0][0] * np.size(settings["places"])
     ),
 )
 def largest_place(x, /, places):

@@ -17,7 +17,6 @@ from .more_indexing import index_select
 from .more_shaping import ravel
 
 __family__ = "shape"
-
 __all__ = ["flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "rot90", "tile"]
 
 

@@ -19,7 +19,6 @@ from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool
 from .windows import per_axis
 
 __family__ = "convolution"
-
 __all__ = [
     "channel_shuffle", "interpolate", "pixel_shuffle", "pixel_unshuffle", "upsample", "upsample_bilinear",
     "upsample_nearest",

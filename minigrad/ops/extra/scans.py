@@ -16,7 +16,6 @@ from ..reductions import Extremes
 from ..samplers import along_axis, distinct, each, real
 
 __family__ = "reduction"
-
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 
 _with_zeros = each(np.array([2.0, 0.0, 3.0, 0.0, 1.5]), dim=0) | each(np.array([[0.0, 2.0], [3.0, 4.0]]), 0)

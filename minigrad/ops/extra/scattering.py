@@ -24,7 +24,6 @@ from .more_reductions import prod
 from .more_shaping import broadcast_tensors, ravel
 
 __family__ = "shape"
-
 __all__ = [
     "fill", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "masked_scatter", "put",
     "scatter", "scatter_add", "scatter_reduce", "select_scatter", "slice_scatter",

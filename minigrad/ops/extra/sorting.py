@@ -21,7 +21,6 @@ from ..op import derived, differentiable
 from ..samplers import along_axis, distinct, each, probability
 
 __family__ = "reduction"
-
 __all__ = [
     "argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "nanquantile", "quantile", "sort",
     "topk",

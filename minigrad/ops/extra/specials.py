@@ -13,7 +13,6 @@ from ..op import derived, differentiable
 from ..samplers import above_one, binary, each, positive, probability, real, unary, within_one
 
 __family__ = "elementwise"
-
 __all__ = ["digamma", "erfc", "erfinv", "lgamma", "logit", "mvlgamma", "polygamma", "xlogy"]
 
 
@@ -47,11 +46,7 @@ def erfc(x, /):
     return xp.erfc(x), (lambda g: g * (-2 / math.sqrt(math.pi) * xp.exp(-x * x)),)
 
 
-@differentiable(
-    floating=True,
-    samples=unary(real),
-    latex=r"g\,\Big(2x\,y - \frac{2}{\sqrt\pi}\Big)",
-)
+@differentiable(floating=True, samples=unary(real), latex=r"g\,\Big(2x\,y - \frac{2}{\sqrt\pi}\Big)")
 def erfcx(x, /):
     """y = erfc(x) e**(x**2), which neither vanishes nor overflows for large x; d/dx = 2 x y - 2/sqrt(pi)."""
     y = namespace(x).erfcx(x)
@@ -102,10 +97,7 @@ def ndtri(p, /):
 
 
 @differentiable(
-    floating=True,
-    samples=binary(real, positive),
-    latex=(r"g \ln y", r"g\,\frac{x}{y}"),
-    flops=per_element(2),
+    floating=True, samples=binary(real, positive), latex=(r"g \ln y", r"g\,\frac{x}{y}"), flops=per_element(2)
 )
 def xlogy(x, y, /):
     """x log(y), 0 where x = 0 (NaN if y is); d/dx = log(y), 0 where x = 0 and y <= 0; d/dy = x / y."""
@@ -165,9 +157,7 @@ def lgamma(x, /):
 
 
 @differentiable(
-    floating=True,
-    samples=each((above_one, 2, 3), 0) | each((positive, 3), 2),
-    latex=r"g\,\psi^{(n + 1)}(x)",
+    floating=True, samples=each((above_one, 2, 3), 0) | each((positive, 3), 2), latex=r"g\,\psi^{(n + 1)}(x)"
 )
 def gamma_derivative(x, /, n):
     """The derivative of order n + 1 of lgamma; d/dx = that of order n + 2."""

@@ -16,7 +16,6 @@ from ..shaping import _SOME, _axis_to_cut, cat, pieces, split, view_as_shape
 from .more_shaping import atleast_1d, atleast_2d, atleast_3d
 
 __family__ = "shape"
-
 __all__ = [
     "chunk", "column_stack", "dsplit", "dstack", "hsplit", "hstack", "split_with_sizes", "tensor_split",
     "unbind", "vsplit", "vstack",

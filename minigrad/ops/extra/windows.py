@@ -14,7 +14,6 @@ from ..op import derived, differentiable
 from ..samplers import each, real
 
 __family__ = "shape"
-
 __all__ = ["fold", "unfold"]
 
 LINE = {"stride": (2,), "padding": ((1, 0),), "dilation": (1,)}
