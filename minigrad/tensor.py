@@ -7,6 +7,7 @@ a method in one place (`minigrad/ops/__init__.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -65,17 +66,9 @@ class Tensor:
 
     # ------------------------------------------------------------ what it is
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.array.shape
-
-    @property
-    def ndim(self) -> int:
-        return self.array.ndim
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.array.dtype
+    shape: tuple[int, ...] = property(attrgetter("array.shape"))  # type: ignore[assignment]
+    ndim: int = property(attrgetter("array.ndim"))  # type: ignore[assignment]
+    dtype: np.dtype = property(attrgetter("array.dtype"))  # type: ignore[assignment]
 
     @property
     def device(self) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from typing import Any
 import numpy as np
 from . import printing
@@ -26,18 +27,9 @@ class Tensor:
 
     def __init__(self, data: Any, requires_grad: builtins.bool=False) -> None:
         ...
-
-    @property
-    def shape(self) -> tuple[builtins.int, ...]:
-        ...
-
-    @property
-    def ndim(self) -> builtins.int:
-        ...
-
-    @property
-    def dtype(self) -> np.dtype:
-        ...
+    shape: tuple[builtins.int, ...] = property(attrgetter('array.shape'))
+    ndim: builtins.int = property(attrgetter('array.ndim'))
+    dtype: np.dtype = property(attrgetter('array.dtype'))
 
     @property
     def device(self) -> str:

@@ -10,9 +10,8 @@ from ..errors import DeviceError, DtypeError, GraphError, OptionError, ShapeErro
 from ..modes import backward_scope, modes, set_grad_enabled
 from ..nodes import Node, Output, producer, refuse_freed, requires_grad
 from ..tensor import Tensor, given
-from .accumulate import GradientSums, accumulate_grad
 from .replay import Replay
-from .walk import Add, Pull, nodes_behind, pull_arrays, walk_back
+from .walk import Add, GradientSums, Pull, nodes_behind, pull_arrays, walk_back
 
 Seeds = list[tuple[Any, Any]]  # (edge, the gradient that a walk back begins with there)
 
@@ -26,9 +25,7 @@ def backward(
     """
     seed = _seed(tensor, gradient, create_graph)
     with set_grad_enabled(create_graph), backward_scope():
-        sums = propagate([seed], create_graph if retain_graph is None else retain_graph, create_graph)
-        for leaf, g in sums.of_leaves():
-            accumulate_grad(leaf, g, leaf in sums.owned)
+        propagate([seed], create_graph if retain_graph is None else retain_graph, create_graph).accumulate()
 
 
 def grad(

@@ -6,15 +6,17 @@ inputs, add what each input gets to what it has already, and free the node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from operator import attrgetter
 from typing import Any, NoReturn
 
-from ..errors import DtypeError, MinigradError, RangeError, ShapeError
+from ..devices import HALF, array_module, float32
+from ..errors import DtypeError, GradientShapeError, MinigradError, RangeError, ShapeError
 from ..modes import modes
 from ..nodes import Node, Output, producer, refuse_freed
-from ..versions import check_versions, modifications
-from .accumulate import GradientSums
+from ..tensor import Tensor
+from ..versions import bump_version, check_versions, modifications, root
+from .hooks import run_hooks
 
 Add = Callable[[Any, Any, Any], None]  # (edge, gradient, what the gradient was made from), see GradientSums
 Pull = Callable[[Node, Any, list[bool], Add], None]  # (node, its gradient, which inputs need one, add)
@@ -32,21 +34,6 @@ def walk_back(order: list[Node], sums: GradientSums, pull: Pull, retain_graph: b
         pull(node, g, node.needs, sums.add)
         if not retain_graph:
             node.gradients, node.edges = None, []  # what backward needed can be freed
-
-
-def nodes_behind(edges: Iterable[Any], ends: Iterable[Any] = ()) -> list[Node]:
-    """All nodes that `edges` were computed from, in the order of creation; none behind `ends`."""
-    beyond = {producer(edge) for edge in ends}
-    stack = list({producer(edge) for edge in edges if type(edge) is Node or type(edge) is Output})
-    seen = beyond | set(stack)
-    while stack:
-        for edge in stack.pop().edges:
-            if type(edge) is Output:
-                edge = edge.node
-            if type(edge) is Node and edge not in seen:
-                seen.add(edge)
-                stack.append(edge)
-    return sorted(seen - beyond, key=attrgetter("number"))
 
 
 def pull_arrays(node: Node, g: Any, needs: list[bool], add: Add) -> None:
@@ -71,6 +58,142 @@ def pull_arrays(node: Node, g: Any, needs: list[bool], add: Add) -> None:
         raise
     except (ValueError, TypeError, IndexError, AttributeError) as error:
         _explain_gradient(node, error)
+
+
+class GradientSums:
+    """For each edge the sum of the gradients that have arrived so far: the only place that knows who owns an
+    array, and so which may be added into.
+
+    A tensor that is used twice gets the sum of two gradients (the multivariable chain rule). The first that
+    arrives may share memory with the gradient that it was made from, so the engine adds in place only to the
+    sums that it `owns`, whose arrays nobody else refers to. `keep_grad` says whether `retain_grad()` leaves
+    gradients on tensors.
+    """
+
+    def __init__(self, create_graph: bool = False, keep_grad: bool = True) -> None:
+        self.sums: dict[Any, Any] = {}
+        self.owned: set[Any] = set()
+        self.arrays, self.keep_grad = not create_graph, keep_grad  # else the gradients are Tensors
+
+    def add(self, edge: Any, g: Any, source: Any) -> None:
+        """Add the gradient `g` of an edge, which a rule made from `source`.
+
+        It is a new array, or `source` itself or a view of it.
+        """
+        if g.shape != edge.shape:
+            g = unbroadcast(g, edge.shape)
+        total = self.sums.get(edge)
+        if total is None:
+            self.sums[edge] = g
+            if type(edge) is not Node and self.arrays and _is_new(g, source):  # leaves keep theirs as .grad
+                self.owned.add(edge)
+        elif edge in self.owned:
+            total += g
+        elif self.arrays and _is_new(g, source):
+            g += total
+            self.sums[edge] = g
+            self.owned.add(edge)
+        else:
+            self.sums[edge] = total + g
+
+    def take(self, node: Node) -> Any:
+        """Remove and return the gradient of a node's result, after its hooks; None if none has arrived.
+
+        Of a node with several results a list, with None for each that none has arrived at.
+        """
+        if type(node.shape) is tuple:
+            g = self.sums.pop(node, None)
+        else:
+            parts: list[Any] = [None] * len(node.shape)
+            for edge in [e for e in self.sums if type(e) is Output and e.node is node]:
+                g = self.sums.pop(edge)
+                parts[edge.index] = self._after_hooks(edge, g) if edge.hooks else g
+            g = parts if any(part is not None for part in parts) else None
+        return self._after_hooks(node, g) if node.hooks and g is not None else g
+
+    def of_leaves(self, wanted: Collection[Any] | None = None) -> Iterator[tuple[Tensor, Any]]:
+        """(leaf, its gradient after its hooks) once the walk is done: all, or those that are wanted."""
+        for edge, g in self.sums.items():
+            is_leaf = type(edge) is not Node and type(edge) is not Output
+            if is_leaf and (wanted is None or edge in wanted):
+                yield edge, self._after_hooks(edge, g) if edge.hooks else g
+
+    def _after_hooks(self, edge: Any, g: Any) -> Any:
+        replaced = run_hooks(edge, g, self.keep_grad)
+        if replaced is not g:  # a hook may return an array that somebody else refers to
+            self.owned.discard(edge)
+        return replaced
+
+    def as_tensor(self, edge: Any, g: Any) -> Tensor:
+        """The gradient of an edge as a Tensor of its own, which the caller may change."""
+        if isinstance(g, Tensor):
+            return g
+        if edge in self.owned:
+            self.owned.discard(edge)  # the same edge asked for a second time gets a copy
+            return Tensor(g)
+        return Tensor(array_module(g).array(g))
+
+    def accumulate(self) -> None:
+        """Add the gradient of each leaf to its `.grad`, once the walk is done."""
+        for edge, g in self.sums.items():
+            if type(edge) is Node or type(edge) is Output:
+                continue
+            if edge.hooks:
+                g = self._after_hooks(edge, g)
+            grad = edge.grad
+            if grad is None and self.arrays:
+                edge.grad = Tensor(g if edge in self.owned else array_module(g).array(g))
+            elif grad is None:
+                edge.grad = g.clone()
+            elif grad.shape != edge.shape:
+                raise ShapeError(
+                    f"`.grad` has shape {grad.shape}, its tensor has shape {edge.shape}.\n"
+                    f"Assign a gradient of the tensor's shape, or None."
+                )
+            elif not self.arrays:
+                edge.grad = grad + g
+            elif grad.requires_grad:  # a graph may use its array
+                edge.grad = Tensor(grad.array + g)
+            else:
+                bump_version(grad, "backward")
+                grad.array += g
+
+
+def _is_new(g: Any, source: Any) -> bool:
+    """Whether an array that a rule made from `source` shares no memory with it: one may add into it."""
+    if g is source or not g.ndim:
+        return False
+    return g.base is None or (0 not in g.strides and root(g) is not root(source))
+
+
+def nodes_behind(edges: Iterable[Any], ends: Iterable[Any] = ()) -> list[Node]:
+    """All nodes that `edges` were computed from, in the order of creation; none behind `ends`."""
+    beyond = {producer(edge) for edge in ends}
+    stack = list({producer(edge) for edge in edges if type(edge) is Node or type(edge) is Output})
+    seen = beyond | set(stack)
+    while stack:
+        for edge in stack.pop().edges:
+            if type(edge) is Output:
+                edge = edge.node
+            if type(edge) is Node and edge not in seen:
+                seen.add(edge)
+                stack.append(edge)
+    return sorted(seen - beyond, key=attrgetter("number"))
+
+
+def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
+    """Sum `g` over the axes along which an operand of `shape` was broadcast."""
+    extra = g.ndim - len(shape)
+    axes = tuple(range(extra)) + tuple(
+        i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1
+    )
+    if extra < 0 or any(n not in (1, m) for n, m in zip(shape, g.shape[extra:], strict=True)):
+        raise GradientShapeError(tuple(g.shape), shape)
+    if not axes:
+        return g.reshape(shape)
+    if g.dtype in HALF:
+        return unbroadcast(g.astype(float32), shape).astype(g.dtype)
+    return g.sum(axis=axes, keepdims=True).reshape(shape)
 
 
 def observed(pull: Pull) -> Pull:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.accumulate import unbroadcast
 from ..autograd.anomaly import (
     advice_for,
     comparable_shape,
@@ -27,6 +26,7 @@ from ..autograd.anomaly import (
 )
 from ..autograd.gradients import propagate
 from ..autograd.observers import observe, unobserved
+from ..autograd.walk import unbroadcast
 from ..devices import is_floating, on_cpu
 from ..errors import OptionError
 from ..graph.data import Snapshot, Vertex

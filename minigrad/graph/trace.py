@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.accumulate import unbroadcast
 from ..autograd.anomaly import operand_names
 from ..autograd.gradients import propagate
 from ..autograd.observers import observe, unobserved
+from ..autograd.walk import unbroadcast
 from ..devices import array_module, is_array, on_cpu, to_device_of
 from ..errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError
 from ..modes import no_grad
