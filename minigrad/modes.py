@@ -35,6 +35,7 @@ class _Modes(threading.local):
     autocast_dtype: Any = None  # what matrix products compute in, see `precision`
     scope: Scope | None = None  # the part of the program that is running
     observers: tuple[Any, ...] = ()  # who sees each result and gradient, see `autograd.observers`
+    data_moves = False  # whether data on the CPU moves to the GPU of the tensors that it meets
 
 
 modes = _Modes()

@@ -556,6 +556,23 @@ def test_an_optimizer_may_step_twice_in_a_step(device):
     assert str(found[0]) == str(found[1])
 
 
+@pytest.mark.parametrize("where", [None, "cuda"])
+def test_anomalies_are_found_in_every_call(where, device):
+    """While an observer sees each result the step runs as it is; without one it is recorded and replayed."""
+    weight = mg.ones(2, device="cuda", requires_grad=True)
+    step = mg.capture(lambda x: (weight * x).log().sum().backward(), where)
+    for _ in range(2):
+        for _ in range(4):
+            with mg.autograd.detect_anomaly(), pytest.raises(mg.NonFiniteError, match="log produced nan"):
+                step(np.full(2, -1.0))
+        for i in range(4):
+            weight.grad = None
+            with mg.autograd.detect_anomaly() if i == 3 else contextlib.nullcontext():
+                step(np.ones(2))
+            assert weight.grad.tolist() == [1, 1]
+        assert step.recordings == 1
+
+
 # ---------------------------------------------------------------- outside the core
 
 

@@ -29,11 +29,11 @@ from .. import random
 from ..autograd.observers import observe
 from ..devices import check_device, gpu, is_array, library_of
 from ..errors import CaptureError
-from ..modes import modes
+from ..modes import Switch, modes
 from ..precision import float32_matmul
 from ..tensor import Tensor, as_tensor
 from ..trees import flatten, leaves, map_leaves, structure
-from .observers import LeafObserver, inputs_follow_the_device
+from .observers import LeafObserver
 
 if TYPE_CHECKING:
     from .graph import RecordedGraph
@@ -57,7 +57,7 @@ class capture:
     capture. Change a model's state in place; call `train()`, `eval()` and `random.set_step()` outside. What
     cannot be recorded is a CaptureError that names its line, and leaves everything as it was before the call:
     `.item()` and all else that waits for the GPU, numbers drawn on the CPU, float16's GradScaler. Matrix
-    products need nvmath-python (pip install nvmath-python).
+    products need nvmath-python (pip install nvmath-python). Within `detect_anomaly()` the step runs as it is.
 
     The device is that of what the first call computes, unless `device` names it.
     """
@@ -74,8 +74,8 @@ class capture:
         if self.device == "cpu":
             return self.step_fn(*arguments)
         if self.device is None:
-            observer = LeafObserver()
-            with observe(observer), inputs_follow_the_device():
+            observer = LeafObserver()  # where the inputs belong shows only as the step computes
+            with observe(observer), Switch(modes, "data_moves", True):
                 results = self.step_fn(*arguments)
             self.device = observer.device
             if self.device != "cpu":
@@ -135,6 +135,8 @@ class CapturedStep:
 
     def __call__(self, arguments: tuple[Any, ...]) -> Any:
         self._fill_buffers(arguments)
+        if modes.observers:  # they look at each result, as `detect_anomaly` does: the step runs as it is
+            return self.step_fn(*self.arguments)
         if self.graph is not None and not self.graph.is_valid():
             self.calls, self.graph = 0, None
         self.calls += 1

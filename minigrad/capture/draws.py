@@ -6,8 +6,6 @@ what the key itself says, so that each stream goes on from where it is then.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -43,14 +41,6 @@ class RecordedGenerator(random.Generator):
         super().__init__()
         self.graph, self.source, self.start = graph, random.in_use.generator, random.snapshot()
         self.restore(self.start)
-
-    @contextlib.contextmanager
-    def in_use(self) -> Iterator[None]:
-        random.in_use.generator = self
-        try:
-            yield
-        finally:
-            random.in_use.generator = self.source
 
     def next_key(self, stream: str) -> random.Key:
         key = RecordedKey(*super().next_key(stream))

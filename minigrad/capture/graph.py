@@ -15,10 +15,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from .. import random
 from ..autograd.observers import observe
 from ..devices import array_module, gpu
 from ..errors import MinigradError
 from ..kernels.cuda.cublas import handle_in_use
+from ..modes import Switch
 from ..tensor import Tensor
 from ..trees import map_leaves
 from ..versions import root
@@ -61,7 +63,8 @@ class RecordedGraph(LeafObserver):
         draws = RecordedGenerator(self)
         self.xp.cuda.runtime.deviceSynchronize()
         try:
-            with draws.in_use(), self._stream_captured(), observe(self):
+            generator = Switch(random.in_use, "generator", draws)
+            with generator, self._stream_captured(), observe(self):
                 self.results = step_fn(*arguments)
         except BaseException as error:
             for leaf, grad in found.items():

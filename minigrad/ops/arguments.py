@@ -196,7 +196,7 @@ def move_to_one_device(op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
     if len({type(x.array) for x in inputs if isinstance(x, Tensor)}) < 2:
         return inputs
     gpus = {x.device for x in inputs if isinstance(x, Tensor)} - {"cpu"}
-    stays = lambda x: x.device == "cpu" and x.ndim
+    stays = lambda x: x.device == "cpu" and x.ndim and (x.requires_grad or not modes.data_moves)
     if len(gpus) > 1 or any(isinstance(x, Tensor) and stays(x) for x in inputs):
         operands = ", ".join(
             f"{describe(x)} on {x.device}" if isinstance(x, Tensor) else describe(x) for x in inputs
