@@ -52,7 +52,7 @@ MISTAKES = {
         r"6 elements of shape \(2, 3\) do not fill the shape \(4, 2\)",
         "must multiply to 6",
     ),
-    "expand": (lambda: A.expand(2, 4), ShapeError, r"\(2, 3\) does not spread to \(2, 4\)", "length or 1"),
+    "expand": (lambda: A.expand(2, 4), ShapeError, r"\(2, 3\) does not broadcast to \(2, 4\)", "length or 1"),
     "cat": (
         lambda: mg.cat([A, A, B]),
         ShapeError,
@@ -158,7 +158,7 @@ MISTAKES = {
         r"index of shape \(1,\) into shape \(2, 3\) along axis 1",
         "as many",
     ),
-    "one_hot": (lambda: F.one_hot(IDS, 1), RangeError, "one_hot: 1 is none of the 1", "0 to 0"),
+    "one_hot": (lambda: F.one_hot(IDS, 1), RangeError, "one_hot: 1 is out of range", "0 to 0"),
     "an id": (
         lambda: F.embedding([0, 5], W),
         RangeError,

@@ -74,7 +74,7 @@ def _is_mask(index):
 
 
 def copied_index(index):
-    """An index of arrays, slices and numbers; the arrays are copies, which nobody changes later."""
+    """An index of arrays, slices and numbers; the arrays are copies, which do not change later."""
     if type(index) is tuple:
         return tuple([i if type(i) in _PLAIN else copied_index(i) for i in index])
     index = index if type(index) in _PLAIN else array_index(index)
@@ -102,9 +102,7 @@ def checked_ids(name, ids, count, ignored=None):
     if ignored is not None:
         wrong &= array != ignored
     if wrong.any():
-        raise RangeError(
-            f"{name}: {array[wrong][0]} is none of the {count} there are.\nThey count from 0 to {count - 1}."
-        )
+        raise RangeError(f"{name}: {array[wrong][0]} is out of range.\nGive integers from 0 to {count - 1}.")
     return array
 
 

@@ -109,7 +109,7 @@ class _Cupy(_Arrays):
         return super().scatter_add(shape, index, values.astype(wide)).astype(values.dtype)
 
     def replaced(self, x: Any, values: Any, index: Any) -> Any:
-        """On a GPU the order of writes is anyone's: the last value for a place is found first."""
+        """On a GPU the order of writes is undefined: the last value for a place is found first."""
         out = self.library.array(x, order="C")
         if is_basic(index):
             out[index] = values

@@ -56,9 +56,7 @@ class About(TypedDict, total=False):
 
     samples: Sampler | None  # draws valid inputs (see `samplers`)
     latex: Latex  # the gradient of each array; in it y is the result where no array has that name
-    autocast: (
-        Literal["lower", "float32"] | None
-    )  # computes in autocast's dtype, in float32, or in its inputs'
+    autocast: Literal["lower", "float32"] | None  # computes in autocast's dtype, float32, its inputs' dtype
     exact_in_half: bool  # the rule rounds nothing, or handles bfloat16 itself; others compute it in float32
     family: str  # its colour in drawings (`graph.colours.FAMILIES`); by default its module's `__family__`
     sign: str  # shown after its name in drawings: "×"
@@ -190,7 +188,7 @@ class Op(OpInfo):
         with Switch(modes, "autocast_dtype", None), unobserved():
             value = self.definition(*inputs, **settings)
 
-        # `held` is for the check that nobody changes in place what the graph holds
+        # `held` is for the check that what the graph holds is not changed in place
         def gradients(g: Any, needs: Sequence[bool], held: Any = (*arrays, value.array)) -> list[Any]:
             wanted = [x for x, needed in zip(inputs, needs, strict=True) if needed]
             with unobserved():

@@ -104,7 +104,7 @@ amax, amin = _extreme("amax", "largest"), _extreme("amin", "smallest")
 
 
 class Extremes(NamedTuple):
-    """The extreme along an axis, and where it stands."""
+    """The extreme along an axis, and its index."""
 
     values: Tensor
     indices: Tensor

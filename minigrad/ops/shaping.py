@@ -282,7 +282,7 @@ def broadcast_to(x, /, shape):
         return namespace(x).broadcast_to(x, shape), (lambda g: g,)
     except ValueError:
         raise ShapeError(
-            f"shape {x.shape} does not spread to {tuple(shape)}.\n"
+            f"shape {x.shape} does not broadcast to {tuple(shape)}.\n"
             f"Counted from the last, an axis must have that length or 1; new axes come in front."
         ) from None
 

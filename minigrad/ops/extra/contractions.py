@@ -75,7 +75,7 @@ def _parsed(equation, ndims):
             )
     if len(given) != len(ndims):
         raise OptionError(
-            f'einsum "{equation}" names {len(given)} operands, and {len(ndims)} came.\n'
+            f'einsum "{equation}" names {len(given)} operands, got {len(ndims)}.\n'
             f"Give the axes of each, with a comma between."
         )
     terms = [_axes(equation, text, ndim) for text, ndim in zip(given, ndims, strict=True)]
@@ -87,7 +87,7 @@ def _parsed(equation, ndims):
     for axis in before + behind:
         if axis not in letters:
             raise OptionError(
-                f'einsum "{equation}": output axis {axis!r} is none of any operand.\nIts length is not known.'
+                f'einsum "{equation}": output axis {axis!r} is in no operand.\nIts length is not known.'
             )
         if right.count(axis) > 1:
             raise OptionError(f'einsum "{equation}": output axis {axis!r} comes twice.\nName it once.')
@@ -99,7 +99,7 @@ def _axes(equation, text, ndim):
     before, dots, behind = text.partition("...")
     if "." in behind:
         raise OptionError(
-            f'einsum "{equation}": "{text}" has "..." twice.\nIt stands for all other axes: once.'
+            f'einsum "{equation}": "{text}" has "..." twice.\nIt means all other axes, and may appear once.'
         )
     unnamed = ndim - len(before) - len(behind)
     if unnamed < 0 or (unnamed and not dots):
@@ -121,7 +121,7 @@ def _check_sizes(equation, terms, shapes):
                 name = f"axis {axis!r}" if isinstance(axis, str) else f'axis {axis} of "..."'
                 raise ShapeError(
                     f'einsum "{equation}": {name} has {known} elements and {n}.\n'
-                    f"A letter stands for one length; the shapes are {', '.join(map(str, shapes))}."
+                    f"A letter has one length; the shapes are {', '.join(map(str, shapes))}."
                 )
             own[axis] = n
             sizes[axis] = n if known == 1 else known

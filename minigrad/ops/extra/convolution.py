@@ -113,7 +113,7 @@ def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Each window times the kernel, summed: input (N, C, L), weight (O, C / groups, K) -> (N, O, L').
 
     L' = (L + 2 padding - dilation (K - 1) - 1) // stride + 1. The kernel is not turned around. `padding`
-    zeros stand at both ends; "valid" is none, "same" as many as keep L with stride 1. N may be missing.
+    zeros are added at both ends; "valid" is none, "same" as many as keep L with stride 1. N may be missing.
     """
     return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
 

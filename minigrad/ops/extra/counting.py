@@ -1,4 +1,4 @@
-"""Where numbers stand and how many there are: searches, histograms, distinct values; without derivatives."""
+"""Where numbers are and how many there are: searches, histograms, distinct values; without derivatives."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`x.clamp_(0)`, `x.masked_fill_(mask, 0)`, ...: a function's result written into the tensor itself.
 
-Changes in place stay outside graphs (see `versions`): on what requires a gradient they want `no_grad`.
+Changes in place stay outside graphs (see `versions`): on what requires a gradient they need `no_grad`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Losses that want two things apart by a margin: scores, distances, angles, classes.
+"""Losses that push two things apart by a margin: scores, distances, angles, classes.
 
 They are 0 from the margin on. Their names are in `nn.functional`.
 """

@@ -33,7 +33,7 @@ def _with_axes(*counts):
         if any(x.ndim != n for x, n in zip(tensors, counts, strict=True)):
             expected = " and ".join(dict.fromkeys(kinds[n] for n in counts))
             shapes = " and ".join(str(x.shape) for x in tensors)
-            raise ShapeError(f"{expected} are wanted, the shapes are {shapes}.\nUse matmul for any others.")
+            raise ShapeError(f"expected {expected}, got shapes {shapes}.\nUse matmul for any others.")
         return tensors
 
     return checked

@@ -33,7 +33,7 @@ __all__ = [
 def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
     """The mean of each window of (N, C, L), `stride` (by default the kernel's size) apart.
 
-    `padding` zeros stand at both ends and count as elements, unless `count_include_pad` is False;
+    `padding` zeros are added at both ends and count as elements, unless `count_include_pad` is False;
     `ceil_mode` takes a last window that only begins within.
     """
     return _averages(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)

@@ -87,7 +87,7 @@ def topk(x, k, dim=-1, largest=True, sorted=True):
     | each((distinct, 3), 0, 0, True)
 )
 def extreme_places(x, /, k, dim, largest):
-    """Where the k largest (or smallest) stand along an axis, the most extreme first; of ties the first."""
+    """The indices of the k largest (or smallest) along an axis, the most extreme first; of ties the first."""
     xp, axis = namespace(x), axis_of(dim, x.ndim)
     if not x.ndim or not k:
         shape = (*x.shape[:axis], k, *x.shape[axis + 1 :]) if x.ndim else ()
@@ -151,7 +151,7 @@ def middle(x, /, skip_nan=False):
     missing = int((ordered != ordered).sum())
     n = ordered.size - missing if skip_nan else ordered.size
     if not ordered.size and not is_floating(ordered.dtype):
-        raise ShapeError("the median of no elements.\nOf integers there has to be one.")
+        raise ShapeError("the median of no elements.\nIntegers have no NaN to return: give at least one.")
     value = ordered[(n - 1) // 2] if n and (skip_nan or not missing) else ordered.dtype.type(math.nan)
 
     def gradient(g):
