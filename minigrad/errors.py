@@ -3,6 +3,8 @@
 Each is also the builtin error that a Python programmer would catch for it.
 """
 
+from typing import Any
+
 
 class MinigradError(Exception):
     """Any mistake that minigrad explains."""
@@ -46,7 +48,9 @@ class GraphError(MinigradError, RuntimeError):
 
 
 class NonFiniteError(MinigradError, FloatingPointError, RuntimeError):
-    """A NaN or an infinity where a number is needed."""
+    """A NaN or an infinity where a finite number is needed. `modules` ran it, the innermost first."""
+
+    modules: tuple[Any, ...] = ()
 
 
 class CaptureError(MinigradError, RuntimeError):

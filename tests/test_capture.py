@@ -24,14 +24,13 @@ from tiny import PAIRS, TEXT
 import minigrad as mg
 from minigrad import kernels, nn, optim
 from minigrad.devices import gpu as devices
-from minigrad.errors import CaptureError
+from minigrad.errors import CaptureError, NonFiniteError
 from minigrad.kernels.cuda import cublas as ours
 from minigrad.kernels.cuda import cublaslt
 from minitransformer import GPT, GPTConfig, TrainConfig, Trainer, Transformer, TransformerConfig
 from minitransformer.errors import UserError
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.tasks import LanguageModelling, Translation
-from minitransformer.training.trainer import NotFiniteError
 
 
 @pytest.fixture
@@ -692,7 +691,7 @@ def test_a_captured_training_that_fails_says_so_when_it_looks(device, tmp_path):
     trainer = training(
         tmp_path, True, "text", lr=1e30, clip_norm=0.0, warmup_steps=0, log_every=4, validate_every=9
     )
-    with pytest.raises(NotFiniteError, match=r"step 4: the loss is nan.* first in module"):
+    with pytest.raises(NonFiniteError, match=r"step 4: the loss is nan.* first in module"):
         trainer.train()
 
 
@@ -705,7 +704,7 @@ def test_a_captured_step_that_nobody_has_read_is_read_before_it_is_saved(how, de
         with np.errstate(all="ignore"):
             for _ in range(8):
                 trainer.train_step()
-    with pytest.raises(NotFiniteError, match="step 8: the loss is nan"), np.errstate(all="ignore"):
+    with pytest.raises(NonFiniteError, match="step 8: the loss is nan"), np.errstate(all="ignore"):
         (trainer.save if how == "saved" else trainer.train)()
     assert not trainer.checkpoints.index
 

@@ -133,9 +133,9 @@ def test_a_row_that_is_masked_throughout_is_the_softmaxs(how):
         masked = scores + mg.tensor(np.array([[0, -INF], [-INF, -INF]]))
     report = why_nan((masked.softmax(-1) * scores).sum())
     assert (report.vertex.name, report.index) == ("softmax", (1, 0))
-    assert says(report, r"There x = -inf", "put in by", "masked throughout")
+    assert says(report, r"There x = -inf", "infinities come from", "masked throughout")
     if how == "masked_fill":
-        assert says(report, f"put in by masked_fill at .*{HERE}")
+        assert says(report, f"come from masked_fill at .*{HERE}")
 
 
 def test_an_infinity_that_an_operation_made_is_blamed_before_the_nan_that_came_of_it():
@@ -143,7 +143,7 @@ def test_an_infinity_that_an_operation_made_is_blamed_before_the_nan_that_came_o
     e = x.exp()
     report = why_nan((e / e.sum()).sum(), {"x": x})
     assert (report.vertex.name, report.index) == ("exp", (1,))
-    assert says(report, rf"NaN came of it first in divide at .*{HERE}", "x = 800", "Subtract the largest")
+    assert says(report, rf"Then NaN was produced by divide at .*{HERE}", "x = 800", "Subtract the largest")
     assert names(report.graph) == ["x", "exp", "sum", "true_divide", "sum"]
 
 
@@ -178,7 +178,7 @@ def test_data_with_an_infinity_is_named_beside_the_operation():
     data = mg.tensor(np.array([INF, INF]))
     report = why_nan((data * w).sum(), {"w": w})
     assert report.vertex.name == "sum"
-    assert says(report, "put in by a constant without a name")
+    assert says(report, "come from a constant without a name")
 
 
 def test_of_several_outputs_the_one_that_is_not_finite():
@@ -264,7 +264,7 @@ def test_a_freed_graph_and_no_graph_are_refused_as_by_trace():
             look(loss)
         with pytest.raises(GraphError, match="has no graph"):
             look(mg.ones(2))
-    with pytest.raises(OptionError, match="no finite differences"):
+    with pytest.raises(OptionError, match="does not check gradients"):
         why_nan(x.sum(), check=True)
 
 
@@ -274,7 +274,7 @@ def test_a_freed_graph_and_no_graph_are_refused_as_by_trace():
 @pytest.mark.parametrize(
     ("function", "name", "operand", "inputs"),
     [
-        (lambda x: x.sqrt(), "sqrt", "x", r"g that came to it = 0; x = 0"),
+        (lambda x: x.sqrt(), "sqrt", "x", r"upstream gradient g = 0; x = 0"),
         (lambda x: 1 / x, "true_divide", "y", r"x = 1; y = 0; its result = inf"),
     ],
 )

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.debug import first_nonfinite
+from minigrad.errors import NonFiniteError
 from minitransformer import GPT, GPTConfig, TrainConfig, Transformer, TransformerConfig
 from minitransformer.data.batching import IGNORE
 from minitransformer.errors import UserError
@@ -21,7 +23,7 @@ from minitransformer.training.checkpoint import CheckpointError, Checkpoints
 from minitransformer.training.curves import draw_curves, read_log
 from minitransformer.training.ranks import Ranks
 from minitransformer.training.tasks import LanguageModelling, Translation
-from minitransformer.training.trainer import NotFiniteError, Trainer, first_not_finite
+from minitransformer.training.trainer import Trainer
 
 PAIRS = [
     ("I love you", "Je t'aime"),
@@ -221,7 +223,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_step_and_module(tmp_pa
         return next_batch()
 
     monkeypatch.setattr(trainer.task, "next_batch", poisoned)
-    with pytest.raises(NotFiniteError) as caught:
+    with pytest.raises(NonFiniteError) as caught:
         trainer.train()
     first, second = str(caught.value).splitlines()
     assert first.startswith("step 5: the loss is nan")
@@ -240,7 +242,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_step_and_module(tmp_pa
 def test_a_validation_loss_that_is_no_number_stops_the_run_too(tmp_path, monkeypatch):
     trainer = translation(tmp_path, validate_every=2)
     monkeypatch.setattr(trainer.task, "validate", lambda model: {"loss": math.nan})
-    with pytest.raises(NotFiniteError, match=r"step 2: the validation loss is nan.*no checkpoint was due"):
+    with pytest.raises(NonFiniteError, match=r"step 2: the validation loss is nan.*no checkpoint was due"):
         trainer.train()
 
 
@@ -248,7 +250,7 @@ def test_float16_gradients_that_are_never_finite_stop_the_run(tmp_path):
     """The scaler tries smaller factors first, from 2**16 down to 2**-15."""
     trainer = translation(tmp_path, precision="float16", steps=40)
     next(trainer.model.parameters()).register_hook(lambda g: g * math.nan)
-    with pytest.raises(NotFiniteError) as caught:
+    with pytest.raises(NonFiniteError) as caught:
         trainer.train()
     assert str(caught.value).startswith("step 31: the loss is ")
     assert "the norm of its gradients nan, however small it is scaled, in the backward" in str(caught.value)
@@ -257,7 +259,7 @@ def test_float16_gradients_that_are_never_finite_stop_the_run(tmp_path):
 def test_looking_for_the_culprit_leaves_no_hook_behind(tmp_path):
     trainer = translation(tmp_path)
     batch = trainer.task.next_batch()
-    assert first_not_finite(trainer.model, lambda: trainer.task.loss(trainer.model, batch, 0.0)) == ""
+    assert first_nonfinite(trainer.model, lambda: trainer.task.loss(trainer.model, batch, 0.0)) is None
     assert not any(module._forward_hooks for module in trainer.model.modules())
 
 

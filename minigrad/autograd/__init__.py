@@ -5,7 +5,6 @@ up) first. `replay` is how a gradient is differentiated again; `checkpointing` t
 """
 
 from ..modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from .anomaly import detect_anomaly, set_detect_anomaly
 from .checkpointing import checkpoint
 from .gradients import backward, grad
 from .hooks import Handle, register_hook, retain_grad

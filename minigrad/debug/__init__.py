@@ -1,14 +1,16 @@
 """Instruments: where a NaN was made, what memory a step takes, what it changed, where two devices differ.
 
-They are also where PyTorch's users and those of graphs look for them: `mg.graph.why_nan(loss)`.
+Their public names are also bound to other packages: `mg.autograd.detect_anomaly`, `mg.graph.why_nan`.
 """
 
-from .. import graph
+from .. import autograd, graph
+from .anomaly import detect_anomaly, first_nonfinite, set_detect_anomaly
 from .comparison import Difference, diff
 from .ledger import Ledger, memory
 from .nans import NanReport, why_nan
 from .shadow import Shadow, shadow
 
+vars(autograd).update(detect_anomaly=detect_anomaly, set_detect_anomaly=set_detect_anomaly)
 vars(graph).update(
     Difference=Difference, Ledger=Ledger, NanReport=NanReport, diff=diff, memory=memory, why_nan=why_nan
 )

@@ -1,8 +1,8 @@
-"""Where a NaN or an infinity in a result, or a gradient, comes from: in words, and the way that it took.
+"""why_nan: which operation produced the NaN or infinity in a result or a gradient, and the path from there.
 
-Only what arrives counts. One walks from what is not finite at the end, against the arrows, along what is not
-finite, to the operation that made it out of numbers. An infinity that somebody put in, as masks do, was made
-by nobody: where a NaN comes of it, the operation that made the NaN is the one to name.
+The search starts at what is not finite in an output and goes back along non-finite inputs, to the operation
+that produced it from finite numbers. An infinity that was put in, as masks do, has no such operation; if a
+NaN comes from it, the operation that produced the NaN is named.
 """
 
 from __future__ import annotations
@@ -13,56 +13,60 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.anomaly import (
-    advice_for,
-    comparable_shape,
-    describe_at,
-    first_index,
-    kind_of,
-    not_finite,
-    numbers_in,
-    operand_names,
-    shown_at,
-)
 from ..autograd.gradients import propagate
-from ..autograd.observers import observe, unobserved
+from ..autograd.observers import Observer, observe, unobserved
 from ..autograd.walk import unbroadcast
-from ..devices import is_floating, on_cpu
+from ..devices import on_cpu
 from ..errors import OptionError
 from ..graph.data import Snapshot, Vertex
 from ..graph.graph import Graph
 from ..graph.labels import public_name
 from ..graph.pruning import prune
-from ..graph.tape import Tape, look_up
+from ..graph.tape import Tape, look_up, operand_names, pulled_places
 from ..graph.trace import seeds_of, tensors_of, trace
 from ..modes import no_grad
 from ..nn import Module
 from ..nodes import Node, producer
 from ..ops.op import registry
 from ..tensor import Tensor
-from ..versions import arrays_in
+from .nonfinite import (
+    Index,
+    advice_for,
+    contains,
+    describe_array,
+    describe_element,
+    describe_input,
+    describe_inputs,
+    describe_result,
+    describe_upstream,
+    first_bad,
+    first_index,
+    gradient_advice_for,
+    nonfinite,
+    values_in,
+)
 
 TITLES = {
     "value": "From the first NaN or infinity to the output",
     "gradient": "From the first gradient that is not finite to the output",
-    "input": "From what was given to the output",
+    "input": "From the input to the output",
     "seed": "From the output back",
 }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NanReport:
-    """What `why_nan` found: `reason` in words, and `graph`, the path from where it began to where it shows.
+    """What `why_nan` found: the `reason`, and `graph`, the path from where it started to the output.
 
-    `kind` is "finite", "value" or "gradient" (an operation, `vertex` of the graph, made it), "input" (a leaf
-    held it), or "seed" (the gradient given to begin with did). `index` is the first bad element.
+    `kind` is "finite", "value" or "gradient" (an operation, `vertex` of the graph, produced it), "input" (it
+    was in a leaf), or "seed" (it was in the given gradient). `index` is the first bad element.
     """
 
     kind: str
     reason: str
     graph: Graph
     vertex: Vertex | None = None
-    index: tuple[int, ...] | None = None
+    index: Index | None = None
 
     @property
     def finite(self) -> bool:
@@ -73,14 +77,14 @@ class NanReport:
 
 
 def why_nan(output: Any, params: Module | Mapping[str, Tensor] | None = None, **options: Any) -> NanReport:
-    """Which operation made the first NaN or infinity of those that reach `output`, or else the gradients.
+    """Which operation produced the first NaN or infinity that reaches `output`, or else the gradients.
 
-    Takes what `trace` takes, and like it needs a graph that backward() has not freed. The report prints the
-    reason; its `.graph` is the trace, cut down to the way from that operation to the output, and what the
-    operation was given. Where all is finite it says so, and `.graph` is whole.
+    The arguments are those of `trace`; like it, this needs a graph that backward() has not freed. The report
+    prints the reason; its `.graph` is the path from there to the output, with the operation's inputs.
+    If all is finite it says so, and `.graph` is the whole trace.
     """
     if "check" in options:
-        raise OptionError("why_nan makes no finite differences.\nLeave check= to trace().")
+        raise OptionError("why_nan does not check gradients.\nUse trace(check=True) for that.")
     graph = trace(output, params, check=False, **options)
     search = _Search(graph, output, options.get("gradient"))
     return (
@@ -100,16 +104,16 @@ class _Search:
     # ------------------------------------------------------------ values
 
     def values(self) -> NanReport | None:
-        """What is not finite in an output, and where it began."""
+        """The report on a NaN or infinity in an output, if there is one."""
         bad = {producer(x.node or x): x for x in self.tensors if not np.isfinite(x.numpy()).all()}
         if not bad:
             return None
         ends = [i for i, thing in enumerate(self.things) if thing in bad]
         if any(np.isnan(bad[self.things[i]].numpy()).any() for i in ends):
             ends = [i for i in ends if np.isnan(bad[self.things[i]].numpy()).any()]
-            makers, way = self._against_the_arrows(ends, _has_nan)
-            begin = nan_maker = min(makers)
-            behind, further = self._against_the_arrows([begin], _has_any)
+            producers, way = self._sources(ends, _has_nan)
+            begin = nan_producer = min(producers)
+            behind, further = self._sources([begin], _has_any)
             produced = [i for i in behind if self._is_op(i) and not self._was_given(i)]
             blamed = [
                 *produced,
@@ -118,15 +122,15 @@ class _Search:
             if begin not in behind and blamed:
                 begin = min(produced or blamed)
                 way |= further
-            became = "" if begin == nan_maker else f" NaN came of it first in {self._op(nan_maker)}."
+            became = "" if begin == nan_producer else f" Then NaN was produced by {self._op(nan_producer)}."
         else:
             became = ""
-            makers, way = self._against_the_arrows(ends, _has_any)
-            begin = min(makers, key=lambda i: (self._is_op(i) and self._was_given(i), i))
+            producers, way = self._sources(ends, _has_any)
+            begin = min(producers, key=lambda i: (self._is_op(i) and self._was_given(i), i))
         return self._report_value(begin, way, became)
 
-    def _against_the_arrows(self, ends: Iterable[int], bad: Any) -> tuple[set[int], set[int]]:
-        """From the ends along inputs that are `bad`: those that have no such input, and all on the way."""
+    def _sources(self, ends: Iterable[int], bad: Any) -> tuple[set[int], set[int]]:
+        """Go back from `ends` along `bad` inputs: the vertices without such inputs, and all visited."""
         way, first, stack = set(ends), set(), list(ends)
         while stack:
             vertex = self.graph.vertices[stack.pop()]
@@ -141,25 +145,24 @@ class _Search:
         return self.graph.vertices[i].kind == "op"
 
     def _was_given(self, i: int) -> bool:
-        """Whether an op was given a NaN or infinity that is no tensor: a number, as masked_fill's."""
+        """Whether an op was given a NaN or infinity that is not a tensor: a number, as in masked_fill."""
         node = self.things[i]
-        numbers = [x for x in (*node.edges, *numbers_in(node.settings)) if isinstance(x, int | float)]
-        arrays = [x for x in arrays_in(node.settings) if is_floating(x.dtype)]
-        return any(not_finite(float(x)) for x in numbers) or any(not_finite(x).any() for x in arrays)
+        numbers = [x for x in node.edges if isinstance(x, float)]
+        return any(contains(nonfinite, x) for x in (*numbers, *values_in(node.settings)))
 
     def _report_value(self, begin: int, way: set[int], became: str) -> NanReport:
         vertex = self.graph.vertices[begin]
         keep = self._between(begin, way) | {e.source for e in vertex.inputs}
         if not self._is_op(begin):
             leaf = self.things[begin]
-            index = first_index(not_finite(leaf.array))
+            index = first_index(nonfinite(leaf.array))
             uses = self.graph.consumers[begin]
             first_use = f", used first by {self._op(uses[0][0])}" if uses else ""
             reason = (
-                f"{_leaf(vertex)}, {kind_of(leaf.array)}, was given {shown_at(leaf.array, index)}{first_use}."
-                f"{became}\n"
-                f"Every operation after it passed on what it got. Look at where it comes from: the data, or "
-                f"the update that wrote it (a gradient that was not finite, too large a learning rate)."
+                f"{_leaf(vertex)}, {describe_array(leaf.array)}, was given "
+                f"{describe_element(leaf.array, index)}{first_use}.{became}\n"
+                f"Every later operation only passed it on. Look at where it comes from: the data, or the "
+                f"update that wrote it (a non-finite gradient, a learning rate that is too large)."
             )
             return self._report("input", reason, keep, begin, index)
         return self._report_made(vertex, keep, became)
@@ -169,92 +172,85 @@ class _Search:
         arrays = self._arrays_of({vertex.index, *(e.source for e in vertex.inputs)})
         which = next(i for i, s in enumerate(vertex.values) if not s.finite)
         result = arrays[node][which]
-        nan = np.isnan(result)
-        index = first_index(nan if nan.any() else not_finite(result))
-        over = comparable_shape(node.op, result)
-        known = _known(node, vertex, arrays, index, over)
-        of = f"result {which}" if len(vertex.values) > 1 else "its result"
-        made = "was given" if self._was_given(vertex.index) and not nan.any() else "produced"
+        nan, index = np.isnan(result).any(), first_bad(result)
+        inputs = describe_inputs(node.op, _inputs(node, arrays), index, result)
+        made = "was given" if self._was_given(vertex.index) and not nan else "produced"
+        what = describe_result(result, index, which if len(vertex.values) > 1 else None)
         reason = (
-            f"{public_name(vertex)} {made} {shown_at(result, index)} of {of}, {kind_of(result)}, "
+            f"{public_name(vertex)} {made} {what}, "
             f"at {_place(vertex)}{self._within(vertex).rstrip(',')}.{became}\n"
-            f"There {'; '.join(known)}.{self._put_in(vertex)} {self._advice(vertex, nan.any())}"
+            f"There {'; '.join(inputs)}.{self._put_in(vertex)} {self._advice(vertex, nan)}"
         )
         return self._report("value", reason, keep, vertex.index, index)
 
     def _put_in(self, vertex: Vertex) -> str:
-        """Who put in the infinities that a NaN was made of."""
+        """Where the infinities come from that a NaN was computed from."""
         sources = [
             e.source for e in vertex.inputs if _has_any(self.graph.vertices[e.source].values[e.result])
         ]
         if not sources:
             return ""
-        first, _ = self._against_the_arrows(sources, _has_any)
+        first, _ = self._sources(sources, _has_any)
         who = [self._op(i) if self._is_op(i) else _leaf(self.graph.vertices[i]) for i in sorted(first)]
-        return f" What is infinite was put in by {' and '.join(who)}."
+        return f" The infinities come from {' and '.join(who)}."
 
     # ------------------------------------------------------------ gradients
 
     def gradients(self) -> NanReport | None:
-        """What is not finite in a leaf's gradient, and in which operation's derivative it began."""
+        """The report on a NaN or infinity in a leaf's gradient, if there is one."""
         vertices = self.graph.vertices
         walked = any(e.pulled is not None for v in vertices for e in v.inputs)
-        hurt = [v.index for v in vertices if v.kind != "op" and _any_bad(v.gradients)]
-        if not hurt or not walked:  # without a walk, what is shown is an older `.grad`
+        bad = [v.index for v in vertices if v.kind != "op" and _any_bad(v.gradients)]
+        if not bad or not walked:  # without backward, these are older `.grad`s
             return None
-        reached, stack, makers = set(hurt), list(hurt), []
+        reached, stack, producers = set(bad), list(bad), []
         while stack:
             for user, place in self.graph.consumers[stack.pop()]:
                 sent = vertices[user].inputs[place].gradient
                 if sent is None or sent.finite:
                     continue
                 if not _any_bad(vertices[user].gradients):
-                    makers.append((user, place))
+                    producers.append((user, place))
                 elif user not in reached:
                     reached.add(user)
                     stack.append(user)
-        if not makers:
+        if not producers:
             return self._report_other(reached)
-        user, place = max(makers)
+        user, place = max(producers)
         keep = self._between(user, set(range(len(vertices)))) | {e.source for e in vertices[user].inputs}
-        return self._report_gradient(vertices[user], vertices[user].inputs[place].operand, keep, hurt)
+        return self._report_gradient(vertices[user], vertices[user].inputs[place].operand, keep, bad)
 
-    def _report_gradient(self, vertex: Vertex, operand: str, keep: set[int], hurt: list[int]) -> NanReport:
+    def _report_gradient(self, vertex: Vertex, operand: str, keep: set[int], bad: list[int]) -> NanReport:
         node = self.things[vertex.index]
         arrays = self._arrays_of({vertex.index, *(e.source for e in vertex.inputs)})
-        place = _operands(node).index(operand)
+        place = operand_names(node.op, len(node.edges)).index(operand)
         upstream, r = self._pulled(node, place)
         if np.isfinite(r).all():  # the sum over axes that were broadcast is too large
             r = unbroadcast(r, node.edges[place].shape)
-        nan = np.isnan(r)
-        index = first_index(nan if nan.any() else not_finite(r))
-        over = comparable_shape(node.op, r)
-        known = [describe_at("the gradient g that came to it", g, index, over) for g in upstream]
-        known += _known(node, vertex, arrays, index, over)
-        result = arrays[node][0]
+        index, result = first_bad(r), arrays[node][0]
+        known = describe_upstream(node.op, upstream, index, r)
+        known += describe_inputs(node.op, _inputs(node, arrays), index, r)
         if not np.isfinite(result).all():
-            known.append(describe_at("its result", result, index, comparable_shape(node.op, result)))
-        names = [_leaf(self.graph.vertices[i]) for i in hurt]
+            known.append(describe_input(node.op, "its result", result, index, result))
+        names = [_leaf(self.graph.vertices[i]) for i in bad]
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         reason = (
             f"the gradient of {self._op(vertex.index)}{self._within(vertex)} with respect to {operand}, "
-            f"{kind_of(r)}, is {shown_at(r, index)}; the output is finite.\n"
+            f"{describe_array(r)}, is {describe_element(r, index)}; the output is finite.\n"
             f"There {'; '.join(known)}. It reaches the gradient of {', '.join(names[:3])}{more}. "
-            f"Keep {operand} away from where the derivative is infinite: choose safe values (where, clamp) "
-            f"before {public_name(vertex)}, not after it. {node.op.gradient_advice}".rstrip()
+            f"{gradient_advice_for(node.op, operand, public_name(vertex))}"
         )
         return self._report("gradient", reason, keep, vertex.index, index)
 
     def _pulled(self, wanted: Node, place: int) -> tuple[list[np.ndarray], np.ndarray]:
-        """What came to a node in backward, and what its rule made of it for one input."""
+        """The upstream gradient of a node in backward, and the gradient that its rule gave one input."""
         found: list[Any] = []
 
-        class AtNode:
+        class AtNode(Observer):
             def on_pull(self, node: Node, g: Any, contributions: Any) -> None:
                 if node is wanted:
-                    parts = iter(contributions)
-                    sent = [next(parts)[1] if needed else None for needed in node.needs]
-                    found.append(([x for x in (g if type(g) is list else [g]) if x is not None], sent[place]))
+                    upstream = [x for x in (g if type(g) is list else [g]) if x is not None]
+                    found.append((upstream, dict(pulled_places(node, contributions))[place]))
 
         with no_grad(), unobserved(), np.errstate(all="ignore"), observe(AtNode()):
             propagate(seeds_of(self.tensors, self.given, []), retain_graph=True, keep_grad=False)
@@ -357,17 +353,8 @@ def _any_bad(snapshots: Iterable[Snapshot | None]) -> bool:
     return any(s is not None and not s.finite for s in snapshots)
 
 
-def _known(node: Node, vertex: Vertex, arrays: dict, index: tuple, over: tuple | None) -> list[str]:
-    """What the arrays and numbers given to an op hold at `index`."""
-    names = _operands(node)
-    operands = [look_up(arrays, edge) for edge in node.edges]
-    return [
-        describe_at(name, x, index, over) for name, x in zip(names, operands, strict=True) if x is not None
-    ]
-
-
-def _operands(node: Node) -> list[str]:
-    return operand_names(node.op, len(node.edges))
+def _inputs(node: Node, arrays: dict[Any, Any]) -> list[Any]:
+    return [look_up(arrays, edge) for edge in node.edges]
 
 
 def _leaf(vertex: Vertex) -> str:

@@ -1,7 +1,7 @@
-"""One training step on two devices at once: every operation, gradient and update is computed on both, from
-the same numbers, and the first that differs is named.
+"""One training step on two devices: every operation, gradient and update is computed on both, from the same
+numbers, and the first that differs is named.
 
-Since each is given what the step itself has at that place, rounding does not pile up: what differs is the op.
+Each computation gets the inputs that it has in the step, so rounding does not add up: what differs is the op.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.observers import observe, unobserved
+from ..autograd.observers import Observer, observe, unobserved
 from ..devices import check_device, device_of, is_array, is_floating, on_cpu, on_device
 from ..errors import OptionError
+from ..graph.tape import pulled_places
 from ..nodes import Node
 from ..ops.arithmetic import to_device
 from ..optim import Optimizer
@@ -26,7 +27,7 @@ TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 4e-3, "bfloat16": 3e-
 
 @dataclass
 class Shadow:
-    """How far a step was the same on both devices. `first` says which op differed first, "" if none did."""
+    """The result of `shadow`: what was compared. `first` says what differed first, "" if nothing did."""
 
     operations: int = 0
     gradients: int = 0
@@ -39,15 +40,15 @@ class Shadow:
 
     def __str__(self) -> str:
         done = f"{self.operations} operations, {self.gradients} gradients and {self.updates} updates"
-        return f"{self.first}\nOf {done} it is the first." if self.first else f"{done} are the same on both."
+        return f"{self.first}\nIt is the first of {done}." if self.first else f"{done} are the same on both."
 
 
 def shadow(step_fn: Callable[[], Any], other: str | None = None, rtol: float | None = None) -> Shadow:
     """Run `step_fn()`, a training step, once, and each of its computations on the `other` device too.
 
-    That is the CPU for what the step computes on a GPU, and the other way round. Numbers differ where they
-    are further apart than `rtol` times the largest of their array: by default 1e-9 in float64, 1e-4 in
-    float32. A step that computes on `other` alone is an OptionError.
+    By default that is the CPU for what the step computes on a GPU, and a GPU for the CPU. Numbers differ if
+    they are further apart than `rtol` times the largest in their array: by default 1e-9 in float64, 1e-4 in
+    float32. A step that runs only on `other` is an OptionError.
 
         def step():
             optimizer.zero_grad()
@@ -56,92 +57,80 @@ def shadow(step_fn: Callable[[], Any], other: str | None = None, rtol: float | N
 
         print(mg.shadow(step))
     """
-    watcher = _Watcher(other and check_device(other), rtol)
-    with observe(watcher), watcher.optimizers():
+    comparison = _DeviceComparison(other and check_device(other), rtol)
+    with observe(comparison), comparison.optimizers():
         step_fn()
-    if watcher.passed_by and not watcher.report.operations + watcher.report.updates:
+    if comparison.skipped and not comparison.report.operations + comparison.report.updates:
         raise OptionError(
-            f"the step computed on {watcher.other} alone, the device that it was to be compared with.\n"
-            f"Name another one, or none: then it is the CPU for a GPU, and a GPU for the CPU."
+            f"the whole step ran on {comparison.other}, the device to compare it with.\n"
+            f"Pass another device, or none: then it is the CPU for a GPU, and a GPU for the CPU."
         )
-    return watcher.report
+    return comparison.report
 
 
-class _Watcher:
+class _DeviceComparison(Observer):
+    """Computes on the other device what it observes, and compares."""
+
     def __init__(self, other: str | None, rtol: float | None) -> None:
         self.other, self.rtol, self.report = other, rtol, Shadow()
-        self.twins: dict[int, tuple[Any, Callable]] = {}  # by gradient function: it, and the other device's
-        self.passed_by = 0  # computations on `other` itself
-
-    # ------------------------------------------------------------ operations
+        self.counterparts: dict[int, tuple[Any, Callable]] = {}  # by id of a gradient function: both devices'
+        self.skipped = 0  # computations on `other` itself
 
     def on_result(
-        self, op: Any, arrays: list[Any], settings: dict[str, Any], value: Any, gradients: Any
+        self, op: Any, arrays: Sequence[Any], settings: dict[str, Any], value: Any, gradients: Any
     ) -> None:
-        """Compute what a rule has just computed once more."""
-        if op is to_device.op or not hasattr(op, "rule") or self._passes_by(arrays):
+        if op is to_device.op or not hasattr(op, "rule") or self._is_on_other(arrays):
             return
         self.report.operations += 1
         with unobserved(), np.errstate(all="ignore"):
-            twin, back = op.run(self._moved(arrays), self._moved(settings))
-        whose = f"{op.name} at {where(caller())}"
-        for a, b in zip(_several(value), _several(twin), strict=True):
-            self._compare(whose, a, b)
-        for own, others in zip(_functions(gradients), _functions(back), strict=True):
+            expected, other_gradients = op.run(self._moved(list(arrays)), self._moved(settings))
+        name = f"{op.name} at {where(caller())}"
+        for a, b in zip(_several(value), _several(expected), strict=True):
+            self._compare(name, a, b)
+        for own, other in zip(_several(gradients), _several(other_gradients), strict=True):
             if own is not None:
-                self.twins[id(own)] = own, others
-
-    # ------------------------------------------------------------ gradients
-
-    def on_backward_start(self, tensor: Any, g: Any) -> None:
-        """What a step begins backward with is its own."""
+                self.counterparts[id(own)] = own, other
 
     def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
-        """Compute the gradients that a node sends to its inputs once more."""
-        gradients = node.gradients
-        twins = [self.twins.get(id(f), (None, None))[1] for f in _functions(gradients)]
-        places = [i for i, needed in enumerate(node.needs) if needed]
-        elsewhere = self._moved(g)
-        with np.errstate(all="ignore"):
-            if type(gradients) is tuple:
-                found = [None if twin is None else twin(elsewhere) for twin in twins]
+        functions = [self.counterparts.get(id(f), (None, None))[1] for f in _several(node.gradients)]
+        if not any(functions):
+            return
+        moved = self._moved(g)
+        with unobserved(), np.errstate(all="ignore"):
+            if type(node.gradients) is tuple:
+                expected = [f and f(moved) for f in functions]
             else:
-                (twin,) = twins
-                found = [None] * len(node.needs) if twin is None else list(twin(elsewhere, node.needs))
-        if type(gradients) is tuple:
-            places = [i for i, f in enumerate(gradients) if f is not None]
-        else:
-            places = [i for i in places if found[i] is not None or twin is None]
-        for place, (_, r) in zip(places, contributions, strict=False):
-            if found[place] is not None and is_array(r):
+                expected = list(functions[0](moved, node.needs))
+        for place, r in pulled_places(node, contributions):
+            if expected[place] is not None and is_array(r):
                 self.report.gradients += 1
-                self._compare(f"the gradient of {node}, for its input {place}", r, found[place])
+                self._compare(f"the gradient of {node}, for its input {place}", r, expected[place])
 
     # ------------------------------------------------------------ updates
 
     @contextlib.contextmanager
     def optimizers(self) -> Iterator[None]:
-        """Within it, every update of parameters is computed twice."""
+        """Within it, every update of parameters is computed on both devices."""
         updates = {kind: vars(kind)["update"] for kind in _kinds(Optimizer) if "update" in vars(kind)}
         try:
             for kind, update in updates.items():
-                kind.update = self._twice(update)
+                kind.update = self._on_both(update)
             yield
         finally:
             for kind, update in updates.items():
                 kind.update = update
 
-    def _twice(self, update: Callable) -> Callable:
+    def _on_both(self, update: Callable) -> Callable:
         def both(optimizer: Any, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-            if self._passes_by([p]):
+            if self._is_on_other([p]):
                 update(optimizer, p, g, state, group)
                 return
-            twin, of_twin = self._moved(p, copy=True), self._moved(state, copy=True)
-            slope = self._moved(g)
+            other_p, other_state = self._moved(p, copy=True), self._moved(state, copy=True)
+            other_g = self._moved(g)
             update(optimizer, p, g, state, group)
-            update(optimizer, twin, slope, of_twin, group)
+            update(optimizer, other_p, other_g, other_state, group)
             self.report.updates += 1
-            for name, a, b in (("", p, twin), *((f" ({k})", state[k], of_twin[k]) for k in state)):
+            for name, a, b in (("", p, other_p), *((f" ({k})", state[k], other_state[k]) for k in state)):
                 self._compare(f"{type(optimizer).__name__}.step{name} of shape {p.shape}", a, b)
 
         return both
@@ -149,7 +138,7 @@ class _Watcher:
     # ------------------------------------------------------------ both
 
     def _moved(self, thing: Any, copy: bool = False) -> Any:
-        """Arrays, in whatever holds them, on the other device; with `copy` in memory of their own."""
+        """Arrays, also in lists, tuples and dicts, on the other device; with `copy` new ones."""
         if is_array(thing):
             there = on_device(thing, self._other(thing))
             return there.copy() if copy and there is thing else there
@@ -157,37 +146,37 @@ class _Watcher:
             return type(thing)(self._moved(x, copy) for x in thing)
         return {k: self._moved(x, copy) for k, x in thing.items()} if type(thing) is dict else thing
 
-    def _passes_by(self, arrays: list[Any]) -> bool:
+    def _is_on_other(self, arrays: Sequence[Any]) -> bool:
         """Whether these are on the other device already."""
-        there = {device_of(x) for x in arrays if is_array(x)} == {self.other}
-        self.passed_by += there
-        return there
+        found = {device_of(x) for x in arrays if is_array(x)} == {self.other}
+        self.skipped += found
+        return found
 
     def _other(self, array: Any) -> str:
         if self.other is not None:
             return self.other
         return check_device("cuda") if device_of(array) == "cpu" else "cpu"
 
-    def _compare(self, whose: str, a: Any, b: Any) -> None:
+    def _compare(self, name: str, a: Any, b: Any) -> None:
         if self.report.first or not (is_array(a) or is_array(b)):
             return
         here = device_of(a) if is_array(a) else "cpu"
         a, b = np.asarray(on_cpu(a)), np.asarray(on_cpu(b))
-        said = f"{whose}: {a.dtype}{list(a.shape)}"
+        what = f"{name}: {a.dtype}{list(a.shape)}"
         if a.shape != b.shape or a.dtype != b.dtype:
-            self.report.first = f"{said} on {here}, {b.dtype}{list(b.shape)} on the other device."
+            self.report.first = f"{what} on {here}, {b.dtype}{list(b.shape)} on the other device."
             return
-        wrong = _apart(a, b, self.rtol)
+        wrong = _differ(a, b, self.rtol)
         if wrong.any():
             index = tuple(int(i) for i in np.unravel_index(int(wrong.argmax()), wrong.shape))
             self.report.first = (
-                f"{said} differs in {int(wrong.sum())} of {a.size} elements: "
+                f"{what} differs in {int(wrong.sum())} of {a.size} elements: "
                 f"at {list(index)} it is {a[index]} on {here}, and {b[index]} on the other device."
             )
 
 
-def _apart(a: np.ndarray, b: np.ndarray, rtol: float | None) -> np.ndarray:
-    """Where two arrays differ by more than their dtype explains."""
+def _differ(a: np.ndarray, b: np.ndarray, rtol: float | None) -> np.ndarray:
+    """A mask of the elements that differ by more than the dtype's tolerance."""
     if not is_floating(a.dtype):
         return np.asarray(a != b)
     tolerance = TOLERANCES[str(a.dtype)] if rtol is None else rtol
@@ -200,18 +189,12 @@ def _apart(a: np.ndarray, b: np.ndarray, rtol: float | None) -> np.ndarray:
 
 
 def _several(value: Any) -> Sequence[Any]:
-    return value if type(value) is tuple else (value,)
-
-
-def _functions(gradients: Any) -> Sequence[Any]:
-    """A rule's gradient functions; none where it has none."""
-    if gradients is None:
-        return ()
-    return gradients if type(gradients) is tuple else (gradients,)
+    """A tuple as it is, a single thing in one; an op without gradients has none."""
+    return value if type(value) is tuple else () if value is None else (value,)
 
 
 def _kinds(kind: type[Any]) -> Iterator[type[Any]]:
-    """A class and all that are made from it."""
+    """A class and all its subclasses."""
     yield kind
     for sub in kind.__subclasses__():
         yield from _kinds(sub)

@@ -6,6 +6,7 @@ nothing and change nothing, so a rule that runs again on the same arrays gives t
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
@@ -113,6 +114,31 @@ def apply(node: Node, arrays: Mapping[Any, Arrays], double: bool = False) -> Arr
     with np.errstate(all="ignore"):
         value = run(operands, node.settings)[0]
     return tuple(as_array(part) for part in (value if type(value) is tuple else (value,)))
+
+
+def operand_names(op: Any, count: int) -> list[str]:
+    """The names of an op's array parameters: x, y; xs[0], xs[1], ... if it takes any number."""
+    parameters = inspect.signature(op.source).parameters.values() if hasattr(op, "source") else ()
+    for p in parameters:
+        if p.kind is p.VAR_POSITIONAL:
+            return [f"{p.name}[{i}]" for i in range(count)]
+    names = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
+    return names if len(names) == count else [f"input {i}" for i in range(count)]
+
+
+def pulled_places(node: Node, contributions: Sequence[tuple[Any, Any]]) -> Iterator[tuple[int, Any]]:
+    """(number of the input, its gradient) for each contribution of a node, see `Observer.on_pull`."""
+    place = -1
+    for edge, g in contributions:
+        place += 1
+        while node.edges[place] is not edge or not _has_gradient(node, place):
+            place += 1
+        yield place, g
+
+
+def _has_gradient(node: Node, place: int) -> bool:
+    """Whether an input needs a gradient, and the node's rule has one."""
+    return node.needs[place] and (type(node.gradients) is not tuple or node.gradients[place] is not None)
 
 
 def shapes(node: Node) -> Sequence[tuple[int, ...]]:

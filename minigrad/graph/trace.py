@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.anomaly import operand_names
 from ..autograd.gradients import propagate
-from ..autograd.observers import observe, unobserved
+from ..autograd.observers import Observer, observe, unobserved
 from ..autograd.walk import unbroadcast
 from ..devices import array_module, is_array, on_cpu, to_device_of
 from ..errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError
@@ -34,7 +33,7 @@ from .graph import Graph
 from .grouping import arrange, outermost
 from .jacobians import Budget, is_diagonal, jacobians
 from .snapshots import WHOLE, snapshot
-from .tape import Tape, shapes
+from .tape import Tape, operand_names, pulled_places, shapes
 
 HIDDEN = ("key",)  # settings that say nothing to a reader
 
@@ -176,7 +175,7 @@ class _Names:
         return self.tensors.get(edge, "")
 
 
-class _Tracing:
+class _Tracing(Observer):
     """One trace in the making."""
 
     def __init__(self, tape: Tape, names: _Names, whole: int) -> None:
@@ -219,25 +218,14 @@ class _Tracing:
         flops = sum(filter(None, map(_flops, self.tape.nodes)))
         self.checks = checks.run(self.tape, found, seeds, flops, check)
 
-    def on_result(self, op: Any, arrays: Any, settings: Any, value: Any, gradients: Any) -> None:
-        """A trace looks at gradients only."""
-
-    def on_backward_start(self, tensor: Tensor, g: Any) -> None:
-        """A trace's own walk does not begin with backward()."""
-
     def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
         """Take a snapshot of what arrives at a node, and of what it sends to each input."""
         parts = g if type(g) is list else [g]
         self.upstream[node] = tuple(None if part is None else self._snapshot(part) for part in parts)
-        place = 0
-        for edge, r in contributions:
-            while node.edges[place] is not edge or not _is_pulled(node, place):
-                place += 1
-            summed = _summed(r.shape, edge.shape)
-            raw = self._snapshot(r)
-            whole = self._snapshot(unbroadcast(r, edge.shape)) if r.shape != edge.shape else raw
-            self.pulls[node, place] = raw, whole, summed
-            place += 1
+        for place, r in pulled_places(node, contributions):
+            shape, raw = node.edges[place].shape, self._snapshot(r)
+            whole = self._snapshot(unbroadcast(r, shape)) if r.shape != shape else raw
+            self.pulls[node, place] = raw, whole, _summed(r.shape, shape)
 
     # ------------------------------------------------------------ vertices
 
@@ -317,11 +305,6 @@ class _Tracing:
             code = linecache.getline(path, int(line)).strip()
             self.codes[node.source] = f"{_near(path)}:{line}", code
         return self.codes[node.source]
-
-
-def _is_pulled(node: Node, place: int) -> bool:
-    """Whether a node's rule has a gradient for an input that needs one."""
-    return node.needs[place] and (type(node.gradients) is not tuple or node.gradients[place] is not None)
 
 
 def _summed(given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -55,7 +55,7 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward().\nDefine one.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not (modes.grad_enabled or self._forward_hooks or self._forward_pre_hooks):
+        if not (modes.grad_enabled or modes.observers or self._forward_hooks or self._forward_pre_hooks):
             return self.forward(*args, **kwargs)  # nothing is recorded, so no node needs the scope
         if self._forward_pre_hooks:
             for hook in tuple(self._forward_pre_hooks.values()):

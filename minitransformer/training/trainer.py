@@ -28,6 +28,7 @@ from minigrad import (
     set_float32_matmul_precision,
 )
 from minigrad import capture as capture_step
+from minigrad.debug import first_nonfinite
 from minigrad.errors import NonFiniteError
 from minigrad.io import write_atomically
 
@@ -38,10 +39,6 @@ from .checkpoint import Checkpoints
 from .curves import read_log
 from .ranks import Ranks, RanksError
 from .tasks import Task
-
-
-class NotFiniteError(UserError, FloatingPointError):
-    """A loss or gradient that is NaN or infinite."""
 
 
 class Trainer:
@@ -155,7 +152,7 @@ class Trainer:
     def _clip(self) -> Tensor:
         return optim.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or math.inf)
 
-    def _failed(self, step: int, batch: Any, loss: float, norm: float, also: str = "") -> NotFiniteError:
+    def _failed(self, step: int, batch: Any, loss: float, norm: float, also: str = "") -> NonFiniteError:
         """What to say of a step whose numbers are not finite."""
         what = f"the loss is {loss:.4g}, the norm of its gradients {norm:.4g}{also}"
         forward = lambda: self.task.loss(self.model, batch, self.config.label_smoothing)
@@ -209,15 +206,17 @@ class Trainer:
         self._last |= {"loss": loss, "grad_norm": size}
         self._unread = None
 
-    def _not_finite(self, step: int, what: str, forward: Callable[[], Any]) -> NotFiniteError:
+    def _not_finite(self, step: int, what: str, forward: Callable[[], Any]) -> NonFiniteError:
         """What to say of a failed step: `forward` is run again to find the first module that went wrong."""
         random.set_step(step)
         with self._products():
-            module = first_not_finite(self.model, self.autocast(forward))
-        where = f"first in module {module}" if module else "in the backward pass only: forward all is finite"
+            module = first_nonfinite(self.model, self.autocast(forward))
+        where = f"first in module {module}" if module else "first outside of its modules, in the loss"
+        if module is None:
+            where = "in the backward pass only: the forward pass is finite"
         last = self.checkpoints.index.get("last")
         kept = f"the last checkpoint is {self.checkpoints.folder / last}" if last else "no checkpoint was due"
-        return NotFiniteError(
+        return NonFiniteError(
             f"step {step}: {what}, {where}; {kept}.\n"
             f"Lower the learning rate (--lr) or lengthen the warm-up (--warmup-steps); --overwrite the run."
         )
@@ -325,33 +324,6 @@ class Trainer:
                 progress.update(bar, completed=self.step, loss=record["loss"], speed=speed)
 
             yield show
-
-
-def first_not_finite(model: nn.Module, forward: Callable[[], Any]) -> str:
-    """Where a number that is none came up first: a module's path, the output layer, or "" if nowhere.
-
-    A module is looked at when it has computed: its output, and the parameters of its own.
-    """
-    found: list[str] = []
-
-    def watch(path: str) -> Any:
-        def hook(module: nn.Module, inputs: Any, output: Any) -> None:
-            tensors = [output, *module._parameters.values()] if hasattr(output, "isfinite") else []
-            if any(t is not None and not t.isfinite().all() for t in tensors):
-                found.append(path)
-
-        return hook
-
-    handles = [module.register_forward_hook(watch(path)) for path, module in model.named_modules() if path]
-    try:
-        with no_grad():
-            result = forward()
-    finally:
-        for remove in handles:
-            remove()
-    if not found and isinstance(result, Tensor) and not math.isfinite(result.item()):
-        return "the output layer (the model's logits) or the loss"
-    return found[0] if found else ""
 
 
 def _decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:

@@ -1,0 +1,186 @@
+"""detect_anomaly: an error at the first operation, or gradient, that produces a NaN or an infinity.
+
+An operation *produces* a NaN if none of its inputs has one, and an infinity if all of its inputs (arrays,
+numbers and settings) are finite. A mask filled with -inf on purpose, and what follows from it, is no anomaly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..devices import array_module, as_array, is_floating, on_cpu
+from ..errors import NonFiniteError
+from ..graph.tape import operand_names
+from ..modes import Switch, modes, no_grad
+from ..nn import Module
+from ..nodes import Node, producer, tensor_of
+from ..tensor import Tensor
+from ..versions import arrays_in, caller, where
+from .nonfinite import (
+    Index,
+    advice_for,
+    array_of,
+    contains,
+    describe_array,
+    describe_element,
+    describe_input,
+    describe_inputs,
+    describe_result,
+    describe_upstream,
+    first_index,
+    gradient_advice_for,
+    nonfinite,
+    values_in,
+)
+
+
+class detect_anomaly(Switch):
+    """Within it (or in a function it decorates) the first operation that produces a NaN or Inf is an error.
+
+    NonFiniteError names the operation, the line that called it, the first bad element, and the inputs there;
+    in backward() the operation whose gradient is not finite, the upstream gradient, and the line of the
+    forward pass. With `check_inf=False` only NaN counts. (torch.autograd.detect_anomaly)
+    """
+
+    def __init__(self, check_inf: bool = True, _mode: bool = True, _at_once: bool = False) -> None:
+        super().__init__(modes, "observers", NonFiniteFinder(check_inf) if _mode else None, _at_once)
+        self.ignored: list[Any] = []
+
+    def new_value(self, current: tuple[Any, ...]) -> tuple[Any, ...]:
+        others = tuple(x for x in current if not isinstance(x, NonFiniteFinder))
+        return others if self.value is None else (*others, self.value)
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self.ignored.append(np.errstate(all="ignore"))  # errors replace NumPy's warnings
+        self.ignored[-1].__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        super().__exit__(*exc)
+        self.ignored.pop().__exit__(*exc)
+
+
+class set_detect_anomaly(detect_anomaly):
+    """`set_detect_anomaly(True)` detects anomalies from now on, or within a `with`."""
+
+    def __init__(self, mode: bool, check_inf: bool = True) -> None:
+        super().__init__(check_inf, mode, _at_once=True)
+
+
+class NonFiniteFinder:
+    """An observer that raises an error at the first NaN or infinity that is produced."""
+
+    def __init__(self, check_inf: bool = True) -> None:
+        self.check_inf = check_inf
+
+    def on_result(
+        self, op: Any, operands: Sequence[Any], settings: dict[str, Any], value: Any, gradients: Any
+    ) -> None:
+        inputs = [*operands, *values_in(settings)]
+        several = type(value) is tuple
+        for i, result in enumerate(value if several else (value,)):
+            result = as_array(result)
+            index = self._produced(result, inputs)
+            if index is not None:
+                raise _error(
+                    f"{op.name} produced {describe_result(result, index, i if several else None)}, at "
+                    f"{where(caller())}.\n"
+                    f"There {'; '.join(describe_inputs(op, operands, index, result))}. {advice_for(op)}"
+                )
+
+    def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
+        upstream = [array_of(part) for part in (g if type(g) is list else [g]) if part is not None]
+        inputs = [*upstream, *arrays_in(node.gradients)]
+        for edge, r in contributions:
+            index = self._produced(array_of(r), inputs)
+            if index is not None:
+                _refuse_gradient(node, edge, array_of(r), index, upstream)
+
+    def on_backward_start(self, tensor: Tensor, g: Any) -> None:
+        seed = on_cpu(array_of(g))
+        if not np.isfinite(seed).all():
+            element = describe_element(seed, first_index(nonfinite(seed)))
+            raise _error(f"the gradient given to backward() is {element}.\nStart with finite numbers.")
+        value = on_cpu(tensor.array)
+        if np.isnan(value).any() or (self.check_inf and value.size == 1 and np.isinf(value).any()):
+            element = describe_element(value, first_index(nonfinite(value)))
+            raise _error(
+                f"backward() starts at a result that is {element}, which no operation produced under "
+                f"detect_anomaly().\n{_origin(tensor)}"
+            )
+
+    def _produced(self, result: np.ndarray, inputs: list[Any]) -> Index | None:
+        """The first NaN or infinity in `result` that does not come from the inputs."""
+        if not is_floating(result.dtype) or array_module(result).isfinite(result).all():
+            return None
+        result = on_cpu(result)
+        produced = np.zeros(result.shape, bool)
+        if not any(contains(np.isnan, x) for x in inputs):
+            produced |= np.isnan(result)
+        if self.check_inf and not any(contains(nonfinite, x) for x in inputs):
+            produced |= np.isinf(result)
+        return first_index(produced) if produced.any() else None
+
+
+def _error(message: str) -> NonFiniteError:
+    """An error that knows the modules in which it was raised, the innermost first."""
+    error, scope = NonFiniteError(message), modes.scope
+    while scope is not None:
+        if callable(scope.part):
+            error.modules = (*error.modules, scope.part())
+        scope = scope.parent
+    return error
+
+
+def _refuse_gradient(node: Node, edge: Any, r: np.ndarray, index: Index, upstream: list[Any]) -> NoReturn:
+    place = next(i for i, e in enumerate(node.edges) if e is edge)
+    name = operand_names(node.op, len(node.edges))[place]
+    known = describe_upstream(node.op, upstream, index, r)
+    operand = tensor_of(edge)
+    if hasattr(operand, "array"):
+        known.append(describe_input(node.op, name, operand, index, r))
+    raise _error(
+        f"the gradient of {node} with respect to {name}, {describe_array(r)}, is "
+        f"{describe_element(r, index)}.\n"
+        f"There {'; '.join(known)}. {gradient_advice_for(node.op, name, node.op.public_name)}"
+    )
+
+
+def _origin(tensor: Tensor) -> str:
+    """The earliest operation behind `tensor` with a constant or leaf that is not finite."""
+    stack = [] if tensor.node is None else [producer(tensor.node)]
+    seen = set(stack)
+    found: list[tuple[int, str]] = []
+    while stack:
+        node = stack.pop()
+        for i, edge in enumerate(node.edges):
+            before = producer(edge)
+            if type(before) is Node:
+                if before not in seen:
+                    seen.add(before)
+                    stack.append(before)
+            elif contains(nonfinite, array := array_of(edge)):
+                element = describe_element(array, first_index(nonfinite(array)))
+                name = operand_names(node.op, len(node.edges))[i]
+                found.append((node.number, f"{node} was given {name} = {element}."))
+    return min(found)[1] if found else "Run the forward pass under detect_anomaly() too."
+
+
+def first_nonfinite(model: Module, forward: Callable[[], Any]) -> str | None:
+    """The path of the first module in `forward()` with a NaN or Inf in its parameters or operations.
+
+    "" stands for an operation outside of all modules; None if all is finite.
+    """
+    for path, parameter in model.named_parameters():
+        if not parameter.isfinite().all():
+            return path.rpartition(".")[0]
+    paths = {id(module): path for path, module in model.named_modules()}
+    try:
+        with no_grad(), detect_anomaly():
+            forward()
+    except NonFiniteError as error:
+        return next((paths[id(m)] for m in error.modules if id(m) in paths), "")
+    return None

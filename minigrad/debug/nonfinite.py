@@ -1,0 +1,122 @@
+"""What all that look for NaN and infinities share: where the first one is, and how it is described."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ..devices import is_array, is_floating, on_cpu
+from ..graph.tape import operand_names
+from ..versions import arrays_in
+
+Index = tuple[int, ...]
+
+
+def array_of(x: Any) -> Any:
+    """The array of a Tensor, anything else as it is."""
+    return x if is_array(x) or isinstance(x, np.generic) else getattr(x, "array", x)
+
+
+def nonfinite(x: Any) -> Any:
+    """A mask of the NaN and infinities in an array."""
+    return ~np.isfinite(on_cpu(x))
+
+
+def contains(test: Callable[[Any], Any], x: Any) -> bool:
+    """Whether some number in `x`, an array, a number or anything else, passes the test."""
+    if isinstance(x, float):
+        return bool(test(np.float64(x)))
+    return hasattr(x, "dtype") and is_floating(x.dtype) and bool(test(on_cpu(array_of(x))).any())
+
+
+def values_in(settings: Any) -> list[Any]:
+    """The arrays and floats in an op's settings."""
+
+    def floats(thing: Any) -> list[float]:
+        if isinstance(thing, float):
+            return [thing]
+        if isinstance(thing, dict):
+            thing = tuple(thing.values())
+        return [x for item in thing for x in floats(item)] if isinstance(thing, tuple | list) else []
+
+    return [*arrays_in(settings), *floats(settings)]
+
+
+def first_index(mask: Any) -> Index:
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), np.shape(mask)))
+
+
+def first_bad(array: np.ndarray) -> Index:
+    """The first NaN, or if there is none, the first infinity."""
+    nan = np.isnan(array)
+    return first_index(nan if nan.any() else nonfinite(array))
+
+
+# ---------------------------------------------------------------- in words
+
+
+def describe_element(array: Any, index: Index) -> str:
+    """`nan at [0, 2] (3 of 12 elements are not finite)`."""
+    array = np.asarray(on_cpu(array))
+    if not array.ndim:
+        return f"{float(array):g}"
+    bad = int(nonfinite(array).sum())
+    return f"{float(array[index]):g} at {list(index)} ({bad} of {array.size} elements are not finite)"
+
+
+def describe_array(array: Any) -> str:
+    """`float32[2, 3]`."""
+    return f"{array.dtype}{list(array.shape)}"
+
+
+def describe_result(array: Any, index: Index, number: int | None) -> str:
+    """What an op produced, of its result or of one of several."""
+    which = "its result" if number is None else f"its result {number}"
+    return f"{describe_element(array, index)} of {which}, {describe_array(array)}"
+
+
+def describe_inputs(op: Any, inputs: Iterable[Any], index: Index, result: Any) -> list[str]:
+    """The inputs of an op at an element of its result, or of one input's gradient."""
+    inputs = list(inputs)
+    return [
+        describe_input(op, name, x, index, result)
+        for name, x in zip(operand_names(op, len(inputs)), inputs, strict=True)
+        if x is not None
+    ]
+
+
+def describe_input(op: Any, name: str, x: Any, index: Index, result: Any) -> str:
+    """The element of `x` that was broadcast to an element of the result; else a summary of the array.
+
+    In a matrix product no element of an operand corresponds to an element of the result.
+    """
+    x = np.asarray(on_cpu(array_of(x)))
+    with contextlib.suppress(ValueError):
+        if op.family != "matrix" and x.ndim:
+            return f"{name} = {np.broadcast_to(x, result.shape)[index].item():.6g}"
+    if not x.ndim:
+        return f"{name} = {x.item():.6g}"
+    if is_floating(x.dtype) and not np.isfinite(x).all():
+        return f"{name}, {describe_array(x)}, has {int(nonfinite(x).sum())} elements that are not finite"
+    span = f" from {x.min().item():.6g} to {x.max().item():.6g}" if x.size else ""
+    return f"{name}, {describe_array(x)}, is finite,{span}"
+
+
+def describe_upstream(op: Any, upstream: Iterable[Any], index: Index, r: Any) -> list[str]:
+    return [describe_input(op, "the upstream gradient g", g, index, r) for g in upstream]
+
+
+def advice_for(op: Any) -> str:
+    """What to do about a result that is not finite."""
+    return op.advice or f"Keep the inputs where {op.public_name} is finite (clamp, add an eps)."
+
+
+def gradient_advice_for(op: Any, operand: str, name: str) -> str:
+    """What to do about a gradient that is not finite."""
+    return (
+        f"Keep {operand} away from where the derivative is infinite: choose safe values (where, clamp) "
+        f"before {name}, not after it. {op.gradient_advice}".rstrip()
+    )
