@@ -961,3 +961,37 @@ def test_the_standin_replays_what_it_noted():
         del pool
         with pytest.raises(AssertionError, match="reserved"):
             graph.launch()
+
+
+# --- Observers together ---
+
+
+def test_a_nan_in_the_first_call_of_a_captured_function_is_reported(device):
+    """detect_anomaly, shadow and capture observe together."""
+    w = mg.tensor([0.0, 1.0], requires_grad=True, device=device)
+    step = mg.capture(lambda x: (x * w).log().sum())
+    with mg.autograd.detect_anomaly(), pytest.raises(NonFiniteError, match=r"^log produced -inf at \[0\]"):
+        mg.shadow(lambda: step(np.ones(2, np.float32)))
+
+
+def test_each_observer_sees_every_call_of_a_captured_function(device):
+    w = mg.tensor([2.0, 1.0], requires_grad=True, device=device)
+
+    @mg.capture
+    def step(x):
+        w.grad = None
+        y = (x * w).sum()
+        y.backward()
+        return y
+
+    for _ in range(3):  # as many calls as a recording takes
+        with mg.autograd.detect_anomaly():
+            report = mg.shadow(lambda: step(np.ones(2, np.float32)))
+        assert report.passed
+        assert (report.operations, report.gradients) == (2, 2)
+    assert step.recordings == 0
+    for _ in range(3):
+        assert step(np.ones(2, np.float32)).item() == 3
+    assert step.recordings == (device != "cpu")
+    with mg.autograd.detect_anomaly(), pytest.raises(NonFiniteError, match="^multiply produced"):
+        step(np.full(2, np.finfo(np.float32).max))

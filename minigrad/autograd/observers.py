@@ -9,23 +9,28 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..modes import Switch, modes
+from ..nodes import Node
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
-    from .nodes import Node
 
 
 class Observer(Protocol):
+    """What is called for each operation and gradient; a subclass overrides what it needs."""
+
     def on_result(
         self, op: Any, arrays: Sequence[Any], settings: dict[str, Any], value: Any, gradients: Any
     ) -> None:
         """The rule of `op` gave `value` and `gradients` for `arrays` and `settings`."""
+        return None
 
     def on_backward_start(self, tensor: Tensor, g: Any) -> None:
         """backward() begins at `tensor`, with the gradient `g`."""
+        return None
 
     def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
         """The gradient `g` of a node's result gave (edge, gradient) for each input that needs one."""
+        return None
 
 
 class observe(Switch):

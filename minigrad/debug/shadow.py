@@ -100,7 +100,8 @@ class _DeviceComparison(Observer):
             if type(node.gradients) is tuple:
                 expected = [f and f(moved) for f in functions]
             else:
-                expected = list(functions[0](moved, node.needs))
+                (function,) = functions
+                expected = list(function(moved, node.needs))  # type: ignore[misc]
         for place, r in pulled_places(node, contributions):
             if expected[place] is not None and is_array(r):
                 self.report.gradients += 1
