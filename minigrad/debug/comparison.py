@@ -1,7 +1,6 @@
-"""What a training step changed: two graphs of one model side by side, parameter by parameter and operation by
-operation.
+"""What a training step changed: two graphs of one model, compared by parameter and by operation.
 
-The figure to look at is the ratio of the update's norm to the weight's: about 1e-3 is healthy, ten times as
+The number to look at is the ratio of the update's norm to the weight's: about 1e-3 is healthy, ten times as
 much is too fast, a tenth too slow (Karpathy, "Neural Networks: Zero to Hero", part 4; CS231n's notes on
 training neural networks, "Ratio of weights:updates").
 """
@@ -21,19 +20,19 @@ from ..graph.data import Snapshot, Statistics, Vertex
 from ..graph.graph import Graph
 from ..graph.labels import public_name, table
 
-HEALTHY = (1e-4, 1e-2)  # of update to weight: ten times less and more than 1e-3
-SUDDEN = 1e3  # a gradient that grew, or shrank, so many times from one step to the next
-NEGLIGIBLE = 1e-7  # of the largest gradient's norm: in float32 adding it changes nothing
+HEALTHY = (1e-4, 1e-2)  # update / weight: a tenth of 1e-3, and ten times it
+SUDDEN = 1e3  # the factor by which a gradient grew or shrank from one step to the next
+NEGLIGIBLE = 1e-7  # of the largest gradient's norm: too small for float32
 SHOWN = 12  # rows of a printed table
 
 
 @dataclass(frozen=True)
 class Row:
-    """A parameter or an op in both graphs. Gradients are norms; `marks` say what is not as it should be.
+    """A parameter or an op in both graphs. Gradients are norms; `marks` are warnings.
 
-    `update` is the norm of after - before, `ratio` that by the norm before: of parameters only, None where
-    the parameter was all 0. `change` is what rows are sorted by: the ratio, or of an op how much the root
-    mean square of its result changed, relative to what it was.
+    `update` is the norm of after - before, `ratio` that by the norm before: of parameters only, None if
+    the parameter was all 0. Rows are sorted by `change`: the ratio, or for an op the relative change of the
+    root mean square of its result.
     """
 
     kind: str  # "parameter" or "op"
@@ -53,7 +52,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Difference:
-    """What `diff` found: `rows`, parameters first, what changed most on top; `notes`: what has no pair."""
+    """The result of `diff`: `rows`, parameters first, then by change; `notes` on what has no pair."""
 
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
@@ -101,7 +100,7 @@ class Difference:
         return table(("update/weight", "norm", "gradient's norm", "parameter", ""), shown, 3)
 
     def _operations(self) -> str:
-        computing = [r for r in self.ops if r.family != "shape"]  # the others show the same numbers again
+        computing = [r for r in self.ops if r.family != "shape"]  # the others repeat the same numbers
         shown = [
             (f"{r.change:.1%}", _pair(_rms(r.before), _rms(r.after)),
              _pair(r.gradient_before, r.gradient_after), f"{r.path} {r.name}".strip(), ", ".join(r.marks))
@@ -122,14 +121,14 @@ def diff(before: Graph, after: Graph) -> Difference:
     for graph in (before, after):
         if not isinstance(graph, Graph):
             raise DtypeError(
-                f"diff compares two Graphs, got {type(graph).__name__}.\nGive it what trace() returns."
+                f"diff compares two Graphs, got {type(graph).__name__}.\nPass what trace() returns."
             )
     _refuse_different(before, after)
-    parameters = sorted(_parameter_rows(before, after), key=_first_what_changed)
+    parameters = sorted(_parameter_rows(before, after), key=_by_importance)
     ops, notes = _op_rows(before, after)
     if not parameters:
         notes.append("No parameter has a name: trace(loss, model) names them.")
-    return Difference((*parameters, *sorted(ops, key=_first_what_changed)), tuple(notes))
+    return Difference((*parameters, *sorted(ops, key=_by_importance)), tuple(notes))
 
 
 def _refuse_different(before: Graph, after: Graph) -> None:
@@ -203,7 +202,7 @@ def _update_marks(row: Row, update: float, ratio: float | None) -> Iterable[str]
 
 
 def _op_rows(before: Graph, after: Graph) -> tuple[list[Row], list[str]]:
-    """Rows for ops that both graphs have, and words for the others."""
+    """Rows for ops that both graphs have, and notes on the others."""
     old, new = _placed(before), _placed(after)
     rows = [_row("op", old[key], new[key], public_name(old[key]), key[0]) for key in old if key in new]
     notes = [
@@ -218,7 +217,7 @@ def _op_rows(before: Graph, after: Graph) -> tuple[list[Row], list[str]]:
 
 
 def _placed(graph: Graph) -> dict[tuple[str, str, int], Vertex]:
-    """Ops by their module's path, their name, and the how manieth of that name it is there."""
+    """Ops by their module's path, their name, and their number among those of that name."""
     seen: Counter[tuple[str, str]] = Counter()
     found = {}
     for vertex in graph.vertices:
@@ -274,8 +273,8 @@ def _rms(statistics: Statistics | None) -> float | None:
     return None if statistics is None else math.hypot(statistics.mean, statistics.std)
 
 
-def _first_what_changed(row: Row) -> tuple[bool, bool, float]:
-    """What is not finite, then what was marked for its gradient, then the largest change."""
+def _by_importance(row: Row) -> tuple[bool, bool, float]:
+    """Non-finite rows first, then those with a marked gradient, then the largest change."""
     broken = any("not finite" in mark for mark in row.marks)
     change = row.change if math.isfinite(row.change) else -1.0
     return not broken, not any("gradient" in mark for mark in row.marks), -change

@@ -1,8 +1,8 @@
-"""What a computation keeps in memory for backward: which operation, which module, how much at the worst, and
-what checkpoints would save.
+"""What a computation keeps in memory for backward: by operation and by module, the peak, and what checkpoints
+would save.
 
-Leaves (parameters, inputs, constants) are counted apart: their memory is there anyway. A memory that several
-operations hold counts once, for the first.
+Leaves (parameters, inputs, constants) are counted separately: their memory is used anyway. A storage that
+several operations keep counts once, for the first.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ..modes import no_grad
 from ..nn import Module
 from ..nodes import producer
 from ..tensor import Tensor
-from .peaks import Walk
-from .storages import Memories
+from .peaks import Simulation
+from .storages import Storages
 
 SHOWN = 12  # rows of a printed table
 
 
 @dataclass(frozen=True)
 class Row:
-    """An operation: the bytes that it `holds`, and of these what none before it held, `counted`."""
+    """An operation: the bytes that it keeps, `holds`, and those that no earlier one keeps, `counted`."""
 
     vertex: int
     name: str
@@ -42,14 +42,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Saving:
-    """A call of a module: what it `retains`, what a checkpoint around it would save, and compute again."""
+    """A call of a module: what it `retains`, what a checkpoint around it would save and recompute."""
 
     group: int
     path: str
     name: str
     kind: str
-    retains: int  # bytes that operations within it hold
-    saves: int  # bytes that only they hold, without what the checkpoint keeps: its inputs
+    retains: int  # bytes that its operations keep
+    saves: int  # bytes that only they keep, less the checkpoint's inputs
     flops: int
     share: float  # of the whole forward
 
@@ -58,8 +58,8 @@ class Saving:
 class Ledger:
     """Bytes: `retained` for backward, of `leaves` that backward needs, and the `peak` over a step.
 
-    `rows` are the operations that hold something, `savings` the modules; the peak is of results and gradients
-    (in flight, and those of leaves, which stay), reached in `peak_phase` ("forward" or "backward") at vertex
+    `rows` are the operations that keep something, `savings` the modules; the peak counts results and
+    gradients (also those of leaves), reached in `peak_phase` ("forward" or "backward") at vertex
     `peak_at` of `graph`.
     """
 
@@ -75,7 +75,7 @@ class Ledger:
     def __repr__(self) -> str:
         at = self.graph.vertices[self.peak_at]
         head = (
-            f"{_bytes(self.retained)} retained for backward by {len(self.rows)} operations, beside "
+            f"{_bytes(self.retained)} retained for backward by {len(self.rows)} operations, and "
             f"{_bytes(self.leaves)} of parameters and data.\n"
             f"At the peak {_bytes(self.peak)}: in {self.peak_phase} at {public_name(at)} ({at.source})."
         )
@@ -85,13 +85,13 @@ class Ledger:
         return "\n\n".join(parts)
 
     def _operations(self) -> str:
-        alike = _gathered(
+        alike = _grouped(
             [r for r in self.rows if r.counted], lambda r: (r.name, numberless(r.path), r.counted, r.holds)
         )
         alike.sort(key=lambda rows: -sum(r.counted for r in rows))
         shown = [
             (_times(rows, _bytes(rows[0].counted)), _bytes(rows[0].holds), rows[0].name,
-             _and_alike(rows, rows[0].path), rows[0].source)
+             _and_more(rows, rows[0].path), rows[0].source)
             for rows in alike[:SHOWN]
         ]  # fmt: skip
         rest = [r for rows in alike[SHOWN:] for r in rows]
@@ -101,19 +101,19 @@ class Ledger:
 
     def _checkpoints(self) -> str:
         worth = [s for s in self.savings if s.saves > 0]
-        alike = _gathered(worth, lambda s: (s.kind, numberless(s.path), s.retains, s.saves, s.flops))
+        alike = _grouped(worth, lambda s: (s.kind, numberless(s.path), s.retains, s.saves, s.flops))
         alike.sort(key=lambda rows: -sum(s.saves for s in rows))
         shown = []
         for rows in alike[:SHOWN]:
             one = rows[0]
             figures = _bytes(one.retains), _bytes(one.saves), f"{one.share:.1%}"
-            path = _and_alike(rows, one.path or one.name)
+            path = _and_more(rows, one.path or one.name)
             shown.append((*(_times(rows, figure) for figure in figures), path, one.kind))
-        return table(("retains", "checkpoint saves", "computes again", "module", ""), shown, 3)
+        return table(("retains", "checkpoint saves", "recomputes", "module", ""), shown, 3)
 
 
-def _gathered(rows: Iterable[Any], key: Callable[[Any], Hashable]) -> list[list[Any]]:
-    """Rows of one key together."""
+def _grouped(rows: Iterable[Any], key: Callable[[Any], Hashable]) -> list[list[Any]]:
+    """Rows grouped by key."""
     found: dict[Hashable, list[Any]] = {}
     for row in rows:
         found.setdefault(key(row), []).append(row)
@@ -124,44 +124,43 @@ def _times(rows: list[Any], one: str) -> str:
     return one if len(rows) == 1 else f"{len(rows)} x {one}"
 
 
-def _and_alike(rows: list[Any], one: str) -> str:
-    return one if len(rows) == 1 else f"{one} and {len(rows) - 1} like it"
+def _and_more(rows: list[Any], one: str) -> str:
+    return one if len(rows) == 1 else f"{one} and {len(rows) - 1} more like it"
 
 
 def memory(output: Any, params: Module | Mapping[str, Tensor] | None = None) -> Ledger:
-    """Which operation keeps how many bytes until backward, the peak over a step, what checkpoints would save.
+    """The bytes that each operation keeps until backward, the peak over a step, what checkpoints would save.
 
-    Takes what `trace` takes. Nothing is walked back: the peak is found by walking over shadows. It counts
-    results and gradients; what a rule needs for itself while it computes is not seen, nor what a program
-    holds in variables.
+    The arguments are those of `trace`. The peak is simulated, without a backward. It counts results and
+    gradients, but not a rule's temporary arrays, nor what a program keeps in variables.
     """
     graph = trace(output, params, backward=False, check=False)
     with no_grad(), unobserved():
         tape = Tape([x.node or x for x in tensors_of(output)])
-        memories = Memories(tape)
-        peak, phase, node = Walk(tape, memories).run()
+        storages = Storages(tape)
+        peak, phase, node = Simulation(tape, storages).run()
     number = {thing: i for i, thing in enumerate([*tape.leaves, *tape.nodes])}
-    held = {number[holder]: tokens for holder, tokens in memories.held.items()}
+    held = {number[holder]: tokens for holder, tokens in storages.keeps.items()}
     needed = {token for tokens in held.values() for token in tokens}
     return Ledger(
         graph,
-        tuple(_rows(graph, memories, held)),
-        tuple(_savings(graph, tape, memories, held, number)),
-        sum(memories.size[token] for token in needed - memories.leaves),
-        sum(memories.size[token] for token in needed & memories.leaves),
+        tuple(_rows(graph, storages, held)),
+        tuple(_savings(graph, tape, storages, held, number)),
+        sum(storages.size[token] for token in needed - storages.leaves),
+        sum(storages.size[token] for token in needed & storages.leaves),
         peak,
         number[node or producer(tape.outputs[0])],
         phase,
     )
 
 
-def _rows(graph: Graph, memories: Memories, held: Mapping[int, Iterable[Hashable]]) -> Iterable[Row]:
+def _rows(graph: Graph, storages: Storages, held: Mapping[int, Iterable[Hashable]]) -> Iterable[Row]:
     before: set[Hashable] = set()
     for i, tokens in held.items():
-        own = {token for token in tokens if token not in memories.leaves}
+        own = {token for token in tokens if token not in storages.leaves}
         if own:
             vertex = graph.vertices[i]
-            holds, counted = (sum(memories.size[token] for token in some) for some in (own, own - before))
+            holds, counted = (sum(storages.size[token] for token in some) for some in (own, own - before))
             path = graph.groups[vertex.group].path
             yield Row(i, public_name(vertex), path, vertex.source, holds, counted)
             before |= own
@@ -170,7 +169,7 @@ def _rows(graph: Graph, memories: Memories, held: Mapping[int, Iterable[Hashable
 def _savings(
     graph: Graph,
     tape: Tape,
-    memories: Memories,
+    storages: Storages,
     held: Mapping[int, Iterable[Hashable]],
     number: Mapping[Any, int],
 ) -> Iterable[Saving]:
@@ -185,12 +184,12 @@ def _savings(
             continue
         inside = {i for i in graph.contents[group.index] if i in nodes}
         edges = [e for i in inside for e in nodes[i].edges if producer(e) in number]
-        given = {memories.home_of(e) for e in edges if number[producer(e)] not in inside}
-        own = {token for i in inside for token in held[i]} - memories.leaves
+        given = {storages.of_edge(e) for e in edges if number[producer(e)] not in inside}
+        own = {token for i in inside for token in held[i]} - storages.leaves
         only = {token for token in own if holders[token] <= inside}
-        kept = {t for t in given - memories.leaves if holders.get(t, set()) <= inside}
+        kept = {t for t in given - storages.leaves if holders.get(t, set()) <= inside}
         flops = sum(graph.vertices[i].flops or 0 for i in inside)
-        size = lambda tokens: sum(memories.size[token] for token in tokens)
+        size = lambda tokens: sum(storages.size[token] for token in tokens)
         yield Saving(
             group.index, group.path, group.name, group.kind, size(own), size(only) - size(kept), flops,
             flops / whole if whole else 0.0,

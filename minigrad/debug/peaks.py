@@ -1,6 +1,5 @@
-"""The peak of memory over forward and backward, found without computing: the engine itself walks back over
-shadows of the nodes, whose gradient functions hold blocks instead of arrays and answer with arrays that
-nobody has filled.
+"""The peak of memory over forward and backward, found without computing: the engine walks back over copies of
+the nodes, whose gradient functions keep blocks instead of arrays and return uninitialized arrays.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ..nodes import Node, Output, producer, requires_grad
 from ..ops.linalg import matmul
 from ..tensor import Tensor
 from ..versions import VersionCounter, arrays_in, root
-from .storages import Memories, held_by, place_of
+from .storages import Storages, kept_by, place_of
 
 
 class Meter:
@@ -38,7 +37,7 @@ class Meter:
 
 
 class _Block:
-    """Memory in use as long as somebody refers to this."""
+    """Memory that is in use as long as this object exists."""
 
     __slots__ = ("__weakref__", "meter", "nbytes")
 
@@ -51,7 +50,7 @@ class _Block:
 
 
 class _Fake(np.ndarray):
-    """An array that is metered, as is each array that the engine makes of it."""
+    """An array whose memory is counted, as is that of each array that is computed from it."""
 
     meter: ClassVar[Meter]
     block: _Block
@@ -61,20 +60,20 @@ class _Fake(np.ndarray):
             self.block = _Block(self.meter, self.nbytes)
 
 
-class Walk:
-    """One run of forward and backward, of shadows."""
+class Simulation:
+    """One run of forward and backward with copies of the nodes."""
 
-    def __init__(self, tape: Tape, memories: Memories, within: Node | None = None) -> None:
-        self.tape, self.memories, self.meter, self.within = tape, memories, Meter(), within
+    def __init__(self, tape: Tape, storages: Storages, within: Node | None = None) -> None:
+        self.tape, self.storages, self.meter, self.within = tape, storages, Meter(), within
         self.fake = type("Fake", (_Fake,), {"meter": self.meter})
         self.blocks: weakref.WeakValueDictionary[Hashable, _Block] = weakref.WeakValueDictionary()
-        self.shadows: dict[Any, Any] = {}
+        self.copies: dict[Any, Any] = {}
 
     def run(self) -> tuple[int, str, Node | None]:
         """Forward, then backward from each output: the peak, when, and at which node."""
         kept = self._forward()
-        seeds = [(self._shadow(edge), self._new(edge.shape, self._dtype(edge))) for edge in self.tape.outputs]
-        self.shadows.clear()
+        seeds = [(self._copy(edge), self._new(edge.shape, self._dtype(edge))) for edge in self.tape.outputs]
+        self.copies.clear()
         with np.errstate(all="ignore"):
             sums = propagate(seeds)
         copies = [
@@ -86,65 +85,63 @@ class Walk:
         return self.meter.peak, phase, node
 
     def _forward(self) -> list[_Block | None]:
-        """Results live until their last use, or until backward where they are held; outputs remain."""
+        """Results exist until their last use, or until backward if they are kept for it; outputs remain."""
         everything = (*(e for node in self.tape.nodes for e in node.edges), *self.tape.outputs)
-        uses = Counter(self.memories.home_of(e) for e in everything if type(producer(e)) is Node)
+        uses = Counter(self.storages.of_edge(e) for e in everything if type(producer(e)) is Node)
         living: dict[Hashable, _Block | None] = {}
         for node in self.tape.nodes:
             self._note("forward", node)
-            made = [self.memories.home_of(edge) for edge in _results(node)]
+            made = [self.storages.of_edge(edge) for edge in _results(node)]
             living |= {token: self._block(token) for token in made}
-            self._add_shadow(node)
-            self._let_go(node, made, uses, living)
-        return [self._block(self.memories.home_of(edge)) for edge in self.tape.outputs]
+            self._add_copy(node)
+            self._free(node, made, uses, living)
+        return [self._block(self.storages.of_edge(edge)) for edge in self.tape.outputs]
 
-    def _let_go(self, node: Node, made: list[Hashable], uses: Counter, living: dict) -> None:
-        """After a node was computed: what nothing more needs is let go."""
-        uses.subtract(self.memories.home_of(edge) for edge in node.edges if type(producer(edge)) is Node)
-        for token in (*made, *(self.memories.home_of(e) for e in node.edges if type(producer(e)) is Node)):
+    def _free(self, node: Node, made: list[Hashable], uses: Counter, living: dict) -> None:
+        """After a node was computed, free what is not needed any more."""
+        uses.subtract(self.storages.of_edge(edge) for edge in node.edges if type(producer(edge)) is Node)
+        for token in (*made, *(self.storages.of_edge(e) for e in node.edges if type(producer(e)) is Node)):
             if uses[token] <= 0:
                 living.pop(token, None)
 
     def _block(self, token: Hashable) -> _Block | None:
-        """The block of a memory, the same for all who hold it; leaves have none."""
-        if token in self.memories.leaves:
+        """The block of a storage, shared by all that keep it; leaves have none."""
+        if token in self.storages.leaves:
             return None
         block = self.blocks.get(token)
         if block is None:
-            block = self.blocks[token] = _Block(self.meter, self.memories.size[token])
+            block = self.blocks[token] = _Block(self.meter, self.storages.size[token])
         return block
 
     def _note(self, phase: str, node: Node) -> None:
-        """Where the walk is; all that lies within a checkpoint is in its backward."""
+        """Record the current place; everything in a checkpoint counts as its backward."""
         self.meter.place = (phase, node) if self.within is None else ("backward", self.within)
 
     def _new(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
         return self.fake(tuple(shape), dtype)
 
-    # ------------------------------------------------------------ shadows
+    # ------------------------------------------------------------ copies of nodes
 
-    def _add_shadow(self, node: Node) -> None:
-        edges = [self._shadow(edge) for edge in node.edges]
+    def _add_copy(self, node: Node) -> None:
+        edges = [self._copy(edge) for edge in node.edges]
         settings, gradients = {"held": self._blocks(node.settings)}, self._gradients(node)
-        shadow = Node(node.op, settings, edges, node.needs, gradients, node.shape, None, node.source)
-        shadow.number = node.number
-        self.shadows[node] = shadow
+        copy = Node(node.op, settings, edges, node.needs, gradients, node.shape, None, node.source)
+        copy.number = node.number
+        self.copies[node] = copy
 
-    def _shadow(self, edge: Any) -> Any:
+    def _copy(self, edge: Any) -> Any:
         if type(edge) is Output:
             place = place_of(edge)
-            if place not in self.shadows and edge.node not in self.shadows:
-                self.shadows[place] = self._stand_in(edge)
-            elif place not in self.shadows:
-                self.shadows[place] = Output(
-                    self.shadows[edge.node], edge.index, edge.shape, VersionCounter()
-                )
-            return self.shadows[place]
-        if isinstance(edge, Tensor) and edge not in self.shadows:
-            self.shadows[edge] = self._stand_in(edge)
-        if type(edge) is Node and edge not in self.shadows:  # from before a checkpoint
-            self.shadows[edge] = self._stand_in(edge)
-        return self.shadows[edge] if isinstance(edge, Node | Tensor) else edge
+            if place not in self.copies and edge.node not in self.copies:
+                self.copies[place] = self._stand_in(edge)
+            elif place not in self.copies:
+                self.copies[place] = Output(self.copies[edge.node], edge.index, edge.shape, VersionCounter())
+            return self.copies[place]
+        if isinstance(edge, Tensor) and edge not in self.copies:
+            self.copies[edge] = self._stand_in(edge)
+        if type(edge) is Node and edge not in self.copies:  # from before a checkpoint
+            self.copies[edge] = self._stand_in(edge)
+        return self.copies[edge] if isinstance(edge, Node | Tensor) else edge
 
     def _stand_in(self, edge: Any) -> Tensor:
         """A leaf of an edge's shape, without memory."""
@@ -153,45 +150,45 @@ class Walk:
         return leaf
 
     def _dtype(self, edge: Any) -> Any:
-        return self.memories.dtype[place_of(edge)]
+        return self.storages.dtype[place_of(edge)]
 
     def _blocks(self, thing: Any) -> list[_Block | None]:
-        """Blocks for what gradient functions or settings hold."""
-        return [self._block(id(root(array))) for array in held_by(thing)]
+        """Blocks for what gradient functions or settings keep."""
+        return [self._block(id(root(array))) for array in kept_by(thing)]
 
     def _gradients(self, node: Node) -> Any:
-        """Gradient functions of the same kind as the node's, that hold blocks in place of arrays."""
+        """Gradient functions like the node's that keep blocks instead of arrays."""
         if isinstance(node.op, Checkpoint):
             blocks = self._blocks(node.gradients)
-            return lambda g, needs: (blocks, self._again(node, g))[1]
+            return lambda g, needs: (blocks, self._recompute(node, g))[1]
         needed = enumerate(zip(node.edges, node.needs, strict=True))
         given: list[Any] = [(raw_shape(node, i), self._dtype(e)) if need else None for i, (e, need) in needed]
         if type(node.gradients) is tuple:
             functions = zip(node.gradients, given, strict=True)
             return tuple(f and self._pull(node, f, kind) for f, kind in functions)
         blocks = self._blocks(node.gradients)
-        passes_on = _holds_nothing(node.gradients)
+        is_light = _keeps_nothing(node.gradients)
 
         def pull_all(g: Any, needs: Sequence[bool]) -> list[Any]:
             self._note("backward", node)
-            real = (_asked(node.gradients, g, needs) if passes_on else None) or given
+            real = (_try_call(node.gradients, g, needs) if is_light else None) or given
             parts = zip(real, given, needs, strict=True)
-            return [self._answer(g, r, *kind) if needed else None for r, kind, needed in parts]
+            return [self._result(g, r, *kind) if needed else None for r, kind, needed in parts]
 
         return lambda g, needs: (blocks, pull_all(g, needs))[1]
 
     def _pull(self, node: Node, function: Callable, kind: Any) -> Callable:
         blocks = self._blocks(function)
-        passes_on = _holds_nothing(function)
+        is_light = _keeps_nothing(function)
 
         def pull(g: Any) -> Any:
             self._note("backward", node)
-            return (blocks, self._answer(g, _asked(function, g) if passes_on else None, *kind))[1]
+            return (blocks, self._result(g, _try_call(function, g) if is_light else None, *kind))[1]
 
         return pull
 
-    def _answer(self, g: Any, r: Any, shape: Any, dtype: Any) -> Any:
-        """`r` where it is a view of g, or of less than itself (broadcast); else an array of its own."""
+    def _result(self, g: Any, r: Any, shape: Any, dtype: Any) -> Any:
+        """`r` if it is a view of g or a broadcast; otherwise a new array."""
         given = [part for part in (g if type(g) is list else [g]) if part is not None]
         if isinstance(r, np.ndarray):
             memory = root(r)
@@ -199,28 +196,28 @@ class Walk:
                 return r
         return self._new(r.shape if isinstance(r, np.ndarray) else shape, dtype)
 
-    def _again(self, node: Node, g: Any) -> list[Any]:
-        """A checkpoint: what lies within is made, walked and let go."""
+    def _recompute(self, node: Node, g: Any) -> list[Any]:
+        """A checkpoint: simulate what is inside it."""
         self._note("backward", node)
         outs = node.op.segment().recompute()
         inner = Tape([x.node for x in outs], ends=node.edges)
-        walk = Walk(inner, Memories(inner), self.within or node)
-        walk.meter, walk.fake = self.meter, self.fake
-        walk._forward()
+        inner_run = Simulation(inner, Storages(inner), self.within or node)
+        inner_run.meter, inner_run.fake = self.meter, self.fake
+        inner_run._forward()
         self._note("backward", node)
         parts = g if type(g) is list else [g]
         seeds = [
-            (walk._shadow(x.node), part) for x, part in zip(outs, parts, strict=True) if part is not None
+            (inner_run._copy(x.node), part) for x, part in zip(outs, parts, strict=True) if part is not None
         ]
-        ends = [walk.shadows.get(place_of(e) if type(e) is Output else e) for e in node.edges]
-        walk.shadows.clear()
+        ends = [inner_run.copies.get(place_of(e) if type(e) is Output else e) for e in node.edges]
+        inner_run.copies.clear()
         sums = propagate(seeds)
         found = {e: g if e in sums.owned else self._new(g.shape, g.dtype) for e, g in sums.of_leaves()}
         return [None if edge is None else found.get(edge) for edge in ends]
 
 
 def raw_shape(node: Node, place: int) -> tuple[int, ...]:
-    """The shape of what a gradient function answers: that of the operand after broadcasting."""
+    """The shape of a gradient function's result: that of the operand after broadcasting."""
     shape = node.edges[place].shape
     if node.op is matmul.op and all(len(edge.shape) >= 2 for edge in node.edges):
         return (*shapes(node)[0][:-2], *shape[-2:])
@@ -234,14 +231,14 @@ def _results(node: Node) -> list[Any]:
     return [Output(node, i, shape, VersionCounter()) for i, shape in enumerate(node.shape)]
 
 
-def _asked(function: Callable, *given: Any) -> Any:
-    """What a gradient function makes of arrays that nobody filled; None if it refuses them."""
+def _try_call(function: Callable, *given: Any) -> Any:
+    """The result of a gradient function for uninitialized arrays; None if it fails."""
     try:
         return function(*given)
     except Exception:
         return None
 
 
-def _holds_nothing(gradients: Any) -> bool:
-    """Whether gradient functions hold no array: then they move and scale g, and cost little to ask."""
+def _keeps_nothing(gradients: Any) -> bool:
+    """Whether gradient functions keep no array: then they move and scale g, and calling them is cheap."""
     return all(array.ndim == 0 for array in arrays_in(gradients))

@@ -1,7 +1,7 @@
-"""Which memory each result of a tape lies in, and which operations hold it for backward.
+"""The storage of each result of a tape, and which operations keep it for backward.
 
-The tape keeps arrays, not results: whether what a gradient function holds is the result of the operation
-before, an operand's view, or something of its own is seen by computing the results again and comparing.
+The tape keeps arrays, not results. Whether a gradient function's array is an operation's result, a view of an
+operand, or its own, is found by computing the results again and comparing.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from ..versions import arrays_in, root
 Place = tuple[Any, int]  # result number i of a node; (leaf, 0)
 
 
-class Memories:
-    """`home` of each result, the memories that each node `held`, and their `size` in bytes.
+class Storages:
+    """The storage `of` each result, the storages that each node `keeps`, and their `size` in bytes.
 
-    A memory is named by a token. Those of `leaves` live whatever happens.
+    A storage is identified by a token. Those of `leaves` always exist.
     """
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.size: dict[Hashable, int] = {}
-        self.home: dict[Place, Hashable] = {}
-        self.held: dict[Node, tuple[Hashable, ...]] = {}
+        self.of: dict[Place, Hashable] = {}
+        self.keeps: dict[Node, tuple[Hashable, ...]] = {}
         self.leaves = {id(root(x.array)) for x in tape.leaves}
         self.dtype: dict[Place, np.dtype] = {}
         self._same: dict[Hashable, Hashable] = {}
-        arrays = {node: held_by((node.gradients, node.settings)) for node in tape.nodes}
+        arrays = {node: kept_by((node.gradients, node.settings)) for node in tape.nodes}
         for node, found in arrays.items():
             for array in found:
                 self.size[id(root(array))] = root(array).nbytes
-            self.held[node] = tuple(dict.fromkeys(id(root(array)) for array in found))
-        self._find_homes(arrays)
+            self.keeps[node] = tuple(dict.fromkeys(id(root(array)) for array in found))
+        self._find_storages(arrays)
 
-    def home_of(self, edge: Any) -> Hashable:
-        """The memory of what an edge stands for."""
-        token = self.home[place_of(edge)]
+    def of_edge(self, edge: Any) -> Hashable:
+        """The storage of an edge's result."""
+        token = self.of[place_of(edge)]
         while token in self._same:
             token = self._same[token]
         return token
 
-    def _find_homes(self, arrays: dict[Node, list[np.ndarray]]) -> None:
+    def _find_storages(self, arrays: dict[Node, list[np.ndarray]]) -> None:
         users = defaultdict(list)
         for node in self.tape.nodes:
             for edge in node.edges:
@@ -60,11 +60,13 @@ class Memories:
             for i, result in enumerate(results):
                 if result is not None:
                     self.dtype[thing, i] = result.dtype
-                    self.home[thing, i] = self._home(thing, i, result, near, roots)
+                    self.of[thing, i] = self._storage(thing, i, result, near, roots)
                     roots[thing, i] = weakref.ref(root(result))
 
-    def _home(self, thing: Any, i: int, result: np.ndarray, near: list, roots: dict[Place, Any]) -> Hashable:
-        """The memory of a result that may just have been computed again: what lies in it is compared."""
+    def _storage(
+        self, thing: Any, i: int, result: np.ndarray, near: list, roots: dict[Place, Any]
+    ) -> Hashable:
+        """The storage of a result. If it was just computed again, its elements are compared."""
         memory = root(result)
         given = type(thing) is not Node or thing in self.tape.ends
         if given:
@@ -72,7 +74,7 @@ class Memories:
         if given or id(memory) in self.size:
             self.size.setdefault(id(memory), memory.nbytes)
             return id(memory)
-        token = self._passed_on(thing, memory, roots)
+        token = self._viewed(thing, memory, roots)
         held = None if token in self.leaves else next((root(a) for a in near if _equal(a, result)), None)
         if token is None:
             token = (thing, i) if held is None else id(held)
@@ -81,27 +83,27 @@ class Memories:
             self._same[token] = token = id(held)
         return token
 
-    def _passed_on(self, node: Node, memory: Any, roots: dict[Place, Any]) -> Hashable | None:
-        """The memory of the operand that a result is a view of."""
+    def _viewed(self, node: Node, memory: Any, roots: dict[Place, Any]) -> Hashable | None:
+        """The storage of the operand that a result is a view of."""
         for edge in node.edges:
             place = place_of(edge)
             if place in roots and roots[place]() is memory:
-                return self.home_of(edge)
+                return self.of_edge(edge)
         return None
 
 
 def place_of(edge: Any) -> Place:
-    """Which result of what an edge stands for."""
+    """(node or leaf, number of its result) of an edge."""
     return (edge.node, edge.index) if type(edge) is Output else (edge, 0)
 
 
-def held_by(thing: Any) -> list[np.ndarray]:
-    """The arrays that gradient functions or settings refer to."""
+def kept_by(thing: Any) -> list[np.ndarray]:
+    """The arrays that gradient functions or settings keep."""
     return [array for array in arrays_in(thing) if is_array(array) and array.nbytes]
 
 
 def _near(thing: Any, users: dict[Any, list[Node]]) -> list[Node]:
-    """A node and those that use its result, or a view of it."""
+    """A node and the nodes that use its result, or a view of it."""
     found, stack = [thing] if type(thing) is Node else [], [thing]
     while stack:
         for user in users[stack.pop()]:
@@ -113,7 +115,7 @@ def _near(thing: Any, users: dict[Any, list[Node]]) -> list[Node]:
 
 
 def _equal(held: np.ndarray, result: np.ndarray) -> bool:
-    """Whether what is held is the result, perhaps in another shape; looked at briefly first."""
+    """Whether a kept array equals a result, perhaps in another shape; a corner is compared first."""
     if held.size != result.size or held.dtype != result.dtype or held.size < 2:
         return False
     same_shape = held.shape == result.shape
