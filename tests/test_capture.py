@@ -993,5 +993,5 @@ def test_each_observer_sees_every_call_of_a_captured_function(device):
     for _ in range(3):
         assert step(np.ones(2, np.float32)).item() == 3
     assert step.recordings == (device != "cpu")
-    with mg.autograd.detect_anomaly(), pytest.raises(NonFiniteError, match="^multiply produced"):
+    with mg.autograd.detect_anomaly(), pytest.raises(NonFiniteError, match=r"^multiply produced"):
         step(np.full(2, np.finfo(np.float32).max))

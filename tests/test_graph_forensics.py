@@ -570,7 +570,7 @@ def test_the_ledger_prints_its_tables():
     text = repr(memory(loss_of(), model))
     assert re.match(r"[\d.]+ MiB retained for backward by \d+ operations, and .* of parameters", text)
     assert re.search(r"At the peak [\d.]+ MiB: in backward at \w+ \(.*:\d+\)\.", text)
-    assert re.search(r"3 x .* multi_head_attention .*self_attention and 2 like it", text)
+    assert re.search(r"3 x .* multi_head_attention .*self_attention and 2 more like it", text)
     assert re.search(r"retains +checkpoint saves +computes again +module", text)
     assert max(map(len, text.splitlines())) < 160
 
