@@ -1,0 +1,116 @@
+"""What one training step runs: calls, functions, files and changes of file, as a reader would follow them.
+
+    python -m tools.trace_step            # a line for each file
+    python -m tools.trace_step --calls    # every call, in order
+
+The step is a recipe's: a Transformer of one encoder and one decoder layer on a padded batch, cross-entropy with
+label smoothing, backward, gradient clipping, Adam and its schedule; on the CPU, by the NumPy kernels. Counted are
+Python calls of functions in minigrad and minitransformer (before Python 3.12 a comprehension is one, too).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+import minigrad as mg
+from minigrad import kernels, optim
+from minigrad.nn import functional as F
+from minitransformer import Transformer, TransformerConfig
+
+ROOT = Path(mg.__file__).parents[1]
+PACKAGES = ("minigrad", "minitransformer")
+
+
+@dataclass
+class Trace:
+    """The functions that ran, (file, line, name), in order."""
+
+    calls: list[tuple[str, int, str]] = field(default_factory=list)
+
+    @property
+    def functions(self) -> int:
+        return len(set(self.calls))
+
+    @property
+    def files(self) -> Counter[str]:
+        return Counter(file for file, _, _ in self.calls)
+
+    @property
+    def changes(self) -> int:
+        """How often a call is in another file than the call before it."""
+        files = [file for file, _, _ in self.calls]
+        return sum(a != b for a, b in zip(files, files[1:], strict=False))
+
+    def __str__(self) -> str:
+        lines = [f"{n:6} {file}" for file, n in self.files.most_common()]
+        return "\n".join([*lines, self.summary])
+
+    @property
+    def summary(self) -> str:
+        return (
+            f"{len(self.calls):,} calls of {self.functions} functions in {len(self.files)} files, "
+            f"with {self.changes} changes of file"
+        )
+
+
+def training_step() -> Callable[[], Any]:
+    """One step of training a Transformer of 1+1 layers."""
+    config = TransformerConfig(
+        vocab_size=20, d_model=32, num_heads=4, num_encoder_layers=1, num_decoder_layers=1, d_ff=64
+    )
+    model = Transformer(config)
+    optimizer = optim.Adam(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
+    rate = lambda step: optim.paper_schedule(step + 1, config.d_model, warmup_steps=100)
+    scheduler = optim.lr_scheduler.LambdaLR(optimizer, rate)
+    source, target = np.array([[5, 6, 7, 3], [8, 9, 3, 0]]), np.array([[2, 7, 6, 5, 3], [2, 9, 8, 3, 0]])
+
+    def step() -> None:
+        logits = model(source, target[:, :-1])  # (batch, length, vocabulary)
+        loss = F.cross_entropy(
+            logits.reshape(-1, config.vocab_size), target[:, 1:].reshape(-1), ignore_index=0, label_smoothing=0.1
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        optim.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        scheduler.step()
+
+    return step
+
+
+def trace(step: Callable[[], Any], warm_up: int = 3) -> Trace:
+    """What `step` calls, once it has run a few times and all that is made once is there."""
+    found = Trace()
+
+    def profile(frame: FrameType, event: str, argument: object) -> None:
+        code = frame.f_code
+        file = Path(code.co_filename)
+        if event == "call" and file.is_relative_to(ROOT) and file.relative_to(ROOT).parts[0] in PACKAGES:
+            name = file.relative_to(ROOT).as_posix()
+            found.calls.append((name, code.co_firstlineno, code.co_qualname))
+
+    with kernels.use("numpy"):
+        for _ in range(warm_up):
+            step()
+        sys.setprofile(profile)
+        try:
+            step()
+        finally:
+            sys.setprofile(None)
+    return found
+
+
+if __name__ == "__main__":
+    traced = trace(training_step())
+    if "--calls" in sys.argv[1:]:
+        print(*(f"{file}:{line} {name}" for file, line, name in traced.calls), traced.summary, sep="\n")
+    else:
+        print(traced)
