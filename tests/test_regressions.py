@@ -179,8 +179,8 @@ def test_an_optimizer_refuses_rates_that_cannot_be(options):
         mg.optim.Adam([leaf(1.0)], **options)
 
 
-def test_a_diagonal_is_a_whole_number():
-    with pytest.raises(mg.DtypeError, match="diagonal is a whole number"):
+def test_a_diagonal_is_an_integer():
+    with pytest.raises(mg.DtypeError, match="diagonal must be an integer"):
         mg.ones(2, 2).tril(2.5)
 
 
