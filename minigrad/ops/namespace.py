@@ -78,8 +78,10 @@ class _Arrays:
         The mask becomes words of ones and zeros as wide as g's numbers, and the two are combined bit by bit.
         """
         word = np.dtype(f"i{g.dtype.itemsize}")
-        bits = mask.view(np.int8).astype(word)
-        bits *= -1
+        bits = (-mask.view(np.int8)).astype(word)
+        if bits.shape == g.shape:  # in place: no third array
+            bits &= g.view(word)
+            return bits.view(g.dtype)
         return (bits & g.view(word)).view(g.dtype)
 
 
