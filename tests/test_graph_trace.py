@@ -232,9 +232,9 @@ def test_names_nest_and_may_hold_modules():
 
 def test_params_that_are_neither_a_module_nor_a_dict_are_refused():
     x = leaf(1)
-    with pytest.raises(DtypeError, match="params are a Module or a dict of names, got list"):
+    with pytest.raises(DtypeError, match="params must be a Module or a dict of names, got list"):
         trace(x.sum(), [x])
-    with pytest.raises(DtypeError, match="w is no tensor but ndarray"):
+    with pytest.raises(DtypeError, match="w must be a tensor, got ndarray"):
         trace(x.sum(), {"w": np.ones(2)})
 
 
@@ -439,7 +439,7 @@ def test_what_was_computed_under_no_grad_is_refused():
         y = x * x
     with pytest.raises(GraphError, match=r"has no graph(.|\n)*requires_grad=True"):
         trace(y)
-    with pytest.raises(DtypeError, match="a graph is of tensors, got ndarray"):
+    with pytest.raises(DtypeError, match="output must be a tensor, got ndarray"):
         trace(np.ones(3))
 
 

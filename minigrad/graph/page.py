@@ -1,8 +1,8 @@
-"""A graph as one HTML file: the drawing, everything that is known of each box, and a walk back step by step.
+"""A graph as one HTML file: the drawing, everything about each box, and a walk backward step by step.
 
-The file needs no network and runs under a strict Content-Security-Policy: its one script and one style sheet
-are named by their hashes, and what was traced is data, which a browser never runs. `assets/` has the parts;
-Python writes down what was computed, JavaScript shows it.
+The file needs no network and has a strict Content-Security-Policy: its one script and one style sheet are
+allowed by their hashes, and what was traced is data, which a browser never runs. The parts are in `assets/`;
+Python writes the data, JavaScript shows it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .labels import kind_of_group, lines, measured, op_title, printable, title_o
 from .latex import bar, upright
 from .svg import to_svg
 
-SCRIPTS = (  # one after another they are one script
+SCRIPTS = (  # concatenated into one script
     "numbers.js", "data.js", "elements.js", "walk.js", "folding.js", "placing.js", "view.js",
     "progress.js", "drawing.js", "panel.js", "stepper.js", "quiz.js",
     "showing.js", "actions.js", "search.js", "tools.js", "keys.js", "main.js",
@@ -43,9 +43,9 @@ BARS = ("\u00af", "\u2015")  # over a letter, over a word
 
 
 def to_html(folding: Folding, color: str = "family", limit: int = LIMIT) -> str:
-    """The page's text, its boxes coloured by `color` at first.
+    """The page's text; its boxes are coloured by `color` at the start.
 
-    Of the arrays' numbers, the smallest arrays' first, as many stay as fit in `limit` bytes.
+    It has the numbers of as many arrays, smallest first, as fit in `limit` bytes.
     """
     graph = folding.graph
     script, style = "\n".join(map(_asset, SCRIPTS)), _asset("page.css")
@@ -65,7 +65,7 @@ def to_html(folding: Folding, color: str = "family", limit: int = LIMIT) -> str:
 
 
 def _picture(folding: Folding, color: str, room: int) -> str:
-    """The drawing for where no script runs; folded where it would take the room of the numbers, or none."""
+    """The drawing without scripts; folded, or none, if it needs more than `room` bytes."""
     graph = folding.graph
     pictures = (to_svg(seen, color) for seen in (folding, Folding(graph, to_depth(graph, 0))))
     return next((text for text in pictures if len(text.encode()) <= room), "")
@@ -76,7 +76,7 @@ def _asset(name: str) -> str:
 
 
 def _policy(script: str, style: str) -> str:
-    """Nothing but this script and this style sheet; no request, no form, no frame."""
+    """Allow only this script and this style sheet; no request, no form, no frame."""
     hashed = [base64.b64encode(hashlib.sha256(x.encode()).digest()).decode() for x in (script, style)]
     return (
         f"default-src 'none'; script-src 'sha256-{hashed[0]}'; style-src 'sha256-{hashed[1]}'; "
@@ -97,7 +97,7 @@ def _summary(graph: Computation) -> str:
 
 @cache
 def mathml(latex: str) -> str:
-    """A formula as MathML; one that cannot be read as such, as its text."""
+    """A formula as MathML; one that cannot be converted, as its text."""
     from latex2mathml.converter import convert
 
     try:
@@ -146,7 +146,7 @@ SPELT = {"eps": "epsilon", "lambd": "lambda"}  # settings whose letter has anoth
 
 
 def letters(vertex: Vertex, latex: str) -> str:
-    """What stands for the letters of a formula that are no operands: `α = 1`."""
+    """The meaning of a formula's letters that are not operands: `α = 1`."""
     plain = re.sub(r"\\operatorname\{\w+\}", "", latex)
     found = [f"{_letter(name)} = {value}" for name, value in _settings(vertex).items() if _names(plain, name)]
     operands = [edge.operand for edge in vertex.inputs] + [name for name, _ in vertex.settings]
@@ -160,7 +160,7 @@ def letters(vertex: Vertex, latex: str) -> str:
 
 
 def _names(latex: str, name: str) -> bool:
-    """Whether a letter or a word stands in a formula."""
+    """Whether a letter or a word is in a formula."""
     word = SPELT.get(name, name).replace("_", r"\\?_")
     return bool(re.search(rf"(?<![A-Za-z]){word}(?![A-Za-z])", latex))
 
@@ -170,7 +170,7 @@ def _letter(name: str) -> str:
 
 
 def _settings(vertex: Vertex) -> dict[str, str]:
-    """An op's settings, those that nobody gave as well."""
+    """An op's settings, with the defaults."""
     return dict(vertex.defaults) | dict(vertex.settings)
 
 
@@ -186,7 +186,7 @@ def _averaged(vertex: Vertex) -> str:
 
 
 class _Table:
-    """Things by number: each is written once, and meant by its number elsewhere."""
+    """Rows that are written once and referred to by number."""
 
     def __init__(self) -> None:
         self.places: dict[Any, int] = {}
@@ -228,7 +228,7 @@ class _Data:
         }
 
     def text(self, room: int) -> str:
-        """JSON that may stand in a page, with as many arrays as fit, the smallest first."""
+        """JSON that is safe in a page, with as many arrays as fit, the smallest first."""
         content = self.content | {
             "columns": self.columns,
             "strings": self.strings.rows,
@@ -370,7 +370,7 @@ def _cell(cell: Cell) -> int | tuple[int, int]:
 
 
 def _number(x: float, digits: int = 17) -> float | str:
-    """What JSON can say; text for what is no number to it."""
+    """A number for JSON; NaN and infinities as strings."""
     if not math.isfinite(x):
         return "NaN" if math.isnan(x) else "Infinity" if x > 0 else "-Infinity"
     shown = float(f"{x:.{digits}g}")
@@ -378,7 +378,7 @@ def _number(x: float, digits: int = 17) -> float | str:
 
 
 def _numbers(array: np.ndarray) -> list[Any]:
-    """An array's elements in order; of float32 in as few digits as tell each from its neighbours."""
+    """An array's elements in order; of float32 in as few digits as identify each."""
     flat = array.reshape(-1)
     if flat.dtype == np.float32:
         return [_number(float(str(x))) for x in flat]
@@ -386,6 +386,6 @@ def _numbers(array: np.ndarray) -> list[Any]:
 
 
 def _json(content: Any) -> str:
-    """Compact; with no `<`, so that nothing in it ends the element in which it stands."""
+    """Compact JSON without `<`, so that nothing in it ends its element."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e")

@@ -1,7 +1,7 @@
-"""The recorded operations below some outputs, and how to compute them again.
+"""The recorded operations behind some outputs, and how to compute them again.
 
-The tape keeps no intermediate result: an op's value lives as long as somebody refers to it. Rules draw
-nothing and change nothing, so a rule that runs again on the same arrays gives the same bits.
+The tape keeps no intermediate results: an op's value exists as long as something refers to it. Rules draw no
+numbers and change nothing, so a rule that runs again on the same arrays returns the same bits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Arrays = tuple[np.ndarray, ...]
 class Tape:
     """`nodes` in the order in which they were recorded, and the tensors that no node made, `leaves`.
 
-    It goes no further than to `ends`, edges whose tensors must still be held by somebody.
+    It stops at `ends`, edges whose tensors must still exist.
     """
 
     def __init__(self, edges: Iterable[Any], ends: Iterable[Any] = ()) -> None:
@@ -48,9 +48,9 @@ class Tape:
         self.leaves: list[Tensor] = list(dict.fromkeys(e for e in edges_in_order if isinstance(e, Tensor)))
 
     def run(self, double: bool = False) -> Iterator[tuple[Any, Arrays]]:
-        """(leaf or node, its arrays) in order, computed anew; each let go when nothing more needs it.
+        """(leaf or node, its arrays) in order, computed again; each is freed after its last use.
 
-        With `double` all of it in float64. What somebody still holds is not computed again without it.
+        With `double` everything is in float64; without, tensors that still exist are not computed again.
         """
         uses = self._uses()
         arrays: dict[Any, Arrays] = {}
@@ -76,7 +76,7 @@ class Tape:
                         del arrays[source], uses[source]
 
     def _uses(self) -> dict[Any, int]:
-        """How often each node's arrays are still needed; leaves' are not ours to let go."""
+        """How often each node's arrays are still needed; those of leaves are never freed."""
         uses: dict[Any, int] = {}
         for node in self.nodes:
             for edge in node.edges:
@@ -96,14 +96,14 @@ class Tape:
 
 
 def look_up(arrays: Mapping[Any, Arrays], edge: Any) -> Any:
-    """The array that an edge stands for; a number or None as it is."""
+    """The array of an edge; a number or None as it is."""
     if type(edge) is Output:
         return arrays[edge.node][edge.index]
     return arrays[edge][0] if type(edge) is Node or isinstance(edge, Tensor) else edge
 
 
 def apply(node: Node, arrays: Mapping[Any, Arrays], double: bool = False) -> Arrays:
-    """A node's results, computed anew from the arrays of its edges; with `double` nothing leaves float64."""
+    """A node's results, computed again from the arrays of its edges; with `double` in float64."""
     operands = [look_up(arrays, edge) for edge in node.edges]
     if double and node.op.casts and operands[0].dtype == np.float64:
         return (operands[0],)
@@ -170,6 +170,6 @@ def _tensors(node: Node) -> list[Any]:
 
 def _refuse_freed(node: Node) -> None:
     raise GraphError(
-        f"there is nothing left to see: {node} was freed by backward().\n"
+        f"the graph is gone: {node} was freed by backward().\n"
         f"Trace before backward(), or call backward(retain_graph=True)."
     )

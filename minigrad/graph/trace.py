@@ -1,7 +1,7 @@
-"""From the tape to plain records: what was computed, in which module, with which numbers and gradients.
+"""From the tape to plain data: what was computed, in which module, with which numbers and gradients.
 
-A trace computes the forward pass again (the tape keeps no intermediate result), takes a snapshot of each
-value, and walks back once, looking at every gradient on its way.
+A trace computes the forward pass again (the tape keeps no intermediate results), takes a snapshot of each
+value, and runs one backward, observing every gradient.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .jacobians import Budget, is_diagonal, jacobians
 from .snapshots import WHOLE, snapshot
 from .tape import Tape, operand_names, pulled_places, shapes
 
-HIDDEN = ("key",)  # settings that say nothing to a reader
+HIDDEN = ("key",)  # settings that are not shown
 
 
 def trace(
@@ -53,7 +53,7 @@ def trace(
     `params`, a Module or a dict of names, names leaves (and results, in a dict). Call it before backward(),
     or after backward(retain_graph=True). Where each output is one number, or `gradient` has its shape, the
     trace runs a backward of its own, unless `backward=False`; every `.grad` stays as it is, hooks are called.
-    Leaves are then held against finite differences: `check=True` does it whatever it costs, None if it is
+    Leaves' gradients are compared with finite differences: `check=True` does it at any cost, None if it is
     cheap. Arrays of at most `whole` elements keep all their numbers, others statistics and a corner; of
     parameters there are copies, for `diff`.
 
@@ -76,7 +76,7 @@ def trace(
 
 
 def _copy(array: np.ndarray) -> np.ndarray:
-    """A copy that stays as it is."""
+    """A read-only copy."""
     array = on_cpu(array).copy()
     array.flags.writeable = False
     return array
@@ -84,17 +84,17 @@ def _copy(array: np.ndarray) -> np.ndarray:
 
 def _refuse_options(check: Any, whole: Any, title: Any) -> None:
     if check not in (None, True, False):
-        raise OptionError(f"check is True, False or None, got {check!r}.\nNone checks where that is cheap.")
+        raise OptionError(f"check must be True, False or None, got {check!r}.\nNone checks if it is cheap.")
     if not isinstance(whole, int) or whole < 0:
-        raise OptionError(f"whole is how many numbers of an array are kept, got {whole!r}.\nGive 256, say.")
+        raise OptionError(f"whole must be a non-negative integer, got {whole!r}.\nUse 256, for example.")
     if not isinstance(title, str):
-        raise OptionError(f"a title is a text, got {title!r}.\nGive title='One step of training', say.")
+        raise OptionError(f"title must be a string, got {title!r}.\nUse title='A training step'.")
 
 
 def tensors_of(output: Any) -> list[Tensor]:
     found = [x for _, x in flatten(output) if isinstance(x, Tensor)]
     if not found:
-        raise DtypeError(f"a graph is of tensors, got {type(output).__name__}.\nGive the tensor to look at.")
+        raise DtypeError(f"output must be a tensor, got {type(output).__name__}.\nPass the tensor to trace.")
     if not any(x.requires_grad for x in found):
         raise GraphError(
             f"this tensor of shape {found[0].shape} has no graph: nothing that it came from requires a "
@@ -108,7 +108,7 @@ def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tup
     if gradient is None:
         if any(x.numel() != 1 for x in outputs):
             notes.append(
-                "No gradients: the output is not one number. Trace a loss, or give trace(gradient=...)."
+                "No gradients: the output is not one number. Trace a loss, or pass trace(gradient=...)."
             )
             return []
         return [(x.node or x, array_module(x.array).ones_like(x.array)) for x in outputs]
@@ -118,7 +118,7 @@ def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tup
     if [g.shape for g in given] != [x.shape for x in outputs]:
         raise ShapeError(
             f"gradient has shapes {[g.shape for g in given]}, the outputs {[x.shape for x in outputs]}.\n"
-            f"Give one of each output's shape."
+            f"Pass one of each output's shape."
         )
     return [
         (x.node or x, to_device_of(g.astype(x.dtype), x.array)) for x, g in zip(outputs, given, strict=True)
@@ -131,7 +131,7 @@ def _dotted(path: str) -> str:
 
 
 class _Names:
-    """What users call things: leaves and results by their tensors, modules by their paths."""
+    """The names of leaves and results, by tensor, and the paths of modules, by id."""
 
     def __init__(self, params: Module | Mapping[str, Tensor] | None, outputs: list[Tensor]) -> None:
         self.modules: dict[int, str] = {}
@@ -142,8 +142,8 @@ class _Names:
             self._name(params, "")
         elif params is not None and not isinstance(params, Mapping):
             raise DtypeError(
-                f"params are a Module or a dict of names, got {type(params).__name__}.\n"
-                f"Give the model, or {{'w': w, ...}}."
+                f"params must be a Module or a dict of names, got {type(params).__name__}.\n"
+                f"Pass the model, or {{'w': w, ...}}."
             )
         elif params is not None:
             for path, x in flatten(dict(params)):
@@ -152,11 +152,13 @@ class _Names:
                     self._name(x, name)
                 elif isinstance(x, Tensor):
                     if name in self.own:
-                        raise OptionError(f"two tensors are named {name!r}.\nGive each a name of its own.")
+                        raise OptionError(f"two tensors are named {name!r}.\nGive them different names.")
                     self.tensors[x.node or x] = name
                     self.own.add(name)
                 else:
-                    raise DtypeError(f"{name} is no tensor but {type(x).__name__}.\nGive a dict of tensors.")
+                    raise DtypeError(
+                        f"{name} must be a tensor, got {type(x).__name__}.\nPass a dict of tensors."
+                    )
         if not isinstance(params, Module):
             found = outermost(producer(x.node) for x in outputs if x.node is not None)
             for module in found:
@@ -176,7 +178,7 @@ class _Names:
 
 
 class _Tracing(Observer):
-    """One trace in the making."""
+    """Collects what a trace needs; an observer of its backward."""
 
     def __init__(self, tape: Tape, names: _Names, whole: int) -> None:
         self.tape, self.names, self.whole = tape, names, whole
@@ -194,7 +196,7 @@ class _Tracing(Observer):
         self.pulls: dict[tuple[Any, int], tuple[Snapshot, Snapshot, tuple[int, ...]]] = {}
         self.checks: dict[Any, tuple[Check, ...]] = {}
         self.seeds: dict[tuple[Any, int], np.ndarray] = {}
-        self.memories: dict[int, tuple[int, Any]] = {}  # by id: a number, and whose it is
+        self.memories: dict[int, tuple[int, Any]] = {}  # by id: its number, and its owner
         for x in tape.leaves:
             self.memories.setdefault(id(root(x.array)), (len(self.memories), x))
         self.codes: dict[Any, tuple[str, str]] = {}
@@ -205,7 +207,7 @@ class _Tracing(Observer):
     # ------------------------------------------------------------ backward
 
     def walk_back(self, seeds: list[tuple[Any, np.ndarray]], check: bool | None) -> None:
-        """Look at each gradient on its way to the leaves; hold the leaves' against finite differences."""
+        """Run backward, observing each gradient; check those of leaves by finite differences."""
         if not seeds:
             return
         for edge, g in seeds:
@@ -219,7 +221,7 @@ class _Tracing(Observer):
         self.checks = checks.run(self.tape, found, seeds, flops, check)
 
     def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
-        """Take a snapshot of what arrives at a node, and of what it sends to each input."""
+        """Take snapshots of a node's upstream gradient, and of the gradient for each input."""
         parts = g if type(g) is list else [g]
         self.upstream[node] = tuple(None if part is None else self._snapshot(part) for part in parts)
         for place, r in pulled_places(node, contributions):
@@ -244,7 +246,7 @@ class _Tracing(Observer):
         )  # fmt: skip
 
     def is_given(self, vertex: Vertex) -> bool:
-        """Whether a leaf comes from outside of all modules: inputs, ids, and data that has a name."""
+        """Whether a leaf comes from outside all modules: inputs, ids, and data with a name."""
         if vertex.kind == "constant":
             return vertex.name in self.names.own if vertex.name else vertex.value.dtype.startswith("int")
         return vertex.kind == "input"
@@ -271,7 +273,7 @@ class _Tracing(Observer):
         )  # fmt: skip
 
     def _seeds(self, thing: Any, results: int) -> tuple[Snapshot | None, ...]:
-        """What the walk back began with at each result; () where it did not begin."""
+        """The gradients that backward started with at each result; () if it did not start here."""
         found = [self.seeds.get((thing, i)) for i in range(results)]
         if all(g is None for g in found):
             return ()
@@ -290,7 +292,7 @@ class _Tracing(Observer):
         )  # fmt: skip
 
     def _retained(self, node: Node) -> Iterator[Retained]:
-        """Each memory that the node's gradient functions hold, once."""
+        """Each storage that the node's gradient functions keep, once."""
         seen = set()
         for array in arrays_in(node.gradients):
             memory = root(array)
@@ -337,7 +339,7 @@ def _formulas(op: Any, operands: list[str]) -> tuple[tuple[str, str], ...]:
 
 
 def _flops(node: Node) -> int | None:
-    """What the op's record says that it costs, forward."""
+    """The forward cost, if the op defines it."""
     flops = getattr(node.op, "flops", None)
     if flops is None:
         return None
@@ -346,7 +348,7 @@ def _flops(node: Node) -> int | None:
     try:
         return int(flops.count(inputs, result, node.settings))
     except (TypeError, IndexError, KeyError, ValueError, MinigradError):
-        return None  # an op of the user's whose count does not know these inputs
+        return None  # a user's op whose count does not handle these inputs
 
 
 def _is_plain(edge: Any) -> bool:
@@ -359,7 +361,7 @@ def _short(value: Any) -> str:
 
 
 def _near(path: str) -> str:
-    """A path as short as it stays clear: from here, or the last folders of it."""
+    """A short path: relative to the current folder, or its last parts."""
     file = Path(path)
     try:
         return file.relative_to(Path.cwd()).as_posix()
