@@ -27,9 +27,9 @@ class Tensor:
 
     def __init__(self, data: Any, requires_grad: builtins.bool=False) -> None:
         ...
-    shape: tuple[builtins.int, ...] = property(attrgetter('array.shape'))
-    ndim: builtins.int = property(attrgetter('array.ndim'))
-    dtype: np.dtype = property(attrgetter('array.dtype'))
+    shape: tuple[builtins.int, ...]
+    ndim: builtins.int
+    dtype: np.dtype
 
     @property
     def device(self) -> str:

@@ -62,7 +62,9 @@ def _is_shown(item: ast.stmt) -> bool:
 
 
 def _without_body(item: ast.stmt) -> ast.stmt:
-    """A function's signature with the first line of its docstring; anything else as it is."""
+    """A function's signature with the first line of its docstring, a field's type; anything else as it is."""
+    if isinstance(item, ast.AnnAssign):
+        item.value = None
     if isinstance(item, ast.FunctionDef):
         item.body = ast.parse(f"{_docstring(ast.get_docstring(item))}...").body
     return item
