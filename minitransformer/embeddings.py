@@ -11,7 +11,6 @@ from jaxtyping import Float, Int
 from minigrad import Tensor, nn
 from minigrad.devices import as_array, to_device_of
 from minigrad.nn import functional as F
-from minigrad.tensor import given
 
 from .errors import UserError
 
@@ -93,7 +92,7 @@ class TokenEmbedding(nn.Module):
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
     def forward(self, ids: Any) -> Float[Tensor, "B T D"]:
-        x = F.embedding(given(token_ids(ids), self.weight), self.weight)
+        x = F.embedding(Tensor(to_device_of(token_ids(ids), self.weight.array)), self.weight)
         return x if self.factor is None else x * self.factor
 
     def logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:

@@ -25,7 +25,8 @@ def causal_mask(length: int, past: int = 0) -> Bool[Tensor, "T S"]:
 
 def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
     """Every query may attend to every token that is not padding: ids (B, S)."""
-    return Tensor((as_tensor(ids).array != pad_token_id)[:, None, None, :])
+    array = ids.array if isinstance(ids, Tensor) else np.asarray(ids)
+    return Tensor((array != pad_token_id)[:, None, None, :])
 
 
 def combine(*masks: Tensor | None) -> Tensor | None:
@@ -37,8 +38,11 @@ def combine(*masks: Tensor | None) -> Tensor | None:
 def validate_mask(mask: Any, query: Tensor, scores: tuple[int, ...]) -> Tensor:
     """The mask as a tensor beside `query`: booleans, or numbers to add to scores of this shape."""
     mask = attention_mask(mask, query)
-    fits = all(n in (1, m) for n, m in zip(mask.shape[::-1], scores[::-1], strict=False))
-    if mask.ndim > len(scores) or not fits:
+    try:
+        fits = np.broadcast_shapes(mask.shape, scores) == scores
+    except ValueError:
+        fits = False
+    if not fits:
         raise ShapeError(
             f"a mask of shape {mask.shape} for scores of shape {scores}: (batch, heads, queries, keys).\n"
             f"Pass one that broadcasts to them: each axis as long as theirs, or 1."

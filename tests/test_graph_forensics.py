@@ -192,7 +192,7 @@ def test_an_operation_with_several_results():
     a, b = x.log().split([1, 2])
     report = why_nan(a.sum() + b.sum())
     assert report.vertex.name == "log"
-    assert names(report.graph)[-3:] == ["pieces", "sum", "add"]
+    assert names(report.graph)[-3:] == ["split", "sum", "add"]
 
 
 class Layer(nn.Module):

@@ -341,7 +341,7 @@ def test_an_op_with_several_results_is_one_vertex():
     values, _ = x.sort()
     a, b = x.split([1, 2])
     graph = trace((values * 2).sum() + a.sum() + (b * b).sum())
-    pieces = op(graph, "pieces")
+    pieces = op(graph, "split")
     assert [value.shape for value in pieces.values] == [(1,), (2,)]
     assert_equal(pieces.gradients[1].numbers, 2 * b.array)
     uses = [e.result for v in ops(graph) for e in v.inputs if e.source == pieces.index]
@@ -350,7 +350,7 @@ def test_an_op_with_several_results_is_one_vertex():
 
 def test_a_result_nobody_uses_has_no_gradient():
     a, _ = leaf(1, 2, 3).split([1, 2])
-    pieces = op(trace(a.sum()), "pieces")
+    pieces = op(trace(a.sum()), "split")
     assert pieces.gradients[0] is not None
     assert pieces.gradients[1] is None
 

@@ -3,9 +3,10 @@
     python -m tools.trace_step            # a line for each file
     python -m tools.trace_step --calls    # every call, in order
 
-The step is a recipe's: a Transformer of one encoder and one decoder layer on a padded batch, cross-entropy with
-label smoothing, backward, gradient clipping, Adam and its schedule; on the CPU, by the NumPy kernels. Counted are
-Python calls of functions in minigrad and minitransformer (before Python 3.12 a comprehension is one, too).
+The step is a recipe's: a Transformer of one encoder and one decoder layer on a padded batch, cross-entropy
+with label smoothing, backward, gradient clipping, Adam and its schedule; on the CPU, by the NumPy kernels.
+Counted are Python calls of functions in minigrad and minitransformer (before Python 3.12 a comprehension is
+one, too).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -47,7 +49,7 @@ class Trace:
     def changes(self) -> int:
         """How often a call is in another file than the call before it."""
         files = [file for file, _, _ in self.calls]
-        return sum(a != b for a, b in zip(files, files[1:], strict=False))
+        return sum(a != b for a, b in pairwise(files))
 
     def __str__(self) -> str:
         lines = [f"{n:6} {file}" for file, n in self.files.most_common()]
@@ -75,7 +77,10 @@ def training_step() -> Callable[[], Any]:
     def step() -> None:
         logits = model(source, target[:, :-1])  # (batch, length, vocabulary)
         loss = F.cross_entropy(
-            logits.reshape(-1, config.vocab_size), target[:, 1:].reshape(-1), ignore_index=0, label_smoothing=0.1
+            logits.reshape(-1, config.vocab_size),
+            target[:, 1:].reshape(-1),
+            ignore_index=0,
+            label_smoothing=0.1,
         )
         optimizer.zero_grad()
         loss.backward()

@@ -15,7 +15,7 @@ from ..errors import DtypeError, GradientShapeError, MinigradError, RangeError, 
 from ..modes import modes
 from ..nodes import Node, Output, producer, refuse_freed
 from ..tensor import Tensor
-from ..versions import bump_version, check_versions, modifications, root
+from ..versions import bump_version, check_versions, modifications
 from .hooks import run_hooks
 
 Add = Callable[[Any, Any, Any], None]  # (edge, gradient, what the gradient was made from), see GradientSums
@@ -163,7 +163,7 @@ def _is_new(g: Any, source: Any) -> bool:
     """Whether an array that a rule made from `source` shares no memory with it: one may add into it."""
     if g is source or not g.ndim:
         return False
-    return g.base is None or (0 not in g.strides and root(g) is not root(source))
+    return g.base is None or (0 not in g.strides and g.base is not source and g.base is not source.base)
 
 
 def nodes_behind(edges: Iterable[Any], ends: Iterable[Any] = ()) -> list[Node]:

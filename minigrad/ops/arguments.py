@@ -50,13 +50,10 @@ def bind(op: Op, inputs: tuple, settings: dict[str, Any]) -> tuple[tuple, dict[s
         settings = _rename(op.name, settings, (*operands, *names))
         if len(inputs) < len(operands):  # f(x, other=y) as f(x, y)
             inputs = (*inputs, *[settings.pop(k) for k in operands[len(inputs) :] if k in settings])
-    for setting in settings.values():
-        if isinstance(setting, Tensor):
-            return inputs, _plain_settings(op, settings)
     return inputs, settings
 
 
-def _plain_settings(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
+def plain_settings(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
     """Settings with numbers where tensors of one element were passed; they have no gradient."""
     for name, x in settings.items():
         if isinstance(x, Tensor) and x.requires_grad and modes.grad_enabled:

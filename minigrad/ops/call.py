@@ -21,7 +21,7 @@ from ..modes import modes, named_scope
 from ..nodes import Node, Output
 from ..tensor import Tensor
 from ..versions import LIBRARY, VersionCounter, version_of
-from .arguments import accept_aliases, autocast, bind, move_to_one_device, ops, prepare
+from .arguments import accept_aliases, autocast, bind, move_to_one_device, ops, plain_settings, prepare
 from .explain import FOREIGN, explain, place
 
 if TYPE_CHECKING:
@@ -30,18 +30,20 @@ if TYPE_CHECKING:
 
 def make_callable(op: Op, face: Callable) -> Callable:
     """The function that users call; `face` has its name and its docstring."""
-    rule, arity, floating, promotes = op.rule, op.arity, op.floating, op.promotes is not False
+    rule, names, floating, promotes = op.rule, op.settings, op.floating, op.promotes is not False
+    arity, most = op.arity, op.arity + op.by_position
     readable = accept_aliases(op.definition) if op.definition else None
-    has_kernel, get_frame, new_tensor, ndarray = (
-        op.has_library_kernel,
-        sys._getframe,
-        Tensor.__new__,
-        np.ndarray,
-    )
+    get_frame, new_tensor, ndarray = sys._getframe, Tensor.__new__, np.ndarray
 
     def call(*inputs: Any, **settings: Any) -> Any:
-        if settings or len(inputs) > arity:
+        if arity < len(inputs) <= most and not settings:  # settings by position
+            settings, inputs = dict(zip(names, inputs[arity:])), inputs[:arity]  # noqa: B905
+        elif settings or len(inputs) > arity:
             inputs, settings = bind(op, inputs, settings)
+        for setting in settings.values():
+            if isinstance(setting, Tensor):
+                settings = plain_settings(op, settings)
+                break
         if readable is not None and not modes.fused:
             with named_scope(op.key):
                 return readable(*prepare(op, inputs, False, False), **settings)
@@ -80,12 +82,15 @@ def make_callable(op: Op, face: Callable) -> Callable:
 
         # 2. the value, and the functions that give its gradient
         try:
-            if has_kernel and half is None and type(arrays[0]) is ndarray:
-                found = getattr(active.cpu, op.name, rule)(*arrays, **settings)
-            elif half is bfloat16 and not op.exact_in_half:
+            compute = rule
+            if readable is not None and half is None and type(arrays[0]) is ndarray:
+                compute = op.kernel or getattr(active.cpu, op.name, rule)
+            if half is bfloat16 and not op.exact_in_half:
                 found = compute_in_float32(rule, half, arrays, settings)
             else:
-                found = rule(*arrays, **settings)
+                found = compute(*arrays, **settings)
+            if found is None and readable is not None:  # a kernel does not take these arrays
+                found = op.run_definition(*arrays, **settings)
             if type(found) is not tuple or len(found) != 2:
                 _refuse_result(op)
             value, gradients = found
@@ -100,7 +105,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
 
         # 3. a tensor of the value, and a node that remembers how it was computed
         if type(value) is tuple:
-            outs = [Tensor(part) for part in value]
+            outs = tuple(map(Tensor, value))
         else:
             out = new_tensor(Tensor)
             out.array = value if type(value) is ndarray else as_array(value)
@@ -111,7 +116,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
             while frame.f_code.co_filename in LIBRARY and frame.f_back is not None:
                 frame = frame.f_back
             source = frame.f_code, frame.f_lasti
-            if type(gradients) is not tuple or len(gradients) != len(needs) or False in needs:
+            if type(gradients) is tuple and (len(gradients) != len(needs) or False in needs):
                 gradients = _needed(op, gradients, needs)
             if type(value) is tuple:
                 _record_several(op, settings, edges, needs, gradients, outs, source)
@@ -123,7 +128,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
         if op.view:
             for view in outs if type(value) is tuple else (out,):
                 _share_version(inputs[0], view)
-        return tuple(outs) if type(value) is tuple else out
+        return outs if type(value) is tuple else out
 
     update_wrapper(call, face)
     call.op = op  # type: ignore[attr-defined]
@@ -136,10 +141,11 @@ def _record_several(
     op: Op, settings: dict, edges: list, needs: list, gradients: Any, outs: Sequence[Tensor], source: Any
 ) -> None:
     """One node for several results; integer ones have no gradient."""
-    shapes, references = [out.shape for out in outs], [weakref.ref(out) for out in outs]
-    node = Node(op, settings, edges, needs, gradients, shapes, references, source)
+    node = Node(op, settings, edges, needs, gradients, [], [], source)
     for i, out in enumerate(outs):
-        if out.is_floating_point():
+        node.shape.append(out.shape)
+        node.output.append(weakref.ref(out))
+        if out.dtype.kind in "fV":
             out.requires_grad, out.node = True, Output(node, i, out.shape, VersionCounter())
 
 
@@ -150,10 +156,8 @@ def _share_version(base: Tensor, view: Tensor) -> None:
         view.node.version = view.version
 
 
-def _needed(op: Op, gradients: Any, needs: list[bool]) -> Any:
+def _needed(op: Op, gradients: tuple, needs: list[bool]) -> tuple:
     """The gradient functions that are needed; what only the others hold can be freed."""
-    if type(gradients) is not tuple:
-        return gradients
     if len(gradients) != len(needs):
         raise OptionError(
             f"the rule of {op.name} has {len(needs)} arrays and returned {len(gradients)} gradients.\n"

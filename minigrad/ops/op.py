@@ -137,7 +137,6 @@ class Op(OpInfo):
         self.rule, self.definition, self.kernel = rule or self.run_kernel, definition, kernel
         self.flops = flops
         self.view, self.promotes, self.floating, self.casts = view, promotes, floating, casts
-        self.has_library_kernel = definition is not None and kernel is None
         self.kernel_takes_half = self.exact_in_half
         self.exact_in_half |= view or definition is not None  # `run_kernel` handles it
         kinds = inspect.signature(source).parameters.values()

@@ -92,36 +92,17 @@ def stack(tensors, dim=0):
 
 
 @differentiable(
-    public_name="split",
     view=True,
-    samples=each((real, 2, 3), (1, 2), 1) | each((real, 2, 3), (1, 0, 1), -2),
+    samples=each((real, 5, 2), 2) | each((real, 2, 3), [1, 2], 1) | each((real, 2, 3), [1, 0, 1], -2),
     latex=r"\operatorname{cat}(g_1, g_2, \ldots)",
     flops=nothing,
 )
-def pieces(x, /, sizes, dim):
-    """x cut along an axis into pieces of the given sizes: one node, several results."""
-    dim %= x.ndim
-    ends = list(itertools.accumulate(sizes))
-    lead = (slice(None),) * dim
-    shapes = [(*x.shape[:dim], n, *x.shape[dim + 1 :]) for n in sizes]
-    dtype = x.dtype
-
-    def gradient(gs, needs):
-        like = next(g for g in gs if g is not None)
-        parts = [
-            to_device_of(np.zeros(s, dtype), like) if g is None else g
-            for g, s in zip(gs, shapes, strict=True)
-        ]
-        return (namespace(like).concat(parts, axis=dim),)
-
-    return tuple([x[(*lead, slice(e - n, e))] for n, e in zip(sizes, ends, strict=True)]), gradient
-
-
-@derived(samples=each((real, 5, 2), 2) | each((real, 2, 3), [1, 2], 1) | each((real, 2, 3), 4, -1))
-def split(x, split_size, dim=0):
+def split(x, /, split_size, dim=0):
     """Pieces of length `split_size` along an axis (the last may be shorter), or of the lengths given."""
-    x = as_tensor(x)
-    dim, n = _axis_to_cut(x, dim)
+    if not x.ndim:
+        raise ShapeError("a number without axes cannot be split.\nGive it an axis: x.reshape(1).")
+    dim = dim % x.ndim if type(dim) is int and -x.ndim <= dim < x.ndim else axis_of(dim, x.ndim)
+    n, dtype = x.shape[dim], x.dtype
     if isinstance(split_size, int):
         if split_size < 1 and (n or split_size < 0):
             raise OptionError(f"pieces of length {split_size}.\nA piece has at least one element.")
@@ -132,15 +113,21 @@ def split(x, split_size, dim=0):
             f"pieces of lengths {list(split_size)} make {sum(split_size)}, but axis {dim} has {n}.\n"
             f"Give lengths that add up to {n}."
         )
-    return pieces(x, tuple(split_size), dim)
+    pieces, shapes, end = [], [], 0
+    for length in split_size:
+        end += length
+        pieces.append(x[(*[slice(None)] * dim, slice(end - length, end))])
+        shapes.append(pieces[-1].shape)
 
+    def gradient(gs, needs):
+        known = next(g for g in gs if g is not None)
+        parts = list(gs)
+        for i, shape in enumerate(shapes):
+            if gs[i] is None:
+                parts[i] = to_device_of(np.zeros(shape, dtype), known)
+        return (namespace(known).concat(parts, axis=dim),)
 
-def _axis_to_cut(x, dim):
-    """The axis from the front, and its length."""
-    if not x.ndim:
-        raise ShapeError("a number without axes cannot be cut.\nGive it an axis: x.reshape(1).")
-    dim = axis_of(dim, x.ndim)
-    return dim, x.shape[dim]
+    return tuple(pieces), gradient
 
 
 # ---------------------------------------------------------------- grids

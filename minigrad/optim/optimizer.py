@@ -84,17 +84,21 @@ class Optimizer:
 
     def step(self) -> None:
         """Change each parameter that has a gradient, in place."""
-        for p in self._parameters():
-            if p.grad is not None and p.grad.array.shape != p.array.shape:
-                raise ShapeError(
-                    f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}.\n"
-                    f"Assign a gradient of the parameter's shape, or None."
-                )
-        ready = [[p for p in group["params"] if p.grad is not None] for group in self.param_groups]
-        self.count_step([p for params in ready for p in params], caller())
+        ready: list[Tensor] = []
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                if p.grad.array.shape != p.array.shape:
+                    raise ShapeError(
+                        f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}.\n"
+                        f"Assign a gradient of the parameter's shape, or None."
+                    )
+                ready.append(p)
+        self.count_step(ready, caller())
         with no_grad():
-            for params, group in zip(ready, self.param_groups, strict=True):
-                self.update_all(params, group)
+            for group in self.param_groups:
+                self.update_all([p for p in group["params"] if p.grad is not None], group)
 
     def count_step(self, params: list[Tensor], source: tuple[CodeType, int]) -> None:
         """Count a step, called at `source`, that changes these parameters."""
@@ -264,14 +268,17 @@ class Adam(Optimizer):
 
     def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
         """Small parameters are flattened into one where they are all at the same step."""
-        small = [p for p in params if p.array.size <= SMALL and p.array.dtype == np.float32]
+        small: list[Tensor] = []
+        large: list[Tensor] = []
+        for p in params:
+            (small if p.array.size <= SMALL and p.array.dtype == np.float32 else large).append(p)
         flat = self.flat.get(id(group))
         if len(small) > 1 and (flat is None or not flat.matches(small, self.state)):
             flat = self.flat[id(group)] = self.flatten(small)
         if len(small) > 1 and flat is not None:
             self.update(flat.p, flat.g, flat.gather(), group)
             flat.scatter()
-            params = [p for p in params if p.array.size > SMALL or p.array.dtype != np.float32]
+            params = large
         super().update_all(params, group)
 
     def flatten(self, small: list[Tensor]) -> FlatParameters | None:
@@ -292,10 +299,10 @@ class Adam(Optimizer):
         if not state or state["exp_avg"].dtype != p.dtype:
             self.init_state(p, state)
         self.count(state)
-        flat = [a.reshape(-1) for a in (p, g, state["exp_avg"], state["exp_avg_sq"])]
-        kernels(p).adam(*flat, self.hyperparameters_for(p, state, group))
+        flat, m, v = p.reshape(-1), state["exp_avg"].reshape(-1), state["exp_avg_sq"].reshape(-1)
+        kernels(p).adam(flat, g.reshape(-1), m, v, self.hyperparameters_for(p, state, group))
         if not p.flags.c_contiguous:  # then reshape(-1) made a copy
-            p[...] = flat[0].reshape(p.shape)
+            p[...] = flat.reshape(p.shape)
 
     def init_state(self, p: np.ndarray, state: dict[str, np.ndarray]) -> None:
         """Make the state of a parameter, or convert it as the parameter was."""

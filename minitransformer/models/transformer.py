@@ -54,7 +54,8 @@ class Transformer(nn.Module):
     def padding_mask(self, source: Any) -> Bool[Tensor, "B 1 1 S"]:
         """Where the source ids (B, S) are no padding, on the model's device."""
         mask = padding_mask(token_ids(source), self.config.pad_token_id)
-        return mask.to(self.embedding.weight.device)
+        device = self.embedding.weight.device
+        return mask if mask.device == device else mask.to(device)
 
     def encode(self, source: Any, source_mask: Tensor | None = None) -> Float[Tensor, "B S D"]:
         """The source ids (B, S) as vectors in context; without a `source_mask`, of all but padding."""

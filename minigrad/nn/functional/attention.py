@@ -56,7 +56,8 @@ def _draw(dropout_p: float) -> Any:
 
 def attention_mask(mask: Any, query: Tensor) -> Tensor:
     """The mask as a tensor on the query's device: booleans (True = may attend), or of the query's dtype."""
-    mask = given(mask, query)
+    if not isinstance(mask, Tensor):
+        mask = given(mask, query)
     if mask.is_floating_point():
         return mask.to(query.dtype)
     if mask.dtype != bool:

@@ -12,7 +12,7 @@ from ..costs import nothing
 from ..namespace import namespace
 from ..op import derived, differentiable
 from ..samplers import each, integers, real
-from ..shaping import broadcast_to, flatten, joined, pieces, sizes_of, transpose, unsqueeze, view_as_shape
+from ..shaping import broadcast_to, flatten, joined, sizes_of, split, transpose, unsqueeze, view_as_shape
 from .more_indexing import index_select
 from .more_shaping import ravel
 
@@ -125,7 +125,7 @@ def roll(x, shifts, dims=None):
         d = axis_of(d, x.ndim)
         n = x.shape[d] if x.ndim else 0
         if n and shift % n:
-            x = joined(*pieces(x, (n - shift % n, shift % n), d)[::-1], dim=d)
+            x = joined(*split(x, (n - shift % n, shift % n), d)[::-1], dim=d)
     return x
 
 

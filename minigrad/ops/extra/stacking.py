@@ -7,12 +7,13 @@ import numpy as np
 from ...devices import to_device_of
 from ...errors import OptionError, ShapeError
 from ...tensor import as_tensor
+from ..axes import axis_of
 from ..costs import nothing
 from ..indexing import getitem
 from ..namespace import namespace
 from ..op import derived, differentiable
 from ..samplers import each, real
-from ..shaping import _SOME, _axis_to_cut, cat, pieces, split, view_as_shape
+from ..shaping import _SOME, cat, split, view_as_shape
 from .more_shaping import atleast_1d, atleast_2d, atleast_3d
 
 __family__ = "shape"
@@ -60,6 +61,14 @@ def split_with_sizes(x, split_sizes, dim=0):
     return split(x, list(split_sizes), dim)
 
 
+def _axis_to_split(x, dim):
+    """The axis from the front, and its length."""
+    if not x.ndim:
+        raise ShapeError("a number without axes cannot be split.\nGive it an axis: x.reshape(1).")
+    dim = axis_of(dim, x.ndim)
+    return dim, x.shape[dim]
+
+
 def _refuse_number(pieces):
     if not 1 <= pieces < 2**31:
         raise OptionError(f"{pieces} pieces.\nAsk for at least one, and for no more than memory holds.")
@@ -69,20 +78,20 @@ def _refuse_number(pieces):
 def chunk(x, chunks, dim=0):
     """At most `chunks` pieces of equal length (the last may be shorter)."""
     _refuse_number(chunks)
-    dim, n = _axis_to_cut(as_tensor(x), dim)
-    return split(x, -(-n // chunks), dim) if n else pieces(x, (0,) * chunks, dim)
+    dim, n = _axis_to_split(as_tensor(x), dim)
+    return split(x, -(-n // chunks), dim) if n else split(x, (0,) * chunks, dim)
 
 
 @derived(samples=each((real, 5, 2), 3) | each((real, 5, 2), (1, 3, 7)) | each((real, 2, 3), (2, 1), -1))
 def tensor_split(x, indices_or_sections, dim=0):
     """So many pieces, the first ones longer by one where they are uneven; or a cut before each index."""
     x = as_tensor(x)
-    dim, n = _axis_to_cut(x, dim)
+    dim, n = _axis_to_split(x, dim)
     cuts = indices_or_sections
     cuts = cuts.tolist() if hasattr(cuts, "tolist") else cuts
     if isinstance(cuts, int):
         _refuse_number(cuts)
-        return pieces(x, tuple(n // cuts + (i < n % cuts) for i in range(cuts)), dim)
+        return split(x, tuple(n // cuts + (i < n % cuts) for i in range(cuts)), dim)
     lead = (slice(None),) * dim
     return tuple(getitem(x, (*lead, slice(a, b))) for a, b in zip([0, *cuts], [*cuts, n], strict=True))
 
@@ -140,5 +149,5 @@ def slices(x, /, dim):
 def unbind(x, dim=0):
     """The slices of x along an axis, one by one."""
     x = as_tensor(x)
-    dim, n = _axis_to_cut(x, dim)
+    dim, n = _axis_to_split(x, dim)
     return slices(x, dim) if n else ()
