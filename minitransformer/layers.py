@@ -140,13 +140,13 @@ class _Stack(nn.Module):
     def with_caches(self, cache: Cache | None) -> Iterable[tuple[nn.Module, LayerCache | None]]:
         """Each layer with its part of the cache, if there is one."""
         if cache is None:
-            return zip(self.layers, repeat(None))
+            return zip(self.layers.children(), repeat(None))
         if len(cache.layers) != len(self.layers):
             raise UserError(
                 f"a cache of {len(cache.layers)} layers, and this model has {len(self.layers)}.\n"
                 f"Use the cache that its own new_cache() makes."
             )
-        return zip(self.layers, cache.layers, strict=True)
+        return zip(self.layers.children(), cache.layers, strict=True)
 
 
 class Encoder(_Stack):

@@ -12,7 +12,7 @@ from jaxtyping import Bool
 
 from minigrad import Tensor, as_tensor
 from minigrad.errors import ShapeError
-from minigrad.nn.functional.attention import attention_mask
+from minigrad.nn.functional.core import attention_mask
 
 
 def causal_mask(length: int, past: int = 0) -> Bool[Tensor, "T S"]:

@@ -19,7 +19,7 @@ from test_kernels import CASES, draw, kernel_of, run
 
 import minigrad as mg
 from minigrad import kernels
-from minigrad.autograd.walk import unbroadcast
+from minigrad.autograd.backward import unbroadcast
 from minigrad.devices import as_dtype
 from minigrad.devices import gpu as devices
 from minigrad.gradcheck.every_op import forms, samples_of

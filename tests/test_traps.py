@@ -10,7 +10,7 @@ import pytest
 import minigrad as mg
 import minitransformer  # noqa: F401 (has a composite op of its own)
 from minigrad import autograd
-from minigrad.autograd.walk import GradientSums
+from minigrad.autograd.backward import GradientSums
 from minigrad.nn import functional as F
 from minigrad.nodes import Node
 from minigrad.ops.op import ops

@@ -4,7 +4,7 @@
     python -m tools.trace_step --calls    # every call, in order
 
 The step is a recipe's: a Transformer of one encoder and one decoder layer on a padded batch, cross-entropy
-with label smoothing, backward, gradient clipping, Adam and its schedule; on the CPU, by the NumPy kernels.
+with label smoothing, backward, gradient clipping and Adam; on the CPU, by the NumPy kernels.
 Counted are Python calls of functions in minigrad and minitransformer (before Python 3.12 a comprehension is
 one, too).
 """
@@ -69,9 +69,7 @@ def training_step() -> Callable[[], Any]:
         vocab_size=20, d_model=32, num_heads=4, num_encoder_layers=1, num_decoder_layers=1, d_ff=64
     )
     model = Transformer(config)
-    optimizer = optim.Adam(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
-    rate = lambda step: optim.paper_schedule(step + 1, config.d_model, warmup_steps=100)
-    scheduler = optim.lr_scheduler.LambdaLR(optimizer, rate)
+    optimizer = optim.Adam(model.parameters(), lr=1e-3, betas=(0.9, 0.98), eps=1e-9)
     source, target = np.array([[5, 6, 7, 3], [8, 9, 3, 0]]), np.array([[2, 7, 6, 5, 3], [2, 9, 8, 3, 0]])
 
     def step() -> None:
@@ -86,7 +84,6 @@ def training_step() -> Callable[[], Any]:
         loss.backward()
         optim.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        scheduler.step()
 
     return step
 

@@ -5,6 +5,7 @@ up) first. `replay` is how a gradient is differentiated again; `checkpointing` t
 """
 
 from ..modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .backward import backward
 from .checkpointing import checkpoint
-from .gradients import backward, grad
+from .grad import grad
 from .hooks import Handle, register_hook, retain_grad

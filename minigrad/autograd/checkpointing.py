@@ -17,7 +17,7 @@ from ..nodes import Node, Output, node_numbers, producer, requires_grad, tensor_
 from ..tensor import Tensor
 from ..trees import fill, leaves, structure
 from ..versions import caller, version_of
-from .gradients import propagate_to
+from .grad import propagate_to
 
 
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

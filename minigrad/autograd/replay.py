@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import GraphError
 from ..modes import Switch, backward_scope, enable_grad, modes
@@ -11,7 +11,9 @@ from ..nodes import Node, producer, refuse_freed, requires_grad, tensor_of
 from ..tensor import Tensor
 from ..versions import check_versions, modifications
 from .observers import unobserved
-from .walk import Add
+
+if TYPE_CHECKING:
+    from .backward import Add
 
 
 class Replay:

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.gradients import propagate
+from ..autograd.backward import propagate, unbroadcast
 from ..autograd.observers import Observer, observe, unobserved
-from ..autograd.walk import unbroadcast
 from ..devices import on_cpu
 from ..errors import OptionError
 from ..graph.data import Snapshot, Vertex

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..autograd.backward import propagate
 from ..autograd.checkpointing import Checkpoint
-from ..autograd.gradients import propagate
 from ..graph.tape import Tape, shapes
 from ..graph.trace import expanded_shape
 from ..nodes import Node, Output, producer, requires_grad

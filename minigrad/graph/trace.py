@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.gradients import propagate
+from ..autograd.backward import propagate, unbroadcast
 from ..autograd.observers import Observer, observe, unobserved
-from ..autograd.walk import unbroadcast
 from ..devices import array_module, is_array, on_cpu, to_device_of
 from ..errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError
 from ..modes import no_grad

@@ -133,7 +133,7 @@ def _cast(precision: str | None, inputs: Any) -> Any:
     return map_leaves(lambda x: cast(x, to) if isinstance(x, Tensor) and x.dtype in others else x, inputs)
 
 
-def prepare(op: Op, inputs: Sequence[Any], promotes: bool, floating: bool) -> Sequence[Any]:
+def prepare(op: Op, inputs: Sequence[Any], promotes: Any) -> Sequence[Any]:
     """The inputs with arrays and lists as Tensors, cast to one dtype; `inputs` itself if nothing changes."""
     if not inputs:
         raise ShapeError(f"{op.name} got no tensors.\nPass at least one.")
@@ -143,18 +143,18 @@ def prepare(op: Op, inputs: Sequence[Any], promotes: bool, floating: bool) -> Se
     if not any(isinstance(x, Tensor) for x in changed):
         changed[0] = as_tensor(changed[0])
     if promotes:
-        _promote(op, changed, floating)
+        _promote(op, changed)
     return inputs if all(a is b for a, b in zip(changed, inputs, strict=True)) else changed
 
 
-def _promote(op: Op, inputs: list[Any], floating: bool) -> None:
+def _promote(op: Op, inputs: list[Any]) -> None:
     """Cast inputs that meet in one dtype to it, as PyTorch promotes them."""
     places = [i for i in (range(len(inputs)) if op.promotes is True else op.promotes) if i < len(inputs)]
     meeting = [inputs[i] for i in places if inputs[i] is not None]
     if not meeting:
         return
     dtype, has_tensor = result_type(*meeting), any(isinstance(x, Tensor) for x in meeting)
-    if floating and not is_floating(dtype):
+    if op.floating and not is_floating(dtype):
         dtype = default_float
     for i in places:
         x = inputs[i]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def make_callable(op: Op, face: Callable) -> Callable:
     """The function that users call; `face` has its name and its docstring."""
-    rule, names, floating, promotes = op.rule, op.settings, op.floating, op.promotes is not False
+    rule, names, floating, promotes = op.rule, op.settings, op.floating, op.promotes
     arity, most = op.arity, op.arity + op.by_position
     readable = accept_aliases(op.definition) if op.definition else None
     get_frame, new_tensor, ndarray = sys._getframe, Tensor.__new__, np.ndarray
@@ -46,7 +46,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
                 break
         if readable is not None and not modes.fused:
             with named_scope(op.key):
-                return readable(*prepare(op, inputs, False, False), **settings)
+                return readable(*prepare(op, inputs, promotes=()), **settings)
         if modes.autocast_dtype is not None:
             inputs = autocast(op, inputs)
 
@@ -64,7 +64,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
                 if array.dtype is not dtype:
                     if dtype is None:
                         dtype = array.dtype
-                    elif promotes and array.dtype != dtype:
+                    elif array.dtype != dtype and (promotes is True or len(arrays) - 1 in promotes):
                         ready = False
                     if array.dtype is bfloat16 or array.dtype is float16:
                         half = array.dtype
@@ -76,7 +76,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
                 if x is not None and (type(x) not in (float, int) or dtype is None or dtype.kind not in "fV"):
                     ready = False
         if not ready or dtype is None or (floating and dtype.kind not in "fV"):
-            changed = move_to_one_device(op, prepare(op, inputs, promotes, floating))
+            changed = move_to_one_device(op, prepare(op, inputs, promotes))
             if changed is not inputs:
                 return call(*changed, **settings)
 

@@ -7,7 +7,7 @@ from functools import wraps
 import numpy as np
 
 from .. import creation
-from ..autograd.gradients import backward
+from ..autograd.backward import backward
 from ..autograd.hooks import register_hook, retain_grad
 from ..tensor import Tensor, destination
 from . import activations, arithmetic, comparisons, elementary, extra, indexing, linalg, reductions, shaping

@@ -30,7 +30,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
-from ..autograd.gradients import grad
+from ..autograd.grad import grad
 from ..autograd.observers import unobserved
 from ..devices import HALF, bfloat16, is_array, is_floating
 from ..errors import OptionError
@@ -136,7 +136,8 @@ class Op(OpInfo):
         super().__init__(name, source, **about)
         self.rule, self.definition, self.kernel = rule or self.run_kernel, definition, kernel
         self.flops = flops
-        self.view, self.promotes, self.floating, self.casts = view, promotes, floating, casts
+        self.view, self.floating, self.casts = view, floating, casts
+        self.promotes: Any = () if promotes is False else promotes
         self.kernel_takes_half = self.exact_in_half
         self.exact_in_half |= view or definition is not None  # `run_kernel` handles it
         kinds = inspect.signature(source).parameters.values()

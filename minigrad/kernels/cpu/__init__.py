@@ -2,8 +2,7 @@
 
 from .activations import dropout, gelu, log_softmax, softmax
 from .attention import scaled_dot_product_attention
-from .indexing import embedding
-from .linalg import linear
+from .linear import embedding, linear
 from .losses import cross_entropy
 from .normalization import layer_norm, rms_norm
 from .optimizers import adam, flatten, total_norm

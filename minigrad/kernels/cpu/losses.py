@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .linalg import ones
+from .linear import ones
 
 
 def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):

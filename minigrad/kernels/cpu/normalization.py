@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .linalg import ones
+from .linear import ones
 
 
 def layer_norm(x, weight, bias, normalized_shape, eps):

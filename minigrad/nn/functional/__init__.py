@@ -1,6 +1,6 @@
 """Functions of networks, with PyTorch's names and signatures (torch.nn.functional).
 
-What a Transformer needs is in core.py and attention.py; most others are the ops themselves.
+What a Transformer needs is in core.py; most others are the ops themselves.
 """
 
 from __future__ import annotations
@@ -93,7 +93,6 @@ from ...ops.extra.resampling import (
     upsample_nearest,
 )
 from ...ops.extra.windows import fold, unfold
-from .attention import scaled_dot_product_attention
 from .channel_dropout import alpha_dropout, dropout1d, dropout2d, dropout3d
 from .core import (
     check_probability,
@@ -106,6 +105,7 @@ from .core import (
     log_softmax,
     padding_row,
     rms_norm,
+    scaled_dot_product_attention,
     softmax,
     softmin,
 )

@@ -1,31 +1,15 @@
-"""What users call: backward() and grad()."""
+"""grad(): the gradients of chosen inputs only, by a walk back that goes nowhere else."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from ..devices import array_module
-from ..errors import DeviceError, DtypeError, GraphError, OptionError, ShapeError
-from ..modes import backward_scope, modes, set_grad_enabled
+from ..errors import DtypeError, GraphError, OptionError
+from ..modes import backward_scope, set_grad_enabled
 from ..nodes import Node, Output, producer, refuse_freed, requires_grad
-from ..tensor import Tensor, given
-from .replay import Replay
-from .walk import Add, GradientSums, Pull, nodes_behind, pull_arrays, walk_back
-
-Seeds = list[tuple[Any, Any]]  # (edge, the gradient that a walk back begins with there)
-
-
-def backward(
-    tensor: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
-) -> None:
-    """Add the derivative of `tensor` (times `gradient`) to `.grad` of every leaf that it was computed from.
-
-    `gradient` has the tensor's shape and may be left out for a tensor of one element (torch.Tensor.backward).
-    """
-    seed = _seed(tensor, gradient, create_graph)
-    with set_grad_enabled(create_graph), backward_scope():
-        propagate([seed], create_graph if retain_graph is None else retain_graph, create_graph).accumulate()
+from ..tensor import Tensor
+from .backward import Add, GradientSums, Pull, Seeds, nodes_behind, pull_of, seed_of, walk_back
 
 
 def grad(
@@ -50,7 +34,7 @@ def grad(
                 f"an input of shape {x.shape} does not require a gradient.\n"
                 f"Set requires_grad=True before it is used."
             )
-    seeds = [_seed(out, g, create_graph) for out, g in zip(outs, starts, strict=True)]
+    seeds = [seed_of(out, g, create_graph) for out, g in zip(outs, starts, strict=True)]
     edges = [x.node if x.node is not None else x for x in ins]
     retain = create_graph if retain_graph is None else retain_graph
     with set_grad_enabled(create_graph), backward_scope():
@@ -66,16 +50,6 @@ def grad(
     return tuple(results)
 
 
-def propagate(
-    seeds: Seeds, retain_graph: bool = False, create_graph: bool = False, keep_grad: bool = True
-) -> GradientSums:
-    """Walk back from the seeds to all leaves."""
-    sums = _start(seeds, create_graph, keep_grad)
-    order = nodes_behind([edge for edge, _ in seeds])
-    walk_back(order, sums, Replay().pull if create_graph else pull_arrays, retain_graph)
-    return sums
-
-
 def propagate_to(
     wanted: Iterable[Any],
     seeds: Seeds,
@@ -87,20 +61,13 @@ def propagate_to(
 
     The walk stops at `ends`, whose hooks are left to the walk that goes on from there.
     """
-    sums = _start(seeds, create_graph)
-    order = nodes_behind([edge for edge, _ in seeds], ends)
+    sums = GradientSums(seeds, create_graph)
+    order = nodes_behind(sums.sums, ends)
     targets = _Targets(order, set(wanted))
-    pull = targets.capture(Replay().pull if create_graph else pull_arrays)
+    pull = targets.capture(pull_of(create_graph))
     walk_back([node for node in order if node in targets.leading], sums, pull, retain_graph)
     targets.finish(sums, run_hooks=not ends)
     return targets.found, sums
-
-
-def _start(seeds: Seeds, create_graph: bool, keep_grad: bool = True) -> GradientSums:
-    sums = GradientSums(create_graph, keep_grad)
-    for edge, g in seeds:
-        sums.add(edge, g, g)
-    return sums
 
 
 class _Targets:
@@ -153,35 +120,3 @@ def _tensors(tensors: Tensor | Iterable[Tensor], what: str) -> list[Tensor]:
         if not isinstance(x, Tensor):
             raise DtypeError(f"{what} must be tensors, got {type(x).__name__}.\nPass one, or a list of them.")
     return found
-
-
-def _seed(tensor: Tensor, gradient: Any, create_graph: bool) -> tuple[Any, Any]:
-    """(edge, gradient) to begin from, checked: an array, or a Tensor with create_graph."""
-    if not tensor.requires_grad:
-        raise GraphError(
-            f"a tensor of shape {tensor.shape} has no gradient: nothing it was computed from requires one.\n"
-            f"Set requires_grad=True on a leaf before computing, and do not compute under no_grad()."
-        )
-    if gradient is None:
-        if tensor.array.size != 1:
-            raise GraphError(
-                f"backward() of a tensor of shape {tensor.shape}, which is not one number.\n"
-                f"Reduce it (`.sum()`, `.mean()`), or pass gradient= of that shape."
-            )
-        start = Tensor(array_module(tensor.array).ones(tensor.shape, tensor.dtype))
-    else:
-        start = given(gradient, tensor).to(tensor.dtype)
-        if start.shape != tensor.shape:
-            raise ShapeError(
-                f"the gradient has shape {start.shape}, the tensor {tensor.shape}.\n"
-                f"Pass one of the tensor's shape."
-            )
-        if start.device != tensor.device:
-            raise DeviceError(
-                f"the gradient is on {start.device}, the tensor on {tensor.device}.\n"
-                f"Move the gradient: .to({tensor.device!r})."
-            )
-    g = start if create_graph else start.array
-    for observer in modes.observers:
-        observer.on_backward_start(tensor, g)
-    return (tensor if tensor.node is None else tensor.node), g

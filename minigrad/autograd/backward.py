@@ -1,4 +1,4 @@
-"""The walk back over the graph: the whole of reverse mode.
+"""The whole of reverse mode: backward(), and the walk back over the graph that it takes.
 
 Take the latest node whose gradient is complete, pull that gradient through the node's derivative to its
 inputs, add what each input gets to what it has already, and free the node.
@@ -11,15 +11,51 @@ from operator import attrgetter
 from typing import Any, NoReturn
 
 from ..devices import HALF, array_module, float32
-from ..errors import DtypeError, GradientShapeError, MinigradError, RangeError, ShapeError
-from ..modes import modes
+from ..errors import (
+    DeviceError,
+    DtypeError,
+    GradientShapeError,
+    GraphError,
+    MinigradError,
+    RangeError,
+    ShapeError,
+)  # fmt: skip
+from ..modes import backward_scope, modes, set_grad_enabled
 from ..nodes import Node, Output, producer, refuse_freed
-from ..tensor import Tensor
+from ..tensor import Tensor, given
 from ..versions import bump_version, check_versions, modifications
 from .hooks import run_hooks
+from .replay import Replay
 
+Seeds = list[tuple[Any, Any]]  # (edge, the gradient that a walk back begins with there)
 Add = Callable[[Any, Any, Any], None]  # (edge, gradient, what the gradient was made from), see GradientSums
 Pull = Callable[[Node, Any, list[bool], Add], None]  # (node, its gradient, which inputs need one, add)
+
+
+def backward(
+    tensor: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
+) -> None:
+    """Add the derivative of `tensor` (times `gradient`) to `.grad` of every leaf that it was computed from.
+
+    `gradient` has the tensor's shape and may be left out for a tensor of one element (torch.Tensor.backward).
+    """
+    seed = seed_of(tensor, gradient, create_graph)
+    with set_grad_enabled(create_graph), backward_scope():
+        propagate([seed], create_graph if retain_graph is None else retain_graph, create_graph).accumulate()
+
+
+def propagate(
+    seeds: Seeds, retain_graph: bool = False, create_graph: bool = False, keep_grad: bool = True
+) -> GradientSums:
+    """Walk back from the seeds to all leaves."""
+    sums = GradientSums(seeds, create_graph, keep_grad)
+    walk_back(nodes_behind(sums.sums), sums, pull_of(create_graph), retain_graph)
+    return sums
+
+
+def pull_of(create_graph: bool) -> Pull:
+    """How a gradient goes through a node: as an array, or as a Tensor with a graph of its own."""
+    return Replay().pull if create_graph else pull_arrays
 
 
 def walk_back(order: list[Node], sums: GradientSums, pull: Pull, retain_graph: bool = False) -> None:
@@ -70,10 +106,12 @@ class GradientSums:
     gradients on tensors.
     """
 
-    def __init__(self, create_graph: bool = False, keep_grad: bool = True) -> None:
+    def __init__(self, seeds: Seeds, create_graph: bool = False, keep_grad: bool = True) -> None:
         self.sums: dict[Any, Any] = {}
         self.owned: set[Any] = set()
         self.arrays, self.keep_grad = not create_graph, keep_grad  # else the gradients are Tensors
+        for edge, g in seeds:
+            self.add(edge, g, g)
 
     def add(self, edge: Any, g: Any, source: Any) -> None:
         """Add the gradient `g` of an edge, which a rule made from `source`.
@@ -228,3 +266,35 @@ def _explain_gradient(node: Node, error: Exception) -> NoReturn:
         f"Look at its rule: a function of g for each array, or one of (g, needs). It gets NumPy arrays, "
         f"and Tensors where a gradient is differentiated again (xp = namespace(x) has the functions of both)."
     ) from error
+
+
+def seed_of(tensor: Tensor, gradient: Any, create_graph: bool) -> tuple[Any, Any]:
+    """(edge, gradient) to begin from, checked: an array, or a Tensor with create_graph."""
+    if not tensor.requires_grad:
+        raise GraphError(
+            f"a tensor of shape {tensor.shape} has no gradient: nothing it was computed from requires one.\n"
+            f"Set requires_grad=True on a leaf before computing, and do not compute under no_grad()."
+        )
+    if gradient is None:
+        if tensor.array.size != 1:
+            raise GraphError(
+                f"backward() of a tensor of shape {tensor.shape}, which is not one number.\n"
+                f"Reduce it (`.sum()`, `.mean()`), or pass gradient= of that shape."
+            )
+        start = Tensor(array_module(tensor.array).ones(tensor.shape, tensor.dtype))
+    else:
+        start = given(gradient, tensor).to(tensor.dtype)
+        if start.shape != tensor.shape:
+            raise ShapeError(
+                f"the gradient has shape {start.shape}, the tensor {tensor.shape}.\n"
+                f"Pass one of the tensor's shape."
+            )
+        if start.device != tensor.device:
+            raise DeviceError(
+                f"the gradient is on {start.device}, the tensor on {tensor.device}.\n"
+                f"Move the gradient: .to({tensor.device!r})."
+            )
+    g = start if create_graph else start.array
+    for observer in modes.observers:
+        observer.on_backward_start(tensor, g)
+    return (tensor if tensor.node is None else tensor.node), g
