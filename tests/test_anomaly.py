@@ -9,6 +9,7 @@ import pytest
 import minigrad as mg
 from minigrad import NonFiniteError, autograd
 from minigrad.autograd import checkpoint, detect_anomaly, set_detect_anomaly
+from minigrad.debug import first_nonfinite
 from minigrad.nn import functional as F
 
 INF, NAN = math.inf, math.nan
@@ -215,3 +216,24 @@ def test_a_training_step_that_is_sound_passes_and_is_unchanged():
             F.cross_entropy(y[:, -1] + x[:, 0], [1, 3]).backward()
         found.append(x.grad.array)
     np.testing.assert_array_equal(*found)
+
+
+# ---------------------------------------------------------------- modules
+
+
+class Log(mg.nn.Module):
+    def forward(self, x):
+        return x.log()
+
+
+def test_the_first_module_that_is_not_finite_is_found():
+    model = mg.nn.Sequential(mg.nn.Linear(2, 2), mg.nn.Sequential(Log(), Log()))
+    forward = lambda: model(mg.zeros(1, 2)).sum()
+    for p in model.parameters():
+        p.array[...] = 1.0
+    assert first_nonfinite(model, forward) == "1.1"  # log(log(1))
+    assert first_nonfinite(model, lambda: mg.zeros(1).log()) == ""
+    model[0].bias.array[0] = NAN
+    assert first_nonfinite(model, forward) == "0"
+    model[0].bias.array[...] = 3.0
+    assert first_nonfinite(model, forward) is None
