@@ -137,8 +137,8 @@ def generator(key: Key) -> np.random.Generator:
 
 
 def _philox(key: Key, block: int) -> np.random.Philox:
-    words = lambda *numbers: np.array(numbers, dtype=np.uint64)  # a list with 2**63 in it would become floats
-    return np.random.Philox(key=words(key.seed, key.stream), counter=words(block, key.call, key.step, 0))
+    words = np.array((key.seed, key.stream), np.uint64)  # a list with 2**63 in it would become floats
+    return np.random.Philox(key=words, counter=np.array((block, key.call, key.step, 0), np.uint64))
 
 
 def keep_mask(key: Key, shape: tuple[int, ...], p: float) -> np.ndarray:

@@ -407,7 +407,11 @@ def destination(targets: Iterable[Any], dtype: Any, device: str | None) -> tuple
 
 def given(data: Any, x: Tensor) -> Tensor:
     """What the user gave beside x, as a tensor: lists and NumPy arrays come to the device of x."""
-    return data if isinstance(data, Tensor) else as_tensor(data, device=x.device)
+    if isinstance(data, Tensor):
+        return data
+    if type(data) is type(x.array) is np.ndarray:
+        return Tensor(data)
+    return as_tensor(data, device=x.device)
 
 
 def constant(array: Any, x: Tensor) -> Tensor:

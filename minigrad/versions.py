@@ -102,8 +102,10 @@ def bump_versions(tensors: Iterable[Tensor], name: str, source: tuple[CodeType, 
         if len(before) == 1 and before[0].memory() is memory:
             reference, others = before[0].memory, []
         else:
-            reference = weakref.ref(memory)
-            others = [c for c in before if c.memory() is not None and c.memory() is not memory]
+            reference, others = weakref.ref(memory), []
+            for change in before:  # of other memories, as long as they are there
+                if change.memory() is not None and change.memory() is not memory:
+                    others.append(change)
         version.modified_at = modifications.count
         version.changes = [*others, Change(modifications.count, reference, name, source)]
 

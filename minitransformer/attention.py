@@ -68,7 +68,7 @@ class MultiHeadAttention(nn.Module):
                 mask = combine(mask, causal_mask(length, past).to(query.device))
         if mask is not None:
             mask = validate_mask(
-                mask, q, (len(q), self.num_heads, length, (q if kv is None else kv).shape[1])
+                mask, q, (q.shape[0], self.num_heads, length, (q if kv is None else kv).shape[1])
             )
         dropout = self.dropout if self.training else 0.0
         key = random.next_key("dropout") if dropout else None
@@ -97,9 +97,9 @@ class MultiHeadAttention(nn.Module):
                 return qkv, None
             d, array = self.d_model, qkv.array  # there is no graph, so slices of the array do
             return Tensor(array[..., :d]), cache.append(Tensor(array[..., d:]), self.num_heads)
-        if len(query) != len(memory):
+        if query.shape[0] != memory.shape[0]:
             raise ShapeError(
-                f"a query of batch {len(query)} and a memory of batch {len(memory)}.\n"
+                f"a query of batch {query.shape[0]} and a memory of batch {memory.shape[0]}.\n"
                 f"Give each sequence of queries the memory that it attends to."
             )
         sizes = [self.d_model, 2 * self.d_model]

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from minigrad import Tensor, nn
 from minigrad.devices import as_array, to_device_of
 from minigrad.nn import functional as F
+from minigrad.tensor import given
 
 from .errors import UserError
 
@@ -68,7 +69,7 @@ class LearnedPositions(nn.Module):
 def token_ids(ids: Any) -> Int[Any, "B T"]:
     """Ids as an array (B, T) of integers, or a UserError."""
     try:
-        array = ids.array if isinstance(ids, Tensor) else as_array(ids)
+        array = ids if type(ids) is np.ndarray else ids.array if isinstance(ids, Tensor) else as_array(ids)
     except ValueError:
         raise UserError("the sequences of a batch have different lengths.\nPad them to one length.") from None
     if array.ndim != 2 or array.dtype.kind not in "iu":
@@ -92,7 +93,7 @@ class TokenEmbedding(nn.Module):
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
     def forward(self, ids: Any) -> Float[Tensor, "B T D"]:
-        x = F.embedding(Tensor(to_device_of(token_ids(ids), self.weight.array)), self.weight)
+        x = F.embedding(given(token_ids(ids), self.weight), self.weight)
         return x if self.factor is None else x * self.factor
 
     def logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:

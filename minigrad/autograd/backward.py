@@ -143,10 +143,12 @@ class GradientSums:
             g = self.sums.pop(node, None)
         else:
             parts: list[Any] = [None] * len(node.shape)
-            for edge in [e for e in self.sums if type(e) is Output and e.node is node]:
-                g = self.sums.pop(edge)
-                parts[edge.index] = self._after_hooks(edge, g) if edge.hooks else g
-            g = parts if any(part is not None for part in parts) else None
+            found = False
+            for edge in list(self.sums):
+                if type(edge) is Output and edge.node is node:
+                    g, found = self.sums.pop(edge), True
+                    parts[edge.index] = self._after_hooks(edge, g) if edge.hooks else g
+            g = parts if found else None
         return self._after_hooks(node, g) if node.hooks and g is not None else g
 
     def of_leaves(self, wanted: Collection[Any] | None = None) -> Iterator[tuple[Tensor, Any]]:
@@ -180,7 +182,7 @@ class GradientSums:
                 g = self._after_hooks(edge, g)
             grad = edge.grad
             if grad is None and self.arrays:
-                edge.grad = Tensor(g if edge in self.owned else array_module(g).array(g))
+                edge.grad = Tensor(g if edge in self.owned else g.copy())
             elif grad is None:
                 edge.grad = g.clone()
             elif grad.shape != edge.shape:

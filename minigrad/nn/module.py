@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, ValuesView
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -212,7 +213,7 @@ class Module:
         return iter(self._modules.items())
 
     def children(self) -> Iterator[Module]:
-        return iter(self._modules.values())
+        return iter([self.__dict__[name] for name, kind in self._kinds.items() if kind == "module"])
 
     def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
         """All parameters by path; one that two modules share comes once, under its first path.
@@ -222,7 +223,7 @@ class Module:
         return self._named_tensors("parameter", prefix, recurse)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        return iter([parameter for _, parameter in self._named_tensors("parameter", "", recurse)])
+        return map(itemgetter(1), self._named_tensors("parameter", "", recurse))
 
     def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
         return self._named_tensors("buffer", prefix, recurse)

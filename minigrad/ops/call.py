@@ -163,7 +163,11 @@ def _needed(op: Op, gradients: tuple, needs: list[bool]) -> tuple:
             f"the rule of {op.name} has {len(needs)} arrays and returned {len(gradients)} gradients.\n"
             f"Return one for each array."
         )
-    return tuple([f if needed else None for f, needed in zip(gradients, needs, strict=True)])
+    kept = list(gradients)
+    for i, needed in enumerate(needs):
+        if not needed:
+            kept[i] = None
+    return tuple(kept)
 
 
 def _refuse_result(op: Op) -> NoReturn:

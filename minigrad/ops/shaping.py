@@ -120,10 +120,10 @@ def split(x, /, split_size, dim=0):
         shapes.append(pieces[-1].shape)
 
     def gradient(gs, needs):
-        known = next(g for g in gs if g is not None)
         parts = list(gs)
+        known = next(filter(lambda g: g is not None, gs))
         for i, shape in enumerate(shapes):
-            if gs[i] is None:
+            if gs[i] is None:  # nobody used this piece
                 parts[i] = to_device_of(np.zeros(shape, dtype), known)
         return (namespace(known).concat(parts, axis=dim),)
 

@@ -29,10 +29,14 @@ def clip_grad_norm_(
     if norm_type not in (2, math.inf):
         raise OptionError(f"norm_type must be 2 or inf, got {norm_type}.\nChoose one of them.")
     tensors = [parameters] if isinstance(parameters, Tensor) else parameters
-    gradients = [p.grad for p in tensors if p.grad is not None]
+    gradients: list[Tensor] = []
+    arrays: list[Any] = []
+    for p in tensors:
+        if p.grad is not None:
+            gradients.append(p.grad)
+            arrays.append(p.grad.array)
     if not gradients:
         return Tensor(np.zeros((), float32))
-    arrays: list[Any] = [g.array for g in gradients]
     norm = kernels(arrays[0]).total_norm(arrays, norm_type == math.inf)
     if error_if_nonfinite and not math.isfinite(norm):
         raise NonFiniteError(

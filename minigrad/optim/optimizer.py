@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from operator import is_
+from itertools import chain
+from operator import attrgetter, is_, methodcaller
 from types import CodeType
 from typing import Any
 
@@ -84,8 +85,9 @@ class Optimizer:
 
     def step(self) -> None:
         """Change each parameter that has a gradient, in place."""
-        ready: list[Tensor] = []
+        ready: list[list[Tensor]] = []  # for each group
         for group in self.param_groups:
+            ready.append([])
             for p in group["params"]:
                 if p.grad is None:
                     continue
@@ -94,11 +96,11 @@ class Optimizer:
                         f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}.\n"
                         f"Assign a gradient of the parameter's shape, or None."
                     )
-                ready.append(p)
-        self.count_step(ready, caller())
+                ready[-1].append(p)
+        self.count_step(list(chain.from_iterable(ready)), caller())
         with no_grad():
-            for group in self.param_groups:
-                self.update_all([p for p in group["params"] if p.grad is not None], group)
+            for params, group in zip(ready, self.param_groups, strict=True):
+                self.update_all(params, group)
 
     def count_step(self, params: list[Tensor], source: tuple[CodeType, int]) -> None:
         """Count a step, called at `source`, that changes these parameters."""
@@ -355,15 +357,15 @@ class FlatParameters:
     def matches(self, params: list[Tensor], states: dict[Tensor, dict[str, np.ndarray]]) -> bool:
         """Whether these parameters, their arrays and their states are still its own, all at one step."""
         same = len(params) == len(self.params) and all(map(is_, params, self.params))
-        same = same and all(map(is_, [p.array for p in params], self.arrays))
+        same = same and all(map(is_, map(attrgetter("array"), params), self.arrays))
         same = same and all(map(is_, map(states.get, params), self.states))
         for name, views in self.views.items():
-            same = same and all(map(is_, [own.get(name) for own in self.states], views))
+            same = same and all(map(is_, map(methodcaller("get", name), self.states), views))
         return same and bool((self.steps == self.steps[0]).all())
 
     def gather(self) -> dict[str, np.ndarray]:
         """Copy in the parameters and their gradients; gives the state of all."""
-        gradients = [p.grad.array for p in self.params]  # type: ignore[union-attr]
+        gradients = list(map(attrgetter("grad.array"), self.params))
         kernels(self.p).flatten(self.arrays, self.p)
         kernels(self.g).flatten(gradients, self.g)
         return {"exp_avg": self.m, "exp_avg_sq": self.v, "step": self.steps}

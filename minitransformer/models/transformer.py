@@ -80,9 +80,9 @@ class Transformer(nn.Module):
         """
         start = 0 if cache is None else cache.length
         x = self.dropout(self.decoder_positions(self.embedding(target), start))
-        if len(x) != len(memory):
+        if x.shape[0] != memory.shape[0]:
             raise UserError(
-                f"{len(memory)} source sequences and {len(x)} target sequences.\nGive each source its target."
+                f"{memory.shape[0]} source sequences and {x.shape[0]} target sequences.\nGive each source its target."
             )
         return self.decoder(x, memory, source_mask, target_mask, cache)
 

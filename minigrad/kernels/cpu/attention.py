@@ -12,11 +12,11 @@ import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import product
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...devices import array_module
 from ...random import drop_threshold, keep_mask
 
 TILE = 1 << 18  # scores
@@ -105,13 +105,14 @@ def attend(
     if mask is not None or not same_lead:
         masks = [] if mask is None else [mask.shape[:-2]]
         lead = np.broadcast_shapes(lead, k.shape[:-2], v.shape[:-2], *masks)
-        q, k, v = (np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (q, k, v))
+        q = np.broadcast_to(q, (*lead, *q.shape[-2:]))
+        k, v = np.broadcast_to(k, (*lead, *k.shape[-2:])), np.broadcast_to(v, (*lead, *v.shape[-2:]))
     bias = None if mask is None else np.broadcast_to(_as_bias(mask, q.dtype), (*lead, queries, keys))
     keep = keep_mask(key, (*lead, queries, keys), dropout_p) if dropout_p else None
     kept = 1 - drop_threshold(dropout_p) / 65536
     dropout_scale = 1 / kept if kept else 0.0
     tiled = _Tiled(work, q, k, v, scale, bias, keep, dropout_scale, _tiles(lead, queries, keys, is_causal))
-    y = empty_heads(q, (*lead, queries, v.shape[-1]))
+    y = empty_heads(np.empty, q, (*lead, queries, v.shape[-1]))
     logarithms = tiled.forward(y)
 
     def gradient(g, needs, into=None):
@@ -171,7 +172,7 @@ class _Tiled(NamedTuple):
 
     def contiguous_kv(self) -> tuple[np.ndarray, np.ndarray]:
         """Keys and values; as contiguous copies where several tiles read them. The copies are not kept."""
-        if self.k.flags.c_contiguous or all(tile.is_first for tile in self.tiles):
+        if self.k.flags.c_contiguous or all(map(attrgetter("is_first"), self.tiles)):
             return self.k, self.v
         return np.ascontiguousarray(self.k), np.ascontiguousarray(self.v)
 
@@ -189,7 +190,7 @@ def _attend_in_one_tile(
     """`attend` of short sequences, or of a token that is being generated."""
     w = (q * scale) @ k.swapaxes(-1, -2)
     logarithms = work.softmax(w, causal_offset)
-    y = np.matmul(w, v, out=empty_heads(q, (*q.shape[:-1], v.shape[-1])))
+    y = np.matmul(w, v, out=empty_heads(np.empty, q, (*q.shape[:-1], v.shape[-1])))
 
     def gradient(g, needs, into=(None, None, None)):
         d_q, d_k, d_v = into
@@ -204,9 +205,8 @@ def _attend_in_one_tile(
     return y, gradient
 
 
-def empty_heads(q: Any, shape: tuple[int, ...]) -> Any:
+def empty_heads(empty: Callable, q: Any, shape: tuple[int, ...]) -> Any:
     """A new array (..., T, D). Where q's heads are side by side in memory, (B, T, H, D), so are its heads."""
-    empty = array_module(q).empty
     if len(shape) == q.ndim == 4 and 0 < q.strides[1] < q.strides[2]:
         batch, heads, length, width = shape
         return empty((batch, length, heads, width), q.dtype).swapaxes(1, 2)

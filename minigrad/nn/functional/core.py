@@ -174,7 +174,7 @@ def cross_entropy(
         raise OptionError(
             f"label_smoothing must be from 0 to 1, got {label_smoothing}.\nPass one in that range."
         )
-    input = as_tensor(input)
+    input = input if isinstance(input, Tensor) else as_tensor(input)
     target = given(target, input)
     weight = None if weight is None else more_losses.class_weights(weight, input)
     if target.shape == input.shape and target.is_floating_point():

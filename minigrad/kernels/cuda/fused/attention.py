@@ -28,7 +28,7 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
         mask = _four(xp.broadcast_to(mask, (*lead, queries, keys)))
     q, k, v = (_four(xp.broadcast_to(x, (*lead, *x.shape[-2:]))) for x in (q, k, v))
     drawn = draw(key, (*lead, queries, keys), dropout_p)
-    y = empty_heads(q, (*q.shape[:3], width))
+    y = empty_heads(array_module(q).empty, q, (*q.shape[:3], width))
     pull = _attend(q, k, v, y, mask, is_causal, scale, drawn)
 
     def gradient(g, needs, into=None):
