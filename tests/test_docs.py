@@ -1,0 +1,159 @@
+"""README, CONTRIBUTING and docs/: links lead somewhere, examples run and give what they show, counts are true."""
+
+import ast
+import contextlib
+import io
+import linecache
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from minigrad.ops.op import ops, registry
+from minitransformer.cli import VERBS
+from minitransformer.recipes import load_recipe, names
+from tools import reading
+
+ROOT = Path(__file__).parents[1]
+GENERATED = ROOT / "docs" / "ops.md"  # which has a test of its own
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted({*(ROOT / "docs").glob("*.md")} - {GENERATED})]
+TEXT = {page: page.read_text(encoding="utf-8") for page in PAGES}
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXAMPLE = re.compile(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def blocks(page, language):
+    return [code for kind, code in BLOCK.findall(TEXT[page]) if kind == language]
+
+
+def prose(page):
+    return BLOCK.sub("", TEXT[page])
+
+
+def anchors(page):
+    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+# ---------------------------------------------------------------- links, files, size
+
+
+def test_the_readme_is_at_most_7000_bytes():
+    assert len((ROOT / "README.md").read_bytes()) <= 7000
+
+
+@pages
+def test_links_lead_to_a_file_or_a_heading(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if target.startswith(("http://", "https://")):
+            continue
+        file, _, anchor = target.partition("#")
+        linked = (page.parent / file).resolve() if file else page
+        assert linked.exists(), target
+        assert not anchor or anchor in anchors(linked), target
+
+
+@pages
+def test_files_that_are_named_exist(page):
+    folders = "minigrad|minitransformer|tests|tools|benchmarks|demos|docs"
+    named = re.findall(rf"`((?:{folders})/[\w./-]*)`", prose(page))
+    missing = [name for name in named if not (ROOT / name).exists()]
+    assert not missing
+
+
+@pages
+def test_commands_name_verbs_recipes_files_and_modules_that_exist(page):
+    for code in blocks(page, "sh"):
+        for line in code.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            for word, following in zip(words, [*words[1:], ""], strict=True):
+                if word == "minitransformer":
+                    assert following in VERBS, line
+                elif word == "train":
+                    assert following in names() or following.endswith(".toml"), line
+                elif word.endswith(".py"):
+                    assert (ROOT / word).is_file() or word == "script.py", line
+                elif word == "-m" and following.startswith(("minigrad", "benchmarks", "tools")):
+                    path = ROOT / following.replace(".", "/")
+                    assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), line
+
+
+def test_each_page_of_docs_is_linked_from_the_readme():
+    linked = set(re.findall(r"\]\((docs/[^)#\s]+\.md)", TEXT[ROOT / "README.md"]))
+    assert linked == {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+
+
+# ---------------------------------------------------------------- examples
+
+
+@pytest.fixture
+def own_registry():
+    """Ops that an example defines are gone after it."""
+    before = dict(registry), dict(ops)
+    yield
+    for table, old in zip((registry, ops), before, strict=True):
+        table.clear()
+        table.update(old)
+
+
+def matches(actual, shown):
+    """Whether text is as shown, where `...` stands for anything and all white space is the same."""
+    parts = (re.escape(" ".join(part.split())) for part in shown.split("..."))
+    return re.fullmatch(r"\s*" + r".*".join(parts) + r"\s*", " ".join(actual.split()), re.DOTALL)
+
+
+def run(code, namespace):
+    """Run an example: what it prints, and the error that ended it. A comment beside an expression is its value."""
+    Path("example.py").write_text(code, encoding="utf-8")  # messages show lines of it
+    linecache.clearcache()
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        try:
+            for statement in ast.parse(code).body:
+                if not isinstance(statement, ast.Expr):
+                    exec(compile(ast.Module([statement], []), "example.py", "exec"), namespace)
+                    continue
+                value = eval(compile(ast.Expression(statement.value), "example.py", "eval"), namespace)
+                comment = re.search(r"  # (.*)$", code.splitlines()[statement.end_lineno - 1])
+                shown = comment[1].partition(";")[0] if comment else "..."
+                if value is not None and not matches(repr(value), shown):
+                    pytest.fail(f"{value!r}, shown as {shown}")
+        except Exception as error:
+            print(f"{type(error).__name__}: {error}")
+            return printed.getvalue(), error
+    return printed.getvalue(), None
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of examples that make a NaN
+@pytest.mark.parametrize("page", [page for page in PAGES if EXAMPLE.search(TEXT[page])], ids=lambda p: p.name)
+def test_examples_run_and_give_what_they_show(page, tmp_path, monkeypatch, own_registry):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "example"}
+    for code, shown in EXAMPLE.findall(TEXT[page]):
+        printed, error = run(code, namespace)
+        if error is not None and not shown:
+            raise error
+        assert not shown or matches(printed, shown), f"{code}\nprinted\n{printed}"
+
+
+@pages
+def test_recipes_that_are_shown_can_be_trained(page, tmp_path):
+    for i, code in enumerate(blocks(page, "toml")):
+        file = tmp_path / f"recipe{i}.toml"
+        file.write_text(code, encoding="utf-8")
+        load_recipe(str(file))
+
+
+# ---------------------------------------------------------------- the reading order
+
+
+def test_line_counts_of_the_reading_order_are_those_of_the_files():
+    assert reading.updated(TEXT[reading.PAGE]) == TEXT[reading.PAGE], "run: python -m tools.reading"
+
+
+def test_the_core_is_at_most_3000_lines():
+    assert reading.core_lines(TEXT[reading.PAGE]) <= 3000
