@@ -1,4 +1,4 @@
-"""README, CONTRIBUTING and docs/: links lead somewhere, examples run and give what they show, counts are true."""
+"""README, CONTRIBUTING and docs/: links lead somewhere, examples give what they show, counts are true."""
 
 import ast
 import contextlib
@@ -107,7 +107,7 @@ def matches(actual, shown):
 
 
 def run(code, namespace):
-    """Run an example: what it prints, and the error that ended it. A comment beside an expression is its value."""
+    """What an example prints, and the error that ended it. A comment beside an expression is its value."""
     Path("example.py").write_text(code, encoding="utf-8")  # messages show lines of it
     linecache.clearcache()
     printed = io.StringIO()

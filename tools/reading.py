@@ -1,6 +1,6 @@
 """Writes the line counts in `docs/reading.md`, the page with the reading order.
 
-    python -m tools.reading
+python -m tools.reading
 """
 
 from __future__ import annotations

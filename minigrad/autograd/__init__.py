@@ -1,7 +1,7 @@
 """Reverse mode: a walk back over the recorded nodes gives the gradient of every leaf.
 
-Read `minigrad/nodes.py` (what is recorded), `walk` (the walk back) and `accumulate` (how gradients are added
-up) first. `replay` is how a gradient is differentiated again; `checkpointing` trades time for memory.
+Read `minigrad/nodes.py` (what is recorded) and `backward` (the walk back) first. `replay` is how a gradient
+is differentiated again; `checkpointing` trades time for memory.
 """
 
 from ..modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
