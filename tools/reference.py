@@ -33,11 +33,11 @@ An op is one record, its value and its derivative in one place. Below, $`g`$ is 
 the op's value) and $`\\bar{x}`$ the gradient of the argument $`x`$. What the engine does for every op is not
 repeated: it promotes dtypes, and sums a gradient over the axes along which its argument was broadcast.
 
-- A *rule* states value and derivative side by side.
-- A *composite* has a readable definition, made of other ops, and a fused kernel that is held to it.
-- What is *made of ops* has the derivative of its parts; where a formula stands it is their result.
+- A *rule* gives value and derivative together.
+- A *composite* op has a readable definition, made of other ops, and a fused kernel that computes the same.
+- A *derived* function is made of ops; its derivative is that of its parts. A formula given for it is the result.
 
-`python -m minigrad gradcheck` holds each of them against finite differences.
+`python -m minigrad gradcheck` compares each of them with finite differences.
 """
 
 
@@ -59,19 +59,19 @@ def generate() -> str:
 def formulas() -> Iterator[tuple[str, str]]:
     """(op, LaTeX) for each derivative on the page."""
     for members in _families().values():
-        for record in members:
-            yield from ((record.name, formula) for formula in _derivatives(record))
+        for info in members:
+            yield from ((info.name, formula) for formula in _derivatives(info))
 
 
 # ---------------------------------------------------------------- the page
 
 
 def _families() -> dict[str, list[OpInfo]]:
-    """Records by the module that they are written in, in its order."""
+    """Ops by the module that they are written in, in its order."""
     families: dict[str, list[OpInfo]] = {}
-    for record in sorted(registry.values(), key=lambda r: r.source.__code__.co_firstlineno):
-        if record.source.__module__.startswith("minigrad."):
-            families.setdefault(record.source.__module__, []).append(record)
+    for info in sorted(registry.values(), key=lambda r: r.source.__code__.co_firstlineno):
+        if info.source.__module__.startswith("minigrad."):
+            families.setdefault(info.source.__module__, []).append(info)
     order = [family.__name__ for family in FAMILIES]
     place = lambda module: (order.index(module) if module in order else len(order), module)
     return dict(sorted(families.items(), key=lambda item: place(item[0])))
@@ -98,13 +98,13 @@ def _anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def _entry(record: OpInfo) -> str:
-    lines = [f"### {record.name}", f"`{_signature(record)}`{_other_names(record)}"]
-    lines.append(_prose(inspect.getdoc(record.source) or ""))
-    derivatives = _derivatives(record)
+def _entry(info: OpInfo) -> str:
+    lines = [f"### {info.name}", f"`{_signature(info)}`{_other_names(info)}"]
+    lines.append(_prose(inspect.getdoc(info.source) or ""))
+    derivatives = _derivatives(info)
     if derivatives:
         lines.append("```math\n" + " \\qquad ".join(derivatives) + "\n```")
-    lines.append(f"{_kind(record)}{_cost(record)}")
+    lines.append(f"{_kind(info)}{_cost(info)}")
     return "\n\n".join(lines)
 
 
@@ -123,20 +123,20 @@ def _prose(text: str) -> str:
     return "\n\n".join(paragraphs)
 
 
-def _public(record: OpInfo) -> dict[str, Callable]:
+def _public(info: OpInfo) -> dict[str, Callable]:
     """What users call it, its own name first; or a function of its name that leads to it."""
     places = {"mg": minigrad, "F": minigrad.nn.functional}
     places |= {"mg.linalg": minigrad.linalg, "mg.special": minigrad.special}
     named = [(f"{p}.{n}", n, f) for p, place in places.items() for n, f in vars(place).items()]
-    same = {name: f for name, _, f in named if f is record.call}
-    leading = {name: f for name, n, f in named if n == record.name and inspect.isfunction(f)}
-    found = same if any(name.endswith(f".{record.name}") for name in same) else leading | same
-    return dict(sorted(found.items(), key=lambda item: item[0].rpartition(".")[2] != record.name))
+    same = {name: f for name, _, f in named if f is info.call}
+    leading = {name: f for name, n, f in named if n == info.name and inspect.isfunction(f)}
+    found = same if any(name.endswith(f".{info.name}") for name in same) else leading | same
+    return dict(sorted(found.items(), key=lambda item: item[0].rpartition(".")[2] != info.name))
 
 
-def _signature(record: OpInfo) -> str:
+def _signature(info: OpInfo) -> str:
     """`mg.softmax(x, dim=-1)`."""
-    name, function = next(iter(_public(record).items()), (record.name, record.source))
+    name, function = next(iter(_public(info).items()), (info.name, info.source))
     shown, keywords = [], False
     for p in inspect.signature(function).parameters.values():
         if p.kind is p.KEYWORD_ONLY and not keywords:
@@ -146,14 +146,14 @@ def _signature(record: OpInfo) -> str:
     return f"{name}({', '.join(shown)})"
 
 
-def _other_names(record: OpInfo) -> str:
-    names = list(_public(record))
-    others = [name for name in names[1:] if name != f"F.{record.name}"]
-    methods = [n for n, f in METHODS.items() if info_of(f) is record and n.startswith("__")]
+def _other_names(info: OpInfo) -> str:
+    names = list(_public(info))
+    others = [name for name in names[1:] if name != f"F.{info.name}"]
+    methods = [n for n, f in METHODS.items() if info_of(f) is info and n.startswith("__")]
     operators = [OPERATORS[n] for n in methods if n in OPERATORS]
     other = [f"`{name}`" for name in (*operators, *others)]
     if not names:
-        return ", within the library"
+        return ", internal"
     return f", also {', '.join(other)}" if other else ""
 
 
@@ -166,33 +166,33 @@ OPERATORS = {
 }  # fmt: skip
 
 
-def _derivatives(record: OpInfo) -> list[str]:
+def _derivatives(info: OpInfo) -> list[str]:
     """An equation for each array argument that has a gradient."""
-    parameters = inspect.signature(record.source).parameters.values()
+    parameters = inspect.signature(info.source).parameters.values()
     names = [p.name for p in parameters if len(p.name) > 1]
     equations = []
-    for p, formula in zip(parameters, record.latex, strict=False):
+    for p, formula in zip(parameters, info.latex, strict=False):
         if formula is not None:
             index = "_i" if p.kind is p.VAR_POSITIONAL else ""
             equations.append(f"{bar(p.name)}{index} = {upright(formula, names)}")
     return equations
 
 
-def _kind(record: OpInfo) -> str:
-    source = _link(record.source.__module__)
-    if isinstance(record, Derived):
-        whole = _one_line(record.source)
-        return f"{f'`{whole}`: made' if whole else 'Made'} of {_parts(record.source)} in {source}."
-    if isinstance(record, Op) and record.definition is not None:
-        kernel = _link(getattr(kernels.cpu, record.name).__module__)
-        return f"Composite: made of {_parts(record.definition)} in {source}, with a fused kernel in {kernel}."
+def _kind(info: OpInfo) -> str:
+    source = _link(info.source.__module__)
+    if isinstance(info, Derived):
+        whole = _one_line(info.source)
+        return f"{f'`{whole}`: made' if whole else 'Made'} of {_parts(info.source)} in {source}."
+    if isinstance(info, Op) and info.definition is not None:
+        kernel = _link(getattr(kernels.cpu, info.name).__module__)
+        return f"Composite: made of {_parts(info.definition)} in {source}, with a fused kernel in {kernel}."
     return f"A rule in {source}."
 
 
-def _cost(record: OpInfo) -> str:
-    if record.flops is None or record.flops.formula == "0":
+def _cost(info: OpInfo) -> str:
+    if info.flops is None or info.flops.formula == "0":
         return ""
-    return f" FLOPs: {record.flops.formula}."
+    return f" FLOPs: {info.flops.formula}."
 
 
 def _link(module: str) -> str:
@@ -209,7 +209,7 @@ def _parts(function: Callable) -> str:
 
 
 def ops_in(function: Callable) -> list[str]:
-    """The ops that a function names, also by way of functions that are no ops."""
+    """The ops that a function names, also by way of functions that are not ops."""
     return list(dict.fromkeys(_ops_in(function, {function})))
 
 
@@ -217,17 +217,17 @@ def _ops_in(function: Callable, seen: set[Callable]) -> Iterator[str]:
     nodes = [n for n in ast.walk(_tree(function)) if isinstance(n, ast.Name | ast.Attribute)]
     for node in sorted(nodes, key=lambda n: (n.lineno, n.col_offset)):
         thing = _meaning(node, function)
-        record = info_of(thing)
-        if record is not None:
-            if record.source not in seen:
-                yield record.name
+        info = info_of(thing)
+        if info is not None:
+            if info.source not in seen:
+                yield info.name
         elif inspect.isfunction(thing) and thing.__module__.startswith("minigrad.ops") and thing not in seen:
             seen.add(thing)
             yield from _ops_in(thing, seen)
 
 
 def _meaning(node: ast.Name | ast.Attribute, function: Callable) -> Any:
-    """What a name or an attribute in a function's source stands for, so far as that can be read."""
+    """What a name or an attribute in a function's source stands for, as far as that can be read."""
     if isinstance(node, ast.Name):
         return function.__globals__.get(node.id)
     owner = function.__globals__.get(node.value.id) if isinstance(node.value, ast.Name) else None
