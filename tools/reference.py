@@ -35,7 +35,7 @@ repeated: it promotes dtypes, and sums a gradient over the axes along which its 
 
 - A *rule* gives value and derivative together.
 - A *composite* op has a readable definition, made of other ops, and a fused kernel that computes the same.
-- A *derived* function is made of ops; its derivative is that of its parts. A formula given for it is the result.
+- A *derived* function is made of ops; its derivative is that of its parts, and a formula is the result.
 
 `python -m minigrad gradcheck` compares each of them with finite differences.
 """
