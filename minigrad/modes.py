@@ -30,12 +30,13 @@ BACKWARD = object()
 
 
 class _Modes(threading.local):
-    grad_enabled = True  # whether operations are recorded for backward()
-    fused = True  # whether composite ops run their kernels, or their readable definitions
-    autocast_dtype: Any = None  # what matrix products compute in, see `precision`
-    scope: Scope | None = None  # the part of the program that is running
-    observers: tuple[Any, ...] = ()  # who sees each result and gradient, see `autograd.observers`
-    data_moves = False  # whether data on the CPU moves to the GPU of the tensors that it meets
+    def __init__(self) -> None:
+        self.grad_enabled = True  # whether operations are recorded for backward()
+        self.fused = True  # whether composite ops run their kernels, or their readable definitions
+        self.autocast_dtype: Any = None  # what matrix products compute in, see `precision`
+        self.scope: Scope | None = None  # the part of the program that is running
+        self.observers: tuple[Any, ...] = ()  # who sees each result and gradient, see `autograd.observers`
+        self.data_moves = False  # whether data on the CPU moves to the GPU of the tensors that it meets
 
 
 modes = _Modes()

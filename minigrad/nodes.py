@@ -46,9 +46,17 @@ class Node:
         output: Any,
         source: tuple[CodeType, int],
     ) -> None:
-        self.op, self.settings, self.edges, self.needs, self.gradients = op, settings, edges, needs, gradients
-        self.shape, self.output, self.source = shape, output, source
-        self.number, self.scope, self.recorded_at = next(node_numbers), modes.scope, modifications.count
+        self.op = op
+        self.settings = settings
+        self.edges = edges
+        self.needs = needs
+        self.gradients = gradients
+        self.shape = shape
+        self.output = output
+        self.source = source
+        self.number = next(node_numbers)
+        self.scope = modes.scope
+        self.recorded_at = modifications.count
         self.version: VersionCounter | None = None
         self.hooks: dict[int, Callable] | None = None
 

@@ -62,14 +62,18 @@ def walk_back(order: list[Node], sums: GradientSums, pull: Pull, retain_graph: b
     """Carry the gradients in `sums` back through the nodes in `order`, from the last to the first."""
     if modes.observers:
         pull = observed(pull)
+    add, pop = sums.add, sums.sums.pop
     while order:
         node = order.pop()  # all that was computed from it has been visited: its gradient is complete
-        g = sums.take(node)
+        g = pop(node, None) if type(node.shape) is tuple else sums.pop_results(node)
         if g is None:
             continue
-        pull(node, g, node.needs, sums.add)
+        if node.hooks:
+            g = sums.after_hooks(node, g)
+        pull(node, g, node.needs, add)
         if not retain_graph:
-            node.gradients, node.edges = None, []  # what backward needed can be freed
+            node.gradients = None  # what backward needed can be freed
+            node.edges = []
 
 
 def pull_arrays(node: Node, g: Any, needs: list[bool], add: Add) -> None:
@@ -120,45 +124,40 @@ class GradientSums:
         """
         if g.shape != edge.shape:
             g = unbroadcast(g, edge.shape)
-        total = self.sums.get(edge)
+        sums = self.sums
+        total = sums.get(edge)
         if total is None:
-            self.sums[edge] = g
+            sums[edge] = g
             if type(edge) is not Node and self.arrays and _is_new(g, source):  # leaves keep theirs as .grad
                 self.owned.add(edge)
         elif edge in self.owned:
             total += g
         elif self.arrays and _is_new(g, source):
             g += total
-            self.sums[edge] = g
+            sums[edge] = g
             self.owned.add(edge)
         else:
-            self.sums[edge] = total + g
+            sums[edge] = total + g
 
-    def take(self, node: Node) -> Any:
-        """Remove and return the gradient of a node's result, after its hooks; None if none has arrived.
-
-        Of a node with several results a list, with None for each that none has arrived at.
-        """
-        if type(node.shape) is tuple:
-            g = self.sums.pop(node, None)
-        else:
-            parts: list[Any] = [None] * len(node.shape)
-            found = False
-            for edge in list(self.sums):
-                if type(edge) is Output and edge.node is node:
-                    g, found = self.sums.pop(edge), True
-                    parts[edge.index] = self._after_hooks(edge, g) if edge.hooks else g
-            g = parts if found else None
-        return self._after_hooks(node, g) if node.hooks and g is not None else g
+    def pop_results(self, node: Node) -> list[Any] | None:
+        """Remove the gradients of a node with several results: a list, with None where none has arrived, or
+        None if none has arrived at all."""
+        parts: list[Any] = [None] * len(node.shape)
+        found = False
+        for edge in list(self.sums):
+            if type(edge) is Output and edge.node is node:
+                g, found = self.sums.pop(edge), True
+                parts[edge.index] = self.after_hooks(edge, g) if edge.hooks else g
+        return parts if found else None
 
     def of_leaves(self, wanted: Collection[Any] | None = None) -> Iterator[tuple[Tensor, Any]]:
         """(leaf, its gradient after its hooks) once the walk is done: all, or those that are wanted."""
         for edge, g in self.sums.items():
             is_leaf = type(edge) is not Node and type(edge) is not Output
             if is_leaf and (wanted is None or edge in wanted):
-                yield edge, self._after_hooks(edge, g) if edge.hooks else g
+                yield edge, self.after_hooks(edge, g) if edge.hooks else g
 
-    def _after_hooks(self, edge: Any, g: Any) -> Any:
+    def after_hooks(self, edge: Any, g: Any) -> Any:
         replaced = run_hooks(edge, g, self.keep_grad)
         if replaced is not g:  # a hook may return an array that somebody else refers to
             self.owned.discard(edge)
@@ -179,7 +178,7 @@ class GradientSums:
             if type(edge) is Node or type(edge) is Output:
                 continue
             if edge.hooks:
-                g = self._after_hooks(edge, g)
+                g = self.after_hooks(edge, g)
             grad = edge.grad
             if grad is None and self.arrays:
                 edge.grad = Tensor(g if edge in self.owned else g.copy())

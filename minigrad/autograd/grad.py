@@ -104,8 +104,7 @@ class _Targets:
         if run_hooks:
             ended = {producer(e) for e in sums.sums if e in self.wanted and isinstance(producer(e), Node)}
             self.found |= dict(sums.of_leaves(self.wanted))
-            for node in ended:
-                self._keep(node, sums.take(node))
+            walk_back(list(ended), sums, lambda node, g, *_: self._keep(node, g), retain_graph=True)
         else:
             self.found |= {edge: g for edge, g in sums.sums.items() if edge in self.wanted}
         self.found = {edge: g for edge, g in self.found.items() if g is not None}

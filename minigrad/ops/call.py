@@ -20,7 +20,7 @@ from ..kernels.half import compute_in_float32
 from ..modes import modes, named_scope
 from ..nodes import Node, Output
 from ..tensor import Tensor
-from ..versions import LIBRARY, VersionCounter, version_of
+from ..versions import LIBRARY, VersionCounter, caller, version_of
 from .arguments import accept_aliases, autocast, bind, move_to_one_device, ops, plain_settings, prepare
 from .explain import FOREIGN, explain, place
 
@@ -33,26 +33,29 @@ def make_callable(op: Op, face: Callable) -> Callable:
     rule, names, floating, promotes = op.rule, op.settings, op.floating, op.promotes
     arity, most = op.arity, op.arity + op.by_position
     readable = accept_aliases(op.definition) if op.definition else None
-    get_frame, new_tensor, ndarray = sys._getframe, Tensor.__new__, np.ndarray
+    own_kernel, view, ndarray = op.kernel, op.view, np.ndarray
+    get_frame, new_tensor, new_ref = sys._getframe, Tensor.__new__, weakref.ref
 
     def call(*inputs: Any, **settings: Any) -> Any:
-        if arity < len(inputs) <= most and not settings:  # settings by position
-            settings, inputs = dict(zip(names, inputs[arity:])), inputs[:arity]  # noqa: B905
-        elif settings or len(inputs) > arity:
-            inputs, settings = bind(op, inputs, settings)
-        for setting in settings.values():
-            if isinstance(setting, Tensor):
-                settings = plain_settings(op, settings)
-                break
-        if readable is not None and not modes.fused:
+        if settings or len(inputs) > arity:
+            if not settings and len(inputs) <= most:  # settings by position
+                settings, inputs = dict(zip(names, inputs[arity:])), inputs[:arity]  # noqa: B905
+            else:
+                inputs, settings = bind(op, inputs, settings)
+            for setting in settings.values():
+                if isinstance(setting, Tensor):
+                    settings = plain_settings(op, settings)
+                    break
+        mode = modes.__dict__  # the thread's modes: looked up once, since each attribute would cost as much
+        if readable is not None and not mode["fused"]:
             with named_scope(op.key):
                 return readable(*prepare(op, inputs, promotes=()), **settings)
-        if modes.autocast_dtype is not None:
+        if mode["autocast_dtype"] is not None:
             inputs = autocast(op, inputs)
 
         # 1. the arrays of the tensors, and an edge for each; `ready` if they have one dtype and one device
         arrays, edges, needs = [], [], []
-        dtype, half, ready, recording = None, None, not gpu.arrays, modes.grad_enabled
+        dtype, half, ready, recording = None, None, not gpu.arrays, mode["grad_enabled"]
         for x in inputs:
             if isinstance(x, Tensor):
                 array = x.array
@@ -82,15 +85,13 @@ def make_callable(op: Op, face: Callable) -> Callable:
 
         # 2. the value, and the functions that give its gradient
         try:
-            compute = rule
-            if readable is not None and half is None and type(arrays[0]) is ndarray:
-                compute = op.kernel or getattr(active.cpu, op.name, rule)
             if half is bfloat16 and not op.exact_in_half:
                 found = compute_in_float32(rule, half, arrays, settings)
+            elif readable is None or half is not None or type(arrays[0]) is not ndarray:
+                found = rule(*arrays, **settings)
             else:
-                found = compute(*arrays, **settings)
-            if found is None and readable is not None:  # a kernel does not take these arrays
-                found = op.run_definition(*arrays, **settings)
+                kernel = own_kernel or getattr(active.cpu, op.name, rule)
+                found = kernel(*arrays, **settings) or op.run_definition(*arrays, **settings)
             if type(found) is not tuple or len(found) != 2:
                 _refuse_result(op)
             value, gradients = found
@@ -99,36 +100,30 @@ def make_callable(op: Op, face: Callable) -> Callable:
             raise
         except FOREIGN as error:
             explain(op.name, inputs, settings, error)
-        if modes.observers:
-            for observer in modes.observers:
+        if mode["observers"]:
+            for observer in mode["observers"]:
                 observer.on_result(op, arrays, settings, value, gradients)
 
         # 3. a tensor of the value, and a node that remembers how it was computed
         if type(value) is tuple:
-            outs = tuple(map(Tensor, value))
-        else:
-            out = new_tensor(Tensor)
-            out.array = value if type(value) is ndarray else as_array(value)
-            out.grad = out.node = out.version = out.hooks = None
+            return _several(op, inputs, settings, value, gradients, edges, needs)
+        out = new_tensor(Tensor)
+        out.array = value if type(value) is ndarray else as_array(value)
+        out.grad = out.node = out.version = out.hooks = None
+        if gradients is None or True not in needs:
             out.requires_grad = False
-        if gradients is not None and True in needs:
+        else:
+            if type(gradients) is tuple and (len(gradients) != len(needs) or False in needs):
+                gradients = _needed(op, gradients, needs)
             frame = get_frame(1)  # the user's line: the nearest frame outside the library
             while frame.f_code.co_filename in LIBRARY and frame.f_back is not None:
                 frame = frame.f_back
             source = frame.f_code, frame.f_lasti
-            if type(gradients) is tuple and (len(gradients) != len(needs) or False in needs):
-                gradients = _needed(op, gradients, needs)
-            if type(value) is tuple:
-                _record_several(op, settings, edges, needs, gradients, outs, source)
-            else:
-                out.node = Node(
-                    op, settings, edges, needs, gradients, out.array.shape, weakref.ref(out), source
-                )
-                out.requires_grad = True
-        if op.view:
-            for view in outs if type(value) is tuple else (out,):
-                _share_version(inputs[0], view)
-        return outs if type(value) is tuple else out
+            out.requires_grad = True
+            out.node = Node(op, settings, edges, needs, gradients, out.array.shape, new_ref(out), source)
+        if view:
+            _share_version(inputs[0], out)
+        return out
 
     update_wrapper(call, face)
     call.op = op  # type: ignore[attr-defined]
@@ -137,16 +132,24 @@ def make_callable(op: Op, face: Callable) -> Callable:
     return call
 
 
-def _record_several(
-    op: Op, settings: dict, edges: list, needs: list, gradients: Any, outs: Sequence[Tensor], source: Any
-) -> None:
-    """One node for several results; integer ones have no gradient."""
-    node = Node(op, settings, edges, needs, gradients, [], [], source)
-    for i, out in enumerate(outs):
-        node.shape.append(out.shape)
-        node.output.append(weakref.ref(out))
-        if out.dtype.kind in "fV":
-            out.requires_grad, out.node = True, Output(node, i, out.shape, VersionCounter())
+def _several(
+    op: Op, inputs: Sequence[Any], settings: dict, values: tuple, gradients: Any, edges: list, needs: list
+) -> tuple[Tensor, ...]:
+    """Several results of one node; integer ones have no gradient."""
+    outs = tuple(map(Tensor, values))
+    if gradients is not None and True in needs:
+        node = Node(op, settings, edges, needs, gradients, [], [], caller())
+        if type(gradients) is tuple:
+            node.gradients = _needed(op, gradients, needs)
+        for i, out in enumerate(outs):
+            node.shape.append(out.shape)
+            node.output.append(weakref.ref(out))
+            if out.dtype.kind in "fV":
+                out.requires_grad, out.node = True, Output(node, i, out.shape, VersionCounter())
+    if op.view:
+        for out in outs:
+            _share_version(inputs[0], out)
+    return outs
 
 
 def _share_version(base: Tensor, view: Tensor) -> None:

@@ -82,7 +82,8 @@ class Transformer(nn.Module):
         x = self.dropout(self.decoder_positions(self.embedding(target), start))
         if x.shape[0] != memory.shape[0]:
             raise UserError(
-                f"{memory.shape[0]} source sequences and {x.shape[0]} target sequences.\nGive each source its target."
+                f"{memory.shape[0]} source sequences and {x.shape[0]} target sequences.\n"
+                f"Give each source its target."
             )
         return self.decoder(x, memory, source_mask, target_mask, cache)
 
