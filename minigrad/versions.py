@@ -98,11 +98,11 @@ def bump_versions(tensors: Iterable[Tensor], name: str, source: tuple[CodeType, 
         version, memory = tensor.version or version_of(tensor), tensor.array
         if memory.base is not None:
             memory = root(memory)
-        before = version.changes
+        before, others = version.changes, list[Change]()
         if len(before) == 1 and before[0].memory() is memory:
-            reference, others = before[0].memory, []
+            reference = before[0].memory
         else:
-            reference, others = weakref.ref(memory), []
+            reference = weakref.ref(memory)
             for change in before:  # of other memories, as long as they are there
                 if change.memory() is not None and change.memory() is not memory:
                     others.append(change)

@@ -10,13 +10,13 @@ import pytest
 
 import minigrad as mg
 from minigrad import GraphError, OptionError
+from minigrad.debug import first_nonfinite
 from minigrad.nn import functional as F
 from minigrad.ops import differentiable
 from minigrad.ops.op import ops
 from minitransformer import Transformer, TransformerConfig
 from minitransformer.data.batching import BlockBatches
 from minitransformer.errors import UserError
-from minitransformer.training.trainer import first_not_finite
 
 
 def leaf(*values):
@@ -155,7 +155,7 @@ def test_infinite_logits_name_the_output_layer():
         return (model.logits(states) * np.inf).sum()
 
     with np.errstate(invalid="ignore"):
-        assert "output layer" in first_not_finite(model, loss)
+        assert "output layer" in first_nonfinite(model, loss)
 
 
 @pytest.mark.parametrize(
