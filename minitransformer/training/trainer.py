@@ -211,7 +211,11 @@ class Trainer:
         random.set_step(step)
         with self._products():
             module = first_nonfinite(self.model, self.autocast(forward))
-        where = f"first in module {module}" if module else "first outside of its modules, in the loss"
+        where = (
+            f"first in module {module}"
+            if module
+            else "first outside of its modules: in the output layer (the logits) or the loss"
+        )
         if module is None:
             where = "in the backward pass only: the forward pass is finite"
         last = self.checkpoints.index.get("last")
