@@ -157,3 +157,13 @@ def test_line_counts_of_the_reading_order_are_those_of_the_files():
 
 def test_the_core_is_at_most_3000_lines():
     assert reading.core_lines(TEXT[reading.PAGE]) <= 3000
+
+
+def test_names_in_the_reading_order_are_in_the_files_that_it_lists():
+    code = "".join(
+        (ROOT / match[1]).read_text(encoding="utf-8") for match in reading.ROW.finditer(TEXT[reading.PAGE])
+    )
+    words = set(re.findall(r"\w+", code))
+    named = re.findall(r"`([A-Za-z_][\w.]*)(?:\(\))?`", prose(reading.PAGE))
+    missing = [name for name in named if not words.issuperset(name.split(".")) and not (ROOT / name).exists()]
+    assert not missing
