@@ -246,6 +246,14 @@ def test_a_validation_loss_that_is_no_number_stops_the_run_too(tmp_path, monkeyp
         trainer.train()
 
 
+def test_a_loss_that_is_no_number_outside_of_all_modules_is_placed(tmp_path, monkeypatch):
+    trainer = translation(tmp_path)
+    loss = trainer.task.loss
+    monkeypatch.setattr(trainer.task, "loss", lambda *given: loss(*given) * math.nan)
+    with pytest.raises(NonFiniteError, match="outside of its modules: in the output layer .* or the loss"):
+        trainer.train()
+
+
 def test_float16_gradients_that_are_never_finite_stop_the_run(tmp_path):
     """The scaler tries smaller factors first, from 2**16 down to 2**-15."""
     trainer = translation(tmp_path, precision="float16", steps=40)
