@@ -21,14 +21,14 @@ from minigrad.ops.samplers import each, mask, real
 
 from .cache import KeyValueCache
 from .errors import UserError
-from .masks import causal_mask, combine, validate_mask
+from .masks import resolve_mask
 
 
 class MultiHeadAttention(nn.Module):
     """Concat(head_1, ..., head_h) W_O, with head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i): 4 d² weights.
 
     W_Q, W_K and W_V of all heads are stacked in `in_proj_weight` (3 d_model, d_model), as in PyTorch's
-    module, so that self-attention projects with one product. A mask is boolean, True = may attend.
+    module, so that self-attention projects with one matmul. A mask is boolean, True = may attend.
     """
 
     def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0) -> None:
@@ -58,21 +58,16 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Attend from `query` to itself, or to `memory`; `mask` broadcasts to (B, H, T, S).
 
-        With a `cache`, also to what earlier calls read; a `memory` is projected in the first call only.
+        With a `cache`, the queries also attend to the tokens of earlier calls; a `memory` is projected in the
+        first call only.
         """
-        past, length = 0 if cache is None else cache.length, query.shape[1]
-        q, kv = self.project(query, memory, cache)  # (B, T, D), (B, S, 2 D); or side by side, (B, T, 3 D)
-        if is_causal and past:  # the queries are the last positions, not the first
-            is_causal = False
-            if length > 1:  # one query attends to all
-                mask = combine(mask, causal_mask(length, past).to(query.device))
-        if mask is not None:
-            mask = validate_mask(
-                mask, q, (q.shape[0], self.num_heads, length, (q if kv is None else kv).shape[1])
-            )
+        past = 0 if cache is None else cache.length
+        q, kv = self.project(query, memory, cache)  # (B, T, D) and (B, S, 2 D), or packed as (B, T, 3 D)
+        if mask is not None or past:
+            mask, is_causal = resolve_mask(mask, is_causal, past, q, kv, self.num_heads)
         dropout = self.dropout if self.training else 0.0
         key = random.next_key("dropout") if dropout else None
-        heads = multi_head_attention(q, kv, mask, self.num_heads, is_causal, dropout, key)
+        heads = multi_head_attention(q, kv, mask, self.num_heads, is_causal, dropout, key)  # (B, T, D)
         return self.out_proj(heads)
 
     def attention_weights(
@@ -90,17 +85,17 @@ class MultiHeadAttention(nn.Module):
     def project(
         self, query: Tensor, memory: Tensor | None = None, cache: KeyValueCache | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """x Wᵀ + b of all heads: queries, keys and values side by side; or queries, and keys with values."""
+        """x Wᵀ + b of all heads: queries, keys and values packed in one; or queries, and keys with values."""
         if memory is None:
             qkv = F.linear(query, self.in_proj_weight, self.in_proj_bias)
             if cache is None:
                 return qkv, None
-            d, array = self.d_model, qkv.array  # there is no graph, so slices of the array do
+            d, array = self.d_model, qkv.array  # a cache means that no graph is recorded: slice the array
             return Tensor(array[..., :d]), cache.append(Tensor(array[..., d:]), self.num_heads)
         if query.shape[0] != memory.shape[0]:
             raise ShapeError(
                 f"a query of batch {query.shape[0]} and a memory of batch {memory.shape[0]}.\n"
-                f"Give each sequence of queries the memory that it attends to."
+                f"Pass a query and a memory with the same batch size."
             )
         sizes = [self.d_model, 2 * self.d_model]
         q_weight, kv_weight = self.in_proj_weight.split(sizes)
@@ -115,7 +110,7 @@ class MultiHeadAttention(nn.Module):
 def split_heads(x: Any, kv: Any, num_heads: int) -> tuple[Any, Any, Any]:
     """Queries, keys and values of each head, (B, H, T, d), as views.
 
-    They are side by side in x (B, T, 3 D); or x (B, T, D) has the queries, kv (B, S, 2 D) keys and values.
+    They are packed in x (B, T, 3 D); or x (B, T, D) has the queries and kv (B, S, 2 D) keys and values.
     """
     if kv is None:
         return tuple(_split(x, 3, num_heads))
@@ -129,20 +124,20 @@ def _split(x: Any, parts: int, num_heads: int) -> Any:
     return x.permute(2, 0, 3, 1, 4) if isinstance(x, Tensor) else x.transpose(2, 0, 3, 1, 4)
 
 
-def _fused(x, kv, mask, num_heads, is_causal=False, dropout_p=0.0, key=None):
+def _kernel(x, kv, mask, num_heads, is_causal=False, dropout_p=0.0, key=None):
     """The kernel of `multi_head_attention`: the device's attention kernel, on views of the projections."""
     q, k, v = split_heads(x, kv, num_heads)
     attend = getattr(kernels(x), "scaled_dot_product_attention", lambda *args: None)
-    found = attend(q, k, v, mask, is_causal, 1 / math.sqrt(q.shape[-1]), dropout_p, key)
-    if found is None:
-        return None  # the definition is run
-    heads, pull = found
+    result = attend(q, k, v, mask, is_causal, 1 / math.sqrt(q.shape[-1]), dropout_p, key)
+    if result is None:
+        return None  # the definition runs instead
+    heads, pull = result
     empty = array_module(x).empty
 
     def gradient(g, needs):
         d_x, d_kv = empty(x.shape, x.dtype), None if kv is None else empty(kv.shape, kv.dtype)
-        into = split_heads(d_x, d_kv, num_heads)
-        *_, d_mask = pull(_split(g, 1, num_heads)[0], (True, True, True, needs[2]), into)
+        d_heads = split_heads(d_x, d_kv, num_heads)  # views that `pull` fills
+        *_, d_mask = pull(_split(g, 1, num_heads)[0], (True, True, True, needs[2]), d_heads)
         return d_x, d_kv, d_mask
 
     return heads.swapaxes(1, 2).reshape(*x.shape[:2], num_heads * q.shape[-1]), gradient
@@ -159,7 +154,7 @@ _settings = {"num_heads": 2, "is_causal": False, "dropout_p": 0.0, "key": None}
 
 @composite(
     promotes=(0, 1),
-    kernel=_fused,
+    kernel=_kernel,
     autocast="lower",
     family="attention",
     samples=each((real, 2, 3, 12), None, None, **_settings)
@@ -178,8 +173,8 @@ _settings = {"num_heads": 2, "is_causal": False, "dropout_p": 0.0, "key": None}
 def multi_head_attention(x, kv, mask, /, num_heads, is_causal=False, dropout_p=0.0, key=None):
     """Split into heads, attend, merge the heads.
 
-    x (B, T, 3 D) has queries, keys and values side by side; or x (B, T, D) has queries, and kv (B, S, 2 D)
-    keys and values. D = heads × d. mask broadcasts to (B, heads, T, S). Gives (B, T, D).
+    x (B, T, 3 D) is queries, keys and values packed; or x (B, T, D) is queries and kv (B, S, 2 D) keys and
+    values. D = heads × d. mask broadcasts to (B, heads, T, S). Returns (B, T, D).
     """
     q, k, v = split_heads(x, kv, num_heads)
     scale = 1 / math.sqrt(q.shape[-1])

@@ -1,7 +1,7 @@
-"""The key/value cache: keys and values of the tokens that attention has read.
+"""The key/value cache: keys and values of the tokens that attention has processed.
 
-No token attends to a later one. So while a text is generated token by token, the keys and values of its
-earlier tokens do not change: a step computes those of the new token and takes the others from the cache.
+No token attends to a later one, so the keys and values of earlier tokens do not change while text is
+generated. A step computes those of the new token and reads the others from the cache.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from .errors import UserError, check_integer
 
 
 class KeyValueCache:
-    """Keys and values of the `length` tokens that one attention layer has read.
+    """Keys and values of the `length` tokens that one attention layer has processed.
 
-    They stand side by side in a buffer (B, capacity, 2 D). Its capacity is `max_length` at first and doubles
-    when it is full, so that appending a token does not copy the others.
+    They are packed in a buffer (B, capacity, 2 D). Its capacity is `max_length` at first and doubles when it
+    is full, so that appending a token does not copy the others.
     """
 
     def __init__(self, max_length: int = 0) -> None:
         self.length, self.max_length = 0, max_length
         self.buffer: Any = np.empty((0, 0, 0), np.float32)
-        self.kind: tuple = ()  # what all tokens share: batch, heads, width of a head, dtype
+        self.layout: tuple = ()  # batch, heads, width of a head, dtype
 
     @property
     def keys(self) -> Float[Any, "B H S Dh"]:
@@ -38,52 +38,53 @@ class KeyValueCache:
         return self._heads(1)
 
     def _heads(self, half: int) -> Any:
-        batch, heads, width, _ = self.kind
+        batch, heads, width, _ = self.layout
         stored = self.buffer[:, : self.length].reshape(batch, self.length, 2, heads, width)
         return stored[:, :, half].swapaxes(1, 2)
 
     def append(self, kv: Float[Tensor, "B T 2*D"], num_heads: int) -> Float[Tensor, "B S 2*D"]:
-        """Store keys and values of T more tokens; gives those of all tokens, without a copy."""
+        """Store keys and values of T more tokens and return those of all tokens, without a copy."""
         if is_grad_enabled():
             raise UserError(
-                "a key/value cache keeps no graph, and gradients are being recorded.\n"
-                "Decode within `with minigrad.no_grad():`, or without a cache."
+                "a key/value cache does not support gradients.\n"
+                "Decode under `with minigrad.no_grad():`, or without a cache."
             )
         new, start = kv.array, self.length
         end = start + new.shape[1]
-        kind = new.shape[0], num_heads, new.shape[2] // (2 * num_heads), new.dtype
-        if start:
-            self._check(kind)
+        layout = new.shape[0], num_heads, new.shape[2] // (2 * num_heads), new.dtype
+        if start and layout != self.layout:
+            raise self._mismatch(layout)
         if not start or end > self.buffer.shape[1]:
             self._grow(new, end)
         self.buffer[:, start:end] = new
-        self.length, self.kind = end, kind
+        self.length, self.layout = end, layout
         return Tensor(self.buffer[:, :end])
 
     def read(self, q: Float[Tensor, "B T D"], num_heads: int) -> Float[Tensor, "B S 2*D"]:
         """All keys and values, without a copy, for the queries q of `num_heads` heads."""
-        self._check((q.shape[0], num_heads, q.shape[2] // num_heads, q.dtype))
+        layout = q.shape[0], num_heads, q.shape[2] // num_heads, q.dtype
+        if layout != self.layout:
+            raise self._mismatch(layout)
         return Tensor(self.buffer[:, : self.length])
 
     def batch_select_indices(self, indices: Any) -> None:
-        """Keep only these rows of the batch: indices, or a boolean mask."""
+        """Select rows of the batch, by indices or a boolean mask."""
         if self.length:
             self.buffer = self.buffer[indices]
-            self.kind = len(self.buffer), *self.kind[1:]
+            self.layout = len(self.buffer), *self.layout[1:]
 
-    def _check(self, kind: tuple) -> None:
-        """Refuse keys, values or queries of another batch or model than the stored ones."""
-        if kind != self.kind:
-            say = "{3} (batch {0}, {1} heads of {2})".format
-            raise UserError(
-                f"a key/value cache holds {say(*self.kind)}, and what follows is {say(*kind)}.\n"
-                f"Continue with the same batch and the same model, or make a new cache."
-            )
+    def _mismatch(self, layout: tuple) -> UserError:
+        """The error for keys, values or queries of another batch or model than the stored ones."""
+        describe = "{3} (batch {0}, {1} heads of {2})".format
+        return UserError(
+            f"a key/value cache of {describe(*self.layout)}, got {describe(*layout)}.\n"
+            f"Continue with the same batch and the same model, or make a new cache."
+        )
 
-    def _grow(self, like: Any, length: int) -> None:
-        """Make the capacity `max_length`; where `length` is more, at least twice what is stored."""
+    def _grow(self, new: Any, length: int) -> None:
+        """Allocate a larger buffer: `max_length` tokens at first, then at least twice the stored ones."""
         capacity = max(length, self.max_length, 2 * self.length)
-        grown = array_module(like).empty((like.shape[0], capacity, like.shape[2]), like.dtype)
+        grown = array_module(new).empty((new.shape[0], capacity, new.shape[2]), new.dtype)
         if self.length:
             grown[:, : self.length] = self.buffer[:, : self.length]
         self.buffer = grown
@@ -97,10 +98,10 @@ class LayerCache:
 
 
 class Cache:
-    """A model's caches, one for each layer: `length` tokens have been read.
+    """A model's caches, one for each layer; `length` is the number of tokens in them.
 
     With a `max_length`, buffers have that capacity from the start and grow beyond it when needed.
-    A model reads `with cache:`, so that a call that fails half-way leaves the cache as it was.
+    A model runs its layers under `with cache:`, so that a failed call leaves the cache unchanged.
     """
 
     def __init__(self, num_layers: int, max_length: int = 0) -> None:
@@ -112,16 +113,16 @@ class Cache:
         return self.layers[0].self_attention.length
 
     def batch_select_indices(self, indices: Any) -> None:
-        """Keep only these rows of the batch: indices, or a boolean mask."""
+        """Select rows of the batch, by indices or a boolean mask."""
         for layer in self.layers:
             layer.self_attention.batch_select_indices(indices)
             layer.cross_attention.batch_select_indices(indices)
 
     def __enter__(self) -> None:
         first = self.layers[0]
-        self.before = first.self_attention.length, first.cross_attention.length
+        self._saved_lengths = first.self_attention.length, first.cross_attention.length
 
     def __exit__(self, failure: type[BaseException] | None, *exc: object) -> None:
         if failure is not None:
             for layer in self.layers:
-                layer.self_attention.length, layer.cross_attention.length = self.before
+                layer.self_attention.length, layer.cross_attention.length = self._saved_lengths

@@ -1,4 +1,4 @@
-"""Who may attend to whom. Every mask here is boolean and True means "may attend", as in
+"""Which query may attend to which key. Every mask here is boolean and True means "may attend", as in
 `scaled_dot_product_attention`; its shape broadcasts to (batch, heads, queries, keys)."""
 
 from __future__ import annotations
@@ -18,26 +18,39 @@ from minigrad.nn.functional.core import attention_mask
 def causal_mask(length: int, past: int = 0) -> Bool[Tensor, "T S"]:
     """Position t may attend to positions 0 to t: no token sees a later one (section 3.2.3).
 
-    Of queries that stand after `past` other tokens, query t may attend to positions 0 to past + t.
+    If `past` tokens precede the queries, query t may attend to positions 0 to past + t.
     """
     return Tensor(np.tri(length, past + length, past, dtype=bool))
 
 
 def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
-    """Every query may attend to every token that is not padding: ids (B, S)."""
+    """Every query may attend to every token that is not padding. ids: (B, S)."""
     array = ids.array if isinstance(ids, Tensor) else np.asarray(ids)
     return Tensor((array != pad_token_id)[:, None, None, :])
 
 
 def combine(*masks: Tensor | None) -> Tensor | None:
-    """What all of the masks allow; None allows everything."""
-    given = [as_tensor(mask) for mask in masks if mask is not None]
-    return reduce(and_, given) if given else None
+    """The logical and of the masks; None allows everything."""
+    tensors = [as_tensor(mask) for mask in masks if mask is not None]
+    return reduce(and_, tensors) if tensors else None
 
 
-def validate_mask(mask: Any, query: Tensor, scores: tuple[int, ...]) -> Tensor:
-    """The mask as a tensor beside `query`: booleans, or numbers to add to scores of this shape."""
-    mask = attention_mask(mask, query)
+def resolve_mask(
+    mask: Any, is_causal: bool, past: int, q: Tensor, kv: Tensor | None, num_heads: int
+) -> tuple[Tensor | None, bool]:
+    """(mask, is_causal) for `multi_head_attention`, the mask checked and on the device of q.
+
+    The kernels' `is_causal` takes queries for the first positions. After `past` tokens they are the last.
+    """
+    length, keys = q.shape[1], (q if kv is None else kv).shape[1]
+    if is_causal and past:
+        is_causal = False
+        if length > 1:  # a single query attends to every key
+            mask = combine(mask, causal_mask(length, past).to(q.device))
+    if mask is None:
+        return None, is_causal
+    mask = attention_mask(mask, q)
+    scores = (q.shape[0], num_heads, length, keys)
     try:
         fits = np.broadcast_shapes(mask.shape, scores) == scores
     except ValueError:
@@ -45,11 +58,11 @@ def validate_mask(mask: Any, query: Tensor, scores: tuple[int, ...]) -> Tensor:
     if not fits:
         raise ShapeError(
             f"a mask of shape {mask.shape} for scores of shape {scores}: (batch, heads, queries, keys).\n"
-            f"Pass one that broadcasts to them: each axis as long as theirs, or 1."
+            f"Pass a mask that broadcasts to the scores."
         )
-    return mask
+    return mask, is_causal
 
 
 def from_blocked(mask: Any) -> Bool[Tensor, "..."]:
-    """A mask of the other kind, where True means "may not attend" (torch.nn.Transformer's), as ours."""
+    """The inverse of a mask where True means "may not attend" (torch.nn.Transformer's)."""
     return ~as_tensor(mask).to("bool")

@@ -28,7 +28,7 @@ def gpt():
     model = GPT(GPTConfig(7, 16, 8, 2, 2)).eval()
     for p in model.parameters():
         if p.ndim == 2:
-            p.array *= 10  # far from uniform, so that what it says differs from place to place
+            p.array *= 10  # far from uniform, so that the text differs from position to position
     return model
 
 
@@ -39,7 +39,7 @@ def either_way(request):
 
 
 def in_pieces(read, ids, sizes):
-    """What `read` gives of consecutive pieces of ids (B, T), put together again."""
+    """The results of `read` on consecutive pieces of ids (B, T), concatenated."""
     edges = np.cumsum([0, *sizes])
     return np.concatenate([read(ids[:, a:b]).numpy() for a, b in pairwise(edges)], 1)
 
@@ -105,7 +105,7 @@ def test_beyond_its_positions_a_gpt_sees_its_window(gpt, prompt):
     assert generate(gpt, prompts, 20) == generate(gpt, prompts, 20, use_cache=False)
 
 
-def test_modules_that_do_more_do_it_with_a_cache_too(gpt):
+def test_a_subclass_of_a_module_runs_with_a_cache_too(gpt):
     class Louder(nn.LayerNorm):
         def forward(self, input):
             return super().forward(input) * 2
@@ -158,24 +158,24 @@ def test_max_length_is_the_first_capacity():
     assert capacities == [5, 5, 5, 5, 5, 10, 10]
 
 
-@pytest.mark.parametrize(("new_tokens", "room"), [(0, None), (3, 5), (100, 16)])
-def test_a_text_has_room_for_all_its_tokens_from_the_start(gpt, monkeypatch, new_tokens, room):
-    made, caches = [], []
+@pytest.mark.parametrize(("new_tokens", "capacity"), [(0, None), (3, 5), (100, 16)])
+def test_a_cache_has_capacity_for_the_whole_text_from_the_start(gpt, monkeypatch, new_tokens, capacity):
+    capacities, caches = [], []
     grow, new_cache = KeyValueCache._grow, type(gpt).new_cache
 
-    def watched(cache, like, length):
-        grow(cache, like, length)
-        made.append(cache.buffer.shape[1])
+    def watched(cache, new, length):
+        grow(cache, new, length)
+        capacities.append(cache.buffer.shape[1])
 
     monkeypatch.setattr(KeyValueCache, "_grow", watched)
     monkeypatch.setattr(type(gpt), "new_cache", lambda *a: caches.append(new_cache(*a)) or caches[-1])
     generate(gpt, [[1, 2]], new_tokens)
     assert len(caches) == 1
-    assert made == ([] if room is None else [room] * len(caches[0].layers))
+    assert capacities == ([] if capacity is None else [capacity] * len(caches[0].layers))
 
 
-def test_a_cache_keeps_no_graph(gpt):
-    with pytest.raises(UserError, match="keeps no graph"):
+def test_a_cache_does_not_support_gradients(gpt):
+    with pytest.raises(UserError, match="cache does not support gradients"):
         gpt.states([[1]], gpt.new_cache())
 
 
@@ -188,19 +188,19 @@ def test_a_cache_keeps_the_dtype():
     assert cache.buffer.dtype == np.float64
 
 
-def goes_on(gpt, cache, ids, read):
-    """The logits of what follows on the `read` columns of ids are those without a cache."""
+def check_continues(gpt, cache, ids, read):
+    """The logits after the first `read` columns of ids are those without a cache."""
     found = gpt.logits(gpt.states(ids[:, read:], cache)).numpy()
     np.testing.assert_allclose(found, gpt(ids).numpy()[:, read:], rtol=1e-5, atol=1e-5)
 
 
 @mg.no_grad()
-def test_a_gpt_goes_on_with_the_rows_that_are_kept(gpt):
+def test_a_gpt_continues_with_the_selected_rows(gpt):
     ids, cache = np.random.default_rng(0).integers(0, 7, (4, 5)), gpt.new_cache()
     gpt.states(ids[:, :2], cache)
     cache.batch_select_indices(np.array([True, False, True, True]))
     cache.batch_select_indices([2, 0])
-    goes_on(gpt, cache, ids[[3, 0]], 2)
+    check_continues(gpt, cache, ids[[3, 0]], 2)
 
 
 @pytest.mark.parametrize("max_length", [0, 8])
@@ -213,7 +213,7 @@ def test_another_batch_is_refused_and_changes_nothing(gpt, max_length, batch):
         UserError, match=rf"\(batch {len(ids)}, 2 heads of 4\), .*\(batch {batch}, 2 heads of 4\).\n"
     ):
         gpt.states([[6]] * batch, cache)
-    goes_on(gpt, cache, ids, 2)
+    check_continues(gpt, cache, ids, 2)
 
 
 @mg.no_grad()
@@ -248,7 +248,7 @@ def test_the_cache_of_another_model_is_refused(gpt, config, message):
 def test_the_cache_of_another_dtype_is_refused(gpt, max_length):
     cache = gpt.new_cache(max_length)
     gpt.states([[1]], cache)
-    with pytest.raises(UserError, match=r"holds float32 .* follows is float64"):
+    with pytest.raises(UserError, match=r"cache of float32 .* got float64"):
         gpt.double().states([[2]], cache)
 
 
@@ -266,7 +266,7 @@ def test_a_call_that_fails_half_way_leaves_the_cache_as_it_was(gpt, max_length, 
     with pytest.raises(KeyboardInterrupt):
         gpt.states([[6], [6]], cache)
     handle.remove()
-    goes_on(gpt, cache, ids, read)
+    check_continues(gpt, cache, ids, read)
 
 
 @mg.no_grad()
@@ -283,11 +283,11 @@ def test_a_translation_that_fails_half_way_leaves_the_cache_as_it_was():
 def test_a_cache_may_begin_with_no_tokens(gpt):
     cache = gpt.new_cache()
     gpt.states(np.zeros((1, 0), int), cache)
-    goes_on(gpt, cache, np.array([[1, 2], [3, 4]]), 0)
+    check_continues(gpt, cache, np.array([[1, 2], [3, 4]]), 0)
 
 
 @pytest.mark.parametrize("wrong", [2.5, None, "5", -3, True])
-def test_room_is_for_a_whole_number_of_tokens(wrong):
+def test_max_length_is_an_integer(wrong):
     with pytest.raises(UserError, match=r"max_length = .* is out of range"):
         Cache(2, wrong)
 

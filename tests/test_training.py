@@ -250,7 +250,7 @@ def test_a_loss_that_is_no_number_outside_of_all_modules_is_placed(tmp_path, mon
     trainer = translation(tmp_path)
     loss = trainer.task.loss
     monkeypatch.setattr(trainer.task, "loss", lambda *given: loss(*given) * 0 / 0)
-    with pytest.raises(NonFiniteError, match="outside of its modules: in the output layer .* or the loss"):
+    with pytest.raises(NonFiniteError, match=r"outside of its modules: in the output layer .* or the loss"):
         trainer.train()
 
 
