@@ -25,10 +25,9 @@ from ..nodes import Node, Output, producer, refuse_freed
 from ..tensor import Tensor, given
 from ..versions import bump_version, check_versions, modifications
 from .hooks import run_hooks
-from .replay import Replay
+from .replay import Add, Replay
 
 Seeds = list[tuple[Any, Any]]  # (edge, the gradient that a walk back begins with there)
-Add = Callable[[Any, Any, Any], None]  # (edge, gradient, what the gradient was made from), see GradientSums
 Pull = Callable[[Node, Any, list[bool], Add], None]  # (node, its gradient, which inputs need one, add)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import GraphError
 from ..modes import Switch, backward_scope, enable_grad, modes
@@ -12,8 +13,7 @@ from ..tensor import Tensor
 from ..versions import check_versions, modifications
 from .observers import unobserved
 
-if TYPE_CHECKING:
-    from .backward import Add
+Add = Callable[[Any, Any, Any], None]  # (edge, gradient, what the gradient was made from)
 
 
 class Replay:

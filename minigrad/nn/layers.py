@@ -10,8 +10,8 @@ import numpy as np
 
 from ..modes import no_grad
 from ..tensor import Tensor
-from . import functional as F
 from . import init
+from .functional import core as F
 from .module import Module, Parameter
 
 __all__ = ["Dropout", "Embedding", "Identity", "LayerNorm", "Linear", "RMSNorm"]

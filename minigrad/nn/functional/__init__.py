@@ -1,6 +1,6 @@
 """Functions of networks, with PyTorch's names and signatures (torch.nn.functional).
 
-What a Transformer needs is in core.py; most others are the ops themselves.
+What a Transformer needs is in core.py, some others in extra.py; most are the ops themselves.
 """
 
 from __future__ import annotations
@@ -93,7 +93,6 @@ from ...ops.extra.resampling import (
     upsample_nearest,
 )
 from ...ops.extra.windows import fold, unfold
-from .channel_dropout import alpha_dropout, dropout1d, dropout2d, dropout3d
 from .core import (
     check_probability,
     cross_entropy,
@@ -107,8 +106,8 @@ from .core import (
     rms_norm,
     scaled_dot_product_attention,
     softmax,
-    softmin,
 )
+from .extra import alpha_dropout, dropout1d, dropout2d, dropout3d, softmin
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",

@@ -14,20 +14,9 @@ import numpy as np
 from ... import random
 from ...devices import finfo
 from ...errors import DtypeError, OptionError, RangeError, ShapeError
-from ...ops import (
-    activations,
-    attention,
-    indexing,
-    linalg,
-    normalization,
-    permute,
-    repeat_interleave,
-    reshape,
-    where,
-)
-from ...ops import losses as _losses
-from ...ops.extra import more_losses
-from ...ops.extra.more_activations import softmin as softmin_op
+from ...ops import activations, attention, indexing, linalg, losses, normalization
+from ...ops.comparisons import where
+from ...ops.shaping import expand, permute, reshape
 from ...tensor import Tensor, as_tensor, given
 
 
@@ -71,11 +60,6 @@ def padding_row(padding_idx: int | None, count: int) -> int | None:
 def softmax(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
     """exp(input) / sum(exp(input)) along `dim`; computed in `dtype` if that is given."""
     return activations.softmax(input, dim, dtype)
-
-
-def softmin(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
-    """softmax(-input) along `dim`; computed in `dtype` if that is given."""
-    return softmin_op(input, dim, dtype)
 
 
 def log_softmax(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
@@ -169,29 +153,27 @@ def cross_entropy(
     gives a probability for each class. A class outside 0 to V - 1 is an error; on a GPU it gives NaN.
     """
     if reduction not in ("mean", "sum", "none"):
-        _losses.check_reduction(reduction)
+        losses.check_reduction(reduction)
     if not 0 <= label_smoothing <= 1:
         raise OptionError(
             f"label_smoothing must be from 0 to 1, got {label_smoothing}.\nPass one in that range."
         )
     input = input if isinstance(input, Tensor) else as_tensor(input)
     target = given(target, input)
-    weight = None if weight is None else more_losses.class_weights(weight, input)
+    weight = None if weight is None else losses.class_weights(weight, input)
     if target.shape == input.shape and target.is_floating_point():
-        return more_losses.soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+        return losses.soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     if input.ndim != 2 or target.shape != input.shape[:1] or target.dtype.kind not in "iu":
-        target = _losses.class_numbers("cross_entropy", input, target)
+        target = losses.class_numbers("cross_entropy", input, target)
     if weight is not None:
-        return more_losses.weighted_cross_entropy(
-            input, target, weight, ignore_index, reduction, label_smoothing
-        )
+        return losses.weighted_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
     if input.ndim == 2:
-        return _losses.cross_entropy(input, target, ignore_index, reduction, label_smoothing)
+        return losses.cross_entropy(input, target, ignore_index, reduction, label_smoothing)
     if input.ndim > 2:  # (N, V, d1, ...) -> (N, d1, ..., V)
         input = permute(input, 0, *range(2, input.ndim), 1)
     rows = reshape(input, -1, input.shape[-1])
-    losses = _losses.cross_entropy(rows, reshape(target, -1), ignore_index, reduction, label_smoothing)
-    return reshape(losses, target.shape) if reduction == "none" else losses
+    loss = losses.cross_entropy(rows, reshape(target, -1), ignore_index, reduction, label_smoothing)
+    return reshape(loss, target.shape) if reduction == "none" else loss
 
 
 def scaled_dot_product_attention(
@@ -256,4 +238,6 @@ def _for_each_query_head(query: Tensor, heads: Tensor) -> Tensor:
             f"grouped attention of query {query.shape} with key or value {heads.shape}.\n"
             f"Give a number of query heads, axis -3, that is a multiple of theirs."
         )
-    return repeat_interleave(heads, query.shape[-3] // heads.shape[-3], -3)
+    *batch, count, length, width = heads.shape
+    groups = expand(heads.unsqueeze(-3), *batch, count, query.shape[-3] // count, length, width)
+    return reshape(groups, *batch, query.shape[-3], length, width)

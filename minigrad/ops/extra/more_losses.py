@@ -11,12 +11,10 @@ import warnings
 import numpy as np
 
 from ...errors import OptionError, RangeError, ShapeError
-from ...tensor import as_tensor, given
-from ..activations import log_softmax
+from ...tensor import as_tensor
 from ..comparisons import where
 from ..costs import per_element
-from ..indexing import checked_ids, gather
-from ..losses import check_reduction, class_numbers, reduced
+from ..losses import check_reduction, class_numbers, likelihoods, reduced
 from ..namespace import namespace
 from ..op import derived, differentiable
 from ..samplers import distinct, each, integers, positive, probability, real
@@ -35,39 +33,6 @@ __all__ = [
 
 @derived(
     autocast="float32",
-    samples=each((real, 3, 4), (integers(0, 4), 3), (positive, 4), reduction="none", label_smoothing=0.1)
-    | each((real, 2, 3, 2), (integers(0, 3), 2, 2), (positive, 3), ignore_index=1, label_smoothing=0.1),
-)
-def weighted_cross_entropy(input, target, weight, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-    """Cross-entropy of which each row counts as much as `weight` says of its class; the weighted mean."""
-    log_p, axis = log_softmax(input, _class_axis(input)), _class_axis(input)
-    losses, scale, valid = _likelihoods(log_p, target, weight, ignore_index)
-    if label_smoothing:
-        others = -(log_p * _per_class(weight, log_p)).mean(axis).masked_fill(~valid, 0.0)
-        losses = losses * (1 - label_smoothing) + others * label_smoothing
-    return losses.sum() / scale.sum() if reduction == "mean" else reduced(losses, reduction)
-
-
-@derived(
-    autocast="float32",
-    samples=each((real, 3, 4), (probability, 3, 4))
-    | each((real, 2, 3, 2), (probability, 2, 3, 2), weight=(positive, 3), label_smoothing=0.1)
-    | each((real, 4), (probability, 4), reduction="none"),
-)
-def soft_cross_entropy(input, target, weight=None, reduction="mean", label_smoothing=0.0):
-    """-sum of q log softmax(input) over classes, q = (1 - e) target + e / V: a probability for each class."""
-    axis = _class_axis(input)
-    classes = input.shape[axis]
-    if label_smoothing:
-        target = target * (1 - label_smoothing) + label_smoothing / classes
-    terms = log_softmax(input, axis) * target
-    if weight is not None:
-        terms = terms * _per_class(weight, input)
-    return reduced(-terms.sum(axis), reduction)
-
-
-@derived(
-    autocast="float32",
     samples=each((real, 3, 4), (integers(0, 4), 3))
     | each((real, 4), (integers(0, 4),), reduction="sum")
     | each((real, 2, 3, 2), (integers(0, 3), 2, 2), weight=(positive, 3), ignore_index=1, reduction="none"),
@@ -81,41 +46,8 @@ def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
     """
     check_reduction(reduction)
     input, target = as_tensor(input), class_numbers("nll_loss", input, target)
-    losses, scale, _ = _likelihoods(input, target, weight, ignore_index)
+    losses, scale, _ = likelihoods(input, target, weight, ignore_index)
     return losses.sum() / scale.sum() if reduction == "mean" else reduced(losses, reduction)
-
-
-def _class_axis(input):
-    return 1 if input.ndim > 1 else 0
-
-
-def _per_class(weight, input):
-    """`weight` (V,), in a shape that broadcasts along the classes of `input`."""
-    return weight.reshape(-1, *(1,) * (input.ndim - 1 - _class_axis(input)))
-
-
-def _likelihoods(log_p, target, weight, ignore_index):
-    """Each row's weighted -log_p[target], its weight, and whether it counts."""
-    axis = _class_axis(log_p)
-    valid = target != ignore_index
-    known = target.masked_fill(~valid, 0)
-    checked_ids("the classes of a target", known, log_p.shape[axis])
-    losses = -gather(log_p, axis, known.unsqueeze(axis)).squeeze(axis)
-    scale = valid.to(log_p.dtype)
-    if weight is not None:
-        weight = class_weights(weight, log_p)
-        scale = scale * weight[known]
-        losses = losses * weight[known]
-    return losses.masked_fill(~valid, 0.0), scale, valid
-
-
-def class_weights(weight, input):
-    weight, classes = given(weight, input), input.shape[_class_axis(input)]
-    if weight.shape != (classes,):
-        raise ShapeError(
-            f"a weight of shape {weight.shape} for {classes} classes.\nGive one number for each class."
-        )
-    return weight
 
 
 # ---------------------------------------------------------------- probabilities

@@ -1,11 +1,14 @@
-"""Dropout of whole channels, and dropout for selu."""
+"""Functions that a Transformer does not need: dropout of whole channels and for selu, and softmin."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from ... import random
 from ...creation import ones
 from ...errors import ShapeError
-from ...ops import where
+from ...ops.comparisons import where
+from ...ops.extra import more_activations
 from ...tensor import Tensor
 from .core import check_probability, dropout
 
@@ -54,3 +57,8 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tens
     keep = Tensor(random.keep_mask(random.next_key("dropout"), input.shape, p))
     scale = ((1 - p) * (1 + p * a * a)) ** -0.5
     return where(keep, input, a) * scale - a * p * scale
+
+
+def softmin(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
+    """softmax(-input) along `dim`; computed in `dtype` if that is given."""
+    return more_activations.softmin(input, dim, dtype)

@@ -1,0 +1,130 @@
+"""What imports what: no circles, and a core that knows nothing of breadth and instruments."""
+
+import ast
+import re
+import subprocess
+import sys
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for package in ("minigrad", "minitransformer")
+    for path in sorted((ROOT / package).rglob("*.py"))
+}
+
+
+def nodes_that_run(node):
+    """All of the syntax tree but what stands under `if TYPE_CHECKING:`."""
+    yield node
+    is_typing = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    for child in node.orelse if is_typing else ast.iter_child_nodes(node):
+        yield from nodes_that_run(child)
+
+
+def imports_in(source, module, is_package=False, known=FILES):
+    """The names that `source` imports, within functions too: modules of `known`, and others' packages.
+
+    `from package import name` imports the module package.name if there is one, the package otherwise.
+    """
+    found = set()
+    packages = module.split(".") if is_package else module.split(".")[:-1]
+    for node in nodes_that_run(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = packages[: len(packages) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            names = {f"{base}.{alias.name}" for alias in node.names}
+            found |= {name if name in known else base for name in names}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            # a computed name chooses kernels, or a command, at run time
+            found |= {name.value for name in node.args[:1] if isinstance(name, ast.Constant)}
+    return {name if name in known else name.partition(".")[0] for name in found} - {module}
+
+
+def imports_of(module):
+    path = FILES[module]
+    return imports_in(path.read_text(encoding="utf-8"), module, path.name == "__init__.py")
+
+
+def with_packages(module, imported):
+    """The imported modules of ours, and the packages that Python runs before them.
+
+    A package that `module` lies in itself is left out: it is being imported already, and waits for `module`.
+    """
+    ours = {name for name in imported if name in FILES}
+    above = {name.rsplit(".", n)[0] for name in ours for n in range(1, name.count(".") + 1)}
+    return ours | {package for package in above if not f"{module}.".startswith(f"{package}.")}
+
+
+def circle(graph):
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def test_no_import_circle():
+    """No module imports itself by way of others, imports within functions included.
+
+    `from package import name` imports the package's `__init__`, and package.name if that is a module.
+    `package.module` that is imported from within `package` does not import the package's `__init__`, which
+    runs already and may import the importer; a name that only the `__init__` defines still does.
+    """
+    assert not circle({module: with_packages(module, imports_of(module)) for module in FILES})
+
+
+def test_the_search_finds_hidden_imports_and_names_of_packages():
+    known = {"p", "p.a", "p.b", "p.sub", "p.sub.c", "p.sub.d"}
+    find = lambda source, module: imports_in(source, module, known=known)
+    assert find("def f():\n    from . import b", "p.a") == {"p.b"}
+    assert find("class A:\n    def f(self):\n        import p.sub.c", "p.a") == {"p.sub.c"}
+    assert find("from . import something", "p.a") == {"p"}
+    assert find("from .sub import c, name", "p.a") == {"p.sub.c", "p.sub"}
+    assert find("from ..b import name", "p.sub.c") == {"p.b"}
+    assert find("x = import_module('p.b').name", "p.a") == {"p.b"}
+    assert find("if TYPE_CHECKING:\n    from .b import name\nelse:\n    from .sub import c", "p.a") == {
+        "p.sub.c"
+    }
+    assert find("try:\n    import numpy.linalg\nexcept ImportError:\n    pass", "p.a") == {"numpy"}
+    assert circle({"p.a": {"p.b"}, "p.b": {"p.sub"}, "p.sub": {"p.a"}})
+    assert with_packages("minigrad.tensor", ["minigrad.ops.call"]) == {"minigrad.ops.call", "minigrad.ops"}
+    assert with_packages("minigrad.ops.op", ["minigrad.ops.call"]) == {"minigrad.ops.call"}
+
+
+# what a Transformer needs, see docs/reading.md; packages' `__init__`s collect names, of breadth too
+CORE = re.compile(
+    r"minigrad\.(modes|nodes|versions|tensor|creation|printing|devices|errors|random|precision|trees|allocator"
+    r"|autograd(\..+)?|ops\.(?!extra\b|methods$)\w+|kernels(\.(?!cuda\b).+)?"
+    r"|nn\.(module|layers|init)|nn\.functional\.core|optim(\..+)?)"
+)
+NOT_AT_ONCE = {  # imported where they are needed: they are optional, or slow to import
+    "cupy", "graphviz", "latex2mathml", "matplotlib", "mpi4py", "numba", "nvmath", "sacrebleu", "torch",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("module", [name for name in FILES if CORE.fullmatch(name)])
+def test_the_core_imports_only_the_core(module):
+    others = {name for name in imports_of(module) if name in FILES and not CORE.fullmatch(name)}
+    assert not others - {"minigrad.kernels.cuda.special"}  # CuPy's functions, for arrays on a GPU
+
+
+def test_minigrad_does_not_import_minitransformer():
+    for module in FILES:
+        if module.partition(".")[0] == "minigrad":
+            assert not any(name.startswith("minitransformer") for name in imports_of(module)), module
+
+
+def test_importing_loads_no_optional_or_slow_package():
+    program = f"""
+import sys
+import minigrad, minitransformer
+loaded = {{name.partition(".")[0] for name in sys.modules}} & {NOT_AT_ONCE!r}
+assert not loaded, loaded
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
