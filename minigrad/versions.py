@@ -8,6 +8,7 @@ whether an array that it needs has been changed since.
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -22,14 +23,24 @@ if TYPE_CHECKING:
     from .nodes import Node
     from .tensor import Tensor
 
-# frames in these files are ours, not the user's
-LIBRARY = frozenset(str(path) for path in Path(__file__).parent.rglob("*.py"))
+
+class _IsLibrary(dict[str, bool]):
+    """Whether a file is one of minigrad's; a frame in another is the user's. Each file is looked at once."""
+
+    folder = str(Path(__file__).parent) + os.sep
+
+    def __missing__(self, file: str) -> bool:
+        self[file] = is_ours = file.startswith(self.folder)
+        return is_ours
+
+
+is_library = _IsLibrary()
 
 
 def caller() -> tuple[CodeType, int]:
     """The nearest place outside minigrad, as (code, instruction): cheap to take, resolved by `where`."""
     frame = sys._getframe(1)
-    while frame.f_code.co_filename in LIBRARY and frame.f_back is not None:
+    while is_library[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..devices import gpu
 from ..errors import CaptureError
-from ..versions import LIBRARY, caller, where
+from ..versions import caller, is_library, where
 
 WAITS = "It waits for the GPU, which runs nothing while a step is recorded."
 HINTS = {
@@ -69,4 +69,4 @@ def _users_line(error: BaseException) -> str:
 
 def _is_a_librarys(file: str) -> bool:
     folders = {Path(str(library.__file__)).parent for library in (gpu.library, np)}
-    return file in LIBRARY or file.endswith((".pyx", ".pxi")) or not folders.isdisjoint(Path(file).parents)
+    return is_library[file] or file.endswith((".pyx", ".pxi")) or not folders.isdisjoint(Path(file).parents)

@@ -20,7 +20,7 @@ from ..kernels.half import compute_in_float32
 from ..modes import modes, named_scope
 from ..nodes import Node, Output
 from ..tensor import Tensor
-from ..versions import LIBRARY, VersionCounter, caller, version_of
+from ..versions import VersionCounter, caller, is_library, version_of
 from .arguments import accept_aliases, autocast, bind, move_to_one_device, ops, plain_settings, prepare
 from .explain import FOREIGN, explain, place
 
@@ -116,7 +116,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
             if type(gradients) is tuple and (len(gradients) != len(needs) or False in needs):
                 gradients = _needed(op, gradients, needs)
             frame = get_frame(1)  # the user's line: the nearest frame outside the library
-            while frame.f_code.co_filename in LIBRARY and frame.f_back is not None:
+            while is_library[frame.f_code.co_filename] and frame.f_back is not None:
                 frame = frame.f_back
             source = frame.f_code, frame.f_lasti
             out.requires_grad = True
