@@ -127,7 +127,7 @@ def test_scopes_are_left_however_they_are_used():
     z = y.sum()
     paths = [group.path for group in mg.graph.trace(z).groups]
     assert paths == ["", "s", "s.s", "s.s.s"]
-    with pytest.raises(mg.MinigradError, match="a scope's name is a text, got 3"):
+    with pytest.raises(mg.MinigradError, match="a scope's name must be a string, got 3"):
         named_scope(3)
 
 

@@ -26,7 +26,7 @@ NEGLIGIBLE = 1e-7  # of the largest gradient's norm: too small for float32
 SHOWN = 12  # rows of a printed table
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
     """A parameter or an op in both graphs. Gradients are norms; `marks` are warnings.
 

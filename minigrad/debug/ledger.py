@@ -28,7 +28,7 @@ from .storages import Storages
 SHOWN = 12  # rows of a printed table
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
     """An operation: the bytes that it keeps, `holds`, and those that no earlier one keeps, `counted`."""
 
@@ -40,7 +40,7 @@ class Row:
     counted: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Saving:
     """A call of a module: what it `retains`, what a checkpoint around it would save and recompute."""
 

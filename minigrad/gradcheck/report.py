@@ -18,7 +18,7 @@ class GradcheckError(MinigradError, AssertionError):
         self.report = report
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kink:
     """An element at which the function has no derivative: its slopes to the left and right differ."""
 
@@ -39,7 +39,7 @@ class Kink:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class InputErrors:
     """The result for one input: its worst element, and the verdict on its gradient."""
 
@@ -57,7 +57,7 @@ class InputErrors:
     advice: str = ""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class GradcheckReport:
     """What was compared, the worst element, and if the gradient is wrong, a verdict.
 

@@ -90,7 +90,7 @@ class Retained:
     owner: int | None  # None in part of a graph, without the owner
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Check:
     """The analytic and the numeric derivative by one element of a leaf.
 
@@ -146,7 +146,7 @@ class Vertex:
         return next((g for g in self.gradients if g is not None), None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """A part of the program, such as one call of a module: its own vertices and groups, in order.
 

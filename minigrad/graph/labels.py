@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from .data import Box, Computation, Group, Snapshot, Vertex
 
-_UNPRINTABLE = re.compile(
+_UNPRINTABLE = (  # compiled where it is first needed
     "[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]|[\\u202a-\\u202e\\u2066-\\u2069]"
 )
 
@@ -51,7 +51,7 @@ def quantity(n: float, unit: str = "") -> str:
 
 def printable(text: str) -> str:
     """A text for XML and UTF-8: control characters (also of direction) and lone surrogates become �."""
-    return _UNPRINTABLE.sub("\ufffd", text)
+    return re.sub(_UNPRINTABLE, "\ufffd", text)
 
 
 # ---------------------------------------------------------------- boxes
