@@ -131,7 +131,8 @@ def is_grad_enabled() -> bool:
 
 
 class fused(Switch):
-    """`fused(False)` runs composite ops by their readable definitions: from now on, or for a `with`."""
+    """`fused(False)` runs composite ops by their readable definitions: from now on, for a `with`, or in a
+    function."""
 
     def __init__(self, enabled: bool = True) -> None:
         super().__init__(modes, "fused", enabled, at_once=True)

@@ -14,21 +14,20 @@ PyTorch leaves to their inputs' dtype compute in float32 here, and dot and tenso
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from functools import wraps
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .devices import HALF, array_module, as_dtype, bfloat16, float16, float32, on_cpu
 from .errors import DtypeError, NonFiniteError, OptionError, StateError
-from .modes import modes
+from .modes import Switch, modes
 
 if TYPE_CHECKING:
     from .tensor import Tensor
 
 
-class autocast:
+class autocast(Switch):
     """Within it, or in what it decorates, matrix products compute in `dtype`, steep functions in float32.
 
     torch.autocast, for both devices. The CPU gains no speed from it, but shows what a GPU's rounding does.
@@ -39,26 +38,9 @@ class autocast:
             raise OptionError(
                 f"autocast is for 'cpu' or 'cuda', got {device_type!r}.\nWrite autocast(dtype=...)."
             )
-        self.dtype = as_dtype(dtype) if enabled else None
-        if enabled and self.dtype not in HALF:
+        if enabled and as_dtype(dtype) not in HALF:
             raise OptionError(f"autocast computes in bfloat16 or float16, got {dtype}.\nPass one of them.")
-
-        self.before: list[np.dtype | None] = []  # of each `with` that is open: one may stand in another
-
-    def __enter__(self) -> None:
-        self.before.append(modes.autocast_dtype)
-        modes.autocast_dtype = self.dtype
-
-    def __exit__(self, *exc: object) -> None:
-        modes.autocast_dtype = self.before.pop()
-
-    def __call__(self, function: Callable) -> Callable:
-        @wraps(function)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with autocast(dtype=self.dtype, enabled=self.dtype is not None):
-                return function(*args, **kwargs)
-
-        return wrapped
+        super().__init__(modes, "autocast_dtype", as_dtype(dtype) if enabled else None)
 
 
 def dtype_of(precision: str | None) -> np.dtype | None:

@@ -9,15 +9,14 @@ batch can draw its own part of the whole batch's numbers (`rows`).
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import zlib
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from .errors import OptionError
+from .modes import Switch
 
 
 class Key(NamedTuple):
@@ -36,7 +35,7 @@ class Key(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """Where every stream stands."""
+    """Where every stream is."""
 
     seed: int
     step: int
@@ -77,6 +76,15 @@ default_generator = Generator()
 class _InUse(threading.local):
     generator = default_generator
 
+    @property
+    def draws(self) -> Snapshot:
+        """Where the generator's streams are."""
+        return self.generator.snapshot()
+
+    @draws.setter
+    def draws(self, before: Snapshot) -> None:
+        self.generator.restore(before)
+
 
 in_use = _InUse()  # each thread's generator
 
@@ -96,29 +104,30 @@ def set_step(step: int) -> None:
 
 
 def snapshot() -> Snapshot:
-    """Where every stream stands now."""
-    return in_use.generator.snapshot()
+    """Where every stream is now."""
+    return in_use.draws
 
 
 def restore(before: Snapshot) -> None:
-    """Let all streams stand where they stood when `snapshot` gave `before`."""
-    in_use.generator.restore(before)
+    """Set all streams to where they were when `snapshot` returned `before`."""
+    in_use.draws = before
 
 
-@contextlib.contextmanager
-def replayed(before: Snapshot) -> Iterator[None]:
-    """Within it draws are those that followed when `snapshot` gave `before`; afterwards all is as it was."""
-    after = snapshot()
-    restore(before)
-    try:
-        yield
-    finally:
-        restore(after)
+class replayed(Switch):
+    """Under it draws are those that followed when `snapshot` returned `before`."""
+
+    def __init__(self, before: Snapshot) -> None:
+        super().__init__(in_use, "draws", before)
 
 
-def rows(first: int) -> contextlib.AbstractContextManager[None]:
-    """Within it, the first axis of what is drawn starts at row `first` of the whole batch."""
-    return replayed(snapshot()._replace(row=first))
+class rows(Switch):
+    """Under it the first axis of what is drawn starts at row `first` of the whole batch."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__(in_use, "draws", first)
+
+    def new_value(self, current: Snapshot) -> Snapshot:
+        return current._replace(row=self.value)
 
 
 def first_row() -> int:

@@ -47,7 +47,7 @@ class detect_anomaly(Switch):
 
     def __init__(self, check_inf: bool = True, _mode: bool = True, _at_once: bool = False) -> None:
         super().__init__(modes, "observers", NonFiniteFinder(check_inf) if _mode else None, _at_once)
-        self.ignored: list[Any] = []
+        self.ignored: list[Any] = []  # for each `with` that is open
 
     def new_value(self, current: tuple[Any, ...]) -> tuple[Any, ...]:
         others = tuple(x for x in current if not isinstance(x, NonFiniteFinder))
@@ -62,9 +62,14 @@ class detect_anomaly(Switch):
         super().__exit__(*exc)
         self.ignored.pop().__exit__(*exc)
 
+    def _copy(self) -> Switch:
+        copy = super()._copy()
+        copy.ignored = []
+        return copy
+
 
 class set_detect_anomaly(detect_anomaly):
-    """`set_detect_anomaly(True)` detects anomalies from now on, or within a `with`."""
+    """`set_detect_anomaly(True)` detects anomalies from now on, for a `with`, or in a function."""
 
     def __init__(self, mode: bool, check_inf: bool = True) -> None:
         super().__init__(check_inf, mode, _at_once=True)

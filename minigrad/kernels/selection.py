@@ -42,7 +42,7 @@ def _load(name: str) -> ModuleType:
 
 
 class use(Switch):
-    """Which kernels composite ops run on, from now on or within a `with`.
+    """Which kernels composite ops run on, from now on, for a `with`, or in a function.
 
     `use("numpy")` or `use("jit")` for arrays on the CPU; `use("cupy")` or `use("cuda")` for those on a GPU.
     With "cupy" all composite ops but `linear` and `dropout` run their readable definitions.

@@ -24,35 +24,29 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....devices import HALF, array_module, bfloat16
+from ....modes import Switch
 
 WIDEST, WIDTHS, LENGTHS, BYTES = 128, 8, 128, 16  # the widest head; what widths, lengths, addresses divide by
 
 
-class _Chosen(threading.local):
-    on = True
+class _Modes(threading.local):
+    enabled = True
 
 
-_chosen = _Chosen()
+_modes = _Modes()
 
 
-class use:
-    """Whether cuDNN is used where it is installed, from now on or within a `with`."""
+class use(Switch):
+    """Whether cuDNN is used if it is installed: from now on, for a `with`, or in a function."""
 
-    def __init__(self, on: bool) -> None:
-        self.before = _chosen.on
-        _chosen.on = on
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exc: object) -> None:
-        _chosen.on = self.before
+    def __init__(self, enabled: bool) -> None:
+        super().__init__(_modes, "enabled", enabled, at_once=True)
 
 
 def takes(q: Any, k: Any, v: Any) -> bool:
     """Whether cuDNN computes attention of these (batch, heads, length, width), without a mask."""
     return (
-        _chosen.on
+        _modes.enabled
         and q.dtype in HALF
         and not any(x.shape[2] % LENGTHS or x.shape[3] % WIDTHS or x.shape[3] > WIDEST for x in (q, k, v))
         and _session_for(q) is not None

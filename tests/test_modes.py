@@ -1,0 +1,173 @@
+"""Switches: each can be entered any number of times, within itself too, and decorates functions."""
+
+import threading
+from functools import partial
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import kernels, random
+from minigrad.autograd.observers import observe, unobserved
+from minigrad.debug.anomaly import detect_anomaly, set_detect_anomaly
+from minigrad.kernels import cpu
+from minigrad.kernels.cuda.fused import cudnn
+from minigrad.modes import BACKWARD, Switch, backward_scope, modes, named_scope
+
+
+def scope():
+    return modes.scope and modes.scope.part
+
+
+def observers():
+    return [x if isinstance(x, str) else type(x).__name__ for x in modes.observers]
+
+
+# what makes it -> (the switch, what it sets, the value under it)
+SWITCHES = {
+    "no_grad": (mg.no_grad, mg.is_grad_enabled, False),
+    "enable_grad": (mg.enable_grad, mg.is_grad_enabled, True),
+    "set_grad_enabled": (partial(mg.set_grad_enabled, False), mg.is_grad_enabled, False),
+    "fused": (partial(mg.fused, False), mg.fused.is_enabled, False),
+    "autocast": (partial(mg.autocast, dtype="bfloat16"), lambda: modes.autocast_dtype, mg.bfloat16),
+    "autocast off": (partial(mg.autocast, enabled=False), lambda: modes.autocast_dtype, None),
+    "detect_anomaly": (detect_anomaly, observers, ["NonFiniteFinder"]),
+    "set_detect_anomaly": (partial(set_detect_anomaly, True), observers, ["NonFiniteFinder"]),
+    "kernels.use": (partial(kernels.use, "numpy"), lambda: kernels.active.cpu, cpu),
+    "cudnn.use": (partial(cudnn.use, False), lambda: cudnn._modes.enabled, False),
+    "named_scope": (partial(named_scope, "part"), scope, "part"),
+    "backward_scope": (backward_scope, scope, BACKWARD),
+    "observe": (partial(observe, "observer"), observers, ["observer"]),
+    "unobserved": (unobserved, observers, []),
+    "random.rows": (partial(random.rows, 7), random.first_row, 7),
+    "random.replayed": (partial(random.replayed, random.Snapshot(3, 4, 5, {})), random.first_row, 5),
+}
+OUTSIDE = {  # what is set before, where the value would be the same otherwise
+    "enable_grad": (modes, "grad_enabled", False),
+    "autocast off": (modes, "autocast_dtype", mg.float16),
+    "kernels.use": (kernels.active, "cpu", None),
+    "unobserved": (modes, "observers", ("observer",)),
+}
+switches = pytest.mark.parametrize("name", SWITCHES)
+
+
+@pytest.fixture(autouse=True)
+def outside(request):
+    with Switch(*OUTSIDE.get(request.node.callspec.params["name"], (modes, "scope", None))):
+        yield
+
+
+@switches
+def test_a_switch_can_be_entered_again_and_restores_each_time(name):
+    make, state, under = SWITCHES[name]
+    before = state()
+    assert before != under
+    switch = make()  # some are set from now on, until the first `with` on them ends
+    for _ in range(3):
+        with switch:
+            assert state() == under
+        assert state() == before
+
+
+@switches
+def test_a_switch_can_be_entered_within_itself(name):
+    make, state, under = SWITCHES[name]
+    before = state()
+    switch = make()
+    for _ in range(2):
+        with switch:
+            if name == "observe":
+                continue  # one more observer each time, see below
+            with switch:
+                assert state() == under
+            assert state() == under
+        assert state() == before
+
+
+@switches
+def test_a_switch_restores_after_an_error(name):
+    make, state, _ = SWITCHES[name]
+    before = state()
+    switch = make()
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError), switch, make():
+            1 / 0  # noqa: B018
+        assert state() == before
+
+
+@switches
+def test_a_switch_decorates_functions(name):
+    make, state, under = SWITCHES[name]
+    before = state()
+
+    @make()
+    def function(depth):
+        """Its docstring."""
+        found = state()
+        return [found] if depth == 0 else [found, *function(depth - 1)]
+
+    assert function.__doc__ == "Its docstring."
+    assert state() == before  # decorating sets nothing
+    for _ in range(2):
+        assert function(0) == [under]
+        assert state() == before
+    if name != "observe":
+        assert function(2) == [under] * 3
+    assert state() == before
+
+
+@switches
+def test_threads_that_call_a_decorated_function_do_not_share_its_switch(name):
+    make, state, under = SWITCHES[name]
+    both_inside, first_left = threading.Barrier(2, timeout=10), threading.Event()
+    found = []
+
+    @make()
+    def function(leaves_first):
+        both_inside.wait()
+        if not leaves_first:
+            first_left.wait(10)
+        found.append(state())
+
+    def call(leaves_first):
+        random.in_use.generator = random.Generator()  # threads share one by default
+        with Switch(*OUTSIDE.get(name, (modes, "scope", None))):
+            before = state()
+            function(leaves_first)
+            found.append(state() == before)
+        first_left.set()
+
+    threads = [threading.Thread(target=call, args=(first,)) for first in (True, False)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [under, True, under, True]
+
+
+@pytest.mark.parametrize("name", ["observe"])
+def test_observers_add_up(name):
+    switch = observe("observer")
+    with switch, observe("another"), switch:
+        assert observers() == ["observer", "another", "observer"]
+    assert observers() == []
+
+
+@pytest.mark.parametrize("name", ["detect_anomaly"])
+def test_numpy_warns_again_after_detect_anomaly(name):
+    before = np.geterr()
+    switch = detect_anomaly()
+    with switch:
+        with switch:
+            assert set(np.geterr().values()) == {"ignore"}
+        assert set(np.geterr().values()) == {"ignore"}
+    assert np.geterr() == before
+
+
+@pytest.mark.parametrize("name", ["random.rows"])
+def test_draws_under_rows_start_where_they_do_outside(name):
+    rows = random.rows(5)
+    random.next_key("a")
+    with rows:  # made before the draw above
+        inside = random.next_key("a")
+    assert inside == random.next_key("a")._replace(row=5)
