@@ -1,7 +1,7 @@
 """The modes that change how operations run: recording, fused kernels, autocast, scopes, observers.
 
 Each thread has its own `modes`. A mode is changed by a `Switch`, for a `with` or for a decorated function,
-and is afterwards what it was before.
+and restored afterwards.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class named_scope(_ScopeSwitch):
 class backward_scope(_ScopeSwitch):
     """What is recorded within it is the gradient of what the scope `of` recorded.
 
-    A gradient that takes a gradient on its way (of a readable definition) stays one and the same.
+    If such a scope is open already (a readable definition's gradient takes a gradient itself), it is kept.
     """
 
     def __init__(self, of: Scope | None = None) -> None:

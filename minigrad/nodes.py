@@ -2,7 +2,7 @@
 
 A node's *edges* are its inputs: the Node that made the input, or the input itself where no node did (a leaf
 tensor or a constant). The arrays that a node needs for its backward are held by its gradient functions'
-closures and nowhere else.
+closures; the edges of leaves and constants hold those tensors, too.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Node:
     """One recorded operation: `op` applied to `edges` with `settings`, called at `source`.
 
     `gradients` is a tuple of functions g -> gradient, one for each edge (None where none is needed), or one
-    function (g, needs) -> gradients; None once freed. `shape` is the result's, a list of several results'.
-    `output` refers weakly to the tensor that it made, or to each of them.
+    function (g, needs) -> gradients; None once freed. `shape` is the shape of the result, or a list of the
+    shapes of several results. `output` refers weakly to the tensor that it made, or to each of them.
     """
 
     __slots__ = (
@@ -59,10 +59,6 @@ class Node:
         self.recorded_at = modifications.count
         self.version: VersionCounter | None = None
         self.hooks: dict[int, Callable] | None = None
-
-    def free(self) -> None:
-        """Let go of what backward needed."""
-        self.gradients, self.edges = None, []
 
     def __repr__(self) -> str:
         return f"{self.op.name} (recorded at {where(self.source)})"

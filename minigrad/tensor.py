@@ -1,7 +1,7 @@
 """Tensor: an array, its gradient, and the operation that made it.
 
-The class holds state and nothing else. Every operation is an op record in `minigrad.ops`, bound to Tensor as
-a method in one place (`minigrad/ops/__init__.py`).
+The class holds state, converts, and changes in place. Every differentiable operation is an op record in
+`minigrad.ops`, bound to Tensor as a method in one place (`minigrad/ops/methods.py`).
 """
 
 from __future__ import annotations

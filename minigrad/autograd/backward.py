@@ -48,7 +48,7 @@ def propagate(
 ) -> GradientSums:
     """Walk back from the seeds to all leaves."""
     sums = GradientSums(seeds, create_graph, keep_grad)
-    walk_back(nodes_behind(sums.sums), sums, pull_of(create_graph), retain_graph)
+    walk_back(nodes_behind(sums.totals), sums, pull_of(create_graph), retain_graph)
     return sums
 
 
@@ -61,7 +61,7 @@ def walk_back(order: list[Node], sums: GradientSums, pull: Pull, retain_graph: b
     """Carry the gradients in `sums` back through the nodes in `order`, from the last to the first."""
     if modes.observers:
         pull = observed(pull)
-    add, pop = sums.add, sums.sums.pop
+    add, pop = sums.add, sums.totals.pop
     while order:
         node = order.pop()  # all that was computed from it has been visited: its gradient is complete
         g = pop(node, None) if type(node.shape) is tuple else sums.pop_results(node)
@@ -89,10 +89,10 @@ def pull_arrays(node: Node, g: Any, needs: list[bool], add: Add) -> None:
                     add(edge, gradient(g), g)
         else:  # one for all, which share work
             parts = gradients(g, needs)
-            shared = type(g) is list or _repeats(parts, node)  # then none may be added into
+            shared = type(g) is list or _repeats(parts, node)
             for edge, part, needed in zip(node.edges, parts, needs):  # noqa: B905
                 if needed and part is not None:
-                    add(edge, part, part if shared else g)
+                    add(edge, part, part if shared else g)  # made from itself: not new, nobody's own
     except MinigradError:
         raise
     except (ValueError, TypeError, IndexError, AttributeError) as error:
@@ -110,9 +110,10 @@ class GradientSums:
     """
 
     def __init__(self, seeds: Seeds, create_graph: bool = False, keep_grad: bool = True) -> None:
-        self.sums: dict[Any, Any] = {}
+        self.totals: dict[Any, Any] = {}
         self.owned: set[Any] = set()
-        self.arrays, self.keep_grad = not create_graph, keep_grad  # else the gradients are Tensors
+        self.are_arrays = not create_graph  # or else the gradients are Tensors
+        self.keep_grad = keep_grad
         for edge, g in seeds:
             self.add(edge, g, g)
 
@@ -123,35 +124,43 @@ class GradientSums:
         """
         if g.shape != edge.shape:
             g = unbroadcast(g, edge.shape)
-        sums = self.sums
-        total = sums.get(edge)
+        totals = self.totals
+        total = totals.get(edge)
         if total is None:
-            sums[edge] = g
-            if type(edge) is not Node and self.arrays and _is_new(g, source):  # leaves keep theirs as .grad
+            totals[edge] = g
+            # a node may pass its gradient on as it is; a leaf keeps it as `.grad`, and so has to know
+            if type(edge) is not Node and self.are_arrays and _is_new(g, source):
                 self.owned.add(edge)
         elif edge in self.owned:
             total += g
-        elif self.arrays and _is_new(g, source):
+        elif self.are_arrays and _is_new(g, source):
             g += total
-            sums[edge] = g
+            totals[edge] = g
             self.owned.add(edge)
         else:
-            sums[edge] = total + g
+            totals[edge] = total = total + g
+            if self.are_arrays and _is_new(total, g):
+                self.owned.add(edge)
+
+    def take(self, node: Node) -> Any:
+        """Remove and return the gradient of a node, after its hooks; of several results a list."""
+        g = self.totals.pop(node, None) if type(node.shape) is tuple else self.pop_results(node)
+        return self.after_hooks(node, g) if node.hooks and g is not None else g
 
     def pop_results(self, node: Node) -> list[Any] | None:
         """Remove the gradients of a node with several results: a list, with None where none has arrived, or
         None if none has arrived at all."""
         parts: list[Any] = [None] * len(node.shape)
         found = False
-        for edge in list(self.sums):
+        for edge in list(self.totals):
             if type(edge) is Output and edge.node is node:
-                g, found = self.sums.pop(edge), True
+                g, found = self.totals.pop(edge), True
                 parts[edge.index] = self.after_hooks(edge, g) if edge.hooks else g
         return parts if found else None
 
     def of_leaves(self, wanted: Collection[Any] | None = None) -> Iterator[tuple[Tensor, Any]]:
         """(leaf, its gradient after its hooks) once the walk is done: all, or those that are wanted."""
-        for edge, g in self.sums.items():
+        for edge, g in self.totals.items():
             is_leaf = type(edge) is not Node and type(edge) is not Output
             if is_leaf and (wanted is None or edge in wanted):
                 yield edge, self.after_hooks(edge, g) if edge.hooks else g
@@ -173,13 +182,13 @@ class GradientSums:
 
     def accumulate(self) -> None:
         """Add the gradient of each leaf to its `.grad`, once the walk is done."""
-        for edge, g in self.sums.items():
+        for edge, g in self.totals.items():
             if type(edge) is Node or type(edge) is Output:
                 continue
             if edge.hooks:
                 g = self.after_hooks(edge, g)
             grad = edge.grad
-            if grad is None and self.arrays:
+            if grad is None and self.are_arrays:
                 edge.grad = Tensor(g if edge in self.owned else g.copy())
             elif grad is None:
                 edge.grad = g.clone()
@@ -188,7 +197,7 @@ class GradientSums:
                     f"`.grad` has shape {grad.shape}, its tensor has shape {edge.shape}.\n"
                     f"Assign a gradient of the tensor's shape, or None."
                 )
-            elif not self.arrays:
+            elif not self.are_arrays:
                 edge.grad = grad + g
             elif grad.requires_grad:  # a graph may use its array
                 edge.grad = Tensor(grad.array + g)
@@ -201,7 +210,10 @@ def _is_new(g: Any, source: Any) -> bool:
     """Whether an array that a rule made from `source` shares no memory with it: one may add into it."""
     if g is source or not g.ndim:
         return False
-    return g.base is None or (0 not in g.strides and g.base is not source and g.base is not source.base)
+    if g.base is None:
+        return True
+    writeable = 0 not in g.strides and getattr(g.flags, "writeable", True)  # CuPy's flags do not say
+    return writeable and g.base is not source and g.base is not source.base
 
 
 def nodes_behind(edges: Iterable[Any], ends: Iterable[Any] = ()) -> list[Node]:
@@ -222,10 +234,12 @@ def nodes_behind(edges: Iterable[Any], ends: Iterable[Any] = ()) -> list[Node]:
 def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
     """Sum `g` over the axes along which an operand of `shape` was broadcast."""
     extra = g.ndim - len(shape)
+    if extra < 0:
+        raise GradientShapeError(tuple(g.shape), shape)
     axes = tuple(range(extra)) + tuple(
         i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1
     )
-    if extra < 0 or any(n not in (1, m) for n, m in zip(shape, g.shape[extra:], strict=True)):
+    if any(n not in (1, m) for n, m in zip(shape, g.shape[extra:], strict=True)):
         raise GradientShapeError(tuple(g.shape), shape)
     if not axes:
         return g.reshape(shape)
@@ -250,8 +264,8 @@ def observed(pull: Pull) -> Pull:
 
 
 def _repeats(parts: Any, node: Node) -> bool:
-    """Whether one array is the gradient of several inputs, which a kernel's never is."""
-    if node.op.definition is not None:
+    """Whether a rule gave one array to several inputs. The library's kernels never do."""
+    if node.op.definition is not None and node.op.kernel is None:
         return False
     arrays = [id(part) for part in parts if part is not None]
     return len(set(arrays)) < len(arrays)
@@ -263,8 +277,8 @@ def _explain_gradient(node: Node, error: Exception) -> NoReturn:
     said = " ".join(str(error).split()).rstrip(".")
     raise (DtypeError if isinstance(error, TypeError | AttributeError) else kind)(
         f"the gradient of {node} failed: {said}.\n"
-        f"Look at its rule: a function of g for each array, or one of (g, needs). It gets NumPy arrays, "
-        f"and Tensors where a gradient is differentiated again (xp = namespace(x) has the functions of both)."
+        f"Look at its rule: a function of g for each array, or one function (g, needs). It gets NumPy "
+        f"arrays, and Tensors where a gradient is differentiated again (xp = namespace(x) serves both)."
     ) from error
 
 

@@ -62,7 +62,7 @@ def propagate_to(
     The walk stops at `ends`, whose hooks are left to the walk that goes on from there.
     """
     sums = GradientSums(seeds, create_graph)
-    order = nodes_behind(sums.sums, ends)
+    order = nodes_behind(sums.totals, ends)
     targets = _Targets(order, set(wanted))
     pull = targets.capture(pull_of(create_graph))
     walk_back([node for node in order if node in targets.leading], sums, pull, retain_graph)
@@ -102,11 +102,12 @@ class _Targets:
     def finish(self, sums: GradientSums, run_hooks: bool) -> None:
         """Keep what arrived where the walk ended: at leaves, and at nodes that lead to nothing wanted."""
         if run_hooks:
-            ended = {producer(e) for e in sums.sums if e in self.wanted and isinstance(producer(e), Node)}
+            ended = {producer(e) for e in sums.totals if e in self.wanted and isinstance(producer(e), Node)}
             self.found |= dict(sums.of_leaves(self.wanted))
-            walk_back(list(ended), sums, lambda node, g, *_: self._keep(node, g), retain_graph=True)
+            for node in ended:
+                self._keep(node, sums.take(node))
         else:
-            self.found |= {edge: g for edge, g in sums.sums.items() if edge in self.wanted}
+            self.found |= {edge: g for edge, g in sums.totals.items() if edge in self.wanted}
         self.found = {edge: g for edge, g in self.found.items() if g is not None}
         if self.freed is not None and not self.wanted <= self.found.keys():
             refuse_freed(self.freed)

@@ -199,7 +199,7 @@ def namespace(x: Any, y: Any = None, z: Any = None) -> Any:
 
 
 def value_in_rule(name: str, compute: Any, *args: Any) -> Any:
-    """An op's value within its own rule: computed of arrays, the op once more of Tensors, so that a
-    derivative which is written in terms of the value is differentiated by that same derivative."""
+    """An op's value inside its own rule: `compute(*args)` for arrays; for Tensors the op itself, so that its
+    rule is used again for the next order."""
     tensors = any(isinstance(x, Tensor) for x in args)
     return ops[name].call(*args) if tensors else compute(*args)

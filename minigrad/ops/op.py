@@ -30,7 +30,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
-from ..autograd.grad import grad
+from ..autograd.grad import grad, propagate_to
 from ..autograd.observers import unobserved
 from ..devices import HALF, bfloat16, is_array, is_floating
 from ..errors import OptionError
@@ -56,8 +56,8 @@ class About(TypedDict, total=False):
 
     samples: Sampler | None  # draws valid inputs (see `samplers`)
     latex: Latex  # the gradient of each array; in it y is the result where no array has that name
-    autocast: Literal["lower", "float32"] | None  # computes in autocast's dtype, float32, its inputs' dtype
-    exact_in_half: bool  # the rule rounds nothing, or handles bfloat16 itself; others compute it in float32
+    autocast: Literal["lower", "float32"] | None  # under autocast: in its dtype, in float32, or as it comes
+    exact_in_half: bool  # the rule rounds nothing, or handles 16 bits itself; else it is run in float32
     family: str  # its colour in drawings (`graph.colours.FAMILIES`); by default its module's `__family__`
     sign: str  # shown after its name in drawings: "×"
     public_name: str  # what users call it, where that is not the function's name
@@ -143,7 +143,7 @@ class Op(OpInfo):
         kinds = inspect.signature(source).parameters.values()
         self.operands = tuple(p.name for p in kinds if p.kind is p.POSITIONAL_ONLY)
         self.settings = tuple(p.name for p in kinds if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
-        self.by_position = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in kinds)  # the settings that may be
+        self.by_position = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in kinds)  # settings, at most
         variadic = any(p.kind is p.VAR_POSITIONAL for p in kinds)
         self.arity = sys.maxsize if variadic else len(self.operands)
 
@@ -154,13 +154,16 @@ class Op(OpInfo):
         if self.definition is None:
             _, gradients = self.rule(*inputs, **settings)
             if type(gradients) is tuple:
-                return [f(g) if needed else None for f, needed in zip(gradients, needs, strict=True)]
+                return [f(g) if f and needed else None for f, needed in zip(gradients, needs, strict=True)]
             return gradients(g, needs)
         aliases = [ops["alias"].call(x) if needed else x for x, needed in zip(inputs, needs, strict=True)]
         value = self.definition(*aliases, **settings)
-        wanted = [x for x, needed in zip(aliases, needs, strict=True) if needed]
-        found = iter(grad(value, wanted, g, create_graph=True, allow_unused=True))
-        return [next(found) if needed else None for needed in needs]
+        if not value.requires_grad:
+            return [None] * len(needs)
+        edges = [x.node if needed else None for x, needed in zip(aliases, needs, strict=True)]
+        wanted = [edge for edge in edges if edge is not None]
+        found, _ = propagate_to(wanted, [(value.node, g)], True, True, ends=wanted)  # and no further back
+        return [found.get(edge) for edge in edges]
 
     def run(self, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
         """Value and gradients as a call computes them: of bfloat16 in float32, and rounded."""
@@ -188,7 +191,7 @@ class Op(OpInfo):
         with Switch(modes, "autocast_dtype", None), unobserved():
             value = self.definition(*inputs, **settings)
 
-        # `held` is for the check that what the graph holds is not changed in place
+        # `versions.holds` finds what a gradient function refers to: these arrays must not be changed in place
         def gradients(g: Any, needs: Sequence[bool], held: Any = (*arrays, value.array)) -> list[Any]:
             wanted = [x for x, needed in zip(inputs, needs, strict=True) if needed]
             with unobserved():
@@ -222,11 +225,11 @@ def differentiable(
     flops: Flops = one_each,
     **about: Unpack[About],
 ) -> Any:
-    """Make a rule an op: its value, and how a gradient flows back to each array.
+    """Turn a rule into an op: its value, and how a gradient flows back to each array.
 
     The rule gets NumPy arrays, and Tensors where its derivative is differentiated again: it computes with
     their operators, or with `xp = namespace(x)`, which has the array API's names for both. It returns the
-    value and a tuple of functions of g, one an array (None: no gradient), or one function
+    value and a tuple of functions of g, one per array (None: no gradient), or one function
     (g, needs) -> tuple.
 
     `view`: the value may share memory with the first array. `promotes`: True where all arrays are cast to one
@@ -252,7 +255,7 @@ def composite(
     flops: Flops = one_each,
     **about: Unpack[About],
 ) -> Any:
-    """Make a readable definition, written with other ops, an op whose value comes from a fused kernel.
+    """Turn a readable definition, written with other ops, into an op that a fused kernel computes.
 
     `kernel` takes the same arrays and settings and returns what a rule returns. The library's own are found
     by name, a version for each device (`minigrad.kernels`). A kernel may return None for arrays that it does
