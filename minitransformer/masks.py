@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from minigrad import Tensor, as_tensor
+from minigrad.devices import as_array
 from minigrad.errors import ShapeError
 from minigrad.nn.functional.core import attention_mask
 
@@ -25,7 +26,7 @@ def causal_mask(length: int, past: int = 0) -> Bool[Tensor, "T S"]:
 
 def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
     """Every query may attend to every token that is not padding. ids: (B, S)."""
-    array = ids.array if isinstance(ids, Tensor) else np.asarray(ids)
+    array = ids.array if isinstance(ids, Tensor) else ids if type(ids) is np.ndarray else as_array(ids)
     return Tensor((array != pad_token_id)[:, None, None, :])
 
 

@@ -154,7 +154,7 @@ def _several(
 
 def _share_version(base: Tensor, view: Tensor) -> None:
     """A view and its base are changed together."""
-    view.version = version_of(base)
+    view.version = base.version or version_of(base)
     if view.node is not None:
         view.node.version = view.version
 

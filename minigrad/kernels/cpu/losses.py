@@ -44,4 +44,4 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     value = losses.sum()
     if reduction == "mean":
         value = value / number.astype(value.dtype) if number else value * np.nan
-    return value, gradient
+    return np.asarray(value), gradient
