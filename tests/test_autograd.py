@@ -612,3 +612,91 @@ def test_a_leaf_changed_in_place_between_forward_and_backward_is_an_error():
         x.add_(1)
     with pytest.raises(GraphError, match="changed since by add_"):
         y.backward()
+
+
+# ---------------------------------------------------------------- what rules may return
+
+
+def test_a_rule_without_a_gradient_for_an_input_has_none_at_the_next_order_either():
+    @differentiable
+    def scaled_by(x, factor, /):
+        return x * factor, (lambda g: g * factor, None)
+
+    x, factor = leaf(1, 2), leaf(3, 4)
+    (g,) = autograd.grad((scaled_by(x, factor) ** 2).sum(), x, create_graph=True)
+    assert_equal(g, [18, 64])
+    (g * g).sum().backward()
+    assert_equal(x.grad, 2 * np.array([18, 64]) * [18, 32])
+
+
+def test_a_gradient_that_is_read_only_is_not_added_into():
+    @differentiable
+    def same(x, /):
+        return x + 0, (lambda g: np.broadcast_to(g + 0, g.shape),)
+
+    x = leaf(1, 2)
+    (same(x) + same(x) + same(x)).sum().backward()
+    (same(x)).sum().backward()
+    assert_equal(x.grad, [4, 4])
+
+
+def test_a_gradient_with_too_few_axes_is_named():
+    @differentiable
+    def total(x, /):
+        return x * 1, (lambda g: g.sum(),)
+
+    with pytest.raises(ShapeError, match=r"gradient of shape \(\).*shape \(1,\)"):
+        total(leaf(1)).sum().backward()
+
+
+def test_a_kernel_of_the_users_that_returns_one_array_twice_shares_no_gradient():
+    def kernel(x, y):
+        def gradient(g, needs):
+            both = g * 1
+            return both, both
+
+        return x + y, gradient
+
+    @mg.ops.composite(kernel=kernel)
+    def plus(x, y, /):
+        return x + y
+
+    x, y = leaf(1, 2), leaf(3, 4)
+    plus(x, y).sum().backward()
+    (x * 2).sum().backward()
+    assert_equal(x.grad, [3, 3])
+    assert_equal(y.grad, [1, 1])
+
+
+def test_the_higher_order_of_a_composite_walks_no_further_than_its_inputs(monkeypatch):
+    """Its own gradient stops there: the work grows with the graph, not with its square."""
+    seen = []
+    original = autograd.grad.__globals__["nodes_behind"]
+
+    def counted(edges, ends=()):
+        found = original(edges, ends)
+        seen.append(len(found))
+        return found
+
+    monkeypatch.setitem(autograd.grad.__globals__, "nodes_behind", counted)
+    y = x = leaf(0.1, 0.2, 0.3)
+    for _ in range(20):
+        y = y.softmax(-1) + 1
+    autograd.grad((y * y).sum(), x, create_graph=True)
+    assert max(seen[1:]) < 20
+
+
+# ---------------------------------------------------------------- .data
+
+
+def test_data_is_a_tensor_that_shares_the_memory_outside_the_graph():
+    x = leaf(1, 2)
+    assert isinstance(x.data, mg.Tensor)
+    assert not x.data.requires_grad
+    x.data.mul_(10)
+    x.data -= 1.0
+    assert_equal(x, [9, 19])
+    x.data = mg.tensor([5.0, 6.0], dtype="float64")
+    assert_equal(x, [5, 6])
+    assert x.requires_grad
+    assert x.is_leaf
