@@ -23,7 +23,7 @@ class Overlapped(MPIRanks):
 
     def __init__(self, comm: Any, parameters: list[Tensor]) -> None:
         super().__init__(comm)
-        self._lay_out(parameters)
+        self._flatten(parameters)
         self.missing: list[set[int]] = []
         self.buckets: list[tuple[set[int], Any]] = []  # parameters, and their part of the buffer
         last = end = len(self._flat) - len(self._tail)

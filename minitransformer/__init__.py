@@ -1,4 +1,4 @@
-"""minitransformer: the Transformer family on minigrad, and a trainer for it."""
+"""minitransformer: Transformer models on minigrad, and a trainer for them."""
 
 from .attention import MultiHeadAttention
 from .config import GPTConfig, TrainConfig, TransformerConfig

@@ -36,7 +36,7 @@ class MultiHeadAttention(nn.Module):
         F.check_probability(dropout)
         if d_model % num_heads:
             raise UserError(
-                f"d_model={d_model} does not split into {num_heads} heads.\nChoose a multiple of {num_heads}."
+                f"d_model={d_model} is not divisible by {num_heads} heads.\nChoose a multiple of {num_heads}."
             )
         self.d_model, self.num_heads, self.dropout = d_model, num_heads, dropout
         self.in_proj_weight = nn.Parameter(np.empty((3 * d_model, d_model), np.float32))

@@ -1,4 +1,4 @@
-"""What a model is made of and how it is trained: dataclasses with the field's keys."""
+"""Model and training configurations, with the keys that PyTorch and Hugging Face use."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def _check_heads(config: object, width: str, heads: str) -> None:
     d, h = getattr(config, width), getattr(config, heads)
     if d % h:
         raise UserError(
-            f"{width}={d} does not split into {heads}={h} heads of whole size.\n"
-            f"Choose a multiple of {h}, or other heads."
+            f"{width}={d} is not divisible by {heads}={h}.\n"
+            f"Choose a multiple of {h}, or another number of heads."
         )
 
 
@@ -25,17 +25,17 @@ def _check_heads(config: object, width: str, heads: str) -> None:
 class TransformerConfig:
     """The encoder-decoder of "Attention Is All You Need"; the defaults are its base model (table 3).
 
-    One vocabulary serves source and target, and one matrix both embeddings and the output (section 3.4).
+    Source and target share a vocabulary; both embeddings and the output layer share a matrix (section 3.4).
     The paper has neither `attention_dropout` nor `activation_dropout`.
     """
 
-    vocab_size: int  # in a recipe 0: all of the training data (8,000 for "bpe")
-    d_model: int = 512  # numbers in each token's vector
-    num_heads: int = 8  # of each attention
+    vocab_size: int  # in a recipe, 0 means all tokens of the training data (8,000 for "bpe")
+    d_model: int = 512  # size of each token's vector
+    num_heads: int = 8
     d_ff: int = 2048  # inner width of the feed-forward networks
     num_encoder_layers: int = 6
     num_decoder_layers: int = 6
-    dropout: float = 0.1  # of embeddings and of what a sub-layer adds
+    dropout: float = 0.1  # of embeddings and of sub-layer outputs
     attention_dropout: float = 0.0  # of attention weights
     activation_dropout: float = 0.0  # inside the feed-forward networks
     activation: str = "relu"  # or "gelu", "gelu_new"
@@ -59,18 +59,18 @@ class TransformerConfig:
 class GPTConfig:
     """A decoder-only model. Defaults: the smallest GPT-2 (Radford et al. 2019); keys: Hugging Face's."""
 
-    vocab_size: int = 50257  # in a recipe 0: all of the training data (8,000 for "bpe")
-    n_positions: int = 1024  # the longest text that it sees at once
-    n_embd: int = 768  # numbers in each token's vector
+    vocab_size: int = 50257  # in a recipe, 0 means all tokens of the training data (8,000 for "bpe")
+    n_positions: int = 1024  # maximum sequence length
+    n_embd: int = 768  # size of each token's vector
     n_layer: int = 12
-    n_head: int = 12  # of each attention
+    n_head: int = 12
     n_inner: int | None = None  # inner width of the feed-forward networks; None: 4 n_embd
     embd_pdrop: float = 0.1  # dropout of embeddings
-    resid_pdrop: float = 0.1  # dropout of what a sub-layer adds
+    resid_pdrop: float = 0.1  # dropout of sub-layer outputs
     attn_pdrop: float = 0.1  # dropout of attention weights
     activation_function: str = "gelu_new"  # or "relu", "gelu"
     layer_norm_epsilon: float = 1e-5
-    initializer_range: float = 0.02  # standard deviation of the first weights
+    initializer_range: float = 0.02  # standard deviation of the initial weights
 
     def __post_init__(self) -> None:
         check_range(self, "vocab_size layer_norm_epsilon initializer_range", 0)
@@ -83,23 +83,23 @@ class GPTConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How a model is trained. The sizes of batches are the task's."""
+    """How a model is trained. Batch sizes belong to the task."""
 
-    steps: int = 1000  # how many batches
-    lr: float = 1e-3  # the schedule's peak
+    steps: int = 1000  # number of batches
+    lr: float = 1e-3  # peak of the schedule
     schedule: str = "inverse_sqrt"  # the paper's (section 5.3), or "cosine", "constant"
     warmup_steps: int = 100
-    min_lr: float = 0.0  # where "cosine" ends
+    min_lr: float = 0.0  # end of "cosine"
     betas: tuple[float, float] = (0.9, 0.98)  # of AdamW, as adam_eps (section 5.3)
     adam_eps: float = 1e-9
     weight_decay: float = 0.0  # of matrices only
-    clip_norm: float = 1.0  # of all gradients taken together; 0: no clipping
+    clip_norm: float = 1.0  # maximum norm of all gradients together; 0: no clipping
     label_smoothing: float = 0.1  # section 5.4
     precision: str = (
-        "float32"  # of products: "tf32", "bfloat16" and "float16" are a GPU's; weights stay float32
+        "float32"  # of matmuls; on a GPU also "tf32", "bfloat16", "float16"; weights stay float32
     )
-    micro_batches: int = 1  # parts that a batch is computed in, to save memory
-    seed: int = 0  # of first weights, batches and dropout: the same seed gives the same run
+    micro_batches: int = 1  # gradient accumulation steps, to save memory
+    seed: int = 0  # of initial weights, batches and dropout; the same seed gives the same run
     log_every: int = 20  # steps
     validate_every: int = 200  # steps
     checkpoint_every: int = 200  # steps
@@ -114,10 +114,10 @@ class TrainConfig:
         check_range(self, "label_smoothing", 0, 1)
         check_range(self, "seed", 0, 2**64)
         if not all(0 <= beta < 1 for beta in self.betas):
-            raise UserError(f"betas = {self.betas} is out of range.\nChoose two values from 0 to below 1.")
+            raise UserError(f"betas = {self.betas} is out of range.\nChoose two values >= 0 and < 1.")
 
     def learning_rate(self, step: int) -> float:
-        """The rate of `step`, counted from 1."""
+        """The learning rate of `step`, counted from 1."""
         if self.schedule == "inverse_sqrt":
             return optim.inverse_sqrt_schedule(step, self.lr, self.warmup_steps)
         if self.schedule == "cosine":

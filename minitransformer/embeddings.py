@@ -1,4 +1,4 @@
-"""Tokens and their places as vectors ("Attention Is All You Need", sections 3.4 and 3.5)."""
+"""Token embeddings and positional encodings ("Attention Is All You Need", sections 3.4 and 3.5)."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ def positional_encoding(
 
 
 class SinusoidalPositions(nn.Module):
-    """Adds the sinusoids to x, from position `start` on; there are as many positions as one asks for."""
+    """Adds the sinusoidal encoding to x, from position `start` on. The number of positions is unlimited."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.d_model = d_model
-        self.table = positional_encoding(0, d_model)  # grows when a longer sequence comes
+        self.table = positional_encoding(0, d_model)  # grows with the longest sequence
 
     def forward(self, x: Float[Tensor, "B T D"], start: int = 0) -> Float[Tensor, "B T D"]:
         end = start + x.shape[1]
-        kept: Any = self.table
-        if len(kept) < end or kept.dtype != x.dtype or type(kept) is not type(x.array):
-            kept = self.table = positional_encoding(max(end, 2 * len(kept)), self.d_model, x.dtype)
-            kept = self.table = to_device_of(kept, x.array)
-        return x + Tensor(kept[start:end])
+        table: Any = self.table
+        if len(table) < end or table.dtype != x.dtype or type(table) is not type(x.array):
+            table = positional_encoding(max(end, 2 * len(table)), self.d_model, x.dtype)
+            table = self.table = to_device_of(table, x.array)
+        return x + Tensor(table[start:end])
 
 
 class LearnedPositions(nn.Module):
-    """Adds to x a learned vector for each position, from `start` on; there are `max_positions` of them."""
+    """Adds a learned vector for each position to x, from `start` on, for up to `max_positions`."""
 
     def __init__(self, max_positions: int, d_model: int) -> None:
         super().__init__()
@@ -60,22 +60,24 @@ class LearnedPositions(nn.Module):
         end, limit = start + x.shape[1], len(self.weight)
         if end > limit:
             raise UserError(
-                f"a sequence of {end} tokens, and this model has learned {limit} positions.\n"
+                f"a sequence of {end} tokens is longer than the {limit} positions of this model.\n"
                 f"Shorten the input, or train with more positions (or sinusoidal ones, which have no limit)."
             )
         return x + self.weight[start:end]
 
 
 def token_ids(ids: Any) -> Int[Any, "B T"]:
-    """Ids as an array (B, T) of integers, or a UserError."""
+    """Ids as an integer array (B, T); a UserError if they are not."""
     try:
         array = ids if type(ids) is np.ndarray else ids.array if isinstance(ids, Tensor) else as_array(ids)
     except ValueError:
-        raise UserError("the sequences of a batch have different lengths.\nPad them to one length.") from None
+        raise UserError(
+            "the sequences of a batch have different lengths.\nPad them to the same length."
+        ) from None
     if array.ndim != 2 or array.dtype.kind not in "iu":
         raise UserError(
-            f"token ids must be integers (batch, length), got {array.dtype} {array.shape}.\n"
-            f"One sequence is a batch of one: [ids]."
+            f"token ids must be integers of shape (batch, length), got {array.dtype} {array.shape}.\n"
+            f"Pass a single sequence as a batch of one: [ids]."
         )
     return array
 
@@ -83,7 +85,7 @@ def token_ids(ids: Any) -> Int[Any, "B T"]:
 class TokenEmbedding(nn.Module):
     """A learned vector for each token, times sqrt(d_model) if `scale`; also the output layer (section 3.4).
 
-    It begins normal with variance 1 / d_model: scaled vectors, and the first logits, have unit variance.
+    Initialized with variance 1 / d_model, so that scaled vectors and the first logits have unit variance.
     """
 
     def __init__(self, vocab_size: int, d_model: int, scale: bool = True) -> None:
@@ -97,5 +99,5 @@ class TokenEmbedding(nn.Module):
         return x if self.factor is None else x * self.factor
 
     def logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """How well each token's vector agrees with x: x Eᵀ."""
+        """A score of each token: x Eᵀ, the dot products with the token vectors."""
         return F.linear(x, self.weight)

@@ -1,4 +1,4 @@
-"""Mistakes that a user can fix. The first line says what is wrong, the second what to do."""
+"""Errors that a user can fix. The first line says what is wrong, the second how to fix it."""
 
 import math
 from numbers import Integral
@@ -6,21 +6,23 @@ from typing import Any
 
 
 class UserError(ValueError):
-    """A mistake that is explained without a traceback (exit code 2)."""
+    """An error that the command line explains without a traceback (exit code 2)."""
 
 
 def check_range(config: object, names: str, low: float, below: float = math.inf) -> None:
-    """Refuse a value of `config` outside [low, below)."""
+    """Raise a UserError if a value of `config` is outside [low, below)."""
     for name in names.split():
         value = getattr(config, name)
         if not low <= value < below:
-            span = f"from {low} on" if below == math.inf else f"from {low} to below {below}"
-            raise UserError(f"{name} = {value} is out of range.\nChoose a value {span}.")
+            raise UserError(f"{name} = {value} is out of range.\nChoose a value {_interval(low, below)}.")
 
 
 def check_integer(name: str, value: Any, low: int, below: float = math.inf) -> None:
-    """Refuse what is not an integer, or outside [low, below)."""
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not (whole and low <= value < below):
-        span = f"from {low} on" if below == math.inf else f"from {low} to below {below}"
-        raise UserError(f"{name} = {value!r} is out of range.\nChoose an integer {span}.")
+    """Raise a UserError if the value is not an integer in [low, below)."""
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not (is_integer and low <= value < below):
+        raise UserError(f"{name} = {value!r} is out of range.\nChoose an integer {_interval(low, below)}.")
+
+
+def _interval(low: float, below: float) -> str:
+    return f">= {low}" if below == math.inf else f">= {low} and < {below}"

@@ -1,4 +1,4 @@
-"""A user's text and JSON files: what is wrong with one is said with its name."""
+"""Text and JSON files. Error messages name the file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .errors import UserError
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a UTF-8 file without a byte-order mark, its lines ended by line feeds."""
+    """The text of a UTF-8 file, without a byte-order mark and with \\n as line ends."""
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -23,23 +23,21 @@ def read_text(path: str | Path) -> str:
 
 
 def read_json(path: str | Path) -> Any:
-    """What a JSON file of a run holds."""
+    """The content of a JSON file of a run."""
     try:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
-        message = (
-            f"{path} is not valid JSON: {error}.\nIt is damaged: restore it, or train anew with --overwrite."
-        )
+        message = f"{path} is not valid JSON: {error}.\nRestore the file, or start over with --overwrite."
         raise UserError(message) from None
 
 
 def to_json(content: Any, indent: int | None = None) -> str:
-    """JSON as every reader takes it: it knows no infinity and no NaN, which become null."""
+    """Valid JSON: infinity and NaN become null."""
     return json.dumps(_finite(content), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def write_json(path: str | Path, content: Any) -> None:
-    """Write a JSON file, atomically."""
+    """Write a JSON file atomically."""
     write_atomically(path, (to_json(content, indent=1) + "\n").encode())
 
 

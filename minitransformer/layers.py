@@ -1,8 +1,8 @@
-"""Encoder and decoder layers and their stacks: the boxes of the paper's figure 1.
+"""Encoder and decoder layers and their stacks (figure 1 of the paper).
 
 Each sub-layer f has a residual connection with layer norm: norm(x + dropout(f(x))) as in the paper
-(post-norm), or x + dropout(f(norm(x))) with `norm_first` (pre-norm, Xiong et al. 2020), where a stack ends
-with a norm of its own. Masks are boolean, True = may attend, and broadcast to (B, H, T, S).
+(post-norm), or x + dropout(f(norm(x))) with `norm_first` (pre-norm, Xiong et al. 2020), where a final norm
+follows the stack. Masks are boolean, True = may attend, and broadcast to (B, H, T, S).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class LayerConfig:
-    """What encoder and decoder layers of every model have in common."""
+    """The settings of encoder and decoder layers."""
 
     d_model: int
     num_heads: int
@@ -50,7 +50,7 @@ class LayerConfig:
 
 
 class FeedForward(nn.Module):
-    """FFN(x) = activation(x W_1 + b_1) W_2 + b_2, at each position alike (section 3.3)."""
+    """FFN(x) = activation(x W_1 + b_1) W_2 + b_2, the same at each position (section 3.3)."""
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
@@ -74,11 +74,8 @@ class Residual(nn.Module):
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
-        self.norm, self.dropout, self.norm_first = (
-            config.norm(),
-            nn.Dropout(config.dropout),
-            config.norm_first,
-        )
+        self.norm, self.dropout = config.norm(), nn.Dropout(config.dropout)
+        self.norm_first = config.norm_first
 
     def forward(self, x: Float[Tensor, "B T D"], f: Callable[[Tensor], Tensor]) -> Float[Tensor, "B T D"]:
         if self.norm_first:
@@ -87,7 +84,7 @@ class Residual(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward. With `is_causal` it is the layer of a decoder-only model."""
+    """Self-attention, then feed-forward. With `is_causal`, the layer of a decoder-only model."""
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
@@ -101,8 +98,8 @@ class EncoderLayer(nn.Module):
         is_causal: bool = False,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        own = None if cache is None else cache.self_attention
-        x = self.residual1(x, lambda x: self.self_attention(x, None, mask, is_causal, own))
+        kv_cache = None if cache is None else cache.self_attention
+        x = self.residual1(x, lambda x: self.self_attention(x, None, mask, is_causal, kv_cache))
         return self.residual2(x, self.feed_forward)
 
 
@@ -123,14 +120,14 @@ class DecoderLayer(nn.Module):
         mask: Tensor | None = None,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        own, cross = (None, None) if cache is None else (cache.self_attention, cache.cross_attention)
-        x = self.residual1(x, lambda x: self.self_attention(x, None, mask, True, own))
+        kv_cache, cross = (None, None) if cache is None else (cache.self_attention, cache.cross_attention)
+        x = self.residual1(x, lambda x: self.self_attention(x, None, mask, True, kv_cache))
         x = self.residual2(x, lambda x: self.cross_attention(x, memory, memory_mask, False, cross))
         return self.residual3(x, self.feed_forward)
 
 
 class _Stack(nn.Module):
-    """N layers of one kind, one after another."""
+    """N layers in sequence, with a final norm if they are pre-norm."""
 
     def __init__(self, layers: Sequence[nn.Module], config: LayerConfig) -> None:
         super().__init__()
@@ -138,13 +135,13 @@ class _Stack(nn.Module):
         self.norm = config.norm() if config.norm_first else None
 
     def with_caches(self, cache: Cache | None) -> Iterable[tuple[nn.Module, LayerCache | None]]:
-        """Each layer with its part of the cache, if there is one."""
+        """Each layer with its cache, or None."""
         if cache is None:
             return zip(self.layers.children(), repeat(None))
         if len(cache.layers) != len(self.layers):
             raise UserError(
-                f"a cache of {len(cache.layers)} layers, and this model has {len(self.layers)}.\n"
-                f"Use the cache that its own new_cache() makes."
+                f"a cache of {len(cache.layers)} layers does not fit a model of {len(self.layers)}.\n"
+                f"Use the cache that the model's new_cache() returns."
             )
         return zip(self.layers.children(), cache.layers, strict=True)
 

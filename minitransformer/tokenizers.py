@@ -1,7 +1,7 @@
-"""Text to token ids and back: whole words, byte-pair pieces or single characters.
+"""Text to token ids and back: words, byte-pair encoding or characters.
 
-Learning and splitting are Hugging Face's `tokenizers`, and so is the file. One tokenizer serves both
-languages of a translator, as the paper's joint vocabulary does (section 5.1).
+Training, splitting and the file format are those of Hugging Face's `tokenizers`. One tokenizer serves both
+languages of a translation model, as the paper's joint vocabulary (section 5.1).
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from .files import read_text
 
 PAD, UNK, START, END = SPECIAL_TOKENS = ("<PAD>", "<UNK>", "<START>", "<END>")
 
-# A word, with the apostrophe of an elision (t'aime is t' aime) and hyphens within; a French mark after a
-# no-break space; or any other mark.
+# A word, with inner hyphens and the apostrophe of an elision (t'aime is t' aime); a French punctuation mark
+# after a no-break space; or any other mark.
 _WORD = r"[\p{L}\p{N}_]+(?:-[\p{L}\p{N}_]+)*'?|\u00A0[?!:;]|[^\s\p{L}\p{N}_]"
 _CHARACTER = r"[\s\S]"
 
 
 class TokenizerError(UserError):
-    """A text that a tokenizer cannot take, or a file that is none."""
+    """A text that cannot be tokenized, or a file that is not a tokenizer."""
 
 
 class Tokenizer:
-    """Ids for tokens. `<PAD>`, `<UNK>`, `<START>`, `<END>` are 0 to 3; a plain character vocabulary has none.
+    """Encodes and decodes text. `<PAD>`, `<UNK>`, `<START>` and `<END>` are the ids 0 to 3.
 
-    `encode` adds no special tokens and `decode` drops them. Text of words comes back as it was if it is
-    spaced as usual: one space between words, none before a mark or after an elision's apostrophe, but one
-    before a French ? ! : ;.
+    A plain character vocabulary has no special tokens. `encode` adds none, and `decode` skips them. Word
+    tokens decode to the same text if it has standard spacing: one space between words, none before a mark or
+    after an elision's apostrophe, but one before a French ? ! : ;.
     """
 
     def __init__(self, backend: hf.Tokenizer) -> None:
         self._backend = backend
-        self._backend.encode_special_tokens = True  # "<END>" within a text is a text
+        self._backend.encode_special_tokens = True  # "<END>" in a text is ordinary text
         self.token_to_id: dict[str, int] = backend.get_vocab()
         self.id_to_token: dict[int, str] = {i: token for token, i in self.token_to_id.items()}
         self.kind = _kind(backend)
@@ -53,13 +53,13 @@ class Tokenizer:
         )
         self._special = {self.token_to_id[t] for t in SPECIAL_TOKENS if t in self.token_to_id}
 
-    # ------------------------------------------------------------ learning
+    # ------------------------------------------------------------ training
 
     @classmethod
     def train_word(
         cls, texts: Iterable[str], min_frequency: int = 1, vocab_size: int | None = None
     ) -> Tokenizer:
-        """Every word that occurs `min_frequency` times, the frequent first; at most `vocab_size` tokens."""
+        """Words that occur at least `min_frequency` times, most frequent first, up to `vocab_size` tokens."""
         backend = hf.Tokenizer(models.WordLevel(unk_token=UNK))
         french = [normalizers.Replace(f" {mark}", f"\u00a0{mark}") for mark in "?!:;"]
         backend.normalizer = normalizers.Sequence(
@@ -77,7 +77,7 @@ class Tokenizer:
 
     @classmethod
     def train_bpe(cls, texts: Iterable[str], vocab_size: int) -> Tokenizer:
-        """`vocab_size` pieces of words (Sennrich et al. 2016); "▁" begins a word, marks stand alone."""
+        """Byte-pair encoding (Sennrich et al. 2016); "▁" starts a word, punctuation is split off."""
         backend = hf.Tokenizer(models.BPE(unk_token=UNK))
         backend.normalizer = normalizers.NFC()
         backend.pre_tokenizer = pre_tokenizers.Sequence(
@@ -92,20 +92,20 @@ class Tokenizer:
 
     @classmethod
     def train_char(cls, texts: Iterable[str], special_tokens: bool = False) -> Tokenizer:
-        """Every character, in the order of its code point; without special tokens unless asked for."""
+        """Every character, sorted by code point; special tokens are optional."""
         tokens = [*(SPECIAL_TOKENS if special_tokens else ()), *sorted(set().union(*texts))]
         backend = hf.Tokenizer(models.WordLevel({t: i for i, t in enumerate(tokens)}, unk_token=UNK))
         backend.pre_tokenizer = pre_tokenizers.Split(hf.Regex(_CHARACTER), "isolated")
         return cls(backend)
 
-    # ------------------------------------------------------------ both ways
+    # ------------------------------------------------------------ encoding and decoding
 
     @property
     def vocab_size(self) -> int:
         return len(self.token_to_id)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text's tokens; what is not in the vocabulary is `<UNK>`."""
+        """The token ids of a text; unknown tokens are `<UNK>`."""
         if self.kind == "char":
             return self._encode_characters(text)
         return self._encoding(text).ids
@@ -118,7 +118,7 @@ class Tokenizer:
         try:
             return self._backend.encode(text, add_special_tokens=False)
         except TypeError:  # half a surrogate pair, or bytes of another encoding
-            raise TokenizerError(f"not a text: {text!r:.60}.\nPass text in UTF-8.") from None
+            raise TokenizerError(f"{text!r:.60} is not valid text.\nPass text in UTF-8.") from None
 
     def _encode_characters(self, text: str) -> list[int]:
         if self.unk_id is not None:
@@ -132,52 +132,52 @@ class Tokenizer:
             ) from None
 
     def tokens(self, text: str) -> list[str]:
-        """A text's tokens as the vocabulary writes them."""
+        """The tokens of a text, as strings of the vocabulary."""
         return [self.id_to_token[i] for i in self.encode(text)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids; special tokens are left out."""
-        kept = [int(i) for i in ids if int(i) not in self._special]
-        tokens = [self.id_to_token[i] for i in kept]
+        """The text of token ids; special tokens are skipped."""
+        ids = [int(i) for i in ids if int(i) not in self._special]
+        tokens = [self.id_to_token[i] for i in ids]
         if self.kind == "char":
             return "".join(tokens)
         if self.kind == "bpe":
-            return self._backend.decode(kept)
+            return self._backend.decode(ids)
         text = re.sub(r" ([.,?!:;)…])", r"\1", " ".join(tokens))
         return re.sub(r"(['(]) ", r"\1", text).replace(" \u00a0", " ").replace("\u00a0", " ")
 
     def unknown_words(self, text: str) -> list[str]:
-        """What of a text is not in the vocabulary, in order, each once."""
+        """The distinct words of a text that are not in the vocabulary, in order."""
         if self.kind == "char":
             return [c for c in dict.fromkeys(text) if c not in self.token_to_id]
         text = unicodedata.normalize("NFC", text)
         encoding = self._encoding(text)
-        places = zip(encoding.ids, encoding.offsets, strict=True)
-        return list(dict.fromkeys(text[a:b].strip() for i, (a, b) in places if i == self.unk_id))
+        spans = zip(encoding.ids, encoding.offsets, strict=True)
+        return list(dict.fromkeys(text[a:b].strip() for i, (a, b) in spans if i == self.unk_id))
 
     # ------------------------------------------------------------ files
 
     def save(self, path: str | Path) -> None:
-        """Write the library's tokenizer.json, atomically."""
+        """Write tokenizer.json atomically."""
         write_atomically(path, self._backend.to_str(pretty=True).encode())
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
-        """Read what `save` wrote."""
+        """Load a tokenizer that `save` wrote."""
         content = read_text(path)
         try:
             return cls(hf.Tokenizer.from_str(content))
         except Exception as error:  # the library raises nothing narrower
-            message = f"{path} is not a tokenizer of ours: {error}.\nUse one that a training wrote."
+            message = f"{path} is not a minitransformer tokenizer: {error}.\nUse the tokenizer.json of a run."
             raise TokenizerError(message) from None
 
 
 def _kind(backend: hf.Tokenizer) -> str:
-    """word, bpe or char, from how the tokenizer splits."""
+    """ "word", "bpe" or "char", according to the pre-tokenizer."""
     content = json.loads(backend.to_str())
     splitter = content["pre_tokenizer"] or {}
     kinds = {_WORD: "word", _CHARACTER: "char"}
     kind = "bpe" if content["model"]["type"] == "BPE" else kinds.get(splitter.get("pattern", {}).get("Regex"))
     if kind is None or (kind == "bpe" and not set(SPECIAL_TOKENS) <= backend.get_vocab().keys()):
-        raise ValueError("it was made by another program")
+        raise ValueError("it was written by another program")
     return kind

@@ -232,7 +232,7 @@ def test_a_row_does_not_read_the_memory_of_another():
     [
         ((7, 16, 8, 2, 4), "2 heads of 4.* 4 heads of 2"),
         ((7, 16, 16, 2, 2), "2 heads of 4.* 2 heads of 8"),
-        ((7, 16, 8, 3, 2), r"a cache of 2 layers, and this model has 3.\nUse"),
+        ((7, 16, 8, 3, 2), r"a cache of 2 layers does not fit a model of 3.\nUse"),
     ],
 )
 @mg.no_grad()

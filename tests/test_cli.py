@@ -120,7 +120,7 @@ def test_resume_goes_on_and_keeps_what_was_set(cli, here):
         "train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--resume", "--steps", 6
     )
     assert code == 0
-    assert "going on from step 4" in err
+    assert "continuing from step 4" in err
     assert parse_recipe((here / "mine/config.toml").read_text(), "", "").model.d_model == 16
     steps = [record["step"] for record in read_log(here / "mine" / "log.jsonl") if "loss" in record]
     assert steps == [4, 6]

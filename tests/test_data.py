@@ -202,7 +202,7 @@ def test_a_text_is_fetched_once_and_kept(home):
 @pytest.mark.parametrize("failure", [urllib.error.URLError("no network"), http.client.IncompleteRead(b"")])
 def test_without_a_network_the_way_out_is_named(home, failure):
     home.answer = failure
-    with pytest.raises(DataError, match=r"could not fetch https://.*\n.*--data-dir DIR"):
+    with pytest.raises(DataError, match=r"could not download https://.*\n.*--data-dir DIR"):
         tinyshakespeare()
 
 

@@ -100,7 +100,7 @@ def test_top_1_is_greedy(gpt):
 
 
 def test_bad_prompts_are_named(gpt):
-    with pytest.raises(UserError, match="prompts of one length"):
+    with pytest.raises(UserError, match="prompts of the same length"):
         generate(gpt, [[1], [1, 2]])
 
 
@@ -115,15 +115,15 @@ def test_bad_prompts_are_named(gpt):
         ([[[1]]], "input_ids[0] is not a sequence of integers"),
         ([[1, [2]]], "input_ids[0] is not a sequence of integers"),
         (["hello"], "input_ids[0] is not a sequence of integers, got 'hello'"),
-        ("hello", "input_ids are texts' ids, got 'hello'"),
-        (None, "input_ids are texts' ids, got None"),
+        ("hello", "input_ids must be lists of ids, got 'hello'"),
+        (None, "input_ids must be lists of ids, got None"),
         (np.array([1, 2]), "input_ids[0] is not a sequence of integers"),
         (np.array([[0.5]]), "input_ids[0] is not a sequence of integers"),
-        ([[1], []], "input_ids[1] is empty.\nGive each text one token at least."),
+        ([[1], []], "input_ids[1] is empty.\nGive each text at least one token."),
         ([[]], "input_ids[0] is empty"),
     ],
 )  # fmt: skip
-def test_what_are_no_ids_is_named(gpt, translator, input_ids, message):
+def test_what_is_not_ids_is_named(gpt, translator, input_ids, message):
     for model in (gpt, translator):
         with pytest.raises(UserError, match=re.escape(message)) as caught:
             generate(model, input_ids)
@@ -134,7 +134,9 @@ def test_what_are_no_ids_is_named(gpt, translator, input_ids, message):
 def test_ids_that_a_model_does_not_have_are_named(gpt, translator, wrong):
     for model in (gpt, translator):
         last = model.config.vocab_size - 1
-        with pytest.raises(UserError, match=rf"\[1\] has the id {wrong}, and this .* from 0 to {last}\.\n"):
+        with pytest.raises(
+            UserError, match=rf"\[1\] has the id {wrong}, and this .* range from 0 to {last}\.\n"
+        ):
             generate(model, [[4], [wrong]])
 
 
@@ -148,7 +150,7 @@ def test_an_end_token_is_one_of_the_vocabulary(gpt, translator, wrong):
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("wrong", [-1, 1.5, "a", None, True])
-def test_a_number_of_tokens_is_whole(gpt, wrong):
+def test_a_number_of_tokens_is_an_integer(gpt, wrong):
     with pytest.raises(UserError, match=r"max_new_tokens = .* is out of range.\nChoose an integer"):
         generate(gpt, [[1]], wrong)
 
@@ -156,14 +158,14 @@ def test_a_number_of_tokens_is_whole(gpt, wrong):
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("wrong", [0, -1, 2.0, "a"])
 def test_top_k_is_one_token_or_more(gpt, wrong):
-    with pytest.raises(UserError, match=r"top_k = .* is out of range.\nChoose an integer from 1"):
+    with pytest.raises(UserError, match=r"top_k = .* is out of range.\nChoose an integer >= 1"):
         generate(gpt, [[1]], 3, do_sample=True, top_k=wrong)
 
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("wrong", [0.0, -1, np.inf, np.nan, "warm", None])
 def test_a_temperature_is_a_finite_number_above_0(gpt, wrong):
-    with pytest.raises(UserError, match=f"temperature is a finite number above 0, got {wrong!r}"):
+    with pytest.raises(UserError, match=f"temperature must be a finite number above 0, got {wrong!r}"):
         generate(gpt, [[1]], temperature=wrong)
 
 
@@ -173,7 +175,7 @@ def test_near_temperature_0_a_sample_is_the_best_token(translator, temperature):
     assert generate(translator, [[4, END], [5, END]], 5, do_sample=True, temperature=temperature) == greedy
 
 
-def test_a_text_that_ends_needs_no_room_for_its_limit(gpt):
+def test_a_text_that_ends_needs_no_memory_for_its_limit(gpt):
     (text,) = generate(gpt, [[1, 2]], 9)
     assert generate(gpt, [[1, 2]], 10**14, eos_token_id=text[0]) == [[]]
 

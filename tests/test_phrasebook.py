@@ -81,10 +81,10 @@ def test_the_corpus_has_not_changed():
 
 
 def test_english_to_french_is_a_function_over_all_that_the_grammar_says():
-    deal, french_of = patterns.Deal(2), {}
+    draw, french_of = patterns.BalancedSampler(2), {}
     for pattern in patterns.PATTERNS:
         for _ in range(2_000):
-            english, french = pattern(deal)
+            english, french = pattern(draw)
             assert french_of.setdefault(english.lower(), french) == french
 
 

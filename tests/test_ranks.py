@@ -258,7 +258,7 @@ def test_ctrl_c_stops_all_ranks_after_the_same_step_and_saves_it(here):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     done = max(record["step"] for record in read_log(log))
-    assert f"stopped after step {done}; all is saved" in err
+    assert f"stopped after step {done}; the run is saved" in err
     assert json.loads((here / "mine/checkpoints/index.json").read_text())["last"] == f"step-{done:08d}"
     assert (here / "mine/curves.png").is_file()
 
@@ -293,7 +293,7 @@ def test_a_gpu_by_its_number_is_refused_to_several_ranks(here):
     code, out, err = run([MPIEXEC, "-n", "2", *command(*arguments)])
     assert (code, out) == (2, "")
     assert err.count("error:") == 1
-    assert "rank 0: error: cuda:1 is one GPU, and each of 2 ranks takes one of its own." in err
+    assert "rank 0: error: cuda:1 is one GPU, but each of 2 ranks needs its own." in err
     assert not (here / "runs").exists()
 
 
@@ -302,7 +302,7 @@ def test_a_gpu_by_its_number_is_refused_to_several_ranks(here):
 def test_what_is_not_training_is_done_without_ranks(here, verb):
     code, out, err = run([MPIEXEC, "-n", "2", *command(verb, "mine")])
     assert (code, out) == (2, "")
-    assert f"rank 0: error: mpiexec started 2 processes, and `{verb}` is done by one.\nLeave mpiexec" in err
+    assert f"rank 0: error: mpiexec started 2 processes, but `{verb}` runs in one.\nLeave mpiexec" in err
     assert err.count("error:") == 1
 
 
@@ -319,7 +319,7 @@ def test_ranks_that_do_not_train_the_same_are_found_out(here):
     one, two = (command("train", "phrasebook", "--data", "pairs.tsv", *TINY, "--seed", i) for i in (1, 2))
     code, _, err = run([MPIEXEC, "-n", "1", *one, ":", "-n", "1", *two])
     assert code == 2
-    assert "rank 0: error: after step 0 the weights on rank 1 are not those on rank 0" in err
+    assert "rank 0: error: after step 0 the weights on rank 1 differ from those on rank 0" in err
     assert not (here / "runs/phrasebook/checkpoints").exists()
 
 
@@ -328,7 +328,7 @@ def test_more_ranks_than_rows_are_refused(here):
     arguments = ["train", "shakespeare-char-cpu", "--data", "text.txt", *TINY_GPT, "--batch-size", 1]
     code, _, err = run([MPIEXEC, "-n", "2", *command(*arguments)])
     assert code == 2
-    assert "no batch has more than 1 rows.\nStart fewer, or make the batches larger." in err
+    assert "the largest batch has 1 rows.\nStart fewer ranks, or make the batches larger." in err
 
 
 @needs_mpi
@@ -336,7 +336,7 @@ def test_an_mpiexec_of_another_mpi_is_found_out(here):
     arguments = ["train", "phrasebook", "--data", "pairs.tsv", *TINY]
     code, _, err = run(command(*arguments), OMPI_COMM_WORLD_SIZE="4")
     assert code == 2
-    assert "error: mpiexec started 4 processes, and mpi4py, of another MPI, sees 1.\nUse one MPI:" in err
+    assert "error: mpiexec started 4 processes, but mpi4py, of another MPI, sees 1.\nUse one MPI:" in err
 
 
 def test_without_mpi4py_mpiexec_is_refused(monkeypatch, capsys):
@@ -344,7 +344,7 @@ def test_without_mpi4py_mpiexec_is_refused(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     assert main(["train", "phrasebook"]) == 2
     first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith("error: mpiexec started 2 processes that cannot talk")
+    assert first.startswith("error: mpiexec started 2 processes that cannot communicate")
     assert "pip install 'minitransformer[distributed]'" in second
 
 

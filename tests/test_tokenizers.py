@@ -249,7 +249,7 @@ def test_what_is_no_text_is_refused(kind):
 def test_a_tokenizer_of_another_program_is_refused(tmp_path):
     foreign = hf.Tokenizer(hf.models.WordPiece({"[UNK]": 0}, unk_token="[UNK]"))
     foreign.save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(TokenizerError, match=r"tokenizer\.json .*made by another program"):
+    with pytest.raises(TokenizerError, match=r"tokenizer\.json .*written by another program"):
         Tokenizer.load(tmp_path / "tokenizer.json")
 
 

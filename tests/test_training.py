@@ -261,10 +261,10 @@ def test_float16_gradients_that_are_never_finite_stop_the_run(tmp_path):
     with pytest.raises(NonFiniteError) as caught:
         trainer.train()
     assert str(caught.value).startswith("step 31: the loss is ")
-    assert "the norm of its gradients nan, however small it is scaled, in the backward" in str(caught.value)
+    assert "the norm of its gradients nan, at the smallest loss scale, in the backward" in str(caught.value)
 
 
-def test_looking_for_the_culprit_leaves_no_hook_behind(tmp_path):
+def test_finding_the_first_nonfinite_module_leaves_no_hook(tmp_path):
     trainer = translation(tmp_path)
     batch = trainer.task.next_batch()
     assert first_nonfinite(trainer.model, lambda: trainer.task.loss(trainer.model, batch, 0.0)) is None
@@ -360,13 +360,15 @@ def test_a_damaged_checkpoint_is_named_and_another_offered(name, tmp_path):
     trainer.train()
     path = tmp_path / "checkpoints" / "step-00000003" / name
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(CheckpointError, match=rf"(?s)step-00000003 cannot be used: .*{name}.*step-00000002"):
+    with pytest.raises(
+        CheckpointError, match=rf"(?s)step-00000003 cannot be loaded: .*{name}.*step-00000002"
+    ):
         translation(tmp_path).resume()
 
 
 def test_a_new_training_does_not_mix_with_the_checkpoints_of_another(tmp_path):
     translation(tmp_path).train()
-    with pytest.raises(UserError, match="holds checkpoints already"):
+    with pytest.raises(UserError, match="already contains checkpoints"):
         translation(tmp_path).train()
 
 
@@ -401,7 +403,7 @@ def test_the_gradients_are_clipped_to_the_norm(tmp_path):
 
 @pytest.mark.parametrize(("precision", "expected"), [("tf32", "high"), ("float32", "highest")])
 @pytest.mark.parametrize("before", ["high", "highest"])
-def test_products_have_the_precision_of_the_training_while_it_computes(
+def test_matmuls_have_the_precision_of_the_training_while_it_computes(
     precision, expected, before, tmp_path, monkeypatch
 ):
     mg.set_float32_matmul_precision(before)

@@ -1,6 +1,6 @@
-"""The command line: `minitransformer VERB ...`, one verb a file.
+"""The command line: `minitransformer VERB ...`, one file per verb.
 
-Exit code 0: done; 2: a mistake that the message explains; 1: anything else.
+Exit code 0: success; 2: a user error, explained by a message; 1: anything else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..training.ranks import join, joined
 VERBS = {
     "train": "train a recipe from scratch: minitransformer train phrasebook",
     "translate": 'translate sentences with a run: minitransformer translate runs/phrasebook "I love you"',
-    "generate": 'go on with a text: minitransformer generate runs/shakespeare-char-cpu --prompt "ROMEO:"',
+    "generate": 'continue a text: minitransformer generate runs/shakespeare-char-cpu --prompt "ROMEO:"',
     "evaluate": "score a run on its held-out data: minitransformer evaluate runs/phrasebook [--json]",
     "graph": "draw how a run computes a loss, and its gradients: minitransformer graph runs/phrasebook",
     "recipes": "list the recipes",
@@ -28,14 +28,14 @@ VERBS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one verb; gives the exit code."""
+    """Run a verb; returns the exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in args
     args = [a for a in args if a != "--debug"]
     if not args or args[0] in ("-h", "--help", "help"):
         print(usage())
         return 0 if args else 2
-    for stream in (sys.stdout, sys.stderr):  # a terminal that cannot show a letter shows a question mark
+    for stream in (sys.stdout, sys.stderr):  # characters that the terminal cannot encode become "?"
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
@@ -43,11 +43,11 @@ def main(argv: list[str] | None = None) -> int:
         allocator.keep_freed_memory()
         import_module(f".{args[0]}", __name__).run(args[1:])
         sys.stdout.flush()
-    except SystemExit as done:  # tyro's: 0 after --help, 2 for options that it refuses
-        return int(done.code or 0)
+    except SystemExit as exit:  # tyro's: 0 after --help, 2 for invalid options
+        return int(exit.code or 0)
     except BaseException as error:
         code = _explain(error, debug)
-        if code is None:  # a fault of the program's: Python shows where, and ends with 1
+        if code is None:  # a bug: Python prints the traceback and exits with 1
             raise
         joined().abort(code)
         return code
@@ -55,19 +55,19 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def check_verb(verb: str) -> None:
-    """Refuse an unknown verb, and under mpiexec any but `train`, which joins the ranks itself."""
+    """Raise a UserError for an unknown verb, or under mpiexec for any but `train`, which joins the ranks."""
     ranks = joined() if verb == "train" else join()
     if verb not in VERBS:
         raise UserError(f"there is no verb {verb!r}.{nearest(verb, VERBS)}\n{usage()}")
     if ranks.size > 1:
         raise UserError(
-            f"mpiexec started {ranks.size} processes, and `{verb}` is done by one.\n"
-            f"Leave mpiexec out: only `train` divides its work among ranks."
+            f"mpiexec started {ranks.size} processes, but `{verb}` runs in one.\n"
+            f"Leave mpiexec out: only `train` uses several ranks."
         )
 
 
 def _explain(error: BaseException, debug: bool) -> int | None:
-    """Say what went wrong; gives the exit code."""
+    """Print the error; returns the exit code, or None for a bug in a single process."""
     ranks = joined()
     ranks.wait_turn()
     match error:
@@ -76,13 +76,12 @@ def _explain(error: BaseException, debug: bool) -> int | None:
         case KeyboardInterrupt():
             print("stopped", file=sys.stderr)
             return 1
-        case BrokenPipeError():  # who read the output, `head` say, has seen enough
+        case BrokenPipeError():  # the reader of the output, such as `head`, has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         case OSError():
-            place = error.filename or "standard output"
-            fix = "Check the path, the space left, and who may write there."
-            message = f"{place}: {error.strerror}.\n{fix}"
+            file = error.filename or "standard output"
+            message = f"{file}: {error.strerror}.\nCheck the path, the free space and the permissions."
         case _ if ranks.size == 1:
             return None
         case _:
@@ -95,8 +94,8 @@ def _explain(error: BaseException, debug: bool) -> int | None:
 
 
 def usage() -> str:
-    """The verbs, a line each."""
+    """The verbs, one per line."""
     lines = [f"  {verb:<10} {what}" for verb, what in VERBS.items()]
     return "\n".join(
-        ["usage: minitransformer VERB ...  (VERB --help says more; --debug shows tracebacks)", *lines]
+        ["usage: minitransformer VERB ...  (VERB --help for options; --debug for tracebacks)", *lines]
     )

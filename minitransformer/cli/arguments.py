@@ -1,4 +1,4 @@
-"""Arguments that several verbs take."""
+"""Arguments that several verbs share."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,7 @@ DataFile = Annotated[
     Path | None,
     arg(
         metavar="FILE",
-        help="The file that the run was trained on, if it was one of your own.",
+        help="The file that the run was trained on, if it was your own.",
         help_behavior_hint="",
     ),
 ]
@@ -18,13 +18,13 @@ DataFolder = Annotated[
     Path | None,
     arg(
         metavar="DIR",
-        help="The folder of a public data set, instead of fetching it.",
+        help="The folder of a public data set, instead of downloading it.",
         help_behavior_hint="",
     ),
 ]
-Checkpoint = Annotated[str, arg(metavar="NAME", help="Which checkpoint: best, last, or one by its name.")]
+Checkpoint = Annotated[str, arg(metavar="NAME", help="The checkpoint: best, last, or the name of one.")]
 Device = Annotated[
     str,
-    arg(metavar="DEVICE", help="Where to compute: cpu, cuda (or cuda:1), or auto, a GPU if there is one."),
+    arg(metavar="DEVICE", help="The device: cpu, cuda (or cuda:1), or auto, a GPU if there is one."),
 ]
 Flag = Annotated[bool, FlagCreatePairsOff, arg(help_behavior_hint="")]

@@ -1,4 +1,4 @@
-"""`minitransformer evaluate RUN`: how good a run is on its held-out data."""
+"""`minitransformer evaluate RUN`: scores on held-out data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .translate import translations
 
 LABELS = {
     "exact_match": "exact match",
-    "token_accuracy": "token accuracy (teacher forced)",
+    "token_accuracy": "token accuracy (teacher forcing)",
     "bleu": "BLEU (sacreBLEU, cased raw text)",
     "bleu_signature": "sacreBLEU signature",
     "bleu_lc_tok": "BLEU, lowercased",
@@ -51,10 +51,10 @@ def run(argv: list[str]) -> None:
         Args:
             json: Print one JSON object instead of a table.
         """
-        opened = Run(run, checkpoint, device)
-        splits = load_splits(opened.recipe, data, data_dir)
-        check_same_data(run, opened.recipe, splits)
-        scores = evaluate(opened, splits)
+        trained = Run(run, checkpoint, device)
+        splits = load_splits(trained.recipe, data, data_dir)
+        check_same_data(run, trained.recipe, splits)
+        scores = evaluate(trained, splits)
         if json:
             print(to_json(scores))
         else:
@@ -64,7 +64,7 @@ def run(argv: list[str]) -> None:
 
 
 def evaluate(run: Run, splits: Mapping[str, Any]) -> dict[str, Any]:
-    """Scores on the test split (a language model's validation split), and the run's `metrics.json`."""
+    """Scores on the test split (for a language model the validation split), also in `metrics.json`."""
     task = build_task(run.recipe, run.tokenizer, splits)
     scores = (
         _score_text(run, task)
@@ -81,7 +81,7 @@ def _score_text(run: Run, task: LanguageModelling) -> dict[str, Any]:
 
 
 def _score_pairs(run: Run, task: Translation, test: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Scores of the greedy translations, which go to `predictions.txt`, and of the model, teacher forced."""
+    """Scores of greedy translations (written to `predictions.txt`) and of the model with teacher forcing."""
     assert isinstance(run.recipe, TranslationRecipe)
     limit = run.recipe.data.max_length
     pairs = filter_by_length(test, run.tokenizer, limit)

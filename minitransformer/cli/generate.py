@@ -10,7 +10,7 @@ from tyro.conf import arg
 
 from minigrad import random
 
-from ..errors import UserError
+from ..errors import UserError, check_integer
 from ..generation import generate
 from ..recipes import LanguageRecipe
 from ..training.run import Run
@@ -33,14 +33,14 @@ def run(argv: list[str]) -> None:
 
         Args:
             prompt: The text to continue.
-            max_new_tokens: How many tokens to add.
-            temperature: Below 1 the likely tokens become likelier, above 1 less so.
-            top_k: Draw from this many of the likeliest tokens only.
-            greedy: Take the likeliest token always.
+            max_new_tokens: The number of tokens to generate.
+            temperature: Below 1, likely tokens become more likely; above 1, less likely.
+            top_k: Sample from this many of the most likely tokens only.
+            greedy: Always take the most likely token.
             seed: The same seed gives the same text.
         """
-        drawn = None if greedy else temperature
-        print(prompt + continuation(Run(run, checkpoint, device), prompt, max_new_tokens, drawn, top_k, seed))
+        trained, sampling = Run(run, checkpoint, device), None if greedy else temperature
+        print(prompt + continuation(trained, prompt, max_new_tokens, sampling, top_k, seed))
 
     tyro.cli(generate, args=argv, prog="minitransformer generate")
 
@@ -48,22 +48,22 @@ def run(argv: list[str]) -> None:
 def continuation(
     run: Run, prompt: str, max_new_tokens: int, temperature: float | None, top_k: int | None, seed: int
 ) -> str:
-    """What the run's model adds to `prompt`: sampled, or greedy where `temperature` is None."""
+    """The run's continuation of `prompt`: sampled, or greedy if `temperature` is None."""
     if not isinstance(run.recipe, LanguageRecipe):
         raise UserError(
-            f"{run.folder} translates, it does not continue a text.\n"
+            f"{run.folder} is a translation model, which does not continue a text.\n"
             f"Use `minitransformer translate {run.folder} TEXT`."
         )
     for name, value in (("max_new_tokens", max_new_tokens), ("top_k", top_k)):
-        if value is not None and value < 1:
-            raise UserError(f"{name} = {value} is out of range.\nChoose a value from 1 on.")
+        if value is not None:
+            check_integer(name, value, 1)
     if temperature is not None and not 0 < temperature < math.inf:
         raise UserError(
             f"temperature = {temperature} is out of range.\nChoose a value above 0, or pass --greedy."
         )
     ids = run.tokenizer.encode(prompt)
     if not ids:
-        raise UserError(f"the prompt {prompt!r} has no token in it.\nGive at least one.")
+        raise UserError(f"the prompt {prompt!r} has no tokens.\nPass a longer prompt.")
     random.manual_seed(seed)
     sampled = temperature is not None
     (new,) = generate(run.model, [ids], max_new_tokens, None, sampled, temperature or 1.0, top_k)

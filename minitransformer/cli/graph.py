@@ -1,4 +1,4 @@
-"""`minitransformer graph RUN`: one example through a trained run, as a graph that can be walked backward."""
+"""`minitransformer graph RUN`: the computation graph of one example, with gradients."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import minigrad as mg
 from minigrad.graph.saving import DRAWN, TEXTS
 
 from ..data.datasets import DataError
-from ..errors import UserError
+from ..errors import UserError, check_integer
 from ..recipes import LanguageRecipe
 from ..training.run import Run, check_same_data, filter_by_length, load_splits
 from ..training.tasks import LanguageModelling, Translation
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
 from .translate import sentence_ids, translations, warn_of_unknown
 
-SHORT = 16  # tokens at most of an example that is taken from the data: what a reader can follow
+SHORT = 16  # maximum number of tokens of an example that is taken from the data
 
 
 def run(argv: list[str]) -> None:
@@ -44,24 +44,24 @@ def run(argv: list[str]) -> None:
         """Draw what the training loss of one example is computed from, and its gradients.
 
         Args:
-            text: A sentence, or for a language model a text; without it, one of the validation data.
-            translation: The sentence's translation; without it, the run's own.
-            output: A page to walk backward on (.html), or a picture: .svg .dot .png .pdf.
-            color: What colours show: kinds of operations, or the size of gradients, bytes or FLOPs.
-            depth: How many levels of modules to open; without it, as many as fit on a page.
-            readable: Draw softmax, attention and their like as the operations that they consist of.
-            overwrite: Replace the file that is there.
+            text: A sentence, or for a language model a text; by default, one of the validation data.
+            translation: The translation of the sentence; by default, the run's own.
+            output: An interactive page (.html), or a picture: .svg .dot .png .pdf.
+            color: Colour by kind of operation, or by the size of gradients, bytes or FLOPs.
+            depth: How many levels of modules to expand; by default, as many as fit on a page.
+            readable: Draw composite ops (softmax, attention, ...) as the operations that define them.
+            overwrite: Replace an existing file.
         """
-        if depth is not None and depth < 0:
-            raise UserError(f"depth = {depth} is out of range.\nChoose a value from 0 on.")
-        check_output(output, overwrite)
-        opened = Run(run, checkpoint, device)
-        task, title = example(opened, text, translation, data, data_dir)
-        drawn = trace(opened, task, title, readable)
         if depth is not None:
-            drawn = drawn.fold(depth)
-        drawn.save(output, color=color)
-        report(drawn, output)
+            check_integer("depth", depth, 0)
+        check_output(output, overwrite)
+        trained = Run(run, checkpoint, device)
+        task, title = example(trained, text, translation, data, data_dir)
+        graph = trace(trained, task, title, readable)
+        if depth is not None:
+            graph = graph.fold(depth)
+        graph.save(output, color=color)
+        report(graph, output)
 
     tyro.cli(graph, args=argv, prog="minitransformer graph")
 
@@ -77,23 +77,23 @@ def check_output(output: Path, overwrite: bool) -> None:
     if not output.parent.is_dir():
         raise UserError(f"there is no folder {output.parent}.\nMake it, or name another with -o FILE.")
     if output.is_dir():
-        raise UserError(f"{output} is a folder.\nName a file with -o FILE.")
-    without_graphviz = suffix in DRAWN and shutil.which("dot") is None  # what is written then is the text
+        raise UserError(f"{output} is a folder.\nPass a file with -o FILE.")
+    without_graphviz = suffix in DRAWN and shutil.which("dot") is None  # then a .dot file is written
     for file in (output, output.with_suffix(".dot")) if without_graphviz else (output,):
         if file.exists() and not overwrite:
             raise UserError(
-                f"{file} exists already.\nReplace it with --overwrite, or name another with -o FILE."
+                f"{file} exists already.\nReplace it with --overwrite, or choose another with -o FILE."
             )
 
 
 def example(
     run: Run, text: str | None, translation: str | None, data: Path | None, data_dir: Path | None
 ) -> tuple[Translation | LanguageModelling, str]:
-    """A task whose only batch is one example, and what to call it."""
+    """A task whose only batch is one example, and its title."""
     if isinstance(run.recipe, LanguageRecipe):
         if translation is not None:
             raise UserError(
-                f"{run.folder} is a language model: a text has no translation.\nGive one text, in quotes."
+                f"{run.folder} is a language model: a text has no translation.\nPass one text, in quotes."
             )
         return _passage(run, validation_text(run, data, data_dir) if text is None else text)
     if text is None:
@@ -102,7 +102,7 @@ def example(
 
 
 def _pair(run: Run, source: str, target: str | None) -> tuple[Translation, str]:
-    """A sentence and its translation: if none is given, the run's own."""
+    """A sentence and its translation, by default the run's own."""
     sides = [source] if target is None else [source, target]
     for side in sides:
         sentence_ids(run, side)
@@ -114,12 +114,12 @@ def _pair(run: Run, source: str, target: str | None) -> tuple[Translation, str]:
 
 
 def _passage(run: Run, text: str) -> tuple[LanguageModelling, str]:
-    """A text, whose every token but the first is to be predicted."""
+    """A text; each token but the first is a target."""
     tokens, limit = len(run.tokenizer.encode(text)), run.recipe.model.n_positions + 1  # type: ignore[union-attr]
     if not 2 <= tokens <= limit:
         raise UserError(
-            f"a text of {tokens} tokens, and this run takes 2 to {limit}: {text[:60]!r}.\n"
-            f"Give a {'longer' if tokens < 2 else 'shorter'} one."
+            f"a text of {tokens} tokens, but this run takes 2 to {limit}: {text[:60]!r}.\n"
+            f"Pass a {'longer' if tokens < 2 else 'shorter'} text."
         )
     warn_of_unknown(run, [text])
     task = LanguageModelling(run.tokenizer, text, text, tokens - 1, batch_size=1, seed=0)
@@ -134,7 +134,7 @@ def validation_pair(run: Run, data: Path | None, data_dir: Path | None) -> tuple
 
 
 def validation_text(run: Run, data: Path | None, data_dir: Path | None) -> str:
-    """How the run's validation text begins."""
+    """The start of the run's validation text."""
     ids = run.tokenizer.encode(_validation(run, data, data_dir)[: 100 * SHORT])
     return run.tokenizer.decode(ids[: min(SHORT, run.recipe.model.n_positions)])  # type: ignore[union-attr]
 
@@ -142,7 +142,7 @@ def validation_text(run: Run, data: Path | None, data_dir: Path | None) -> str:
 def _validation(run: Run, data: Path | None, data_dir: Path | None):
     if data is None and run.recipe.data.dataset == "file":
         raise DataError(
-            f"{run.folder} learned from a file of your own.\nGive a TEXT, or pass the file with --data FILE."
+            f"{run.folder} was trained on a file of your own.\nPass a TEXT, or the file with --data FILE."
         )
     splits = load_splits(run.recipe, data, data_dir)
     check_same_data(run.folder, run.recipe, splits)
@@ -158,7 +158,7 @@ def trace(run: Run, task: Translation | LanguageModelling, title: str, readable:
 
 
 def report(graph: mg.graph.Graph, output: Path) -> None:
-    """What was written."""
+    """Print what was written."""
     ops = sum(vertex.kind == "op" for vertex in graph.vertices)
     print(f"{graph.title}\n{output}: {ops} operations, {output.stat().st_size / 1024:,.0f} KiB")
     for note in graph.notes:

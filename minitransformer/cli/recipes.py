@@ -1,4 +1,4 @@
-"""`minitransformer recipes`: what there is to train."""
+"""`minitransformer recipes`: list the recipes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`minitransformer train RECIPE`: train from scratch, or go on with a run."""
+"""`minitransformer train RECIPE`: train from scratch, or continue a run."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from .translate import translations
 
 @dataclass(frozen=True)
 class Options:
-    """Where the data comes from and where the run goes."""
+    """Data, run folder and device."""
 
     data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """Your own data: source<TAB>target on each line, or for a language model any text."""
+    """Your own data: source<TAB>target on each line, or any text for a language model."""
     data_dir: DataFolder = None
     run_dir: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/RECIPE)")] = None
     """The run folder."""
@@ -60,12 +60,12 @@ def run(argv: list[str]) -> None:
 
 
 def requested_device(argv: list[str]) -> str:
-    """ "cpu", "cuda" or "cuda:1", as the command line names it, before all of it is read: ranks join by it.
+    """The --device of a command line ("cpu", "cuda" or "cuda:1"), needed to join the ranks before parsing.
 
-    What cannot be had counts as "cpu": `train` refuses it, when the ranks can say so once.
+    "cpu" if the device is not available: `train` raises the error, once for all ranks.
     """
-    given = [word for word in " ".join(argv).replace("--device ", "--device=").split() if "--device=" in word]
-    device = given[-1].partition("=")[2] if given else "cpu"
+    flags = [word for word in " ".join(argv).replace("--device ", "--device=").split() if "--device=" in word]
+    device = flags[-1].partition("=")[2] if flags else "cpu"
     if device.startswith("cuda:"):
         return device
     try:
@@ -79,33 +79,33 @@ def read_command(argv: list[str]) -> tuple[Recipe, Options, Path]:
     if not argv or argv[0].startswith("-"):
         print(f"{USAGE}\n\n{listing()}", file=sys.stdout if argv[:1] in (["-h"], ["--help"]) else sys.stderr)
         raise SystemExit(0 if argv[:1] in (["-h"], ["--help"]) else 2)
-    named = recipes.load_recipe(argv[0])
-    recipe, options = parse(named, argv[1:])
-    folder = options.run_dir or Path("runs") / named.name
+    defaults = recipes.load_recipe(argv[0])
+    recipe, options = parse(defaults, argv[1:])
+    folder = options.run_dir or Path("runs") / defaults.name
     if options.resume:  # flags change the run's settings, not the recipe's
-        recipe, options = parse(runs.recipe_of_run(folder, named), argv[1:])
+        recipe, options = parse(runs.recipe_of_run(folder, defaults), argv[1:])
     return recipe, options, folder
 
 
 def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
-    """Every key of the recipe as a flag, and the options."""
+    """The recipe with flags applied to its keys, and the options."""
     parts = {"run": Options(), "data": recipe.data, "model": recipe.model, "training": recipe.training}
     bundle: Any = make_dataclass(
         "Train", [(name, type(part), part) for name, part in parts.items()], frozen=True
     )
-    about = f"{recipe.description}\n\nEach key of the recipe is a flag; its value there is the default."
+    description = f"{recipe.description}\n\nEach key of the recipe is a flag; its value is the default."
     prog = f"minitransformer train {recipe.name}"
-    given = tyro.cli(bundle, args=argv, prog=prog, description=about, config=(OmitArgPrefixes,))
-    data = given.data if given.run.data is None else replace(given.data, dataset="file")
-    return replace(recipe, data=data, model=given.model, training=given.training), given.run
+    args = tyro.cli(bundle, args=argv, prog=prog, description=description, config=(OmitArgPrefixes,))
+    data = args.data if args.run.data is None else replace(args.data, dataset="file")
+    return replace(recipe, data=data, model=args.model, training=args.training), args.run
 
 
 def train(recipe: Recipe, options: Options, folder: Path, ranks: Ranks) -> None:
-    """Data, tokenizer, model, training, and results; an earlier run is kept until this one can start."""
-    first = ranks.rank == 0
-    console = Console(stderr=True, highlight=False, markup=False, quiet=not first)
+    """Train and evaluate. With --overwrite, the old run is deleted only when the new one can start."""
+    on_rank_0 = ranks.rank == 0
+    console = Console(stderr=True, highlight=False, markup=False, quiet=not on_rank_0)
     device = check_device(options.device)
-    if first:
+    if on_rank_0:
         runs.check_folder(folder, options.resume, options.overwrite)
     splits = runs.load_splits(recipe, options.data, options.data_dir)
     if options.resume and runs.is_run(folder):
@@ -117,38 +117,39 @@ def train(recipe: Recipe, options: Options, folder: Path, ranks: Ranks) -> None:
     random.manual_seed(recipe.training.seed)
     model = runs.build_model(recipe, tokenizer).to(device)
     trainer = Trainer(model, task, recipe.training, folder, console, ranks, options.capture)
-    ranks.barrier()  # all have read what stood in the folder
-    if options.overwrite and first:
+    ranks.barrier()  # all ranks have read the folder
+    if options.overwrite and on_rank_0:
         runs.clear(folder)
-    ranks.barrier()  # and find nothing there that is to be deleted
+    ranks.barrier()  # the old run is deleted
     if options.resume:
-        went_on = trainer.resume()
+        resumed = trainer.resume()
         if trainer.step > recipe.training.steps:
             raise UserError(
-                f"{folder} has {trainer.step} steps behind it, more than --steps {recipe.training.steps}.\n"
-                f"Ask for more, or begin anew with --overwrite."
+                f"{folder} is at step {trainer.step}, more than --steps {recipe.training.steps}.\n"
+                f"Raise --steps, or start over with --overwrite."
             )
         console.print(
-            f"going on from step {trainer.step}" if went_on else "no checkpoint yet: starting at step 0"
+            f"continuing from step {trainer.step}" if resumed else "no checkpoint yet: starting at step 0"
         )
-    if first:
+    if on_rank_0:
         runs.write_run(folder, recipe, tokenizer, splits)
     left_out = len(splits["train"]) - len(task.train) if isinstance(task, Translation) else 0
     if left_out:
         console.print(f"left out {left_out} training pairs of --max-length tokens or more")
     sizes = f"{model.num_parameters():,} parameters, {tokenizer.vocab_size:,} tokens"
-    where = "" if device == "cpu" else f" on {device}"
-    together = f", {ranks.size} ranks" if ranks.size > 1 else ""
-    console.print(f"{sizes}, {recipe.training.steps:,} steps{together}{where}")
+    placement = f", {ranks.size} ranks" if ranks.size > 1 else ""
+    placement += "" if device == "cpu" else f" on {device}"
+    console.print(f"{sizes}, {recipe.training.steps:,} steps{placement}")
     if options.capture and device == "cpu":
-        console.print("--capture is for a GPU: the CPU takes the steps as ever")
+        console.print("--capture has no effect on a CPU")
     finished = trainer.train()
-    if not first:
+    if not on_rank_0:
         raise SystemExit(0 if finished else 1)
     curves = draw_curves(folder)
     if not finished:
         console.print(
-            f"stopped after step {trainer.step}; all is saved. Go on with: {_again(recipe, options, folder)}",
+            f"stopped after step {trainer.step}; the run is saved. "
+            f"Continue with: {_resume_command(recipe, options, folder)}",
             soft_wrap=True,
         )
         raise SystemExit(1)
@@ -156,7 +157,7 @@ def train(recipe: Recipe, options: Options, folder: Path, ranks: Ranks) -> None:
     console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}", soft_wrap=True)
 
 
-def _again(recipe: Recipe, options: Options, folder: Path) -> str:
+def _resume_command(recipe: Recipe, options: Options, folder: Path) -> str:
     """The command that continues a run."""
     words = ["minitransformer", "train", recipe.name, "--resume", "--run-dir", folder]
     for flag, value in (("--data", options.data), ("--data-dir", options.data_dir)):
@@ -167,7 +168,7 @@ def _again(recipe: Recipe, options: Options, folder: Path) -> str:
 
 
 def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Console, device: str) -> None:
-    """Score the best checkpoint, write predictions and metrics, and show a few results."""
+    """Evaluate the best checkpoint, write predictions and metrics, and print a few results."""
     run = runs.Run(folder, device=device)
     console.print(f"trained in {seconds:.0f} s; the best checkpoint is {run.checkpoint.name}")
     report(evaluate(run, splits), console)
@@ -185,5 +186,5 @@ def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Cons
 
 
 def listing() -> str:
-    """The recipes, a line each."""
+    """The recipes, one per line."""
     return "\n".join(f"  {name:<22} {recipes.load_recipe(name).description}" for name in recipes.names())

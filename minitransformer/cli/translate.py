@@ -1,4 +1,4 @@
-"""`minitransformer translate RUN TEXT...`: sentences through a trained run."""
+"""`minitransformer translate RUN TEXT...`: translate sentences."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def run(argv: list[str]) -> None:
         checkpoint: Checkpoint = "best",
         device: Device = "cpu",
     ) -> None:
-        """Translate sentences, one an argument (or one a line of standard input, if there is none).
+        """Translate sentences: each argument, or without arguments each line of standard input.
 
         Args:
-            text: The sentences; put each in quotes.
+            text: The sentences, each in quotes.
         """
-        opened = Run(run, checkpoint, device)
+        trained = Run(run, checkpoint, device)
         sentences = list(text) or read_lines()
         if not sentences:
-            raise UserError(f'there is nothing to translate.\nGive a sentence: translate {run} "I love you".')
-        warn_of_unknown(opened, sentences)
-        for translation in translations(opened, sentences):
+            raise UserError(f'there is nothing to translate.\nPass a sentence: translate {run} "I love you".')
+        warn_of_unknown(trained, sentences)
+        for translation in translations(trained, sentences):
             print(translation)
 
     tyro.cli(translate, args=argv, prog="minitransformer translate")
@@ -48,7 +48,7 @@ def read_lines() -> list[str]:
 
 
 def warn_of_unknown(run: Run, texts: Sequence[str]) -> None:
-    """Say which words the vocabulary does not have."""
+    """Warn of words that are not in the vocabulary."""
     unknown = dict.fromkeys(word for text in texts for word in run.tokenizer.unknown_words(text))
     if unknown:
         print(f"warning: not in the vocabulary, read as <UNK>: {', '.join(unknown)}", file=sys.stderr)
@@ -62,7 +62,7 @@ def translations(run: Run, sentences: Sequence[str], batch_size: int = 64) -> li
             f"Use `minitransformer generate {run.folder}`."
         )
     sources = [_source(run, sentence) for sentence in sentences]
-    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # alike lengths together
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # similar lengths share a batch
     results = [""] * len(sources)
     for start in range(0, len(order), batch_size):
         rows = order[start : start + batch_size]
@@ -73,18 +73,18 @@ def translations(run: Run, sentences: Sequence[str], batch_size: int = 64) -> li
 
 
 def _source(run: Run, sentence: str) -> list[int]:
-    """A sentence's ids, with <END>."""
+    """The ids of a sentence, with <END>."""
     return [*sentence_ids(run, sentence), run.tokenizer.end_id]  # type: ignore[list-item]
 
 
 def sentence_ids(run: Run, sentence: str) -> list[int]:
-    """A sentence's ids, if the run takes a sentence of that length."""
+    """The ids of a sentence; a UserError if it is empty or too long for the run."""
     ids, limit = run.tokenizer.encode(sentence), run.recipe.data.max_length  # type: ignore[union-attr]
     if not ids:
-        raise UserError("an empty sentence has no translation.\nGive at least one word.")
+        raise UserError("an empty sentence has no translation.\nPass at least one word.")
     if len(ids) >= limit:
         raise UserError(
-            f"a sentence of {len(ids)} tokens, and this run takes at most {limit - 1}: {sentence[:60]!r}.\n"
-            f"Cut it in two."
+            f"a sentence of {len(ids)} tokens, but this run takes at most {limit - 1}: {sentence[:60]!r}.\n"
+            f"Split the sentence."
         )
     return ids

@@ -1,7 +1,7 @@
-"""Batches: sentence pairs of like length up to a number of tokens, and blocks of a long text.
+"""Batches: sentence pairs of similar length, up to a number of tokens, and blocks of a long text.
 
-Which examples a batch holds is a function of the seed and of its place in the run, so that a run can go on
-exactly where it stopped.
+The examples of a batch are a function of the seed and the batch number, so that a run continues exactly where
+it stopped.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from jaxtyping import Int
 
 from ..tokenizers import Tokenizer
 
-IGNORE = -100  # the target id that counts nothing in the loss
-SHUFFLE, BLOCKS = 1, 2  # streams of random numbers
+IGNORE = -100  # the target id that the loss ignores
+SHUFFLE, BLOCKS = 1, 2  # random streams
 
 
 def _generator(seed: int, stream: int, counter: int) -> np.random.Generator:
-    key = np.array([seed, stream], np.uint64)  # a list would become floats, and large seeds fall together
+    key = np.array([seed, stream], np.uint64)  # a list would become floats, where large seeds are equal
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, counter, 0]))
 
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Padded sentence pairs. <END> ends a source and a `target_out`; <START> begins a `target_in`.
+    """Padded sentence pairs. `source` and `target_out` end with <END>; `target_in` starts with <START>.
 
     `target_out` is `target_in` shifted left by one, IGNORE where `target_in` is padding.
     """
@@ -37,7 +37,7 @@ class PairBatch:
 
     @property
     def n_tokens(self) -> int:
-        """How many target tokens count."""
+        """The number of target tokens in the loss."""
         return int((self.target_out != IGNORE).sum())
 
     def __getitem__(self, rows: slice) -> PairBatch:
@@ -45,7 +45,7 @@ class PairBatch:
 
 
 def collate(pairs: Sequence[tuple[list[int], list[int]]], tokenizer: Tokenizer) -> PairBatch:
-    """Pairs of ids as one batch."""
+    """Pad pairs of ids to a batch."""
     start, end, pad = tokenizer.start_id, tokenizer.end_id, tokenizer.pad_id
     return PairBatch(
         _padded([[*source, end] for source, _ in pairs], pad),
@@ -62,79 +62,78 @@ def _padded(rows: Sequence[Sequence[Any]], padding: int | None) -> Int[np.ndarra
 
 
 class TokenBatches:
-    """Each epoch's batches: every example once, those of like length together, in random order.
+    """The batches of an epoch: each example once, sorted by length, the batches in random order.
 
-    `lengths` (N, 2) are the tokens of each source and target. A batch's rows times its longest side are at
-    most `max_tokens`, for sources and targets alike; an example longer than that is a batch of its own.
+    `lengths` (N, 2) are the lengths of sources and targets. The rows of a batch times its longest side are at
+    most `max_tokens`; a longer example is a batch of its own.
     """
 
     def __init__(self, lengths: Int[np.ndarray, "N 2"], max_tokens: int, seed: int) -> None:
         self.lengths, self.max_tokens, self.seed = lengths, max_tokens, seed
 
     def epoch(self, number: int) -> list[Int[np.ndarray, " rows"]]:
-        """The batches of an epoch, as rows of the data set."""
+        """The batches of an epoch, as indices into the data set."""
         rng = _generator(self.seed, SHUFFLE, number)
         ties = rng.random(len(self.lengths))
-        order = np.lexsort(
-            (ties, self.lengths[:, 0], self.lengths[:, 1])
-        )  # by target, then source, then at random
+        sources, targets = self.lengths.T
+        order = np.lexsort((ties, sources, targets))  # by target, then source, then at random
         batches: list[np.ndarray] = []
-        first, longest = 0, 0
+        start, longest = 0, 0
         for i, row in enumerate(order):
             longest = max(longest, int(self.lengths[row].max()))
-            if i > first and longest * (i - first + 1) > self.max_tokens:
-                batches.append(order[first:i])
-                first, longest = i, int(self.lengths[row].max())
+            if i > start and longest * (i - start + 1) > self.max_tokens:
+                batches.append(order[start:i])
+                start, longest = i, int(self.lengths[row].max())
         if len(order):
-            batches.append(order[first:])
+            batches.append(order[start:])
         return [batches[i] for i in rng.permutation(len(batches))]
 
 
 class BatchStream:
-    """The batches of epoch after epoch; `state` says where it is, and `restore` goes there."""
+    """An endless iterator over the batches of successive epochs; `state` and `restore` its position."""
 
     def __init__(self, batches: TokenBatches) -> None:
-        self.batches, self.epoch, self.place = batches, 0, 0
+        self.batches, self.epoch, self.next_batch = batches, 0, 0
         self._order = batches.epoch(0)
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return self
 
     def __next__(self) -> Int[np.ndarray, " rows"]:
-        if self.place == len(self._order):
-            self._go(self.epoch + 1, 0)
-        self.place += 1
-        return self._order[self.place - 1]
+        if self.next_batch == len(self._order):
+            self._seek(self.epoch + 1, 0)
+        self.next_batch += 1
+        return self._order[self.next_batch - 1]
 
-    def _go(self, epoch: int, place: int) -> None:
-        self.epoch, self.place, self._order = epoch, place, self.batches.epoch(epoch)
+    def _seek(self, epoch: int, batch: int) -> None:
+        self.epoch, self.next_batch, self._order = epoch, batch, self.batches.epoch(epoch)
 
     def state(self) -> dict[str, int]:
-        return {"epoch": self.epoch, "batch": self.place}
+        return {"epoch": self.epoch, "batch": self.next_batch}
 
     def restore(self, state: dict[str, int]) -> None:
-        self._go(state["epoch"], state["batch"])
+        self._seek(state["epoch"], state["batch"])
 
 
 class BlockBatches:
-    """Blocks of a long text at random places; the batch of a step is a function of seed and step alone."""
+    """Random blocks of a long text; the batch of a step is a function of seed and step alone."""
 
     def __init__(self, ids: Int[np.ndarray, " n"], block_size: int, batch_size: int, seed: int) -> None:
         self.ids, self.block_size, self.batch_size, self.seed = ids, block_size, batch_size, seed
 
     def batch(self, step: int) -> tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]:
-        """x and y, y the tokens after x's."""
+        """x and y, where y is x shifted by one token."""
         starts = _generator(self.seed, BLOCKS, step).integers(
             0, len(self.ids) - self.block_size, self.batch_size
         )
-        places = starts[:, None] + np.arange(self.block_size)
-        return self.ids[places], self.ids[places + 1]
+        positions = starts[:, None] + np.arange(self.block_size)
+        return self.ids[positions], self.ids[positions + 1]
 
 
 def all_blocks(
     ids: Int[np.ndarray, " n"], block_size: int, batch_size: int
 ) -> Iterator[tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]]:
-    """A whole text in blocks: each token but the first is a target once; the last block ends in IGNORE."""
+    """A whole text in blocks: each token but the first is a target once; IGNORE pads the last block."""
     targets = len(ids) - 1
     number = -(-targets // block_size)
     x, y = np.zeros(number * block_size, np.int64), np.full(number * block_size, IGNORE)

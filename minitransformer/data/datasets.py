@@ -1,6 +1,6 @@
-"""Where sentences come from: a file of the user's, Multi30k, tiny Shakespeare.
+"""Data sets: a user's file, Multi30k, tiny Shakespeare.
 
-Public data sets are fetched from their homes into a cache folder, or read from `--data-dir`.
+Public data sets are downloaded to a cache folder, or read from `--data-dir`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1
 SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare"
 SPLITS = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 
-# of each file's text, not of its compressed form
+# of the decompressed files
 SHA256 = {
     "test_2016_flickr.de": "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
     "test_2016_flickr.en": "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
@@ -41,7 +41,7 @@ SHA256 = {
 
 
 class DataError(UserError):
-    """Data that is missing, or not what it should be."""
+    """Data that is missing or not valid."""
 
 
 # ---------------------------------------------------------------- a user's file
@@ -73,15 +73,15 @@ def _pair(line: str, where: str) -> tuple[str, str]:
         return sides[0], sides[1]
     found = {1: "no tab", 2: "an empty side"}.get(len(sides), f"{len(sides) - 1} tabs")
     raise DataError(
-        f"{where}: expected source<TAB>target, found {found}: {line[:60]!r}.\nMend that line, or take it out."
+        f"{where}: expected source<TAB>target, found {found}: {line[:60]!r}.\nFix the line, or remove it."
     )
 
 
 def read_long_text(path: str | Path) -> str:
-    """A UTF-8 file's text, at least 100 characters of it."""
+    """The text of a UTF-8 file of at least 100 characters."""
     text = read_text(path)
     if len(text) < 100:
-        raise DataError(f"{path} holds {len(text)} characters, too few to learn from.\nPass a longer text.")
+        raise DataError(f"{path} has {len(text)} characters, too few to train on.\nPass a longer text.")
     return text
 
 
@@ -96,26 +96,26 @@ def multi30k(source: str, target: str, data_dir: Path | None = None) -> dict[str
         if len(sides[0]) != len(sides[1]):
             raise DataError(
                 f"{stem}: {len(sides[0])} lines of {source}, {len(sides[1])} of {target}.\n"
-                f"Get both files from one place."
+                f"Download both files from the same source."
             )
         pairs[split] = list(zip(*sides, strict=True))
     return pairs
 
 
 def _lines(text: str) -> list[str]:
-    """Lines end at line feeds alone; str.splitlines knows other ends, which may stand within a sentence."""
+    """The lines between line feeds; str.splitlines also splits at characters that sentences contain."""
     return [line.strip() for line in text.removesuffix("\n").split("\n")]
 
 
 def tinyshakespeare(data_dir: Path | None = None) -> dict[str, str]:
-    """1.1 million characters of Shakespeare; the first nine tenths to train on."""
+    """1.1 million characters of Shakespeare; the first nine tenths are the training split."""
     text = _text("input.txt", SHAKESPEARE, data_dir)
     cut = int(len(text) * 0.9)
     return {"train": text[:cut], "validation": text[cut:]}
 
 
 def sha256_of(texts: Iterable[str]) -> str:
-    """The checksum of texts, a line end after each."""
+    """The checksum of texts, each followed by a line feed."""
     digest = hashlib.sha256()
     for text in texts:
         digest.update(text.encode("utf-8") + b"\n")
@@ -123,20 +123,20 @@ def sha256_of(texts: Iterable[str]) -> str:
 
 
 def cache_folder() -> Path:
-    """Where fetched data is kept: MINITRANSFORMER_CACHE, or ~/.cache/minitransformer."""
+    """The folder of downloaded data: MINITRANSFORMER_CACHE, or ~/.cache/minitransformer."""
     return Path(os.environ.get("MINITRANSFORMER_CACHE") or Path.home() / ".cache" / "minitransformer")
 
 
-def _text(name: str, home: str, data_dir: Path | None) -> str:
-    """The text of a public file, from `data_dir`, the cache, or its home."""
+def _text(name: str, base_url: str, data_dir: Path | None) -> str:
+    """The text of a public file, from `data_dir`, the cache or the network."""
     if data_dir is not None:
         return _from_folder(Path(data_dir), name)
     cached = cache_folder() / name
     if not cached.is_file():
         cached.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{cached}.lock"):
-            if not cached.is_file():  # another process may have fetched it meanwhile
-                write_atomically(cached, _fetch(name, home))
+            if not cached.is_file():  # another process may have downloaded it meanwhile
+                write_atomically(cached, _download(name, base_url))
     return read_text(cached)
 
 
@@ -147,38 +147,38 @@ def _from_folder(folder: Path, name: str) -> str:
                 content = path.read_bytes()
                 return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
             except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-                raise DataError(f"{path} is damaged: {error}.\nGet it again.") from None
+                raise DataError(f"{path} is damaged: {error}.\nDownload it again.") from None
     raise DataError(
-        f"there is no {name} or {name}.gz in {folder}.\nPass the folder that holds it with --data-dir DIR."
+        f"there is no {name} or {name}.gz in {folder}.\nPass the folder that contains it with --data-dir DIR."
     )
 
 
-def _fetch(name: str, home: str) -> bytes:
-    """A file from its home, its checksum checked."""
+def _download(name: str, base_url: str) -> bytes:
+    """Download a file and check its checksum."""
     from rich.console import Console
     from rich.progress import wrap_file
 
     if name not in SHA256:
-        raise DataError(f"no public file {name} is known.\nPass a folder that holds it with --data-dir DIR.")
-    compressed = home == MULTI30K
-    url = f"{home}/{name}.gz" if compressed else f"{home}/{name}"
+        raise DataError(f"unknown public file {name}.\nPass a folder that contains it with --data-dir DIR.")
+    compressed = base_url == MULTI30K
+    url = f"{base_url}/{name}.gz" if compressed else f"{base_url}/{name}"
     try:
         with urllib.request.urlopen(url, timeout=30) as response:
             size = int(response.headers.get("Content-Length") or 0)
             with wrap_file(
-                response, size, description=f"fetching {name}", console=Console(stderr=True)
+                response, size, description=f"downloading {name}", console=Console(stderr=True)
             ) as file:
                 content = file.read()
         content = gzip.decompress(content) if compressed else content
     except (OSError, EOFError, zlib.error, http.client.HTTPException) as error:
         raise DataError(
-            f"could not fetch {url}: {error}.\n"
-            f"Connect to a network, or pass a folder that holds {name} with --data-dir DIR."
+            f"could not download {url}: {error}.\n"
+            f"Connect to a network, or pass a folder that contains {name} with --data-dir DIR."
         ) from None
-    found = hashlib.sha256(content).hexdigest()
-    if found != SHA256[name]:
+    checksum = hashlib.sha256(content).hexdigest()
+    if checksum != SHA256[name]:
         raise DataError(
-            f"{url} is not what it was: sha256 {found}, expected {SHA256[name]}.\n"
-            f"Pass a good copy's folder with --data-dir DIR."
+            f"{url} has changed: sha256 is {checksum}, expected {SHA256[name]}.\n"
+            f"Pass the folder of an original copy with --data-dir DIR."
         )
     return content

@@ -1,4 +1,4 @@
-"""From a model to text."""
+"""Text generation."""
 
 from .search import generate
 

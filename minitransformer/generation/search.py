@@ -1,4 +1,4 @@
-"""Text from a model, a token at a time: greedy, or by sampling."""
+"""Autoregressive decoding: greedy search and sampling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..errors import UserError
 from ..models import GPT, Transformer
 from .request import check_request
 
-Choice = Callable[[np.ndarray, np.ndarray], np.ndarray]  # logits (rows, V), and which rows -> a token each
+Choose = Callable[[np.ndarray, np.ndarray], np.ndarray]  # logits (rows, V), row numbers -> a token each
 
 
 @no_grad()
@@ -31,13 +31,14 @@ def generate(
 ) -> list[list[int]]:
     """The new tokens for each sequence of `input_ids`, without the end token, in evaluation mode.
 
-    A Transformer translates its inputs (any lengths), up to its `eos_token_id`. A GPT continues them (one
-    length), seeing its last `n_positions` tokens. Greedy takes the best token; `do_sample` draws from
-    softmax(logits / temperature), of the `top_k` best only, from the stream "generate" of `minigrad.random`.
+    A Transformer translates its inputs (of any lengths) until `eos_token_id`. A GPT continues them (all of
+    the same length); its context is the last `n_positions` tokens. Decoding is greedy, or with `do_sample`
+    draws from softmax(logits / temperature) over the `top_k` best tokens, using the stream "generate" of
+    `minigrad.random`.
 
-    With `use_cache` a step reads only the newest token; the others' keys and values are cached. The
-    logits are the same. Beyond `n_positions` a GPT reads its window anew for each token, with a cache or
-    without: every token of it has moved by a position, so that no key or value is what it was.
+    With `use_cache`, a step processes only the newest token; the keys and values of the others are cached.
+    The logits are the same. Beyond `n_positions`, a GPT processes its whole window for each token, with or
+    without a cache: every token in it has moved by one position, so cached keys and values are not valid.
     """
     input_ids = check_request(model, input_ids, max_new_tokens, eos_token_id, temperature, top_k)
     if not input_ids:
@@ -49,20 +50,20 @@ def generate(
         return _sample(logits, temperature, top_k, row_ids)
 
     cache = model.new_cache(_capacity(model, input_ids, max_new_tokens)) if use_cache else None
-    reader = _Reader(model, cache)
+    decoder = _Decoder(model, cache)
     training = model.training
     model.eval()
     try:
         if isinstance(model, Transformer):
             end = model.config.eos_token_id if eos_token_id is None else eos_token_id
-            return _translate(reader, input_ids, max_new_tokens, end, choose)
-        return _continue(reader, input_ids, max_new_tokens, eos_token_id, choose)
+            return _translate(decoder, input_ids, max_new_tokens, end, choose)
+        return _continue(decoder, input_ids, max_new_tokens, eos_token_id, choose)
     finally:
         model.train(training)
 
 
-class _Reader(NamedTuple):
-    """A model that reads what it has not read yet: all tokens, or with a cache the newest."""
+class _Decoder(NamedTuple):
+    """A model with its cache: it processes all tokens, or with a cache only the new ones."""
 
     model: Any  # GPT or Transformer
     cache: Cache | None
@@ -70,7 +71,7 @@ class _Reader(NamedTuple):
     def logits(
         self, ids: np.ndarray, memory: Tensor | None = None, mask: Tensor | None = None
     ) -> Float[np.ndarray, "B V"]:
-        """What follows on each row of `ids`; a Transformer reads them in the context of `memory`."""
+        """The logits after the last token of each row of `ids`; a Transformer also attends to `memory`."""
         model, cache = self.model, self.cache
         if memory is None and ids.shape[1] > model.config.n_positions:
             ids, cache = ids[:, -model.config.n_positions :], None
@@ -81,10 +82,10 @@ class _Reader(NamedTuple):
 
 
 def _translate(
-    reader: _Reader, sources: Sequence[Sequence[int]], limit: int, end: int, choose: Choice
+    decoder: _Decoder, sources: Sequence[Sequence[int]], limit: int, end: int, choose: Choose
 ) -> list[list[int]]:
-    """Encode once, then extend all targets together; a target that has ended leaves the batch."""
-    model: Transformer = reader.model
+    """Encode once, then extend all targets together; finished targets leave the batch."""
+    model: Transformer = decoder.model
     pad = model.config.pad_token_id
     source = np.full((len(sources), max(map(len, sources), default=0)), pad)
     for row, ids in zip(source, sources, strict=True):
@@ -92,56 +93,56 @@ def _translate(
     mask = model.padding_mask(source)
     memory = model.encode(source, mask)
     results: list[list[int]] = [[] for _ in sources]
-    active = np.arange(len(sources))  # the row of `sources` that each row of the batch is
+    active = np.arange(len(sources))  # the row in `sources` of each row of the batch
     target = np.full((len(sources), 1), model.config.bos_token_id)
     for _ in range(limit):
         if not len(active):
             break
-        chosen = choose(reader.logits(target, memory, mask), active)
+        chosen = choose(decoder.logits(target, memory, mask), active)
         continuing = chosen != end
         for row, token in zip(active[continuing], chosen[continuing], strict=True):
             results[row].append(int(token))
         active, target = active[continuing], np.concatenate([target, chosen[:, None]], 1)[continuing]
         if not continuing.all():
             memory, mask = memory[continuing], mask[continuing]
-            if reader.cache is not None:
-                reader.cache.batch_select_indices(continuing)
+            if decoder.cache is not None:
+                decoder.cache.batch_select_indices(continuing)
     return results
 
 
 def _capacity(model: GPT | Transformer, prompts: Sequence[Sequence[int]], limit: int) -> int:
-    """A cache's first capacity. Most translations end long before their limit, so theirs grows as needed."""
+    """The initial cache capacity; 0 for translations, most of which end long before their limit."""
     return min(len(prompts[0]) + limit, model.config.n_positions) if isinstance(model, GPT) else 0
 
 
 def _continue(
-    reader: _Reader, prompts: Sequence[Sequence[int]], limit: int, end: int | None, choose: Choice
+    decoder: _Decoder, prompts: Sequence[Sequence[int]], limit: int, end: int | None, choose: Choose
 ) -> list[list[int]]:
     if len({len(p) for p in prompts}) > 1:
-        raise UserError("a GPT continues prompts of one length.\nPass them one at a time.")
-    start, every, ended = len(prompts[0]), np.arange(len(prompts)), np.zeros(len(prompts), bool)
+        raise UserError("a GPT needs prompts of the same length.\nPass them one at a time.")
+    start, rows, finished = len(prompts[0]), np.arange(len(prompts)), np.zeros(len(prompts), bool)
     ids, length = np.array(prompts), start
     while length < start + limit:
         if length == ids.shape[1]:
             ids = np.concatenate([ids, ids], 1)  # doubles the capacity
-        chosen = choose(reader.logits(ids[:, :length]), every)
+        chosen = choose(decoder.logits(ids[:, :length]), rows)
         ids[:, length] = chosen
         length += 1
         if end is not None:
-            ended |= chosen == end
-            if ended.all():
+            finished |= chosen == end
+            if finished.all():
                 break
-    return [_before(end, row) for row in ids[:, start:length].tolist()]
+    return [_truncate(row, end) for row in ids[:, start:length].tolist()]
 
 
-def _before(end: int | None, ids: list[int]) -> list[int]:
-    """The ids that come before the first `end`."""
+def _truncate(ids: list[int], end: int | None) -> list[int]:
+    """The ids before the first `end`."""
     return ids[: ids.index(end)] if end in ids else ids
 
 
 def _sample(logits: np.ndarray, temperature: float, top_k: int | None, row_ids: np.ndarray) -> np.ndarray:
-    """One token a row by the Gumbel trick: argmax(logits + noise) is distributed as softmax(logits)."""
-    with np.errstate(over="ignore"):  # to -inf, near temperature 0: only the best token is left
+    """One token for each row, by the Gumbel-max trick: argmax(logits + noise) ~ softmax(logits)."""
+    with np.errstate(over="ignore"):  # near temperature 0, all but the best token overflow to -inf
         logits = (logits - logits.max(-1, keepdims=True)) / np.float64(temperature)
     if top_k is not None:
         kth = np.partition(logits, -min(top_k, logits.shape[-1]), axis=-1)[:, -min(top_k, logits.shape[-1])]

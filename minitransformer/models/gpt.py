@@ -16,9 +16,9 @@ from ..layers import Encoder, LayerConfig
 
 
 class GPT(nn.Module):
-    """Token and learned position embeddings, pre-norm causal layers, the embedding matrix as the output.
+    """Token and learned position embeddings, pre-norm causal layers, and a tied output layer.
 
-    model(ids) takes (B, T) and gives logits (B, T, V); logit t is for the token after position t.
+    model(ids) maps ids (B, T) to logits (B, T, V); logits t predict the token after position t.
     """
 
     def __init__(self, config: GPTConfig) -> None:
@@ -36,28 +36,28 @@ class GPT(nn.Module):
         self._initialize()
 
     def _initialize(self) -> None:
-        """Normal; what writes into the residual stream has 1 / sqrt(2 layers) of it (GPT-2, section 2.3)."""
+        """Normal; the projections into the residual stream are scaled by 1 / sqrt(2 layers) (GPT-2, 2.3)."""
         std = self.config.initializer_range
         for name, p in self.named_parameters():
             if p.ndim == 2:
-                last = name.endswith(("out_proj.weight", "linear2.weight"))
-                nn.init.normal_(p, std=std / math.sqrt(2 * self.config.n_layer) if last else std)
+                residual = name.endswith(("out_proj.weight", "linear2.weight"))
+                nn.init.normal_(p, std=std / math.sqrt(2 * self.config.n_layer) if residual else std)
 
     def states(self, ids: Any, cache: Cache | None = None) -> Float[Tensor, "B T D"]:
-        """Each token's vector, in the context of those before it, of those that a `cache` holds as well."""
+        """The hidden state of each token of ids (B, T), which follow the tokens of the `cache`."""
         start = 0 if cache is None else cache.length
         x = self.dropout(self.positions(self.embedding(ids), start))
         return self.layers(x, None, True, cache)
 
     def new_cache(self, max_length: int = 0) -> Cache:
-        """For decoding step by step: `states` of the tokens that follow on what it was last called with.
+        """An empty cache for decoding: each call of `states` with it continues the sequence of the last.
 
-        `max_length` is the first capacity; a cache grows beyond it when needed.
+        `max_length` is the initial capacity; the cache grows beyond it when needed.
         """
         return Cache(self.config.n_layer, max_length)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """Vectors as scores of every next token."""
+        """Hidden states to logits of the next token."""
         return self.embedding.logits(states)
 
     def forward(self, ids: Any) -> Float[Tensor, "B T V"]:

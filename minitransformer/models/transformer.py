@@ -18,21 +18,20 @@ from ..masks import padding_mask
 
 
 class Transformer(nn.Module):
-    """Encoder, decoder, and one matrix for both embeddings and the output (figure 1).
+    """Encoder and decoder; both embeddings and the output layer share a matrix (figure 1).
 
         model = Transformer(TransformerConfig(vocab_size=1000))
         logits = model(source_ids, target_ids)      # (B, S), (B, T) -> (B, T, V)
 
-    Logit t is for the token after target position t. Masks are boolean, True = may attend. Source padding
-    (`pad_token_id`) is not attended to. Target padding needs no mask of its own: it stands on the right,
-    where causal attention hides it.
+    Logits t predict the token after target position t. Masks are boolean, True = may attend. Source padding
+    (`pad_token_id`) is masked. Target padding needs no mask: it is on the right, where causal attention
+    hides it.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        shared = [field.name for field in fields(LayerConfig)]
-        layer = LayerConfig(**{name: getattr(config, name) for name in shared})
+        layer = LayerConfig(**{field.name: getattr(config, field.name) for field in fields(LayerConfig)})
         self.embedding = TokenEmbedding(config.vocab_size, config.d_model, config.scale_embeddings)
         self.encoder_positions, self.decoder_positions = self._positions(), self._positions()
         self.dropout = nn.Dropout(config.dropout)
@@ -43,7 +42,7 @@ class Transformer(nn.Module):
         c = self.config
         if c.positions not in ("sinusoidal", "learned"):
             raise UserError(
-                f'positions is "sinusoidal" or "learned", got {c.positions!r}.\nChoose one of them.'
+                f'positions must be "sinusoidal" or "learned", got {c.positions!r}.\nChoose one of them.'
             )
         return (
             SinusoidalPositions(c.d_model)
@@ -52,13 +51,13 @@ class Transformer(nn.Module):
         )
 
     def padding_mask(self, source: Any) -> Bool[Tensor, "B 1 1 S"]:
-        """Where the source ids (B, S) are no padding, on the model's device."""
+        """True where the source ids (B, S) are not padding, on the model's device."""
         mask = padding_mask(token_ids(source), self.config.pad_token_id)
         device = self.embedding.weight.device
         return mask if mask.device == device else mask.to(device)
 
     def encode(self, source: Any, source_mask: Tensor | None = None) -> Float[Tensor, "B S D"]:
-        """The source ids (B, S) as vectors in context; without a `source_mask`, of all but padding."""
+        """The encoder's hidden states of source ids (B, S). `source_mask` defaults to the padding mask."""
         if source_mask is None:
             source_mask = self.padding_mask(source)
         x = self.dropout(self.encoder_positions(self.embedding(source)))
@@ -72,30 +71,29 @@ class Transformer(nn.Module):
         target_mask: Tensor | None = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """The decoder's vectors for target ids (B, T), in the context of the earlier ones and of `memory`.
+        """The decoder's hidden states of target ids (B, T), given the encoder's states, `memory`.
 
-        `logits` makes scores of them. Masks: boolean, True = may attend. `source_mask` is the one that
-        `encode` used, padding_mask(source, pad); without it padding in the memory is attended to as well.
-        With a `cache` the ids follow on those of earlier calls, whose memory is read no more.
+        Pass the `source_mask` of `encode`, padding_mask(source, pad); without it, padding in the memory is
+        attended to. With a `cache`, the ids follow those of earlier calls, and the memory is projected once.
         """
         start = 0 if cache is None else cache.length
         x = self.dropout(self.decoder_positions(self.embedding(target), start))
         if x.shape[0] != memory.shape[0]:
             raise UserError(
                 f"{memory.shape[0]} source sequences and {x.shape[0]} target sequences.\n"
-                f"Give each source its target."
+                f"Pass one target for each source."
             )
         return self.decoder(x, memory, source_mask, target_mask, cache)
 
     def new_cache(self, max_length: int = 0) -> Cache:
-        """For decoding step by step: `decode` of the tokens that follow on what it was last called with.
+        """An empty cache for decoding: each call of `decode` with it continues the targets of the last.
 
-        `max_length` is the first capacity; a cache grows beyond it when needed.
+        `max_length` is the initial capacity; the cache grows beyond it when needed.
         """
         return Cache(self.config.num_decoder_layers, max_length)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """The decoder's vectors as scores of every next token."""
+        """Hidden states to logits of the next token."""
         return self.embedding.logits(states)
 
     def forward(

@@ -1,4 +1,4 @@
-"""Recipes: a model, its data and its training in one TOML file; each key is also a flag of `train`."""
+"""Recipes: model, data and training in one TOML file. Each key is also a flag of `train`."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from ..files import read_text
 
 
 class RecipeError(UserError):
-    """A recipe that is not there, or that says something it cannot."""
+    """A recipe that is missing or not valid."""
 
 
 @dataclass(frozen=True)
 class PairData:
-    """Sentence pairs: where they come from and how they are batched."""
+    """Sentence pairs: their source and batching."""
 
     dataset: str = "phrasebook"  # "phrasebook", "multi30k", or "file" (--data FILE)
     source_language: str = "en"  # of multi30k: "en", "de" or "fr"
-    target_language: str = "fr"  # likewise
+    target_language: str = "fr"
     tokenizer: str = "word"  # or "bpe", "char"
-    max_tokens: int = 2048  # a batch's target tokens, padding included
-    max_length: int = 128  # tokens of a side; longer pairs are left out, and longer input is refused
+    max_tokens: int = 2048  # target tokens per batch, padding included
+    max_length: int = 128  # tokens per side; longer pairs are left out, and longer input is an error
 
     def __post_init__(self) -> None:
         check_range(self, "max_length", 2)
         if self.max_tokens < self.max_length:
             raise UserError(
-                f"max_tokens = {self.max_tokens} cannot hold a pair of max_length = {self.max_length}.\n"
+                f"max_tokens = {self.max_tokens} is less than max_length = {self.max_length}.\n"
                 f"Raise max_tokens, or lower max_length."
             )
 
 
 @dataclass(frozen=True)
 class TextData:
-    """One long text: where it comes from and how it is cut."""
+    """A long text: its source and batching."""
 
     dataset: str = "tinyshakespeare"  # or "file" (--data FILE)
     tokenizer: str = "char"  # or "word", "bpe"
-    batch_size: int = 12  # blocks a batch
-    block_size: int = 64  # tokens a block
+    batch_size: int = 12  # blocks per batch
+    block_size: int = 64  # tokens per block
 
     def __post_init__(self) -> None:
         check_range(self, "batch_size block_size", 1)
@@ -57,7 +57,7 @@ class TextData:
 
 @dataclass(frozen=True)
 class TranslationRecipe:
-    """An encoder-decoder that translates. `vocab_size` 0 means every token of the training data."""
+    """A translation model (encoder-decoder). `vocab_size` 0 means all tokens of the training data."""
 
     task: ClassVar[str] = "translation"
     name: str = ""
@@ -73,7 +73,7 @@ class TranslationRecipe:
 
 @dataclass(frozen=True)
 class LanguageRecipe:
-    """A decoder-only model that continues a text. `vocab_size` 0 means every token of the training data."""
+    """A decoder-only language model. `vocab_size` 0 means all tokens of the training data."""
 
     task: ClassVar[str] = "language-modelling"
     name: str = ""
@@ -89,19 +89,19 @@ class LanguageRecipe:
 def _check_positions(length: str, n: int, positions: str, limit: int) -> None:
     if n > limit:
         raise UserError(
-            f"{length} = {n}, and the model has {positions} = {limit}.\nLower the one or raise the other."
+            f"{length} = {n} is more than {positions} = {limit}.\nLower {length}, or raise {positions}."
         )
 
 
 Recipe = TranslationRecipe | LanguageRecipe
-KINDS: dict[str, type[TranslationRecipe] | type[LanguageRecipe]] = {
-    kind.task: kind for kind in (TranslationRecipe, LanguageRecipe)
+TASKS: dict[str, type[TranslationRecipe] | type[LanguageRecipe]] = {
+    recipe.task: recipe for recipe in (TranslationRecipe, LanguageRecipe)
 }
-WORDS = {int: "an integer", float: "a number", bool: "true or false", str: "a string in quotes"}
+TYPE_NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "a string in quotes"}
 
 
 def names() -> list[str]:
-    """The recipes that come with the package."""
+    """The names of the package's recipes."""
     return sorted(
         path.name.removesuffix(".toml")
         for path in resources.files(__name__).iterdir()
@@ -110,41 +110,41 @@ def names() -> list[str]:
 
 
 def load_recipe(name: str) -> Recipe:
-    """A recipe of the package by name, or one's own by path (`mine.toml`)."""
+    """A recipe of the package by name, or your own by path (`mine.toml`)."""
     if name.endswith(".toml"):
         return parse_recipe(read_text(name), Path(name).stem, name)
     if name not in names():
         raise RecipeError(
             f"there is no recipe {name!r}.{nearest(name, names())}\n"
-            f"The recipes: {', '.join(names())}; or pass a file.toml."
+            f"Choose one of {', '.join(names())}, or pass a file.toml."
         )
     text = resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
     return parse_recipe(text, name, name)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """` Did you mean ...?`, or nothing if no name is near."""
+    """` Did you mean ...?`, or an empty string if no name is similar."""
     close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.7)
     return f" Did you mean {' or '.join(close)}?" if close else ""
 
 
 def parse_recipe(text: str, name: str, where: str) -> Recipe:
-    """A recipe from TOML; an unknown key or a value of the wrong kind is named."""
+    """A recipe from TOML. Errors name the unknown key or the value of the wrong type."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise RecipeError(f"{where} is not valid TOML: {error}.\nMend that line.") from None
+        raise RecipeError(f"{where} is not valid TOML: {error}.\nFix that line.") from None
     if "task" not in content:
-        known = " or ".join(f'"{kind}"' for kind in KINDS)
-        raise RecipeError(f"{where} names no task.\nBegin it with task = {known}.")
+        known = " or ".join(f'"{task}"' for task in TASKS)
+        raise RecipeError(f"{where} has no task.\nAdd the line task = {known}.")
     task = content.pop("task")
-    if not isinstance(task, str) or task not in KINDS:
-        raise RecipeError(f"{where}: task = {task!r}.\nWrite one of: {', '.join(KINDS)}.")
-    return _build(KINDS[task], {"name": name, **content}, where)
+    if not isinstance(task, str) or task not in TASKS:
+        raise RecipeError(f"{where}: unknown task {task!r}.\nChoose one of {', '.join(TASKS)}.")
+    return _build(TASKS[task], {"name": name, **content}, where)
 
 
 def _build(cls: type, content: dict[str, Any], where: str) -> Any:
-    """A dataclass from a table, with every key and kind checked."""
+    """A dataclass from a table, with keys and types checked."""
     hints = typing.get_type_hints(cls)
     fields = {f.name: hints[f.name] for f in dataclasses.fields(cls)}
     if "vocab_size" in fields:
@@ -153,7 +153,7 @@ def _build(cls: type, content: dict[str, Any], where: str) -> Any:
     for key, value in content.items():
         if key not in fields:
             raise RecipeError(
-                f"{where}: unknown key {key!r}.{nearest(key, fields)}\nThe keys here: {', '.join(fields)}."
+                f"{where}: unknown key {key!r}.{nearest(key, fields)}\nValid keys: {', '.join(fields)}."
             )
         values[key] = _value(value, fields[key], key, where)
     try:
@@ -163,23 +163,23 @@ def _build(cls: type, content: dict[str, Any], where: str) -> Any:
 
 
 def _value(value: Any, kind: Any, key: str, where: str) -> Any:
-    """A key's value, if it is of the kind that the key takes."""
+    """The value of a key, checked for its type."""
     if dataclasses.is_dataclass(kind):
         if not isinstance(value, dict):
             raise RecipeError(
-                f"{where}: {key} = {value!r} is not a table.\nWrite its keys below a line [{key}]."
+                f"{where}: {key} = {value!r} is not a table.\nWrite its keys below the line [{key}]."
             )
         return _build(typing.cast(type, kind), value, f"{where} [{key}]")
     if typing.get_origin(kind) is tuple:
-        numbers = typing.get_args(kind)
-        if isinstance(value, list) and len(value) == len(numbers) and all(_fits(v, float) for v in value):
+        length = len(typing.get_args(kind))
+        if isinstance(value, list) and len(value) == length and all(_fits(v, float) for v in value):
             return tuple(float(v) for v in value)
         raise RecipeError(
-            f"{where}: {key} = {value!r} is not {len(numbers)} numbers.\nWrite [0.9, 0.98], say."
+            f"{where}: {key} = {value!r} is not {length} numbers.\nWrite, for example, [0.9, 0.98]."
         )
     if not _fits(value, kind):
         expected = " or ".join(
-            WORDS[option] for option in typing.get_args(kind) or (kind,) if option in WORDS
+            TYPE_NAMES[option] for option in typing.get_args(kind) or (kind,) if option in TYPE_NAMES
         )
         raise RecipeError(f"{where}: {key} = {value!r} is not {expected}.\nWrite {key} as {expected}.")
     return float(value) if kind is float else value

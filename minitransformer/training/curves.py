@@ -1,4 +1,4 @@
-"""The loss curve of a run, as a picture."""
+"""Plots the loss curves of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from minigrad.io import write_atomically
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
-    """The log's lines; a last one that was cut short is left out."""
+    """The records of a log; a truncated last line is skipped."""
     records = []
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
@@ -21,18 +21,18 @@ def read_log(path: Path) -> list[dict[str, float]]:
     return records
 
 
-def _training(folder: Path) -> str:
-    """What the training loss is called: with label smoothing it stays well above the validation loss."""
+def _training_label(folder: Path) -> str:
+    """The label of the training loss, which label smoothing lifts well above the validation loss."""
     config = folder / "config.toml"
     settings = (
         tomllib.loads(config.read_text(encoding="utf-8")).get("training", {}) if config.is_file() else {}
     )
     smoothing = settings.get("label_smoothing")
-    return f"training, labels smoothed by {smoothing:g}" if smoothing else "training"
+    return f"training, label smoothing {smoothing:g}" if smoothing else "training"
 
 
 def draw_curves(folder: Path) -> Path:
-    """Write `curves.png`: training and validation loss, and the learning rate below, against the step."""
+    """Write `curves.png`: training and validation loss, and below them the learning rate, over steps."""
     from matplotlib.figure import Figure
 
     records = read_log(folder / "log.jsonl")
@@ -45,7 +45,7 @@ def draw_curves(folder: Path) -> Path:
         [r["loss"] for r in train.values()],
         color="#9ecae1",
         linewidth=1,
-        label=_training(folder),
+        label=_training_label(folder),
     )
     losses.plot(
         list(validation),

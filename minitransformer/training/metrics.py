@@ -1,4 +1,4 @@
-"""How good translations are: exact match, BLEU and chrF (sacreBLEU's, with its signature)."""
+"""Translation metrics: exact match, and sacreBLEU's BLEU (with its signature) and chrF."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def translation_scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """`exact_match` (0 to 1), sacreBLEU's `bleu` of cased raw text, `bleu_lc_tok` lowercased, `chrf`."""
+    """`exact_match` (0 to 1), `bleu` of cased raw text, `bleu_lc_tok` of lowercased text, `chrf`."""
     from sacrebleu.metrics import BLEU, CHRF
 
     exact = sum(h == r for h, r in zip(hypotheses, references, strict=True)) / max(len(references), 1)

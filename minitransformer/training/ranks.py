@@ -1,8 +1,8 @@
-"""Data-parallel training: each rank (a process that `mpiexec` started) computes its rows of every batch, and
-the ranks add up their gradients, so that all take the step that one process takes on the whole batch.
+"""Data-parallel training: each rank (a process that `mpiexec` started) computes its shard of every batch, and
+an all-reduce sums the gradients, so that every rank takes the step of one process on the whole batch.
 
-What ranks say to each other goes through MPI (mpi4py); between GPUs NCCL (CuPy) adds up the gradients. A
-process alone is `Ranks()`, which has nobody to talk to.
+Ranks communicate through MPI (mpi4py); between GPUs, NCCL (CuPy) sums the gradients. `Ranks()` is a single
+process.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ T = TypeVar("T")
 
 
 class RanksError(UserError):
-    """Ranks that cannot be joined, or that no longer do the same."""
+    """Ranks that cannot communicate, or whose weights differ."""
 
 
 class Ranks:
-    """A process alone: what ranks do together, for one."""
+    """A single process; the interface of all ranks."""
 
     rank, size = 0, 1
     name = ""  # a prefix of this rank's messages
 
     def shard(self, parts: Iterable[T]) -> Iterator[T]:
-        """This rank's shard of the parts of a batch."""
+        """The parts of a batch that this rank computes."""
         return islice(parts, self.rank, None, self.size)
 
     def sum_gradients(self, parameters: Iterable[Tensor], loss: float) -> float:
-        """Make each parameter's gradient the sum of all ranks', and give the sum of their losses."""
+        """All-reduce the gradients of the parameters; returns the sum of the losses."""
         return loss
 
     def any(self, flag: bool) -> bool:
@@ -48,14 +48,14 @@ class Ranks:
         return flag
 
     def broadcast(self, compute: Callable[[], T]) -> T:
-        """What `compute` gives on rank 0, which alone calls it."""
+        """The result of `compute`, which only rank 0 calls."""
         return compute()
 
     def barrier(self) -> None:
-        """Wait until every rank is here."""
+        """Wait for all ranks."""
 
     def check_equal(self, model: nn.Module, step: int) -> None:
-        """Make sure that all ranks have the same weights, to the bit."""
+        """Raise a RanksError unless all ranks have the same weights, bit for bit."""
 
     @contextlib.contextmanager
     def print_on_rank_0(self) -> Iterator[None]:
@@ -63,16 +63,16 @@ class Ranks:
         yield
 
     def wait_turn(self) -> None:
-        """Delay an error message by rank: if all ranks have the same one, the first aborts the others."""
+        """Delay an error message by rank: if all ranks fail alike, the first message aborts the others."""
 
     def abort(self, code: int) -> None:
-        """Abort every rank, with this exit code of the whole job: the others would wait forever."""
+        """Abort all ranks with this exit code; the others would wait forever."""
 
 
 class MPIRanks(Ranks):
     """The ranks of an MPI communicator."""
 
-    xp: Any = np  # the library of the gradients' arrays
+    xp: Any = np  # the array library of the gradients
 
     def __init__(self, comm: Any) -> None:
         self.comm, self.rank, self.size = comm, comm.rank, comm.size
@@ -80,11 +80,11 @@ class MPIRanks(Ranks):
         self._parameters: list[Tensor] = []
 
     def sum_gradients(self, parameters: Iterable[Tensor], loss: float) -> float:
-        """One all-reduce of one buffer: the gradients, a count of ranks that have each of them, and the loss.
+        """One all-reduce of a flat buffer: the gradients, how many ranks have each of them, and the loss.
 
-        A rank without rows adds zeros. Who has no gradient on any rank keeps none.
+        A rank without rows adds zeros. A parameter without a gradient on every rank gets none.
         """
-        self._lay_out(list(parameters))
+        self._flatten(list(parameters))
         counts = [float(p.grad is not None) for p in self._parameters]
         self._tail[...] = self.xp.asarray([*counts, loss])
         for p, part in zip(self._parameters, self._parts, strict=True):
@@ -95,8 +95,8 @@ class MPIRanks(Ranks):
             p.grad = Tensor(part.astype(p.array.dtype, copy=False)) if count else None
         return loss
 
-    def _lay_out(self, parameters: list[Tensor]) -> None:
-        """The buffer, and each parameter's part of it; 16-bit gradients are added up in float32."""
+    def _flatten(self, parameters: list[Tensor]) -> None:
+        """Allocate the flat buffer and a view for each parameter; 16-bit gradients are summed in float32."""
         if [*map(id, parameters)] == [*map(id, self._parameters)]:
             return
         ends = np.cumsum([p.array.size for p in parameters]).tolist()
@@ -129,45 +129,45 @@ class MPIRanks(Ranks):
         checksum = 0
         for p in model.parameters():
             checksum = zlib.crc32(np.ascontiguousarray(p.numpy()).reshape(-1).view(np.uint8).data, checksum)
-        found = self.comm.allgather(checksum)
-        others = [str(rank) for rank, other in enumerate(found) if other != found[0]]
+        checksums = self.comm.allgather(checksum)
+        others = [str(rank) for rank, other in enumerate(checksums) if other != checksums[0]]
         if others:
             raise RanksError(
-                f"after step {step} the weights on rank {', '.join(others)} are not those on rank 0.\n"
-                f"Give all ranks the same options, data, versions and processor; continue with --resume."
+                f"after step {step} the weights on rank {', '.join(others)} differ from those on rank 0.\n"
+                f"Use the same options, data, versions and processor on all ranks; continue with --resume."
             )
 
     @contextlib.contextmanager
     def print_on_rank_0(self) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
             if self.rank:
-                nowhere = stack.enter_context(open(os.devnull, "w"))
-                stack.enter_context(contextlib.redirect_stdout(nowhere))
-                stack.enter_context(contextlib.redirect_stderr(nowhere))
+                devnull = stack.enter_context(open(os.devnull, "w"))
+                stack.enter_context(contextlib.redirect_stdout(devnull))
+                stack.enter_context(contextlib.redirect_stderr(devnull))
             yield
 
     def wait_turn(self) -> None:
         time.sleep(min(self.rank, 5) * 0.6)
 
     def abort(self, code: int) -> None:
-        time.sleep(0.2)  # mpiexec drops what it has not yet read of a rank's last words
+        time.sleep(0.2)  # mpiexec drops output that it has not read yet
         self.comm.Abort(code)
 
 
 class NCCLRanks(MPIRanks):
-    """Ranks with a GPU each, by their place on their machine; NCCL adds up gradients, MPI does the rest."""
+    """Ranks with one GPU each, numbered on each machine; NCCL sums gradients, MPI does the rest."""
 
     def __init__(self, comm: Any) -> None:
         self.xp, gpus = load_cupy(), gpu_count()
         from cupy.cuda import nccl
 
         super().__init__(comm)
-        here = _on_this_machine(comm)
-        if here.size > gpus:
+        local = _local_communicator(comm)
+        if local.size > gpus:
             raise RanksError(
-                f"{here.size} ranks of one machine, whose GPUs are {gpus}.\nStart a rank for each GPU."
+                f"{local.size} ranks on a machine with {gpus} GPUs.\nStart one rank for each GPU."
             )
-        self.xp.cuda.Device(here.rank).use()
+        self.xp.cuda.Device(local.rank).use()
         self._nccl = nccl
         self._gpus = nccl.NcclCommunicator(self.size, self.broadcast(nccl.get_unique_id), self.rank)
 
@@ -183,68 +183,66 @@ class NCCLRanks(MPIRanks):
 SIZES = (
     "PMI_SIZE",
     "OMPI_COMM_WORLD_SIZE",
-)  # what mpiexec of MPICH (and Intel's, Microsoft's), of Open MPI sets
+)  # set by mpiexec of MPICH (Intel's and Microsoft's, too) and of Open MPI
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 _joined = Ranks()
 
 
 def joined() -> Ranks:
-    """The ranks that this process has joined; itself alone, if none."""
+    """The ranks that this process has joined, or a single process."""
     return _joined
 
 
 def join(device: str = "cpu") -> Ranks:
-    """The ranks that `mpiexec` started, this process one of them; without mpiexec the process alone.
-
-    With "cuda" each has a GPU of its own.
-    """
+    """Join the ranks that `mpiexec` started; without mpiexec, a single process. With "cuda", a GPU each."""
     global _joined
     started = max(int(os.environ.get(name, 1)) for name in SIZES)
     if started > 1 and _joined.size == 1:
         comm = _world(started)
-        _share_cores(comm)
+        _divide_cores(comm)
         _joined = MPIRanks(comm)
         if device.startswith("cuda:"):
             raise RanksError(
-                f"{device} is one GPU, and each of {started} ranks takes one of its own.\n"
-                f"Name the device cuda, without a number."
+                f"{device} is one GPU, but each of {started} ranks needs its own.\n"
+                f"Pass --device cuda, without a number."
             )
-        if device == "cuda":  # what goes wrong with GPUs is said by one rank
+        if device == "cuda":  # after `_joined` is set, so that only one rank reports an error
             _joined = NCCLRanks(comm)
     return _joined
 
 
 def _world(started: int) -> Any:
-    fix = "pip install 'minitransformer[distributed]', and start with the mpiexec that comes with it"
+    fix = "pip install 'minitransformer[distributed]', and use its mpiexec"
     try:
         from mpi4py import MPI
-    except (ImportError, RuntimeError) as error:  # RuntimeError: there is no MPI for it
+    except (ImportError, RuntimeError) as error:  # RuntimeError: no MPI library found
         raise RanksError(
-            f"mpiexec started {started} processes that cannot talk: {error}.\nInstall: {fix}."
+            f"mpiexec started {started} processes that cannot communicate: {error}.\nInstall: {fix}."
         ) from None
     if MPI.COMM_WORLD.size != started:
         raise RanksError(
-            f"mpiexec started {started} processes, and mpi4py, of another MPI, sees {MPI.COMM_WORLD.size}.\n"
+            f"mpiexec started {started} processes, but mpi4py, of another MPI, sees {MPI.COMM_WORLD.size}.\n"
             f"Use one MPI: {fix}."
         )
     return MPI.COMM_WORLD
 
 
-def _share_cores(comm: Any) -> None:
-    """Divide a machine's cores among its ranks, unless the user has; libraries would take all for each."""
+def _divide_cores(comm: Any) -> None:
+    """Divide a machine's cores among its ranks, unless the user has set thread counts."""
     if any(name in os.environ for name in THREADS):
         return
     with contextlib.suppress(ImportError):
         from threadpoolctl import threadpool_limits
 
-        here = _on_this_machine(comm)
+        local = _local_communicator(comm)
         affinity = getattr(os, "sched_getaffinity", lambda process: range(os.cpu_count() or 1))
-        cores = set().union(*here.allgather(set(affinity(0))))
-        threadpool_limits(max(1, len(cores) // here.size), user_api="blas")
+        cores = set().union(*local.allgather(set(affinity(0))))
+        threadpool_limits(max(1, len(cores) // local.size), user_api="blas")
 
 
-def _on_this_machine(comm: Any) -> Any:
+def _local_communicator(comm: Any) -> Any:
+    """The ranks of this machine."""
     from mpi4py import MPI
 
     return comm.Split_type(MPI.COMM_TYPE_SHARED)

@@ -1,4 +1,4 @@
-"""A run folder: everything that one training leaves behind, always laid out alike.
+"""A run folder: everything that a training writes.
 
 config.toml  run.json  tokenizer.json  log.jsonl  checkpoints/  curves.png  predictions.txt  metrics.json
 """
@@ -30,22 +30,22 @@ from ..tokenizers import Tokenizer
 from .checkpoint import Checkpoints
 from .tasks import LanguageModelling, Translation
 
-RESUMED_SETTINGS = ("seed", "precision", "betas", "adam_eps", "weight_decay")  # --resume keeps them
-HELD_OUT = 500  # pairs at most, of a user's file, for each of validation and test
+RESUMED_SETTINGS = ("seed", "precision", "betas", "adam_eps", "weight_decay")  # --resume cannot change them
+HELD_OUT = 500  # maximum number of a user's pairs for each of validation and test
 
 
 class RunError(UserError):
-    """A run folder that is missing, taken, or not a run folder."""
+    """A folder that is missing, contains another run, or is not a run folder."""
 
 
 # ---------------------------------------------------------------- data
 
 
 def load_splits(recipe: Recipe, data: Path | None, data_dir: Path | None) -> dict[str, Any]:
-    """`train`, `validation` and `test` of the recipe's data: lists of pairs, or texts."""
+    """The splits "train", "validation" and "test" of the recipe's data: lists of pairs, or texts."""
     dataset = "file" if data is not None else recipe.data.dataset
     if dataset == "file" and data is None:
-        raise DataError("this run learns from a file of your own.\nPass it with --data FILE.")
+        raise DataError("this run was trained on a file of your own.\nPass it with --data FILE.")
     if isinstance(recipe, LanguageRecipe):
         if data is not None:
             return _split_text(read_long_text(data))
@@ -55,40 +55,38 @@ def load_splits(recipe: Recipe, data: Path | None, data_dir: Path | None) -> dic
         return _split_pairs(read_pairs(data))
     elif dataset == "phrasebook":
         book = phrasebook()
-        held = _hold_out(len(book.train), 300)
-        held = held[[book.train[i] not in DOCUMENT_SENTENCES for i in held]]
-        return {**_by_place(book.train, held, "validation"), "test": book.test}
+        chosen = _random_indices(len(book.train), 300)
+        chosen = chosen[[book.train[i] not in DOCUMENT_SENTENCES for i in chosen]]
+        train, validation = _split_at(book.train, chosen)
+        return {"train": train, "validation": validation, "test": book.test}
     elif dataset == "multi30k":
         return dict(multi30k(recipe.data.source_language, recipe.data.target_language, data_dir))
     raise DataError(
-        f"{recipe.task} has no dataset {dataset!r}.\nName one that a recipe uses, or pass --data FILE."
+        f"{recipe.task} has no dataset {dataset!r}.\nUse the dataset of a recipe, or pass --data FILE."
     )
 
 
-def _hold_out(n: int, number: int) -> np.ndarray:
-    """A fixed random choice of `number` places of n."""
+def _random_indices(n: int, number: int) -> np.ndarray:
+    """`number` of n indices, always the same."""
     return np.random.Generator(np.random.Philox(key=[0, n])).permutation(n)[:number]
 
 
-def _by_place(pairs: Sequence[Any], held: np.ndarray, name: str) -> dict[str, list]:
-    places = set(held.tolist())
-    return {
-        "train": [p for i, p in enumerate(pairs) if i not in places],
-        name: [pairs[i] for i in sorted(places)],
-    }
+def _split_at(pairs: Sequence[Any], indices: np.ndarray) -> tuple[list, list]:
+    """The pairs that are not at the indices, and those that are."""
+    chosen = set(indices.tolist())
+    return [p for i, p in enumerate(pairs) if i not in chosen], [pairs[i] for i in sorted(chosen)]
 
 
 def _split_pairs(pairs: list[tuple[str, str]]) -> dict[str, Any]:
-    """A tenth of a user's pairs (HELD_OUT at most) to validate, as many to test; the rest to train on."""
+    """A tenth of a user's pairs (at most HELD_OUT) for validation and for test each; the rest to train on."""
     unique = list(dict.fromkeys(pairs))
     if len(unique) < 10:
         raise DataError(
-            f"{len(unique)} different pairs are too few to train and to test with.\nGive at least 10."
+            f"{len(unique)} different pairs are too few for training and test.\nProvide at least 10."
         )
     number = min(HELD_OUT, len(unique) // 10)
-    rest = _by_place(unique, _hold_out(len(unique), 2 * number), "held")
-    held = rest["held"]
-    return {"train": rest["train"], "validation": held[::2], "test": held[1::2]}
+    train, held_out = _split_at(unique, _random_indices(len(unique), 2 * number))
+    return {"train": train, "validation": held_out[::2], "test": held_out[1::2]}
 
 
 def _split_text(text: str) -> dict[str, Any]:
@@ -100,7 +98,7 @@ def _split_text(text: str) -> dict[str, Any]:
 
 
 def train_tokenizer(recipe: Recipe, splits: Mapping[str, Any]) -> Tokenizer:
-    """The recipe's tokenizer, learned from the training split alone; but an alphabet is the whole text's."""
+    """The recipe's tokenizer, trained on the training split; a text's alphabet comes from all splits."""
     kind, size = recipe.data.tokenizer, recipe.model.vocab_size
     if isinstance(recipe, LanguageRecipe):
         texts = [splits["train"]] if kind != "char" else list(splits.values())
@@ -116,7 +114,7 @@ def train_tokenizer(recipe: Recipe, splits: Mapping[str, Any]) -> Tokenizer:
 
 
 def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Transformer | GPT:
-    """The recipe's model, untrained, for the tokenizer's vocabulary."""
+    """The recipe's model with initial weights, for the tokenizer's vocabulary."""
     if isinstance(recipe, LanguageRecipe):
         return GPT(replace(recipe.model, vocab_size=tokenizer.vocab_size))
     ids = {
@@ -146,7 +144,7 @@ def filter_by_length(
     short = [pair for pair in pairs if all(len(tokenizer.encode(side)) < max_length for side in pair)]
     if not short:
         raise DataError(
-            f"of {len(pairs)} pairs none is shorter than {max_length} tokens.\nRaise --max-length."
+            f"none of {len(pairs)} pairs is shorter than {max_length} tokens.\nRaise --max-length."
         )
     return short
 
@@ -160,37 +158,37 @@ RUN_FILES = (
 
 
 def check_folder(folder: Path, resume: bool, overwrite: bool) -> None:
-    """Make sure that a training may write to `folder`; nothing is changed yet."""
+    """Raise a RunError unless a training may write to `folder`. Changes nothing."""
     if resume and overwrite:
         raise RunError("--resume and --overwrite contradict each other.\nPass one of them.")
     if folder.is_dir() and not any(folder.iterdir()):
         return
     if folder.exists() and not is_run(folder):
         raise RunError(
-            f"{folder} exists and is not a run folder; nothing there was touched.\n"
-            f"Name another with --run-dir DIR."
+            f"{folder} exists and is not a run folder; nothing in it was changed.\n"
+            f"Choose another with --run-dir DIR."
         )
     if folder.exists() and not (resume or overwrite):
         raise RunError(
-            f"{folder} holds a run already.\n"
-            f"Continue it with --resume, replace it with --overwrite, or name another with --run-dir DIR."
+            f"{folder} contains a run already.\n"
+            f"Continue it with --resume, replace it with --overwrite, or choose another with --run-dir DIR."
         )
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a training made the folder."""
+    """Whether a training wrote the folder."""
     return all((folder / name).is_file() for name in ("config.toml", "run.json"))
 
 
 def clear(folder: Path) -> None:
-    """Delete a run, and nothing in its folder that is not of the run."""
+    """Delete the files of a run, and no others in its folder."""
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     for name in RUN_FILES:
         (folder / name).unlink(missing_ok=True)
 
 
 def describe(recipe: Recipe, splits: Mapping[str, Any]) -> dict[str, Any]:
-    """What run.json says: versions, machine, seed, data checksums."""
+    """The content of run.json: versions, machine, seed, data checksums."""
 
     def installed(package: str) -> str:
         try:
@@ -218,7 +216,7 @@ def describe(recipe: Recipe, splits: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Run:
-    """A finished or unfinished run, opened to be used: recipe, tokenizer and model, the model on `device`."""
+    """A run, loaded from its folder: recipe, tokenizer, and the model on `device`."""
 
     def __init__(self, folder: Path, which: str = "best", device: str = "cpu") -> None:
         self.folder = Path(folder)
@@ -231,7 +229,7 @@ class Run:
             if not (self.folder / name).exists():
                 raise RunError(
                     f"{folder} is not a run folder: it has no {name}.\n"
-                    f"Name a folder that `minitransformer train` made."
+                    f"Choose a folder that `minitransformer train` wrote."
                 )
         self.recipe = read_config(self.folder)
         self.tokenizer = Tokenizer.load(self.folder / "tokenizer.json")
@@ -253,26 +251,26 @@ def write_run(folder: Path, recipe: Recipe, tokenizer: Tokenizer, splits: Mappin
         write_json(folder / "run.json", describe(recipe, splits))
     except OSError as error:
         raise RunError(
-            f"cannot write to {folder}: {error.strerror}.\nName another with --run-dir DIR."
+            f"cannot write to {folder}: {error.strerror}.\nChoose another with --run-dir DIR."
         ) from None
     tokenizer.save(folder / "tokenizer.json")
     write_atomically(folder / "config.toml", recipes.to_toml(recipe).encode())
 
 
 def recipe_of_run(folder: Path, recipe: Recipe) -> Recipe:
-    """The recipe as the run in `folder` has it, or as it is if there is no run yet."""
+    """The recipe with the settings of the run in `folder`, if there is one."""
     if not is_run(folder):
         return recipe
     name = read_json(folder / "run.json").get("recipe")
     if name != recipe.name:
         raise RunError(
-            f"{folder} is a run of {name}, not of {recipe.name}.\nName its recipe, or another --run-dir DIR."
+            f"{folder} is a run of {name}, not of {recipe.name}.\nPass its recipe, or another --run-dir DIR."
         )
     return replace(read_config(folder), name=name)
 
 
 def check_same_run(folder: Path, recipe: Recipe, splits: Mapping[str, Any]) -> None:
-    """Refuse to resume a run with other data, another model or other `RESUMED_SETTINGS`."""
+    """Raise a RunError if data, model or `RESUMED_SETTINGS` differ from those of the run."""
     check_same_data(folder, recipe, splits)
     before = read_config(folder)
     for part in ("data", "model", "training"):
@@ -289,7 +287,7 @@ def check_same_run(folder: Path, recipe: Recipe, splits: Mapping[str, Any]) -> N
 
 
 def check_same_data(folder: Path, recipe: Recipe, splits: Mapping[str, Any]) -> None:
-    """Refuse data that the run was not trained on: its test split could have been trained on."""
+    """Raise a RunError for data that the run was not trained on: its test split may be training data."""
     path = folder / "run.json"
     if path.is_file() and read_json(path).get("data_sha256") != describe(recipe, splits)["data_sha256"]:
         raise RunError(

@@ -1,4 +1,4 @@
-"""What there is to learn: a task gives batches, a loss and a validation to a trainer that knows no more."""
+"""Tasks: each gives the trainer batches, a loss and a validation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..tokenizers import Tokenizer
 
 
 class Task(Protocol):
-    """The trainer's view of a task. A batch has `n_tokens`, can be split, and is made of its arrays."""
+    """The interface of a task. A batch has `n_tokens` and can be constructed from its arrays."""
 
     @property
     def largest_batch(self) -> int: ...
@@ -37,7 +37,7 @@ class Task(Protocol):
 
 
 class Translation:
-    """Pairs of sentences, batched by length. The decoder sees the target's own tokens, shifted right."""
+    """Sentence pairs, batched by length. The decoder's input is the target, shifted right."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Translation:
 
     @property
     def largest_batch(self) -> int:
-        """The rows of the largest batch."""
+        """The number of rows in the largest batch."""
         return max(map(len, self.stream.batches.epoch(0)))
 
     def next_batch(self) -> PairBatch:
@@ -75,7 +75,7 @@ class Translation:
     def loss(self, model: Transformer, batch: PairBatch, label_smoothing: float) -> Tensor:
         """The sum of the losses of all target tokens."""
         logits = model(batch.source, batch.target_in)
-        return _summed(logits, batch.target_out, label_smoothing)
+        return _loss_sum(logits, batch.target_out, label_smoothing)
 
     @no_grad()
     def validate(self, model: Transformer) -> dict[str, float]:
@@ -84,14 +84,14 @@ class Translation:
 
     @no_grad()
     def score(self, model: Transformer, pairs: Sequence[tuple[list[int], list[int]]]) -> dict[str, float]:
-        total, right, tokens = 0.0, 0, 0
+        total, correct, tokens = 0.0, 0, 0
         for rows in TokenBatches(_lengths(pairs), self.max_tokens, self.seed).epoch(0):
             batch = self.batch([pairs[i] for i in rows])
             logits = model(batch.source, batch.target_in)
-            total += _summed(logits, batch.target_out, 0.0).item()
-            right += int((logits.argmax(-1).numpy() == batch.target_out).sum())
+            total += _loss_sum(logits, batch.target_out, 0.0).item()
+            correct += int((logits.argmax(-1).numpy() == batch.target_out).sum())
             tokens += batch.n_tokens
-        return {"loss": total / tokens, "token_accuracy": right / tokens}
+        return {"loss": total / tokens, "token_accuracy": correct / tokens}
 
     def state(self) -> dict[str, Any]:
         return self.stream.state()
@@ -101,7 +101,7 @@ class Translation:
 
 
 class LanguageModelling:
-    """Blocks of a long text; each position's target is the token after it."""
+    """Blocks of a long text; the target of each position is the next token."""
 
     def __init__(
         self, tokenizer: Tokenizer, train: str, validation: str, block_size: int, batch_size: int, seed: int
@@ -110,10 +110,10 @@ class LanguageModelling:
         self.blocks = BlockBatches(tokenizer.encode_array(train), block_size, batch_size, seed)
         self.validation = tokenizer.encode_array(validation)
         self.step = 0
-        for ids, needed in ((self.blocks.ids, block_size), (self.validation, 1)):
-            if len(ids) <= needed:
+        for ids, minimum in ((self.blocks.ids, block_size), (self.validation, 1)):
+            if len(ids) <= minimum:
                 raise UserError(
-                    f"{len(ids)} tokens of text are too few: a block has {block_size}, and one follows it.\n"
+                    f"{len(ids)} tokens of text are too few: a block has {block_size} tokens and a target.\n"
                     f"Pass a longer text, or lower --block-size."
                 )
 
@@ -133,18 +133,18 @@ class LanguageModelling:
 
     def loss(self, model: GPT, batch: TokenBlocks, label_smoothing: float) -> Tensor:
         """The sum of the losses of all tokens."""
-        return _summed(model(batch.x), batch.y, label_smoothing)
+        return _loss_sum(model(batch.x), batch.y, label_smoothing)
 
     @no_grad()
     def validate(self, model: GPT) -> dict[str, float]:
-        """Mean loss, token accuracy and bits a character over the validation split, block after block."""
-        total, right, tokens = 0.0, 0, 0
+        """Mean loss, token accuracy and bits per character over the validation split."""
+        total, correct, tokens = 0.0, 0, 0
         for x, y in all_blocks(self.validation, self.block_size, self.batch_size):
             logits = model(x)
-            total += _summed(logits, y, 0.0).item()
-            right += int((logits.argmax(-1).numpy() == y).sum())
+            total += _loss_sum(logits, y, 0.0).item()
+            correct += int((logits.argmax(-1).numpy() == y).sum())
             tokens += int((y != IGNORE).sum())
-        scores = {"loss": total / tokens, "token_accuracy": right / tokens}
+        scores = {"loss": total / tokens, "token_accuracy": correct / tokens}
         if self.tokenizer.kind == "char":
             scores["bits_per_char"] = scores["loss"] / math.log(2)
         return scores
@@ -167,7 +167,7 @@ class TokenBlocks:
         return int((self.y != IGNORE).sum())
 
 
-def _summed(logits: Tensor, target: np.ndarray, label_smoothing: float) -> Tensor:
+def _loss_sum(logits: Tensor, target: np.ndarray, label_smoothing: float) -> Tensor:
     """The sum of cross-entropies: logits (B, T, V), target (B, T)."""
     rows = logits.reshape(-1, logits.shape[-1])
     return F.cross_entropy(
@@ -176,5 +176,5 @@ def _summed(logits: Tensor, target: np.ndarray, label_smoothing: float) -> Tenso
 
 
 def _lengths(pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:
-    """(N, 2): tokens of source and target, each with its end or start token."""
+    """(N, 2): the lengths of source and target, each with its end or start token."""
     return np.array([(len(s) + 1, len(t) + 1) for s, t in pairs], dtype=np.int64).reshape(-1, 2)

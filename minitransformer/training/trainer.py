@@ -1,4 +1,4 @@
-"""The trainer: a loop that can be read in one sitting."""
+"""The trainer: step, log, validate, save."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from .tasks import Task
 
 
 class Trainer:
-    """Trains `model` on `task`, keeping a log and checkpoints in `folder`.
+    """Trains `model` on `task` and writes a log and checkpoints to `folder`.
 
         Trainer(model, task, TrainConfig(steps=500), Path("runs/mine")).train()
 
-    The same seed gives the same weights, bit for bit, also through `resume`. With `ranks` each computes its
-    rows of every batch, and rank 0 writes to `folder`. With `capture` a GPU replays the step as a graph
-    (`minigrad.capture`): the same weights, in less time. Its loss is then read, and found not to be finite,
-    only when it is logged or saved, or a validation is due; a CPU takes the steps as ever.
+    The same seed gives the same weights, bit for bit, also after `resume`. Of several `ranks`, each computes
+    its shard of every batch, and rank 0 writes to `folder`. With `capture`, a GPU replays the step as a graph
+    (`minigrad.capture`): the same weights in less time. The loss is then read, and checked to be finite, only
+    when it is logged or saved or a validation is due. On a CPU, `capture` has no effect.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class Trainer:
         self.ranks = ranks or Ranks()
         if self.ranks.size > 1 and task.largest_batch < self.ranks.size:
             raise RanksError(
-                f"{self.ranks.size} ranks have nothing to do for all of them: no batch has more than "
-                f"{task.largest_batch} rows.\nStart fewer, or make the batches larger."
+                f"{self.ranks.size} ranks are too many: the largest batch has {task.largest_batch} rows.\n"
+                f"Start fewer ranks, or make the batches larger."
             )
         self.console = console or Console(stderr=True, quiet=self.ranks.rank > 0)
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
@@ -86,14 +86,14 @@ class Trainer:
         on_gpu = next(model.parameters()).device != "cpu"
         self._captured: Any = self._capture() if capture and on_gpu else None
         self._unread: tuple[Any, list[Tensor], Tensor] | None = None  # a step's batch, losses, norm
-        self._pace: list[tuple[int, float]] = []  # tokens and seconds since a loss was read
-        self._last = {"loss": math.nan, "grad_norm": math.nan, "tokens_per_second": 0.0}
+        self._timings: list[tuple[int, float]] = []  # tokens and seconds of each step since the last reading
+        self._metrics = {"loss": math.nan, "grad_norm": math.nan, "tokens_per_second": 0.0}
         random.manual_seed(config.seed)
 
     # ------------------------------------------------------------ one step
 
     def train_step(self) -> dict[str, float]:
-        """One batch: forward, backward, clip, update. Gives what the log says of it."""
+        """One batch: forward, backward, clip, update. Returns the log record."""
         config, start = self.config, time.perf_counter()
         step = self.step + 1
         batch = self.task.next_batch()
@@ -110,12 +110,12 @@ class Trainer:
         self.scaler.unscale_(self.optimizer)
         norm = self._clip().item()
         if not (math.isfinite(loss) and (math.isfinite(norm) or self.scaler.enabled)):
-            raise self._failed(step, batch, loss, norm)
+            raise self._nonfinite_step(step, batch, loss, norm)
         self.scaler.step(self.optimizer)
         try:
             self.scaler.update()
         except NonFiniteError as error:
-            raise self._failed(step, batch, loss, norm, ", however small it is scaled") from error
+            raise self._nonfinite_step(step, batch, loss, norm, ", at the smallest loss scale") from error
         self.step = step
         seconds = time.perf_counter() - start
         self.seconds += seconds
@@ -128,20 +128,23 @@ class Trainer:
         }
 
     def _backward(self, parts: Iterable[tuple[int, Any]], n_tokens: Any) -> list[Tensor]:
-        """Gradients of the mean loss of a batch, part by part; gives each part's share of the loss."""
+        """Accumulate the gradients of the parts of a batch; returns the share of each in the mean loss."""
         self.optimizer.zero_grad()
         losses = []
-        with self._products():
-            for first, part in parts:
-                with random.rows(first), self.autocast:  # a part draws its rows of what the whole batch would
+        with self._matmul_precision():
+            for first_row, part in parts:
+                with (
+                    random.rows(first_row),
+                    self.autocast,
+                ):  # dropout as in the whole batch
                     loss = self.task.loss(self.model, part, self.config.label_smoothing) / n_tokens
                 self.scaler.scale(loss).backward()
                 losses.append(loss.detach())
         return losses
 
     @contextmanager
-    def _products(self) -> Iterator[None]:
-        """Products of float32 are as precise as `config` says, and afterwards as they were before."""
+    def _matmul_precision(self) -> Iterator[None]:
+        """A context with the float32 matmul precision of the config."""
         before = get_float32_matmul_precision()
         set_float32_matmul_precision("high" if self.config.precision == "tf32" else "highest")
         try:
@@ -152,26 +155,31 @@ class Trainer:
     def _clip(self) -> Tensor:
         return optim.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or math.inf)
 
-    def _failed(self, step: int, batch: Any, loss: float, norm: float, also: str = "") -> NonFiniteError:
-        """What to say of a step whose numbers are not finite."""
-        what = f"the loss is {loss:.4g}, the norm of its gradients {norm:.4g}{also}"
+    def _nonfinite_step(
+        self, step: int, batch: Any, loss: float, norm: float, note: str = ""
+    ) -> NonFiniteError:
+        """The error for a step whose loss or gradient norm is not finite."""
+        problem = f"the loss is {loss:.4g}, the norm of its gradients {norm:.4g}{note}"
         forward = lambda: self.task.loss(self.model, batch, self.config.label_smoothing)
-        return self._not_finite(step, what, forward)
+        return self._nonfinite_error(step, problem, forward)
 
     # ------------------------------------------------------------ one step, captured
 
     def _capture(self) -> Any:
-        """The step from batch to update, to be replayed."""
+        """The step from batch to update, captured on the GPU."""
         if self.ranks.size > 1 or self.scaler.enabled:
-            what = (
-                "several ranks" if self.ranks.size > 1 else "float16, whose gradients are checked on the CPU,"
+            setting = (
+                "several ranks" if self.ranks.size > 1 else "float16 (its gradients are checked on the CPU)"
             )
             raise UserError(
-                f"a step of {what} cannot be captured.\nLeave --capture out, or train on one GPU in bfloat16."
+                f"a step with {setting} cannot be captured.\n"
+                f"Leave --capture out, or train on one GPU in bfloat16."
             )
 
         def step(parts: list[tuple[int, type, list[Any]]], n_tokens: Tensor) -> tuple[list[Tensor], Tensor]:
-            losses = self._backward([(first, kind(*arrays)) for first, kind, arrays in parts], n_tokens)
+            losses = self._backward(
+                [(row, batch_type(*arrays)) for row, batch_type, arrays in parts], n_tokens
+            )
             norm = self._clip()
             self.optimizer.step()
             return losses, norm
@@ -179,37 +187,37 @@ class Trainer:
         return capture_step(step, device=next(self.model.parameters()).device)
 
     def _replay(self, batch: Any, parts: list[tuple[int, Any]], start: float) -> dict[str, float]:
-        """Take the step. Its loss is read when somebody needs it: that waits for the GPU."""
-        given = [(first, type(part), list(vars(part).values())) for first, part in parts]
-        losses, norm = self._captured(given, np.array(batch.n_tokens, np.float32))
+        """Replay the step. Its loss is read only when it is needed, because that waits for the GPU."""
+        arguments = [(row, type(part), list(vars(part).values())) for row, part in parts]
+        losses, norm = self._captured(arguments, np.array(batch.n_tokens, np.float32))
         self.step += 1
         self._unread = batch, losses, norm
         needed = any(map(self._due, ("log_every", "validate_every", "checkpoint_every")))
         if needed:
             self._read()
-        self._pace.append((batch.n_tokens, time.perf_counter() - start))
-        self.seconds += self._pace[-1][1]
+        self._timings.append((batch.n_tokens, time.perf_counter() - start))
+        self.seconds += self._timings[-1][1]
         if needed:
-            tokens, seconds = map(sum, zip(*self._pace, strict=True))
-            self._last["tokens_per_second"] = tokens / seconds
-            self._pace = []
-        return self._last
+            tokens, seconds = map(sum, zip(*self._timings, strict=True))
+            self._metrics["tokens_per_second"] = tokens / seconds
+            self._timings = []
+        return self._metrics
 
     def _read(self) -> None:
-        """Read the loss and norm of the latest step, unless that is done: both must be finite."""
+        """Read the loss and norm of the latest step, once. Both must be finite."""
         if self._unread is None:
             return
         batch, losses, norm = self._unread
-        loss, size = sum(part.item() for part in losses), norm.item()
-        if not (math.isfinite(loss) and math.isfinite(size)):
-            raise self._failed(self.step, batch, loss, size)
-        self._last |= {"loss": loss, "grad_norm": size}
+        loss, grad_norm = sum(part.item() for part in losses), norm.item()
+        if not (math.isfinite(loss) and math.isfinite(grad_norm)):
+            raise self._nonfinite_step(self.step, batch, loss, grad_norm)
+        self._metrics |= {"loss": loss, "grad_norm": grad_norm}
         self._unread = None
 
-    def _not_finite(self, step: int, what: str, forward: Callable[[], Any]) -> NonFiniteError:
-        """What to say of a failed step: `forward` is run again to find the first module that went wrong."""
+    def _nonfinite_error(self, step: int, problem: str, forward: Callable[[], Any]) -> NonFiniteError:
+        """The error for a failed step; runs `forward` again to find the first module that is not finite."""
         random.set_step(step)
-        with self._products():
+        with self._matmul_precision():
             module = first_nonfinite(self.model, self.autocast(forward))
         where = (
             f"first in module {module}"
@@ -219,29 +227,31 @@ class Trainer:
         if module is None:
             where = "in the backward pass only: the forward pass is finite"
         last = self.checkpoints.index.get("last")
-        kept = f"the last checkpoint is {self.checkpoints.folder / last}" if last else "no checkpoint was due"
+        saved = (
+            f"the last checkpoint is {self.checkpoints.folder / last}" if last else "no checkpoint was due"
+        )
         return NonFiniteError(
-            f"step {step}: {what}, {where}; {kept}.\n"
-            f"Lower the learning rate (--lr) or lengthen the warm-up (--warmup-steps); --overwrite the run."
+            f"step {step}: {problem}, {where}; {saved}.\n"
+            f"Lower the learning rate (--lr) or increase --warmup-steps, and start over with --overwrite."
         )
 
     # ------------------------------------------------------------ the run
 
     def train(self) -> bool:
-        """Go on to `config.steps`, with validations and checkpoints. False if Ctrl-C ended it early."""
+        """Train up to `config.steps`, with validations and checkpoints. False if Ctrl-C stopped it."""
         if self.step == 0 and self.checkpoints.index:
             raise UserError(
-                f"{self.folder} holds checkpoints already.\n"
-                f"Go on with resume() (--resume), or name another folder (--overwrite deletes what is there)."
+                f"{self.folder} already contains checkpoints.\n"
+                f"Continue with resume() (--resume), use another folder, or delete them (--overwrite)."
             )
         self.ranks.check_equal(self.model, self.step)
         log_file: Any = os.devnull
         if self.ranks.rank == 0:
             self.folder.mkdir(parents=True, exist_ok=True)
             log_file = self._log
-        stop = False  # Ctrl-C reaches ranks in different steps; they stop after the same one
-        calm = np.errstate(over="ignore", invalid="ignore", divide="ignore")  # `train_step` looks for itself
-        with calm, _interrupts() as interrupted, self._progress() as show, open(log_file, "a") as log:
+        stop = False  # Ctrl-C may reach ranks in different steps; they stop after the same step
+        no_warnings = np.errstate(over="ignore", invalid="ignore", divide="ignore")  # `train_step` checks
+        with no_warnings, _interrupts() as interrupted, self._progress() as show, open(log_file, "a") as log:
             while self.step < self.config.steps and not (stop := self.ranks.any(interrupted.is_set())):
                 record = self.train_step()
                 if self._due("log_every"):
@@ -259,13 +269,13 @@ class Trainer:
         return self.step % getattr(self.config, every) == 0 or self.step == self.config.steps
 
     def validate(self, log: Any) -> None:
-        """Score the validation split, and remember whether it is the best so far."""
+        """Compute the validation metrics; save a checkpoint if the loss is the best so far."""
         self.model.eval()
-        with no_grad(), self._products():
+        with no_grad(), self._matmul_precision():
             scores = self.ranks.broadcast(lambda: self.autocast(self.task.validate)(self.model))
         if not math.isfinite(scores["loss"]):
-            what = f"the validation loss is {scores['loss']}"
-            raise self._not_finite(self.step, what, lambda: self.task.validate(self.model))
+            problem = f"the validation loss is {scores['loss']}"
+            raise self._nonfinite_error(self.step, problem, lambda: self.task.validate(self.model))
         self.model.train()
         _write(log, {"step": self.step, **{f"val_{name}": value for name, value in scores.items()}})
         figures = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
@@ -279,8 +289,8 @@ class Trainer:
             self.save(best=True)
 
     def save(self, best: bool = False) -> None:
-        """Write a checkpoint of this step, unless there is one already: rank 0 does, if all ranks agree."""
-        self._read()  # what is saved is known to be finite
+        """Write a checkpoint of this step, on rank 0, after checking that all ranks are equal."""
+        self._read()  # only finite steps are saved
         self.ranks.check_equal(self.model, self.step)
         if self.ranks.rank:
             return
@@ -294,7 +304,7 @@ class Trainer:
         self.checkpoints.save(self.step, self.model, self.optimizer, state, best)
 
     def resume(self) -> bool:
-        """Go to where the last checkpoint was; False if there is none. The log forgets what came after."""
+        """Load the last checkpoint and truncate the log to its step. False if there is none."""
         found = "last" in self.checkpoints.index
         if found:
             state = self.checkpoints.restore(self.model, self.optimizer)
@@ -304,13 +314,13 @@ class Trainer:
             self.task.restore(state["task"])
             self.scaler.load_state_dict(state.get("scaler") or self.scaler.state_dict())
         if self.ranks.rank == 0 and self._log.is_file():
-            kept = [record for record in read_log(self._log) if record["step"] <= self.step]
-            write_atomically(self._log, "".join(to_json(record) + "\n" for record in kept).encode())
+            records = [record for record in read_log(self._log) if record["step"] <= self.step]
+            write_atomically(self._log, "".join(to_json(record) + "\n" for record in records).encode())
         return found
 
     @contextmanager
     def _progress(self) -> Iterator[Any]:
-        """A bar with loss, tokens a second and the time left, on a terminal."""
+        """A progress bar with loss, tokens per second and remaining time, on a terminal."""
         columns = (
             TextColumn("training"), BarColumn(), MofNCompleteColumn(),
             TextColumn("loss {task.fields[loss]:.4f}"), TextColumn("{task.fields[speed]:,.0f} tokens/s"),
@@ -331,7 +341,7 @@ class Trainer:
 
 
 def _decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Matrices decay; biases and the parameters of norms do not."""
+    """Weight decay for matrices; none for biases and norms."""
     parameters = list(model.parameters())
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": weight_decay},
@@ -347,7 +357,7 @@ def _write(log: Any, record: dict[str, float]) -> None:
 
 @contextmanager
 def _interrupts() -> Iterator[threading.Event]:
-    """Set the event on Ctrl-C, so that the step in hand is finished; a second Ctrl-C stops at once."""
+    """Ctrl-C sets the event, so that the current step is finished; a second Ctrl-C stops at once."""
     event = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield event
@@ -358,8 +368,8 @@ def _interrupts() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         event.set()
 
-    before = signal.signal(signal.SIGINT, handle)
+    previous = signal.signal(signal.SIGINT, handle)
     try:
         yield event
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)

@@ -1,4 +1,4 @@
-"""The grammar of both languages: words into phrases, phrases into sentences."""
+"""The grammar of both languages: words to phrases, phrases to sentences."""
 
 import re
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from .lexicon import (
 
 Pair = tuple[str, str]  # English, French
 
-# --- Words into phrases -------------------------------------------------------------------------------------
+# --- Words to phrases -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def after(preposition: str, phrase: Phrase) -> Phrase:
     return Phrase(words(preposition, phrase.english), words(PREPOSITIONS[preposition], phrase.french))
 
 
-# --- Phrases into sentences ---------------------------------------------------------------------------------
+# --- Phrases to sentences ---------------------------------------------------------------------------------
 
 STATEMENT, NEGATION, QUESTION = "statement", "negation", "question"
 
@@ -158,8 +158,8 @@ def english_verb(verb: Verb, tense: str, person: int) -> tuple[str, str, str]:
 
 
 def french_verb(verb: Verb, tense: str, subject: Phrase, pronoun: Phrase | None) -> tuple[str, str]:
-    """What "ne ... pas" embraces, and what follows it: "l'ai", "vue". A pronoun stands before its verb, and
-    a participle agrees with the subject (être), or with the object pronoun before it (avoir)."""
+    """The part between "ne" and "pas", and the part after: "l'ai", "vue". A pronoun precedes its verb, and a
+    participle agrees with the subject (être), or with the object pronoun before it (avoir)."""
     person = subject.person
     clitic = REFLEXIVE[person] if verb.auxiliary == "se" else pronoun.french if pronoun else ""
     if tense in MODALS:
@@ -176,16 +176,16 @@ def sentence(
 ) -> Pair:
     """A pair with its capitals and question marks. For `english` and `french` see the two functions above."""
     auxiliary, main, finite = english
-    embraced, tail = french
+    head, tail = french
     if mode == QUESTION:
         source = [auxiliary, subject.english, main]
-        target = ["est-ce que", subject.french, embraced, tail]
+        target = ["est-ce que", subject.french, head, tail]
     elif mode == NEGATION:
         source = [subject.english, auxiliary, "not", main]
-        target = [subject.french, "ne", embraced, "pas", tail]
+        target = [subject.french, "ne", head, "pas", tail]
     else:
         source = [subject.english, finite]
-        target = [subject.french, embraced, tail]
+        target = [subject.french, head, tail]
     one = join_english(*source, *(phrase.english for phrase in rest))
     other = join_french(*target, *(phrase.french for phrase in rest))
     marks = ("?", " ?") if mode == QUESTION else ("", "")

@@ -1,4 +1,4 @@
-"""The words: nouns, adjectives, verbs and little words, in tables that read like a dictionary."""
+"""Tables of nouns, adjectives, verbs and function words."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What to say: one function for each kind of sentence, which chooses its words."""
+"""One function for each kind of sentence, which chooses its words."""
 
 import random
 from collections.abc import Callable, Hashable
@@ -32,20 +32,20 @@ from .lexicon import (
 )
 
 
-class Deal:
-    """Deals options (a tuple, or the words of a string) like cards, shuffled anew when the deck is used up,
-    so that each comes up equally often. A context has its own deck: each verb, say, meets every subject."""
+class BalancedSampler:
+    """Samples options (a tuple, or the words of a string) without replacement, and starts over when all are
+    used, so that each is equally frequent. Each context is separate: every verb, say, gets every subject."""
 
     def __init__(self, seed: int):
         self.random = random.Random(seed).random  # the method whose numbers all Python versions agree on
-        self.decks: dict[Hashable, list[str]] = {}
+        self.remaining: dict[Hashable, list[str]] = {}
 
     def __call__(self, options: str | tuple[str, ...], *context: str) -> str:
-        deck = self.decks.setdefault((options, context), [])
-        if not deck:
-            cards = options.split() if isinstance(options, str) else options
-            deck.extend(sorted(cards, key=lambda _: self.random()))
-        return deck.pop()
+        remaining = self.remaining.setdefault((options, context), [])
+        if not remaining:
+            choices = options.split() if isinstance(options, str) else options
+            remaining.extend(sorted(choices, key=lambda _: self.random()))
+        return remaining.pop()
 
     def chance(self, one_in: int) -> bool:
         return self.random() * one_in < 1
@@ -149,19 +149,19 @@ WHEN = {
 }
 
 
-def some_mode(deal: Deal, subject: Phrase, *context: str) -> str:
+def some_mode(draw: BalancedSampler, subject: Phrase, *context: str) -> str:
     if subject.person == JE:  # one seldom asks what oneself is doing
-        return deal((STATEMENT, STATEMENT, STATEMENT, NEGATION, NEGATION, QUESTION), *context)
-    return deal((STATEMENT, STATEMENT, NEGATION, QUESTION), *context)
+        return draw((STATEMENT, STATEMENT, STATEMENT, NEGATION, NEGATION, QUESTION), *context)
+    return draw((STATEMENT, STATEMENT, NEGATION, QUESTION), *context)
 
 
-def some_tense(deal: Deal, verb: str) -> str:
-    tense = deal(TENSES_OF.get(verb, TENSES), verb)
-    return deal(tuple(MODALS), verb) if tense == "modal" else tense
+def some_tense(draw: BalancedSampler, verb: str) -> str:
+    tense = draw(TENSES_OF.get(verb, TENSES), verb)
+    return draw(tuple(MODALS), verb) if tense == "modal" else tense
 
 
 def some_noun(
-    deal: Deal,
+    draw: BalancedSampler,
     options: str,
     determiners: tuple[str, str] | None = None,  # for one, for many
     negated: bool = False,
@@ -169,17 +169,17 @@ def some_noun(
     plain: bool = False,
 ) -> Phrase:
     """A noun of a kind or by its name, with a determiner and, unless it is plain, at times an adjective."""
-    option = deal(options)
-    name = deal(KINDS.get(option, option))
+    option = draw(options)
+    name = draw(KINDS.get(option, option))
     kind = NOUNS[name].kind
     one, many = determiners or DETERMINERS_OF[kind]
-    plural = not one or (many != "" and name not in SINGULAR_ONLY and deal.chance(3))
-    determiner = deal(many if plural else one, kind)
+    plural = not one or (many != "" and name not in SINGULAR_ONLY and draw.chance(3))
+    determiner = draw(many if plural else one, kind)
     if definite and determiner in ("a", "some", "two", "three"):
         determiner = "the"
     adjective = ""
-    if ATTRIBUTES[kind] and not plain and not (plural and determiner == "some") and deal.chance(4):
-        adjective = deal(ATTRIBUTES[kind], kind)
+    if ATTRIBUTES[kind] and not plain and not (plural and determiner == "some") and draw.chance(4):
+        adjective = draw(ATTRIBUTES[kind], kind)
     if name in ("boy", "girl"):
         adjective = adjective.replace("old", "young")  # "une vieille fille" is a spinster
     return noun_phrase(determiner, name, adjective, plural, negated)
@@ -191,159 +191,159 @@ def nouns_of(kinds: str, feminine: bool, plural: bool) -> str:
     return " ".join(name for name in nouns if not (plural and name in SINGULAR_ONLY))
 
 
-def some_subject(deal: Deal, verb: str, tense: str, plain: bool = False) -> Phrase:
-    who = deal("I I you you we we they he she name man woman men women", verb, tense)
+def some_subject(draw: BalancedSampler, verb: str, tense: str, plain: bool = False) -> Phrase:
+    who = draw("I I you you we we they he she name man woman men women", verb, tense)
     if who == "name":
-        who = deal("Paul Thomas Marie Alice")
+        who = draw("Paul Thomas Marie Alice")
     if who in SUBJECTS:
         return SUBJECTS[who]
     plural = who in ("men", "women")
-    name = deal(nouns_of(WHO.get(verb, PERSONS), who in ("woman", "women"), plural))
+    name = draw(nouns_of(WHO.get(verb, PERSONS), who in ("woman", "women"), plural))
     one, many = DETERMINERS_OF[NOUNS[name].kind]
-    return some_noun(deal, name, ("", many) if plural else (one, ""), definite=plain, plain=plain)
+    return some_noun(draw, name, ("", many) if plural else (one, ""), definite=plain, plain=plain)
 
 
-def some_place(deal: Deal, prepositions: str, *context: str) -> Phrase:
-    preposition = deal(prepositions, *context)
-    return after(preposition, some_noun(deal, PLACES[preposition], ("the the the this", "")))
+def some_place(draw: BalancedSampler, prepositions: str, *context: str) -> Phrase:
+    preposition = draw(prepositions, *context)
+    return after(preposition, some_noun(draw, PLACES[preposition], ("the the the this", "")))
 
 
-def some_time(deal: Deal, tense: str) -> Phrase:
-    english = deal(WHEN.get(tense, ("today", "tomorrow")), tense)
+def some_time(draw: BalancedSampler, tense: str) -> Phrase:
+    english = draw(WHEN.get(tense, ("today", "tomorrow")), tense)
     return Phrase(english, TIMES[english])
 
 
-def liking_in_general(deal: Deal) -> Pair:
+def liking_in_general(draw: BalancedSampler) -> Pair:
     """I love cats, j'aime les chats."""
-    verb = deal("love hate")
-    subject = some_subject(deal, verb, "general")
-    kind = deal("animals cattle food dishes drinks subjects flower book")
+    verb = draw("love hate")
+    subject = some_subject(draw, verb, "general")
+    kind = draw("animals cattle food dishes drinks subjects flower book")
     singular = kind in ("dishes", "drinks", "subjects")
-    topic = some_noun(deal, kind, ("general", "") if singular else ("", "general"))
-    return clause(some_mode(deal, subject, verb), "present", subject, verb, topic)
+    topic = some_noun(draw, kind, ("general", "") if singular else ("", "general"))
+    return clause(some_mode(draw, subject, verb), "present", subject, verb, topic)
 
 
-def acting_on_something(deal: Deal) -> Pair:
+def acting_on_something(draw: BalancedSampler) -> Pair:
     """The dog chased the cat, le chien a poursuivi le chat."""
-    verb = deal(tuple(OBJECTS))
-    tense = some_tense(deal, verb)
-    subject = some_subject(deal, verb, tense)
-    mode = some_mode(deal, subject, verb, tense)
+    verb = draw(tuple(OBJECTS))
+    tense = some_tense(draw, verb)
+    subject = some_subject(draw, verb, tense)
+    mode = some_mode(draw, subject, verb, tense)
     definite = verb in ("love", "hate", "know")
-    rest = [some_noun(deal, OBJECTS[verb], negated=mode == NEGATION, definite=definite)]
-    if verb not in TENSES_OF and deal.chance(6):
-        rest.append(some_time(deal, tense))
+    rest = [some_noun(draw, OBJECTS[verb], negated=mode == NEGATION, definite=definite)]
+    if verb not in TENSES_OF and draw.chance(6):
+        rest.append(some_time(draw, tense))
     return clause(mode, tense, subject, verb, *rest)
 
 
-def acting_on_someone(deal: Deal) -> Pair:
+def acting_on_someone(draw: BalancedSampler) -> Pair:
     """I love you, je t'aime. We saw her, nous l'avons vue."""
-    verb = deal(("love", "hate", "see", "know", "help", "find", "chase", "watch", "look for", "wait for"))
-    tense = some_tense(deal, verb)
-    subject = some_subject(deal, verb, tense)
+    verb = draw(("love", "hate", "see", "know", "help", "find", "chase", "watch", "look for", "wait for"))
+    tense = some_tense(draw, verb)
+    subject = some_subject(draw, verb, tense)
     pronouns = "me you him her her us them"
     if subject.person in (JE, NOUS):  # no "I see me"
         pronouns = "you him her her them"
     elif subject.person == TU:
         pronouns = "me him her her us them"
-    pronoun = PRONOUNS[deal(pronouns, verb, tense)]
-    rest = [some_time(deal, tense)] if verb not in TENSES_OF and deal.chance(6) else []
-    return clause(some_mode(deal, subject, verb, tense), tense, subject, verb, *rest, pronoun=pronoun)
+    pronoun = PRONOUNS[draw(pronouns, verb, tense)]
+    rest = [some_time(draw, tense)] if verb not in TENSES_OF and draw.chance(6) else []
+    return clause(some_mode(draw, subject, verb, tense), tense, subject, verb, *rest, pronoun=pronoun)
 
 
-def taking_some(deal: Deal) -> Pair:
+def taking_some(draw: BalancedSampler) -> Pair:
     """I want some bread, je veux du pain. I do not want any bread, je ne veux pas de pain."""
-    verb = deal("eat drink buy want")
-    tense = some_tense(deal, verb)
-    subject = some_subject(deal, verb, tense)
-    mode = some_mode(deal, subject, verb, tense)
-    kind = deal({"eat": "dishes food", "drink": "drinks"}.get(verb, "dishes drinks food"), verb)
-    some = some_noun(deal, kind, ("", "some") if kind == "food" else ("some", ""), mode == NEGATION)
+    verb = draw("eat drink buy want")
+    tense = some_tense(draw, verb)
+    subject = some_subject(draw, verb, tense)
+    mode = some_mode(draw, subject, verb, tense)
+    kind = draw({"eat": "dishes food", "drink": "drinks"}.get(verb, "dishes drinks food"), verb)
+    some = some_noun(draw, kind, ("", "some") if kind == "food" else ("some", ""), mode == NEGATION)
     return clause(mode, tense, subject, verb, some)
 
 
-def having(deal: Deal) -> Pair:
+def having(draw: BalancedSampler) -> Pair:
     """I have a black cat, j'ai un chat noir. I do not have a cat, je n'ai pas de chat."""
-    subject = some_subject(deal, "have", "present")
-    mode = some_mode(deal, subject, "have")
+    subject = some_subject(draw, "have", "present")
+    mode = some_mode(draw, subject, "have")
     options = "animals cattle things clothes friends house house garden garden brother sister child"
-    thing = some_noun(deal, options, ("a", "" if mode == NEGATION else "two three"), mode == NEGATION)
+    thing = some_noun(draw, options, ("a", "" if mode == NEGATION else "two three"), mode == NEGATION)
     return clause(mode, "present", subject, "have", thing)
 
 
-def giving(deal: Deal) -> Pair:
+def giving(draw: BalancedSampler) -> Pair:
     """She gave a book to the boy, elle a donné un livre au garçon."""
-    verb = deal("give show")
-    tense = some_tense(deal, verb)
-    subject = some_subject(deal, verb, tense)
-    mode = some_mode(deal, subject, verb, tense)
-    gift = some_noun(deal, "things clothes food", negated=mode == NEGATION)
-    return clause(mode, tense, subject, verb, gift, after("to", some_noun(deal, PERSONS)))
+    verb = draw("give show")
+    tense = some_tense(draw, verb)
+    subject = some_subject(draw, verb, tense)
+    mode = some_mode(draw, subject, verb, tense)
+    gift = some_noun(draw, "things clothes food", negated=mode == NEGATION)
+    return clause(mode, tense, subject, verb, gift, after("to", some_noun(draw, PERSONS)))
 
 
-def acting_somewhere(deal: Deal, verbs: str = "sleep work sing play") -> Pair:
+def acting_somewhere(draw: BalancedSampler, verbs: str = "sleep work sing play") -> Pair:
     """The girl is singing in the garden, la fille chante dans le jardin."""
-    verb = deal(verbs)
-    tense = some_tense(deal, verb)
-    subject = some_subject(deal, verb, tense)
+    verb = draw(verbs)
+    tense = some_tense(draw, verb)
+    subject = some_subject(draw, verb, tense)
     rest = []
-    match deal(ENDINGS.get(verb, "place place time nothing"), verb):
+    match draw(ENDINGS.get(verb, "place place time nothing"), verb):
         case "place":
-            rest.append(some_place(deal, WHERE[verb], verb))
+            rest.append(some_place(draw, WHERE[verb], verb))
         case "time":
-            rest.append(some_time(deal, tense))
-    return clause(some_mode(deal, subject, verb, tense), tense, subject, verb, *rest)
+            rest.append(some_time(draw, tense))
+    return clause(some_mode(draw, subject, verb, tense), tense, subject, verb, *rest)
 
 
-def moving(deal: Deal) -> Pair:
+def moving(draw: BalancedSampler) -> Pair:
     """The cat sat on the mat, le chat s'est assis sur le tapis."""
-    return acting_somewhere(deal, "arrive stay leave go hide sit")
+    return acting_somewhere(draw, "arrive stay leave go hide sit")
 
 
-def describing(deal: Deal) -> Pair:
+def describing(draw: BalancedSampler) -> Pair:
     """The soup is cold, la soupe est froide. The girls were happy, les filles étaient heureuses."""
-    past = deal.chance(3)
-    if deal.chance(2):
-        kind, subject = "people", some_subject(deal, "be", str(past), plain=True)
+    past = draw.chance(3)
+    if draw.chance(2):
+        kind, subject = "people", some_subject(draw, "be", str(past), plain=True)
     else:
-        kind = deal("animals cattle things clothes openings food dishes drinks places furniture")
-        subject = some_noun(deal, kind, definite=True, plain=True)
-    adjective = deal(PREDICATES[kind], kind)
+        kind = draw("animals cattle things clothes openings food dishes drinks places furniture")
+        subject = some_noun(draw, kind, definite=True, plain=True)
+    adjective = draw(PREDICATES[kind], kind)
     rest = []
-    if adjective in MOODS.split() and deal.chance(5):
-        rest.append(some_time(deal, "past" if past else "progressive"))
-    return description(some_mode(deal, subject, adjective), past, subject, adjective, *rest)
+    if adjective in MOODS.split() and draw.chance(5):
+        rest.append(some_time(draw, "past" if past else "progressive"))
+    return description(some_mode(draw, subject, adjective), past, subject, adjective, *rest)
 
 
-def needing(deal: Deal) -> Pair:
+def needing(draw: BalancedSampler) -> Pair:
     """She is hungry, elle a faim."""
-    past = deal.chance(2)
-    subject = some_subject(deal, "need", str(past))
-    return description(some_mode(deal, subject), past, subject, deal(tuple(NEEDS)))
+    past = draw.chance(2)
+    subject = some_subject(draw, "need", str(past))
+    return description(some_mode(draw, subject), past, subject, draw(tuple(NEEDS)))
 
 
-def there_is(deal: Deal) -> Pair:
+def there_is(draw: BalancedSampler) -> Pair:
     """There is a cat on the mat, il y a un chat sur le tapis."""
-    preposition = deal("in on under behind near")
+    preposition = draw("in on under behind near")
     options = "animals people friends"
     if preposition in ("on", "under"):
         options = "animals food hat book letter key bag phone"
     elif preposition != "in":
         options += " cattle car flower"
-    thing = some_noun(deal, options, ("a", "two three"))
-    mode = deal((STATEMENT, STATEMENT, QUESTION))
-    return presentation(mode, Phrase("there", "il"), ("y a",) * 5, thing, some_place(deal, preposition))
+    thing = some_noun(draw, options, ("a", "two three"))
+    mode = draw((STATEMENT, STATEMENT, QUESTION))
+    return presentation(mode, Phrase("there", "il"), ("y a",) * 5, thing, some_place(draw, preposition))
 
 
-def this_is(deal: Deal) -> Pair:
+def this_is(draw: BalancedSampler) -> Pair:
     """This is a good book, c'est un bon livre. These are my friends, ce sont mes amis."""
-    kind = deal("animals cattle things clothes family friends")
-    thing = some_noun(deal, kind, (OWNERS if kind == "family" else f"a a a {OWNERS}", OWNERS))
+    kind = draw("animals cattle things clothes family friends")
+    thing = some_noun(draw, kind, (OWNERS if kind == "family" else f"a a a {OWNERS}", OWNERS))
     subject = Phrase("these" if thing.person == ILS else "this", "ce")
-    return presentation(some_mode(deal, subject, kind), subject, ETRE, thing)
+    return presentation(some_mode(draw, subject, kind), subject, ETRE, thing)
 
 
-PATTERNS: dict[Callable[[Deal], Pair], int] = {  # how often each kind of sentence is drawn
+PATTERNS: dict[Callable[[BalancedSampler], Pair], int] = {  # how often each kind of sentence is drawn
     liking_in_general: 600,
     acting_on_something: 2900,
     acting_on_someone: 1600,
