@@ -13,12 +13,12 @@ import os
 import sys
 from collections.abc import Callable
 
-KEPT = 1 << 30  # bytes: freed memory at the heap's end beyond this is given back
-LARGEST = (1 << 30, 32 << 20)  # bytes: a larger array gets pages of its own, given back when it is freed;
+TRIM_THRESHOLD = 1 << 30  # bytes: freed memory at the heap's end beyond this is returned
+MMAP_THRESHOLDS = (1 << 30, 32 << 20)  # bytes: a larger array gets pages of its own, returned when freed;
 # the second is the most that some versions of glibc take, which refuse the first
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
-OWN_CHOICE = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+ENVIRONMENT = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 
 
 @functools.cache
@@ -27,7 +27,7 @@ def keep_freed_memory() -> None:
 
     The first optimizer and the command line call it; importing minigrad does not. A second call does nothing.
     """
-    if not sys.platform.startswith("linux") or any(name in os.environ for name in OWN_CHOICE):
+    if not sys.platform.startswith("linux") or any(name in os.environ for name in ENVIRONMENT):
         return
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -38,5 +38,5 @@ def keep_freed_memory() -> None:
 
 def raise_thresholds(mallopt: Callable[[int, int], int]) -> None:
     """Both or none: to set one of them ends glibc's own raising of the other, as arrays are freed."""
-    if any(mallopt(_MMAP_THRESHOLD, size) for size in LARGEST):
-        mallopt(_TRIM_THRESHOLD, KEPT)
+    if any(mallopt(M_MMAP_THRESHOLD, size) for size in MMAP_THRESHOLDS):
+        mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD)

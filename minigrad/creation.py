@@ -211,9 +211,9 @@ def logspace(
     return _made(make, (steps,), dtype, device, requires_grad)
 
 
-def _numbers(name: str, *given: Any) -> list[Any]:
+def _numbers(name: str, *values: Any) -> list[Any]:
     """Numbers, also from tensors of one element."""
-    numbers = [plain_number(x.item() if isinstance(x, Tensor) else x) for x in given]
+    numbers = [plain_number(x.item() if isinstance(x, Tensor) else x) for x in values]
     for x in numbers:
         if not isinstance(x, int | float):
             raise DtypeError(f"{name} takes numbers, got {x!r}.\nGive a number, or a tensor of one element.")

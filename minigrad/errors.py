@@ -17,18 +17,18 @@ class ShapeError(MinigradError, ValueError):
 
 
 class GradientShapeError(ShapeError):
-    """A gradient that does not fit the input that it is for: `given` and `expected` are the shapes."""
+    """A gradient that does not fit the input that it is for: `shape` and `expected` are the shapes."""
 
-    def __init__(self, given: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    def __init__(self, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
         super().__init__(
-            f"a gradient of shape {given} was given for an input of shape {expected}.\n"
+            f"a gradient of shape {shape} was returned for an input of shape {expected}.\n"
             f"This is a fault in the op's rule."
         )
-        self.given, self.expected = given, expected
+        self.shape, self.expected = shape, expected
 
 
 class DtypeError(MinigradError, TypeError):
-    """A dtype, or a thing that is no tensor, that an operation does not take."""
+    """A dtype or a type that an operation does not take."""
 
 
 class RangeError(MinigradError, IndexError):

@@ -78,7 +78,7 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     run = _Run(f, primals, {}, tuple(range(len(primals))), has_aux)
 
     def pull(cotangents: Any) -> Any:
-        return run.pull(_like("cotangent", cotangents, run.result, run.outputs), retain=True)
+        return run.pull(_checked_leaves("cotangent", cotangents, run.result, run.outputs), retain=True)
 
     result = run.outside(run.result)
     return (result, pull, run.outside(run.aux)) if has_aux else (result, pull)
@@ -93,11 +93,11 @@ def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
     """
     primals, tangents = _arguments(primals), _arguments(tangents)
     run = _Run(f, primals, {}, tuple(range(len(primals))), has_aux)
-    given = _like("tangent", tangents, primals, run.inputs)
+    tangents = _checked_leaves("tangent", tangents, primals, run.inputs)
     u = [zeros_like(out, requires_grad=True) for out in run.outputs]
     pulled = run.reverse(list(zip(run.outputs, u, strict=True)), create_graph=True, retain=True)
-    moving = [(p, t) for p, t in zip(pulled, given, strict=True) if p is not None and p.requires_grad]
-    create_graph = run.connected or (is_grad_enabled() and any(t.requires_grad for t in given))
+    moving = [(p, t) for p, t in zip(pulled, tangents, strict=True) if p is not None and p.requires_grad]
+    create_graph = run.connected or (is_grad_enabled() and any(t.requires_grad for t in tangents))
     found: Sequence[Tensor | None] = [None] * len(u)
     if moving:
         ps, ts = zip(*moving, strict=True)
@@ -143,7 +143,9 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
 
     def slope(*arguments: Any) -> Tensor:
         gradients = grad(f, tuple(range(len(arguments))))(*arguments)
-        pairs = zip(leaves(gradients), _like("tangent", tangents, primals, leaves(gradients)), strict=True)
+        pairs = zip(
+            leaves(gradients), _checked_leaves("tangent", tangents, primals, leaves(gradients)), strict=True
+        )
         return sum(((g * t).sum() for g, t in pairs), start=Tensor(np.zeros((), np.float32)))
 
     return grad(slope, argnums)(*primals)
@@ -167,8 +169,8 @@ class _Run:
     ) -> None:
         self.f, recording = f, is_grad_enabled()
         self.places, self.single = _places(f, args, argnums)
-        given = [args[i] for i in self.places]
-        self.arguments = given[0] if self.single else tuple(given)
+        chosen = [args[i] for i in self.places]
+        self.arguments = chosen[0] if self.single else tuple(chosen)
         self.inputs: list[Tensor] = []
         lifted = [x if i in self.places else _as_tensors(x) for i, x in enumerate(args)]
         kwargs = {name: _as_tensors(x) for name, x in kwargs.items()}
@@ -321,15 +323,15 @@ def _as_result(f: Callable, x: Any) -> Tensor:
     return x
 
 
-def _like(kind: str, given: Any, tree: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The leaves of `given` as tensors, checked: the structure of `tree`, the shapes of `tensors`."""
-    if structure(given) != structure(tree):
+def _checked_leaves(kind: str, values: Any, tree: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The leaves of `values` as tensors, checked: the structure of `tree`, the shapes of `tensors`."""
+    if structure(values) != structure(tree):
         raise ShapeError(
-            f"the {kind}s have the structure {structure(given)}, expected {structure(tree)}.\n"
+            f"the {kind}s have the structure {structure(values)}, expected {structure(tree)}.\n"
             f"Give one {kind} for each tensor, in the same nested structure."
         )
     found = []
-    for (path, leaf), x in zip(flatten(given, kind), tensors, strict=True):
+    for (path, leaf), x in zip(flatten(values, kind), tensors, strict=True):
         v = as_tensor(leaf)
         if v.shape != x.shape:
             raise ShapeError(f"{path} has shape {v.shape}, expected {x.shape}.\nGive one of that shape.")
@@ -337,9 +339,9 @@ def _like(kind: str, given: Any, tree: Any, tensors: Sequence[Tensor]) -> list[T
     return found
 
 
-def _arguments(given: Any) -> tuple:
+def _arguments(values: Any) -> tuple:
     """A tuple of arguments; anything but a tuple or list is one argument."""
-    return tuple(given) if isinstance(given, tuple | list) else (given,)
+    return tuple(values) if isinstance(values, tuple | list) else (values,)
 
 
 def _parameter(f: Callable, i: int) -> str:

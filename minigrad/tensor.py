@@ -125,7 +125,7 @@ class Tensor:
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.array.ndim:
-            raise DtypeError("a 0-d tensor cannot be walked over.\nUse .item() for its number.")
+            raise DtypeError("a 0-d tensor cannot be iterated over.\nUse .item() for its number.")
         return iter(self.unbind(0))
 
     __hash__ = object.__hash__
@@ -189,14 +189,14 @@ class Tensor:
         """The number in a tensor of one element, as a Python number."""
         return self._number("item()")
 
-    def _number(self, asked: str) -> Any:
-        """The one number, of which `asked` says who wants to know it."""
+    def _number(self, operation: str) -> Any:
+        """The number in a tensor of one element, for `operation`."""
         if self.array.size != 1:
             raise ShapeError(
-                f"one number was asked of a tensor of shape {self.shape}.\n"
+                f"{operation} needs a tensor of one element, this one has shape {self.shape}.\n"
                 f"Use .tolist(), or index it, or reduce it (.sum(), .all(), .any())."
             )
-        return on_cpu(self.array, asked).item()
+        return on_cpu(self.array, operation).item()
 
     def numpy(self) -> np.ndarray:
         """The array itself (not a copy), also where a gradient is required; of one on a GPU a copy."""
@@ -312,7 +312,7 @@ class Tensor:
             )
         refuse_in_graph(self, name)
         try:
-            change(_beside(value, self.array))
+            change(_on_device_of(value, self.array))
         except (ValueError, TypeError, IndexError, OverflowError) as error:
             raise _kind(error)(
                 f"{name} on a tensor of shape {self.shape} and dtype {self.dtype}: {error}.\n"
@@ -331,7 +331,7 @@ def _rebuilt(cls: type, data: np.ndarray, requires_grad: bool, grad: np.ndarray 
 
 
 def _kind(error: Exception) -> type[MinigradError]:
-    """Our name of a NumPy error."""
+    """Our class for a NumPy error."""
     if isinstance(error, IndexError):
         return RangeError
     return DtypeError if isinstance(error, TypeError | OverflowError) else ShapeError
@@ -345,8 +345,8 @@ def _array(value: Any) -> Any:
     return value.array if isinstance(value, Tensor) else value
 
 
-def _beside(value: Any, array: Any) -> Any:
-    """What is to be written into `array`, on its device; numbers as they are."""
+def _on_device_of(value: Any, array: Any) -> Any:
+    """`value` on the device of `array`; numbers as they are."""
     value = _array(value)
     if (type(array) is np.ndarray and type(value) is np.ndarray) or isinstance(
         value, int | float | np.generic
@@ -405,8 +405,8 @@ def destination(targets: Iterable[Any], dtype: Any, device: str | None) -> tuple
     return None if dtype is None else as_dtype(dtype), None if device is None else check_device(device)
 
 
-def given(data: Any, x: Tensor) -> Tensor:
-    """What the user gave beside x, as a tensor: lists and NumPy arrays come to the device of x."""
+def as_tensor_like(data: Any, x: Tensor) -> Tensor:
+    """`data` as a tensor: lists and NumPy arrays are moved to the device of x."""
     if isinstance(data, Tensor):
         return data
     if type(data) is type(x.array) is np.ndarray:
@@ -433,9 +433,9 @@ def _new_array(data: Any, dtype: Any, copy: bool) -> np.ndarray:
         else:
             array = np.array(data) if copy else np.asarray(data)
     except ValueError as error:
-        raise ShapeError(f"this makes no tensor: {error}.\nGive nested lists of one shape.") from None
+        raise ShapeError(f"this is not a tensor: {error}.\nGive nested lists of one shape.") from None
     except (TypeError, RuntimeError) as error:  # another library's, in its __array__
-        raise DtypeError(f"this {type(data).__name__} makes no tensor: {error}") from None
+        raise DtypeError(f"this {type(data).__name__} is not an array: {error}") from None
     if dtype is None:
         dtype = default_float if is_floating(array.dtype) and not known else array.dtype
     dtype = as_dtype(dtype)
@@ -443,7 +443,7 @@ def _new_array(data: Any, dtype: Any, copy: bool) -> np.ndarray:
     try:
         return array.astype(dtype, copy=False)
     except (ValueError, TypeError, OverflowError) as error:
-        raise DtypeError(f"this makes no {dtype} tensor: {error}.\nGive numbers of that dtype.") from None
+        raise DtypeError(f"this cannot be a {dtype} tensor: {error}.\nGive numbers of that dtype.") from None
 
 
 def _plain(data: Any) -> Any:

@@ -1310,8 +1310,8 @@ def destination(targets: Iterable[Any], dtype: Any, device: str | None) -> tuple
     """The dtype and device that `.to(*targets)` names: each is one of them, or a tensor that has both."""
     ...
 
-def given(data: Any, x: Tensor) -> Tensor:
-    """What the user gave beside x, as a tensor: lists and NumPy arrays come to the device of x."""
+def as_tensor_like(data: Any, x: Tensor) -> Tensor:
+    """`data` as a tensor: lists and NumPy arrays are moved to the device of x."""
     ...
 
 def constant(array: Any, x: Tensor) -> Tensor:

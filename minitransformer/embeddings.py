@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from minigrad import Tensor, nn
 from minigrad.devices import as_array, to_device_of
 from minigrad.nn import functional as F
-from minigrad.tensor import given
+from minigrad.tensor import as_tensor_like
 
 from .errors import UserError
 
@@ -95,7 +95,7 @@ class TokenEmbedding(nn.Module):
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
     def forward(self, ids: Any) -> Float[Tensor, "B T D"]:
-        x = F.embedding(given(token_ids(ids), self.weight), self.weight)
+        x = F.embedding(as_tensor_like(token_ids(ids), self.weight), self.weight)
         return x if self.factor is None else x * self.factor
 
     def logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:

@@ -38,7 +38,7 @@ STARTS = {
 
 
 def pages_faulted_in(start="the function", **environment):
-    kept = {name: value for name, value in os.environ.items() if name not in allocator.OWN_CHOICE}
+    kept = {name: value for name, value in os.environ.items() if name not in allocator.ENVIRONMENT}
     program = ROUNDS.replace("START", STARTS[start])
     done = subprocess.run(
         [sys.executable, "-c", program], env=kept | environment, capture_output=True, text=True, check=True

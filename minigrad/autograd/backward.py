@@ -22,7 +22,7 @@ from ..errors import (
 )  # fmt: skip
 from ..modes import backward_scope, modes, set_grad_enabled
 from ..nodes import Node, Output, producer, refuse_freed
-from ..tensor import Tensor, given
+from ..tensor import Tensor, as_tensor_like
 from ..versions import bump_version, check_versions, modifications
 from .hooks import run_hooks
 from .replay import Add, Replay
@@ -297,7 +297,7 @@ def seed_of(tensor: Tensor, gradient: Any, create_graph: bool) -> tuple[Any, Any
             )
         start = Tensor(array_module(tensor.array).ones(tensor.shape, tensor.dtype))
     else:
-        start = given(gradient, tensor).to(tensor.dtype)
+        start = as_tensor_like(gradient, tensor).to(tensor.dtype)
         if start.shape != tensor.shape:
             raise ShapeError(
                 f"the gradient has shape {start.shape}, the tensor {tensor.shape}.\n"

@@ -1,4 +1,4 @@
-"""Checkpoints: memory for time. What lies within one is not kept for backward() but computed again there.
+"""Checkpoints: memory for time. What one computes is not saved for backward() but computed again there.
 
 Chen, Xu, Zhang and Guestrin 2016, "Training Deep Nets with Sublinear Memory Cost".
 """
@@ -21,7 +21,7 @@ from .grad import propagate_to
 
 
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """function(*args, **kwargs), its inner graph not kept: backward() runs it again, with the same draws.
+    """function(*args, **kwargs), without saving its graph: backward() runs it again, with the same draws.
 
     Gradients arrive where they would without it: at arguments, at a module's parameters, at what `function`
     closes over. Results may be a tensor or nested dicts, lists and tuples; checkpoints may be nested, and
@@ -42,8 +42,8 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     segment.remember(results, inside, outside)
 
     edges, needs = [*outside, *constants], [True] * len(outside) + [False] * len(constants)
-    kept = [x.array for x in map(tensor_of, edges) if x is not None]
-    gradients = partial(_pull, segment, kept)
+    saved = [x.array for x in map(tensor_of, edges) if x is not None]
+    gradients = partial(_pull, segment, saved)
     node = Node(Checkpoint(segment), {}, edges, needs, gradients, None, None, caller())
     for i, result in zip(inside, _results(node, [flat[i] for i in inside]), strict=True):
         flat[i] = result
@@ -86,7 +86,7 @@ def _edges_outside(edges: Iterable[Any], first: int) -> list[Any]:
 
 
 class _Segment:
-    """A stretch of the computation that can be run again; kept by its node's gradient functions only."""
+    """A stretch of the computation that can be run again; saved by its node's gradient functions only."""
 
     def __init__(self, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
@@ -147,19 +147,19 @@ def _name(function: Callable) -> str:
     return getattr(function, "__qualname__", type(function).__name__)
 
 
-def _pull(segment: _Segment, kept: list[Any], g: Any, needs: Sequence[bool]) -> list[Any]:
-    """A node's gradient function. `kept` are the arrays that must not change until then."""
+def _pull(segment: _Segment, saved: list[Any], g: Any, needs: Sequence[bool]) -> list[Any]:
+    """A node's gradient function. `saved` are the arrays that must not change until then."""
     return segment.pull(g, needs)
 
 
 class Checkpoint:
-    """What stands in a node for the operation: as an op, it can be replayed on Tensors and rebuilt."""
+    """A node's `op` for a checkpoint: as an op, it can be replayed on Tensors and rebuilt."""
 
     name = "checkpoint"
     definition = flops = samples = None
     latex, view, casts, runs_user_code = (), False, False, True
     family, sign, public_name = "checkpoint", "", "checkpoint"
-    advice = "Call the function without checkpoint, and ask again: then the operation within is named."
+    advice = "Call the function without checkpoint: then the operation inside it is named."
     gradient_advice = advice
 
     def __init__(self, segment: _Segment) -> None:
@@ -175,7 +175,7 @@ class Checkpoint:
         return self._segment().pull(g, needs, create_graph=True)
 
     def rebuild(self, inputs: list[Any], settings: dict, edge: Any) -> Tensor:
-        """Compute a result that was let go once more, in its old place in the graph."""
+        """Compute a freed result again, in its old place in the graph."""
         outs = self._segment().recompute()
         node, several = producer(edge), type(edge) is Output
         tensor = Tensor(outs[edge.index if several else 0].array)

@@ -7,7 +7,7 @@ numbers and settings) are finite. A mask filled with -inf on purpose, and what f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -62,8 +62,8 @@ class detect_anomaly(Switch):
         super().__exit__(*exc)
         self.ignored.pop().__exit__(*exc)
 
-    def _copy(self) -> Switch:
-        copy = super()._copy()
+    def _copy(self) -> detect_anomaly:
+        copy = cast(detect_anomaly, super()._copy())
         copy.ignored = []
         return copy
 

@@ -184,10 +184,10 @@ def _savings(
             continue
         inside = {i for i in graph.contents[group.index] if i in nodes}
         edges = [e for i in inside for e in nodes[i].edges if producer(e) in number]
-        given = {storages.of_edge(e) for e in edges if number[producer(e)] not in inside}
+        inputs = {storages.of_edge(e) for e in edges if number[producer(e)] not in inside}
         own = {token for i in inside for token in held[i]} - storages.leaves
         only = {token for token in own if holders[token] <= inside}
-        kept = {t for t in given - storages.leaves if holders.get(t, set()) <= inside}
+        kept = {t for t in inputs - storages.leaves if holders.get(t, set()) <= inside}
         flops = sum(graph.vertices[i].flops or 0 for i in inside)
         size = lambda tokens: sum(storages.size[token] for token in tokens)
         yield Saving(

@@ -95,7 +95,7 @@ def why_nan(output: Any, params: Module | Mapping[str, Tensor] | None = None, **
 
 class _Search:
     def __init__(self, graph: Graph, output: Any, gradient: Any) -> None:
-        self.graph, self.given = graph, gradient
+        self.graph, self.gradient = graph, gradient
         self.tensors = tensors_of(output)
         self.tape = Tape([x.node or x for x in self.tensors])
         self.things: list[Any] = [*self.tape.leaves, *self.tape.nodes]  # thing i is vertex i
@@ -252,14 +252,14 @@ class _Search:
                     found.append((upstream, dict(pulled_places(node, contributions))[place]))
 
         with no_grad(), unobserved(), np.errstate(all="ignore"), observe(AtNode()):
-            propagate(seeds_of(self.tensors, self.given, []), retain_graph=True, keep_grad=False)
+            propagate(seeds_of(self.tensors, self.gradient, []), retain_graph=True, keep_grad=False)
         upstream, sent = found[0]
         return [*map(on_cpu, upstream)], on_cpu(sent)
 
     def _report_other(self, reached: set[int]) -> NanReport:
         """No derivative made it: it was given to begin with, or a hook or a sum of gradients did."""
         keep = self._between(max(reached), set(range(len(self.graph.vertices))))
-        if not all(np.isfinite(on_cpu(g)).all() for _, g in seeds_of(self.tensors, self.given, [])):
+        if not all(np.isfinite(on_cpu(g)).all() for _, g in seeds_of(self.tensors, self.gradient, [])):
             reason = (
                 "the gradient given to begin with is not finite.\n"
                 "Give finite numbers, or none for a loss that is one number."

@@ -63,8 +63,8 @@ class _Fake(np.ndarray):
 class Simulation:
     """One run of forward and backward with copies of the nodes."""
 
-    def __init__(self, tape: Tape, storages: Storages, within: Node | None = None) -> None:
-        self.tape, self.storages, self.meter, self.within = tape, storages, Meter(), within
+    def __init__(self, tape: Tape, storages: Storages, checkpoint: Node | None = None) -> None:
+        self.tape, self.storages, self.meter, self.checkpoint = tape, storages, Meter(), checkpoint
         self.fake = type("Fake", (_Fake,), {"meter": self.meter})
         self.blocks: weakref.WeakValueDictionary[Hashable, _Block] = weakref.WeakValueDictionary()
         self.copies: dict[Any, Any] = {}
@@ -115,7 +115,7 @@ class Simulation:
 
     def _note(self, phase: str, node: Node) -> None:
         """Record the current place; everything in a checkpoint counts as its backward."""
-        self.meter.place = (phase, node) if self.within is None else ("backward", self.within)
+        self.meter.place = (phase, node) if self.checkpoint is None else ("backward", self.checkpoint)
 
     def _new(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
         return self.fake(tuple(shape), dtype)
@@ -162,17 +162,17 @@ class Simulation:
             blocks = self._blocks(node.gradients)
             return lambda g, needs: (blocks, self._recompute(node, g))[1]
         needed = enumerate(zip(node.edges, node.needs, strict=True))
-        given: list[Any] = [(raw_shape(node, i), self._dtype(e)) if need else None for i, (e, need) in needed]
+        kinds: list[Any] = [(raw_shape(node, i), self._dtype(e)) if need else None for i, (e, need) in needed]
         if type(node.gradients) is tuple:
-            functions = zip(node.gradients, given, strict=True)
+            functions = zip(node.gradients, kinds, strict=True)
             return tuple(f and self._pull(node, f, kind) for f, kind in functions)
         blocks = self._blocks(node.gradients)
         is_light = _keeps_nothing(node.gradients)
 
         def pull_all(g: Any, needs: Sequence[bool]) -> list[Any]:
             self._note("backward", node)
-            real = (_try_call(node.gradients, g, needs) if is_light else None) or given
-            parts = zip(real, given, needs, strict=True)
+            real = (_try_call(node.gradients, g, needs) if is_light else None) or kinds
+            parts = zip(real, kinds, needs, strict=True)
             return [self._result(g, r, *kind) if needed else None for r, kind, needed in parts]
 
         return lambda g, needs: (blocks, pull_all(g, needs))[1]
@@ -189,10 +189,10 @@ class Simulation:
 
     def _result(self, g: Any, r: Any, shape: Any, dtype: Any) -> Any:
         """`r` if it is a view of g or a broadcast; otherwise a new array."""
-        given = [part for part in (g if type(g) is list else [g]) if part is not None]
+        upstream = [part for part in (g if type(g) is list else [g]) if part is not None]
         if isinstance(r, np.ndarray):
             memory = root(r)
-            if memory.nbytes < r.nbytes or any(memory is root(part) for part in given):
+            if memory.nbytes < r.nbytes or any(memory is root(part) for part in upstream):
                 return r
         return self._new(r.shape if isinstance(r, np.ndarray) else shape, dtype)
 
@@ -201,7 +201,7 @@ class Simulation:
         self._note("backward", node)
         outs = node.op.segment().recompute()
         inner = Tape([x.node for x in outs], ends=node.edges)
-        inner_run = Simulation(inner, Storages(inner), self.within or node)
+        inner_run = Simulation(inner, Storages(inner), self.checkpoint or node)
         inner_run.meter, inner_run.fake = self.meter, self.fake
         inner_run._forward()
         self._note("backward", node)
@@ -231,10 +231,10 @@ def _results(node: Node) -> list[Any]:
     return [Output(node, i, shape, VersionCounter()) for i, shape in enumerate(node.shape)]
 
 
-def _try_call(function: Callable, *given: Any) -> Any:
+def _try_call(function: Callable, *arguments: Any) -> Any:
     """The result of a gradient function for uninitialized arrays; None if it fails."""
     try:
-        return function(*given)
+        return function(*arguments)
     except Exception:
         return None
 

@@ -68,10 +68,10 @@ class Storages:
     ) -> Hashable:
         """The storage of a result. If it was just computed again, its elements are compared."""
         memory = root(result)
-        given = type(thing) is not Node or thing in self.tape.ends
-        if given:
+        is_leaf = type(thing) is not Node or thing in self.tape.ends
+        if is_leaf:
             self.leaves.add(id(memory))
-        if given or id(memory) in self.size:
+        if is_leaf or id(memory) in self.size:
             self.size.setdefault(id(memory), memory.nbytes)
             return id(memory)
         token = self._viewed(thing, memory, roots)

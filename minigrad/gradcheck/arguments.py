@@ -24,7 +24,7 @@ class Arguments:
     def __init__(self, inputs: Any) -> None:
         self.borrowed: list[tuple[Tensor, np.ndarray]] = []
         module = hasattr(inputs, "named_parameters")
-        kept: list[Tensor] = [buffer for _, buffer in inputs.named_buffers()] if module else []
+        buffers: list[Tensor] = [buffer for _, buffer in inputs.named_buffers()] if module else []
         if module:
             inputs = dict(inputs.named_parameters())
         named = isinstance(inputs, Mapping)
@@ -35,13 +35,13 @@ class Arguments:
                 f"inputs must be tensors, got {type(inputs).__name__}.\n"
                 f"Pass one tensor, a list of arguments, a dict of keyword arguments, or a Module."
             )
-        given = list(inputs.values()) if named else list(inputs)
+        values = list(inputs.values()) if named else list(inputs)
         self.named, self.module = named, module
-        self.names = [str(name) for name in inputs] if named else [""] * len(given)
-        self.checked = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
-        self._refuse_coarse(given)
-        self.values = given if module else [self._copied(x) for x in given]
-        self.borrowed = [(x, x.array) for x in (*given, *kept)] if module else []
+        self.names = [str(name) for name in inputs] if named else [""] * len(values)
+        self.checked = [i for i, x in enumerate(values) if isinstance(x, Tensor) and x.requires_grad]
+        self._refuse_coarse(values)
+        self.values = values if module else [self._copied(x) for x in values]
+        self.borrowed = [(x, x.array) for x in (*values, *buffers)] if module else []
 
     def __enter__(self) -> Arguments:
         for parameter, array in self.borrowed:
@@ -71,12 +71,12 @@ class Arguments:
                     return number, tuple(int(i) for i in np.argwhere(on_cpu(different))[0])
         return None
 
-    def _refuse_coarse(self, given: list[Any]) -> None:
+    def _refuse_coarse(self, values: list[Any]) -> None:
         if not self.checked:
             raise OptionError("no input requires a gradient.\nPass requires_grad=True for one.")
         for i in self.checked:
-            if given[i].dtype != np.float64:
-                raise DtypeError(f"{self.label(i)} is {given[i].dtype}, too coarse for this.\nUse float64.")
+            if values[i].dtype != np.float64:
+                raise DtypeError(f"{self.label(i)} is {values[i].dtype}, too coarse for this.\nUse float64.")
 
     def call(self, fn: Callable) -> Any:
         if self.module:

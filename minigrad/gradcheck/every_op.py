@@ -51,8 +51,8 @@ def as_function(
         inputs.append(Tensor(x.astype(dtype), requires_grad=True))
         return x
 
-    def function(*given: Tensor) -> Any:
-        each = iter(given)
+    def function(*leaves: Tensor) -> Any:
+        each = iter(leaves)
         args = [prepared(x, place, each) for place, x in enumerate(sample.args)]
         return record.call(*args, **sample.kwargs)
 

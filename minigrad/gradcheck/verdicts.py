@@ -68,16 +68,16 @@ def verdict_of(c: Comparison, jacobian: Callable[[], Sequence[np.ndarray]], miss
 
 def verdict_of_shapes(error: GradientShapeError) -> Verdict:
     """The verdict on a gradient that does not have its input's shape."""
-    given, expected = error.given, error.expected
-    shapes = f"the gradient has shape {list(given)}, the input {list(expected)}"
-    if sorted(given) == sorted(expected):
+    shape, expected = error.shape, error.expected
+    shapes = f"the gradient has shape {list(shape)}, the input {list(expected)}"
+    if sorted(shape) == sorted(expected):
         return Verdict(f"transposed: {shapes}", "Move the gradient's axes back before it is returned.")
-    for count in range(1, len(given) + 1):
-        for axes in itertools.combinations(range(len(given)), count):
-            kept = tuple(n for i, n in enumerate(given) if i not in axes)
-            ones = tuple(1 if i in axes else n for i, n in enumerate(given))
+    for count in range(1, len(shape) + 1):
+        for axes in itertools.combinations(range(len(shape)), count):
+            kept = tuple(n for i, n in enumerate(shape) if i not in axes)
+            ones = tuple(1 if i in axes else n for i, n in enumerate(shape))
             if expected in (kept, ones):
-                lengths = " and ".join(f"axis {i} (length {given[i]})" for i in axes)
+                lengths = " and ".join(f"axis {i} (length {shape[i]})" for i in axes)
                 return Verdict(
                     f"missing sum over a broadcast axis: {lengths} of the gradient; {shapes}",
                     "Sum the gradient over the axes along which the rule repeats this input.",

@@ -22,16 +22,19 @@ LENGTH = 24  # items of a run
 
 
 def arrange(
-    vertices: Sequence[Vertex], scopes: Sequence[Scope | None], paths: dict[int, str], given: Sequence[bool]
+    vertices: Sequence[Vertex],
+    scopes: Sequence[Scope | None],
+    paths: dict[int, str],
+    is_input: Sequence[bool],
 ) -> tuple[tuple[Group, ...], list[int]]:
     """The groups, the whole first, and for each vertex its group.
 
     `scopes` are the scopes in which vertices were recorded. Leaves have none: they go to where they are used,
-    or to the top if they were `given` from outside. `paths` are those of modules, by id.
+    or to the top if they are inputs (`is_input`). `paths` are those of modules, by id.
     """
     tree = _Tree(paths)
     homes = [tree.of(scope) for scope in scopes]
-    _place_leaves(vertices, homes, tree.root, given)
+    _place_leaves(vertices, homes, tree.root, is_input)
     for vertex, home in zip(vertices, homes, strict=True):
         home.vertices.append(vertex.index)
     _drop_empty(tree.root)
@@ -199,7 +202,9 @@ def _begins(prefix: str, path: str) -> bool:
     return path != prefix and (not prefix or path.startswith(f"{prefix}."))
 
 
-def _place_leaves(vertices: Sequence[Vertex], homes: list[_Part], root: _Part, given: Sequence[bool]) -> None:
+def _place_leaves(
+    vertices: Sequence[Vertex], homes: list[_Part], root: _Part, is_input: Sequence[bool]
+) -> None:
     """A leaf goes to the smallest part that contains all its uses; an input to the top."""
     users: dict[int, list[_Part]] = {}
     for vertex in vertices:
@@ -208,7 +213,7 @@ def _place_leaves(vertices: Sequence[Vertex], homes: list[_Part], root: _Part, g
     for vertex in vertices:
         if vertex.kind == "op":
             continue
-        if given[vertex.index]:
+        if is_input[vertex.index]:
             homes[vertex.index] = root
             continue
         uses = users.get(vertex.index, [])

@@ -64,11 +64,11 @@ def to_html(folding: Folding, color: str = "family", limit: int = LIMIT) -> str:
     return page.substitute(parts, data=_Data(folding, color).text(limit - len(empty.encode())))
 
 
-def _picture(folding: Folding, color: str, room: int) -> str:
-    """The drawing without scripts; folded, or none, if it needs more than `room` bytes."""
+def _picture(folding: Folding, color: str, limit: int) -> str:
+    """The drawing without scripts; folded, or none, if it needs more than `limit` bytes."""
     graph = folding.graph
     pictures = (to_svg(seen, color) for seen in (folding, Folding(graph, to_depth(graph, 0))))
-    return next((text for text in pictures if len(text.encode()) <= room), "")
+    return next((text for text in pictures if len(text.encode()) <= limit), "")
 
 
 def _asset(name: str) -> str:
@@ -227,7 +227,7 @@ class _Data:
             "shown": sorted(folding.fold.shown.items()),
         }
 
-    def text(self, room: int) -> str:
+    def text(self, limit: int) -> str:
         """JSON that is safe in a page, with as many arrays as fit, the smallest first."""
         content = self.content | {
             "columns": self.columns,
@@ -238,12 +238,12 @@ class _Data:
             "scale": self.scale,
         }
         text = _json(content)
-        room -= len(text.encode()) + len(',"arrays":[]') + len("null,") * len(self.arrays)
+        limit -= len(text.encode()) + len(',"arrays":[]') + len("null,") * len(self.arrays)
         written = ["null"] * len(self.arrays)
         for i in sorted(range(len(self.arrays)), key=lambda i: self.arrays[i].size):
             numbers = _json(_numbers(self.arrays[i]))
-            room -= len(numbers)
-            if room < 0:
+            limit -= len(numbers)
+            if limit < 0:
                 break
             written[i] = numbers
         return f'{text[:-1]},"arrays":[{",".join(written)}]}}'

@@ -62,7 +62,7 @@ class Tape:
             arrays[node] = held
             yield node, arrays[node]
         for node in self.nodes:
-            found = None if double else _alive(node)
+            found = None if double else _arrays_in_memory(node)
             if found is None:
                 refuse_changed(node, node)
                 found = apply(node, arrays, double)
@@ -152,7 +152,7 @@ def _results(node: Node) -> list[Any]:
     return [Output(node, i, shape, VersionCounter()) for i, shape in enumerate(node.shape)]
 
 
-def _alive(node: Node) -> Arrays | None:
+def _arrays_in_memory(node: Node) -> Arrays | None:
     """A node's results where all are still held by somebody, and unchanged."""
     tensors = _tensors(node)
     if any(
@@ -163,7 +163,7 @@ def _alive(node: Node) -> Arrays | None:
 
 
 def _tensors(node: Node) -> list[Any]:
-    """The tensors of a node's results; None for each that was let go."""
+    """The tensors of a node's results; None for each that was freed."""
     references = node.output if type(node.output) is list else [node.output]
     return [reference() for reference in references]
 

@@ -103,7 +103,7 @@ def tensors_of(output: Any) -> list[Tensor]:
 
 
 def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tuple[Any, np.ndarray]]:
-    """(edge, gradient) to walk back from; none where an output is no number and none is given."""
+    """(edge, gradient) to walk back from; none if there is no `gradient` and an output is not one number."""
     if gradient is None:
         if any(x.numel() != 1 for x in outputs):
             notes.append(
@@ -113,14 +113,15 @@ def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tup
         return [(x.node or x, array_module(x.array).ones_like(x.array)) for x in outputs]
     single = len(outputs) == 1 and not isinstance(gradient, dict)
     each = [gradient] if single else [g for _, g in flatten(gradient)]
-    given = [as_tensor(g).array for g in each]
-    if [g.shape for g in given] != [x.shape for x in outputs]:
+    gradients = [as_tensor(g).array for g in each]
+    if [g.shape for g in gradients] != [x.shape for x in outputs]:
         raise ShapeError(
-            f"gradient has shapes {[g.shape for g in given]}, the outputs {[x.shape for x in outputs]}.\n"
+            f"gradient has shapes {[g.shape for g in gradients]}, the outputs {[x.shape for x in outputs]}.\n"
             f"Pass one of each output's shape."
         )
     return [
-        (x.node or x, to_device_of(g.astype(x.dtype), x.array)) for x, g in zip(outputs, given, strict=True)
+        (x.node or x, to_device_of(g.astype(x.dtype), x.array))
+        for x, g in zip(outputs, gradients, strict=True)
     ]
 
 
@@ -258,12 +259,12 @@ class _Tracing(Observer):
             for place, (edge, operand) in enumerate(zip(node.edges, operands, strict=True))
             if requires_grad(edge) or isinstance(edge, Tensor)
         ]
-        given = [(o, repr(e)) for o, e in zip(operands, node.edges, strict=True) if _is_plain(e)]
+        constants = [(o, repr(e)) for o, e in zip(operands, node.edges, strict=True) if _is_plain(e)]
         settings = [(name, _short(value)) for name, value in node.settings.items() if name not in HIDDEN]
         results = len(shapes(node))
         return Vertex(
             self.index[node], "op", op.name, 0, self.values[node],
-            self.upstream.get(node, (None,) * results), tuple(inputs), (*given, *settings),
+            self.upstream.get(node, (None,) * results), tuple(inputs), (*constants, *settings),
             family=op.family, formulas=_formulas(op, operands), flops=_flops(node),
             retained=tuple(self._retained(node)), source=source[0], code=source[1],
             label=self.names.of(node), is_output=node in self.outputs,
@@ -308,10 +309,10 @@ class _Tracing(Observer):
         return self.codes[node.source]
 
 
-def _summed(given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The axes of `given` over which something of `shape` was broadcast."""
-    extra = len(given) - len(shape)
-    return tuple(i for i, n in enumerate(given) if i < extra or (shape[i - extra] == 1 and n != 1))
+def _summed(expanded: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes of `expanded` over which something of `shape` was broadcast."""
+    extra = len(expanded) - len(shape)
+    return tuple(i for i, n in enumerate(expanded) if i < extra or (shape[i - extra] == 1 and n != 1))
 
 
 def expanded_shape(node: Node, shape: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -328,8 +329,8 @@ def expanded_shape(node: Node, shape: tuple[int, ...]) -> tuple[int, ...] | None
 def _defaults(op: Any) -> tuple[tuple[str, str], ...]:
     """An op's settings that have a default."""
     parameters = inspect.signature(op.source).parameters.values() if hasattr(op, "source") else ()
-    given = [p for p in parameters if p.default is not p.empty and p.default is not None]
-    return tuple((p.name, repr(p.default)) for p in given)
+    optional = [p for p in parameters if p.default is not p.empty and p.default is not None]
+    return tuple((p.name, repr(p.default)) for p in optional)
 
 
 def _formulas(op: Any, operands: list[str]) -> tuple[tuple[str, str], ...]:

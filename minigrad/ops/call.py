@@ -90,7 +90,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
             elif readable is None or half is not None or type(arrays[0]) is not ndarray:
                 found = rule(*arrays, **settings)
             else:
-                kernel = own_kernel or getattr(active.cpu, op.name, rule)
+                kernel: Any = own_kernel or getattr(active.cpu, op.name, rule)
                 found = kernel(*arrays, **settings) or op.run_definition(*arrays, **settings)
             if type(found) is not tuple or len(found) != 2:
                 _refuse_result(op)

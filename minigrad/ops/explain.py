@@ -59,8 +59,8 @@ def place(error: MinigradError, name: str, inputs: Sequence[Any], settings: dict
     if not error.placed:
         remedy += _origins(inputs)
         if not what.startswith(name):
-            given = "".join(f", {k}={describe(v)}" for k, v in settings.items())
-            what = f"{name}({', '.join(map(describe, inputs))}{given}): {what}"
+            options = "".join(f", {k}={describe(v)}" for k, v in settings.items())
+            what = f"{name}({', '.join(map(describe, inputs))}{options}): {what}"
     elif not what.startswith(name):
         what = f"{name}: {what}"
     error.args, error.placed = (f"{what}\n{remedy}",), True

@@ -14,7 +14,7 @@ from .samplers import each, real
 __family__ = "matrix"
 __all__ = ["matmul"]
 
-products = Flops(
+matmul_flops = Flops(
     "2 × elements of the result × length of a row",
     lambda inputs, result, settings: 2 * math.prod(result) * inputs[0][-1],
 )
@@ -36,7 +36,7 @@ products = Flops(
     | each((real, 2, 1, 2, 3), (real, 4, 3, 2))
     | each((real, 2, 0), (real, 0, 3)),
     latex=(r"g\,y^\top", r"x^\top g"),
-    flops=products,
+    flops=matmul_flops,
 )
 def matmul(x, y, /):
     """The matrix product over the last two axes, batches broadcast; vectors are a row and a column.
@@ -102,7 +102,7 @@ def _misfit(x, y):
     | each((real, 2, 2, 3), (real, 4, 3), None)
     | each((real, 3), (real, 2, 3), (real, 2)),
     latex=("g W", r"g^\top x", r"\sum_{\text{rows}} g"),
-    flops=products,
+    flops=matmul_flops,
 )
 def linear(x, weight, bias, /):
     """x Wᵀ + b: x (..., in), weight (out, in), bias (out,) or None."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..errors import DtypeError, OptionError, ShapeError
-from ..tensor import given
+from ..tensor import as_tensor_like
 from .activations import log_softmax
 from .costs import per_input
 from .indexing import checked_ids, gather
@@ -61,7 +61,7 @@ def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
 
 def class_numbers(name, input, target):
     """The target as a tensor of integers, one for each row of `input`."""
-    target = given(target, input)
+    target = as_tensor_like(target, input)
     expected = input.shape[:1] + input.shape[2:] if input.ndim > 1 else ()
     if target.shape != expected or target.is_floating_point():
         raise (DtypeError if target.is_floating_point() else ShapeError)(
@@ -130,7 +130,7 @@ def likelihoods(log_p, target, weight, ignore_index):
 
 
 def class_weights(weight, input):
-    weight, classes = given(weight, input), input.shape[_class_axis(input)]
+    weight, classes = as_tensor_like(weight, input), input.shape[_class_axis(input)]
     if weight.shape != (classes,):
         raise ShapeError(
             f"a weight of shape {weight.shape} for {classes} classes.\nGive one number for each class."

@@ -56,7 +56,7 @@ const actions = {
     render();
     announce(`Coloured by ${graph.colours[mode]}.`);
   },
-  /** Show where a vertex stands, and stay in the walk. */
+  /** Show a vertex's position, and stay in the walk. */
   point(vertex) {
     openAround(graph, state, vertex.group);
     render();

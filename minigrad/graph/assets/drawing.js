@@ -93,7 +93,7 @@ function hotLines(graph, scene, vertex) {
   return hot;
 }
 
-/** What a step sends back, beside the box that gets it: its number, or the norm of many. */
+/** What a step sends back, next to the box that gets it: its number, or the norm of many. */
 function drawSent(graph, scene, state) {
   const seen = new Map();
   return sentBy(state.walk, opAt(state.walk)).map(edge => {

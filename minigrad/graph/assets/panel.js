@@ -234,8 +234,8 @@ function statisticsTable(snapshot) {
 }
 
 function formulasList(vertex) {
-  const given = vertex.inputs.map(edge => edge.operand);
-  const forms = [...vertex.formulas].filter(([operand]) => given.includes(operand)).map(([, text]) => text);
+  const operands = vertex.inputs.map(edge => edge.operand);
+  const forms = [...vertex.formulas].filter(([operand]) => operands.includes(operand)).map(([, text]) => text);
   const letters = new Set([...vertex.letters.values()].filter(Boolean));
   return [
     h("ul", { class: "formulas" }, forms.map(text => h("li", {}, formula(text)))),

@@ -72,7 +72,7 @@ function endStep(graph, actions) {
   ];
 }
 
-/** A leaf's gradient beside finite differences, of an array at its largest element; or its norm. */
+/** A leaf's gradient next to finite differences, of an array at its largest element; or its norm. */
 function leafRow(graph, vertex, actions) {
   const { gradient } = vertex;
   const [check] = vertex.checks;
@@ -96,15 +96,15 @@ function opStep(graph, walk, vertex, actions) {
     ),
     graph.groups[vertex.group].path && h("p", { class: "kind" }, `in ${graph.groups[vertex.group].path}`),
     vertex.code && codeLine(vertex),
-    h("p", { class: "given" }, givenText(graph, vertex)),
+    h("p", { class: "given" }, letterValues(graph, vertex)),
     section("Upstream gradient g", upstreamView(graph, vertex)),
     edges.map(edge => edgeCard(graph, walk, edge, actions)),
     edges.length === 0 && h("p", {}, "None of its inputs needs a gradient: the walk ends here."),
   ];
 }
 
-/** `x = e = -7, y = 2`: what stands for the letters of the formulas. */
-function givenText(graph, vertex) {
+/** `x = e = -7, y = 2`: the values of the letters in the formulas. */
+function letterValues(graph, vertex) {
   const inputs = vertex.inputs.map(edge => {
     const source = graph.vertices[edge.source];
     const value = source.values[edge.result];

@@ -147,11 +147,11 @@ class View {
 }
 
 /** How far something must move to be within a length, with a margin; something larger shows its beginning. */
-function outside(start, length, margin, room) {
-  if (length > room - 2 * margin)
-    return start > margin || start + length < room - margin ? margin - start : 0;
+function outside(start, length, margin, extent) {
+  if (length > extent - 2 * margin)
+    return start > margin || start + length < extent - margin ? margin - start : 0;
   if (start < margin) return margin - start;
-  return Math.min(0, room - margin - (start + length));
+  return Math.min(0, extent - margin - (start + length));
 }
 
 /** The nearest box in a direction, with a preference for straight ahead. */

@@ -17,7 +17,7 @@ from ...errors import DtypeError, OptionError, RangeError, ShapeError
 from ...ops import activations, attention, indexing, linalg, losses, normalization
 from ...ops.comparisons import where
 from ...ops.shaping import expand, permute, reshape
-from ...tensor import Tensor, as_tensor, given
+from ...tensor import Tensor, as_tensor, as_tensor_like
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -159,7 +159,7 @@ def cross_entropy(
             f"label_smoothing must be from 0 to 1, got {label_smoothing}.\nPass one in that range."
         )
     input = input if isinstance(input, Tensor) else as_tensor(input)
-    target = given(target, input)
+    target = as_tensor_like(target, input)
     weight = None if weight is None else losses.class_weights(weight, input)
     if target.shape == input.shape and target.is_floating_point():
         return losses.soft_cross_entropy(input, target, weight, reduction, label_smoothing)
@@ -220,7 +220,7 @@ def _draw(dropout_p: float) -> Any:
 def attention_mask(mask: Any, query: Tensor) -> Tensor:
     """The mask as a tensor on the query's device: booleans (True = may attend), or of the query's dtype."""
     if not isinstance(mask, Tensor):
-        mask = given(mask, query)
+        mask = as_tensor_like(mask, query)
     if mask.is_floating_point():
         return mask.to(query.dtype)
     if mask.dtype != bool:

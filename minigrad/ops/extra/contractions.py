@@ -67,18 +67,18 @@ def _after(terms, i, output):
 def _parsed(equation, ndims):
     """The axes of each operand and of the output: letters, and for those of "..." numbers from the right."""
     left, arrow, right = equation.replace(" ", "").partition("->")
-    given = left.split(",")
+    operands = left.split(",")
     for character in left.replace(",", "").replace("...", "") + right.replace("...", ""):
         if not (character.isascii() and character.isalpha()):
             raise OptionError(
                 f'einsum "{equation}": {character!r} is not a letter.\nAxes are a to z, A to Z, and "...".'
             )
-    if len(given) != len(ndims):
+    if len(operands) != len(ndims):
         raise OptionError(
-            f'einsum "{equation}" names {len(given)} operands, got {len(ndims)}.\n'
+            f'einsum "{equation}" names {len(operands)} operands, got {len(ndims)}.\n'
             f"Give the axes of each, with a comma between."
         )
-    terms = [_axes(equation, text, ndim) for text, ndim in zip(given, ndims, strict=True)]
+    terms = [_axes(equation, text, ndim) for text, ndim in zip(operands, ndims, strict=True)]
     unnamed = sorted({a for term in terms for a in term if isinstance(a, int)})
     letters = left.replace(",", "").replace("...", "")
     if not arrow:

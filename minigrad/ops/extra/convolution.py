@@ -229,9 +229,9 @@ def _checked(name, n, x, w, bias, groups, channels, outputs):
             f"The weight takes {own} channels, and its first axis is a multiple of the groups."
         )
     if bias is not None and as_tensor(bias).shape != (made,):
-        given = as_tensor(bias).shape
         raise ShapeError(
-            f"{name} with a bias of shape {given}.\nGive one number for each of the {made} channels."
+            f"{name} with a bias of shape {as_tensor(bias).shape}.\n"
+            f"Give one number for each of the {made} channels."
         )
     return x, w, batched
 

@@ -161,9 +161,9 @@ def triangle(x, upper, diagonal=0):
 # ---------------------------------------------------------------- pseudoinverses
 
 
-def limits(*given):
+def limits(*tolerances):
     """Tolerances as the numbers and arrays that `cutoff` takes."""
-    return [t.numpy() if isinstance(t, Tensor) else t for t in given]
+    return [t.numpy() if isinstance(t, Tensor) else t for t in tolerances]
 
 
 def cutoff(s, shape, atol, rtol):

@@ -28,8 +28,8 @@ def _with_axes(*counts):
     """A function that gives its arguments back as tensors, if they have so many axes each."""
     kinds = ("numbers", "vectors", "matrices", "batches of matrices")
 
-    def checked(*given):
-        tensors = [as_tensor(x) for x in given]
+    def checked(*inputs):
+        tensors = [as_tensor(x) for x in inputs]
         if any(x.ndim != n for x, n in zip(tensors, counts, strict=True)):
             expected = " and ".join(dict.fromkeys(kinds[n] for n in counts))
             shapes = " and ".join(str(x.shape) for x in tensors)

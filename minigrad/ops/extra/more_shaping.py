@@ -159,7 +159,6 @@ def ravel(x):
 
 @derived(samples=each((real, 2, 1), (real, 3)) | each((real,), (real, 2, 2)))
 def broadcast_tensors(*tensors):
-    """Tensors repeated, without a copy, to the shape in which they all meet."""
-    given = [as_tensor(x) for x in tensors]
-    shape = np.broadcast_shapes(*[x.shape for x in given])
-    return tuple(broadcast_to(x, shape) for x in given)
+    """Tensors broadcast, without a copy, to their common shape."""
+    shape = np.broadcast_shapes(*[as_tensor(x).shape for x in tensors])
+    return tuple(broadcast_to(as_tensor(x), shape) for x in tensors)

@@ -46,8 +46,8 @@ def _pairs(pad, ndim):
             f"pad={tuple(pad)} of a tensor with {ndim} axes.\n"
             f"Give (before, after) of the last axis, then of the one before it, and so on."
         )
-    given = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
-    return [(0, 0)] * (ndim - len(given)) + given[::-1]
+    pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
+    return [(0, 0)] * (ndim - len(pairs)) + pairs[::-1]
 
 
 MODES = ("constant", "reflect", "replicate", "circular")

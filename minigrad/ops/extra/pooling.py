@@ -127,10 +127,10 @@ def along_axis(x, axis, matrix):
 
 def _counts(x, n, output_size):
     """How many windows along each axis."""
-    given = output_size if isinstance(output_size, tuple | list) else (output_size,) * n
-    if len(given) != n:
+    sizes = output_size if isinstance(output_size, tuple | list) else (output_size,) * n
+    if len(sizes) != n:
         raise OptionError(f"output_size is {n} numbers, or one for all, got {output_size!r}.\nGive that.")
-    counts = [length if m is None else m for m, length in zip(given, x.shape[-n:], strict=True)]
+    counts = [length if m is None else m for m, length in zip(sizes, x.shape[-n:], strict=True)]
     if 0 in x.shape[-n:]:
         raise ShapeError(f"adaptive pooling of shape {x.shape}.\nThere must be something to pool.")
     return per_axis("output_size", tuple(counts), n, least=0)
@@ -191,14 +191,14 @@ def _within(places, length):
 
 
 def _largest_of(x, windows, return_indices):
-    """The largest of windows that are given, for each of the last axes, as (windows, k) places along it."""
+    """The largest of each window; `windows` has, for each of the last axes, (windows, k) places along it."""
     n = len(windows)
     size, counts = x.shape[-n:], [len(places) for places in windows]
     flat = np.zeros((1,) * 2 * n, np.int64)  # window along each axis, place within it along each axis
     for i, places in enumerate(windows):
-        within = [1] * 2 * n
-        within[i], within[n + i] = places.shape
-        flat = flat + (places * math.prod(size[i + 1 :])).reshape(within)
+        shape_of_places = [1] * 2 * n
+        shape_of_places[i], shape_of_places[n + i] = places.shape
+        flat = flat + (places * math.prod(size[i + 1 :])).reshape(shape_of_places)
     flat = flat.reshape(math.prod(counts), -1).T
     rows = x.reshape(math.prod(x.shape[:-n]), math.prod(size))
     where = largest_place(rows, flat)

@@ -21,12 +21,12 @@ def embedding(weight, ids):
 
     def gradient(g, needs):
         g, out = contiguous(g), xp.empty((rows, size), weight.dtype)
-        first, last = xp.empty(rows, np.int32), xp.empty(rows, np.int32)
+        first_use, last_use = xp.empty(rows, np.int32), xp.empty(rows, np.int32)
         run = lambda name, shape, arguments: kernel(weight, "indexing", name)(*shape, arguments)
-        run("embedding_clear", over_elements(rows * size), (out, first, last, rows, size))
-        run("embedding_uses", over_elements(number), (ids, first, last, number, rows))
+        run("embedding_clear", over_elements(rows * size), (out, first_use, last_use, rows, size))
+        run("embedding_uses", over_elements(number), (ids, first_use, last_use, number, rows))
         tiles = -(-size // 128)
-        arguments = (g, ids, first, last, out, number, rows, size)
+        arguments = (g, ids, first_use, last_use, out, number, rows, size)
         run("embedding_backward", ((number, tiles), (32, 16)), arguments)
         return out, None
 

@@ -21,8 +21,8 @@ PARTS = 64  # the largest number of partial sums in a sum over rows
 
 def supports(*arrays: Any) -> bool:
     """Whether there is a kernel for these: arrays of one floating dtype, not empty; or None."""
-    given = [x for x in arrays if x is not None]
-    return all(x.dtype == given[0].dtype and x.size for x in given) and given[0].dtype.name in SCALARS
+    present = [x for x in arrays if x is not None]
+    return all(x.dtype == present[0].dtype and x.size for x in present) and present[0].dtype.name in SCALARS
 
 
 def accumulator(dtype: Any) -> np.dtype:
@@ -94,11 +94,11 @@ def over_columns(rows: int, size: int) -> tuple[tuple, tuple]:
     return (-(-size // 32), min(-(-rows // 64), PARTS)), (32, 8)
 
 
-def sum_of_parts(source: str, parts: Any, like: Any) -> Any:
+def sum_of_parts(source: str, parts: Any, parameter: Any) -> Any:
     """The last stage of a sum over rows, in the shape and dtype of a parameter."""
-    out = array_module(like).empty(like.shape, like.dtype)
+    out = array_module(parameter).empty(parameter.shape, parameter.dtype)
     number, size = parts.shape
-    kernel(like, source, "sum_of_parts")((-(-size // 256),), (256,), (parts, out, number, size))
+    kernel(parameter, source, "sum_of_parts")((-(-size // 256),), (256,), (parts, out, number, size))
     return out
 
 

@@ -63,6 +63,6 @@ def _parameters(x, g, mean, inverse, parameters, needs, rows, size):
     ]
     kernel(x, "normalization", "norm_parameters")(grid, block, (x, g, mean, inverse, *parts, rows, size))
     return [
-        None if part is None else sum_of_parts("normalization", part, like)
-        for part, like in zip(parts, parameters, strict=False)
+        None if part is None else sum_of_parts("normalization", part, parameter)
+        for part, parameter in zip(parts, parameters, strict=False)
     ]

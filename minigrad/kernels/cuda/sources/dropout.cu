@@ -2,13 +2,13 @@
 
 #include "philox.cuh"
 
-// y = x keep / (1 - p). A warp takes 512 elements: each thread draws for 16 that stand together, and reads
-// and writes 16 that stand 32 apart, so that the warp's lie side by side; who drew for them passes it on.
+// y = x keep / (1 - p). A warp takes 512 elements: each thread draws for 16 neighbours, and reads and
+// writes 16 that are 32 apart, so that the warp's accesses are contiguous; draws are passed between threads.
 extern "C" __global__ void dropout(const scalar_t* x, scalar_t* y, index_t number, Draw draw) {
     const int lane = threadIdx.x % 32;
     const index_t start = ((index_t)blockIdx.x * blockDim.x + threadIdx.x) / 32 * 512;
     const unsigned mine = kept_from(draw, start + lane * 16);
-    const acc_t factor = amplification(draw);
+    const acc_t factor = dropout_scale(draw);
     for (int turn = 0; turn < 16; turn++) {
         const int place = turn * 32 + lane;  // among the warp's
         const unsigned kept = __shfl_sync(WARP, mine, place / 16) >> place % 16 & 1;

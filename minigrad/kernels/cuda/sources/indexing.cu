@@ -1,6 +1,6 @@
 // Rows of a table, and their gradient: the sum over a row's uses. No floating-point atomics: each sum is
-// added in one order. A row's first and last use are found first (the smallest and the largest of whole
-// numbers are the same in any order), and nobody looks for further ones outside them.
+// added in one order. A row's first and last use are found first (the smallest and the largest of integers
+// are the same in any order), and its uses are searched for between them only.
 
 #include "rows.cuh"
 
@@ -21,25 +21,25 @@ extern "C" __global__ void embedding(
 
 // out = 0, and no row has been used yet
 extern "C" __global__ void embedding_clear(
-    scalar_t* out, int* first, int* last, index_t rows, index_t size
+    scalar_t* out, int* first_use, int* last_use, index_t rows, index_t size
 ) {
     const index_t all = (index_t)gridDim.x * blockDim.x;
     for (index_t i = (index_t)blockIdx.x * blockDim.x + threadIdx.x; i < rows * size; i += all) {
         out[i] = (acc_t)0;
-        if (i < rows) first[i] = 0x7fffffff, last[i] = -1;
+        if (i < rows) first_use[i] = 0x7fffffff, last_use[i] = -1;
     }
 }
 
 // the first and the last place where each row is used
 extern "C" __global__ void embedding_uses(
-    const index_t* ids, int* first, int* last, index_t number, index_t rows
+    const index_t* ids, int* first_use, int* last_use, index_t number, index_t rows
 ) {
     const index_t all = (index_t)gridDim.x * blockDim.x;
     for (index_t i = (index_t)blockIdx.x * blockDim.x + threadIdx.x; i < number; i += all) {
         const index_t row = ids[i];
         if (row < 0 || row >= rows) continue;
-        atomicMin(&first[row], (int)i);
-        atomicMax(&last[row], (int)i);
+        atomicMin(&first_use[row], (int)i);
+        atomicMax(&last_use[row], (int)i);
     }
 }
 
@@ -47,13 +47,13 @@ extern "C" __global__ void embedding_uses(
 // use; of the places from there to the last one each warp looks at every 16th 32, and the warps' sums are
 // added in their order. blockIdx.y counts groups of 128 columns.
 extern "C" __global__ void embedding_backward(
-    const scalar_t* g, const index_t* ids, const int* first, const int* last, scalar_t* out, index_t number,
-    index_t rows, index_t size
+    const scalar_t* g, const index_t* ids, const int* first_use, const int* last_use, scalar_t* out,
+    index_t number, index_t rows, index_t size
 ) {
     __shared__ acc_t sums[WARPS][COLUMNS][32];
     const index_t place = blockIdx.x, row = ids[place];
-    if (row < 0 || row >= rows || first[row] != place) return;
-    const index_t end = last[row] + 1, column = (index_t)blockIdx.y * 32 * COLUMNS + threadIdx.x;
+    if (row < 0 || row >= rows || first_use[row] != place) return;
+    const index_t end = last_use[row] + 1, column = (index_t)blockIdx.y * 32 * COLUMNS + threadIdx.x;
 
     acc_t total[COLUMNS] = {};
     for (index_t from = place + threadIdx.y * 32; from < end; from += WARPS * 32) {

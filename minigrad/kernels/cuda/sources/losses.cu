@@ -16,19 +16,19 @@ extern "C" __global__ void cross_entropy(
     acc_t m = -infinity();
     for (index_t j = threadIdx.x; j < classes; j += blockDim.x) m = Larger()(m, x[j]);
     m = row_max(m, scratch);
-    acc_t total = 0, along = 0;
+    acc_t total = 0, sum_x = 0;
     for (index_t j = threadIdx.x; j < classes; j += blockDim.x) {
         total += exp(x[j] - m);
-        along += x[j] - m;
+        sum_x += x[j] - m;
     }
     const acc_t shift = log(row_sum(total, scratch));
-    along = smoothing ? row_sum(along, scratch) : 0;
+    sum_x = smoothing ? row_sum(sum_x, scratch) : 0;
     if (threadIdx.x) return;
 
     const index_t t = target[row];
     const bool there = t >= 0 && t < classes;
     acc_t loss = there ? shift - (1 - smoothing) * (x[t] - m) : not_a_number();
-    if (smoothing) loss -= smoothing * along / classes;
+    if (smoothing) loss -= smoothing * sum_x / classes;
     losses[row] = t == ignored ? 0 : loss;
     logarithms[row] = there ? m + shift : not_a_number();
 }

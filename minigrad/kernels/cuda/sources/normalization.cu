@@ -39,18 +39,18 @@ extern "C" __global__ void layer_norm_backward(
     x += row * size, g += row * size, dx += row * size;
     const acc_t centre = mean[row], scale = inverse[row];
 
-    acc_t total = 0, along = 0;
+    acc_t total = 0, dot = 0;
     for (index_t j = threadIdx.x; j < size; j += blockDim.x) {
         const acc_t u = g[j] * (weight ? (acc_t)weight[j] : 1);
         total += u;
-        along += u * ((x[j] - centre) * scale);
+        dot += u * ((x[j] - centre) * scale);
     }
     total = row_sum(total, scratch) / size;
-    along = row_sum(along, scratch) / size;
+    dot = row_sum(dot, scratch) / size;
 
     for (index_t j = threadIdx.x; j < size; j += blockDim.x) {
         const acc_t u = g[j] * (weight ? (acc_t)weight[j] : 1), h = (x[j] - centre) * scale;
-        dx[j] = scale * (u - total - h * along);
+        dx[j] = scale * (u - total - h * dot);
     }
 }
 
@@ -81,13 +81,13 @@ extern "C" __global__ void rms_norm_backward(
     x += row * size, g += row * size, dx += row * size;
     const acc_t scale = inverse[row];
 
-    acc_t along = 0;
+    acc_t dot = 0;
     for (index_t j = threadIdx.x; j < size; j += blockDim.x)
-        along += g[j] * (weight ? (acc_t)weight[j] : 1) * (x[j] * scale);
-    along = row_sum(along, scratch) / size;
+        dot += g[j] * (weight ? (acc_t)weight[j] : 1) * (x[j] * scale);
+    dot = row_sum(dot, scratch) / size;
     for (index_t j = threadIdx.x; j < size; j += blockDim.x) {
         const acc_t u = g[j] * (weight ? (acc_t)weight[j] : 1);
-        dx[j] = scale * (u - x[j] * scale * along);
+        dx[j] = scale * (u - x[j] * scale * dot);
     }
 }
 
@@ -98,16 +98,16 @@ extern "C" __global__ void norm_parameters(
 ) {
     __shared__ acc_t scratch[SHARES][32];
     const index_t column = (index_t)blockIdx.x * 32 + threadIdx.x;
-    acc_t along = 0, total = 0;
+    acc_t dot = 0, total = 0;
     if (column < size)
         for (index_t row = (index_t)blockIdx.y * SHARES + threadIdx.y; row < rows; row += (index_t)gridDim.y * SHARES) {
             const acc_t h = (x[row * size + column] - (mean ? mean[row] : 0)) * inverse[row];
-            along += g[row * size + column] * h;
+            dot += g[row * size + column] * h;
             total += g[row * size + column];
         }
-    along = column_sum(along, scratch);
+    dot = column_sum(dot, scratch);
     total = column_sum(total, scratch);
     if (threadIdx.y || column >= size) return;
-    if (d_weight) d_weight[blockIdx.y * size + column] = along;
+    if (d_weight) d_weight[blockIdx.y * size + column] = dot;
     if (d_bias) d_bias[blockIdx.y * size + column] = total;
 }

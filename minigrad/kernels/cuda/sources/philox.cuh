@@ -51,6 +51,6 @@ __device__ inline unsigned kept_from(const Draw& draw, word_t element) {
 }
 
 // 1 / (the fraction that is kept), by which what is kept is multiplied; 0 where nothing is.
-__device__ inline acc_t amplification(const Draw& draw) {
+__device__ inline acc_t dropout_scale(const Draw& draw) {
     return draw.threshold < 65536 ? (acc_t)65536 / (65536 - draw.threshold) : 0;
 }
