@@ -360,3 +360,13 @@ def test_the_precision_of_products_is_one_of_two():
         mg.set_float32_matmul_precision("highest")
     with pytest.raises(OptionError, match="got 'medium'"):
         mg.set_float32_matmul_precision("medium")
+
+
+def test_autocast_casts_alike_with_and_without_kernels():
+    x, w, b = mg.randn(2, 3), mg.randn(4, 3), mg.randn(4)
+    for function in (lambda: mg.nn.functional.linear(x, w, b), lambda: x.softmax(-1)):
+        with mg.autocast(dtype=mg.bfloat16):
+            fused = function()
+            with mg.fused(False):
+                readable = function()
+        assert fused.dtype == readable.dtype

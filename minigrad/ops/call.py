@@ -47,12 +47,11 @@ def make_callable(op: Op, face: Callable) -> Callable:
                     settings = plain_settings(op, settings)
                     break
         mode = modes.__dict__  # the thread's modes: looked up once, since each attribute would cost as much
+        if mode["autocast_dtype"] is not None:
+            inputs = autocast(op, inputs)
         if readable is not None and not mode["fused"]:
             with named_scope(op.key):
                 return readable(*prepare(op, inputs, promotes=()), **settings)
-        if mode["autocast_dtype"] is not None:
-            inputs = autocast(op, inputs)
-
         # 1. the arrays of the tensors, and an edge for each; `ready` if they have one dtype and one device
         arrays, edges, needs = [], [], []
         dtype, half, ready, recording = None, None, not gpu.arrays, mode["grad_enabled"]
