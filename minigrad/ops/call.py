@@ -1,6 +1,6 @@
 """What happens when an op is called: take the arrays out of the tensors, run the rule, record a node.
 
-This is the hot path. What is not as it should be (names, dtypes, devices) is put right in `arguments`.
+This is the hot path. Arguments of other names, dtypes or devices are converted in `arguments`.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from .op import Op
 
 
-def make_callable(op: Op, face: Callable) -> Callable:
-    """The function that users call; `face` has its name and its docstring."""
+def make_callable(op: Op, documented: Callable) -> Callable:
+    """The function that users call; `documented` gives it its name, signature and docstring."""
     rule, names, floating, promotes = op.rule, op.settings, op.floating, op.promotes
-    arity, most = op.arity, op.arity + op.by_position
-    readable = accept_aliases(op.definition) if op.definition else None
+    arity, max_positional = op.arity, op.arity + op.by_position
+    definition = accept_aliases(op.definition) if op.definition else None
     own_kernel, view, ndarray = op.kernel, op.view, np.ndarray
     get_frame, new_tensor, new_ref = sys._getframe, Tensor.__new__, weakref.ref
 
     def call(*inputs: Any, **settings: Any) -> Any:
         if settings or len(inputs) > arity:
-            if not settings and len(inputs) <= most:  # settings by position
+            if not settings and len(inputs) <= max_positional:  # settings by position
                 settings, inputs = dict(zip(names, inputs[arity:])), inputs[:arity]  # noqa: B905
             else:
                 inputs, settings = bind(op, inputs, settings)
@@ -49,25 +49,25 @@ def make_callable(op: Op, face: Callable) -> Callable:
         mode = modes.__dict__  # the thread's modes: looked up once, since each attribute would cost as much
         if mode["autocast_dtype"] is not None:
             inputs = autocast(op, inputs)
-        if readable is not None and not mode["fused"]:
+        if definition is not None and not mode["fused"]:
             with named_scope(op.key):
-                return readable(*prepare(op, inputs, promotes=()), **settings)
-        # 1. the arrays of the tensors, and an edge for each; `ready` if they have one dtype and one device
+                return definition(*prepare(op, inputs, promotes=()), **settings)
+        # 1. the arrays of the tensors, and an edge for each; `uniform`: of one dtype, on one device
         arrays, edges, needs = [], [], []
-        dtype, half, ready, recording = None, None, not gpu.arrays, mode["grad_enabled"]
+        dtype, half, uniform, recording = None, None, not gpu.arrays, mode["grad_enabled"]
         for x in inputs:
             if isinstance(x, Tensor):
                 array = x.array
                 arrays.append(array)
                 if recording:
                     tracked = x.requires_grad
-                    edges.append(x.node or x if tracked else x)
+                    edges.append((x.node or x) if tracked else x)
                     needs.append(tracked)
                 if array.dtype is not dtype:
                     if dtype is None:
                         dtype = array.dtype
                     elif array.dtype != dtype and (promotes is True or len(arrays) - 1 in promotes):
-                        ready = False
+                        uniform = False
                     if array.dtype is bfloat16 or array.dtype is float16:
                         half = array.dtype
             else:
@@ -76,24 +76,25 @@ def make_callable(op: Op, face: Callable) -> Callable:
                     edges.append(x)
                     needs.append(False)
                 if x is not None and (type(x) not in (float, int) or dtype is None or dtype.kind not in "fV"):
-                    ready = False
-        if not ready or dtype is None or (floating and dtype.kind not in "fV"):
+                    uniform = False
+        if not uniform or dtype is None or (floating and dtype.kind not in "fV"):
             changed = move_to_one_device(op, prepare(op, inputs, promotes))
             if changed is not inputs:
-                return call(*changed, **settings)
+                return call(*changed, **settings)  # from the start, with what the user meant
 
         # 2. the value, and the functions that give its gradient
         try:
             if half is bfloat16 and not op.exact_in_half:
-                found = compute_in_float32(rule, half, arrays, settings)
-            elif readable is None or half is not None or type(arrays[0]) is not ndarray:
-                found = rule(*arrays, **settings)
+                result = compute_in_float32(rule, half, arrays, settings)
+            elif definition is None or half is not None or type(arrays[0]) is not ndarray:
+                result = rule(*arrays, **settings)
             else:
+                # what `Op.run_kernel` does, without its calls
                 kernel: Any = own_kernel or getattr(active.cpu, op.name, rule)
-                found = kernel(*arrays, **settings) or op.run_definition(*arrays, **settings)
-            if type(found) is not tuple or len(found) != 2:
+                result = kernel(*arrays, **settings) or op.run_definition(*arrays, **settings)
+            if type(result) is not tuple or len(result) != 2:
                 _refuse_result(op)
-            value, gradients = found
+            value, gradients = result
         except MinigradError as error:
             place(error, op.name, inputs, settings)
             raise
@@ -124,7 +125,7 @@ def make_callable(op: Op, face: Callable) -> Callable:
             _share_version(inputs[0], out)
         return out
 
-    update_wrapper(call, face)
+    update_wrapper(call, documented)
     call.op = op  # type: ignore[attr-defined]
     op.call = call
     ops[op.key] = op
