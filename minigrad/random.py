@@ -167,3 +167,8 @@ def keep_mask(key: Key, shape: tuple[int, ...], p: float) -> np.ndarray:
 def drop_threshold(p: float) -> int:
     """Of 65,536 equally likely groups of bits, how many mean "drop"."""
     return round(p * 65536)
+
+
+def keep_probability(p: float) -> float:
+    """The share of elements that dropout with `p` really keeps: p rounded to a multiple of 2**-16."""
+    return 1 - drop_threshold(p) / 65536

@@ -81,7 +81,7 @@ class Tensor:
 
     @property
     def grad_fn(self) -> Any:
-        """PyTorch's name of `node`."""
+        """PyTorch's name for `node`."""
         return self.node
 
     def size(self, dim: int | None = None) -> Any:
@@ -199,7 +199,7 @@ class Tensor:
         return on_cpu(self.array, operation).item()
 
     def numpy(self) -> np.ndarray:
-        """The array itself (not a copy), also where a gradient is required; of one on a GPU a copy."""
+        """The array itself, even if it requires a gradient; a copy if it is on a GPU."""
         return on_cpu(self.array, "numpy()")
 
     def tolist(self) -> Any:

@@ -42,7 +42,7 @@ class Tensor:
 
     @property
     def grad_fn(self) -> Any:
-        """PyTorch's name of `node`."""
+        """PyTorch's name for `node`."""
         ...
 
     def size(self, dim: builtins.int | None=None) -> Any:
@@ -115,7 +115,7 @@ class Tensor:
         ...
 
     def numpy(self) -> np.ndarray:
-        """The array itself (not a copy), also where a gradient is required; of one on a GPU a copy."""
+        """The array itself, even if it requires a gradient; a copy if it is on a GPU."""
         ...
 
     def tolist(self) -> Any:

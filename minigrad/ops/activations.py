@@ -135,5 +135,5 @@ def dropout(x, /, p, key):
     p is drawn as the nearest multiple of 2**-16, and the division is by what was drawn, so that the
     expectation is x.
     """
-    kept = 1 - random.drop_threshold(p) / 65536
+    kept = random.keep_probability(p)
     return x * constant(random.keep_mask(key, x.shape, p), x) * (1 / kept if kept else 0.0)

@@ -85,7 +85,8 @@ def negative(x, /):
 def power(x, y, /):
     """x ** y; d/dx = y x**(y - 1), 0 where y = 0; d/dy = x**y log(x), 0 where x = 0 and y >= 0."""
     xp = namespace(x, y)
-    if x.dtype == bool if hasattr(x, "dtype") else y.dtype == bool:
+    array = x if hasattr(x, "dtype") else y
+    if array.dtype == bool:
         return x >= y, None  # False ** True alone is False
     if isinstance(y, int | float):
         if y == 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..errors import ShapeError
-from ..kernels import matmul as product
+from ..kernels import matmul as matmul_kernel
 from .arithmetic import TOO_LARGE
 from .costs import Flops
 from .op import composite, differentiable
@@ -47,7 +47,7 @@ def matmul(x, y, /):
     a = x[None, :] if row else x
     b = y[:, None] if column else y
     try:
-        value = product(a, b)
+        value = matmul_kernel(a, b)
     except ValueError:
         raise _misfit(x.shape, y.shape) from None
     if row:
@@ -60,16 +60,16 @@ def matmul(x, y, /):
         return g[..., None, :] if row else g
 
     def left(g):
-        r = product(as_matrix(g), b.swapaxes(-1, -2))
+        r = matmul_kernel(as_matrix(g), b.swapaxes(-1, -2))
         return r[..., 0, :] if row else r
 
     def right(g):
         g = as_matrix(g)
         if a.ndim > 2 and b.ndim == 2:  # all rows of the batch at once, rather than a sum over the batch
             rows = math.prod(a.shape[:-1])
-            r = product(a.reshape(rows, a.shape[-1]).swapaxes(0, 1), g.reshape(rows, g.shape[-1]))
+            r = matmul_kernel(a.reshape(rows, a.shape[-1]).swapaxes(0, 1), g.reshape(rows, g.shape[-1]))
         else:
-            r = product(a.swapaxes(-1, -2), g)
+            r = matmul_kernel(a.swapaxes(-1, -2), g)
         return r[..., 0] if column else r
 
     return value, (left, right)

@@ -57,7 +57,7 @@ class _Arrays:
         return out.astype(values.dtype, copy=False)
 
     def replaced(self, x: Any, values: Any, index: Any) -> Any:
-        """A copy of x with `values` at `index`; of those for one place the last stays."""
+        """A copy of x with `values` at `index`; where indices repeat, the last wins."""
         out = self.library.array(x)
         out[index] = values
         return out

@@ -114,7 +114,7 @@ def dropout(x, p, key):
 
 def scaled_keep(key, shape, p, dtype):
     """keep / (1 - p): 0 where an element is dropped. `p` is rounded to a multiple of 2**-16."""
-    kept = 1 - random.drop_threshold(p) / 65536
+    kept = random.keep_probability(p)
     scaled = random.keep_mask(key, shape, p).astype(dtype)
     scaled *= 1 / kept if kept else 0
     return scaled

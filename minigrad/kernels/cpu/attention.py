@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...random import drop_threshold, keep_mask
+from ...random import keep_mask, keep_probability
 
 TILE = 1 << 18  # scores
 MIN_QUERIES = 64  # of a tile, if there are so many: matrix products with fewer rows are slow
@@ -109,7 +109,7 @@ def attend(
         k, v = np.broadcast_to(k, (*lead, *k.shape[-2:])), np.broadcast_to(v, (*lead, *v.shape[-2:]))
     bias = None if mask is None else np.broadcast_to(_as_bias(mask, q.dtype), (*lead, queries, keys))
     keep = keep_mask(key, (*lead, queries, keys), dropout_p) if dropout_p else None
-    kept = 1 - drop_threshold(dropout_p) / 65536
+    kept = keep_probability(dropout_p)
     dropout_scale = 1 / kept if kept else 0.0
     tiled = _Tiled(work, q, k, v, scale, bias, keep, dropout_scale, _tiles(lead, queries, keys, is_causal))
     y = empty_heads(np.empty, q, (*lead, queries, v.shape[-1]))

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from ...devices import array_module
-from ...random import Key, drop_threshold
+from ...random import Key, drop_threshold, keep_probability
 
 
 def dropout(x, p, key):
     """x * keep / (1 - p), with the elements to keep drawn from `key`; the gradient passes the same way."""
-    kept = 1 - drop_threshold(p) / 65536
+    kept = keep_probability(p)
     scaled = keep_mask(array_module(x), key, x.shape, p).astype(x.dtype)
     scaled *= 1 / kept if kept else 0
     return x * scaled, (lambda g: g * scaled,)
