@@ -13,6 +13,6 @@ def device_count() -> int:
 
 
 def synchronize() -> None:
-    """Wait until the GPU has done all that it was asked: work is handed to it, and the program goes on."""
+    """Wait until the GPU has finished: its work is queued, and the program continues meanwhile."""
     if gpu.arrays:
         load_cupy().cuda.runtime.deviceSynchronize()

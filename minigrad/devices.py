@@ -38,7 +38,7 @@ _KINDS = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2}  # bool < integer < floating; 
 
 
 class Gpu:
-    """CuPy, once a GPU has been asked for, and the two ways between the CPU's memory and a GPU's."""
+    """CuPy, once a GPU is used, and the copies between the CPU's memory and a GPU's."""
 
     library: Any = None
     arrays: Any = ()  # CuPy's class of arrays

@@ -44,7 +44,7 @@ class DeviceError(MinigradError, RuntimeError):
 
 
 class GraphError(MinigradError, RuntimeError):
-    """A graph that cannot be walked: freed, changed in place, or without a gradient to begin with."""
+    """A graph that backward() cannot use: freed, changed in place, or without a gradient to begin with."""
 
 
 class NonFiniteError(MinigradError, FloatingPointError, RuntimeError):

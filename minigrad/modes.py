@@ -36,7 +36,7 @@ class _Modes(threading.local):
         self.autocast_dtype: Any = None  # what matrix products compute in, see `precision`
         self.scope: Scope | None = None  # the part of the program that is running
         self.observers: tuple[Any, ...] = ()  # who sees each result and gradient, see `autograd.observers`
-        self.data_moves = False  # whether data on the CPU moves to the GPU of the tensors that it meets
+        self.data_moves = False  # whether data on the CPU moves to the GPU that other inputs are on
 
 
 modes = _Modes()
@@ -153,8 +153,8 @@ class _ScopeSwitch(Switch):
 
 
 class named_scope(_ScopeSwitch):
-    """What is recorded within `with named_scope("scores"):`, or in a function that it decorates, stands
-    together in a graph (jax.named_scope)."""
+    """What is recorded within `with named_scope("scores"):`, or in a function that it decorates, is a
+    group of a graph (jax.named_scope)."""
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name:

@@ -75,7 +75,7 @@ class Output:
 
 
 def producer(edge: Any) -> Any:
-    """The node that made what an edge stands for, or the leaf itself."""
+    """The node that an edge refers to, or the leaf itself."""
     return edge.node if type(edge) is Output else edge
 
 
@@ -85,7 +85,7 @@ def requires_grad(edge: Any) -> bool:
 
 
 def tensor_of(edge: Any) -> Any:
-    """The tensor (or constant) that an edge stands for, or None if it no longer exists."""
+    """The tensor (or constant) that an edge refers to, or None if it no longer exists."""
     if type(edge) is Node:
         return edge.output()
     if type(edge) is Output:

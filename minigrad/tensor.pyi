@@ -203,7 +203,7 @@ class Tensor:
         """x + alpha y."""
 
     def clone(self) -> Tensor:
-        """A copy of x, within the graph."""
+        """A copy of x, recorded in the graph."""
 
     def mul(self, y: Any) -> Tensor:
         """x * y; d/dx = y, d/dy = x."""

@@ -130,8 +130,8 @@ def test_groups_have_their_own_options_and_others_defaults():
 ONE = nn.Parameter(np.zeros(1))
 BAD = {
     "none": (lambda: optim.SGD([]), "got none"),
-    "twice": (lambda: optim.SGD([ONE, ONE]), "given twice"),
-    "in two groups": (lambda: optim.SGD([{"params": [ONE]}, {"params": [ONE]}]), "given twice"),
+    "twice": (lambda: optim.SGD([ONE, ONE]), "listed twice"),
+    "in two groups": (lambda: optim.SGD([{"params": [ONE]}, {"params": [ONE]}]), "listed twice"),
     "computed": (lambda: optim.SGD([mg.ones(1, requires_grad=True) * 2]), "leaf"),
     "no tensor": (lambda: optim.SGD([np.zeros(1)]), "leaf"),
     "misspelt": (lambda: optim.SGD([{"params": [ONE], "learning_rate": 1}]), "learning_rate"),

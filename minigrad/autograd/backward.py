@@ -105,8 +105,8 @@ class GradientSums:
 
     A tensor that is used twice gets the sum of two gradients (the multivariable chain rule). The first that
     arrives may share memory with the gradient that it was made from, so the engine adds in place only to the
-    sums that it `owns`, whose arrays nobody else refers to. `keep_grad` says whether `retain_grad()` leaves
-    gradients on tensors.
+    sums that it `owns`, whose arrays are referred to nowhere else. `keep_grad` says whether `retain_grad()`
+    leaves gradients on tensors.
     """
 
     def __init__(self, seeds: Seeds, create_graph: bool = False, keep_grad: bool = True) -> None:
@@ -176,7 +176,7 @@ class GradientSums:
         if isinstance(g, Tensor):
             return g
         if edge in self.owned:
-            self.owned.discard(edge)  # the same edge asked for a second time gets a copy
+            self.owned.discard(edge)  # the same edge, returned a second time, gets a copy
             return Tensor(g)
         return Tensor(array_module(g).array(g))
 

@@ -59,7 +59,7 @@ def propagate_to(
 ) -> tuple[dict[Any, Any], GradientSums]:
     """Walk back from the seeds to the `wanted` edges only, and return the gradients that arrived there.
 
-    The walk stops at `ends`, whose hooks are left to the walk that goes on from there.
+    The walk stops at `ends`, whose hooks are left to the walk that continues from there.
     """
     sums = GradientSums(seeds, create_graph)
     order = nodes_behind(sums.totals, ends)

@@ -1,4 +1,4 @@
-"""Observers see each result of an op and each gradient on its way back; several may look on at once.
+"""Observers see each result of an op and each gradient on its way back; several may be active at once.
 
 Looking for NaN, comparing two devices, tracing a graph and capturing a step are observers.
 """
@@ -34,7 +34,7 @@ class Observer(Protocol):
 
 
 class observe(Switch):
-    """Within it `observer` looks on, beside those that do already."""
+    """Under it `observer` is called too, after those that are already."""
 
     def __init__(self, observer: Observer) -> None:
         super().__init__(modes, "observers", observer)
@@ -44,7 +44,7 @@ class observe(Switch):
 
 
 class unobserved(Switch):
-    """Within it nobody looks on: what the library computes for itself."""
+    """Under it no observer is called: what the library computes for itself is not shown."""
 
     def __init__(self) -> None:
         super().__init__(modes, "observers", ())

@@ -1,7 +1,7 @@
 """What a recorded step draws: keys whose counters lie on the GPU.
 
 The step and the calls so far are two numbers on the GPU, uploaded before each replay; kernels add them to
-what the key itself says, so that each stream goes on from where it is then.
+what the key itself says, so that each stream continues from where it is then.
 """
 
 from __future__ import annotations

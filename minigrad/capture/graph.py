@@ -58,7 +58,7 @@ class RecordedGraph(LeafObserver):
         return self.thread == threading.get_ident()
 
     def record(self, step_fn: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        """Run the step's Python, while the GPU writes down what it is asked for, and does nothing."""
+        """Run the step's Python, while the GPU records its operations, and does not run them."""
         found = {leaf: leaf.grad for leaf in self.leaves}
         draws = RecordedGenerator(self)
         self.xp.cuda.runtime.deviceSynchronize()

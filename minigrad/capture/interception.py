@@ -2,7 +2,7 @@
 
 The functions and methods listed here are replaced for as long as a step is recorded, and only in the thread
 that records. What a step does on the CPU is done before each replay instead (`ON_REPLAY`). What makes
-something that stays is done at once, and is no part of the graph (`ASIDE`).
+something that stays is done at once, and is not part of the graph (`ASIDE`).
 """
 
 from __future__ import annotations

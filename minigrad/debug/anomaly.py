@@ -1,7 +1,8 @@
 """detect_anomaly: an error at the first operation, or gradient, that produces a NaN or an infinity.
 
 An operation *produces* a NaN if none of its inputs has one, and an infinity if all of its inputs (arrays,
-numbers and settings) are finite. A mask filled with -inf on purpose, and what follows from it, is no anomaly.
+numbers and settings) are finite. A mask filled with -inf on purpose, and what follows from it, is not an
+anomaly.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ def _origin(tensor: Tensor) -> str:
 def first_nonfinite(model: Module, forward: Callable[[], Any]) -> str | None:
     """The path of the first module in `forward()` with a NaN or Inf in its parameters or operations.
 
-    "" stands for an operation outside of all modules; None if all is finite.
+    "" is an operation outside of all modules; None if all is finite.
     """
     for path, parameter in model.named_parameters():
         if not parameter.isfinite().all():

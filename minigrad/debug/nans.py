@@ -325,7 +325,7 @@ class _Search:
         return found
 
     def _advice(self, vertex: Vertex, nan: bool) -> str:
-        """What helps: of the op, else of the one whose readable definition it stands in."""
+        """What helps: of the op, else of the one whose readable definition it is part of."""
         if vertex.value.dtype == "float16" and not nan:
             return "float16 ends at 65504: scale, or compute this in float32."
         op, around = self.things[vertex.index].op, registry.get(self.graph.groups[vertex.group].name)

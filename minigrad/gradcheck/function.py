@@ -34,7 +34,7 @@ class Function:
         total = _weighted(outs)
         if not total.requires_grad:
             return [x * 0.0 for x in wanted]
-        # a leaf stands in the graph below, so that nothing but its path to the output is differentiated
+        # the graph below begins at leaves, so that nothing but its path to the output is differentiated
         found = autograd.grad(total, wanted, create_graph=True, allow_unused=True)
         return [g if g is not None else x * 0.0 for g, x in zip(found, wanted, strict=True)]
 

@@ -29,7 +29,7 @@ class Kink:
     right: float
     analytic: float
     jump: bool  # the function itself jumps, and the slopes are unbounded
-    passed: bool  # the analytic value lies between the slopes, as a subgradient does, or beside a jump
+    passed: bool  # the analytic value lies between the slopes, as a subgradient does, or next to a jump
 
     def __str__(self) -> str:
         what = "a jump" if self.jump else "a kink"

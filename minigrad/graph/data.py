@@ -211,7 +211,7 @@ class Computation:
         return [sorted(vertices) for vertices in found]
 
     def members(self, box: Box) -> list[Vertex]:
-        """The vertices that a closed box stands for."""
+        """The vertices that a closed box contains."""
         return [self.vertices[v] for v in ([box[1]] if box[0] == "vertex" else self.contents[box[1]])]
 
     def chain(self, group: int) -> list[int]:

@@ -52,7 +52,7 @@ class Graph(Computation):
         return to_dot(self.folding, color)
 
     def to_html(self, color: str = "family") -> str:
-        """A page that stands alone: fold and unfold, look at every number, walk backward step by step."""
+        """A self-contained page: fold and unfold, look at every number, walk backward step by step."""
         from .page import to_html
 
         return to_html(self.folding, color)

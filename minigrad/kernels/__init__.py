@@ -3,7 +3,7 @@
 A composite op (softmax, layer_norm, attention, ...) has a readable definition made of other ops. A kernel of
 the same name computes the same value in few passes over memory. It is an ordinary function: it takes the
 arrays and settings of the op, and returns its value and its gradients, as every rule does (see
-`minigrad.ops.op`). Each of its gradients is an array of its own, never one given to two inputs. It may return
+`minigrad.ops.op`). Each of its gradients is an array of its own, never shared by two inputs. It may return
 None for arrays that it does not take.
 
     cpu          NumPy

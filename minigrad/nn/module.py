@@ -36,7 +36,7 @@ class IncompatibleKeys(NamedTuple):
 class Module:
     """A piece of a network: assigning a Parameter or a Module, or registering a buffer, gives it a name.
 
-    Their values are plain attributes, kept in `__dict__` and nowhere else; `_kinds` says which names are
+    Their values are plain attributes, stored in `__dict__` and nowhere else; `_kinds` says which names are
     parameters, buffers and submodules. `_parameters`, `_buffers` and `_modules` are dictionaries that read
     and write the attributes of one kind.
     """
@@ -98,7 +98,7 @@ class Module:
             kind = "module"
         elif kind == "parameter" and isinstance(value, Tensor):
             raise DtypeError(
-                f"{name!r} is a parameter, and was given a plain tensor.\nAssign nn.Parameter(tensor)."
+                f"{name!r} is a parameter, and cannot be set to a plain tensor.\nAssign nn.Parameter(tensor)."
             )
         elif kind == "module" or not (value is None or isinstance(value, Tensor)):
             kind = ""

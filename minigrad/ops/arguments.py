@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ops: dict[str, Op] = {}  # every op by name
 
-ALIASES = {  # NumPy's names are accepted beside PyTorch's
+ALIASES = {  # NumPy's names are accepted besides PyTorch's
     "axis": "dim", "dims": "dim", "keepdims": "keepdim", "axis0": "dim0", "axis1": "dim1",
 }  # fmt: skip
 OPERANDS = {  # PyTorch's names of what formulas, and so our signatures, call x and y
@@ -148,7 +148,7 @@ def prepare(op: Op, inputs: Sequence[Any], promotes: Any) -> Sequence[Any]:
 
 
 def _promote(op: Op, inputs: list[Any]) -> None:
-    """Cast inputs that meet in one dtype to it, as PyTorch promotes them."""
+    """Cast inputs to their common dtype, as PyTorch promotes them."""
     places = [i for i in (range(len(inputs)) if op.promotes is True else op.promotes) if i < len(inputs)]
     meeting = [inputs[i] for i in places if inputs[i] is not None]
     if not meeting:

@@ -103,7 +103,7 @@ def power(x, y, /):
 
 
 def _to(x, n):
-    """x ** n, small whole powers as products: NumPy takes hundreds of times as long for x**3 as for x*x*x."""
+    """x ** n, small integer powers as products: NumPy takes hundreds of times longer for x**3 than x*x*x."""
     if n not in (-3, -2, 3, 4) or not is_floating(x.dtype):
         return x**n
     square = x * x
@@ -114,7 +114,7 @@ def _to(x, n):
 @differentiable(
     sign="√",
     advice="What is below 0 has no root: clamp it, or look where its sign comes from.",
-    gradient_advice="Add an eps within the root: its derivative at 0 is infinite.",
+    gradient_advice="Add an eps under the root: its derivative at 0 is infinite.",
     floating=True,
     samples=unary(positives),
     latex=r"\frac{g}{2\sqrt{x}}",
@@ -146,7 +146,7 @@ def alias(x, /):
 
 @differentiable(exact_in_half=True, samples=unary(reals), latex="g", flops=nothing)
 def clone(x, /):
-    """A copy of x, within the graph."""
+    """A copy of x, recorded in the graph."""
     return namespace(x).copy(x), (lambda g: g,)
 
 

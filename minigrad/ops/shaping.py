@@ -123,7 +123,7 @@ def split(x, /, split_size, dim=0):
         parts = list(gs)
         known = next(filter(lambda g: g is not None, gs))
         for i, shape in enumerate(shapes):
-            if gs[i] is None:  # nobody used this piece
+            if gs[i] is None:  # this piece was not used
                 parts[i] = to_device_of(np.zeros(shape, dtype), known)
         return (namespace(known).concat(parts, axis=dim),)
 

@@ -64,7 +64,7 @@ class Optimizer:
                 )
         ids = [id(p) for p in (*self._parameters(), *params)]
         if len(set(ids)) != len(ids):
-            raise OptionError("a parameter is given twice.\nPass each once.")
+            raise OptionError("a parameter is listed twice.\nPass each once.")
         _check_ranges({**self.defaults, **group})
         unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"}
         if unknown:

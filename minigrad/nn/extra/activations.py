@@ -1,4 +1,4 @@
-"""Activations as modules. Each class says what it computes; the derivatives stand with the functions."""
+"""Activations as modules. Each class says what it computes; the derivatives are with the functions."""
 
 from __future__ import annotations
 

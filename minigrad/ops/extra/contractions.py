@@ -141,7 +141,7 @@ def _single(x, axes, needed):
 def _contracted(x, x_axes, y, y_axes, needed):
     """The product of two operands, summed over the axes that are not needed any more."""
     common = [a for a in x_axes if a in y_axes]
-    for a in common:  # an axis of 1 element broadcasts: what it meets is summed alone
+    for a in common:  # an axis of 1 element broadcasts: the other operand is summed alone
         i, j = x_axes.index(a), y_axes.index(a)
         if a not in needed and x.shape[i] != y.shape[j]:
             x, y = x.sum(i, keepdim=True), y.sum(j, keepdim=True)

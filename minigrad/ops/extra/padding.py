@@ -54,7 +54,7 @@ MODES = ("constant", "reflect", "replicate", "circular")
 
 
 def _sources(mode, n, before, after):
-    """Which elements of an axis of n stand side by side in the padded axis."""
+    """The index of the element of an axis of n at each position of the padded axis."""
     if mode == "circular":  # what a negative number takes away does not come round again
         first, last = max(-before, 0), n - max(-after, 0)
         return first + np.arange(-max(before, 0), last - first + max(after, 0)) % max(last - first, 1)
@@ -74,7 +74,7 @@ def pad(x, pad, mode="constant", value=None):
     """x with more elements around it; pad = (before, after) of the last axis, of the one before, ...
 
     "constant" adds `value` (0), "reflect" mirrors about the last element, "replicate" repeats it, and
-    "circular" goes on at the other end. A negative number takes elements away.
+    "circular" continues at the other end. A negative number takes elements away.
     """
     x = as_tensor(x)
     if mode == "constant":

@@ -150,7 +150,7 @@ def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     """The largest of each window of (N, C, L), `stride` (by default the kernel's size) apart.
 
     Of ties the first gets all the gradient. Padding is less than anything. `return_indices` also gives where
-    each stands in its channel, counted row by row.
+    each is in its channel, counted row by row.
     """
     return _largest(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 

@@ -120,7 +120,7 @@ def _check_rank(name, x, k, dim, least):
 
 
 def _ranked(x, rank, dim, keepdim):
-    """(values, indices) of the element that stands at `rank` in increasing order."""
+    """(values, indices) of the element at position `rank` in increasing order."""
     places = argsort(x, dim)
     if x.ndim:
         axis = axis_of(dim, x.ndim)
@@ -186,7 +186,7 @@ def _median(x, dim, keepdim, skip_nan):
     axis = axis_of(dim, x.ndim)
     n = x.shape[axis] if x.ndim else 1
     refuse_none("the median", x.shape, (axis,) if x.ndim else ())
-    present = (x == x).sum(dim, keepdim=True)  # those that are not NaN stand first
+    present = (x == x).sum(dim, keepdim=True)  # those that are not NaN come first
     lower = (present - 1).clamp(0) // 2
     return _ranked(x, lower if skip_nan else where(present < n, present, lower), dim, keepdim)
 
@@ -272,7 +272,7 @@ def _between(line, q, interpolation, skip_nan):
     last = (line.shape[0] - 1 - missing.sum(0)).clamp(0) if skip_nan else line.shape[0] - 1
     rank = q * last
     if not skip_nan:
-        rank = where(missing.any(0), last, rank)  # where NaN stands
+        rank = where(missing.any(0), last, rank)  # the position of NaN
     values = sort(line, 0).values
     at = lambda rank: values.gather(0, rank.detach().to("int64"))
     if interpolation in ("lower", "higher", "nearest"):
