@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..devices import as_dtype, device_of, is_floating, on_device, refuse_unconvertible
 from ..tensor import Tensor
-from .costs import nothing
+from .costs import zero_flops
 from .namespace import namespace, value_in_rule
 from .op import differentiable
 from .samplers import away_from_zero, binary, distinct, each, unary
@@ -138,13 +138,13 @@ def absolute(x, /):
 # ---------------------------------------------------------------- the same value
 
 
-@differentiable(view=True, samples=unary(reals), latex="g", flops=nothing)
+@differentiable(view=True, samples=unary(reals), latex="g", flops=zero_flops)
 def alias(x, /):
     """x itself, as a node of its own."""
     return x, (lambda g: g,)
 
 
-@differentiable(exact_in_half=True, samples=unary(reals), latex="g", flops=nothing)
+@differentiable(exact_in_half=True, samples=unary(reals), latex="g", flops=zero_flops)
 def clone(x, /):
     """A copy of x, recorded in the graph."""
     return namespace(x).copy(x), (lambda g: g,)
@@ -157,7 +157,7 @@ def clone(x, /):
     promotes=False,
     samples=each((reals, 2, 3), dtype="float64"),
     latex="g",
-    flops=nothing,
+    flops=zero_flops,
 )
 def astype(x, /, dtype):
     """x in another dtype; the gradient comes back in the first, and there is none from integers."""
@@ -167,7 +167,7 @@ def astype(x, /, dtype):
 
 
 @differentiable(
-    view=True, promotes=False, samples=each((reals, 2, 3), device="cpu"), latex="g", flops=nothing
+    view=True, promotes=False, samples=each((reals, 2, 3), device="cpu"), latex="g", flops=zero_flops
 )
 def to_device(x, /, device):
     """x's numbers on another device; the gradient comes back to the first."""

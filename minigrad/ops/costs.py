@@ -1,6 +1,6 @@
 """What an op costs: floating-point operations of its forward pass.
 
-One addition, multiplication, comparison or elementary function counts 1; moving numbers about counts nothing.
+One addition, multiplication, comparison or elementary function counts 1; moving numbers costs nothing.
 """
 
 from __future__ import annotations
@@ -37,5 +37,5 @@ def _times(n: int, what: str) -> str:
     return what if n == 1 else f"{n} × {what}"
 
 
-nothing = Flops("0", lambda inputs, result, settings: 0)
+zero_flops = Flops("0", lambda inputs, result, settings: 0)
 one_each = per_element(1)

@@ -12,7 +12,7 @@ from ..errors import DtypeError, OptionError, RangeError, ShapeError
 from ..tensor import Tensor, array_index, as_tensor
 from .axes import axis_of
 from .comparisons import where
-from .costs import nothing
+from .costs import zero_flops
 from .namespace import namespace
 from .op import composite, derived, differentiable
 from .samplers import each, integers, mask, real
@@ -34,7 +34,7 @@ __all__ = ["gather", "masked_fill"]
     | each((real, 2, 3), (np.array([[0], [-1]]), np.array([2, 2])))
     | each((real, 2, 3), (np.array([[True, False, True], [False, False, True]]),)),
     latex=r"\operatorname{scatter}(g)",
-    flops=nothing,
+    flops=zero_flops,
 )
 def getitem(x, /, index):
     """x[index], as NumPy's basic, advanced and boolean indexing; what is chosen twice gets both gradients."""
@@ -177,7 +177,7 @@ def refuse_unless_mask(name, mask):
     | each((real, 2, 3), (mask, 2, 1), 0.0)
     | each((real, 3), (mask, 2, 1), 1.0),
     latex=(r"g\,[\lnot\,\mathrm{mask}]", None),
-    flops=nothing,
+    flops=zero_flops,
 )
 def filled(x, mask, /, value):
     """x with the number `value` where `mask` is True."""
@@ -222,7 +222,7 @@ def masked_fill(x, mask, value):
     | each((real, 3, 2), (integers(0, 3),))
     | each((real, 3, 2), (integers(0, 3), 0)),
     latex=(r"\sum_{\text{uses of the row}} g", None),
-    flops=nothing,
+    flops=zero_flops,
 )
 def embedding(weight, ids, /):
     """Row `ids` of `weight` (V, D) for each id: (..., D). Equal to one_hot(ids) @ weight."""

@@ -15,7 +15,7 @@ from ..devices import result_type, to_device_of
 from ..errors import OptionError, ShapeError
 from ..tensor import as_tensor
 from .axes import axes_of, axis_of
-from .costs import nothing
+from .costs import zero_flops
 from .namespace import namespace
 from .op import derived, differentiable
 from .samplers import each, real
@@ -38,7 +38,7 @@ _SOME = [(real, 2, 3), (real, 2, 3)]
     | each((real, 2, 3), (real, 2, 0), dim=-1)
     | each((real, 3)),
     latex=r"g_{\text{its part}}",
-    flops=nothing,
+    flops=zero_flops,
 )
 def joined(*xs, dim=0):
     """Tensors one behind another along an axis that they have."""
@@ -95,7 +95,7 @@ def stack(tensors, dim=0):
     view=True,
     samples=each((real, 5, 2), 2) | each((real, 2, 3), [1, 2], 1) | each((real, 2, 3), [1, 0, 1], -2),
     latex=r"\operatorname{cat}(g_1, g_2, \ldots)",
-    flops=nothing,
+    flops=zero_flops,
 )
 def split(x, /, split_size, dim=0):
     """Pieces of length `split_size` along an axis (the last may be shorter), or of the lengths given."""
@@ -151,7 +151,7 @@ def sizes_of(shape):
     | each((real,), (1, 1))
     | each((real, 0, 2), (3, 0)),
     latex=r"\operatorname{reshape}(g)",
-    flops=nothing,
+    flops=zero_flops,
 )
 def view_as_shape(x, /, shape):
     """x in another shape of as many elements, in the order of its elements (row by row)."""
@@ -212,7 +212,7 @@ def flatten(x, start_dim=0, end_dim=-1):
     view=True,
     samples=each((real, 2, 1, 3), (2, 0, 1)) | each((real, 2, 1, 3), (-1, 1, 0)) | each((real,), ()),
     latex=r"\operatorname{permute}^{-1}(g)",
-    flops=nothing,
+    flops=zero_flops,
 )
 def permute_axes(x, /, dims):
     """x with axis dims[i] in place i."""
@@ -243,7 +243,7 @@ def permute(x, *dims):
     view=True,
     samples=each((real, 2, 3), 0, 1) | each((real, 2, 1, 3), 0, -1) | each((real,), 0, -1),
     latex=r"g^\top",
-    flops=nothing,
+    flops=zero_flops,
 )
 def transpose(x, /, dim0, dim1):
     """x with two axes exchanged."""
@@ -261,7 +261,7 @@ def transpose(x, /, dim0, dim1):
     view=True,
     samples=each((real, 3), (2, 3)) | each((real, 2, 1), (4, 2, 3)) | each((real,), (0, 2)),
     latex=r"\sum_{\text{repetitions}} g",
-    flops=nothing,
+    flops=zero_flops,
 )
 def broadcast_to(x, /, shape):
     """x repeated, without a copy, to a shape that it broadcasts to; the gradient adds the repetitions up."""

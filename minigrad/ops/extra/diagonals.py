@@ -7,7 +7,7 @@ import numpy as np
 from ...errors import DtypeError, ShapeError
 from ...tensor import Tensor, as_tensor
 from ..axes import axis_of
-from ..costs import nothing
+from ..costs import zero_flops
 from ..namespace import namespace
 from ..op import derived, differentiable
 from ..reductions import sum as sum_of
@@ -46,7 +46,7 @@ def _matrix_axes(ndim, dim1, dim2):
     | each((real, 3, 2, 2), -1, 0, -1)
     | each((real, 2, 2), 2),
     latex=r"\operatorname{diag\_embed}(g)",
-    flops=nothing,
+    flops=zero_flops,
 )
 def diagonal(x, /, offset=0, dim1=0, dim2=1):
     """The elements x[i, i + offset] of the matrices in two axes, as the last axis."""
@@ -130,7 +130,7 @@ _diagonal = diagonal  # for functions with a setting of that name
 @differentiable(
     samples=each((real, 3, 3)) | each((real, 2, 2, 3), 1) | each((real, 3, 2), -1),
     latex=r"\operatorname{tril}(g)",
-    flops=nothing,
+    flops=zero_flops,
 )
 def tril(x, /, diagonal=0):
     """The lower triangle of each matrix, zero above the diagonal."""
@@ -141,7 +141,7 @@ def tril(x, /, diagonal=0):
 @differentiable(
     samples=each((real, 3, 3)) | each((real, 2, 2, 3), 1) | each((real, 3, 2), -1),
     latex=r"\operatorname{triu}(g)",
-    flops=nothing,
+    flops=zero_flops,
 )
 def triu(x, /, diagonal=0):
     """The upper triangle of each matrix, zero below the diagonal."""

@@ -8,7 +8,7 @@ from ...errors import OptionError, ShapeError
 from ...tensor import as_tensor
 from ...versions import root
 from ..axes import axes_of, axis_of
-from ..costs import nothing
+from ..costs import zero_flops
 from ..namespace import namespace
 from ..op import derived, differentiable
 from ..samplers import each, integers, real
@@ -79,7 +79,7 @@ def repeat_interleave(x, repeats, dim=None, *, output_size=None):
     public_name="flip",
     samples=each((real, 2, 3), 0) | each((real, 2, 3), (0, -1)) | each((real, 2, 3), ()),
     latex=r"\operatorname{flip}(g)",
-    flops=nothing,
+    flops=zero_flops,
 )
 def reversed_along(x, /, dim):
     """x with the order along `dim` (one axis or several) reversed."""

@@ -14,7 +14,7 @@ from ...devices import array_module, is_array, is_floating, on_cpu, through_cpu,
 from ...errors import DtypeError, OptionError, ShapeError
 from ...tensor import Tensor, as_tensor
 from ..axes import axis_of
-from ..costs import nothing
+from ..costs import zero_flops
 from ..indexing import checked_places, copied_index, gather_index, getitem, out_of_range, refuse_unless_mask
 from ..namespace import is_basic, namespace
 from ..op import derived, differentiable
@@ -38,7 +38,7 @@ _TWICE = (np.array([0, 3, 0]), np.array([1, 0, 1]))  # names a place twice
 @differentiable(
     samples=each((real, 3), (4, 2), _TWICE) | each((real, 2, 2), (3, 2), (slice(1, 3),)),
     latex=r"g[\mathrm{index}]",
-    flops=nothing,
+    flops=zero_flops,
 )
 def scattered(x, /, shape, index):
     """zeros(shape) with x added at `index`: what undoes x[index]."""
@@ -50,7 +50,7 @@ def scattered(x, /, shape, index):
     | each((real, 3, 2), (real, 2), (slice(1, 3),))
     | each((real, 2), 1.0, 0),
     latex=(r"g\ \text{with 0 at the index}", r"g[\mathrm{index}]"),
-    flops=nothing,
+    flops=zero_flops,
 )
 def replaced(x, values, /, index):
     """A copy of x with `values` (broadcast) at `index`; of those for one place the last stays, and only it

@@ -8,7 +8,7 @@ from ...devices import to_device_of
 from ...errors import OptionError, ShapeError
 from ...tensor import as_tensor
 from ..axes import axis_of
-from ..costs import nothing
+from ..costs import zero_flops
 from ..indexing import getitem
 from ..namespace import namespace
 from ..op import derived, differentiable
@@ -130,7 +130,7 @@ def _split_evenly(x, sections, dim, least):
     view=True,
     samples=each((real, 3, 2), 0) | each((real, 2, 3), 1),
     latex=r"\operatorname{stack}(g_1, g_2, \ldots)",
-    flops=nothing,
+    flops=zero_flops,
 )
 def slices(x, /, dim):
     """The slices of x along an axis: one node, several results."""

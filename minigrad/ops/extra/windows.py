@@ -8,7 +8,7 @@ import numpy as np
 
 from ...errors import DtypeError, OptionError, ShapeError
 from ...tensor import as_tensor
-from ..costs import nothing, per_input
+from ..costs import per_input, zero_flops
 from ..namespace import namespace
 from ..op import derived, differentiable
 from ..samplers import each, real
@@ -26,7 +26,7 @@ PLANE = {"stride": (1, 2), "padding": ((0, 1), (1, 1)), "dilation": (2, 1)}
     view=True,
     samples=each((real, 2, 5), kernel=(3,), **LINE) | each((real, 2, 4, 3), kernel=(2, 2), **PLANE),
     latex=r"\textstyle\sum_{\text{windows}} g",
-    flops=nothing,
+    flops=zero_flops,
 )
 def sliding_windows(x, /, kernel, stride, padding, dilation):
     """(..., *size) -> (..., *positions, *kernel): element k is x at position * stride + k * dilation.
