@@ -202,7 +202,7 @@ def test_fewer_steps_than_are_done_are_refused(here, cli):
     before = (here / "mine" / "config.toml").read_bytes()
     code, _, err = cli(*command)
     assert code == 2
-    assert "4 steps behind it, more than --steps 2" in err
+    assert "mine is at step 4, more than --steps 2" in err
     assert (here / "mine" / "config.toml").read_bytes() == before
 
 
