@@ -1,4 +1,4 @@
-"""`python -m benchmarks TABLE`: measure, ours beside others, and show tables."""
+"""`python -m benchmarks TABLE`: measure minigrad and other libraries, and print tables."""
 
 from __future__ import annotations
 
@@ -47,55 +47,55 @@ PACKAGES = (
 
 HEAD = """# Benchmarks
 
-Each table stands below the command that measured it. Ours and another library take turns (in training steps
-each in a process of its own) after both have taken the same first step; shown are medians [quartiles]. A
-ratio is ours / theirs, turn by turn: below 1 where ours is faster, or smaller.
+Each table is below the command that measured it. minigrad and another library run in turns (training steps in
+a process each) after both have taken the same first step; shown are medians [quartiles]. A ratio is ours /
+theirs, turn by turn: below 1, minigrad is faster or smaller.
 """
 
 
 @dataclass(frozen=True)
 class Options:
-    """Measure speed and memory, ours beside others'."""
+    """Measure speed and memory of minigrad and other libraries."""
 
     which: tyro.conf.Positional[tuple[Which, ...]] = ("overhead",)
-    """What to measure: what the engine costs an operation, fused operations, training steps, a token of text,
-    memory, how time and memory grow with sizes, what it takes to draw a graph, what the trainer adds to a
-    step, or training on several ranks."""
+    """What to measure: the engine's overhead per operation, fused operations, training steps, generation,
+    memory, growth with sizes, drawing graphs, the trainer's overhead per step, or training
+    on several ranks."""
     threads: tuple[int, ...] = (1,)
     """Thread counts, each in processes of its own."""
     repeats: int = 50
-    """How many turns at most; medians are shown (of a tenth as many where one takes seconds)."""
+    """The maximum number of turns (a tenth as many where one takes seconds)."""
     seconds: float = 20.0
-    """After how long a row ends, with fewer turns than `repeats`; `ops` and `scale` after a tenth."""
+    """The maximum time of a row; a tenth for `ops` and `scale`."""
     device: Literal["cpu", "cuda"] = "cpu"
-    """Where: a GPU is for `steps`, with memory and captured steps beside torch eager, compile and
-    reduce-overhead."""
+    """The device. A GPU is for `steps`: time and memory of eager and captured steps, compared with torch
+    eager, compile and reduce-overhead."""
     works: tuple[str, ...] | None = None
     """The rows of `steps` and of peak memory: by name, or sizes as "L2 H4 d64 T32 B8 V65", with "tf32" or
     "bfloat16" behind. Of `ranks`: nano, phrasebook, or both. All of the device's if not given."""
     axes: tuple[Axis, ...] = get_args(Axis)
     """The sizes that `scale` changes."""
     peers: tuple[Peer, ...] | None = None
-    """Whom to compare with: torch, on a GPU also compile and reduce-overhead, if not given. Who is not
-    installed is left out, with a note."""
+    """The libraries to compare with; by default torch, on a GPU also compile and reduce-overhead. Libraries
+    that are not installed are left out, with a note."""
     clock: Literal["wall", "cpu"] = "wall"
-    """What times are measured by. "cpu", for one thread where others use the machine, does not count how long
-    a step waited for a core."""
+    """The clock. "cpu", for one thread on a machine that is in use, does not count the time that a step
+    waited for a core."""
     kernels: Literal["numpy", "jit"] | None = None
-    """minigrad's kernels; its own choice if not given."""
+    """minigrad's kernels; by default its own choice."""
     json: Path | None = None
     """A file to write all figures to."""
     markdown: Path | None = None
     """A file to write the tables to."""
     append: bool = False
-    """Add to the Markdown file what this run measures, and keep what stands in it."""
+    """Append to the Markdown file."""
     plots: Path | None = None
     """A folder to draw `steps` and `scale` in."""
 
 
 def main(o: Options) -> None:
     check(o)
-    o = settled(o)
+    o = with_defaults(o)
     console = Console()
     load = machine.load_average()
     busy = machine.warning(load, o.threads)
@@ -105,103 +105,104 @@ def main(o: Options) -> None:
     about["command"] = command(sys.argv[1:])
     tables: list[Table] = []
     before = o.markdown.read_text() if o.append and o.markdown and o.markdown.exists() else HEAD
-    for name in chosen(o):
-        found: list[Table] = []
+    for name in selected(o):
+        measured: list[Table] = []
         with console.status(f"measuring: {name}"):
             for table in TABLES[name](o):
                 table.title += f", {o.kernels} kernels" if o.kernels else ""
                 console.print(table.rich())
-                found.append(table)
-                write(tables + found, about, o, before)  # after each, so that what is measured is not lost
+                measured.append(table)
+                write(tables + measured, about, o, before)  # after each table, so that none is lost
         if o.plots is not None:
-            draw(name, found, o.plots)
-        tables += found
+            draw(name, measured, o.plots)
+        tables += measured
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     console.print(f"{about['cpu']}, Python {about['python']}, {versions}", highlight=False)
     if busy:
         console.print(f"[bold red]{busy}")
 
 
-def chosen(o: Options) -> tuple[str, ...]:
+def selected(o: Options) -> tuple[str, ...]:
     return tuple(TABLES) if "all" in o.which else o.which
 
 
-def settled(o: Options) -> Options:
-    """With what is measured where that was not said."""
+def with_defaults(o: Options) -> Options:
+    """The options with the default works and peers of the device."""
     works, peers = (GPU_WORKS, ON_GPU) if o.device == "cuda" else (WORKS, ("torch",))
     return replace(o, works=tuple(works) if o.works is None else o.works, peers=o.peers or peers)
 
 
 def check(o: Options) -> None:
-    """Refuse what cannot be measured or written, before anything is measured."""
+    """Raise a UserError for what cannot be measured or written, before anything is measured."""
     for flag in ("which", "works", "axes", "peers", "threads"):
         if getattr(o, flag) == ():
-            raise UserError(f"--{flag} names nothing.\nGive one at least, or leave --{flag} out.")
-    least = ROUNDS if "ranks" in chosen(o) else 1
+            raise UserError(f"--{flag} is empty.\nPass at least one value, or leave --{flag} out.")
+    least = ROUNDS if "ranks" in selected(o) else 1
     if o.repeats < least:
-        whose = f"the {ROUNDS} rounds of ranks" if least > 1 else "a turn"
-        raise UserError(f"--repeats {o.repeats} is too few for {whose}.\nAsk for {least} or more.")
+        purpose = f"the {ROUNDS} rounds of ranks" if least > 1 else "a turn"
+        raise UserError(f"--repeats {o.repeats} is too few for {purpose}.\nPass {least} or more.")
     if not 0 < o.seconds < math.inf:
-        raise UserError(f"--seconds {o.seconds} is out of range.\nGive a time above 0.")
+        raise UserError(f"--seconds {o.seconds} is out of range.\nPass a time above 0.")
     cores = os.cpu_count() or 1
-    odd = [n for n in o.threads if not 1 <= n <= cores]
-    if odd:
+    invalid = [n for n in o.threads if not 1 <= n <= cores]
+    if invalid:
         raise UserError(
-            f"--threads {odd[0]} is out of range.\nGive numbers from 1 to {cores}, this machine's cores."
+            f"--threads {invalid[0]} is out of range.\nPass numbers from 1 to {cores}, this machine's cores."
         )
     for name in o.works or ():
         work = work_of(name)
         if isinstance(work, Decoder):
-            _ = work.config  # says what is wrong with the sizes
+            _ = work.config  # raises an error for invalid sizes
     others = [name for name in o.works or () if name not in TRAINED]
-    if others and "ranks" in chosen(o):
-        raise UserError(f"ranks do not train {', '.join(others)}.\nName {' or '.join(TRAINED)}, or both.")
-    check_places(o)
+    if others and "ranks" in selected(o):
+        raise UserError(f"ranks do not train {', '.join(others)}.\nChoose {' or '.join(TRAINED)}, or both.")
+    check_paths(o)
     if o.device == "cuda":
         check_gpu(o)
-    notes = [missing(name) for name in settled(o).peers or ()]
+    notes = [missing(name) for name in with_defaults(o).peers or ()]
     if o.device == "cpu" and all(notes) and set(o.which) <= {"overhead", "steps"}:
-        raise UserError(f"there is nobody to compare with.\n{'; '.join(map(str, notes))}.")
+        raise UserError(f"there is no library to compare with.\n{'; '.join(map(str, notes))}.")
 
 
 def check_gpu(o: Options) -> None:
-    """Refuse what is not measured on a GPU, and a GPU that is not there."""
-    if chosen(o) != ("steps",):
-        raise UserError(f"on a GPU steps are measured, not {', '.join(chosen(o))}.\nAsk for steps alone.")
+    """Raise an error for what is not measured on a GPU, and for a GPU that is missing."""
+    if selected(o) != ("steps",):
+        others = ", ".join(selected(o))
+        raise UserError(f"only steps are measured on a GPU, not {others}.\nPass steps.")
     for name in o.works or ():
         if not isinstance(work_of(name), Decoder):
             raise UserError(
-                f"{name} is not measured on a GPU.\nName one of {', '.join(GPU_WORKS)}, or sizes."
+                f"{name} is not measured on a GPU.\nChoose one of {', '.join(GPU_WORKS)}, or sizes."
             )
     others = [name for name in o.peers or () if name not in ON_GPU]
     if others:
-        raise UserError(f"{', '.join(others)}: not run on a GPU here.\nName {', '.join(ON_GPU)}, or some.")
+        raise UserError(f"{', '.join(others)}: not measured on a GPU.\nChoose among {', '.join(ON_GPU)}.")
     if o.plots is not None or o.clock == "cpu" or o.threads != (1,):
         raise UserError("--plots, --clock cpu and --threads are for the CPU.\nLeave them out.")
     check_device("cuda")
 
 
-def check_places(o: Options) -> None:
-    """Refuse files and a folder that cannot be written."""
+def check_paths(o: Options) -> None:
+    """Raise a UserError for files and folders that cannot be written."""
     for flag, path in (("json", o.json), ("markdown", o.markdown)):
         if path is None:
             continue
         if path.is_dir() or not path.parent.is_dir():
-            wrong = "is a folder" if path.is_dir() else f"has no folder {path.parent} to be in"
-            raise UserError(f"--{flag} {path} {wrong}.\nName a file in a folder that is there.")
+            problem = "is a folder" if path.is_dir() else f"is in a missing folder, {path.parent}"
+            raise UserError(f"--{flag} {path} {problem}.\nPass a file in an existing folder.")
         if not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise UserError(f"--{flag} {path} cannot be written.\nName a file where you may write.")
+            raise UserError(f"--{flag} {path} cannot be written.\nPass a file with write permission.")
     if o.plots is not None:
         try:
             o.plots.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(
-                f"--plots {o.plots} cannot be made: {error.strerror}.\nName a folder where you may write."
+                f"--plots {o.plots} cannot be created: {error.strerror}.\nPass a writable folder."
             ) from None
 
 
 def command(arguments: list[str]) -> str:
-    """What measures the same again: the command line without the files that it writes."""
+    """The command line without the files that it writes."""
     shown = [*arguments]
     for name in ("--json", "--markdown", "--plots"):
         if name in shown:
@@ -210,10 +211,10 @@ def command(arguments: list[str]) -> str:
 
 
 def write(tables: list[Table], about: dict[str, Any], o: Options, before: str) -> None:
-    """Keep the tables in files."""
+    """Write the tables to files."""
     if o.json is not None:
-        found = {"machine": about, "tables": [table.json() for table in tables]}
-        o.json.write_text(json.dumps(found, indent=2) + "\n")
+        content = {"machine": about, "tables": [table.json() for table in tables]}
+        o.json.write_text(json.dumps(content, indent=2) + "\n")
     if o.markdown is not None:
         o.markdown.write_text(before + "\n" + markdown(tables, about))
 
@@ -226,10 +227,10 @@ def draw(name: str, tables: list[Table], folder: Path) -> None:
 
 
 def memory(o: Options) -> list[Table]:
-    """What graphs keep, what checkpoints save, and peaks of training steps and of generation."""
+    """Memory of graphs, savings of checkpoints, peaks of training steps and of generation."""
     choose(o.kernels)
     return [
-        Table("MiB that a graph keeps beyond inputs and weights", against_torch()),
+        Table("MiB of a graph beyond inputs and weights", against_torch()),
         Table("MiB with each layer checkpointed, and what that costs", checkpoints(max(o.repeats // 10, 1))),
         *peaks(o.works, [name for name in o.peers if name in ("torch", "jax")], o.threads, o.kernels),
     ]

@@ -1,7 +1,7 @@
 """Measurements in processes of their own: thread counts are fixed when a library is imported.
 
 `in_child("steps", "pair", "torch", ["nano"], 50, threads=1)` calls `benchmarks.steps.pair` there. With
-`ranks` mpiexec starts so many, each with `threads` threads, and the one that returns something is heard.
+`ranks`, mpiexec starts that many, each with `threads` threads; one rank returns the result.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class ChildError(RuntimeError):
-    """A measurement that failed in its process."""
+    """A measurement process that failed."""
 
 
 def in_child(
@@ -54,21 +54,21 @@ def command(
     ranks: int = 1,
     cores: list[int] | None = None,
 ) -> list[str]:
-    """What starts such a process; it keeps to `cores`, or to the idlest."""
+    """The command of a measurement process, pinned to `cores` or to the idlest."""
     call = json.dumps([module, function, args, threads, kernels, ranks, cores])
     return [sys.executable, "-m", "benchmarks.children", call]
 
 
 def environment(threads: int, settings: Mapping[str, str]) -> dict[str, str]:
-    """What such a process finds in its environment."""
+    """The environment of a measurement process."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     return os.environ | thread_settings(threads) | {"PYTHONPATH": path} | settings
 
 
 def mpiexec() -> str | None:
-    """What starts ranks: of this Python's own MPI, if it has one."""
-    own = str(Path(sys.executable).parent)
-    return shutil.which("mpiexec", path=os.pathsep.join([own, os.environ.get("PATH", "")]))
+    """The path of mpiexec, preferably in this Python's environment."""
+    environment_bin = str(Path(sys.executable).parent)
+    return shutil.which("mpiexec", path=os.pathsep.join([environment_bin, os.environ.get("PATH", "")]))
 
 
 def choose(kernels: str | None) -> None:
@@ -87,7 +87,7 @@ def keep_freed_memory() -> None:
 
 
 def main(call: str) -> None:
-    """Called before anything heavy is imported: threads that BLAS starts then keep to the same cores."""
+    """Runs before heavy imports, so that the threads of BLAS inherit the pinned cores."""
     module, function, args, threads, kernels, ranks, cores = json.loads(call)
     if ranks == 1:
         pin_to(cores or idlest(threads))

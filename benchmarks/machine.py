@@ -1,4 +1,4 @@
-"""What was measured on, and how a process is set up to be measured: threads, cores, kernels, other load."""
+"""The machine of a measurement, and the threads, cores and load of its processes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def thread_settings(number: int) -> dict[str, str]:
 
 
 def pin_to(cores: Iterable[int] | None) -> None:
-    """Keep this process, and the threads that it starts from now on, on these cores."""
+    """Pin this process, and the threads that it starts later, to these cores."""
     if cores is not None:
         os.sched_setaffinity(0, cores)
 
 
 def idlest(number: int) -> list[int] | None:
-    """The `number` cores that have least to do just now; None where a process cannot be kept on some."""
+    """The `number` least busy cores; None where a process cannot be pinned."""
     if not hasattr(os, "sched_setaffinity"):
         return None
     idle = _idle_time()
@@ -40,7 +40,7 @@ def idlest(number: int) -> list[int] | None:
 
 
 def _idle_time() -> dict[int, int]:
-    """Ticks that each core has had nothing to do (Linux)."""
+    """The idle ticks of each core (Linux)."""
     try:
         lines = Path("/proc/stat").read_text().splitlines()
     except OSError:
@@ -50,12 +50,12 @@ def _idle_time() -> dict[int, int]:
 
 
 def load_average() -> float | None:
-    """How many processes wanted a core, on average over the last minute."""
+    """The load average of the last minute."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 
 
 def warning(load: float | None, threads: Iterable[int]) -> str | None:
-    """What to say where others want the cores that are measured on."""
+    """A warning if other processes use the measured cores."""
     cores = os.cpu_count() or 1
     if load is None or load + max(threads) <= cores + 0.5:
         return None
@@ -72,7 +72,7 @@ def warning(load: float | None, threads: Iterable[int]) -> str | None:
 
 
 def describe(packages: Iterable[str]) -> dict[str, Any]:
-    """The machine, the versions and the date, to stand beside every figure."""
+    """The machine, the versions and the date, shown with every table."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "cpu": processor(),
@@ -86,7 +86,7 @@ def describe(packages: Iterable[str]) -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The name of the CPU, and the widest vectors that it has."""
+    """The name of the CPU and its vector extension."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -99,7 +99,7 @@ def processor() -> str:
 
 
 def graphics() -> str | None:
-    """The name of the GPU and the newest CUDA that its driver knows; None where none was asked for."""
+    """The name of the GPU and the CUDA version of its driver; None if no GPU was used."""
     from minigrad.devices import gpu  # not before cores are chosen
 
     if not gpu.arrays:

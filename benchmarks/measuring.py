@@ -1,8 +1,7 @@
-"""Times by alternation: those who are compared take turns, so that what disturbs one disturbs all.
+"""Times by alternation: libraries run in turns, so that disturbances affect all of them.
 
-Medians and quartiles are shown; a ratio is the median of the ratios of turns that stood side by side. On a
-machine that others use, the processor's clock (`CLOCKS["cpu"]`) counts one thread's own work, and not how
-long it waited for a core.
+Medians and quartiles are shown; a ratio is the median of the ratios of adjacent turns. On a machine that is
+in use, the processor's clock (`CLOCKS["cpu"]`) does not count the time that a thread waited for a core.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Spread(NamedTuple):
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Quartiles of what was measured."""
+    """The quartiles of measured values."""
     if len(values) < 2:
         return Spread(values[0], values[0], values[0])
     return Spread(*statistics.quantiles(values, n=4, method="inclusive"))
@@ -37,18 +36,18 @@ def ratios(ours: Sequence[float], theirs: Sequence[float]) -> Spread:
     return spread([a / b for a, b in zip(ours, theirs, strict=True)])
 
 
-TURN = 0.02  # seconds at least: what is quicker is done several times in a turn
+TURN = 0.02  # minimum seconds of a turn; faster steps run several times
 
 
 class Turns(Protocol):
-    """A step that is done when its turn comes, here or in another process."""
+    """A step that runs in turns, in this or another process."""
 
     def ready(self) -> int: ...  # how many steps make a turn
     def turn(self, number: int, settle: float, clock: str) -> float: ...  # seconds of a step
 
 
-class Here:
-    """A step of this process; a turn ends when `wait` returns: the GPU has done all that it was asked."""
+class LocalTurns:
+    """A step in this process; a turn ends when `wait` returns, after the GPU has finished."""
 
     def __init__(self, step: Callable[[], object], wait: Callable[[], object] = lambda: None) -> None:
         self.step, self.wait = step, wait
@@ -56,12 +55,12 @@ class Here:
     def ready(self) -> int:
         number = _times_in_a_turn(lambda: (self.step(), self.wait()))
         gc.collect()
-        gc.freeze()  # what there is by now need not be looked at again
+        gc.freeze()  # existing objects need no further collection
         return number
 
     def turn(self, number: int, settle: float, clock: str) -> float:
         now = CLOCKS[clock]
-        gc.collect()  # nobody clears away another's garbage
+        gc.collect()  # no garbage of other turns
         if settle:
             time.sleep(settle)
             self.step()
@@ -83,24 +82,26 @@ def measure(
 ) -> dict[str, list[float]]:
     """Seconds of each step, the steps taking turns: `repeats` turns each, or until `seconds` have passed.
 
-    With `settle`, a turn begins with that many seconds of rest and one step that does not count: threads of
-    the other library go on spinning for some milliseconds, and its own have gone to sleep.
+    With `settle`, a turn starts with a pause of that many seconds and one step that does not count: threads
+    of the other library spin for some milliseconds, and its own have gone to sleep.
     """
-    those: dict[str, Turns] = {name: s if hasattr(s, "turn") else Here(s) for name, s in steps.items()}  # type: ignore[misc, arg-type]
-    numbers = {name: one.ready() for name, one in those.items()}
+    runners: dict[str, Turns] = {
+        name: s if hasattr(s, "turn") else LocalTurns(s) for name, s in steps.items()
+    }  # type: ignore[misc, arg-type]
+    numbers = {name: runner.ready() for name, runner in runners.items()}
     times: dict[str, list[float]] = {name: [] for name in steps}
-    begin = time.perf_counter()
+    start = time.perf_counter()
     for turn in range(repeats):
-        if turn >= least and time.perf_counter() - begin > seconds:
+        if turn >= least and time.perf_counter() - start > seconds:
             break
-        for name, one in those.items():
-            times[name].append(one.turn(numbers[name], settle, clock))
+        for name, runner in runners.items():
+            times[name].append(runner.turn(numbers[name], settle, clock))
     gc.unfreeze()
     return times
 
 
 def _times_in_a_turn(step: Callable[[], object]) -> int:
-    """How often a step fits into the shortest turn; it has been run, so that it is warm."""
+    """How many steps the shortest turn needs, after a warm-up step."""
     step()
     taken = []
     for _ in range(3):

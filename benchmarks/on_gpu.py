@@ -1,14 +1,13 @@
-"""Training steps on a GPU: ours as it is and captured, beside PyTorch eager, compiled, and compiled with
+"""Training steps on a GPU: minigrad, eager and captured, and PyTorch eager, compiled, and compiled with
 reduce-overhead, all in turns.
 
-A work has a process for each library. They are made ready at the same time, but those that compile one after
-another: torch.compile tries kernels out, and nobody is to disturb it. All take the same first step, `WARM`
-more, and the steps whose memory is counted (`device_memory`), before times are taken. A turn ends when the
-GPU has done all that it was asked; one step that does not count comes before it, since the GPU was another
-process's. torch finds its batches on the GPU; ours are NumPy arrays, and copying them there is part of our
-step, as it is of the trainer's.
+Each library has its own process. They start concurrently, except those that compile, because torch.compile
+benchmarks kernels. All take the same first step, `WARM` more, and the steps whose memory is counted
+(`device_memory`) before times are measured. A turn ends when the GPU has finished; it starts with a step that
+does not count, since another process used the GPU. torch's batches are on the GPU; ours are NumPy
+arrays, and the step includes the copy, as in the trainer.
 
-Who fails is left out with a note, and so is, in one work, who takes longer than `PATIENCE` for an answer.
+A library that fails, or takes longer than `TIMEOUT` for an answer, is left out with a note.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from .works import First, row_name
 OURS = ("ours", "captured")
 WARM = 5  # steps: a captured one is recorded in its third, reduce-overhead's in theirs
 SETTLE = 0.001  # seconds of rest between two processes' turns
-PATIENCE = 200.0  # seconds: GPT-2 takes about a minute to compile
+TIMEOUT = 200.0  # seconds: GPT-2 takes about a minute to compile
 
 
 def steps_on_gpu(
@@ -47,8 +46,8 @@ def steps_on_gpu(
     ratios_of_all = Table("training steps on the GPU: ours / torch's, time and peak memory")
     present = [name for name in peers if missing(name) is None]
     for key in works:
-        work = Together(key, device)
-        with work.of([*OURS, *present], kernels):
+        work = Comparison(key, device)
+        with work.start([*OURS, *present], kernels):
             work.warm()
             table = work.table(repeats, seconds)
         table.notes += [note for name in peers if (note := missing(name))]
@@ -57,44 +56,44 @@ def steps_on_gpu(
     yield ratios_of_all
 
 
-class Together:
-    """Libraries at one work, each in its process."""
+class Comparison:
+    """Several libraries with the same work, each in its process."""
 
     def __init__(self, key: str, device: str) -> None:
         self.key, self.device = key, device
-        self.workers: dict[str, Worker] = {}  # of those who have not failed
+        self.workers: dict[str, Worker] = {}  # those that have not failed
         self.notes: list[str] = []
-        self.apart: dict[str, float] = {}  # how far at most from ours
+        self.differences: dict[str, float] = {}  # the largest difference from ours
         self.times: dict[str, list[float]] = {}
         self.peaks: dict[str, Any] = {}
         self.stack = ExitStack()
 
-    def of(self, names: Iterable[str], kernels: str | None) -> ExitStack:
+    def start(self, names: Iterable[str], kernels: str | None) -> ExitStack:
         """Start the processes; they end with the stack."""
         cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
         for name in names:
-            worker = Worker(name, 1, kernels, cores, PATIENCE)
+            worker = Worker(name, 1, kernels, cores, TIMEOUT)
             self.workers[name] = self.stack.enter_context(worker)
         return self.stack
 
     def warm(self) -> None:
-        """All that comes before times are taken."""
+        """Everything before times are measured."""
         self.ask(self.workers, lambda worker: worker.prepare(self.key, self.device))
         compiling = [name for name in self.workers if name in ("compile", "reduce-overhead")]
-        firsts = self.ask([name for name in self.workers if name not in compiling], self._begin)
+        firsts = self.ask([name for name in self.workers if name not in compiling], self._first_steps)
         ours = firsts.pop("ours", None)
         for name in (*firsts, *compiling):
-            theirs = firsts.pop(name, None) or self.ask([name], self._begin).get(name)
+            theirs = firsts.pop(name, None) or self.ask([name], self._first_steps).get(name)
             if ours and theirs:
                 self._compare(name, ours, theirs)
         if self.device != "cpu":
             self.peaks = self.ask(self.workers, Worker.peak)
 
     def ask(self, names: Iterable[str], question: Callable[[Worker], Any]) -> dict[str, Any]:
-        """What they answer, asked at the same time."""
-        asked = {name: self.workers[name] for name in names}
-        with ThreadPoolExecutor(max(len(asked), 1)) as pool:
-            answers = {name: pool.submit(question, worker) for name, worker in asked.items()}
+        """Ask the processes concurrently; returns the answers."""
+        workers = {name: self.workers[name] for name in names}
+        with ThreadPoolExecutor(max(len(workers), 1)) as pool:
+            answers = {name: pool.submit(question, worker) for name, worker in workers.items()}
         return {name: answer.result() for name, answer in answers.items() if not self._failed(name, answer)}
 
     def _failed(self, name: str, answer: Any) -> bool:
@@ -104,24 +103,24 @@ class Together:
         return isinstance(error, ChildError)
 
     def leave_out(self, name: str, error: ChildError) -> None:
-        """A note says why in a line or two; all that the process said goes to standard error."""
+        """Add a short note; the whole error goes to standard error."""
         print(f"{self.key}: {error}", file=sys.stderr)
         del self.workers[name]
         self.notes.append(f"{peer(name).LABEL} failed: {reason(error)}")
 
-    def _begin(self, worker: Worker) -> tuple[First, float]:
-        """The first step, more of them, and the loss after those."""
+    def _first_steps(self, worker: Worker) -> tuple[First, float]:
+        """The first step, and the loss after `WARM` more."""
         first = worker.first()
         worker.step(WARM)
         return first, worker.loss()
 
     def _compare(self, name: str, ours: tuple[First, float], theirs: tuple[First, float]) -> None:
-        """Note how far they are apart; times are taken all the same."""
+        """Note their difference; times are measured in any case."""
         label = peer(name).LABEL
         try:
             apart = compare(ours[0], theirs[0], self.key, label)
             after = close(ours[1], theirs[1], self.key, f"loss after {WARM} steps, {label}'s")
-            self.apart[label] = max(after, *apart.values())
+            self.differences[label] = max(after, *apart.values())
         except DifferentWorkError as error:
             self.notes.append(f"NOT THE SAME WORK: {reason(error)}")
 
@@ -149,9 +148,9 @@ class Together:
             if high > UNSTEADY * low:
                 table.notes.append(f"Unsteady: {peer(name).LABEL}, ratios' quartiles {low:.2f}, {high:.2f}")
         table.notes += self.notes
-        if self.apart:
-            apart = ", ".join(f"{label} {value:.0e}" for label, value in self.apart.items())
-            table.notes.append(f"Apart from minigrad's losses and gradients: {apart}")
+        if self.differences:
+            apart = ", ".join(f"{label} {value:.0e}" for label, value in self.differences.items())
+            table.notes.append(f"Difference from minigrad's losses and gradients: {apart}")
         return table
 
     def ratio(self, own: str, name: str) -> Any:

@@ -1,6 +1,6 @@
 """Does it pay to add up gradients while backward goes on? Three ways of a step on the same batch, in turns:
 
-one all-reduce after backward, as training does it; one for each bucket of gradients, begun when backward has
+one all-reduce after backward, as training does it; one for each bucket of gradients, started once it has
 the last of them; and none, which trains nothing together but shows what could be gained at most.
 """
 
@@ -78,7 +78,7 @@ def steps(work: str, turns: int) -> dict[str, list[float]] | None:
         trainer = begin(Path(folder), size, ranks=flat)
         ways = {
             "after backward": flat,
-            "within backward": Overlapped(flat.comm, list(trainer.model.parameters())),
+            "during backward": Overlapped(flat.comm, list(trainer.model.parameters())),
             "none": Apart(flat),
         }
         found: dict[str, list[float]] = {name: [] for name in ways}

@@ -131,13 +131,13 @@ def _table(work: str, repeats: int, kernels: str | None) -> Table:
 
 
 def _overlap(works: Iterable[str], repeats: int, kernels: str | None) -> Table:
-    table = Table("a step of two ranks, its all-reduce after backward, within it, or left out: ms")
+    table = Table("a step of two ranks, its all-reduce after backward, during it, or left out: ms")
     for work in works:
         found = in_child("overlap", "steps", work, repeats, kernels=kernels, ranks=2)
         after = found["after backward"]
         table.rows[work] = {
             "after": spread([1e3 * s for s in after]),
-            "within / after": ratios(found["within backward"], after),
+            "during / after": ratios(found["during backward"], after),
             "none / after": ratios(found["none"], after),
         }
     return table

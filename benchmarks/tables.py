@@ -10,12 +10,14 @@ from rich.console import Group
 from rich.table import Table as RichTable
 from rich.text import Text
 
-Cell = float | int | str | None | list[float] | tuple[float, ...]  # three numbers: a median in its quartiles
+Figure = (
+    float | int | str | None | list[float] | tuple[float, ...]
+)  # three numbers: a median in its quartiles
 
 
 @dataclass
 class Table:
-    """Rows by name, of figures by column; notes stand below."""
+    """Rows by name, figures by column, and notes."""
 
     title: str
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -26,12 +28,12 @@ class Table:
         return list(dict.fromkeys(name for row in self.rows.values() for name in row))
 
     def shown(self) -> list[list[str]]:
-        """All cells as text, the heading first."""
+        """All figures as text, after the heading."""
         rows = [[name, *(text(row.get(c)) for c in self.columns)] for name, row in self.rows.items()]
         return [["", *self.columns], *rows]
 
     def rich(self) -> Group:
-        """Rows, if there are any, and below them the notes, as wide as the terminal."""
+        """The rows, if there are any, and the notes."""
         notes = [Text(note) for note in self.notes]
         if not self.rows:
             return Group(Text(self.title, "italic"), *notes)
@@ -54,27 +56,27 @@ class Table:
         return asdict(self)
 
 
-def text(cell: Cell) -> str:
-    """A figure as one reads it: three digits; a median with its quartiles."""
-    if cell is None:
+def text(figure: Figure) -> str:
+    """A figure with three digits; a median with its quartiles."""
+    if figure is None:
         return "-"
-    if isinstance(cell, str):
-        return cell
-    if isinstance(cell, list | tuple):
-        low, middle, high = cell
+    if isinstance(figure, str):
+        return figure
+    if isinstance(figure, list | tuple):
+        low, middle, high = figure
         return f"{digits(middle)} [{digits(low)}, {digits(high)}]"
-    return digits(cell)
+    return digits(figure)
 
 
 def digits(x: float) -> str:
-    """At least three digits of x, and no more decimals than that takes."""
+    """At least three digits of x, with as few decimals as possible."""
     if isinstance(x, int) or abs(x) >= 100:
         return f"{x:,.0f}"
     return f"{x:.2f}" if abs(x) < 10 else f"{x:.1f}"
 
 
 def markdown(tables: Iterable[Table], machine: dict[str, Any]) -> str:
-    """A page of tables, with what they were measured on."""
+    """A page of tables and the machine that they were measured on."""
     versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
     graphics = f"{machine['gpu']}; " if machine.get("gpu") else ""
     head = (

@@ -1,6 +1,6 @@
-"""A library at its works, in a process of its own, which takes its turns when it is told to.
+"""A library in a process of its own, which runs steps on request.
 
-So each is measured as its users have it: with its own threads, and with the allocator as it sets it.
+Each library is measured as its users run it: with its own threads and its own allocator settings.
 
     with Worker("torch", threads=1) as theirs:
         theirs.prepare("nano")
@@ -25,13 +25,13 @@ import numpy as np
 
 from .children import ChildError, command, environment
 from .device_memory import Peak
-from .measuring import Here
+from .measuring import LocalTurns
 from .peers import KINDS, peer, settings_of, step_of
 from .works import First, weights_of, work_of
 
 
 class Worker:
-    """The process, as seen by who gives the turns. What it is asked for runs there, and raises here."""
+    """A client of the process: methods run there, and raise their errors here."""
 
     def __init__(
         self,
@@ -39,13 +39,13 @@ class Worker:
         threads: int,
         kernels: str | None = None,
         cores: list[int] | None = None,
-        patience: float | None = None,
+        timeout: float | None = None,
     ) -> None:
-        self.name, self.patience = name, patience  # seconds that an answer may take
-        own = {"kernels": kernels if name in ("ours", "captured") else None, "cores": cores}
+        self.name, self.timeout = name, timeout  # seconds
+        options = {"kernels": kernels if name in ("ours", "captured") else None, "cores": cores}
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed with the process)
         self.process = subprocess.Popen(
-            command("worker", "serve", name, threads, threads=threads, **own),
+            command("worker", "serve", name, threads, threads=threads, **options),
             env=environment(threads, settings_of(name, threads)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -61,12 +61,12 @@ class Worker:
         self.process.communicate()
         self.errors.close()
 
-    def ask(self, what: str, *args: Any) -> Any:
+    def call(self, method: str, *args: Any) -> Any:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        with self._patience() as late:
+        with self._kill_after_timeout() as timed_out:
             try:
-                self.process.stdin.write(json.dumps([what, *args]) + "\n")
+                self.process.stdin.write(json.dumps([method, *args]) + "\n")
                 self.process.stdin.flush()
                 answer = self.process.stdout.readline()
             except BrokenPipeError:
@@ -74,71 +74,75 @@ class Worker:
         if not answer:
             self.process.wait()
             self.errors.seek(0)
-            why = f"no answer within {self.patience} s" if late else self.errors.read().strip()[-3000:]
-            raise ChildError(f"{self.name}: {what}{args} failed.\n{why}")
+            why = (
+                f"no answer within {self.timeout} s"
+                if timed_out.is_set()
+                else self.errors.read().strip()[-3000:]
+            )
+            raise ChildError(f"{self.name}: {method}{args} failed.\n{why}")
         return json.loads(answer)
 
     @contextlib.contextmanager
-    def _patience(self) -> Iterator[list[bool]]:
-        """Within it the process is ended when it takes too long, and the list is then no longer empty."""
-        late: list[bool] = []
-        if self.patience is None:
-            yield late
+    def _kill_after_timeout(self) -> Iterator[threading.Event]:
+        """A context that kills the process after the timeout, and then sets the event."""
+        timed_out = threading.Event()
+        if self.timeout is None:
+            yield timed_out
             return
-        timer = threading.Timer(self.patience, lambda: (late.append(True), self.process.kill()))
+        timer = threading.Timer(self.timeout, lambda: (timed_out.set(), self.process.kill()))
         timer.start()
         try:
-            yield late
+            yield timed_out
         finally:
             timer.cancel()
 
     def prepare(self, key: str, *device: str) -> bool:
-        """Build the work's model and optimizer; whether it can."""
-        return self.ask("prepare", key, *device)
+        """Build the model and optimizer of a work; False if the library cannot."""
+        return self.call("prepare", key, *device)
 
     def first(self) -> First:
         """Loss and gradients of the first batch."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "gradients.npz"
-            loss = self.ask("first", str(path))
+            loss = self.call("first", str(path))
             with np.load(path) as arrays:
                 return First(loss, dict(arrays))
 
     def loss(self) -> float:
-        """The loss of the first batch now."""
-        return self.ask("loss")
+        """The current loss of the first batch."""
+        return self.call("loss")
 
     def peak(self) -> Peak:
         """The memory that steps need on a GPU."""
-        return Peak(*self.ask("peak"))
+        return Peak(*self.call("peak"))
 
     def step(self, number: int) -> None:
-        self.ask("step", number)
+        self.call("step", number)
 
     def ready(self) -> int:
-        return self.ask("ready")
+        return self.call("ready")
 
     def turn(self, number: int, settle: float, clock: str) -> float:
-        return self.ask("turn", number, settle, clock)
+        return self.call("turn", number, settle, clock)
 
 
 class _Server:
-    """The same methods, where the work is done."""
+    """The same methods, in the process."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.work: Any = None
-        self.here: Any = None
+        self.turns: Any = None
 
     def prepare(self, key: str, *device: str) -> bool:
         module, work = peer(self.name), work_of(key)
         if key in module.CANNOT or not hasattr(module, KINDS[type(work)]):
             return False
-        self.work = self.here = None
-        gc.unfreeze()  # what the last work's `ready` froze can go
+        self.work = self.turns = None
+        gc.unfreeze()  # free what the last `ready` froze
         gc.collect()
         self.work = step_of(self.name, work, weights_of(work.model()), *device)
-        self.here = Here(self.work, getattr(self.work, "wait", lambda: None))
+        self.turns = LocalTurns(self.work, getattr(self.work, "wait", lambda: None))
         return True
 
     def first(self, path: str) -> float:
@@ -157,19 +161,19 @@ class _Server:
             self.work()
 
     def ready(self) -> int:
-        return self.here.ready()
+        return self.turns.ready()
 
     def turn(self, number: int, settle: float, clock: str) -> float:
-        return self.here.turn(number, settle, clock)
+        return self.turns.turn(number, settle, clock)
 
 
 def serve(name: str, threads: int) -> None:
-    """Answer a question a line, until there are no more."""
+    """Answer requests, one per line, until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # output of libraries is not an answer
     if hasattr(peer(name), "set_threads"):
         peer(name).set_threads(threads)
     server = _Server(name)
     for line in sys.stdin:
-        what, *args = json.loads(line)
-        print(json.dumps(getattr(server, what)(*args)), file=answers, flush=True)
+        method, *args = json.loads(line)
+        print(json.dumps(getattr(server, method)(*args)), file=answers, flush=True)

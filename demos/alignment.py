@@ -1,4 +1,4 @@
-"""What a trained translator looks at while it writes each word: its cross-attention, as a picture.
+"""Plots the cross-attention of a trained translation model for a sentence.
 
 python demos/alignment.py runs/phrasebook "The cat sat on the mat" -o alignment.png
 """
@@ -21,25 +21,25 @@ def alignment(run: Run, sentence: str) -> tuple[list[str], list[str], np.ndarray
     tokenizer, model = run.tokenizer, run.model
     source = [*tokenizer.encode(sentence), tokenizer.end_id]
     (target,) = generate(model, [source], max_new_tokens=64)
-    seen = []
+    recorded = []
     layer = model.decoder.layers[-1].cross_attention
 
-    def look(module: Any, inputs: tuple, output: Any) -> None:
+    def record(module: Any, inputs: tuple, output: Any) -> None:
         query, memory, mask, *_ = inputs
-        seen.append(module.attention_weights(query, memory, mask))
+        recorded.append(module.attention_weights(query, memory, mask))
 
-    remove = layer.register_forward_hook(look)
+    remove = layer.register_forward_hook(record)
     model(np.array([source]), np.array([[tokenizer.start_id, *target]]))
     remove()
     names = (
         [tokenizer.id_to_token[i].strip() for i in source],
         [tokenizer.id_to_token[i].strip() for i in [*target, tokenizer.end_id]],
     )
-    return *names, seen[0].numpy()[0].mean(0)
+    return *names, recorded[0].numpy()[0].mean(0)
 
 
 def draw(source: list[str], target: list[str], weights: np.ndarray, path: Path) -> None:
-    """A heat map: one row a word that was written, one column a word that was read."""
+    """A heat map: one row for each target token, one column for each source token."""
     figure = Figure(figsize=(1.6 + 0.62 * len(source), 1.2 + 0.42 * len(target)), layout="constrained")
     axes = figure.subplots()
     axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto")

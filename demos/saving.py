@@ -1,4 +1,4 @@
-"""What the demos that draw a graph share: where it goes, and what is said when it cannot go there."""
+"""Saves the graphs of the demos, and explains errors."""
 
 import sys
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def save(graph: mg.graph.Graph, output: Path) -> None:
 
 
 def run(main: Callable[..., None]) -> None:
-    """Run a demo with the words of its command; a mistake is explained, with exit code 2."""
+    """Run a demo as a command; user errors are explained, with exit code 2."""
     try:
         tyro.cli(main)
     except (mg.MinigradError, OSError) as error:

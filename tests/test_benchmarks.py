@@ -62,7 +62,7 @@ def test_a_ratio_is_the_median_of_turns_side_by_side():
 
 def test_a_turn_ends_when_the_gpu_has_done_all():
     done = []
-    here = measuring.Here(lambda: done.append("step"), lambda: done.append("wait"))
+    here = measuring.LocalTurns(lambda: done.append("step"), lambda: done.append("wait"))
     here.turn(2, 0.0, "wall")
     assert done == ["wait", "step", "step", "wait"]
 
@@ -97,7 +97,7 @@ def test_ranks_are_measured_alone_and_together():
         two = children.in_child("ranks", "train", "nano", 2, 6, ranks=2)
         assert two["tokens"] == pytest.approx(one["tokens"])
         ways = children.in_child("overlap", "steps", "nano", 1, ranks=2)
-        assert ways.keys() == {"after backward", "within backward", "none"}
+        assert ways.keys() == {"after backward", "during backward", "none"}
 
 
 def test_the_costs_of_ranks_are_those_of_their_parts():
@@ -231,26 +231,26 @@ def test_the_command_writes_its_files(tmp_path):
     ("argv", "message"),
     [
         ("steps --works huge", "unknown work 'huge'.\nName one of mlp, micro"),
-        ("overhead --repeats 0", "--repeats 0 is too few for a turn.\nAsk for 1 or more."),
+        ("overhead --repeats 0", "--repeats 0 is too few for a turn.\nPass 1 or more."),
         ("overhead --repeats -1", "--repeats -1 is too few for a turn"),
-        ("ranks --works nano --repeats 3", "--repeats 3 is too few for the 6 rounds of ranks.\nAsk for 6"),
-        ("ranks --works micro", "ranks do not train micro.\nName nano or phrasebook"),
+        ("ranks --works nano --repeats 3", "--repeats 3 is too few for the 6 rounds of ranks.\nPass 6"),
+        ("ranks --works micro", "ranks do not train micro.\nChoose nano or phrasebook"),
         ("all --works nano tiny", "ranks do not train tiny"),
-        ("steps --threads 0", "--threads 0 is out of range.\nGive numbers from 1 to"),
+        ("steps --threads 0", "--threads 0 is out of range.\nPass numbers from 1 to"),
         ("steps --threads 9999", "--threads 9999 is out of range"),
-        ("steps --seconds nan", "--seconds nan is out of range.\nGive a time above 0."),
+        ("steps --seconds nan", "--seconds nan is out of range.\nPass a time above 0."),
         ("steps --threads 1 -2", "--threads -2 is out of range"),
-        ("steps --works", "--works names nothing.\nGive one at least, or leave --works out."),
-        ("steps --threads", "--threads names nothing"),
-        ("scale --axes", "--axes names nothing"),
-        ("steps --json nowhere/x.json", "--json nowhere/x.json has no folder nowhere to be in.\nName a file"),
-        ("steps --markdown nowhere/x.md", "--markdown nowhere/x.md has no folder nowhere to be in"),
+        ("steps --works", "--works is empty.\nPass at least one value, or leave --works out."),
+        ("steps --threads", "--threads is empty"),
+        ("scale --axes", "--axes is empty"),
+        ("steps --json nowhere/x.json", "--json nowhere/x.json is in a missing folder, nowhere.\nPass"),
+        ("steps --markdown nowhere/x.md", "--markdown nowhere/x.md is in a missing folder, nowhere"),
         ("steps --json .", "--json . is a folder"),
-        ("overhead --device cuda", "on a GPU steps are measured, not overhead.\nAsk for steps"),
-        ("steps --device cuda --works nano mlp", "mlp is not measured on a GPU.\nName one of micro, nano"),
-        ("steps --device cuda --peers torch jax", "jax: not run on a GPU here.\nName torch, compile, reduce"),
+        ("overhead --device cuda", "only steps are measured on a GPU, not overhead.\nPass steps"),
+        ("steps --device cuda --works nano mlp", "mlp is not measured on a GPU.\nChoose one of micro, nano"),
+        ("steps --device cuda --peers torch jax", "jax: not measured on a GPU.\nChoose among torch, compile"),
         ("steps --device cuda --threads 2", "--plots, --clock cpu and --threads are for the CPU.\nLeave"),
-        ("steps --plots file/plots", "--plots file/plots cannot be made: Not a directory"),
+        ("steps --plots file/plots", "--plots file/plots cannot be created: Not a directory"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_refused_before_anything_is_measured(tmp_path, monkeypatch, argv, message):
@@ -266,7 +266,7 @@ def test_a_mistake_is_refused_before_anything_is_measured(tmp_path, monkeypatch,
 @pytest.mark.parametrize(
     ("work", "message"),
     [
-        ("L2 H3 d64 T8 B2 V65", "n_embd=64 does not split into n_head=3"),
+        ("L2 H3 d64 T8 B2 V65", "n_embd=64 is not divisible by n_head=3"),
         ("L0 H4 d64 T8 B2 V65", "a size of 'L0 H4 d64 T8 B2 V65' is 0.\nChoose"),
         ("attention H4 d32 T0 B1", "a size of 'attention H4 d32 T0 B1' is 0"),
     ],
@@ -279,7 +279,7 @@ def test_sizes_that_no_model_has_are_refused(work, message):
 
 def test_where_nobody_is_installed_to_compare_with_it_is_said(monkeypatch):
     monkeypatch.setattr(peer("torch"), "PACKAGES", ("no_such_package==1.0",))
-    with pytest.raises(UserError, match=r"nobody to compare with.\ntorch eager is not installed"):
+    with pytest.raises(UserError, match=r"no library to compare with.\ntorch eager is not installed"):
         benchmark.main(benchmark.Options(("overhead", "steps")))
 
 
@@ -399,7 +399,7 @@ def test_why_someone_failed_is_said_in_two_lines():
 
 
 def test_who_takes_too_long_is_ended():
-    with worker.Worker("ours", threads=1, patience=0.01) as ours:
+    with worker.Worker("ours", threads=1, timeout=0.01) as ours:
         with pytest.raises(children.ChildError, match=r"prepare.* failed.\nno answer within 0.01 s"):
             ours.prepare(SMALL)
         assert ours.process.poll() is not None

@@ -89,7 +89,7 @@ def training_step() -> Callable[[], Any]:
 
 
 def trace(step: Callable[[], Any], warm_up: int = 3) -> Trace:
-    """What `step` calls, once it has run a few times and all that is made once is there."""
+    """The calls of `step`, after a few warm-up steps."""
     found = Trace()
 
     def profile(frame: FrameType, event: str, argument: object) -> None:
