@@ -83,9 +83,11 @@ def pull_arrays(node: Node, g: Any, needs: list[bool], add: Add) -> None:
     if node.recorded_at != modifications.count:
         check_versions(node, needs)
     try:
-        if type(gradients) is tuple:  # one function for each input
-            for edge, gradient, needed in zip(node.edges, gradients, needs):  # noqa: B905 (see Op)
-                if needed and gradient is not None:
+        if type(gradients) is tuple:  # one function for each input, None where none is needed
+            if needs is not node.needs:
+                gradients = [f if needed else None for f, needed in zip(gradients, needs, strict=True)]
+            for edge, gradient in zip(node.edges, gradients):  # noqa: B905 (see Op)
+                if gradient is not None:
                     add(edge, gradient(g), g)
         else:  # one for all, which share work
             parts = gradients(g, needs)
