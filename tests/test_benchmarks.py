@@ -243,7 +243,10 @@ def test_the_command_writes_its_files(tmp_path):
         ("steps --works", "--works is empty.\nPass at least one value, or leave --works out."),
         ("steps --threads", "--threads is empty"),
         ("scale --axes", "--axes is empty"),
-        ("steps --json nowhere/x.json", "--json nowhere/x.json is in a missing folder, nowhere.\nPass"),
+        (
+            "steps --json nowhere/x.json",
+            "--json nowhere/x.json is in a missing folder, nowhere.\nPass a file in an existing folder.",
+        ),
         ("steps --markdown nowhere/x.md", "--markdown nowhere/x.md is in a missing folder, nowhere"),
         ("steps --json .", "--json . is a folder"),
         ("overhead --device cuda", "only steps are measured on a GPU, not overhead.\nPass steps"),
