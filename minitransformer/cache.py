@@ -107,6 +107,7 @@ class Cache:
     def __init__(self, num_layers: int, max_length: int = 0) -> None:
         check_integer("max_length", max_length, 0)
         self.layers = [LayerCache(max_length) for _ in range(num_layers)]
+        self._saved_lengths: list[tuple[int, int]] = []  # of each `with` that is open
 
     @property
     def length(self) -> int:
@@ -120,9 +121,10 @@ class Cache:
 
     def __enter__(self) -> None:
         first = self.layers[0]
-        self._saved_lengths = first.self_attention.length, first.cross_attention.length
+        self._saved_lengths.append((first.self_attention.length, first.cross_attention.length))
 
     def __exit__(self, failure: type[BaseException] | None, *exc: object) -> None:
+        lengths = self._saved_lengths.pop()
         if failure is not None:
             for layer in self.layers:
-                layer.self_attention.length, layer.cross_attention.length = self._saved_lengths
+                layer.self_attention.length, layer.cross_attention.length = lengths

@@ -300,3 +300,14 @@ def test_under_autocast_every_token_goes_through_the_modules(gpt, use_cache):
     with mg.autocast():
         generate(gpt, [[1, 2]], 5, use_cache=use_cache)
     assert [str(x.dtype) for x in seen] == ["bfloat16"] * 5
+
+
+def test_a_cache_that_is_entered_within_itself_restores_what_each_found():
+    gpt = GPT(GPTConfig(vocab_size=9, n_positions=8, n_embd=8, n_layer=1, n_head=2))
+    cache = gpt.new_cache()
+    with mg.no_grad(), pytest.raises(ZeroDivisionError), cache:
+        gpt.states(np.array([[1, 2]]), cache)
+        with cache:
+            gpt.states(np.array([[3]]), cache)
+        raise ZeroDivisionError
+    assert cache.length == 0
