@@ -86,7 +86,7 @@ MASKED = (
 
 
 def _largest(x, dim):
-    """The largest along `dim`, as a constant; of nothing 0."""
+    """The largest along `dim`, as a constant; 0 if x is empty."""
     return x.detach().amax(dim, keepdim=True) if x.numel() else 0.0
 
 
@@ -132,7 +132,7 @@ _KEY = random.Key(seed=0, stream=1, step=0, call=0)
 def dropout(x, /, p, key):
     """x with each element zeroed with probability p and the others divided by 1 - p (Srivastava et al. 2014).
 
-    p is drawn as the nearest multiple of 2**-16, and the division is by what was drawn, so that the
+    p is rounded to a multiple of 2**-16, and the division is by the rounded value, so that the
     expectation is x.
     """
     kept = random.keep_probability(p)

@@ -84,7 +84,7 @@ def _misfit(x, y):
         return ShapeError(
             f"matmul of shapes {x} and {y}: axis -1 of the first has {row} elements, "
             f"axis -{min(2, len(y))} of the second {column}.\n"
-            f"They must be as long as each other; transpose one (.mT)."
+            f"They must have the same length; transpose one (.mT)."
         )
     for axis, (n, m) in enumerate(zip(x[-3::-1], y[-3::-1], strict=False), 3):
         if n != m and 1 not in (n, m):

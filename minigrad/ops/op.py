@@ -166,7 +166,7 @@ class Op(OpInfo):
         return [found.get(edge) for edge in edges]
 
     def run(self, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
-        """Value and gradients as a call computes them: of bfloat16 in float32, and rounded."""
+        """Value and gradients as a call computes them: bfloat16 in float32, then rounded."""
         low = any(is_array(a) and a.dtype == bfloat16 for a in arrays)
         if low and not self.exact_in_half:
             return compute_in_float32(self.rule, bfloat16, arrays, settings)
