@@ -44,7 +44,7 @@ MISTAKES = {
         r"mask of shape \(2, 4\) over shape \(2, 3\)",
         "axes must be equal",
     ),
-    "matrix shapes": (lambda: A @ B, ShapeError, r"matmul of shapes \(2, 3\) and \(2, 4\)", "as long as"),
+    "matrix shapes": (lambda: A @ B, ShapeError, r"matmul of shapes \(2, 3\) and \(2, 4\)", "same length"),
     "matrix and number": (lambda: A @ mg.tensor(1.0), ShapeError, "a number is not a matrix", r"Use \*"),
     "reshape": (
         lambda: A.reshape(4, 2),
