@@ -19,10 +19,10 @@ class ShapeError(MinigradError, ValueError):
 class GradientShapeError(ShapeError):
     """A gradient that does not fit the input that it is for: `shape` and `expected` are the shapes."""
 
-    def __init__(self, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    def __init__(self, shape: tuple[int, ...], expected: tuple[int, ...], node: object = "an op") -> None:
         super().__init__(
-            f"a gradient of shape {shape} was returned for an input of shape {expected}.\n"
-            f"This is a fault in the op's rule."
+            f"the rule of {node} returned a gradient of shape {shape} for an input of shape {expected}.\n"
+            f"For each array it must return a gradient of the array's shape, or of the broadcast shape."
         )
         self.shape, self.expected = shape, expected
 

@@ -6,6 +6,7 @@ and restored afterwards.
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable
 from functools import wraps
@@ -76,6 +77,10 @@ class Switch:
         setattr(self.state, self.name, self.before.pop())
 
     def __call__(self, function: Callable) -> Callable:
+        if inspect.isgeneratorfunction(function) or isinstance(function, type):
+            name = type(self).__name__
+            what = f"{name} decorates functions, and {function.__name__} is a generator or a class"
+            raise OptionError(f"{what}.\nWrite `with {name}(...):` inside its body.")
         if self.is_set:  # a decorator changes nothing outside the function
             self.__enter__()
             self.__exit__()

@@ -20,7 +20,7 @@ from minigrad.ops.op import composite
 from minigrad.ops.samplers import each, mask, real
 
 from .cache import KeyValueCache
-from .errors import UserError
+from .errors import UserError, check_integer
 from .masks import resolve_mask
 
 
@@ -34,6 +34,7 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0) -> None:
         super().__init__()
         F.check_probability(dropout)
+        check_integer("num_heads", num_heads, 1)
         if d_model % num_heads:
             raise UserError(
                 f"d_model={d_model} is not divisible by {num_heads} heads.\nChoose a multiple of {num_heads}."
@@ -126,6 +127,8 @@ def _split(x: Any, parts: int, num_heads: int) -> Any:
 
 def _kernel(x, kv, mask, num_heads, is_causal=False, dropout_p=0.0, key=None):
     """The kernel of `multi_head_attention`: the device's attention kernel, on views of the projections."""
+    if mask is not None and mask.ndim == 4 and mask.shape[0] not in (1, x.shape[0]):
+        return None  # the result has the mask's batch
     q, k, v = split_heads(x, kv, num_heads)
     attend = getattr(kernels(x), "scaled_dot_product_attention", lambda *args: None)
     result = attend(q, k, v, mask, is_causal, 1 / math.sqrt(q.shape[-1]), dropout_p, key)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -47,7 +48,12 @@ def resolve_mask(
     if is_causal and past:
         is_causal = False
         if length > 1:  # a single query attends to every key
-            mask = combine(mask, causal_mask(length, past).to(q.device))
+            visible = causal_mask(length, past).to(q.device)
+            mask = None if mask is None else attention_mask(mask, q)
+            if mask is not None and mask.is_floating_point():
+                mask = mask.masked_fill(~visible, -math.inf)
+            else:
+                mask = combine(mask, visible)
     if mask is None:
         return None, is_causal
     mask = attention_mask(mask, q)

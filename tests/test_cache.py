@@ -316,3 +316,14 @@ def test_a_cache_that_is_entered_within_itself_restores_what_each_found():
     with pytest.raises(ZeroDivisionError):
         read_and_fail()
     assert cache.length == 0
+
+
+def test_a_mask_of_numbers_goes_with_a_cache_as_it_does_without():
+    attention, x = MultiHeadAttention(8, 2).double(), mg.randn(1, 5, 8, dtype="float64")
+    added = mg.randn(1, 1, 5, 5, dtype="float64")
+    with mg.no_grad():
+        whole = attention(x, mask=added, is_causal=True)
+        cache = KeyValueCache()
+        first = attention(x[:, :3], mask=added[:, :, :3, :3], is_causal=True, cache=cache)
+        rest = attention(x[:, 3:], mask=added[:, :, 3:], is_causal=True, cache=cache)
+    np.testing.assert_allclose(np.concatenate([first.numpy(), rest.numpy()], 1), whole.numpy(), atol=1e-12)

@@ -86,7 +86,7 @@ def pull_arrays(node: Node, g: Any, needs: list[bool], add: Add) -> None:
         if type(gradients) is tuple:  # one function for each input, None where none is needed
             if needs is not node.needs:
                 gradients = [f if needed else None for f, needed in zip(gradients, needs, strict=True)]
-            for edge, gradient in zip(node.edges, gradients):  # noqa: B905 (see Op)
+            for edge, gradient in zip(node.edges, gradients):  # noqa: B905 (of one length)
                 if gradient is not None:
                     add(edge, gradient(g), g)
         else:  # one for all, which share work
@@ -95,6 +95,8 @@ def pull_arrays(node: Node, g: Any, needs: list[bool], add: Add) -> None:
             for edge, part, needed in zip(node.edges, parts, needs):  # noqa: B905
                 if needed and part is not None:
                     add(edge, part, part if shared else g)  # made from itself: not new, nobody's own
+    except GradientShapeError as error:
+        raise GradientShapeError(error.shape, error.expected, node) from None
     except MinigradError:
         raise
     except (ValueError, TypeError, IndexError, AttributeError) as error:
@@ -102,13 +104,11 @@ def pull_arrays(node: Node, g: Any, needs: list[bool], add: Add) -> None:
 
 
 class GradientSums:
-    """For each edge the sum of the gradients that have arrived so far: the only place that knows who owns an
-    array, and so which may be added into.
+    """For each edge the sum of the gradients that have arrived: the only place that knows who owns an array.
 
     A tensor that is used twice gets the sum of two gradients (the multivariable chain rule). The first that
     arrives may share memory with the gradient that it was made from, so the engine adds in place only to the
-    sums that it `owns`, whose arrays are referred to nowhere else. `keep_grad` says whether `retain_grad()`
-    leaves gradients on tensors.
+    sums that are `owned`: no other reference exists. `keep_grad`: whether `retain_grad()` leaves gradients.
     """
 
     def __init__(self, seeds: Seeds, create_graph: bool = False, keep_grad: bool = True) -> None:
@@ -150,15 +150,13 @@ class GradientSums:
         return self.after_hooks(node, g) if node.hooks and g is not None else g
 
     def pop_results(self, node: Node) -> list[Any] | None:
-        """Remove the gradients of a node with several results: a list, with None where none has arrived, or
-        None if none has arrived at all."""
+        """Remove the gradients of a node's results: a list, with None where none has arrived; or None."""
         parts: list[Any] = [None] * len(node.shape)
-        found = False
-        for edge in list(self.totals):
-            if type(edge) is Output and edge.node is node:
-                g, found = self.totals.pop(edge), True
-                parts[edge.index] = self.after_hooks(edge, g) if edge.hooks else g
-        return parts if found else None
+        arrived = list(filter(lambda edge: type(edge) is Output and edge.node is node, self.totals))
+        for edge in arrived:
+            g = self.totals.pop(edge)
+            parts[edge.index] = self.after_hooks(edge, g) if edge.hooks else g
+        return parts if arrived else None
 
     def of_leaves(self, wanted: Collection[Any] | None = None) -> Iterator[tuple[Tensor, Any]]:
         """(leaf, its gradient after its hooks) once the walk is done: all, or those that are wanted."""
@@ -184,11 +182,7 @@ class GradientSums:
 
     def accumulate(self) -> None:
         """Add the gradient of each leaf to its `.grad`, once the walk is done."""
-        for edge, g in self.totals.items():
-            if type(edge) is Node or type(edge) is Output:
-                continue
-            if edge.hooks:
-                g = self.after_hooks(edge, g)
+        for edge, g in list(self.of_leaves()):
             grad = edge.grad
             if grad is None and self.are_arrays:
                 edge.grad = Tensor(g if edge in self.owned else g.copy())

@@ -29,6 +29,7 @@ from .. import random
 from ..autograd.observers import observe
 from ..devices import check_device, gpu, is_array, library_of
 from ..errors import CaptureError
+from ..kernels import active
 from ..modes import Switch, modes
 from ..precision import float32_matmul
 from ..tensor import Tensor, as_tensor
@@ -119,7 +120,13 @@ def _signature(arguments: tuple[Any, ...]) -> Hashable:
         else:
             kinds.append((type(x), x if isinstance(x, Hashable) else id(x)))
     draws = random.snapshot()
-    settings = modes.grad_enabled, str(modes.autocast_dtype), float32_matmul.precision
+    settings = (
+        modes.grad_enabled,
+        modes.fused,
+        str(modes.autocast_dtype),
+        float32_matmul.precision,
+        active.gpu,
+    )
     return structure(arguments), tuple(kinds), draws.seed, draws.row, settings
 
 

@@ -24,7 +24,7 @@ RECORDER = Path(__file__).with_name("graph.py"), "record"  # the function that c
 
 
 class UploadError(Exception):
-    """CuPy was to upload an array or a list of the host while a stream was captured."""
+    """CuPy tried to upload an array or a list while a stream was being captured."""
 
 
 def raise_uncapturable(what: str, instead: str | None = None) -> NoReturn:

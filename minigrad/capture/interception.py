@@ -1,4 +1,4 @@
-"""What minigrad does otherwise while a step is recorded; the rest of the library knows nothing of it.
+"""What minigrad does differently while a step is recorded; the rest of the library knows nothing of it.
 
 The functions and methods listed here are replaced for as long as a step is recorded, and only in the thread
 that records. What a step does on the CPU is done before each replay instead (`ON_REPLAY`). What makes

@@ -20,9 +20,6 @@ __family__ = "activation"
 __all__ = ["log_softmax", "relu", "sigmoid", "silu", "softmax"]
 
 
-# ---------------------------------------------------------------- in pieces
-
-
 @differentiable(samples=unary(distinct), latex=r"g\,[x > 0]")
 def relu(x, /):
     """max(x, 0); the derivative at 0 is 0."""

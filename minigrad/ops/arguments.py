@@ -125,7 +125,7 @@ def autocast(op: Op, inputs: Any) -> Any:
 
 
 def _cast(precision: str | None, inputs: Any) -> Any:
-    """`inputs` with floating tensors below float64 in the dtype of `precision`, see `Op.autocast`."""
+    """`inputs` with floating tensors below float64 in the dtype of `precision`, see `About.autocast`."""
     to = dtype_of(precision)
     if to is None:
         return inputs

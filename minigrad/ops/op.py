@@ -230,7 +230,7 @@ def differentiable(
     The rule gets NumPy arrays, and Tensors where its derivative is differentiated again: it computes with
     their operators, or with `xp = namespace(x)`, which has the array API's names for both. It returns the
     value and a tuple of functions of g, one per array (None: no gradient), or one function
-    (g, needs) -> tuple.
+    (g, needs) -> tuple. Gradients are new arrays, or g or views of it: never arrays that the rule keeps.
 
     `view`: the value may share memory with the first array. `promotes`: True where all arrays are cast to one
     dtype, False where they keep theirs, or the positions that are. `floating`: integers become float32.
