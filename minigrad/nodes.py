@@ -13,7 +13,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .errors import GraphError
-from .modes import modes
+from .modes import Scope, modes
 from .versions import VersionCounter, modifications, where
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Node:
         shape: Any,
         output: Any,
         source: tuple[CodeType, int],
+        scope: Scope | None,
     ) -> None:
         self.op = op
         self.settings = settings
@@ -55,7 +56,7 @@ class Node:
         self.output = output
         self.source = source
         self.number = next(node_numbers)
-        self.scope = modes.scope
+        self.scope = scope
         self.recorded_at = modifications.count
         self.version: VersionCounter | None = None
         self.hooks: dict[int, Callable] | None = None

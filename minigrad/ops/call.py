@@ -120,7 +120,8 @@ def make_callable(op: Op, documented: Callable) -> Callable:
                 frame = frame.f_back
             source = frame.f_code, frame.f_lasti
             out.requires_grad = True
-            out.node = Node(op, settings, edges, needs, gradients, out.array.shape, new_ref(out), source)
+            shape, scope = out.array.shape, mode["scope"]
+            out.node = Node(op, settings, edges, needs, gradients, shape, new_ref(out), source, scope)
         if view:
             _share_version(inputs[0], out)
         return out
@@ -138,7 +139,7 @@ def _several(
     """Several results of one node; integer ones have no gradient."""
     outs = tuple(map(Tensor, values))
     if gradients is not None and True in needs:
-        node = Node(op, settings, edges, needs, gradients, [], [], caller())
+        node = Node(op, settings, edges, needs, gradients, [], [], caller(), modes.scope)
         if type(gradients) is tuple:
             node.gradients = _needed(op, gradients, needs)
         for i, out in enumerate(outs):
