@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,21 +13,27 @@ from .devices import check_device, on_cpu, on_device
 from .errors import FileError, MissingFileError
 from .tensor import Tensor
 
+# as safetensors calls them
+DTYPES = {
+    "BOOL": "bool", "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64",
+    "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
+    "F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64", "C64": "complex64",
+}  # fmt: skip
+
 
 def write_atomically(path: str | Path, content: bytes) -> None:
     """Write a file so that a reader, or a crash, finds either the old content or the new."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except BaseException as error:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno and error.filename is None:
             error.filename = str(path)  # which the error of a full disk does not name
         raise
@@ -48,16 +54,29 @@ def save_file(
 
 def load_file(path: str | Path, device: str | None = None) -> dict[str, Tensor]:
     """Read the named tensors of a safetensors file, to the CPU or another device."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    if not Path(path).is_file():
+    path = Path(path)
+    if not path.is_file():
         raise MissingFileError(
             f"there is no file {path}.\nCheck the path; save_file(tensors, path) writes one."
         )
+    return load_bytes(path.read_bytes(), path, device)
+
+
+def load_bytes(content: bytes, name: str | Path, device: str | None = None) -> dict[str, Tensor]:
+    """The named tensors of a safetensors file that has been read; `name` is for errors."""
+    from safetensors import SafetensorError, deserialize
+
+    device = check_device(device)
     try:
-        device = check_device(device)
-        return {name: Tensor(on_device(array, device)) for name, array in load_file(str(path)).items()}
-    except SafetensorError as error:
-        message = f"{path} is not a safetensors file, or is truncated: {error}.\nUse another copy of it."
+        arrays = {
+            key: np.frombuffer(t["data"], DTYPES[t["dtype"]]).reshape(t["shape"])
+            for key, t in deserialize(content)
+        }
+    except (
+        SafetensorError,
+        KeyError,
+        ValueError,
+    ) as error:  # a dtype or a shape that NumPy lacks
+        message = f"{name} is not a safetensors file, or is damaged: {error}.\nUse another copy of it."
         raise FileError(message) from None
+    return {key: Tensor(on_device(array, device)) for key, array in arrays.items()}

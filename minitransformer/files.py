@@ -1,9 +1,14 @@
-"""Text and JSON files. Error messages name the file."""
+"""Text and JSON files. Errors name the file; a FIFO, a device or a huge file is an error, not a wait."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
+import re
+import reprlib
+import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +16,87 @@ from minigrad.io import write_atomically
 
 from .errors import UserError
 
+# what a terminal obeys, or what reorders a line; half a surrogate pair cannot be printed at all
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_TYPE_NAMES = {
+    int: "an integer", float: "a number", bool: "true or false", str: "a string", list: "a list",
+    dict: "an object", type(None): "null",
+}  # fmt: skip
 
-def read_text(path: str | Path) -> str:
+
+def printable(text: object) -> str:
+    r"""The text with control characters made visible: an escape is shown as \x1b, not sent."""
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), str(text))
+
+
+def read_bytes(path: str | Path, limit: int = 2**30) -> bytes:
+    """The content of a regular file of at most `limit` bytes."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise UserError(f"{printable(path)} is not a regular file.\nPass the path of a file.")
+        with open(
+            path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+        ) as file:
+            size = os.fstat(file.fileno()).st_size
+            content = file.read(limit + 1) if size <= limit else b""
+    except (OSError, ValueError) as error:
+        if isinstance(error, UserError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"cannot read {printable(path)}: {reason}.\nCheck the path.") from None
+    if max(size, len(content)) > limit:
+        problem = f"{printable(path)} has {max(size, len(content)):,} bytes, the limit is {limit:,}"
+        raise UserError(f"{problem}.\nPass a smaller file.")
+    return content
+
+
+def read_text(path: str | Path, limit: int = 2**30) -> str:
     """The text of a UTF-8 file, without a byte-order mark and with \\n as line ends."""
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        text = read_bytes(path, limit).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 (byte {error.start}).\nSave the file as UTF-8.") from None
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}.\nCheck the path.") from None
-
-
-def read_json(path: str | Path) -> Any:
-    """The content of a JSON file of a run."""
-    try:
-        return json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        message = f"{path} is not valid JSON: {error}.\nRestore the file, or start over with --overwrite."
+        message = f"{printable(path)} is not UTF-8 (byte {error.start}).\nSave the file as UTF-8."
         raise UserError(message) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_json(
+    path: str | Path, fields: Mapping[str, type | tuple[type, ...]] | None = None, limit: int = 2**25
+) -> Any:
+    """The content of a JSON file of a run. Numbers must be finite.
+
+    With `fields`, it must be an object that has each of these keys, with a value of that type.
+    """
+    text = read_text(path, limit)
+    try:
+        content = json.loads(text, parse_constant=_number, parse_float=_number)
+    except (ValueError, RecursionError) as error:
+        problem = f"{printable(path)} is not valid JSON: {error}"
+        raise UserError(f"{problem}.\nRestore the file, or start over with --overwrite.") from None
+    problem = _type_problem(content, dict, "the content") if fields else ""
+    for key, kind in (fields or {}).items():
+        problem = problem or (
+            _type_problem(content[key], kind, f"`{key}`") if key in content else f"`{key}` is missing"
+        )
+    if problem:
+        raise UserError(
+            f"{printable(path)} is damaged: {problem}.\nRestore the file, or start over with --overwrite."
+        )
+    return content
+
+
+def _number(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text:.20} is not a finite number")
+    return value
+
+
+def _type_problem(value: Any, kind: type | tuple[type, ...], name: str) -> str:
+    """What is wrong with the type of a value, or an empty string. A bool is not an int; an int is a float."""
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if type(value) in kinds or (type(value) is int and float in kinds):
+        return ""
+    return f"{name} should be {' or '.join(_TYPE_NAMES[k] for k in kinds)}, is {reprlib.repr(value)}"
 
 
 def to_json(content: Any, indent: int | None = None) -> str:

@@ -1,5 +1,6 @@
 """Files of tensors: what is written is read, and a failed write leaves the old file."""
 
+import json
 import os
 from pathlib import Path
 
@@ -85,7 +86,7 @@ def test_a_file_cut_short_is_named(tmp_path, content):
     save_file({"x": mg.ones(200)}, path)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2] if content is None else content)
-    with pytest.raises(FileError, match=r"t\.safetensors[\s\S]*truncated[\s\S]*another copy"):
+    with pytest.raises(FileError, match=r"t\.safetensors[\s\S]*damaged[\s\S]*another copy"):
         load_file(path)
 
 
@@ -94,3 +95,40 @@ def test_a_missing_file_is_named(tmp_path):
         load_file(tmp_path / "t.safetensors")
     with pytest.raises(FileNotFoundError):
         load_file(tmp_path)
+
+
+def test_files_obey_the_umask(tmp_path):
+    path = tmp_path / "t.txt"
+    before = os.umask(0o027)
+    try:
+        io.write_atomically(path, b"new")
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_symbolic_link_is_replaced_and_not_followed(tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_bytes(b"old")
+    (tmp_path / "t.txt").symlink_to(other)
+    io.write_atomically(tmp_path / "t.txt", b"new")
+    assert other.read_bytes() == b"old"
+    assert (tmp_path / "t.txt").read_bytes() == b"new"
+
+
+def test_bytes_that_have_been_read_are_the_same_tensors(tmp_path):
+    path = tmp_path / "t.safetensors"
+    save_file({"x": mg.ones((2, 3)), "y": mg.ones(2).to("bfloat16")}, path)
+    read = io.load_bytes(path.read_bytes(), "weights")
+    assert {name: (x.dtype, x.tolist()) for name, x in read.items()} == {
+        name: (x.dtype, x.tolist()) for name, x in load_file(path).items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [("F8_E4M3", [0]), ("F32", [0, 2**62]), ("F32", [2**62, 4]), ("F32", [0] * 70)]
+)
+def test_a_tensor_that_numpy_does_not_have_is_damage(dtype, shape):
+    header = json.dumps({"x": {"dtype": dtype, "shape": shape, "data_offsets": [0, 0]}}).encode()
+    with pytest.raises(FileError, match="weights is not a safetensors file, or is damaged"):
+        io.load_bytes(len(header).to_bytes(8, "little") + header, "weights")

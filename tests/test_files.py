@@ -1,0 +1,104 @@
+"""Files of a run: what is damaged, endless or hostile is a clear error."""
+
+import json
+import os
+
+import pytest
+
+from minitransformer.errors import UserError
+from minitransformer.files import printable, read_bytes, read_json, read_text, write_json
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "state.json"
+
+
+@pytest.mark.parametrize("read", [read_bytes, read_text, read_json])
+def test_only_regular_files_are_read(tmp_path, read):
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", "/dev/zero", tmp_path):
+        with pytest.raises(UserError, match="is not a regular file"):
+            read(path)
+
+
+@pytest.mark.parametrize("path", ["/there/is/none", "a\0b", "a" * 5000, "half a \udc80\ud800 pair"])
+def test_a_path_that_cannot_be_opened_is_a_users_mistake(path):
+    with pytest.raises(UserError, match="cannot read"):
+        read_bytes(path)
+
+
+def test_a_file_over_the_limit_is_not_read(path):
+    path.touch()
+    os.truncate(path, 10**12)  # sparse: it takes no room on the disk
+    with pytest.raises(UserError, match=r"has 1,000,000,000,000 bytes, the limit is"):
+        read_text(path)
+    path.write_bytes(b"1234")
+    assert read_bytes(path, limit=4) == b"1234"
+
+
+def test_a_file_whose_size_is_not_known_is_read_up_to_the_limit():
+    assert os.stat("/proc/self/maps").st_size == 0
+    with pytest.raises(UserError, match="the limit is 10"):
+        read_bytes("/proc/self/maps", limit=10)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"\xff", b"[" * 10**6, b'{"a":' * 10**6, b"9" * 5000, b"NaN", b"[-Infinity]", b"1e999"],
+)
+def test_what_is_not_json_is_named(path, content):
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"state\.json is not (valid JSON|UTF-8)[\s\S]*\n"):
+        read_json(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ([], r"the content should be an object, is \[\]"),
+        ({}, "`step` is missing"),
+        ({"step": "x"}, "`step` should be an integer, is 'x'"),
+        ({"step": True}, "`step` should be an integer, is True"),
+        ({"step": 1.0}, "`step` should be an integer, is 1.0"),
+        ({"step": None}, "`step` should be an integer, is None"),
+        ({"step": 1}, "`loss` is missing"),
+        ({"step": 1, "loss": [[[[[[[[]]]]]]]]}, r"`loss` should be a number or null, is \["),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_named(path, content, problem):
+    write_json(path, content)
+    with pytest.raises(UserError, match=rf"state\.json is damaged: {problem}"):
+        read_json(path, {"step": int, "loss": (float, type(None))})
+
+
+@pytest.mark.parametrize("loss", [1, 0.5, None])
+def test_fields_of_the_right_types_are_read(path, loss):
+    content = {"step": 3, "loss": loss, "other": 1}
+    write_json(path, content)
+    assert read_json(path, {"step": int, "loss": (float, type(None))}) == content
+
+
+def test_line_ends_and_a_byte_order_mark_are_read_away(path):
+    path.write_bytes("\ufeffa\r\nb\rc\n".encode())
+    assert read_text(path) == "a\nb\nc\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[2J", r"\x1b[2J"),
+        ("a\rb\x7f\x9b\x00", r"a\rb\x7f\x9b\x00"),
+        ("\u2028\u202e\u2066\u2069", r"\u2028\u202e\u2066\u2069"),
+        ("\udc80", r"\udc80"),
+        ("déjà\tvu\n 👩\u200d🚀 שלום\u200f \\n", "déjà\tvu\n 👩\u200d🚀 שלום\u200f \\n"),
+    ],
+)
+def test_control_characters_are_shown_and_not_sent(text, shown):
+    assert printable(text) == shown
+
+
+def test_a_damaged_files_value_is_printable(path):
+    path.write_text(json.dumps({"step": "\x1b[2J"}))
+    with pytest.raises(UserError, match=r"is '\\x1b\[2J'"):
+        read_json(path, {"step": int})
