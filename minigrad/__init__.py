@@ -7,6 +7,8 @@ x = mg.tensor([1.0, 2.0], requires_grad=True)
 x.grad                       # tensor([2., 4.])
 """
 
+__version__ = "0.1.0"  # pyproject.toml reads it
+
 from . import allocator, autograd, cuda, debug, func, graph, linalg, nn, ops, optim, random, special
 from .capture import capture
 from .creation import *

@@ -1,12 +1,23 @@
-"""minitransformer: Transformer models on minigrad, and a trainer for them."""
+"""minitransformer: Transformer models on minigrad, and a trainer for them.
 
-from .attention import MultiHeadAttention
-from .config import GPTConfig, TrainConfig, TransformerConfig
-from .generation import generate
-from .masks import causal_mask, padding_mask
-from .models import GPT, Transformer
-from .tokenizers import Tokenizer
-from .training.trainer import Trainer
+A name is imported when it is first used: that takes a second, in which the command line has to handle Ctrl-C.
+"""
+
+from importlib import import_module
+
+TYPE_CHECKING = False  # of `typing`, which takes longer to import than this file
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minigrad import __version__
+
+    from .attention import MultiHeadAttention
+    from .config import GPTConfig, TrainConfig, TransformerConfig
+    from .generation import generate
+    from .masks import causal_mask, padding_mask
+    from .models import GPT, Transformer
+    from .tokenizers import Tokenizer
+    from .training.trainer import Trainer
 
 __all__ = [
     "GPT",
@@ -17,7 +28,31 @@ __all__ = [
     "Trainer",
     "Transformer",
     "TransformerConfig",
+    "__version__",
     "causal_mask",
     "generate",
     "padding_mask",
 ]
+
+_MODULES = {
+    "minigrad": ["__version__"],
+    ".attention": ["MultiHeadAttention"],
+    ".config": ["GPTConfig", "TrainConfig", "TransformerConfig"],
+    ".generation": ["generate"],
+    ".masks": ["causal_mask", "padding_mask"],
+    ".models": ["GPT", "Transformer"],
+    ".tokenizers": ["Tokenizer"],
+    ".training.trainer": ["Trainer"],
+}
+
+
+def __getattr__(name: str) -> "Any":
+    for module, names in _MODULES.items():
+        if name in names:
+            globals()[name] = getattr(import_module(module, __name__), name)
+            return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

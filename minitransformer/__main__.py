@@ -1,7 +1,29 @@
-"""`python -m minitransformer` is the command `minitransformer`."""
+"""The command `minitransformer`, also as `python -m minitransformer`.
 
+Its imports take a second. Ctrl-C in that time ends the process at once: nothing has been written yet, and an
+interrupted import would print a traceback.
+"""
+
+import os
+import signal
 import sys
 
-from .cli import main
 
-sys.exit(main())
+def main() -> int:
+    """Import the verb's code, and run it; returns the exit code."""
+    before = signal.signal(signal.SIGINT, _stop)
+    from . import cli
+
+    if sys.argv[1:2] and sys.argv[1] in cli.VERBS:
+        cli.load(sys.argv[1])
+    signal.signal(signal.SIGINT, before)
+    return cli.main()
+
+
+def _stop(number: int, frame: object) -> None:
+    os.write(2, b"stopped\n")
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,5 +1,6 @@
 """The command line: it trains, goes on, translates, generates, evaluates and explains itself."""
 
+import importlib.metadata
 import io
 import itertools
 import json
@@ -11,6 +12,8 @@ import sys
 import pytest
 from tiny import PAIRS, TEXT, TINY, TINY_GPT
 
+import minigrad
+import minitransformer
 from minitransformer.cli import VERBS
 from minitransformer.files import read_json
 from minitransformer.recipes import load_recipe, names, parse_recipe, to_toml
@@ -147,6 +150,30 @@ def test_python_m_minitransformer_is_the_command(here):
     done = subprocess.run(argv, capture_output=True, text=True, encoding="utf-8")
     assert (done.returncode, done.stderr) == (0, "")
     assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("module", ["numpy", "minigrad.graph", "tyro", "tokenizers"])
+def test_ctrl_c_during_the_imports_ends_the_command_without_a_traceback(module):
+    program = f"""
+import os, signal, sys
+class Interrupt:
+    def find_spec(name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt)
+from minitransformer.__main__ import main
+sys.exit(main())
+"""
+    argv = [sys.executable, "-c", program, "translate", "mine", "I love you"]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "stopped\n")
+
+
+def test_the_version_is_that_of_the_installed_package(cli):
+    version = importlib.metadata.version("minitransformer")
+    assert cli("--version")[:2] == (0, f"minitransformer {version}\n")
+    assert minigrad.__version__ == minitransformer.__version__ == version
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")

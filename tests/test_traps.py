@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-import minitransformer  # noqa: F401 (has a composite op of its own)
+import minitransformer.attention  # noqa: F401 (has a composite op of its own)
 from minigrad import autograd
 from minigrad.autograd.backward import GradientSums
 from minigrad.nn import functional as F

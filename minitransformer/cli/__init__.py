@@ -10,8 +10,9 @@ import os
 import sys
 import traceback
 from importlib import import_module
+from typing import Any
 
-from minigrad import MinigradError, allocator
+from minigrad import MinigradError, __version__, allocator
 
 from ..errors import UserError
 from ..recipes import nearest
@@ -35,13 +36,16 @@ def main(argv: list[str] | None = None) -> int:
     if not args or args[0] in ("-h", "--help", "help"):
         print(usage())
         return 0 if args else 2
+    if args[0] == "--version":
+        print(f"minitransformer {__version__}")
+        return 0
     for stream in (sys.stdout, sys.stderr):  # characters that the terminal cannot encode become "?"
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
         check_verb(args[0])
         allocator.keep_freed_memory()
-        import_module(f".{args[0]}", __name__).run(args[1:])
+        load(args[0]).run(args[1:])
         sys.stdout.flush()
     except SystemExit as exit:  # tyro's: 0 after --help, 2 for invalid options
         return int(exit.code or 0)
@@ -52,6 +56,11 @@ def main(argv: list[str] | None = None) -> int:
         joined().abort(code)
         return code
     return 0
+
+
+def load(verb: str) -> Any:
+    """The module of a verb."""
+    return import_module(f".{verb}", __name__)
 
 
 def check_verb(verb: str) -> None:
@@ -96,6 +105,5 @@ def _explain(error: BaseException, debug: bool) -> int | None:
 def usage() -> str:
     """The verbs, one per line."""
     lines = [f"  {verb:<10} {what}" for verb, what in VERBS.items()]
-    return "\n".join(
-        ["usage: minitransformer VERB ...  (VERB --help for options; --debug for tracebacks)", *lines]
-    )
+    options = "VERB --help for options; --debug for tracebacks; --version"
+    return "\n".join([f"usage: minitransformer VERB ...  ({options})", *lines])
