@@ -26,6 +26,7 @@ from .errors import (
     MissingFileError,
     NonFiniteError,
     OptionError,
+    OutOfMemoryError,
     RangeError,
     ShapeError,
     StateError,

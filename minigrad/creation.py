@@ -16,8 +16,19 @@ from typing import Any
 import numpy as np
 
 from . import random
-from .devices import as_dtype, check_device, default_float, library_of, load_cupy, on_device, plain_number
+from .devices import (
+    as_dtype,
+    check_device,
+    default_float,
+    float64,
+    int64,
+    library_of,
+    load_cupy,
+    on_device,
+    plain_number,
+)
 from .errors import DtypeError, MinigradError, OptionError, ShapeError
+from .memory import check_allocation, out_of_memory
 from .tensor import Tensor, as_tensor, tensor
 
 __all__ = [
@@ -36,9 +47,15 @@ Device = str | None
 def _made(
     make: Callable[..., np.ndarray], sizes: Any, dtype: Any, device: Any, requires_grad: bool
 ) -> Tensor:
-    xp, shape = library_of(check_device(device)), _shape(sizes)
+    device, shape, dtype = check_device(device), _shape(sizes), as_dtype(dtype or default_float)
+    if device == "cpu":
+        check_allocation(shape, dtype)
     try:
-        return Tensor(make(xp, shape, as_dtype(dtype or default_float)), requires_grad)
+        return Tensor(make(library_of(device), shape, dtype), requires_grad)
+    except MemoryError as error:
+        if isinstance(error, MinigradError):
+            raise
+        raise out_of_memory(shape, dtype, device) from None
     except (ValueError, OverflowError) as error:
         if isinstance(error, MinigradError):
             raise
@@ -168,17 +185,21 @@ def arange(
     if end is None:
         start, end = 0, start
     start, end, step = _numbers("arange", start, end, step)
-    if not step or (end - start) / step < 0:
+    whole = all(isinstance(x, int) for x in (start, end, step))
+    steps = (end - start) / step if step else -math.inf
+    if steps < 0:
         raise OptionError(
             f"arange from {start} to {end} in steps of {step} never arrives.\nGive a step that leads there."
         )
+    if not math.isfinite(steps) or not math.isfinite(step):
+        raise OptionError(
+            f"arange from {start} to {end} in steps of {step} is not a range.\nGive finite numbers."
+        )
     if dtype is None:
-        dtype = default_float if any(isinstance(x, float) for x in (start, end, step)) else np.int64
-    if not math.isfinite(start) or not math.isfinite(end):
-        raise OptionError(f"arange from {start} to {end} is not a range.\nGive finite numbers.")
-    count = math.ceil((end - start) / step)
-    whole = all(isinstance(x, int) for x in (start, end, step))
-    numbers = start + np.arange(count, dtype=np.int64 if whole else np.float64) * step
+        dtype = int64 if whole else default_float
+    count = -((start - end) // step) if whole else math.ceil(steps)
+    check_allocation((count,), int64)
+    numbers = start + np.arange(count, dtype=int64 if whole else np.float64) * step
     return Tensor(on_device(numbers.astype(as_dtype(dtype)), check_device(device)), requires_grad)
 
 
@@ -192,7 +213,7 @@ def linspace(
 ) -> Tensor:
     """`steps` numbers at equal distances from `start` to `end`, both included."""
     start, end = _numbers("linspace", start, end)
-    make = lambda xp, shape, dtype: xp.asarray(np.linspace(start, end, *shape).astype(dtype))
+    make = lambda xp, shape, dtype: xp.asarray(_points(start, end, shape).astype(dtype))
     return _made(make, (steps,), dtype, device, requires_grad)
 
 
@@ -207,8 +228,13 @@ def logspace(
 ) -> Tensor:
     """`steps` powers of `base`, with exponents at equal distances from `start` to `end`."""
     start, end = _numbers("logspace", start, end)
-    make = lambda xp, shape, dtype: xp.asarray((base ** np.linspace(start, end, *shape)).astype(dtype))
+    make = lambda xp, shape, dtype: xp.asarray((base ** _points(start, end, shape)).astype(dtype))
     return _made(make, (steps,), dtype, device, requires_grad)
+
+
+def _points(start: float, end: float, shape: tuple[int, ...]) -> np.ndarray:
+    check_allocation(shape, float64)
+    return np.linspace(start, end, math.prod(shape))
 
 
 def _numbers(name: str, *values: Any) -> list[Any]:
@@ -217,6 +243,8 @@ def _numbers(name: str, *values: Any) -> list[Any]:
     for x in numbers:
         if not isinstance(x, int | float):
             raise DtypeError(f"{name} takes numbers, got {x!r}.\nGive a number, or a tensor of one element.")
+        if isinstance(x, int) and x.bit_length() > 64:
+            raise OptionError(f"{name} got an integer of {x.bit_length()} bits.\nGive one of at most 64.")
     return numbers
 
 
@@ -249,6 +277,7 @@ def randint(
 def randperm(n: int, device: Device = None) -> Tensor:
     """The numbers 0 to n - 1 in random order."""
     (n,) = _shape((n,))
+    check_allocation((n,), int64)
     return Tensor(on_device(_generator("randperm").permutation(n), check_device(device)))
 
 
@@ -288,6 +317,7 @@ def _generator(stream: str) -> np.random.Generator:
 
 def _rows(draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> np.ndarray:
     """What `draw`, which draws row after row, returns for the rows of the batch that `random.rows` names."""
+    check_allocation(shape, float64)
     first = random.first_row() if shape else 0
     return np.asarray(draw((shape[0] + first, *shape[1:]))[first:] if first else draw(shape))
 

@@ -39,6 +39,10 @@ class OptionError(MinigradError, ValueError):
     """A setting outside the values that it may have."""
 
 
+class OutOfMemoryError(MinigradError, MemoryError):
+    """A tensor, or a model, that needs more memory than is available."""
+
+
 class DeviceError(MinigradError, RuntimeError):
     """A device that is not there, or tensors of which one operation finds some on one and some on another."""
 
