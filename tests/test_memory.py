@@ -1,10 +1,19 @@
 """Memory that cannot be had: said before it is asked for, with the size."""
 
+import tracemalloc
+from dataclasses import asdict, replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import minigrad as mg
 from minigrad import memory
+from minitransformer import GPT, GPTConfig, Tokenizer, Trainer, Transformer, TransformerConfig
+from minitransformer.errors import UserError
+from minitransformer.recipes import LanguageRecipe, TranslationRecipe, load_recipe, names
+from minitransformer.training.memory import check_memory, count_parameters
+from minitransformer.training.tasks import LanguageModelling
 
 MANY, HUGE = 10**12, 10**400
 
@@ -118,3 +127,103 @@ def test_sizes_are_said_in_powers_of_1000():
     said = {0: "0 B", 999: "999 B", 1500: "1.5 kB", 999_600: "1 MB", 4_400_000_000_000: "4.4 TB"}
     said |= {10**20: "100 EB", HUGE: "more than 1,000 EB"}
     assert {n: memory.format_bytes(n) for n in said} == said
+
+
+# ---------------------------------------------------------------- of a recipe
+
+
+SMALL_MODELS = [
+    (
+        LanguageRecipe(model=GPTConfig(30, n_positions=64, n_embd=16, n_layer=2, n_head=2)),
+        lambda recipe: GPT(recipe.model),
+    ),
+    *(
+        (
+            TranslationRecipe(
+                model=TransformerConfig(
+                    30, 16, 2, 24, 1, 2, positions=positions, max_positions=200, norm_first=norm_first
+                )
+            ),
+            lambda recipe: Transformer(recipe.model),
+        )
+        for positions, norm_first in (("sinusoidal", False), ("learned", True))
+    ),
+]
+
+
+@pytest.mark.parametrize(("recipe", "build"), SMALL_MODELS)
+def test_parameters_are_counted_as_the_model_has_them(recipe, build):
+    assert count_parameters(SimpleNamespace(**asdict(recipe.model))) == build(recipe).num_parameters()
+
+
+def with_settings(recipe, **settings):
+    """The recipe with other settings, in whichever of its parts they are."""
+    parts = {}
+    for part in ("data", "model", "training"):
+        names = settings.keys() & asdict(getattr(recipe, part)).keys()
+        parts[part] = replace(getattr(recipe, part), **{name: settings[name] for name in names})
+    return replace(recipe, **parts)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings", "vocab_size", "flag"),
+    [
+        ("phrasebook", {"d_model": 100_000}, 844, "--d-model 100000"),
+        ("phrasebook", {"d_ff": 10**12}, 844, "--d-ff 1000000000000"),
+        ("phrasebook", {"positions": "learned", "max_positions": 10**12}, 844, "--max-positions 10"),
+        ("phrasebook", {"d_model": 10**400, "num_heads": 1}, 844, "--d-model 10"),
+        ("phrasebook", {}, 10**20, "--vocab-size 10"),
+        ("shakespeare-char", {"n_embd": 600_000}, 65, "--n-embd 600000"),
+        ("shakespeare-char", {"n_inner": 10**12}, 65, "--n-inner 1000000000000"),
+        ("shakespeare-char", {"n_positions": 10**10}, 65, "--n-positions 10000000000"),
+        ("shakespeare-char", {"batch_size": 10**12}, 65, "--batch-size 1000000000000"),
+        ("shakespeare-char", {"batch_size": 10**12, "micro_batches": 10**12}, 65, "--batch-size 10"),
+    ],
+)  # fmt: skip
+def test_a_training_that_does_not_fit_into_memory_names_the_flag_and_the_size(
+    recipe, settings, vocab_size, flag
+):
+    recipe = with_settings(load_recipe(recipe), **settings)
+    with pytest.raises(UserError, match=r"needs at least .*B of memory for .*B are available") as caught:
+        check_memory(recipe, vocab_size)
+    assert str(caught.value).startswith(flag)
+    assert str(caught.value).splitlines()[1].startswith(f"Lower {flag.split()[0]}")
+
+
+def test_a_model_to_evaluate_needs_its_weights_only(monkeypatch):
+    recipe = load_recipe("phrasebook")
+    weights = 4 * count_parameters(SimpleNamespace(**asdict(recipe.model) | {"vocab_size": 844}))
+    monkeypatch.setattr("minitransformer.training.memory.available_memory", lambda: weights)
+    check_memory(recipe, 844, training=False)
+    check_memory(recipe, 844, device="cuda:0")
+    with pytest.raises(UserError, match="weights, gradients"):
+        check_memory(recipe, 844)
+    with pytest.raises(UserError, match="memory for the weights, "):
+        check_memory(recipe, 845, training=False)
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_recipes_fit_into_two_gigabytes(name, monkeypatch):
+    monkeypatch.setattr("minitransformer.training.memory.available_memory", lambda: 2 * 10**9)
+    check_memory(load_recipe(name), 100 if "char" in name else 8000)
+
+
+@pytest.mark.parametrize("micro_batches", [1, 4])
+def test_the_memory_of_a_training_is_at_least_what_is_said(micro_batches, monkeypatch):
+    recipe = with_settings(load_recipe("shakespeare-char-cpu"), batch_size=32, micro_batches=micro_batches)
+    text = "".join(map(chr, range(97, 123))) * 20
+    tokenizer = Tokenizer.train_char([text])
+    config = replace(recipe.model, vocab_size=tokenizer.vocab_size)
+    tracemalloc.start()
+    try:
+        task = LanguageModelling(tokenizer, text, text, recipe.data.block_size, recipe.data.batch_size, 0)
+        trainer = Trainer(GPT(config), task, recipe.training, "unused")
+        trainer.train_step()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    monkeypatch.setattr("minitransformer.training.memory.available_memory", lambda: peak)
+    check_memory(recipe, tokenizer.vocab_size)
+    monkeypatch.setattr("minitransformer.training.memory.available_memory", lambda: peak // 3)
+    with pytest.raises(UserError):
+        check_memory(recipe, tokenizer.vocab_size)
