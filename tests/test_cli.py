@@ -1,7 +1,6 @@
 """The command line: it trains, goes on, translates, generates, evaluates and explains itself."""
 
 import importlib.metadata
-import io
 import itertools
 import json
 import math
@@ -194,13 +193,6 @@ def test_each_sentence_gets_a_line(cli):
     code, out, err = cli("translate", "mine", PAIRS[0][0], PAIRS[1][0])
     assert (code, err) == (0, "")
     assert len(out.splitlines()) == 2
-
-
-def test_sentences_come_from_standard_input_too(cli, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO("I love you\nI love cats.\n"))
-    code, out, _ = cli("translate", "mine")
-    assert code == 0
-    assert out.splitlines() == cli("translate", "mine", "I love you", "I love cats.")[1].splitlines()
 
 
 def test_unknown_words_are_named_and_the_sentence_is_translated(cli):

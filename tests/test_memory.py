@@ -198,7 +198,7 @@ def test_a_model_to_evaluate_needs_its_weights_only(monkeypatch):
     check_memory(recipe, 844, device="cuda:0")
     with pytest.raises(UserError, match="weights, gradients"):
         check_memory(recipe, 844)
-    with pytest.raises(UserError, match="memory for the weights, "):
+    with pytest.raises(UserError, match="memory for its weights, "):
         check_memory(recipe, 845, training=False)
 
 

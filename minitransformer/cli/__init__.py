@@ -5,6 +5,7 @@ Exit code 0: success; 2: a user error, explained by a message; 1: anything else.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 from minigrad import MinigradError, __version__, allocator
 
 from ..errors import UserError
+from ..files import printable
 from ..recipes import nearest
 from ..training.ranks import join, joined
 
@@ -28,9 +30,33 @@ VERBS = {
 }
 
 
+class PrintableStream(io.TextIOBase):
+    """A stream that shows control characters instead of sending them."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        return self.stream.write(printable(text))
+
+    def flush(self) -> None:
+        self.stream.flush()
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run a verb; returns the exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
+    if all(printable(word) == word for word in args):
+        return _main(args)
+    # the parser repeats arguments in its messages
+    with (
+        contextlib.redirect_stdout(PrintableStream(sys.stdout)),
+        contextlib.redirect_stderr(PrintableStream(sys.stderr)),
+    ):
+        return _main(args)
+
+
+def _main(args: list[str]) -> int:
     debug = "--debug" in args
     args = [a for a in args if a != "--debug"]
     if not args or args[0] in ("-h", "--help", "help"):
@@ -82,6 +108,8 @@ def _explain(error: BaseException, debug: bool) -> int | None:
     match error:
         case UserError() | MinigradError():
             message = str(error)
+        case MemoryError():
+            message = f"there is not enough memory: {str(error) or 'an allocation failed'}.\nLower the sizes."
         case KeyboardInterrupt():
             print("stopped", file=sys.stderr)
             return 1
@@ -98,7 +126,7 @@ def _explain(error: BaseException, debug: bool) -> int | None:
             return 1
     if debug:
         traceback.print_exc()
-    print(f"{ranks.name}error: {message}", file=sys.stderr, flush=True)
+    print(f"{ranks.name}error: {printable(message)}", file=sys.stderr, flush=True)
     return 2
 
 

@@ -11,10 +11,13 @@ from tyro.conf import arg
 from minigrad import random
 
 from ..errors import UserError, check_integer
+from ..files import printable
 from ..generation import generate
 from ..recipes import LanguageRecipe
 from ..training.run import Run
 from .arguments import Checkpoint, Device, Flag, RunFolder
+
+MAX_NEW_TOKENS = 1_000_000
 
 
 def run(argv: list[str]) -> None:
@@ -40,7 +43,8 @@ def run(argv: list[str]) -> None:
             seed: The same seed gives the same text.
         """
         trained, sampling = Run(run, checkpoint, device), None if greedy else temperature
-        print(prompt + continuation(trained, prompt, max_new_tokens, sampling, top_k, seed))
+        text = continuation(trained, prompt, max_new_tokens, sampling, top_k, seed)
+        print(printable(prompt + text))
 
     tyro.cli(generate, args=argv, prog="minitransformer generate")
 
@@ -54,9 +58,9 @@ def continuation(
             f"{run.folder} is a translation model, which does not continue a text.\n"
             f"Use `minitransformer translate {run.folder} TEXT`."
         )
-    for name, value in (("max_new_tokens", max_new_tokens), ("top_k", top_k)):
-        if value is not None:
-            check_integer(name, value, 1)
+    check_integer("max_new_tokens", max_new_tokens, 1, MAX_NEW_TOKENS + 1)
+    if top_k is not None:
+        check_integer("top_k", top_k, 1)
     if temperature is not None and not 0 < temperature < math.inf:
         raise UserError(
             f"temperature = {temperature} is out of range.\nChoose a value above 0, or pass --greedy."

@@ -15,6 +15,7 @@ from minigrad.graph.saving import DRAWN, TEXTS
 
 from ..data.datasets import DataError
 from ..errors import UserError, check_integer
+from ..files import printable
 from ..recipes import LanguageRecipe
 from ..training.run import Run, check_same_data, filter_by_length, load_splits
 from ..training.tasks import LanguageModelling, Translation
@@ -160,6 +161,7 @@ def trace(run: Run, task: Translation | LanguageModelling, title: str, readable:
 def report(graph: mg.graph.Graph, output: Path) -> None:
     """Print what was written."""
     ops = sum(vertex.kind == "op" for vertex in graph.vertices)
-    print(f"{graph.title}\n{output}: {ops} operations, {output.stat().st_size / 1024:,.0f} KiB")
+    size = f"{output.stat().st_size / 1024:,.0f} KiB"
+    print(printable(f"{graph.title}\n{output}: {ops} operations, {size}"))
     for note in graph.notes:
-        print(f"note: {note}", file=sys.stderr)
+        print(printable(f"note: {note}"), file=sys.stderr)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from ..config import GPTConfig, TrainConfig, TransformerConfig
 from ..errors import UserError, check_range
-from ..files import read_text
+from ..files import printable, read_text
 
 
 class RecipeError(UserError):
@@ -177,6 +177,8 @@ def _value(value: Any, kind: Any, key: str, where: str) -> Any:
         raise RecipeError(
             f"{where}: {key} = {value!r} is not {length} numbers.\nWrite, for example, [0.9, 0.98]."
         )
+    if isinstance(value, str) and printable(value) != value:
+        raise RecipeError(f"{where}: {key} = {value!r} has control characters.\nRemove them.")
     if not _fits(value, kind):
         expected = " or ".join(
             TYPE_NAMES[option] for option in typing.get_args(kind) or (kind,) if option in TYPE_NAMES

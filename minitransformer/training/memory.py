@@ -19,7 +19,8 @@ PER_PARAMETER = 4 * FLOAT  # weight, gradient and the two moments of AdamW
 def check_memory(recipe: Recipe, vocab_size: int, device: str = "cpu", training: bool = True) -> None:
     """Raise a UserError if the recipe's model cannot be trained, or only loaded, in the available memory.
 
-    With a GPU only the weights are counted: the model is built on the CPU, and a GPU reports what does not fit.
+    With a GPU only the weights are counted: the model is built on the CPU, and the GPU reports what does not
+    fit.
     """
     training = training and device == "cpu"
     settings = {**asdict(recipe.data), **asdict(recipe.model), **asdict(recipe.training)}
@@ -37,9 +38,9 @@ def check_memory(recipe: Recipe, vocab_size: int, device: str = "cpu", training:
     sizes = [name for name in defaults if isinstance(settings[name], int)]
     name = min(sizes, key=lambda name: needed(**{name: defaults[name]}))  # the size that costs the most
     flag = f"--{name.replace('_', '-')}"
-    parts = "weights, gradients, moments and activations" if training else "weights"
+    parts = "training (weights, gradients, moments, activations)" if training else "its weights"
     raise UserError(
-        f"{flag} {settings[name]} needs at least {format_bytes(needed())} of memory for the {parts}, "
+        f"{flag} {settings[name]} needs at least {format_bytes(needed())} of memory for {parts}, "
         f"{format_bytes(available)} are available.\n"
         f"Lower {flag}, or use a machine with more memory."
     )

@@ -68,9 +68,8 @@ class Translation:
         return self.batch([self.train[i] for i in next(self.stream)])
 
     def split(self, batch: PairBatch, parts: int) -> Iterator[tuple[int, PairBatch]]:
-        for rows in np.array_split(np.arange(len(batch.source)), parts):
-            if len(rows):
-                yield int(rows[0]), batch[rows[0] : rows[-1] + 1]
+        for rows in _split_rows(len(batch.source), parts):
+            yield int(rows[0]), batch[rows[0] : rows[-1] + 1]
 
     def loss(self, model: Transformer, batch: PairBatch, label_smoothing: float) -> Tensor:
         """The sum of the losses of all target tokens."""
@@ -127,9 +126,8 @@ class LanguageModelling:
         return TokenBlocks(x, y)
 
     def split(self, batch: TokenBlocks, parts: int) -> Iterator[tuple[int, TokenBlocks]]:
-        for rows in np.array_split(np.arange(len(batch.x)), parts):
-            if len(rows):
-                yield int(rows[0]), TokenBlocks(batch.x[rows], batch.y[rows])
+        for rows in _split_rows(len(batch.x), parts):
+            yield int(rows[0]), TokenBlocks(batch.x[rows], batch.y[rows])
 
     def loss(self, model: GPT, batch: TokenBlocks, label_smoothing: float) -> Tensor:
         """The sum of the losses of all tokens."""
@@ -165,6 +163,11 @@ class TokenBlocks:
     @property
     def n_tokens(self) -> int:
         return int((self.y != IGNORE).sum())
+
+
+def _split_rows(n: int, parts: int) -> list[np.ndarray]:
+    """The numbers 0 to n - 1 in `parts` parts of similar sizes, without empty ones."""
+    return np.array_split(np.arange(n), min(n, parts))
 
 
 def _loss_sum(logits: Tensor, target: np.ndarray, label_smoothing: float) -> Tensor:

@@ -1,0 +1,249 @@
+"""Standard input and output: a line for each line, and what is shown on a terminal."""
+
+import io
+import itertools
+import tracemalloc
+
+import pytest
+from tiny import PAIRS
+
+from minitransformer.cli import PrintableStream, translate
+from minitransformer.cli.translate import MAX_LINE, one_line, read_lines, translate_lines, warn_of_unknown
+from minitransformer.training.run import Run
+
+SECOND = PAIRS[1][0]
+
+
+@pytest.fixture
+def stdin(monkeypatch):
+    """Sets what standard input holds."""
+
+    def set_content(content):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    return set_content
+
+
+class Blocks(io.RawIOBase):
+    """A stream that gives a block at a time, however many are asked for."""
+
+    def __init__(self, blocks):
+        self.blocks = iter(blocks)
+
+    def read1(self, size):
+        return next(self.blocks, b"")
+
+    @property
+    def buffer(self):
+        return self
+
+
+# ---------------------------------------------------------------- translate, from standard input
+
+
+def test_each_line_of_standard_input_gives_the_translation_of_the_sentence(cli, stdin):
+    stdin(b"I love you\n" + SECOND.encode() + b"\n")
+    code, out, err = cli("translate", "mine")
+    assert (code, err) == (0, "")
+    assert out == cli("translate", "mine", "I love you", SECOND)[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"a\nb\n", [b"a", b"b"]),
+        (b"a\nb", [b"a", b"b"]),
+        (b"\n\n", [b"", b""]),
+        (b"a\x0bb\xe2\x80\xa8c\x85d\r\ne", [b"a\x0bb\xe2\x80\xa8c\x85d\r", b"e"]),
+    ],
+)
+def test_a_line_ends_at_a_line_feed_and_nothing_else(stdin, content, lines):
+    stdin(content)
+    assert list(itertools.chain(*read_lines())) == lines
+
+
+def test_lines_are_the_same_however_they_arrive(monkeypatch):
+    content = b"first\n\nthird line\nlast"
+    for size in range(1, len(content)):
+        blocks = [content[i : i + size] for i in range(0, len(content), size)]
+        monkeypatch.setattr("sys.stdin", Blocks(blocks))
+        assert list(itertools.chain(*read_lines())) == content.split(b"\n")
+
+
+def test_an_empty_line_stays_empty(cli, stdin):
+    stdin(b"\nI love you\n  \n\r\n" + SECOND.encode() + b"\n\n")
+    code, out, err = cli("translate", "mine")
+    first, second = cli("translate", "mine", "I love you", SECOND)[1].splitlines()
+    assert (code, err) == (0, "")
+    assert out.split("\n") == ["", first, "", "", second, "", ""]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"love " * 32, "32 tokens"),
+        (b"caf\xe9", "not UTF-8 (byte 3)"),
+        (b"x" * (MAX_LINE + 1), "longer than 1,048,576 bytes"),
+    ],
+    ids=["tokens", "encoding", "bytes"],
+)
+def test_a_line_that_cannot_be_translated_gives_an_empty_line_and_a_warning(cli, stdin, line, reason):
+    stdin(b"I love you\n" + line + b"\n" + SECOND.encode() + b"\n")
+    code, out, err = cli("translate", "mine")
+    first, second = cli("translate", "mine", "I love you", SECOND)[1].splitlines()
+    assert code == 0
+    assert out.split("\n") == [first, "", second, ""]
+    assert err.startswith("warning: line 2 is not translated: ")
+    assert reason in err
+    assert len(err.splitlines()) == 1
+
+
+def test_lines_are_numbered_through_all_blocks(here, capsys):
+    blocks = [[b"I love you", b"\xff"], [b""], [b"\xff"]]
+    results = list(translate_lines(Run("mine"), blocks))
+    assert [len(lines) for lines in results] == [2, 1, 1]
+    warnings = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[1] for line in warnings] == [
+        " line 2 is not translated",
+        " line 4 is not translated",
+    ]
+
+
+def test_endless_input_is_translated_as_it_arrives(here, monkeypatch):
+    monkeypatch.setattr("sys.stdin", Blocks(itertools.repeat(b"I love you\nI love")))
+    results = translate_lines(Run("mine"), read_lines())
+    assert [len(lines) for lines in itertools.islice(results, 3)] == [1, 1, 1]
+
+
+def test_a_line_without_an_end_does_not_fill_the_memory(monkeypatch):
+    monkeypatch.setattr("sys.stdin", Blocks(itertools.chain([b"x" * MAX_LINE] * 30, [b"\nlast"])))
+    tracemalloc.start()
+    try:
+        lines = list(itertools.chain(*read_lines()))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert [len(line) for line in lines] == [MAX_LINE + 1, 4]
+    assert peak < 8 * MAX_LINE
+
+
+def test_a_byte_order_mark_is_not_part_of_the_first_line(cli, stdin):
+    stdin("\ufeffI love you\n".encode())
+    assert cli("translate", "mine")[1:] == cli("translate", "mine", "I love you")[1:]
+
+
+def test_without_standard_input_there_is_nothing_to_translate(cli, monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    code, _, err = cli("translate", "mine")
+    assert code == 2
+    assert "nothing to translate" in err
+
+
+def test_many_unknown_words_are_counted(here, capsys):
+    warn_of_unknown(Run("mine"), [" ".join(f"zebra{'x' * i}" for i in range(25))])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("and 5 others")
+    assert line.count("zebra") == 20
+
+
+# ---------------------------------------------------------------- terminal escapes
+
+RED = "\x1b[31m"
+
+
+def shows(text):
+    return "\x1b" not in text and "\\x1b" in text
+
+
+def test_a_translation_is_one_line_without_escapes(here, cli, monkeypatch):
+    monkeypatch.setattr(
+        translate, "translations", lambda run, sentences: [f"{RED}a\nb\u2028\tc"] * len(sentences)
+    )
+    assert cli("translate", "mine", "I love you", SECOND)[1] == "\\x1b[31ma\\nb\\u2028\tc\n" * 2
+    assert one_line("Je t'aime, «\u00a0ça\u00a0» 😀") == "Je t'aime, «\u00a0ça\u00a0» 😀"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [RED],
+        ["train", RED],
+        ["train", f"{RED}.toml"],
+        ["train", "phrasebook", f"--{RED}", "1"],
+        ["train", "phrasebook", "--steps", RED],
+        ["train", "phrasebook", "--data", RED],
+        ["train", "phrasebook", "--data", "pairs.tsv", "--tokenizer", RED],
+        ["translate", RED, "x"],
+        ["translate", "mine", f"{RED}zebra"],
+        ["translate", "mine", f"{RED} " * 40],
+        ["translate", "mine", "x", "--checkpoint", RED],
+        ["evaluate", "mine", "--data", RED],
+        ["graph", "mine", "a", "b", RED],
+        ["graph", "mine", "a", "-o", f"{RED}.svg"],
+        ["graph", "mine", f"I love {RED}zebra", "-o", "x.dot"],
+    ],
+    ids=lambda argv: " ".join(argv),
+)
+def test_escapes_in_arguments_are_shown_not_sent(cli, argv):
+    _, out, err = cli(*argv)
+    assert shows(out + err)
+
+
+def test_escapes_in_files_are_shown_not_sent(cli, here):
+    (here / "pairs.tsv").write_text(f"{RED}\n", encoding="utf-8")
+    _, out, err = cli("train", "phrasebook", "--data", "pairs.tsv")
+    assert RED not in out + err
+    (here / "own.toml").write_text('task = "translation"\n[model]\n"\\u001b[31m" = 1\n')
+    _, out, err = cli("train", "own.toml")
+    assert shows(out + err)
+
+
+@pytest.mark.parametrize("argv", [["train", "own.toml"], ["train", "own.toml", "--help"]], ids=" ".join)
+@pytest.mark.parametrize("key", ["description", "dataset"])
+def test_a_recipe_with_escapes_is_refused(cli, here, key, argv):
+    line = f'{key} = "\\u001b[31m"\n'
+    (here / "own.toml").write_text(
+        f'task = "translation"\n{line}' if key == "description" else f'task = "translation"\n[data]\n{line}'
+    )
+    code, out, err = cli(*argv)
+    assert code == 2
+    assert f"{key} = " in err
+    assert "control characters" in err
+    assert RED not in out + err
+
+
+def test_what_a_language_model_writes_is_shown(cli, monkeypatch):
+    monkeypatch.setattr("minitransformer.cli.generate.continuation", lambda *arguments: f"{RED}\n\tend")
+    assert cli("generate", "play", "--prompt", "ROMEO:")[1] == "ROMEO:\\x1b[31m\n\tend\n"
+
+
+def test_a_stream_that_shows_control_characters_is_a_stream():
+    stream = io.StringIO()
+    print("a\x1b", "b", sep="\n", file=PrintableStream(stream), flush=True)
+    assert stream.getvalue() == "a\\x1b\nb\n"
+
+
+# ---------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize("message", ["", "Unable to allocate 4 TiB"])
+def test_memory_that_is_not_there_is_an_error_with_exit_code_2(cli, monkeypatch, message):
+    def fail(*arguments):
+        raise MemoryError(message) if message else MemoryError
+
+    monkeypatch.setattr("minitransformer.cli.translate.translations", fail)
+    code, _, err = cli("translate", "mine", "I love you")
+    assert code == 2
+    assert err.startswith("error: there is not enough memory: ")
+    assert message in err
+    assert len(err.splitlines()) == 2
+
+
+def test_more_micro_batches_than_rows_are_as_many_as_rows(here):
+    from minitransformer.training.run import build_task, load_splits
+
+    run = Run("mine")
+    task = build_task(run.recipe, run.tokenizer, load_splits(run.recipe, here / "pairs.tsv", None))
+    batch = task.next_batch()
+    parts = list(task.split(batch, 10**12))
+    assert [row for row, _ in parts] == list(range(len(batch.source)))
