@@ -6,28 +6,21 @@ languages of a translation model, as the paper's joint vocabulary (section 5.1).
 
 from __future__ import annotations
 
-import json
-import re
 import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tokenizers as hf
 from jaxtyping import Int
-from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import trainers
 
 from minigrad.io import write_atomically
 
-from .errors import UserError
-from .files import read_text
-
-PAD, UNK, START, END = SPECIAL_TOKENS = ("<PAD>", "<UNK>", "<START>", "<END>")
-
-# A word, with inner hyphens and the apostrophe of an elision (t'aime is t' aime); a French punctuation mark
-# after a no-break space; or any other mark.
-_WORD = r"[\p{L}\p{N}_]+(?:-[\p{L}\p{N}_]+)*'?|\u00A0[?!:;]|[^\s\p{L}\p{N}_]"
-_CHARACTER = r"[\s\S]"
+from .errors import UserError, check_integer
+from .files import printable, read_json
+from .layouts import BYTES, LOSSLESS, SPECIAL_TOKENS, has_standard_spacing, join_words, make_backend, rebuild
 
 
 class TokenizerError(UserError):
@@ -37,17 +30,17 @@ class TokenizerError(UserError):
 class Tokenizer:
     """Encodes and decodes text. `<PAD>`, `<UNK>`, `<START>` and `<END>` are the ids 0 to 3.
 
-    A plain character vocabulary has no special tokens. `encode` adds none, and `decode` skips them. Word
-    tokens decode to the same text if it has standard spacing: one space between words, none before a mark or
-    after an elision's apostrophe, but one before a French ? ! : ;.
+    A plain character vocabulary has no special tokens. `encode` adds none, and `decode` skips them. How
+    texts are split is the `layout`, see layouts.py.
     """
 
-    def __init__(self, backend: hf.Tokenizer) -> None:
+    def __init__(self, layout: str, backend: hf.Tokenizer) -> None:
+        self.layout = layout  # such as "spaced word"
+        self.kind = layout.split()[-1]  # "word", "bpe" or "char"
         self._backend = backend
         self._backend.encode_special_tokens = True  # "<END>" in a text is ordinary text
         self.token_to_id: dict[str, int] = backend.get_vocab()
         self.id_to_token: dict[int, str] = {i: token for token, i in self.token_to_id.items()}
-        self.kind = _kind(backend)
         self.pad_id, self.unk_id, self.start_id, self.end_id = (
             self.token_to_id.get(t) for t in SPECIAL_TOKENS
         )
@@ -57,46 +50,63 @@ class Tokenizer:
 
     @classmethod
     def train_word(
-        cls, texts: Iterable[str], min_frequency: int = 1, vocab_size: int | None = None
+        cls,
+        texts: Iterable[str],
+        min_frequency: int = 1,
+        vocab_size: int | None = None,
+        held_out: Iterable[str] = (),
     ) -> Tokenizer:
-        """Words that occur at least `min_frequency` times, most frequent first, up to `vocab_size` tokens."""
-        backend = hf.Tokenizer(models.WordLevel(unk_token=UNK))
-        french = [normalizers.Replace(f" {mark}", f"\u00a0{mark}") for mark in "?!:;"]
-        backend.normalizer = normalizers.Sequence(
-            [normalizers.NFC(), normalizers.Replace("\u2019", "'"), *french]
-        )
-        backend.pre_tokenizer = pre_tokenizers.Split(hf.Regex(_WORD), "removed", invert=True)
+        """Words that occur at least `min_frequency` times, most frequent first, up to `vocab_size` tokens.
+
+        If a text, or one of `held_out`, has other than standard spacing, tokens hold their spaces.
+        """
+        check_integer("vocab_size", vocab_size or 1, 1)
+        texts = list(texts)
+        layout = "word" if all(map(has_standard_spacing, (*texts, *held_out))) else "spaced word"
         trainer = trainers.WordLevelTrainer(
-            vocab_size=vocab_size or 10**9,
-            min_frequency=min_frequency,
+            vocab_size=min(vocab_size or 10**9, 10**9),
+            min_frequency=min(min_frequency, 10**9),
             special_tokens=list(SPECIAL_TOKENS),
             show_progress=False,
         )
-        backend.train_from_iterator(texts, trainer)
-        return cls(backend)
+        return cls._trained(layout, texts, trainer)
 
     @classmethod
-    def train_bpe(cls, texts: Iterable[str], vocab_size: int) -> Tokenizer:
-        """Byte-pair encoding (Sennrich et al. 2016); "▁" starts a word, punctuation is split off."""
-        backend = hf.Tokenizer(models.BPE(unk_token=UNK))
-        backend.normalizer = normalizers.NFC()
-        backend.pre_tokenizer = pre_tokenizers.Sequence(
-            [pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation("isolated")]
-        )
-        backend.decoder = decoders.Metaspace()
-        trainer = trainers.BpeTrainer(
-            vocab_size=vocab_size, special_tokens=list(SPECIAL_TOKENS), show_progress=False
-        )
-        backend.train_from_iterator(texts, trainer)
-        return cls(backend)
+    def train_bpe(cls, texts: Iterable[str], vocab_size: int, held_out: Iterable[str] = ()) -> Tokenizer:
+        """Byte-pair encoding (Sennrich et al. 2016); "▁" starts a word, punctuation is split off.
+
+        If this does not give back a text, or one of `held_out`: pairs of bytes, which give back any text.
+        """
+        check_integer("vocab_size", vocab_size, 1)
+        texts = list(texts)
+        options: dict[str, Any] = {
+            # at most one for each character and each merge; the trainer reserves memory for as many
+            "vocab_size": min(vocab_size, 1000 + 8 * sum(len(text) + 1 for text in texts)),
+            "special_tokens": list(SPECIAL_TOKENS),
+            "show_progress": False,
+        }
+        plain = cls._trained("bpe", texts, trainers.BpeTrainer(**options))
+        if all(plain.decode(plain.encode(text)) == text for text in (*texts, *held_out)):
+            return plain
+        if vocab_size < (least := len(SPECIAL_TOKENS) + len(BYTES)):
+            raise TokenizerError(
+                f"vocab_size = {vocab_size} is too small for these texts, which need a token for each byte.\n"
+                f"Choose at least {least}, or pass --tokenizer word."
+            )
+        trainer = trainers.BpeTrainer(**options, initial_alphabet=BYTES)
+        return cls._trained("byte bpe", texts, trainer)
 
     @classmethod
     def train_char(cls, texts: Iterable[str], special_tokens: bool = False) -> Tokenizer:
         """Every character, sorted by code point; special tokens are optional."""
         tokens = [*(SPECIAL_TOKENS if special_tokens else ()), *sorted(set().union(*texts))]
-        backend = hf.Tokenizer(models.WordLevel({t: i for i, t in enumerate(tokens)}, unk_token=UNK))
-        backend.pre_tokenizer = pre_tokenizers.Split(hf.Regex(_CHARACTER), "isolated")
-        return cls(backend)
+        return cls("char", make_backend("char", {t: i for i, t in enumerate(tokens)}))
+
+    @classmethod
+    def _trained(cls, layout: str, texts: list[str], trainer: Any) -> Tokenizer:
+        backend = make_backend(layout)
+        backend.train_from_iterator(texts, trainer)
+        return cls(layout, backend)
 
     # ------------------------------------------------------------ encoding and decoding
 
@@ -138,19 +148,23 @@ class Tokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """The text of token ids; special tokens are skipped."""
         ids = [int(i) for i in ids if int(i) not in self._special]
-        tokens = [self.id_to_token[i] for i in ids]
-        if self.kind == "char":
-            return "".join(tokens)
         if self.kind == "bpe":
-            return self._backend.decode(ids)
-        text = re.sub(r" ([.,?!:;)…])", r"\1", " ".join(tokens))
-        return re.sub(r"(['(]) ", r"\1", text).replace(" \u00a0", " ").replace("\u00a0", " ")
+            text = self._backend.decode(ids)
+        else:
+            tokens = [self.id_to_token[i] for i in ids]
+            text = join_words(tokens) if self.layout == "word" else "".join(tokens)
+        return text.removeprefix(" ") if self.layout in LOSSLESS else text
+
+    def lost(self, texts: Iterable[str]) -> list[str]:
+        """The texts that do not come back from `encode` and `decode`."""
+        return [text for text in texts if self.decode(self.encode(text)) != text]
 
     def unknown_words(self, text: str) -> list[str]:
         """The distinct words of a text that are not in the vocabulary, in order."""
         if self.kind == "char":
             return [c for c in dict.fromkeys(text) if c not in self.token_to_id]
-        text = unicodedata.normalize("NFC", text)
+        if self.layout not in LOSSLESS:
+            text = unicodedata.normalize("NFC", text)
         encoding = self._encoding(text)
         spans = zip(encoding.ids, encoding.offsets, strict=True)
         return list(dict.fromkeys(text[a:b].strip() for i, (a, b) in spans if i == self.unk_id))
@@ -163,21 +177,16 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
-        """Load a tokenizer that `save` wrote."""
-        content = read_text(path)
+        """Load a tokenizer that `save` wrote.
+
+        The library is given the vocabulary and the merges after a check, and never the file.
+        """
         try:
-            return cls(hf.Tokenizer.from_str(content))
-        except Exception as error:  # the library raises nothing narrower
-            message = f"{path} is not a minitransformer tokenizer: {error}.\nUse the tokenizer.json of a run."
-            raise TokenizerError(message) from None
-
-
-def _kind(backend: hf.Tokenizer) -> str:
-    """ "word", "bpe" or "char", according to the pre-tokenizer."""
-    content = json.loads(backend.to_str())
-    splitter = content["pre_tokenizer"] or {}
-    kinds = {_WORD: "word", _CHARACTER: "char"}
-    kind = "bpe" if content["model"]["type"] == "BPE" else kinds.get(splitter.get("pattern", {}).get("Regex"))
-    if kind is None or (kind == "bpe" and not set(SPECIAL_TOKENS) <= backend.get_vocab().keys()):
-        raise ValueError("it was written by another program")
-    return kind
+            content = read_json(path, {"model": dict})
+        except UserError as error:
+            raise TokenizerError(str(error)) from None
+        try:
+            return cls(*rebuild(content))
+        except ValueError as error:
+            problem = f"{printable(path)} is not a minitransformer tokenizer: {error}"
+            raise TokenizerError(f"{problem}.\nUse the tokenizer.json of a run.") from None

@@ -1,5 +1,6 @@
 """Text becomes ids and comes back as it was; files and mistakes behave."""
 
+import json
 import unicodedata
 
 import numpy as np
@@ -27,9 +28,12 @@ SENTENCES = [
     "The cat sat on the mat",
     "Aujourd'hui, l'homme n'est pas là.",
 ]
+ODD = "two  spaces, e\u0301"  # neither plain words nor plain byte pairs give it back
 TRAINERS = {
     "word": lambda texts: Tokenizer.train_word(texts),
+    "spaced word": lambda texts: Tokenizer.train_word(texts, held_out=[ODD]),
     "bpe": lambda texts: Tokenizer.train_bpe(texts, 120),
+    "byte bpe": lambda texts: Tokenizer.train_bpe(texts, 400, held_out=[ODD]),
     "char": lambda texts: Tokenizer.train_char(texts),
 }
 
@@ -44,6 +48,11 @@ def words():
     return Tokenizer.train_word(SENTENCES)
 
 
+@pytest.mark.parametrize("layout", TRAINERS)
+def test_the_layout_follows_from_the_texts(layout):
+    assert TRAINERS[layout](SENTENCES).layout == layout
+
+
 @pytest.mark.parametrize("text", SENTENCES)
 def test_a_sentence_comes_back_exactly(tokenizer, text):
     assert tokenizer.decode(tokenizer.encode(text)) == text
@@ -56,6 +65,132 @@ def test_every_sentence_of_the_phrasebook_comes_back_exactly(kind):
     tokenizer = Tokenizer.train_word(texts) if kind == "word" else Tokenizer.train_bpe(texts, 2000)
     changed = [text for text in texts if tokenizer.decode(tokenizer.encode(text)) != text]
     assert changed == []
+
+
+def test_the_phrasebook_has_plain_words():
+    tokenizer = Tokenizer.train_word([side for pair in phrasebook().train for side in pair])
+    assert (tokenizer.layout, tokenizer.vocab_size) == ("word", 844)
+
+
+# --- Texts that plain tokens do not give back ---
+
+LANGUAGES = {
+    "en": "He said, “It’s 5 o'clock – isn't it?”",
+    "de": "Die „Straße“ ist 1.000 m lang, z. B. hier.",
+    "fr": "« Où es-tu ? » dit l’homme : « Là ! »",
+    "es": "¿Qué dice? « el coche » ¡Vaya!",
+    "it": "Dov'è l'amico? (È qui), po' di più.",
+    "pl": "„Zażółć gęślą jaźń” – rzekł.",
+    "ru": "Ёж сказал: «Привет, мир!» — и ушёл.",
+    "el": "Τι κάνεις; «Καλά», είπε.",
+    "ar": "قال: «مرحبًا، كيف حالك؟» نعم.",
+    "fa": "می\u200cخواهم بروم؟",
+    "hi": "क्षत्रिय ने कहा, “नमस्ते दुनिया!” ।",
+    "zh": "我爱你。他说：“你好，世界！”",
+    "ja": "彼は「ラーメンが好き」と言った。",
+    "th": "ฉันรักคุณ ที่นี่ ๑๒๓",
+    "tr": "İstanbul'da  ığüşöç mü?",
+    "ko": "안녕하세요, 세계! ‘네’.",
+    "numbers": "3.14 + 2,5 = 5.64",
+    "C++": "C++ and C#",
+    "code": "if (a && b) { x += y[0]; }",
+    "tabs": "a\tb\n\n    c\r\n",
+    "spaces": " two  spaces, no\u00a0break\u202fspace ",
+    "emoji": "👩\u200d🚀 🏳️\u200d🌈 ❤️ 🇫🇷",
+    "accents": "e\u0301te\u0301, été",
+    "special": "▁a <PAD> <END> \u200b\x00",
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_words_of_ones_own_come_back(language, tmp_path):
+    text = LANGUAGES[language]
+    tokenizer = Tokenizer.train_word([text])
+    tokenizer.save(tmp_path / "tokenizer.json")
+    for one in (tokenizer, Tokenizer.load(tmp_path / "tokenizer.json")):
+        assert one.layout == "spaced word"
+        assert one.decode(one.encode(text)) == text
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_byte_pairs_bring_back_texts_they_were_not_trained_on(language, tmp_path):
+    tokenizer = TRAINERS["byte bpe"](SENTENCES)
+    tokenizer.save(tmp_path / "tokenizer.json")
+    for one in (tokenizer, Tokenizer.load(tmp_path / "tokenizer.json")):
+        assert one.lost([LANGUAGES[language]]) == []
+
+
+@given(st.text())
+def test_byte_pairs_bring_back_any_text(text):
+    assert BYTE_PAIRS.lost([text]) == []
+
+
+BYTE_PAIRS = TRAINERS["byte bpe"](SENTENCES)
+
+
+@given(st.lists(st.text(), min_size=1))
+def test_words_bring_back_the_texts_they_were_trained_on(texts):
+    assert Tokenizer.train_word(texts).lost(texts) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("¿Qué es l’IA?", [" ¿", "Qué", " es", " l’", "IA", "?"]),
+        ("pi = 3.14;", [" pi", " =", " 3", ".", "14", ";"]),
+        ("我爱 Rust。", [" 我", "爱", " Rust", "。"]),
+        ("ที่นี่", [" ที่", "นี่"]),
+        ("a\tb", [" a", "\t", "b"]),
+    ],
+)
+def test_words_hold_the_space_before_them(text, tokens):
+    assert Tokenizer.train_word([text, ODD]).tokens(text) == tokens
+
+
+def test_a_sentence_without_spaces_is_not_one_word():
+    assert len(Tokenizer.train_word(["我爱你"]).tokens("我爱你")) == 3
+
+
+@pytest.mark.parametrize("train", ["word", "bpe"])
+def test_held_out_texts_decide_too(train):
+    def layout(**options):
+        if train == "word":
+            return Tokenizer.train_word(["a b c"], **options).layout
+        return Tokenizer.train_bpe(["a b c"], 300, **options).layout
+
+    assert layout() == layout(held_out=["c b a"]) == train
+    assert layout(held_out=["c  b", "é"]) != train
+
+
+def test_texts_that_do_not_come_back_are_named():
+    tokenizer = Tokenizer.train_word(["a b", "c d"])
+    assert tokenizer.lost(["b a", "a  b", "unknown", "d"]) == ["a  b", "unknown"]
+
+
+@pytest.mark.parametrize("layout", ["spaced word", "byte bpe"])
+def test_unknown_words_of_lossless_layouts(layout):
+    unknown = {"spaced word": ["zébra", "¿"], "byte bpe": []}
+    assert TRAINERS[layout](SENTENCES).unknown_words("I love zébra ¿zébra") == unknown[layout]
+
+
+@pytest.mark.parametrize("size", [10**9, 10**20])
+def test_a_vocabulary_is_as_large_as_its_texts_allow(size):
+    assert Tokenizer.train_word(["a b"], vocab_size=size).vocab_size == 6
+    assert Tokenizer.train_bpe(["a b"], size).token_to_id.keys() >= {"▁a", "▁b"}
+
+
+@pytest.mark.parametrize(
+    "train", [lambda: Tokenizer.train_word(["a"], vocab_size=-1), lambda: Tokenizer.train_bpe(["a"], 0)]
+)
+def test_a_vocabulary_has_a_size(train):
+    with pytest.raises(UserError, match=r"vocab_size = -?[01] is out of range"):
+        train()
+
+
+def test_too_few_tokens_for_the_bytes_are_named():
+    with pytest.raises(TokenizerError, match="vocab_size = 259 is too small"):
+        Tokenizer.train_bpe([ODD], 259)
+    assert Tokenizer.train_bpe([ODD], 260).vocab_size == 260
 
 
 # --- Words ---
@@ -185,14 +320,14 @@ def test_shakespeare_has_65_characters(shared):
 # --- Special tokens ---
 
 
-@pytest.mark.parametrize("kind", ["word", "bpe"])
+@pytest.mark.parametrize("kind", ["word", "spaced word", "bpe", "byte bpe"])
 def test_the_special_tokens_come_first(kind):
     tokenizer = TRAINERS[kind](SENTENCES)
     assert [tokenizer.token_to_id[name] for name in ("<PAD>", "<UNK>", "<START>", "<END>")] == [0, 1, 2, 3]
     assert (tokenizer.pad_id, tokenizer.unk_id, tokenizer.start_id, tokenizer.end_id) == (0, 1, 2, 3)
 
 
-@pytest.mark.parametrize("kind", ["word", "bpe"])
+@pytest.mark.parametrize("kind", ["word", "spaced word", "bpe", "byte bpe"])
 def test_special_tokens_are_neither_added_nor_shown(kind):
     tokenizer = TRAINERS[kind](SENTENCES)
     ids = tokenizer.encode("I love you.")
@@ -200,7 +335,7 @@ def test_special_tokens_are_neither_added_nor_shown(kind):
     assert tokenizer.decode([2, *ids, 3, 0, 0]) == "I love you."
 
 
-@pytest.mark.parametrize("kind", ["word", "bpe"])
+@pytest.mark.parametrize("kind", ["word", "spaced word", "bpe", "byte bpe"])
 def test_a_user_who_writes_a_special_token_does_not_get_it(kind):
     tokenizer = TRAINERS[kind](SENTENCES)
     assert tokenizer.end_id not in tokenizer.encode("I love <END> you")
@@ -264,3 +399,146 @@ def test_a_file_that_is_no_tokenizer_is_named(tmp_path, content):
 def test_a_missing_file_is_a_users_mistake(tmp_path):
     with pytest.raises(UserError, match=r"tokenizer\.json"):
         Tokenizer.load(tmp_path / "tokenizer.json")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("[]", '{"model": []}', '{"model": {}}', "[" * 100_000, '{"model": ' * 100_000, "9" * 10_000),
+        '{"model": {"type": "WordLevel", "vocab": {"\\ud800": 0}, "unk_token": "<UNK>"}}',
+    ],
+    ids=lambda text: text[:20],
+)
+def test_json_that_is_no_tokenizer_is_named(tmp_path, content):
+    path = tmp_path / "tokenizer.json"
+    path.write_text(content)
+    with pytest.raises(TokenizerError, match=r"tokenizer\.json"):
+        Tokenizer.load(path)
+
+
+def saved(layout):
+    """The content of a saved tokenizer."""
+    return json.loads(TRAINERS[layout](SENTENCES)._backend.to_str())
+
+
+@pytest.mark.parametrize("layout", TRAINERS)
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("padding", {"strategy": {"Fixed": 10**12}}),
+        ("truncation", {"max_length": 2}),
+        ("post_processor", {"type": "ByteLevel"}),
+        ("normalizer", {"type": "Lowercase"}),
+        ("pre_tokenizer", {"type": "Split", "pattern": {"Regex": "(" * 10_000}}),
+        ("decoder", {"type": "Fuse"}),
+        ("added_tokens", [{"id": 3, "content": "love"}]),
+        ("version", "2.0"),
+        ("more", 1),
+    ],
+)
+def test_a_tokenizer_that_splits_differently_is_refused(tmp_path, layout, part, value):
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(saved(layout) | {part: value}))
+    with pytest.raises(TokenizerError, match="is not a minitransformer tokenizer"):
+        Tokenizer.load(path)
+
+
+@pytest.mark.parametrize("layout", TRAINERS)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda vocab: vocab | {"new": len(vocab) + 1},  # a gap
+        lambda vocab: vocab | {"new": 0},
+        lambda vocab: vocab | {"new": -1},
+        lambda vocab: vocab | {"new": 10**30},
+        lambda vocab: vocab | {"new": float(len(vocab))},
+        lambda vocab: vocab | {"": len(vocab)},
+        lambda vocab: vocab | {"\ud800": len(vocab)},
+        lambda vocab: vocab | {"<PAD>": len(vocab)},
+        lambda vocab: list(vocab),
+        lambda vocab: None,
+    ],
+)
+def test_a_damaged_vocabulary_is_refused(tmp_path, layout, change):
+    content = saved(layout)
+    content["model"]["vocab"] = change(content["model"]["vocab"])
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(TokenizerError, match="is not a minitransformer tokenizer"):
+        Tokenizer.load(path)
+
+
+@pytest.mark.parametrize("layout", ["bpe", "byte bpe"])
+@pytest.mark.parametrize(
+    "merge", [None, "x", ["e"], ["e", "<UNK>"], ["no", "no"], ["e", 1], ["e", ["e"]], "first", {"e": "e"}]
+)
+def test_damaged_merges_are_refused(tmp_path, layout, merge):
+    content = saved(layout)
+    merges = content["model"]["merges"]
+    merges.append(merges[0] if merge == "first" else merge)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(TokenizerError, match="the merge"):
+        Tokenizer.load(path)
+
+
+def test_byte_pairs_have_every_byte(tmp_path):
+    content = saved("byte bpe")
+    vocab = content["model"]["vocab"]
+    vocab["another"] = vocab.pop("!")
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(TokenizerError, match="a token for each byte"):
+        Tokenizer.load(path)
+
+
+# As version 0.1 wrote them, with tokenizers 0.20 to 0.23.
+SPECIAL = [
+    {"id": i, "content": token, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+     "special": True}
+    for i, token in enumerate(SPECIAL_TOKENS)
+]  # fmt: skip
+FRENCH = [{"type": "Replace", "pattern": {"String": f" {m}"}, "content": f"\u00a0{m}"} for m in "?!:;"]
+METASPACE = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+IDS = {token: i for i, token in enumerate(SPECIAL_TOKENS)}
+OLD = {
+    "word": {
+        "added_tokens": SPECIAL,
+        "normalizer": {"type": "Sequence", "normalizers": [
+            {"type": "NFC"}, {"type": "Replace", "pattern": {"String": "\u2019"}, "content": "'"}, *FRENCH,
+        ]},
+        "pre_tokenizer": {
+            "type": "Split", "behavior": "Removed", "invert": True,
+            "pattern": {
+                "Regex": r"[\p{L}\p{N}_]+(?:-[\p{L}\p{N}_]+)*'?|\u00A0[?!:;]|[^\s\p{L}\p{N}_]"
+            },
+        },
+        "model": {"type": "WordLevel", "vocab": IDS | {"a": 4, "b": 5}, "unk_token": "<UNK>"},
+    },
+    "bpe": {
+        "added_tokens": SPECIAL,
+        "normalizer": {"type": "NFC"},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+            METASPACE, {"type": "Punctuation", "behavior": "Isolated"},
+        ]},
+        "decoder": METASPACE,
+        "model": {"type": "BPE", "dropout": None, "unk_token": "<UNK>", "continuing_subword_prefix": None,
+                  "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False,
+                  "vocab": IDS | {"▁": 4, "a": 5, "b": 6, "▁a": 7}, "merges": ["▁ a"]},
+    },
+    "char": {
+        "added_tokens": [],
+        "pre_tokenizer": {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated",
+                          "invert": False},
+        "model": {"type": "WordLevel", "vocab": {" ": 0, "a": 1, "b": 2}, "unk_token": "<UNK>"},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("layout", "ids"), [("word", [4, 5]), ("bpe", [7, 4, 6]), ("char", [1, 0, 2])])
+def test_a_file_of_an_older_version_is_read(tmp_path, layout, ids):
+    nothing = dict.fromkeys(("truncation", "padding", "normalizer", "post_processor", "decoder"))
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps({"version": "1.0", **nothing, **OLD[layout]}))
+    loaded = Tokenizer.load(path)
+    assert (loaded.layout, loaded.encode("a b"), loaded.decode(ids)) == (layout, ids, "a b")

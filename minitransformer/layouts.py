@@ -1,0 +1,160 @@
+"""The layouts of a tokenizer: how a text is split into words, byte pairs or characters.
+
+"word" and "bpe" normalize some spaces and marks. "spaced word" and "byte bpe" are lossless: a token holds the
+space before it. A space is put before the text, so that its first word is a word like any other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import reprlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tokenizers as hf
+from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+PAD, UNK, START, END = SPECIAL_TOKENS = ("<PAD>", "<UNK>", "<START>", "<END>")
+BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
+LOSSLESS = ("spaced word", "byte bpe")
+
+# A word, with inner hyphens and the apostrophe of an elision (t'aime is t' aime); a French punctuation mark
+# after a no-break space; or any other mark.
+_WORD = r"[\p{L}\p{N}_]+(?:-[\p{L}\p{N}_]+)*'?|\u00A0[?!:;]|[^\s\p{L}\p{N}_]"
+
+# The same with the space before it. Thai, Lao, Burmese, Khmer, Japanese and Chinese have no spaces between
+# words: there, a token is one character with its accents.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_LETTERS = rf"[\p{{L}}\p{{N}}\p{{M}}_\u200c\u200d&&[^{_UNSPACED}]]+"  # the joiners are part of Persian words
+_SPACED_WORD = rf" ?(?:{_LETTERS}(?:-{_LETTERS})*(?:['’](?=\p{{L}}))?|\S\p{{M}}*)|\s"
+_UNSPACED_TEXT = re.compile(f"[{_UNSPACED}]{{2}}")
+
+# Letters, digits or marks, with the space before them; byte pairs are merged within these.
+_SPACED_RUN = r" ?[\p{L}\p{M}\u200c\u200d]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s"
+
+
+def _split(pattern: str, behavior: str, invert: bool = False) -> Any:
+    return pre_tokenizers.Split(hf.Regex(pattern), behavior, invert)
+
+
+_FRENCH = [normalizers.Replace(f" {mark}", f"\u00a0{mark}") for mark in "?!:;"]
+_BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+_PARTS: dict[str, dict[str, Any]] = {
+    "word": {
+        "normalizer": normalizers.Sequence(
+            [normalizers.NFC(), normalizers.Replace("\u2019", "'"), *_FRENCH],
+        ),
+        "pre_tokenizer": _split(_WORD, "removed", invert=True),
+    },
+    "spaced word": {
+        "normalizer": normalizers.Prepend(" "),
+        "pre_tokenizer": _split(_SPACED_WORD, "isolated"),
+    },
+    "bpe": {
+        "normalizer": normalizers.NFC(),
+        "pre_tokenizer": pre_tokenizers.Sequence(
+            [pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation("isolated")]
+        ),
+        "decoder": decoders.Metaspace(),
+    },
+    "byte bpe": {
+        "normalizer": normalizers.Prepend(" "),
+        "pre_tokenizer": pre_tokenizers.Sequence([_split(_SPACED_RUN, "isolated"), _BYTE_LEVEL]),
+        "decoder": decoders.ByteLevel(),
+    },
+    "char": {"pre_tokenizer": _split(r"[\s\S]", "isolated")},
+}
+
+
+def make_backend(
+    layout: str, vocab: dict[str, int] | None = None, merges: Sequence[tuple[str, str]] = ()
+) -> hf.Tokenizer:
+    """A tokenizer of the library, in a layout, with a vocabulary or to be trained."""
+    if layout.endswith("bpe"):
+        unknown = UNK if layout == "bpe" else None
+        backend = hf.Tokenizer(models.BPE(vocab or {}, list(merges), unk_token=unknown))
+    else:
+        backend = hf.Tokenizer(models.WordLevel(vocab or {}, unk_token=UNK))
+    for name, part in _PARTS[layout].items():
+        setattr(backend, name, part)
+    if vocab and layout != "char":
+        backend.add_special_tokens(list(SPECIAL_TOKENS))
+    return backend
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Words in standard spacing.
+
+    One space between words, none before a mark or after an elision's apostrophe, one before a French ? ! : ;.
+    """
+    text = re.sub(r" ([.,?!:;)…])", r"\1", " ".join(words))
+    return re.sub(r"(['(]) ", r"\1", text).replace(" \u00a0", " ").replace("\u00a0", " ")
+
+
+def has_standard_spacing(text: str) -> bool:
+    """Whether `join_words` gives the text back from its words. Text without spaces between words has none."""
+    parts = _PARTS["word"]
+    pieces = parts["pre_tokenizer"].pre_tokenize_str(parts["normalizer"].normalize_str(text))
+    return join_words(piece for piece, _ in pieces) == text and not _UNSPACED_TEXT.search(text)
+
+
+# ---------------------------------------------------------------- checking a file
+
+
+def rebuild(content: dict[str, Any]) -> tuple[str, hf.Tokenizer]:
+    """The layout and the tokenizer of a file's content, which must be what the library writes for it.
+
+    The library never reads the file: it is given a vocabulary and merges that have been checked. Whatever is
+    wrong is a ValueError.
+    """
+    model = dict(content["model"])
+    vocab, merges = model.pop("vocab", None), model.pop("merges", [])
+    empty = {layout: json.loads(make_backend(layout).to_str()) for layout in _PARTS}
+    found = [
+        layout
+        for layout, ours in empty.items()
+        if {**content, "model": {**ours["model"], **model}, "added_tokens": []} == ours
+    ]
+    if not found:
+        raise ValueError("it was written by another program")
+    vocab = _checked_vocabulary(vocab, found[0])
+    backend = make_backend(found[0], vocab, _checked_merges(merges, vocab))
+    if content.get("added_tokens") != json.loads(backend.to_str())["added_tokens"]:
+        raise ValueError(f"its added tokens are not {', '.join(SPECIAL_TOKENS)}")
+    return found[0], backend
+
+
+def _checked_vocabulary(vocab: Any, layout: str) -> dict[str, int]:
+    if not isinstance(vocab, dict) or any(type(i) is not int for i in vocab.values()):
+        raise ValueError("its vocabulary is not an object of token ids")
+    if sorted(vocab.values()) != list(range(len(vocab))):
+        raise ValueError(f"the ids of its {len(vocab)} tokens are not 0 to {len(vocab) - 1}")
+    special = [vocab.get(token) for token in SPECIAL_TOKENS]
+    if special != [0, 1, 2, 3] and (layout != "char" or special != [None] * 4):
+        raise ValueError(f"the ids of {', '.join(SPECIAL_TOKENS)} are {special}, not 0 to 3")
+    lengths = {len(token) for token in vocab if token not in SPECIAL_TOKENS}
+    if 0 in lengths or (layout == "char" and lengths - {1}):
+        raise ValueError("it has a token of the wrong length")
+    if layout == "byte bpe" and not vocab.keys() >= set(BYTES):
+        raise ValueError("it has not a token for each byte")
+    "".join(vocab).encode()  # half a surrogate pair is a UnicodeEncodeError, which is a ValueError
+    return vocab
+
+
+def _checked_merges(merges: Any, vocab: dict[str, int]) -> list[tuple[str, str]]:
+    """The merges as pairs; older files have "a b" for ["a", "b"]."""
+    if not isinstance(merges, list):
+        raise ValueError("its merges are not a list")
+    pairs: dict[tuple[str, str], None] = {}
+    for merge in merges:
+        pair = merge.split(" ") if isinstance(merge, str) else merge
+        if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(token, str) for token in pair)):
+            raise ValueError(f"the merge {reprlib.repr(merge)} is not a pair of tokens")
+        if not {*pair, "".join(pair)} <= vocab.keys() or tuple(pair) in pairs:
+            raise ValueError(f"the merge {reprlib.repr(merge)} is not of its tokens, or is there twice")
+        pairs[pair[0], pair[1]] = None
+    return list(pairs)
