@@ -37,6 +37,7 @@ from ..errors import UserError
 from ..files import to_json
 from .checkpoint import Checkpoints
 from .curves import read_log
+from .notebook import NotebookLine
 from .ranks import Ranks, RanksError
 from .tasks import Task
 
@@ -320,22 +321,24 @@ class Trainer:
 
     @contextmanager
     def _progress(self) -> Iterator[Any]:
-        """A progress bar with loss, tokens per second and remaining time, on a terminal."""
+        """Steps, loss, tokens per second and remaining time: a bar on a terminal, one line in a notebook."""
         columns = (
-            TextColumn("training"), BarColumn(), MofNCompleteColumn(),
-            TextColumn("loss {task.fields[loss]:.4f}"), TextColumn("{task.fields[speed]:,.0f} tokens/s"),
+            TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[figures]}"),
             TimeRemainingColumn(),
         )  # fmt: skip
         speed = 0.0
+        line = NotebookLine() if self.console.is_jupyter and not self.console.quiet else None
         with Progress(*columns, console=self.console, disable=not self.console.is_terminal) as progress:
-            bar = progress.add_task(
-                "", total=self.config.steps, completed=self.step, loss=math.nan, speed=0.0
-            )
+            bar = progress.add_task("", total=self.config.steps, completed=self.step, figures="")
 
             def show(record: dict[str, float]) -> None:
                 nonlocal speed
                 speed += (record["tokens_per_second"] - speed) * (0.1 if speed else 1.0)
-                progress.update(bar, completed=self.step, loss=record["loss"], speed=speed)
+                # a captured step's loss is read only now and then
+                loss = "" if math.isnan(record["loss"]) else f"loss {record['loss']:.4f} "
+                progress.update(bar, completed=self.step, figures=f"{loss}{speed:,.0f} tokens/s")
+                if line:
+                    line.update(progress.get_renderable(), last=self.step == self.config.steps)
 
             yield show
 

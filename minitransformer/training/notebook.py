@@ -1,0 +1,30 @@
+"""One line of a notebook's output that is written again and again."""
+
+import io
+import time
+from typing import Any
+
+from rich.console import Console, RenderableType
+
+
+class NotebookLine:
+    """Shows each update in the place of the one before; at most one in `interval` seconds, and the last."""
+
+    def __init__(self, interval: float = 0.2) -> None:
+        self.interval, self.shown = interval, -interval
+        self.handle: Any = None
+
+    def update(self, content: RenderableType, last: bool = False) -> None:
+        """Show the content as plain text."""
+        if time.monotonic() - self.shown < self.interval and not last:
+            return
+        from IPython.display import display
+
+        console = Console(file=io.StringIO(), width=100, force_jupyter=False, force_terminal=False)
+        console.print(content)
+        data = {"text/plain": console.file.getvalue().strip()}  # type: ignore[attr-defined]
+        if self.handle is None:
+            self.handle = display(data, raw=True, display_id=True)
+        else:
+            self.handle.update(data, raw=True)
+        self.shown = time.monotonic()

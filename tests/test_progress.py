@@ -1,0 +1,92 @@
+"""The progress of a training: a bar on a terminal, one line in a notebook, nothing in a file."""
+
+import io
+import re
+import sys
+from types import ModuleType
+
+import pytest
+from rich.console import Console
+
+from minitransformer import GPT, GPTConfig, Tokenizer, TrainConfig, Trainer
+from minitransformer.training.notebook import NotebookLine
+from minitransformer.training.tasks import LanguageModelling
+
+TEXT = "the cat sat on the mat. " * 4
+
+
+def train(folder, console):
+    tokenizer = Tokenizer.train_char([TEXT])
+    config = TrainConfig(steps=5, validate_every=3, checkpoint_every=5)
+    model = GPT(GPTConfig(tokenizer.vocab_size, 8, 8, 1, 2))
+    Trainer(model, LanguageModelling(tokenizer, TEXT, TEXT, 8, 5, 0), config, folder, console).train()
+
+
+class Notebook:
+    """What a notebook shows: each output that `display` made, as it was last updated."""
+
+    def __init__(self):
+        self.outputs, self.updates = [], 0
+
+    def display(self, data, raw=False, display_id=None, **others):
+        self.outputs.append(data["text/plain"] if raw else data.text)
+        place, notebook = len(self.outputs) - 1, self
+
+        class Handle:
+            def update(self, data, raw=False):
+                notebook.outputs[place] = data["text/plain"]
+                notebook.updates += 1
+
+        return Handle() if display_id else None
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    package, module, notebook = ModuleType("IPython"), ModuleType("IPython.display"), Notebook()
+    module.display = notebook.display
+    monkeypatch.setitem(sys.modules, "IPython", package)
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    return notebook
+
+
+def test_a_terminal_shows_a_bar_that_has_no_loss_before_the_first_step(tmp_path):
+    train(tmp_path / "warm-up", Console(quiet=True))  # numba compiles, and keeps the stream that it finds
+    stream = io.StringIO()
+    train(tmp_path / "run", Console(file=stream, force_terminal=True, width=120))
+    text = re.sub(r"\x1b\[[\d;?]*\w", "", stream.getvalue())
+    assert "0/5" in text
+    assert "5/5 loss " in text
+    assert "nan" not in text
+
+
+def test_a_notebook_shows_the_progress_in_one_line(tmp_path, notebook, monkeypatch):
+    monkeypatch.setattr(NotebookLine.__init__, "__defaults__", (0.0,))
+    train(tmp_path / "run", Console(file=io.StringIO(), force_jupyter=True, width=120))
+    line, *others = notebook.outputs
+    assert line.startswith("training ")
+    assert "5/5 loss " in line
+    assert "\x1b" not in line
+    assert notebook.updates == 4
+    assert [text.split()[:2] for text in others] == [["step", "3"], ["step", "5"]]
+
+
+def test_a_notebook_is_updated_a_few_times_a_second_and_at_the_end(notebook, monkeypatch):
+    seconds = iter([0.0, 0.0, 0.1, 0.3, 0.3, 0.35, 0.35])
+    monkeypatch.setattr("time.monotonic", lambda: next(seconds))
+    line = NotebookLine()
+    shown = []
+    for i in range(4):
+        line.update(f"step {i}", last=i == 3)
+        shown += notebook.outputs
+    assert shown == ["step 0", "step 0", "step 2", "step 3"]
+
+
+def test_a_quiet_console_shows_nothing_in_a_notebook(tmp_path, notebook):
+    train(tmp_path / "run", Console(file=io.StringIO(), force_jupyter=True, quiet=True))
+    assert notebook.outputs == []
+
+
+def test_a_file_gets_the_validations_only(tmp_path):
+    stream = io.StringIO()
+    train(tmp_path / "run", Console(file=stream))
+    assert [line.split()[:2] for line in stream.getvalue().splitlines()] == [["step", "3"], ["step", "5"]]
