@@ -38,7 +38,7 @@ def read_bytes(path: str | Path, limit: int = 2**30) -> bytes:
             path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
         ) as file:
             size = os.fstat(file.fileno()).st_size
-            content = file.read(limit + 1) if size <= limit else b""
+            content = file.read(min(limit, max(size, 2**16)) + 1) if size <= limit else b""
     except (OSError, ValueError) as error:
         if isinstance(error, UserError):
             raise

@@ -173,7 +173,11 @@ class Tokenizer:
 
     def save(self, path: str | Path) -> None:
         """Write tokenizer.json atomically."""
-        write_atomically(path, self._backend.to_str(pretty=True).encode())
+        write_atomically(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """The content of tokenizer.json."""
+        return self._backend.to_str(pretty=True).encode()
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:

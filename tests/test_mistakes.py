@@ -74,7 +74,8 @@ def contents(folder):
         ("train phrasebook --data pairs.tsv --run-dir .", ["not a run folder", "--run-dir"]),
         ("train phrasebook --data pairs.tsv --run-dir . --overwrite", ["not a run folder", "--run-dir"]),
         ("train phrasebook --data pairs.tsv --run-dir play --resume", ["a run of shakespeare-char-cpu"]),
-        ("train phrasebook --run-dir mine --resume", ["--data FILE"]),
+        ("train phrasebook --run-dir nowhere --resume", ["no run folder nowhere", "--run-dir"]),
+        ("train phrasebook --run-dir mine --resume --lr 1", ["mine is finished, at step 4 of 4", "--steps"]),
         ("train phrasebook --data pairs.tsv --run-dir mine --resume --d-model 32", ["d_model is 16, not 32"]),
         ("train phrasebook --data pairs.tsv --run-dir mine --resume --max-tokens 64", ["max_tokens is"]),
         ("train phrasebook --data pairs.tsv --run-dir mine --resume --seed 77", ["seed is 0, not 77"]),
@@ -100,12 +101,10 @@ def contents(folder):
         ("generate play --max-new-tokens 0", ["max_new_tokens = 0"]),
         ("generate play --seed -1", ["seed"]),
         ("generate nowhere", ["no run folder nowhere"]),
-        ("evaluate mine", ["--data FILE"]),
         ("evaluate mine --data text.txt", ["text.txt, line 1", "no tab"]),
-        ("evaluate play --data pairs.tsv", ["other data", "--data"]),
+        ("evaluate play --data pairs.tsv", ["character", "not in the vocabulary"]),
         ("evaluate mine --jsno", ["--jsno", "--json"]),
         ("graph nowhere hello", ["no run folder nowhere", "train"]),
-        ("graph mine", ["mine was trained on a file", "TEXT", "--data FILE"]),
         ("graph mine --data text.txt", ["text.txt, line 1", "no tab"]),
         ("graph play --data pairs.tsv", ["other data", "--data"]),
         ("graph mine hello -o graph.txt", ["graph.txt", "'.txt'", ".svg", ".html"]),
@@ -185,12 +184,15 @@ def test_a_folder_of_another_kind_is_never_overwritten(refused, here):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("config.toml", b"steps = = 3", ["config.toml is not valid TOML", "line 1"]),
-        ("config.toml", b"\xff", ["config.toml is not UTF-8"]),
-        ("config.toml", b'task = "translation"\nmodel = 3', ["config.toml", "model = 3", "[model]"]),
-        ("tokenizer.json", b"{}", ["tokenizer.json"]),
-        ("checkpoints/index.json", b"{", ["index.json is not valid JSON"]),
-        ("checkpoints/index.json", b"{}", ["no checkpoint 'best'", "step-00000004"]),
+        ("config.toml", b"steps = = 3", ["config.toml is damaged or was changed", "checksum in run.json"]),
+        ("tokenizer.json", b"{}", ["tokenizer.json is damaged or was changed", "checksum in run.json"]),
+        ("run.json", b"{", ["run.json is not valid JSON"]),
+        (
+            "checkpoints/step-00000004/state.json",
+            b"{}",
+            ["step-00000004 cannot be loaded", "state.json does"],
+        ),
+        ("checkpoints/step-00000004/SHA256SUMS", b"", ["step-00000004 cannot be loaded", "SHA256SUMS"]),
         (
             "checkpoints/step-00000004/model.safetensors",
             None,
@@ -214,6 +216,8 @@ def test_a_damaged_run_can_be_replaced(cli, here):
 def test_weights_of_another_model_are_refused(refused, here):
     config = here / "mine" / "config.toml"
     config.write_text(config.read_text().replace("d_model = 16", "d_model = 32"))
+    refused("translate", "mine", "I love you", words=["config.toml is damaged or was changed"])
+    (here / "mine" / "run.json").unlink()  # nothing names checksums any more
     refused(
         "translate", "mine", "I love you", words=["step-00000004 cannot be loaded", "[295, 16]", "[295, 32]"]
     )
@@ -232,8 +236,21 @@ def test_a_file_that_cannot_be_written_is_named(refused, monkeypatch):
     def full(path, content):
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("minitransformer.cli.evaluate.write_atomically", full)
-    refused("evaluate", "mine", "--data", "pairs.tsv", words=["predictions.txt: No space left on device"])
+    monkeypatch.setattr("minigrad.io.write_atomically", full)
+    monkeypatch.setattr("minitransformer.files.write_atomically", full)
+    command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--overwrite", *TINY)
+    refused(*command, words=["No space left on device"])
+
+
+def test_a_run_that_cannot_be_written_to_is_evaluated(cli, here, monkeypatch):
+    def denied(path, content):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    expected = cli("evaluate", "mine", "--json")[1]
+    monkeypatch.setattr("minitransformer.cli.evaluate.write_atomically", denied)
+    code, out, err = cli("evaluate", "mine", "--json")
+    assert (code, out) == (0, expected)
+    assert "cannot write mine/metrics.json: Permission denied" in err
 
 
 def test_a_loss_that_is_nan_ends_the_training_and_leaves_the_run_usable(cli, here):

@@ -274,7 +274,7 @@ def test_finding_the_first_nonfinite_module_leaves_no_hook(tmp_path):
 # --- Checkpoints ---
 
 
-@pytest.mark.parametrize("crash_at", range(5))  # three files, the folder, the index
+@pytest.mark.parametrize("crash_at", range(6))  # four files, the folder, the index
 def test_a_crash_while_saving_leaves_the_checkpoint_before_it(crash_at, tmp_path, monkeypatch):
     trainer = translation(tmp_path)
     trainer.train_step()
@@ -294,14 +294,15 @@ def test_a_crash_while_saving_leaves_the_checkpoint_before_it(crash_at, tmp_path
         trainer.save()
     monkeypatch.setattr(os, "replace", replace)
     for folder in (tmp_path / "checkpoints").glob("step-*"):  # only what is complete has its name
-        assert len(list(folder.iterdir())) == 3
+        assert len(list(folder.iterdir())) == 4
 
     again = translation(tmp_path)
     assert again.resume()
-    assert again.step == 1
-    assert weights(again) == before
-    again.train_step()
-    again.save()
+    if crash_at < 5:
+        assert again.step == 1
+        assert weights(again) == before
+        again.train_step()
+        again.save()
     assert weights(again) == weights(trainer)
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [
         "index.json",
@@ -355,15 +356,77 @@ def test_a_checkpoint_is_named_best_last_or_by_its_step(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors"])
-def test_a_damaged_checkpoint_is_named_and_another_offered(name, tmp_path):
+def test_a_damaged_newest_checkpoint_is_named_and_trained_again(name, tmp_path, capsys):
     trainer = translation(tmp_path, steps=3, checkpoint_every=1)
     trainer.train()
     path = tmp_path / "checkpoints" / "step-00000003" / name
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(
-        CheckpointError, match=rf"(?s)step-00000003 cannot be loaded: .*{name}.*step-00000002"
-    ):
+    with pytest.raises(CheckpointError, match=rf"step-00000003 cannot be loaded: {name}.*\n.*step-00000002"):
+        Checkpoints(path.parents[1]).restore(trainer.model, trainer.optimizer)
+    again = translation(tmp_path, steps=3, checkpoint_every=1)
+    assert again.resume()
+    assert again.step == 2
+    assert f"step-00000003 cannot be loaded: {name} does not match" in capsys.readouterr().err
+    again.train()
+    trainer = translation(tmp_path / "unbroken", steps=3, checkpoint_every=1)
+    trainer.train()
+    assert weights(again) == weights(trainer)
+    assert Checkpoints(path.parents[1]).index == {"last": "step-00000003", "best": "step-00000003"}
+    assert (path.parents[1] / "unusable-step-00000003" / name).is_file()
+
+
+def test_without_an_intact_checkpoint_nothing_is_changed(tmp_path):
+    translation(tmp_path, steps=3, checkpoint_every=1).train()
+    for path in tmp_path.rglob("model.safetensors"):
+        path.write_bytes(b"")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(CheckpointError, match=r"no other checkpoint: start over"):
         translation(tmp_path).resume()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("content", [None, "{}", "{", "[]"])
+def test_an_index_that_is_lost_is_rebuilt(content, tmp_path):
+    translation(tmp_path, steps=3, checkpoint_every=1, validate_every=2).train()
+    index = tmp_path / "checkpoints" / "index.json"
+    expected = index.read_text()
+    index.unlink() if content is None else index.write_text(content)
+    again = translation(tmp_path, steps=3)
+    assert again.resume()
+    assert again.step == 3
+    assert index.read_text() == expected
+
+
+def test_the_best_checkpoint_that_is_damaged_is_replaced(tmp_path, monkeypatch):
+    trainer = translation(tmp_path, steps=4, validate_every=1, checkpoint_every=1)
+    losses = iter([1.0, 2.0, 2.0, 2.0])
+    monkeypatch.setattr(trainer.task, "validate", lambda model: {"loss": next(losses)})
+    trainer.train()
+    (tmp_path / "checkpoints" / "step-00000001" / "model.safetensors").write_bytes(b"")
+    again = translation(tmp_path, steps=5, validate_every=1, checkpoint_every=1)
+    monkeypatch.setattr(again.task, "validate", lambda model: {"loss": 1.5})
+    assert again.resume()
+    assert again.checkpoints.index["best"] == "step-00000004"
+    again.train()
+    assert again.checkpoints.index["best"] == "step-00000005"
+
+
+def test_weights_that_are_not_finite_are_named_and_neither_saved_nor_loaded(tmp_path):
+    trainer = translation(tmp_path)
+    trainer.train()
+    trainer.step += 1
+    name, parameter = list(trainer.model.named_parameters())[3]
+    parameter.array.flat[0] = np.nan
+    with pytest.raises(NonFiniteError, match=f"step 8: the weight {name}"):
+        trainer.save()
+    path = tmp_path / "checkpoints" / "step-00000007"
+    mg.save_file(trainer.model.state_dict(), path / "model.safetensors")
+    (path / "SHA256SUMS").unlink()
+    state = json.loads((path / "state.json").read_text())
+    (path / "state.json").write_text(json.dumps({"step": 7, "seconds": 1.0, "best_loss": 1.0, "task": {}}))
+    with pytest.raises(CheckpointError, match=f"the weight {name}"):
+        Checkpoints(path.parent).load_model(trainer.model)
+    assert state["run"] is None
 
 
 def test_a_new_training_does_not_mix_with_the_checkpoints_of_another(tmp_path):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import tyro
@@ -13,11 +15,15 @@ from rich.table import Column, Table
 
 from minigrad.io import write_atomically
 
-from ..files import to_json, write_json
-from ..recipes import TranslationRecipe
+from ..data.datasets import DataError
+from ..data.splits import Splits, filter_by_length, read_test
+from ..errors import UserError
+from ..files import printable, to_json
+from ..recipes import LanguageRecipe, TranslationRecipe
+from ..training.folder import RunError
 from ..training.metrics import translation_scores
-from ..training.run import Run, build_task, check_same_data, filter_by_length, load_splits
-from ..training.tasks import LanguageModelling, Translation
+from ..training.run import Run
+from ..training.tasks import Translation, score_text
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
 from .translate import translations
 
@@ -46,53 +52,87 @@ def run(argv: list[str]) -> None:
         checkpoint: Checkpoint = "best",
         device: Device = "cpu",
     ) -> None:
-        """Score a run on data that it was not trained on.
+        """Score a run on data that it was not trained on: its own test split, or the file of --data.
 
         Args:
             json: Print one JSON object instead of a table.
         """
         trained = Run(run, checkpoint, device)
-        splits = load_splits(trained.recipe, data, data_dir)
-        check_same_data(run, trained.recipe, splits)
-        scores = evaluate(trained, splits)
+        splits, own = splits_of(trained, data, data_dir)
+        scores = evaluate(trained, splits, save=own)
+        if not own and data is not None:
+            scores["split"] = printable(data.name)
         if json:
             print(to_json(scores))
         else:
-            report(scores, Console())
+            report(scores, Console(highlight=False))
 
     tyro.cli(evaluate_run, args=argv, prog="minitransformer evaluate")
 
 
-def evaluate(run: Run, splits: Mapping[str, Any]) -> dict[str, Any]:
-    """Scores on the test split (for a language model the validation split), also in `metrics.json`."""
-    task = build_task(run.recipe, run.tokenizer, splits)
-    scores = (
-        _score_text(run, task)
-        if isinstance(task, LanguageModelling)
-        else _score_pairs(run, task, splits["test"])
-    )
+def splits_of(run: Run, data: Path | None, data_dir: Path | None) -> tuple[Splits, bool]:
+    """The run's splits, and True; or all of a file that is not its own as the test split, and False."""
+    if data is None:
+        return run.splits(None, data_dir), True
+    test = read_test(run.recipe, data)
+    with suppress(DataError, RunError):  # the training data itself, or a copy
+        return run.splits(data), True
+    seen = set(_training_pairs(run)) if isinstance(test, list) else set()
+    if known := sum(pair in seen for pair in test):
+        print(f"warning: {known} of {len(test)} pairs are in the training data", file=sys.stderr)
+    return Splits({"test": test}), False
+
+
+def _training_pairs(run: Run) -> list[Any]:
+    with suppress(UserError):
+        return run.splits()["train"]
+    return []  # the data is no longer where it was
+
+
+def evaluate(run: Run, splits: Mapping[str, Any], save: bool = True) -> dict[str, Any]:
+    """Scores on the test split (of a language model without one: the validation split).
+
+    With `save`, they are written to `metrics.json`, and translations to `predictions.txt`.
+    """
+    files: dict[str, bytes] = {}
+    if isinstance(run.recipe, TranslationRecipe):
+        scores = _score_pairs(run, splits["test"], files)
+    else:
+        split = "test" if "test" in splits else "validation"
+        scores = {**_score_text(run, splits[split]), "split": split}
     scores["perplexity"] = math.exp(scores["loss"]) if scores["loss"] < 700 else math.inf
-    write_json(run.folder / "metrics.json", scores)
+    files["metrics.json"] = (to_json(scores, indent=1) + "\n").encode()
+    for name, content in files.items() if save else ():
+        try:
+            write_atomically(run.folder / name, content)
+        except OSError as error:  # a run that cannot be written to can be scored
+            problem = f"cannot write {run.folder / name}: {error.strerror}"
+            print(printable(f"warning: {problem}; the scores are printed only"), file=sys.stderr)
     return scores
 
 
-def _score_text(run: Run, task: LanguageModelling) -> dict[str, Any]:
-    return {**task.validate(run.model), "n": len(task.validation) - 1, "split": "validation"}
+def _score_text(run: Run, text: str) -> dict[str, Any]:
+    assert isinstance(run.recipe, LanguageRecipe)
+    data = run.recipe.data
+    ids = run.tokenizer.encode_array(text)
+    return {**score_text(run.model, run.tokenizer, ids, data.block_size, data.batch_size), "n": len(ids) - 1}
 
 
-def _score_pairs(run: Run, task: Translation, test: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Scores of greedy translations (written to `predictions.txt`) and of the model with teacher forcing."""
+def _score_pairs(run: Run, test: Sequence[tuple[str, str]], files: dict[str, bytes]) -> dict[str, Any]:
+    """Scores of greedy translations (for `predictions.txt`) and of the model with teacher forcing."""
     assert isinstance(run.recipe, TranslationRecipe)
-    limit = run.recipe.data.max_length
-    pairs = filter_by_length(test, run.tokenizer, limit)
+    data = run.recipe.data
+    pairs = filter_by_length(test, run.tokenizer, data.max_length)
     if len(pairs) < len(test):
         left_out = len(test) - len(pairs)
-        print(f"warning: left out {left_out} test pairs of {limit} tokens or more", file=sys.stderr)
+        print(f"warning: left out {left_out} test pairs of {data.max_length} tokens or more", file=sys.stderr)
     sources, references = [s for s, _ in pairs], [t for _, t in pairs]
     hypotheses = translations(run, sources)
     rows = [("source", "reference", "prediction"), *zip(sources, references, hypotheses, strict=True)]
-    write_atomically(run.folder / "predictions.txt", "".join("\t".join(row) + "\n" for row in rows).encode())
-    scores = {**translation_scores(hypotheses, references), **task.score(run.model, task.ids(pairs))}
+    lines = ["\t".join(cell.replace("\t", "\\t").replace("\n", "\\n") for cell in row) for row in rows]
+    files["predictions.txt"] = ("\n".join(lines) + "\n").encode()
+    task = Translation(run.tokenizer, pairs, [], data.max_tokens, run.recipe.training.seed)
+    scores = {**translation_scores(hypotheses, references), **task.score(run.model, task.train)}
     return {**scores, "n": len(pairs), "split": "test", "decoding": "greedy"}
 
 

@@ -14,10 +14,11 @@ import minigrad as mg
 from minigrad.graph.saving import DRAWN, TEXTS
 
 from ..data.datasets import DataError
+from ..data.splits import filter_by_length
 from ..errors import UserError, check_integer
 from ..files import printable
 from ..recipes import LanguageRecipe
-from ..training.run import Run, check_same_data, filter_by_length, load_splits
+from ..training.run import Run
 from ..training.tasks import LanguageModelling, Translation
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
 from .translate import sentence_ids, translations, warn_of_unknown
@@ -141,13 +142,10 @@ def validation_text(run: Run, data: Path | None, data_dir: Path | None) -> str:
 
 
 def _validation(run: Run, data: Path | None, data_dir: Path | None):
-    if data is None and run.recipe.data.dataset == "file":
-        raise DataError(
-            f"{run.folder} was trained on a file of your own.\nPass a TEXT, or the file with --data FILE."
-        )
-    splits = load_splits(run.recipe, data, data_dir)
-    check_same_data(run.folder, run.recipe, splits)
-    return splits["validation"]
+    try:
+        return run.splits(data, data_dir)["validation"]
+    except DataError as error:
+        raise DataError(f"{error}\nOr pass a TEXT.") from None
 
 
 def trace(run: Run, task: Translation | LanguageModelling, title: str, readable: bool) -> mg.graph.Graph:

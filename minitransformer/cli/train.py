@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass, make_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,13 +18,30 @@ from minigrad.devices import check_device
 
 from .. import recipes
 from ..data.phrasebook import DOCUMENT_SENTENCES
+from ..data.splits import Sources, filter_by_length, load_splits
 from ..errors import UserError
+from ..files import printable
 from ..recipes import LanguageRecipe, Recipe
 from ..tokenizers import Tokenizer
 from ..training import run as runs
 from ..training.curves import draw_curves
+from ..training.folder import (
+    Record,
+    RunError,
+    begin,
+    change_settings,
+    check_folder,
+    check_same_run,
+    has_begun,
+    lock,
+    new_record,
+    read_config,
+    read_record,
+    read_tokenizer,
+)
+from ..training.memory import check_memory
 from ..training.ranks import Ranks, join
-from ..training.tasks import Translation
+from ..training.run import check_same_data
 from ..training.trainer import Trainer
 from .arguments import DataFolder, Device, Flag
 from .evaluate import evaluate, report
@@ -37,6 +55,10 @@ class Options:
 
     data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Your own data: source<TAB>target on each line, or any text for a language model."""
+    validation_data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """Your own validation data; by default, a tenth of --data is held out."""
+    test_data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """Your own test data; by default, another tenth of --data is held out."""
     data_dir: DataFolder = None
     run_dir: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/RECIPE)")] = None
     """The run folder."""
@@ -48,6 +70,10 @@ class Options:
     capture: Flag = False
     """On a GPU: record the step once, and replay it without Python."""
 
+    @property
+    def sources(self) -> Sources:
+        return Sources(self.data, self.validation_data, self.test_data, self.data_dir)
+
 
 USAGE = "usage: minitransformer train RECIPE|file.toml [options]   (train RECIPE --help lists them)"
 
@@ -56,7 +82,26 @@ def run(argv: list[str]) -> None:
     ranks = join(requested_device(argv))
     with ranks.print_on_rank_0():
         recipe, options, folder = read_command(argv)
-    train(recipe, options, folder, ranks)
+    device = check_device(options.device)
+    with ExitStack() as stack:
+        if ranks.rank == 0:
+            check_folder(folder, options.resume, options.overwrite)
+            if folder.exists():  # a new folder is made when all else is known to be right
+                hold(folder, options, stack)
+        ranks.barrier()  # no other training writes to the folder from here on
+        resumed = read_run(folder, recipe) if options.resume else None
+        if resumed is not None:  # flags change the run's settings, not the recipe's
+            with ranks.print_on_rank_0():
+                recipe, options = parse(resumed.recipe, argv[1:])
+        finished = train(Training(recipe, options, folder, ranks, device, resumed), stack)
+        if not finished:
+            raise SystemExit(1)
+
+
+def hold(folder: Path, options: Options, stack: ExitStack) -> None:
+    """Lock the folder until the stack is closed."""
+    stack.enter_context(lock(folder))
+    check_folder(folder, options.resume, options.overwrite)  # it may have changed meanwhile
 
 
 def requested_device(argv: list[str]) -> str:
@@ -81,10 +126,9 @@ def read_command(argv: list[str]) -> tuple[Recipe, Options, Path]:
         raise SystemExit(0 if argv[:1] in (["-h"], ["--help"]) else 2)
     defaults = recipes.load_recipe(argv[0])
     recipe, options = parse(defaults, argv[1:])
-    folder = options.run_dir or Path("runs") / defaults.name
-    if options.resume:  # flags change the run's settings, not the recipe's
-        recipe, options = parse(runs.recipe_of_run(folder, defaults), argv[1:])
-    return recipe, options, folder
+    if options.data is not None:
+        recipe, options = parse(recipes.with_own_data(defaults, options.data.name), argv[1:])
+    return recipe, options, options.run_dir or Path("runs") / defaults.name
 
 
 def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
@@ -96,72 +140,118 @@ def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
     description = f"{recipe.description}\n\nEach key of the recipe is a flag; its value is the default."
     prog = f"minitransformer train {recipe.name}"
     args = tyro.cli(bundle, args=argv, prog=prog, description=description, config=(OmitArgPrefixes,))
-    data = args.data if args.run.data is None else replace(args.data, dataset="file")
-    return replace(recipe, data=data, model=args.model, training=args.training), args.run
+    return replace(recipe, data=args.data, model=args.model, training=args.training), args.run
 
 
-def train(recipe: Recipe, options: Options, folder: Path, ranks: Ranks) -> None:
-    """Train and evaluate. With --overwrite, the old run is deleted only when the new one can start."""
-    on_rank_0 = ranks.rank == 0
-    console = Console(stderr=True, highlight=False, markup=False, quiet=not on_rank_0)
-    device = check_device(options.device)
-    if on_rank_0:
-        runs.check_folder(folder, options.resume, options.overwrite)
-    splits = runs.load_splits(recipe, options.data, options.data_dir)
-    if options.resume and runs.is_run(folder):
-        runs.check_same_run(folder, recipe, splits)
-        tokenizer = Tokenizer.load(folder / "tokenizer.json")
-    else:
-        tokenizer = runs.train_tokenizer(recipe, splits)
+@dataclass(frozen=True)
+class Resumed:
+    """A run to continue, as its folder has it."""
+
+    record: Record
+    recipe: Recipe
+    tokenizer: Tokenizer
+
+
+def read_run(folder: Path, recipe: Recipe) -> Resumed | None:
+    """The run in the folder; None if none has begun there."""
+    record = read_record(folder)
+    if record is not None and record.recipe != recipe.name:
+        raise RunError(
+            f"{folder} is a run of {record.recipe}, not of {recipe.name}.\n"
+            f"Pass its recipe, or another --run-dir DIR."
+        )
+    if record is None or not has_begun(folder, record):
+        return None
+    return Resumed(record, read_config(folder, record), read_tokenizer(folder, record))
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a command line asks for."""
+
+    recipe: Recipe
+    options: Options
+    folder: Path
+    ranks: Ranks
+    device: str
+    resumed: Resumed | None
+
+
+def train(training: Training, stack: ExitStack) -> bool:
+    """Train and evaluate; False if a signal stopped it. An old run is deleted when the new one can start."""
+    recipe, options, folder, ranks = training.recipe, training.options, training.folder, training.ranks
+    resumed, on_rank_0 = training.resumed, ranks.rank == 0
+    console = Console(stderr=True, highlight=False, markup=False, quiet=not on_rank_0, soft_wrap=True)
+    sources = options.sources
+    if resumed is not None and not sources:
+        sources = resumed.record.sources
+    splits = load_splits(recipe, sources=sources)
+    if resumed is not None:
+        check_same_data(folder, resumed.record, splits)
+        check_same_run(resumed.record, resumed.recipe, recipe, folder)
+    tokenizer = resumed.tokenizer if resumed is not None else runs.train_tokenizer(recipe, splits)
+    check_memory(recipe, tokenizer.vocab_size, training.device)
     task = runs.build_task(recipe, tokenizer, splits)
     random.manual_seed(recipe.training.seed)
-    model = runs.build_model(recipe, tokenizer).to(device)
-    trainer = Trainer(model, task, recipe.training, folder, console, ranks, options.capture)
+    model = runs.build_model(recipe, tokenizer).to(training.device)
+    record = resumed.record if resumed else new_record(folder, recipe, tokenizer, splits, sources)
+    trainer = Trainer(model, task, recipe.training, folder, console, ranks, options.capture, record.identity)
     ranks.barrier()  # all ranks have read the folder
-    if options.overwrite and on_rank_0:
-        runs.clear(folder)
-    ranks.barrier()  # the old run is deleted
-    if options.resume:
-        resumed = trainer.resume()
-        if trainer.step > recipe.training.steps:
-            raise UserError(
-                f"{folder} is at step {trainer.step}, more than --steps {recipe.training.steps}.\n"
-                f"Raise --steps, or start over with --overwrite."
-            )
-        console.print(
-            f"continuing from step {trainer.step}" if resumed else "no checkpoint yet: starting at step 0"
-        )
-    if on_rank_0:
-        runs.write_run(folder, recipe, tokenizer, splits)
-    left_out = len(splits["train"]) - len(task.train) if isinstance(task, Translation) else 0
-    if left_out:
-        console.print(f"left out {left_out} training pairs of --max-length tokens or more")
+    if resumed is None:
+        if on_rank_0:
+            hold(folder, options, stack)
+            begin(folder, record, recipe, tokenizer)
+        ranks.barrier()  # the old run is deleted
+        if options.resume:
+            console.print("no checkpoint yet: starting at step 0")
+    else:
+        resume(trainer, training, resumed)
+    for line in runs.describe_splits(recipe, tokenizer, splits):
+        console.print(printable(line))
     sizes = f"{model.num_parameters():,} parameters, {tokenizer.vocab_size:,} tokens"
     placement = f", {ranks.size} ranks" if ranks.size > 1 else ""
-    placement += "" if device == "cpu" else f" on {device}"
+    placement += "" if training.device == "cpu" else f" on {training.device}"
     console.print(f"{sizes}, {recipe.training.steps:,} steps{placement}")
-    if options.capture and device == "cpu":
+    if options.capture and training.device == "cpu":
         console.print("--capture has no effect on a CPU")
     finished = trainer.train()
     if not on_rank_0:
-        raise SystemExit(0 if finished else 1)
+        return finished
     curves = draw_curves(folder)
     if not finished:
-        console.print(
-            f"stopped after step {trainer.step}; the run is saved. "
-            f"Continue with: {_resume_command(recipe, options, folder)}",
-            soft_wrap=True,
+        command = _resume_command(recipe, options, folder)
+        console.print(f"stopped after step {trainer.step}; the run is saved. Continue with: {command}")
+        return False
+    conclude(folder, splits, trainer.seconds, console, training.device)
+    console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}")
+    return True
+
+
+def resume(trainer: Trainer, training: Training, resumed: Resumed) -> None:
+    """Restore the last checkpoint, and record the settings that change from there on."""
+    recipe, folder, steps = training.recipe, training.folder, training.recipe.training.steps
+    found = trainer.resume()
+    if trainer.step > steps:
+        raise UserError(
+            f"{folder} is at step {trainer.step}, more than --steps {steps}.\n"
+            f"Raise --steps, or start over with --overwrite."
         )
-        raise SystemExit(1)
-    conclude(folder, splits, trainer.seconds, console, device)
-    console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}", soft_wrap=True)
+    if trainer.step == steps and recipe.training != resumed.recipe.training:
+        raise UserError(
+            f"{folder} is finished, at step {steps} of {steps}: other settings would change nothing.\n"
+            f"Raise --steps too, or start over with --overwrite."
+        )
+    trainer.console.print(
+        f"continuing from step {trainer.step}" if found else "no checkpoint yet: starting at step 0"
+    )
+    if training.ranks.rank == 0:
+        for line in change_settings(folder, resumed.record, resumed.recipe, recipe, trainer.step):
+            trainer.console.print(line)
 
 
 def _resume_command(recipe: Recipe, options: Options, folder: Path) -> str:
-    """The command that continues a run."""
+    """The command that continues a run, which remembers its data and settings."""
     words = ["minitransformer", "train", recipe.name, "--resume", "--run-dir", folder]
-    for flag, value in (("--data", options.data), ("--data-dir", options.data_dir)):
-        words += [flag, value] if value is not None else []
     words += ["--device", options.device] if options.device != "cpu" else []
     words += ["--capture"] if options.capture else []
     return shlex.join(map(str, words))
@@ -171,18 +261,18 @@ def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Cons
     """Evaluate the best checkpoint, write predictions and metrics, and print a few results."""
     run = runs.Run(folder, device=device)
     console.print(f"trained in {seconds:.0f} s; the best checkpoint is {run.checkpoint.name}")
-    report(evaluate(run, splits), console)
+    report(evaluate(run, splits), Console(highlight=False))
     if isinstance(run.recipe, LanguageRecipe):
         prompt = "\n" if "\n" in run.tokenizer.token_to_id else splits["validation"][:10]
-        print(prompt + continuation(run, prompt, 300, temperature=0.8, top_k=None, seed=0))
+        print(printable(prompt + continuation(run, prompt, 300, temperature=0.8, top_k=None, seed=0)))
         return
     if run.recipe.data.dataset == "phrasebook":
         examples = [source for source, _ in DOCUMENT_SENTENCES]
     else:
-        short = runs.filter_by_length(splits["test"], run.tokenizer, run.recipe.data.max_length)
+        short = filter_by_length(splits["test"], run.tokenizer, run.recipe.data.max_length)
         examples = [source for source, _ in short[:5]]
     for source, target in zip(examples, translations(run, examples), strict=True):
-        print(f"{source} -> {target}")
+        print(printable(f"{source} -> {target}"))
 
 
 def listing() -> str:

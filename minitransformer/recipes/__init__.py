@@ -122,6 +122,14 @@ def load_recipe(name: str) -> Recipe:
     return parse_recipe(text, name, name)
 
 
+def with_own_data(recipe: Recipe, name: str) -> Recipe:
+    """The recipe for a file of the user's: description and languages are no longer those of its data set."""
+    data = dataclasses.replace(recipe.data, dataset="file")
+    if isinstance(data, PairData):
+        data = dataclasses.replace(data, source_language="", target_language="")
+    return dataclasses.replace(recipe, data=data, description=f"{recipe.name}, on {name}")  # type: ignore
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """` Did you mean ...?`, or an empty string if no name is similar."""
     close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.7)

@@ -1,107 +1,292 @@
 """Checkpoints of a run: model, optimizer and trainer state, each in a folder of its own.
 
-    checkpoints/step-00000120/   model.safetensors  optimizer.safetensors  state.json
+    checkpoints/step-00000120/   model.safetensors  optimizer.safetensors  state.json  SHA256SUMS
     checkpoints/index.json       {"last": "step-00000120", "best": "step-00000100"}
 
-A checkpoint is written to a temporary folder, renamed when it is complete, and only then added to the index.
-If a save is interrupted, the earlier checkpoints remain valid.
+A checkpoint is written to a temporary folder, and renamed when it is complete. SHA256SUMS (of `sha256sum`) is
+checked whenever a file is read; state.json names the run, and the best checkpoint so far. index.json repeats
+what the folders say, for other readers.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-import shutil
+import re
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from minigrad import MinigradError, load_file, nn, optim, save_file
+import numpy as np
+
+from minigrad import MinigradError, NonFiniteError, Tensor, nn, optim, save_file
+from minigrad.io import load_bytes, write_atomically
 
 from ..errors import UserError
-from ..files import read_json, write_json
+from ..files import read_bytes, read_json, read_text, write_json
+
+MODEL, OPTIMIZER, STATE, SUMS = FILES = (
+    "model.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS",
+)  # fmt: skip
+STATE_TYPES: dict[str, Any] = {"step": int, "seconds": float, "best_loss": (float, type(None)), "task": dict}
+UNUSABLE = "unusable-"  # prefix of a damaged checkpoint, moved aside
 
 
 class CheckpointError(UserError):
-    """A checkpoint that is missing or damaged."""
+    """A checkpoint that is missing, damaged, or of another run."""
 
 
 class Checkpoints:
-    """The checkpoints of a run folder: the `keep` latest, and the best."""
+    """The checkpoints of a run folder: the `keep` latest, and the best.
 
-    def __init__(self, folder: Path, keep: int = 2) -> None:
-        self.folder, self.keep = Path(folder), keep
+    `identity` is written to each checkpoint, and checked when one is read: which run it belongs to, and the
+    checksum of the tokenizer.
+    """
+
+    def __init__(self, folder: Path, keep: int = 2, identity: Mapping[str, str] | None = None) -> None:
+        self.folder, self.keep, self.identity = Path(folder), keep, dict(identity or {})
+        self._current = ""  # the checkpoint that this process has written or restored last
+
+    def names(self) -> list[str]:
+        """The complete checkpoints, from the first step to the last."""
+        return sorted(path.name for path in self.folder.glob("step-*") if (path / STATE).is_file())
 
     @property
     def index(self) -> dict[str, str]:
-        path = self.folder / "index.json"
-        return read_json(path) if path.is_file() else {}
+        """The names of the "last" and the "best" checkpoint; empty if there is none."""
+        names = self.names()
+        if not names:
+            return {}
+        state = self._state(self.folder / names[-1])
+        best = state.get("best") or self._written_index().get("best")
+        return {"last": names[-1], "best": best if best in names else names[-1]}
+
+    def _written_index(self) -> dict[str, Any]:
+        """index.json, which alone knows the best checkpoint of runs of older versions."""
+        with suppress(UserError):
+            return read_json(self.folder / "index.json", {"best": str})
+        return {}
+
+    def path(self, which: str = "best") -> Path:
+        """The folder of the "best" or the "last" checkpoint, or of a checkpoint by name."""
+        names = self.names()
+        if names and which in ("best", "last"):
+            return self.folder / (names[-1] if which == "last" else self.index["best"])
+        if which in names:
+            return self.folder / which
+        fix = (
+            f"Choose one of best, last, {', '.join(names)}."
+            if names
+            else "Train a model first, or continue the run with --resume."
+        )
+        raise CheckpointError(f"{self.folder} has no checkpoint {which!r}.\n{fix}")
+
+    # ------------------------------------------------------------ writing
 
     def save(
         self, step: int, model: nn.Module, optimizer: optim.Optimizer, state: dict[str, Any], best: bool
     ) -> Path:
-        """Write the checkpoint of `step` if there is none. It becomes the last and, if `best`, the best."""
-        index, name = self.index, f"step-{step:08d}"
-        if name not in index.values():
-            partial = self.folder / f".{name}.partial"
-            for folder in (partial, self.folder / name):  # left over from an interrupted save
-                shutil.rmtree(folder, ignore_errors=True)
-            save_file(model.state_dict(), partial / "model.safetensors")
-            save_file(optimizer.state_dict(), partial / "optimizer.safetensors")
-            write_json(partial / "state.json", state)
-            os.replace(partial, self.folder / name)
-        index["last"] = name
-        if best or "best" not in index:
-            index["best"] = name
+        """Write the checkpoint of `step`, unless that is done. It is the last and, if `best`, the best."""
+        name = f"step-{step:08d}"
+        if name == self._current:
+            return self.folder / name
+        weights = model.state_dict()
+        check_finite(weights, f"step {step}")
+        index = {"last": name, "best": name if best else self.index.get("best", name)}
+        partial = self.folder / f".{name}.partial"
+        self._remove(partial)
+        save_file(weights, partial / MODEL)
+        save_file(optimizer.state_dict(), partial / OPTIMIZER)
+        sizes = {file: (partial / file).stat().st_size for file in (MODEL, OPTIMIZER)}
+        run = {"run": None, **self.identity}
+        write_json(partial / STATE, {**state, "best": index["best"], "bytes": sizes, **run})
+        sums = "".join(f"{_sha256(partial / file)}  {file}\n" for file in (MODEL, OPTIMIZER, STATE))
+        write_atomically(partial / SUMS, sums.encode())
+        self._discard(self.folder / name)
+        os.replace(partial, self.folder / name)
+        self._current = name
         write_json(self.folder / "index.json", index)
-        self._prune(index)
+        for old in self.names()[: -self.keep]:
+            if old != index["best"]:
+                self._discard(self.folder / old)
         return self.folder / name
 
-    def _prune(self, index: dict[str, str]) -> None:
-        steps = sorted(path for path in self.folder.glob("step-*") if path.is_dir())
-        for path in steps[: -self.keep]:
-            if path.name not in index.values():
-                shutil.rmtree(path)
+    def _discard(self, path: Path) -> None:
+        """Delete a checkpoint: first it loses its name, so that no half of it is ever taken for whole."""
+        if path.exists():
+            partial = self.folder / f".{path.name}.partial{os.getpid()}"
+            os.replace(path, partial)
+            self._remove(partial)
 
-    def path(self, which: str = "best") -> Path:
-        """The folder of the "best" or the "last" checkpoint, or of a checkpoint by name."""
-        index, saved = self.index, sorted(path.name for path in self.folder.glob("step-*"))
-        name = index.get(which, which)
-        if name in saved:
-            return self.folder / name
-        known = ", ".join([*sorted(key for key in index if index[key] in saved), *saved])
-        fix = (
-            f"Choose one of {known}." if known else "Train a model first, or continue the run with --resume."
-        )
-        raise CheckpointError(f"{self.folder} has no checkpoint {which!r}.\n{fix}")
+    @staticmethod
+    def _remove(path: Path) -> None:
+        """Delete the files of a checkpoint, and its folder unless a user has put something else there."""
+        if not path.is_dir() or path.is_symlink():
+            return
+        for file in path.iterdir():
+            if file.name in FILES or re.fullmatch(r"\.(model|optimizer|state|SHA256).*\.\w{8,}", file.name):
+                file.unlink()
+        with suppress(OSError):
+            path.rmdir()
+            return
+        name, number = path.name.strip(".").removeprefix(UNUSABLE).split(".")[0], 0
+        while (kept := path.with_name(f"{UNUSABLE}{name}-{number}")).exists():
+            number += 1
+        os.replace(path, kept)
+
+    def remove_leftovers(self) -> None:
+        """Remove what a killed training left."""
+        if self.folder.is_symlink():
+            return
+        for path in self.folder.glob(".*step-*.partial*"):
+            self._remove(path)
+        for path in self.folder.glob(".index.json.*"):
+            path.unlink()
+
+    def clear(self) -> None:
+        """Delete all checkpoints, and nothing else in their folder."""
+        if not self.folder.is_dir():
+            return
+        for path in (*self.folder.glob("step-*"), *self.folder.glob(f"{UNUSABLE}step-*")):
+            self._discard(path)
+        (self.folder / "index.json").unlink(missing_ok=True)
+        with suppress(OSError):
+            self.folder.rmdir()
+
+    # ------------------------------------------------------------ reading
+
+    def runs(self) -> set[str]:
+        """The ids of the runs that the checkpoints belong to; "?" if that cannot be read."""
+        found = set()
+        for name in self.names():
+            try:
+                found.add(str(read_json(self.folder / name / STATE, {"step": int}).get("run", "")))
+            except UserError:
+                found.add("?")
+        return found
+
+    def read_model(self, which: str = "best") -> tuple[Path, bytes]:
+        """The folder of a checkpoint, and its model.safetensors, checked."""
+        path = self.path(which)
+        return path, self._read(path, MODEL, self._state(path))
 
     def load_model(self, model: nn.Module, which: str = "best") -> Path:
         """Load the parameters of a checkpoint into `model`."""
-        path = self.path(which)
+        return self.load(model, *self.read_model(which))
+
+    def load(self, model: nn.Module, path: Path, content: bytes) -> Path:
+        """Load the content of a model.safetensors into `model`."""
         try:
-            model.load_state_dict(load_file(path / "model.safetensors"))
+            weights = load_bytes(content, str(path / MODEL))
+            check_finite(weights, str(path))
+            model.load_state_dict(weights)
         except MinigradError as error:
-            raise self._unusable(path, error, "Choose another with --checkpoint") from None
+            raise self._unusable(path, str(error).splitlines()[0]) from None
         return path
 
     def restore(self, model: nn.Module, optimizer: optim.Optimizer) -> dict[str, Any]:
         """Load the last checkpoint into model and optimizer; returns the trainer's state."""
         path = self.path("last")
+        state = self._state(path)
+        self.load(model, path, self._read(path, MODEL, state))
         try:
-            model.load_state_dict(load_file(path / "model.safetensors"))
-            optimizer.load_state_dict(load_file(path / "optimizer.safetensors"))
+            moments = load_bytes(self._read(path, OPTIMIZER, state), str(path / OPTIMIZER))
+            optimizer.load_state_dict(moments)
         except MinigradError as error:
-            fix = f'Set "last" to another in {self.folder / "index.json"}'
-            raise self._unusable(path, error, fix) from None
-        state = read_json(path / "state.json")
-        if not {"step", "seconds", "best_loss", "task"} <= set(state):
-            raise CheckpointError(
-                f"{path / 'state.json'} is damaged.\nStart over with --overwrite, or set "
-                f'"last" to another checkpoint in {self.folder / "index.json"}.'
+            raise self._unusable(path, str(error).splitlines()[0]) from None
+        if state.get("best") and not (self.folder / state["best"]).is_dir():
+            state["best_loss"] = (
+                None  # the best checkpoint was damaged: the next validation is the best so far
             )
+        self._current = path.name
         return state
 
-    def _unusable(self, path: Path, error: MinigradError, fix: str) -> CheckpointError:
-        others = ", ".join(other.name for other in sorted(self.folder.glob("step-*")) if other != path)
-        problem = f"{path} cannot be loaded: {str(error).splitlines()[0]}"
+    def repair(self) -> list[str]:
+        """Move damaged checkpoints aside, so that the run goes on from the one before; returns messages."""
+        problems = {}
+        for name in self.names():
+            try:
+                state = self._state(self.folder / name)
+                for file in (MODEL, OPTIMIZER):
+                    self._read(self.folder / name, file, state)
+            except CheckpointError as error:
+                problems[name] = str(error).splitlines()[0]
+        if problems and len(problems) == len(self.names()):
+            *_, problem = problems.values()
+            raise CheckpointError(f"{problem}\nThere is no other checkpoint: start over with --overwrite.")
+        messages = []
+        for name, problem in problems.items():
+            aside = self.folder / f"{UNUSABLE}{name}"
+            self._discard(aside)
+            os.replace(self.folder / name, aside)
+            messages.append(f"{problem}\nIt was moved to {aside.name}.")
+        if index := self.index:
+            write_json(self.folder / "index.json", index)
+        return messages
+
+    def _state(self, path: Path) -> dict[str, Any]:
+        """state.json, checked: it is what was written, and belongs to this run."""
+        sums = self._sums(path)
+        self._check(path, STATE, read_bytes(path / STATE), sums)
+        try:
+            state = read_json(path / STATE, STATE_TYPES)
+        except UserError as error:
+            raise self._unusable(path, str(error).splitlines()[0]) from None
+        if not sums and "run" in state:
+            raise self._unusable(path, f"it has no {SUMS}")
+        for key, value in self.identity.items():
+            if state.get(key) != value:
+                of = "run" if key == "run" else "tokenizer"
+                raise self._unusable(path, f"it belongs to another {of}")
+        return state
+
+    def _sums(self, path: Path) -> dict[str, str]:
+        """The checksums of a checkpoint; none for those of versions that wrote none."""
+        if not (path / SUMS).is_file():
+            return {}
+        try:
+            lines = read_text(path / SUMS, 2**16).splitlines()
+        except UserError as error:
+            raise self._unusable(path, str(error).splitlines()[0]) from None
+        return {file: checksum for checksum, _, file in (line.partition("  ") for line in lines)}
+
+    def _read(self, path: Path, file: str, state: Mapping[str, Any]) -> bytes:
+        """A file of a checkpoint, checked."""
+        sizes = state.get("bytes")
+        size = sizes.get(file) if isinstance(sizes, dict) else None
+        try:
+            content = read_bytes(path / file, size if isinstance(size, int) else 2**40)
+        except UserError as error:
+            raise self._unusable(path, str(error).splitlines()[0]) from None
+        self._check(path, file, content, self._sums(path))
+        return content
+
+    def _check(self, path: Path, file: str, content: bytes, sums: Mapping[str, str]) -> None:
+        if sums and hashlib.sha256(content).hexdigest() != sums.get(file):
+            raise self._unusable(path, f"{file} does not match its checksum in {SUMS}")
+
+    def _unusable(self, path: Path, problem: str) -> CheckpointError:
+        others = [name for name in self.names() if name != path.name]
+        fix = f"Use another with --checkpoint {others[-1]}, or continue" if others else "Continue"
         return CheckpointError(
-            f"{problem}\n{fix}: {others}." if others else f"{problem}\nStart over with --overwrite."
+            f"{path} cannot be loaded: {problem}.\n"
+            f"{fix} the run with `train --resume`, which goes back to a checkpoint that is intact."
         )
+
+
+def check_finite(weights: Mapping[str, Tensor | np.ndarray], where: str) -> None:
+    """Raise a NonFiniteError that names the first weight that is infinite or NaN."""
+    for name, tensor in weights.items():
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = float(tensor.sum())  # quick; a sum may overflow where no number does
+        if not np.isfinite(total) and not np.isfinite(np.asarray(tensor)).all():
+            raise NonFiniteError(
+                f"{where}: the weight {name} has numbers that are infinite or NaN.\n"
+                f"Use an earlier checkpoint, or train again with a lower learning rate."
+            )
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

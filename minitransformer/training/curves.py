@@ -5,19 +5,23 @@ from __future__ import annotations
 import io
 import json
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 from minigrad.io import write_atomically
 
+from ..files import read_text
+
 
 def read_log(path: Path) -> list[dict[str, float]]:
-    """The records of a log; a truncated last line is skipped."""
+    """The records of a log; a truncated last line is skipped, as is any other that is not a record."""
     records = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
+    for line in read_text(path).split("\n"):
+        with suppress(ValueError, RecursionError):
+            record = json.loads(line)
+            types = {type(value) for value in record.values()} if isinstance(record, dict) else {object}
+            if types <= {int, float, type(None)} and type(record.get("step")) is int:
+                records.append(record)
     return records
 
 

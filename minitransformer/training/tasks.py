@@ -133,25 +133,32 @@ class LanguageModelling:
         """The sum of the losses of all tokens."""
         return _loss_sum(model(batch.x), batch.y, label_smoothing)
 
-    @no_grad()
     def validate(self, model: GPT) -> dict[str, float]:
         """Mean loss, token accuracy and bits per character over the validation split."""
-        total, correct, tokens = 0.0, 0, 0
-        for x, y in all_blocks(self.validation, self.block_size, self.batch_size):
-            logits = model(x)
-            total += _loss_sum(logits, y, 0.0).item()
-            correct += int((logits.argmax(-1).numpy() == y).sum())
-            tokens += int((y != IGNORE).sum())
-        scores = {"loss": total / tokens, "token_accuracy": correct / tokens}
-        if self.tokenizer.kind == "char":
-            scores["bits_per_char"] = scores["loss"] / math.log(2)
-        return scores
+        return score_text(model, self.tokenizer, self.validation, self.block_size, self.batch_size)
 
     def state(self) -> dict[str, Any]:
         return {"step": self.step}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.step = state["step"]
+
+
+@no_grad()
+def score_text(
+    model: GPT, tokenizer: Tokenizer, ids: np.ndarray, block_size: int, batch_size: int
+) -> dict[str, float]:
+    """Mean loss, token accuracy and, of characters, bits per character over a text."""
+    total, correct, tokens = 0.0, 0, 0
+    for x, y in all_blocks(ids, block_size, batch_size):
+        logits = model(x)
+        total += _loss_sum(logits, y, 0.0).item()
+        correct += int((logits.argmax(-1).numpy() == y).sum())
+        tokens += int((y != IGNORE).sum())
+    scores = {"loss": total / tokens, "token_accuracy": correct / tokens}
+    if tokenizer.kind == "char":
+        scores["bits_per_char"] = scores["loss"] / math.log(2)
+    return scores
 
 
 class TokenBlocks:

@@ -7,8 +7,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,10 @@ from minigrad.io import write_atomically
 
 from ..config import TrainConfig
 from ..errors import UserError
-from ..files import to_json
-from .checkpoint import Checkpoints
+from ..files import printable, to_json
+from .checkpoint import CheckpointError, Checkpoints
 from .curves import read_log
+from .folder import lock
 from .notebook import NotebookLine
 from .ranks import Ranks, RanksError
 from .tasks import Task
@@ -51,6 +52,7 @@ class Trainer:
     its shard of every batch, and rank 0 writes to `folder`. With `capture`, a GPU replays the step as a graph
     (`minigrad.capture`): the same weights in less time. The loss is then read, and checked to be finite, only
     when it is logged or saved or a validation is due. On a CPU, `capture` has no effect.
+    `identity` (a `Record`'s) is written to the checkpoints, and checked by `resume`.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Trainer:
         console: Console | None = None,
         ranks: Ranks | None = None,
         capture: bool = False,
+        identity: Mapping[str, str] | None = None,
     ) -> None:
         self.model, self.task, self.config, self.folder = model, task, config, Path(folder)
         self.ranks = ranks or Ranks()
@@ -71,7 +74,7 @@ class Trainer:
                 f"Start fewer ranks, or make the batches larger."
             )
         self.console = console or Console(stderr=True, quiet=self.ranks.rank > 0)
-        self.checkpoints = Checkpoints(self.folder / "checkpoints")
+        self.checkpoints = Checkpoints(self.folder / "checkpoints", identity=identity)
         self._log = self.folder / "log.jsonl"
         self.optimizer = optim.AdamW(
             _decay_groups(model, config.weight_decay),
@@ -227,9 +230,11 @@ class Trainer:
         )
         if module is None:
             where = "in the backward pass only: the forward pass is finite"
-        last = self.checkpoints.index.get("last")
+        names = self.checkpoints.names()
         saved = (
-            f"the last checkpoint is {self.checkpoints.folder / last}" if last else "no checkpoint was due"
+            f"the last checkpoint is {self.checkpoints.folder / names[-1]}"
+            if names
+            else "no checkpoint was due"
         )
         return NonFiniteError(
             f"step {step}: {problem}, {where}; {saved}.\n"
@@ -239,21 +244,22 @@ class Trainer:
     # ------------------------------------------------------------ the run
 
     def train(self) -> bool:
-        """Train up to `config.steps`, with validations and checkpoints. False if Ctrl-C stopped it."""
-        if self.step == 0 and self.checkpoints.index:
+        """Train up to `config.steps`, with validations and checkpoints. False if a signal stopped it."""
+        if self.step == 0 and self.checkpoints.names():
             raise UserError(
                 f"{self.folder} already contains checkpoints.\n"
                 f"Continue with resume() (--resume), use another folder, or delete them (--overwrite)."
             )
         self.ranks.check_equal(self.model, self.step)
-        log_file: Any = os.devnull
-        if self.ranks.rank == 0:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            log_file = self._log
-        stop = False  # Ctrl-C may reach ranks in different steps; they stop after the same step
-        no_warnings = np.errstate(over="ignore", invalid="ignore", divide="ignore")  # `train_step` checks
-        with no_warnings, _interrupts() as interrupted, self._progress() as show, open(log_file, "a") as log:
-            while self.step < self.config.steps and not (stop := self.ranks.any(interrupted.is_set())):
+        stop = False  # a signal may reach ranks in different steps; they stop after the same step
+        with ExitStack() as stack:
+            if self.ranks.rank == 0:
+                stack.enter_context(lock(self.folder))
+            log = stack.enter_context(open(self._log if self.ranks.rank == 0 else os.devnull, "a"))
+            stack.enter_context(np.errstate(over="ignore", invalid="ignore", divide="ignore"))  # checked
+            stopped = stack.enter_context(_signals())
+            show = stack.enter_context(self._progress())
+            while self.step < self.config.steps and not (stop := self.ranks.any(stopped.is_set())):
                 record = self.train_step()
                 if self._due("log_every"):
                     _write(log, record)
@@ -305,19 +311,32 @@ class Trainer:
         self.checkpoints.save(self.step, self.model, self.optimizer, state, best)
 
     def resume(self) -> bool:
-        """Load the last checkpoint and truncate the log to its step. False if there is none."""
-        found = "last" in self.checkpoints.index
+        """Load the last intact checkpoint, and truncate the log to its step. False if there is none."""
+        if self.ranks.rank == 0:
+            with lock(self.folder):
+                for message in self.checkpoints.repair():
+                    self.console.print(f"warning: {printable(message)}", soft_wrap=True)
+        self.ranks.barrier()
+        found = bool(self.checkpoints.names())
         if found:
-            state = self.checkpoints.restore(self.model, self.optimizer)
+            self._restore(self.checkpoints.restore(self.model, self.optimizer))
+        if self.ranks.rank == 0 and self._log.is_file():
+            records = [record for record in read_log(self._log) if record["step"] <= self.step]
+            write_atomically(self._log, "".join(to_json(record) + "\n" for record in records).encode())
+        return found
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        try:
             self._unread = None
             self.step, self.seconds = state["step"], state["seconds"]
             self.best_loss = math.inf if state["best_loss"] is None else state["best_loss"]
             self.task.restore(state["task"])
             self.scaler.load_state_dict(state.get("scaler") or self.scaler.state_dict())
-        if self.ranks.rank == 0 and self._log.is_file():
-            records = [record for record in read_log(self._log) if record["step"] <= self.step]
-            write_atomically(self._log, "".join(to_json(record) + "\n" for record in records).encode())
-        return found
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"the state of step {state['step']} does not fit this training: {error!r}.\n"
+                f"Start over with --overwrite."
+            ) from None
 
     @contextmanager
     def _progress(self) -> Iterator[Any]:
@@ -359,8 +378,8 @@ def _write(log: Any, record: dict[str, float]) -> None:
 
 
 @contextmanager
-def _interrupts() -> Iterator[threading.Event]:
-    """Ctrl-C sets the event, so that the current step is finished; a second Ctrl-C stops at once."""
+def _signals() -> Iterator[threading.Event]:
+    """Ctrl-C, SIGTERM and SIGHUP set the event, so that the step is finished; a second one stops at once."""
     event = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield event
@@ -371,8 +390,13 @@ def _interrupts() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         event.set()
 
-    previous = signal.signal(signal.SIGINT, handle)
+    names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    previous = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in names}
+    handled = [number for number, handler in previous.items() if handler != signal.SIG_IGN]  # as under nohup
+    for number in handled:
+        signal.signal(number, handle)
     try:
         yield event
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number in handled:
+            signal.signal(number, previous[number])

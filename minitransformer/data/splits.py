@@ -1,0 +1,167 @@
+"""The splits of a run's data: what it is trained on, validated on, and tested on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..files import printable
+from ..recipes import LanguageRecipe, Recipe
+from ..tokenizers import Tokenizer
+from .datasets import DataError, multi30k, read_long_text, read_pairs, sha256_of, tinyshakespeare
+from .phrasebook import DOCUMENT_SENTENCES, phrasebook
+
+HELD_OUT = 500  # maximum number of a user's pairs for each of validation and test
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where data is: files of one's own, or the folder of a public data set."""
+
+    data: Path | None = None
+    validation_data: Path | None = None
+    test_data: Path | None = None
+    data_dir: Path | None = None
+
+    def __bool__(self) -> bool:
+        return any(path is not None for path in vars(self).values())
+
+    @property
+    def name(self) -> str:
+        return "" if self.data is None else self.data.name
+
+    def to_json(self, dataset: str) -> dict[str, str | None]:
+        """For run.json: the name of the data, and absolute paths."""
+        paths = {key: None if path is None else os.path.abspath(path) for key, path in asdict(self).items()}
+        return {"dataset": dataset, "name": printable(self.name or dataset), **paths}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Sources:
+        found = {key: content.get(key) for key in cls.__dataclass_fields__}
+        return cls(**{key: Path(path) if isinstance(path, str) else None for key, path in found.items()})
+
+
+class Splits(dict[str, Any]):
+    """The splits by name, "train", "validation" and "test": lists of pairs, or texts.
+
+    `dropped` is how many pairs were left out, by reason.
+    """
+
+    def __init__(self, splits: Mapping[str, Any], dropped: Mapping[str, int] | None = None) -> None:
+        super().__init__(splits)
+        self.dropped = dict(dropped or {})
+
+
+def load_splits(
+    recipe: Recipe, data: Path | None = None, data_dir: Path | None = None, sources: Sources | None = None
+) -> Splits:
+    """The splits of the recipe's data set, or of files of one's own."""
+    sources = sources or Sources(data, data_dir=data_dir)
+    own = sources.data is not None
+    dataset = "file" if own else recipe.data.dataset
+    if dataset == "file" and not own:
+        raise DataError("this run was trained on a file of your own.\nPass it with --data FILE.")
+    if not own and (sources.validation_data or sources.test_data):
+        raise DataError(
+            "--validation-data and --test-data belong to training data of your own.\n"
+            "Pass that with --data FILE, or leave them out."
+        )
+    if own:
+        return _own_texts(sources) if isinstance(recipe, LanguageRecipe) else _own_pairs(sources)
+    if isinstance(recipe, LanguageRecipe):
+        if dataset == "tinyshakespeare":
+            return Splits(tinyshakespeare(sources.data_dir))
+    elif dataset == "phrasebook":
+        book = phrasebook()
+        chosen = _random_indices(len(book.train), 300)
+        chosen = chosen[[book.train[i] not in DOCUMENT_SENTENCES for i in chosen]]
+        train, validation = _split_at(book.train, chosen)
+        return Splits({"train": train, "validation": validation, "test": book.test})
+    elif dataset == "multi30k":
+        languages = recipe.data.source_language, recipe.data.target_language
+        return Splits(multi30k(*languages, sources.data_dir))
+    raise DataError(
+        f"{recipe.task} has no dataset {dataset!r}.\nUse the dataset of a recipe, or pass --data FILE."
+    )
+
+
+def _random_indices(n: int, number: int) -> np.ndarray:
+    """`number` of n indices, always the same."""
+    return np.random.Generator(np.random.Philox(key=[0, n])).permutation(n)[:number]
+
+
+def _split_at(pairs: Sequence[Any], indices: np.ndarray) -> tuple[list, list]:
+    """The pairs that are not at the indices, and those that are."""
+    chosen = set(indices.tolist())
+    return [p for i, p in enumerate(pairs) if i not in chosen], [pairs[i] for i in sorted(chosen)]
+
+
+def _own_pairs(sources: Sources) -> Splits:
+    """A user's pairs. Of the splits that have no file, each gets a tenth (at most HELD_OUT)."""
+    assert sources.data is not None
+    pairs = read_pairs(sources.data)
+    unique = list(dict.fromkeys(pairs))
+    dropped = {"duplicates": len(pairs) - len(unique)}
+    files = {"validation": sources.validation_data, "test": sources.test_data}
+    held = {name: list(dict.fromkeys(read_pairs(path))) for name, path in files.items() if path is not None}
+    missing = [name for name in files if name not in held]
+    if len(unique) < 10 and missing:
+        raise DataError(
+            f"{len(unique)} different pairs are too few for training and {' and '.join(missing)}.\n"
+            f"Provide at least 10, or files of their own with --validation-data and --test-data."
+        )
+    known = {pair for split in held.values() for pair in split}
+    train = [pair for pair in unique if pair not in known]
+    dropped["also held out"] = len(unique) - len(train)
+    if missing:
+        number = min(HELD_OUT, len(train) // 10)
+        train, chosen = _split_at(train, _random_indices(len(train), len(missing) * number))
+        held |= {name: chosen[i :: len(missing)] for i, name in enumerate(missing)}
+    if not train or not all(held.values()):
+        raise DataError(
+            f"{sources.data} has {len(train)} pairs to train on that are not held out.\nProvide more pairs."
+        )
+    return Splits({"train": train, "validation": held["validation"], "test": held["test"]}, dropped)
+
+
+def _own_texts(sources: Sources) -> Splits:
+    """A user's text. Its last tenth is the validation split, unless that has a file."""
+    assert sources.data is not None
+    text = read_long_text(sources.data)
+    cut = len(text) * 9 // 10
+    splits = {"train": text[:cut], "validation": text[cut:]}
+    if sources.validation_data is not None:
+        splits = {"train": text, "validation": read_long_text(sources.validation_data)}
+    if sources.test_data is not None:
+        splits["test"] = read_long_text(sources.test_data)
+    return Splits(splits)
+
+
+def read_test(recipe: Recipe, path: Path) -> Any:
+    """A whole file to score a run on: pairs, or a text."""
+    return read_long_text(path) if isinstance(recipe, LanguageRecipe) else read_pairs(path)
+
+
+def checksums(splits: Mapping[str, Any]) -> dict[str, str]:
+    """SHA-256 of each split."""
+    return {
+        name: sha256_of([split] if isinstance(split, str) else ["\t".join(pair) for pair in split])
+        for name, split in splits.items()
+    }
+
+
+def filter_by_length(pairs: Sequence[Pair], tokenizer: Tokenizer, max_length: int) -> list[Pair]:
+    """The pairs whose sides are both shorter than `max_length` tokens, which leaves one for <END>."""
+    short = [pair for pair in pairs if all(len(tokenizer.encode(side)) < max_length for side in pair)]
+    if not short:
+        raise DataError(
+            f"none of {len(pairs)} pairs is shorter than {max_length} tokens.\nRaise --max-length."
+        )
+    return short

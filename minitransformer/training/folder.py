@@ -1,0 +1,341 @@
+"""A run folder: its lock, its record, and what a training may write or delete there.
+
+    .lock          held while a training writes to the folder; freed when its process ends, however it ends
+    run.json       the record: what the run was made with, where its data is, checksums, history
+    config.toml  tokenizer.json  log.jsonl  checkpoints/  curves.png  predictions.txt  metrics.json
+
+run.json is written first: from then on the folder belongs to the new run. config.toml is written last: a run
+whose config.toml is not one that run.json names has not begun, and starts at step 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import secrets
+import stat
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from minigrad.io import write_atomically
+
+from .. import recipes
+from ..data.splits import Sources, checksums
+from ..errors import UserError
+from ..files import read_bytes, read_json, write_json
+from ..recipes import Recipe
+from ..tokenizers import Tokenizer
+from .checkpoint import Checkpoints
+
+RUN_FILES = (
+    "run.json", "config.toml", "tokenizer.json", "log.jsonl", "curves.png", "predictions.txt", "metrics.json",
+)  # fmt: skip
+LOCK, OWNER = ".lock", ".owner.json"
+RESUMED_SETTINGS = ("seed", "precision", "betas", "adam_eps", "weight_decay")  # --resume cannot change them
+_LEFTOVER = re.compile(rf"\.({'|'.join(map(re.escape, (*RUN_FILES, OWNER)))})\.\w{{8,}}")
+
+
+class RunError(UserError):
+    """A folder that is missing, in use, contains another run, or is not a run folder."""
+
+
+# ---------------------------------------------------------------- the lock
+
+_held: set[Path] = set()  # the folders that this process has locked
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Hold the folder, which is made if it is missing. A RunError names the process that holds it already."""
+    place = Path(os.path.realpath(folder))
+    if place in _held:
+        yield
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = FileLock(folder / LOCK)
+        held.acquire(blocking=False)
+    except Timeout:
+        raise _in_use(folder) from None
+    except OSError as error:
+        raise RunError(
+            f"cannot write to {folder}: {error.strerror}.\nChoose another with --run-dir DIR."
+        ) from None
+    _held.add(place)
+    try:
+        owner = {"pid": os.getpid(), "host": platform.node(), "since": _now()}
+        write_json(folder / OWNER, owner)
+        _remove_leftovers(folder)
+        yield
+    finally:
+        with suppress(OSError):
+            (folder / OWNER).unlink(missing_ok=True)
+        _held.remove(place)
+        held.release()
+
+
+def _in_use(folder: Path) -> RunError:
+    time.sleep(0.2)  # the owner may be about to write its name
+    owner = "another process"
+    with suppress(UserError):
+        known = read_json(folder / OWNER, {"pid": int, "host": str, "since": str})
+        owner = f"process {known['pid']} on {known['host']} since {known['since']}"
+    return RunError(
+        f"{folder} is in use by {owner}.\n"
+        f"Wait until it ends, stop it, or choose another folder with --run-dir DIR."
+    )
+
+
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what a killed training left: temporary files, and half-written checkpoints."""
+    for path in folder.iterdir():
+        if _LEFTOVER.fullmatch(path.name):
+            path.unlink()
+    Checkpoints(folder / "checkpoints").remove_leftovers()
+
+
+# ---------------------------------------------------------------- the record
+
+
+@dataclass(frozen=True)
+class Record:
+    """The content of run.json. Runs of versions that wrote no checksums have no `id` and no history."""
+
+    recipe: str
+    seed: int
+    versions: dict[str, Any]
+    machine: dict[str, Any]
+    data_sha256: dict[str, Any]
+    data: dict[str, Any] = field(default_factory=dict)  # dataset, name, and where the files are
+    tokenizer_sha256: str = ""
+    id: str = ""
+    replaces: list[str] = field(default_factory=list)  # the runs that --overwrite deletes
+    history: list[Any] = field(default_factory=list)  # from which step which settings were changed
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What each checkpoint of the run must name."""
+        return {"run": self.id, "tokenizer_sha256": self.tokenizer_sha256} if self.id else {}
+
+    @property
+    def sources(self) -> Sources:
+        """Where the data was when the run began."""
+        return Sources.from_json(self.data)
+
+
+_TYPES = {
+    "recipe": str, "seed": int, "versions": dict, "machine": dict, "data_sha256": dict, "data": dict,
+    "tokenizer_sha256": str, "id": str, "replaces": list, "history": list,
+}  # fmt: skip
+_REQUIRED = [f.name for f in fields(Record)][:5]
+
+
+def read_record(folder: Path) -> Record | None:
+    """The record of a run; None if the folder has no run.json, or one that was not written by a training."""
+    path = folder / "run.json"
+    if not os.path.lexists(path):
+        return None
+    content = read_json(path)
+    ours = isinstance(content, dict) and content.keys() >= {*_REQUIRED}
+    if not (ours and isinstance(content["versions"], dict) and "minitransformer" in content["versions"]):
+        return None
+    known = {name: kind for name, kind in _TYPES.items() if name in content or "id" in content}
+    read_json(path, known)
+    record = Record(**{name: content[name] for name in known})
+    for entry in record.history:
+        if not (isinstance(entry, dict) and isinstance(entry.get("config_sha256"), str)):
+            raise RunError(f"{path} is damaged: its history has no checksum.\nRestore the file.")
+    return record
+
+
+def new_record(
+    folder: Path, recipe: Recipe, tokenizer: Tokenizer, splits: Mapping[str, Any], sources: Sources
+) -> Record:
+    """The record of a run that begins now."""
+
+    def installed(package: str) -> str:
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            return "not installed"
+
+    packages = ("minitransformer", "numpy", "tokenizers")
+    return Record(
+        recipe.name,
+        recipe.training.seed,
+        {"python": platform.python_version(), **{p: installed(p) for p in packages}},
+        {"platform": platform.platform(), "processor": platform.machine(), "byteorder": sys.byteorder},
+        checksums(splits),
+        sources.to_json(recipe.data.dataset),
+        sha256(tokenizer.to_bytes()),
+        secrets.token_hex(8),
+        sorted(Checkpoints(folder / "checkpoints").runs()),
+        [{"step": 0, "config_sha256": sha256(_config(recipe)), "changes": {}, "time": _now()}],
+    )
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _config(recipe: Recipe) -> bytes:
+    return recipes.to_toml(recipe).encode()
+
+
+def _write_record(folder: Path, record: Record) -> None:
+    write_json(folder / "run.json", asdict(record))
+
+
+# ---------------------------------------------------------------- beginning and continuing a run
+
+
+def check_folder(folder: Path, resume: bool, overwrite: bool) -> None:
+    """Raise a RunError unless a training may write to `folder`. Changes nothing."""
+    if resume and overwrite:
+        raise RunError("--resume and --overwrite contradict each other.\nPass one of them.")
+    if not folder.exists():
+        if resume:
+            raise RunError(
+                f"there is no run folder {folder} to resume.\n"
+                f"Check --run-dir, or leave --resume out to start a run there."
+            )
+        return
+    _check_kinds(folder)
+    if _is_new(folder):
+        return
+    if not folder.is_dir() or read_record(folder) is None:
+        raise RunError(
+            f"{folder} exists and is not a run folder; nothing in it was changed.\n"
+            f"Choose another with --run-dir DIR."
+        )
+    if not (resume or overwrite):
+        raise RunError(
+            f"{folder} contains a run already.\n"
+            f"Continue it with --resume, replace it with --overwrite, or choose another with --run-dir DIR."
+        )
+
+
+def _is_new(folder: Path) -> bool:
+    """Whether the folder has nothing, or what a training leaves that is killed before its first file."""
+    return folder.is_dir() and all(
+        path.name in (LOCK, OWNER) or _LEFTOVER.fullmatch(path.name) for path in folder.iterdir()
+    )
+
+
+def _check_kinds(folder: Path) -> None:
+    """Refuse symbolic links, pipes and devices where a run has files: nothing is written through them."""
+    checkpoints = folder / "checkpoints"
+    files = [folder / name for name in (*RUN_FILES, LOCK, OWNER)] + [checkpoints / "index.json"]
+    folders = [checkpoints]
+    if checkpoints.is_dir() and not checkpoints.is_symlink():
+        folders += checkpoints.glob("step-*")
+    for paths, is_kind, kind in (
+        (files, stat.S_ISREG, "a regular file"),
+        (folders, stat.S_ISDIR, "a folder"),
+    ):
+        for path in paths:
+            if os.path.lexists(path) and not is_kind(path.lstat().st_mode):
+                raise RunError(
+                    f"{path} is not {kind}, but a link, a pipe or the like; nothing was changed.\n"
+                    f"Replace it with {kind}, or choose another folder with --run-dir DIR."
+                )
+
+
+def begin(folder: Path, record: Record, recipe: Recipe, tokenizer: Tokenizer) -> None:
+    """Write the record, delete what an earlier run left, and write tokenizer and settings."""
+    _write_record(folder, record)
+    for name in RUN_FILES:
+        if name != "run.json":
+            (folder / name).unlink(missing_ok=True)
+    Checkpoints(folder / "checkpoints").clear()
+    tokenizer.save(folder / "tokenizer.json")
+    write_atomically(folder / "config.toml", _config(recipe))
+
+
+def has_begun(folder: Path, record: Record) -> bool:
+    """Whether the run's files are there. An error if they are damaged; False if `begin` was interrupted."""
+    try:
+        read_config(folder, record)
+        read_tokenizer(folder, record)
+    except UserError:
+        found = Checkpoints(folder / "checkpoints").runs()
+        if found - {*map(str, record.replaces)}:  # checkpoints that nobody asked to delete
+            raise
+        return False
+    return True
+
+
+def read_config(folder: Path, record: Record | None) -> Recipe:
+    """The settings of a run."""
+    path = folder / "config.toml"
+    if record is not None and record.id:
+        _check_sum(path, [entry["config_sha256"] for entry in record.history])
+    recipe = recipes.load_recipe(str(path))
+    return replace(recipe, name=record.recipe if record is not None else folder.name)
+
+
+def read_tokenizer(folder: Path, record: Record | None) -> Tokenizer:
+    """The tokenizer of a run."""
+    path = folder / "tokenizer.json"
+    if record is not None and record.id:
+        _check_sum(path, [record.tokenizer_sha256])
+    return Tokenizer.load(path)
+
+
+def _check_sum(path: Path, sums: list[str]) -> None:
+    if sha256(read_bytes(path)) not in sums:
+        raise RunError(
+            f"{path} is damaged or was changed: it does not match the checksum in run.json.\n"
+            f"Restore the file, or start over with `train --overwrite`."
+        )
+
+
+def check_same_run(record: Record, before: Recipe, recipe: Recipe, folder: Path) -> None:
+    """Raise a RunError if model, data settings or `RESUMED_SETTINGS` differ from those of the run."""
+    for part in ("data", "model", "training"):
+        changed = [
+            f"{name} is {old}, not {new}"
+            for name, (old, new) in _differences(before, recipe, part).items()
+            if part != "training" or name in RESUMED_SETTINGS
+        ]
+        if changed:
+            raise RunError(
+                f"{folder} was started with different settings: {', '.join(changed)}.\n"
+                f"Leave those flags out, or start over with --overwrite."
+            )
+
+
+def change_settings(folder: Path, record: Record, before: Recipe, recipe: Recipe, step: int) -> list[str]:
+    """Record what --resume changes, and write the new settings; returns a line for each change."""
+    changes = {name: list(pair) for name, pair in _differences(before, recipe, "training").items()}
+    used = sha256(read_bytes(folder / "config.toml"))
+    last = max((i for i, entry in enumerate(record.history) if entry["config_sha256"] == used), default=-1)
+    history = record.history[: last + 1]  # without a change that was announced and then killed
+    if changes:
+        entry = {"step": step, "config_sha256": sha256(_config(recipe)), "changes": changes, "time": _now()}
+        history = [*history, entry]
+    if history != record.history:
+        _write_record(folder, replace(record, history=history))
+    if changes:
+        write_atomically(folder / "config.toml", _config(recipe))
+    return [f"{name} {old} -> {new} from step {step}" for name, (old, new) in changes.items()]
+
+
+def _differences(before: Recipe, recipe: Recipe, part: str) -> dict[str, tuple[Any, Any]]:
+    old, new = asdict(getattr(before, part)), asdict(getattr(recipe, part))
+    return {name: (old.get(name), new[name]) for name in new if old.get(name) != new[name]}
