@@ -80,10 +80,10 @@ def die(folder, how):
 
 def overwrite(folder):
     """Rank 0 deletes the former run slowly."""
-    from minitransformer.training import run as runs
+    from minitransformer.cli import train
 
-    clear = runs.clear
-    runs.clear = lambda folder: (time.sleep(1), clear(folder))
+    begin = train.begin
+    train.begin = lambda *arguments: (time.sleep(1), begin(*arguments))
     arguments = ["--data", "pairs.tsv", "--run-dir", folder, *TINY, "--overwrite"]
     sys.exit(main(["train", "phrasebook", *arguments]))
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from rich.console import Console
-from rich.table import Column, Table
 
 from minigrad.io import write_atomically
 
@@ -65,7 +63,7 @@ def run(argv: list[str]) -> None:
         if json:
             print(to_json(scores))
         else:
-            report(scores, Console(highlight=False))
+            report(scores)
 
     tyro.cli(evaluate_run, args=argv, prog="minitransformer evaluate")
 
@@ -136,9 +134,8 @@ def _score_pairs(run: Run, test: Sequence[tuple[str, str]], files: dict[str, byt
     return {**scores, "n": len(pairs), "split": "test", "decoding": "greedy"}
 
 
-def report(scores: Mapping[str, Any], console: Console) -> None:
-    """The scores as a table."""
-    table = Table("", Column(overflow="fold"), show_header=False, box=None, padding=(0, 2, 0, 0))
+def report(scores: Mapping[str, Any]) -> None:
+    """Print the scores, one per line."""
     for key, value in scores.items():
         shown = (
             f"{value:.2%}"
@@ -147,5 +144,4 @@ def report(scores: Mapping[str, Any], console: Console) -> None:
             if isinstance(value, float)
             else str(value)
         )
-        table.add_row(LABELS[key], shown)
-    console.print(table)
+        print(f"{LABELS[key]:<33} {shown}")

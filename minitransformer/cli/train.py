@@ -261,7 +261,7 @@ def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Cons
     """Evaluate the best checkpoint, write predictions and metrics, and print a few results."""
     run = runs.Run(folder, device=device)
     console.print(f"trained in {seconds:.0f} s; the best checkpoint is {run.checkpoint.name}")
-    report(evaluate(run, splits), Console(highlight=False))
+    report(evaluate(run, splits))
     if isinstance(run.recipe, LanguageRecipe):
         prompt = "\n" if "\n" in run.tokenizer.token_to_id else splits["validation"][:10]
         print(printable(prompt + continuation(run, prompt, 300, temperature=0.8, top_k=None, seed=0)))

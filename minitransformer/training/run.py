@@ -17,6 +17,7 @@ from ..recipes import LanguageRecipe, Recipe, TextData, TranslationRecipe
 from ..tokenizers import Tokenizer
 from .checkpoint import Checkpoints
 from .folder import Record, RunError, read_config, read_record, read_tokenizer
+from .memory import check_memory
 from .tasks import LanguageModelling, Translation
 
 # ---------------------------------------------------------------- building
@@ -121,6 +122,7 @@ class Run:
         self.record: Record | None = read_record(self.folder)
         self.recipe = read_config(self.folder, self.record)
         self.tokenizer = read_tokenizer(self.folder, self.record)
+        check_memory(self.recipe, self.tokenizer.vocab_size, training=False)
         identity = self.record.identity if self.record is not None else {}
         checkpoints = Checkpoints(self.folder / "checkpoints", identity=identity)
         with ThreadPoolExecutor(1) as thread:  # reads and checks the weights while the model is built
