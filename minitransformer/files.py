@@ -32,8 +32,9 @@ def printable(text: object) -> str:
 def read_bytes(path: str | Path, limit: int = 2**30) -> bytes:
     """The content of a regular file of at most `limit` bytes."""
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise UserError(f"{printable(path)} is not a regular file.\nPass the path of a file.")
+        if not stat.S_ISREG(mode := os.stat(path).st_mode):
+            kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+            raise UserError(f"{printable(path)} is {kind}.\nPass the path of a file.")
         with open(
             path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
         ) as file:

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import http.client
 import io
+import os
 import urllib.error
 
 import numpy as np
@@ -21,6 +22,7 @@ from minitransformer.data.batching import (
     collate,
 )
 from minitransformer.data.datasets import DataError, multi30k, read_pairs, sha256_of, tinyshakespeare
+from minitransformer.errors import UserError
 from minitransformer.tokenizers import Tokenizer
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=60).map(np.array)
@@ -77,8 +79,18 @@ def test_only_a_line_end_ends_a_line(tsv, character):
 
 
 def test_a_folder_is_no_file_of_pairs(tmp_path):
-    with pytest.raises(DataError, match="directory"):
+    with pytest.raises(UserError, match="is a directory"):
         read_pairs(tmp_path)
+
+
+@pytest.mark.parametrize("read", [read_pairs, datasets.read_long_text])
+def test_data_that_would_never_end_is_refused(tmp_path, read):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "huge").touch()
+    os.truncate(tmp_path / "huge", 10**12)
+    for path in (tmp_path / "fifo", "/dev/zero", tmp_path / "huge"):
+        with pytest.raises(UserError, match=r"is not a regular file|the limit is"):
+            read(path)
 
 
 def test_a_long_text_is_read_whole(tmp_path):
@@ -88,7 +100,7 @@ def test_a_long_text_is_read_whole(tmp_path):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"missing\.tsv"):
+    with pytest.raises(UserError, match=r"missing\.tsv"):
         read_pairs(tmp_path / "missing.tsv")
 
 
@@ -134,6 +146,30 @@ def test_a_damaged_file_is_named(captions):
     (captions / "train.fr.gz").write_bytes(whole[:-9])
     with pytest.raises(DataError, match=r"train\.fr\.gz is damaged"):
         multi30k("en", "fr", captions)
+
+
+def test_a_file_that_unpacks_to_gigabytes_is_refused(captions, monkeypatch):
+    monkeypatch.setattr(datasets, "PUBLIC_LIMIT", 1000)
+    (captions / "train.fr.gz").write_bytes(gzip.compress(b"un\n" * 300))
+    assert len(datasets._from_folder(captions, "train.fr")) == 900
+    (captions / "train.fr.gz").write_bytes(gzip.compress(b"un\n" * 400))
+    with pytest.raises(DataError, match=r"train\.fr\.gz is damaged: it has more than 1,000 bytes"):
+        multi30k("en", "fr", captions)
+
+
+@pytest.mark.parametrize("name", ["train.fr.gz", "train.fr"])
+def test_a_fifo_in_a_folder_is_refused(captions, name):
+    (captions / "train.fr.gz").unlink()
+    os.mkfifo(captions / name)
+    with pytest.raises(UserError, match="is not a regular file"):
+        multi30k("en", "fr", captions)
+
+
+@pytest.mark.parametrize("language", ["", "/../../x", "..", "e n", "en\n", "en\x1b", "é", "a" * 36])
+def test_the_name_of_a_language_is_letters_and_hyphens(language, tmp_path):
+    for pair in ((language, "fr"), ("en", language)):
+        with pytest.raises(DataError, match="is not a language"):
+            multi30k(*pair, tmp_path)
 
 
 def test_shakespeare_is_split_after_nine_tenths(tmp_path):
@@ -197,6 +233,31 @@ def test_a_text_is_fetched_once_and_kept(home):
     assert tinyshakespeare() == first
     assert len(home.asked) == 1
     assert home.asked[0].startswith("https://")
+
+
+def test_a_damaged_file_of_the_cache_is_downloaded_again(home, tmp_path):
+    tinyshakespeare()
+    cached = tmp_path / "cache" / "input.txt"
+    cached.write_bytes(PLAYS.replace(b"First", b"Third"))
+    home.answer = urllib.error.URLError("no network")
+    with pytest.raises(DataError, match="could not download"):
+        tinyshakespeare()
+    assert cached.read_bytes().startswith(b"Third")  # it stands until the new one is there
+    home.answer = PLAYS
+    assert "".join(tinyshakespeare().values()) == PLAYS.decode()
+    assert cached.read_bytes() == PLAYS
+
+
+def test_a_language_that_cannot_be_downloaded_leaves_no_files(home, tmp_path):
+    with pytest.raises(DataError, match="Multi30k has no language 'cs'"):
+        multi30k("en", "cs")
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_download_that_does_not_end_is_cut(home, monkeypatch):
+    monkeypatch.setattr(datasets, "PUBLIC_LIMIT", len(PLAYS))
+    home.answer = PLAYS * 3
+    assert "".join(tinyshakespeare().values()) == PLAYS.decode()
 
 
 @pytest.mark.parametrize("failure", [urllib.error.URLError("no network"), http.client.IncompleteRead(b"")])

@@ -17,9 +17,11 @@ def path(tmp_path):
 @pytest.mark.parametrize("read", [read_bytes, read_text, read_json])
 def test_only_regular_files_are_read(tmp_path, read):
     os.mkfifo(tmp_path / "fifo")
-    for path in (tmp_path / "fifo", "/dev/zero", tmp_path):
+    for path in (tmp_path / "fifo", "/dev/zero"):
         with pytest.raises(UserError, match="is not a regular file"):
             read(path)
+    with pytest.raises(UserError, match="is a directory"):
+        read(tmp_path)
 
 
 @pytest.mark.parametrize("path", ["/there/is/none", "a\0b", "a" * 5000, "half a \udc80\ud800 pair"])

@@ -8,7 +8,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import http.client
+import io
 import os
+import re
 import urllib.request
 import zlib
 from collections.abc import Iterable
@@ -19,11 +21,15 @@ from filelock import FileLock
 from minigrad.io import write_atomically
 
 from ..errors import UserError
-from ..files import read_text
+from ..files import printable, read_bytes, read_text
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare"
+LANGUAGES = ("en", "de", "fr")
 SPLITS = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
+
+LIMIT = 2**28  # bytes of a user's file
+PUBLIC_LIMIT = 2**26  # bytes of a public file, decompressed
 
 # of the decompressed files
 SHA256 = {
@@ -49,11 +55,7 @@ class DataError(UserError):
 
 def read_pairs(path: str | Path) -> list[tuple[str, str]]:
     """The pairs of a UTF-8 file with `source<TAB>target` on each line; blank lines are skipped."""
-    path = Path(path)
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}.\nCheck the path.") from None
+    content, path = read_bytes(path, LIMIT), printable(path)
     pairs = []
     for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").splitlines(), 1):
         try:
@@ -79,9 +81,10 @@ def _pair(line: str, where: str) -> tuple[str, str]:
 
 def read_long_text(path: str | Path) -> str:
     """The text of a UTF-8 file of at least 100 characters."""
-    text = read_text(path)
+    text = read_text(path, LIMIT)
     if len(text) < 100:
-        raise DataError(f"{path} has {len(text)} characters, too few to train on.\nPass a longer text.")
+        problem = f"{printable(path)} has {len(text)} characters, too few to train on"
+        raise DataError(f"{problem}.\nPass a longer text.")
     return text
 
 
@@ -90,6 +93,13 @@ def read_long_text(path: str | Path) -> str:
 
 def multi30k(source: str, target: str, data_dir: Path | None = None) -> dict[str, list[tuple[str, str]]]:
     """Image captions in English, German and French (Elliott et al. 2016): 29,000 / 1,014 / 1,000 pairs."""
+    for language in (source, target):
+        check_language(language)
+        if language not in LANGUAGES and data_dir is None:
+            raise DataError(
+                f"Multi30k has no language {language!r}.\n"
+                f"Choose from {', '.join(LANGUAGES)}, or pass a folder that has it with --data-dir DIR."
+            )
     pairs = {}
     for split, stem in SPLITS.items():
         sides = [_lines(_text(f"{stem}.{language}", MULTI30K, data_dir)) for language in (source, target)]
@@ -100,6 +110,12 @@ def multi30k(source: str, target: str, data_dir: Path | None = None) -> dict[str
             )
         pairs[split] = list(zip(*sides, strict=True))
     return pairs
+
+
+def check_language(name: str) -> None:
+    """Raise a DataError unless the name of a language can be part of a file's name: "en", "pt-BR"."""
+    if not re.fullmatch("[A-Za-z-]{1,35}", name):
+        raise DataError(f"{name!r:.60} is not a language.\nUse letters and hyphens, such as en or pt-BR.")
 
 
 def _lines(text: str) -> list[str]:
@@ -132,25 +148,42 @@ def _text(name: str, base_url: str, data_dir: Path | None) -> str:
     if data_dir is not None:
         return _from_folder(Path(data_dir), name)
     cached = cache_folder() / name
-    if not cached.is_file():
+    if (content := _intact(cached)) is None:
         cached.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{cached}.lock"):
-            if not cached.is_file():  # another process may have downloaded it meanwhile
-                write_atomically(cached, _download(name, base_url))
-    return read_text(cached)
+            if (content := _intact(cached)) is None:  # another process may have downloaded it meanwhile
+                content = _download(name, base_url)
+                write_atomically(cached, content)
+    return content.decode("utf-8")
+
+
+def _intact(cached: Path) -> bytes | None:
+    """The content of a file of the cache, or None if there is none or its checksum is wrong."""
+    content = read_bytes(cached, PUBLIC_LIMIT) if cached.is_file() else b""
+    return content if hashlib.sha256(content).hexdigest() == SHA256.get(cached.name) else None
 
 
 def _from_folder(folder: Path, name: str) -> str:
     for path in (folder / f"{name}.gz", folder / name):
-        if path.is_file():
+        if os.path.exists(path):
+            content = read_bytes(path, PUBLIC_LIMIT)
             try:
-                content = path.read_bytes()
-                return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
+                return (_decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
             except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-                raise DataError(f"{path} is damaged: {error}.\nDownload it again.") from None
+                raise DataError(f"{printable(path)} is damaged: {error}.\nDownload it again.") from None
     raise DataError(
-        f"there is no {name} or {name}.gz in {folder}.\nPass the folder that contains it with --data-dir DIR."
+        f"there is no {name} or {name}.gz in {printable(folder)}.\n"
+        f"Pass the folder that contains it with --data-dir DIR."
     )
+
+
+def _decompress(content: bytes) -> bytes:
+    """What is in a gzip file. More than PUBLIC_LIMIT is an OSError, as other damage."""
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        content = file.read(PUBLIC_LIMIT + 1)
+    if len(content) > PUBLIC_LIMIT:
+        raise OSError(f"it has more than {PUBLIC_LIMIT:,} bytes")
+    return content
 
 
 def _download(name: str, base_url: str) -> bytes:
@@ -168,8 +201,8 @@ def _download(name: str, base_url: str) -> bytes:
             with wrap_file(
                 response, size, description=f"downloading {name}", console=Console(stderr=True)
             ) as file:
-                content = file.read()
-        content = gzip.decompress(content) if compressed else content
+                content = file.read(PUBLIC_LIMIT)
+        content = _decompress(content) if compressed else content
     except (OSError, EOFError, zlib.error, http.client.HTTPException) as error:
         raise DataError(
             f"could not download {url}: {error}.\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import reprlib
 import tomllib
 import types
 import typing
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..config import GPTConfig, TrainConfig, TransformerConfig
+from ..data.datasets import check_language
 from ..errors import UserError, check_range
 from ..files import printable, read_text
 
@@ -34,6 +36,9 @@ class PairData:
     max_length: int = 128  # tokens per side; longer pairs are left out, and longer input is an error
 
     def __post_init__(self) -> None:
+        for language in (self.source_language, self.target_language):
+            if language or self.dataset != "file":  # the languages of a file may be unknown
+                check_language(language)
         check_range(self, "max_length", 2)
         if self.max_tokens < self.max_length:
             raise UserError(
@@ -97,6 +102,7 @@ Recipe = TranslationRecipe | LanguageRecipe
 TASKS: dict[str, type[TranslationRecipe] | type[LanguageRecipe]] = {
     recipe.task: recipe for recipe in (TranslationRecipe, LanguageRecipe)
 }
+LIMIT = 2**15  # characters of a recipe
 TYPE_NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "a string in quotes"}
 
 
@@ -112,10 +118,10 @@ def names() -> list[str]:
 def load_recipe(name: str) -> Recipe:
     """A recipe of the package by name, or your own by path (`mine.toml`)."""
     if name.endswith(".toml"):
-        return parse_recipe(read_text(name), Path(name).stem, name)
+        return parse_recipe(read_text(name, LIMIT), Path(name).stem, printable(name))
     if name not in names():
         raise RecipeError(
-            f"there is no recipe {name!r}.{nearest(name, names())}\n"
+            f"there is no recipe {name!r:.80}.{nearest(name, names())}\n"
             f"Choose one of {', '.join(names())}, or pass a file.toml."
         )
     text = resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
@@ -132,22 +138,24 @@ def with_own_data(recipe: Recipe, name: str) -> Recipe:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """` Did you mean ...?`, or an empty string if no name is similar."""
-    close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.7)
+    close = difflib.get_close_matches(word[:100], list(known), n=3, cutoff=0.7)
     return f" Did you mean {' or '.join(close)}?" if close else ""
 
 
 def parse_recipe(text: str, name: str, where: str) -> Recipe:
     """A recipe from TOML. Errors name the unknown key or the value of the wrong type."""
+    if len(text) > LIMIT:
+        raise RecipeError(f"{where} has {len(text):,} characters, the limit is {LIMIT:,}.\nShorten it.")
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise RecipeError(f"{where} is not valid TOML: {error}.\nFix that line.") from None
     if "task" not in content:
         known = " or ".join(f'"{task}"' for task in TASKS)
         raise RecipeError(f"{where} has no task.\nAdd the line task = {known}.")
     task = content.pop("task")
     if not isinstance(task, str) or task not in TASKS:
-        raise RecipeError(f"{where}: unknown task {task!r}.\nChoose one of {', '.join(TASKS)}.")
+        raise RecipeError(f"{where}: unknown task {_shown(task)}.\nChoose one of {', '.join(TASKS)}.")
     return _build(TASKS[task], {"name": name, **content}, where)
 
 
@@ -161,7 +169,7 @@ def _build(cls: type, content: dict[str, Any], where: str) -> Any:
     for key, value in content.items():
         if key not in fields:
             raise RecipeError(
-                f"{where}: unknown key {key!r}.{nearest(key, fields)}\nValid keys: {', '.join(fields)}."
+                f"{where}: unknown key {_shown(key)}.{nearest(key, fields)}\nValid keys: {', '.join(fields)}."
             )
         values[key] = _value(value, fields[key], key, where)
     try:
@@ -175,7 +183,7 @@ def _value(value: Any, kind: Any, key: str, where: str) -> Any:
     if dataclasses.is_dataclass(kind):
         if not isinstance(value, dict):
             raise RecipeError(
-                f"{where}: {key} = {value!r} is not a table.\nWrite its keys below the line [{key}]."
+                f"{where}: {key} = {_shown(value)} is not a table.\nWrite its keys below the line [{key}]."
             )
         return _build(typing.cast(type, kind), value, f"{where} [{key}]")
     if typing.get_origin(kind) is tuple:
@@ -183,15 +191,17 @@ def _value(value: Any, kind: Any, key: str, where: str) -> Any:
         if isinstance(value, list) and len(value) == length and all(_fits(v, float) for v in value):
             return tuple(float(v) for v in value)
         raise RecipeError(
-            f"{where}: {key} = {value!r} is not {length} numbers.\nWrite, for example, [0.9, 0.98]."
+            f"{where}: {key} = {_shown(value)} is not {length} numbers.\nWrite, for example, [0.9, 0.98]."
         )
+    if type(value) is int and not _fits(value, int):
+        raise RecipeError(f"{where}: {key} is out of range.\nChoose an integer of 64 bits.")
     if isinstance(value, str) and printable(value) != value:
-        raise RecipeError(f"{where}: {key} = {value!r} has control characters.\nRemove them.")
+        raise RecipeError(f"{where}: {key} = {_shown(value)} has control characters.\nRemove them.")
     if not _fits(value, kind):
         expected = " or ".join(
             TYPE_NAMES[option] for option in typing.get_args(kind) or (kind,) if option in TYPE_NAMES
         )
-        raise RecipeError(f"{where}: {key} = {value!r} is not {expected}.\nWrite {key} as {expected}.")
+        raise RecipeError(f"{where}: {key} = {_shown(value)} is not {expected}.\nWrite {key} as {expected}.")
     return float(value) if kind is float else value
 
 
@@ -200,7 +210,17 @@ def _fits(value: Any, kind: Any) -> bool:
         return any(_fits(value, option) for option in typing.get_args(kind))
     if isinstance(value, bool):
         return kind is bool
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:  # as TOML's integers
+        return False
     return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _shown(value: Any) -> str:
+    """The value for an error: not more than a line of it."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # Python refuses to print an integer of more than 4300 digits
+        return "a huge number"
 
 
 def to_toml(recipe: Recipe) -> str:
