@@ -1,0 +1,352 @@
+"""Run folders: nobody else's files are touched, one training at a time, and the record says what happened."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tiny import PAIRS, TINY
+
+from minitransformer.files import read_json
+from minitransformer.training.checkpoint import Checkpoints
+from minitransformer.training.folder import read_record
+
+TRAIN = ("train", "phrasebook", "--data", "pairs.tsv", *TINY)
+posix = pytest.mark.skipif(os.name == "nt", reason="signals and links of POSIX")
+
+
+def contents(folder):
+    files = (path for path in sorted(Path(folder).rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.name != ".lock"}
+
+
+def final_weights(folder):
+    checkpoints = Checkpoints(Path(folder) / "checkpoints")
+    return (checkpoints.path("last") / "model.safetensors").read_bytes()
+
+
+# --- What a training may delete ---
+
+
+def test_a_strangers_folder_with_files_of_the_same_names_is_not_a_run(cli, here):
+    stranger = here / "stranger"
+    (stranger / "checkpoints").mkdir(parents=True)
+    (stranger / "checkpoints" / "model.pt").write_text("precious")
+    (stranger / "config.toml").write_text("precious = true")
+    for record in ({}, [], {"recipe": "mine", "versions": {}}, "text"):
+        (stranger / "run.json").write_text(json.dumps(record))
+        before = contents(stranger)
+        for flag in ("--overwrite", "--resume"):
+            code, _, err = cli(*TRAIN, "--run-dir", "stranger", flag)
+            assert code == 2
+            assert "not a run folder; nothing in it was changed" in err
+        assert contents(stranger) == before
+        assert not (stranger / ".lock").exists()
+
+
+def test_overwrite_deletes_what_a_run_writes_and_nothing_else(cli, here):
+    kept = ["notes.txt", "checkpoints/model.pt", "checkpoints/step-00000004/mine.txt", "checkpoints/old/a"]
+    for name in kept:
+        (here / "mine" / name).parent.mkdir(exist_ok=True)
+        (here / "mine" / name).write_text("precious")
+    assert cli(*TRAIN, "--run-dir", "mine", "--overwrite")[0] == 0
+    found = [
+        path for path in (here / "mine").rglob("*") if path.is_file() and path.read_bytes() == b"precious"
+    ]
+    assert {path.name for path in found} == {"notes.txt", "model.pt", "mine.txt", "a"}
+    assert cli("translate", "mine", "I love you")[0] == 0
+
+
+@posix
+@pytest.mark.parametrize("name", ["checkpoints", "config.toml", "log.jsonl", ".lock", "run.json"])
+@pytest.mark.parametrize("flag", ["--overwrite", "--resume"])
+def test_nothing_is_written_through_a_link(cli, here, name, flag):
+    target = here / "elsewhere"
+    path = here / "mine" / name
+    path.rename(target) if path.exists() else target.write_text("")
+    path.symlink_to(target)
+    before = contents(target) if target.is_dir() else target.read_bytes()
+    code, _, err = cli(*TRAIN, "--run-dir", "mine", flag)
+    assert code == 2
+    assert f"mine/{name} is not a " in err
+    assert (contents(target) if target.is_dir() else target.read_bytes()) == before
+
+
+@posix
+def test_a_pipe_in_the_place_of_the_log_is_refused_at_once(cli, here):
+    (here / "mine" / "log.jsonl").unlink()
+    os.mkfifo(here / "mine" / "log.jsonl")
+    assert cli(*TRAIN, "--run-dir", "mine", "--resume", "--steps", 6)[0] == 2
+
+
+def test_resume_of_a_folder_that_is_not_there_is_refused(cli, here):
+    code, _, err = cli(*TRAIN, "--run-dir", "nowhere", "--resume")
+    assert code == 2
+    assert "there is no run folder nowhere" in err
+    assert not (here / "nowhere").exists()
+
+
+# --- A run that was killed ---
+
+
+def test_a_folder_of_a_training_killed_in_its_first_moments_is_new(cli, here):
+    for flags in ((), ("--resume",), ("--overwrite",)):
+        shutil.rmtree(here / "new", ignore_errors=True)
+        (here / "new").mkdir()
+        for name in (".lock", ".owner.json", ".run.json.0a1b2c3d", "..owner.json.0a1b2c3d"):
+            (here / "new" / name).touch()
+        assert cli(*TRAIN, "--run-dir", "new", *flags)[0] == 0
+        assert sorted(path.name for path in (here / "new").glob(".*")) == [".lock"]
+
+
+@pytest.mark.parametrize("flag", ["--resume", "--overwrite"])
+def test_a_run_killed_while_it_overwrote_another_is_the_new_run(cli, here, monkeypatch, flag):
+    """Between the new run.json and the deletion of the old checkpoints."""
+
+    def killed(self):
+        raise KeyboardInterrupt
+
+    command = (*TRAIN, "--run-dir", "mine", "--seed", 5)
+    monkeypatch.setattr(Checkpoints, "clear", killed)
+    assert cli(*command, "--overwrite")[0] == 1
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    code, _, err = cli("translate", "mine", "I love you")
+    assert code == 2
+    code, _, _ = cli(*command, flag)
+    assert code == 0
+    assert read_json(here / "mine" / "run.json")["seed"] == 5
+    assert cli(*TRAIN, "--run-dir", "other", "--seed", 5)[0] == 0
+    assert final_weights("mine") == final_weights("other")
+
+
+def test_checkpoints_of_another_run_are_not_deleted_by_resume(cli, here):
+    assert cli(*TRAIN, "--run-dir", "other", "--seed", 5)[0] == 0
+    shutil.copy(here / "other" / "run.json", here / "mine" / "run.json")
+    before = contents("mine")
+    code, _, err = cli(*TRAIN, "--run-dir", "mine", "--resume", "--steps", 6)
+    assert code == 2
+    assert "does not match the checksum in run.json" in err
+    assert contents("mine") == before
+
+
+def test_leftovers_are_removed_by_the_next_training(cli, here):
+    checkpoints = here / "mine" / "checkpoints"
+    shutil.copytree(checkpoints / "step-00000004", checkpoints / ".step-00000008.partial")
+    (checkpoints / ".step-00000008.partial" / ".model.safetensors.0123abcd").touch()
+    for name in ("checkpoints/.index.json.0123abcd", ".metrics.json.0123abcd", ".config.toml.0123abcd"):
+        (here / "mine" / name).touch()
+    assert cli("train", "phrasebook", "--run-dir", "mine", "--resume", "--steps", 5)[0] == 0
+    assert [path for path in (here / "mine").rglob(".*") if path.name != ".lock"] == []
+
+
+SLEEPER = """
+import sys, time
+from minitransformer.cli import main, train
+from minitransformer.training.tasks import Translation
+next_batch = Translation.next_batch
+def slow(task):
+    time.sleep(0.5)
+    return next_batch(task)
+Translation.next_batch = slow
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def start(*arguments):
+    words = [sys.executable, "-c", SLEEPER, *map(str, arguments)]
+    return subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+
+
+def wait_for(path):
+    for _ in range(600):
+        if path.exists():
+            return
+        time.sleep(0.05)
+    raise TimeoutError(path)
+
+
+@posix
+@pytest.mark.parametrize("flag", [None, "--resume", "--overwrite"])
+def test_a_second_training_is_refused_and_told_who_has_the_folder(cli, here, flag):
+    process = start(*TRAIN, "--steps", 1000, "--run-dir", "new")
+    try:
+        wait_for(here / "new" / "log.jsonl")
+        before = {name: content for name, content in contents("new").items() if "log" not in name}
+        code, _, err = cli(*TRAIN, "--run-dir", "new", *([flag] if flag else []))
+        assert code == 2
+        if flag:
+            assert f"new is in use by process {process.pid} on " in err
+            assert re.search(r"since \d{4}-\d\d-\d\d \d\d:\d\d", err)
+        assert {name: content for name, content in contents("new").items() if "log" not in name} == before
+    finally:
+        process.kill()
+        process.communicate()
+    assert cli(*TRAIN, "--run-dir", "new", "--resume")[0] == 0  # the lock died with its process
+
+
+@posix
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_signals_save_the_run(cli, here, name):
+    process = start(*TRAIN, "--steps", 1000, "--run-dir", "new")
+    wait_for(here / "new" / "log.jsonl")
+    time.sleep(0.2)
+    process.send_signal(getattr(signal, name))
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "the run is saved. Continue with: minitransformer train phrasebook --resume --run-dir new" in err
+    assert "Traceback" not in err
+    step = int(Checkpoints(here / "new" / "checkpoints").path("last").name.removeprefix("step-"))
+    command = ("train", "phrasebook", "--resume", "--run-dir", "new", "--steps", step + 1)
+    assert f"continuing from step {step}" in cli(*command)[2]
+
+
+# --- The record ---
+
+
+def test_settings_that_resume_changes_are_said_and_recorded(cli, here):
+    run = ("train", "phrasebook", "--run-dir", "mine", "--resume")
+    code, _, err = cli(*run, "--steps", 6, "--lr", 0.02)
+    assert code == 0
+    assert "lr 0.002 -> 0.02 from step 4" in err
+    assert "steps 4 -> 6 from step 4" in err
+    first, second = read_record(here / "mine").history
+    assert (first["step"], first["changes"]) == (0, {})
+    assert (second["step"], second["changes"]) == (4, {"steps": [4, 6], "lr": [0.002, 0.02]})
+    assert "lr = 0.02" in (here / "mine" / "config.toml").read_text()
+    before = contents("mine")
+    assert cli(*run)[0] == 0  # nothing left to train, and nothing changed
+    assert contents("mine") == before
+
+
+def test_a_finished_run_does_not_record_settings_that_nothing_was_trained_with(cli, here):
+    before = contents("mine")
+    code, _, err = cli("train", "phrasebook", "--run-dir", "mine", "--resume", "--lr", 0.1)
+    assert code == 2
+    assert "mine is finished, at step 4 of 4: other settings would change nothing" in err
+    assert contents("mine") == before
+
+
+def test_a_change_that_was_killed_before_it_took_effect_is_taken_back(cli, here):
+    config = (here / "mine" / "config.toml").read_bytes()
+    run = ("train", "phrasebook", "--run-dir", "mine", "--resume")
+    assert cli(*run, "--steps", 6, "--lr", 0.02)[0] == 0
+    shutil.rmtree(here / "mine" / "checkpoints" / "step-00000006")
+    (here / "mine" / "config.toml").write_bytes(config)
+    assert cli(*run, "--steps", 5)[0] == 0
+    changes = [entry["changes"] for entry in read_record(here / "mine").history]
+    assert changes == [{}, {"steps": [4, 5]}]
+
+
+def test_the_record_is_of_the_data_that_was_used(here):
+    record = read_record(here / "mine")
+    assert record.data["dataset"] == "file"
+    assert record.data["name"] == "pairs.tsv"
+    assert Path(record.data["data"]).name == "pairs.tsv"
+    config = (here / "mine" / "config.toml").read_text()
+    assert 'description = "phrasebook, on pairs.tsv"' in config
+    assert 'source_language = ""' in config
+
+
+def test_a_run_remembers_its_data(cli, here, monkeypatch):
+    (here / "inner").mkdir()
+    monkeypatch.chdir(here / "inner")
+    data = read_record(here / "mine").data["data"]
+    if not Path(data).exists():
+        pytest.fail(f"the data of the fixture is gone: {data}")
+    assert cli("evaluate", here / "mine", "--json")[0] == 0
+    assert cli("train", "phrasebook", "--run-dir", here / "mine", "--resume", "--steps", 5)[0] == 0
+
+
+def test_files_are_readable_as_the_umask_says(cli, here):
+    before = os.umask(0o027)
+    try:
+        assert cli(*TRAIN, "--run-dir", "new")[0] == 0
+    finally:
+        os.umask(before)
+    modes = {path.stat().st_mode & 0o777 for path in (here / "new").rglob("*") if path.is_file()}
+    assert modes <= {0o640, 0o600}  # the lock file may be for its owner only
+
+
+# --- Checkpoints of another run ---
+
+
+@pytest.mark.parametrize("what", ["step", "weights", "tokenizer"])
+def test_files_of_another_run_are_refused(cli, here, what):
+    assert cli(*TRAIN, "--run-dir", "other", "--seed", 1)[0] == 0
+    name = {"step": "", "weights": "model.safetensors", "tokenizer": ""}[what]
+    if what == "tokenizer":
+        path = here / "mine" / "tokenizer.json"
+        content = path.read_text()
+        path.write_text(content.replace('"love"', '"LOVE"').replace('"aime"', '"love"'))
+    else:
+        for path in (here / "other/checkpoints/step-00000004" / name).rglob("*") if not name else [None]:
+            source = path or here / "other/checkpoints/step-00000004" / name
+            shutil.copy(source, here / "mine/checkpoints/step-00000004" / source.name)
+    code, out, err = cli("translate", "mine", "I love you")
+    assert (code, out) == (2, "")
+    expected = {
+        "step": "belongs to another run",
+        "weights": "checksum",
+        "tokenizer": "tokenizer.json is damaged",
+    }
+    assert expected[what] in err
+
+
+def test_a_run_of_a_version_without_checksums_is_used_and_resumed(cli, here):
+    expected = cli("translate", "mine", "I love you")[1]
+    folder = here / "mine"
+    record = read_json(folder / "run.json")
+    old = {key: record[key] for key in ("recipe", "seed", "versions", "machine", "data_sha256")}
+    (folder / "run.json").write_text(json.dumps(old))
+    step = folder / "checkpoints" / "step-00000004"
+    state = read_json(step / "state.json")
+    for key in ("run", "tokenizer_sha256", "best", "bytes"):
+        del state[key]
+    (step / "state.json").write_text(json.dumps(state))
+    (step / "SHA256SUMS").unlink()
+    assert cli("translate", "mine", "I love you")[1] == expected
+    run = ("train", "phrasebook", "--run-dir", "mine", "--resume", "--steps", 6)
+    assert cli(*run, "--data", "pairs.tsv")[0] == 0
+    assert cli("evaluate", "mine", "--data", "pairs.tsv")[0] == 0
+
+
+# --- Splits ---
+
+
+def test_splits_can_be_files_of_their_own(cli, here):
+    for name, pairs in (("valid.tsv", PAIRS[:6]), ("test.tsv", PAIRS[6:10])):
+        (here / name).write_text("".join(f"{a}\t{b}\n" for a, b in pairs), encoding="utf-8")
+    (here / "twice.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in (*PAIRS, *PAIRS[:3])), encoding="utf-8")
+    files = ("--validation-data", "valid.tsv", "--test-data", "test.tsv", "--run-dir", "new")
+    code, _, err = cli("train", "phrasebook", "--data", "twice.tsv", *files, *TINY)
+    assert code == 0
+    assert "pairs: 50 train, 6 validation, 4 test; dropped: 3 duplicates, 10 also held out" in err
+    scores = json.loads(cli("evaluate", "new", "--json")[1])
+    assert (scores["n"], scores["split"]) == (4, "test")
+
+
+def test_any_file_can_be_scored(cli, here):
+    metrics = (here / "mine" / "metrics.json").read_bytes()
+    lines = (here / "pairs.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (here / "other.tsv").write_text("".join(lines[:7]) + "A new cat sat.\tUn chat.\n", encoding="utf-8")
+    code, out, err = cli("evaluate", "mine", "--data", "other.tsv", "--json")
+    assert code == 0
+    assert (json.loads(out)["n"], json.loads(out)["split"]) == (8, "other.tsv")
+    assert "of 8 pairs are in the training data" in err
+    assert (here / "mine" / "metrics.json").read_bytes() == metrics  # of the run's own test split
+
+
+def test_targets_that_the_tokenizer_loses_are_said(cli, here):
+    code, _, err = cli(*TRAIN, "--run-dir", "new", "--vocab-size", 100)
+    assert code == 0
+    assert re.search(r"warning: \d+ of 60 targets do not come back from the tokenizer .*--tokenizer bpe", err)
+    code, _, err = cli(*TRAIN, "--run-dir", "bytes", "--tokenizer", "bpe", "--max-length", 64)
+    assert code == 0
+    assert "do not come back" not in err
