@@ -289,4 +289,4 @@ def check_finite(weights: Mapping[str, Tensor | np.ndarray], where: str) -> None
 
 def _sha256(path: Path) -> str:
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, hashlib.sha256).hexdigest()

@@ -86,12 +86,11 @@ def describe_splits(recipe: Recipe, tokenizer: Tokenizer, splits: Splits) -> lis
     lines = [f"pairs: {', '.join(f'{len(pairs):,} {name}' for name, pairs in kept.items())}"]
     lines[0] += f"; dropped: {left_out}" if left_out else ""
     targets = [target for pairs in kept.values() for _, target in pairs]
-    if lost := tokenizer.lost(targets):
-        advice = "" if tokenizer.kind == "bpe" else "; try --tokenizer bpe"
+    if tokenizer.kind != "bpe" and (lost := tokenizer.lost(targets)):  # pieces were chosen to lose none
         example = f"{lost[0][:60]!r} as {tokenizer.decode(tokenizer.encode(lost[0]))[:60]!r}"
         lines.append(
             f"warning: {len(lost):,} of {len(targets):,} targets do not come back from the tokenizer "
-            f"(such as {example}), and cannot be translated exactly{advice}"
+            f"(such as {example}), and cannot be translated exactly; try --tokenizer bpe"
         )
     return lines
 
