@@ -176,6 +176,11 @@ class Optimizer:
                     f"Load the state of the same model."
                 )
             array = np.array(value.get() if hasattr(value, "get") else value, order="C")
+            if array.ndim and array.dtype.kind in "biu":
+                raise StateError(
+                    f"optimizer state {key} is {array.dtype}, expected floating point numbers.\n"
+                    f"Load what state_dict() gave."
+                )
             loaded.setdefault(p, {})[name] = on_device(array, p.device) if array.ndim else array
         if "steps" not in state_dict:
             raise StateError(
