@@ -11,6 +11,8 @@ from .errors import UserError, check_range
 SCHEDULES = ("inverse_sqrt", "cosine", "constant")
 PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
 
+MAX_LAYERS = 10_000  # building more takes minutes even if they are tiny
+
 
 def _check_heads(config: object, width: str, heads: str) -> None:
     d, h = getattr(config, width), getattr(config, heads)
@@ -50,7 +52,8 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         check_range(self, "vocab_size layer_norm_eps", 0)
-        check_range(self, "d_model num_heads d_ff num_encoder_layers num_decoder_layers max_positions", 1)
+        check_range(self, "d_model num_heads d_ff max_positions", 1)
+        check_range(self, "num_encoder_layers num_decoder_layers", 1, MAX_LAYERS + 1)
         check_range(self, "dropout attention_dropout activation_dropout", 0, 1)
         _check_heads(self, "d_model", "num_heads")
 
@@ -74,7 +77,8 @@ class GPTConfig:
 
     def __post_init__(self) -> None:
         check_range(self, "vocab_size layer_norm_epsilon initializer_range", 0)
-        check_range(self, "n_positions n_embd n_layer n_head", 1)
+        check_range(self, "n_positions n_embd n_head", 1)
+        check_range(self, "n_layer", 1, MAX_LAYERS + 1)
         check_range(self, "embd_pdrop resid_pdrop attn_pdrop", 0, 1)
         if self.n_inner is not None:
             check_range(self, "n_inner", 1)
@@ -109,8 +113,9 @@ class TrainConfig:
             raise UserError(f"unknown schedule {self.schedule!r}.\nChoose one of {', '.join(SCHEDULES)}.")
         if self.precision not in PRECISIONS:
             raise UserError(f"unknown precision {self.precision!r}.\nChoose one of {', '.join(PRECISIONS)}.")
-        check_range(self, "steps micro_batches log_every validate_every checkpoint_every", 1)
-        check_range(self, "lr warmup_steps min_lr adam_eps weight_decay clip_norm", 0)
+        check_range(self, "steps micro_batches log_every validate_every checkpoint_every", 1, 2**63)
+        check_range(self, "warmup_steps", 0, 2**63)
+        check_range(self, "lr min_lr adam_eps weight_decay clip_norm", 0)
         check_range(self, "label_smoothing", 0, 1)
         check_range(self, "seed", 0, 2**64)
         if not all(0 <= beta < 1 for beta in self.betas):
