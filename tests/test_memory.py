@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad import memory
+from minigrad import devices, memory
 from minitransformer import GPT, GPTConfig, Tokenizer, Trainer, Transformer, TransformerConfig
 from minitransformer.errors import UserError
 from minitransformer.recipes import LanguageRecipe, TranslationRecipe, load_recipe, names
@@ -88,6 +88,15 @@ def test_what_numpy_cannot_allocate_is_the_same_error(monkeypatch):
     monkeypatch.setattr(np, "zeros", fail)
     with pytest.raises(mg.OutOfMemoryError, match=r"shape \(2, 3\) and float32 needs 24 B"):
         mg.zeros(2, 3)
+
+
+def test_what_a_gpu_cannot_allocate_is_the_same_error(gpu, monkeypatch):
+    def fail(*arguments):
+        raise MemoryError
+
+    monkeypatch.setattr(devices.load_cupy(), "ones", fail)
+    with pytest.raises(mg.OutOfMemoryError, match="needs 24 B on cuda:0"):
+        mg.ones(2, 3, device="cuda")
 
 
 def test_a_tensor_larger_than_what_is_available_is_refused_before_it_is_allocated(monkeypatch):
