@@ -50,7 +50,12 @@ class Checkpoints:
 
     def names(self) -> list[str]:
         """The complete checkpoints, from the first step to the last."""
-        return sorted(path.name for path in self.folder.glob("step-*") if (path / STATE).is_file())
+        return sorted(path.name for path in self._folders() if (path / STATE).is_file())
+
+    def _folders(self, prefix: str = "") -> list[Path]:
+        """The folders that are named as checkpoints are."""
+        named = re.compile(rf"{prefix}step-\d{{8,}}")
+        return [path for path in self.folder.glob(f"{prefix}step-*") if named.fullmatch(path.name)]
 
     @property
     def index(self) -> dict[str, str]:
@@ -140,15 +145,17 @@ class Checkpoints:
         if self.folder.is_symlink():
             return
         for path in self.folder.glob(".*step-*.partial*"):
-            self._remove(path)
+            if re.fullmatch(rf"\.({UNUSABLE})?step-\d{{8,}}\.partial\d*", path.name):
+                self._remove(path)
         for path in self.folder.glob(".index.json.*"):
-            path.unlink()
+            if re.fullmatch(r"\.index\.json\.\w{8,}", path.name):
+                path.unlink()
 
     def clear(self) -> None:
         """Delete all checkpoints, and nothing else in their folder."""
         if not self.folder.is_dir():
             return
-        for path in (*self.folder.glob("step-*"), *self.folder.glob(f"{UNUSABLE}step-*")):
+        for path in (*self._folders(), *self._folders(UNUSABLE)):
             self._discard(path)
         (self.folder / "index.json").unlink(missing_ok=True)
         with suppress(OSError):
