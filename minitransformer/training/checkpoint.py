@@ -111,11 +111,15 @@ class Checkpoints:
         self._discard(self.folder / name)
         os.replace(partial, self.folder / name)
         self._current = name
+        self._finish(index)
+        return self.folder / name
+
+    def _finish(self, index: dict[str, str]) -> None:
+        """Write the index, and delete what is neither among the latest nor the best."""
         write_json(self.folder / "index.json", index)
         for old in self.names()[: -self.keep]:
             if old != index["best"]:
                 self._discard(self.folder / old)
-        return self.folder / name
 
     def _discard(self, path: Path) -> None:
         """Delete a checkpoint: first it loses its name, so that no half of it is ever taken for whole."""
@@ -229,7 +233,7 @@ class Checkpoints:
             os.replace(self.folder / name, aside)
             messages.append(f"{problem}\nIt was moved to {aside.name}.")
         if index := self.index:
-            write_json(self.folder / "index.json", index)
+            self._finish(index)
         return messages
 
     def _state(self, path: Path) -> dict[str, Any]:
