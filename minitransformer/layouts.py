@@ -33,8 +33,9 @@ _LETTERS = rf"[\p{{L}}\p{{N}}\p{{M}}_\u200c\u200d&&[^{_UNSPACED}]]+"  # the join
 _SPACED_WORD = rf" ?(?:{_LETTERS}(?:-{_LETTERS})*(?:['’](?=\p{{L}}))?|\S\p{{M}}*)|\s"
 _UNSPACED_TEXT = re.compile(f"[{_UNSPACED}]{{2}}")
 
-# Letters, digits or marks, with the space before them; byte pairs are merged within these.
-_SPACED_RUN = r" ?[\p{L}\p{M}\u200c\u200d]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s"
+# Letters, digits or marks, with the space before them; byte pairs are merged within these. They are short, as
+# training takes time that grows with the square of their length.
+_SPACED_RUN = r" ?[\p{L}\p{M}\u200c\u200d]{1,64}| ?\p{N}{1,64}| ?[^\s\p{L}\p{M}\p{N}]{1,64}|\s{1,64}(?!\S)|\s"
 
 
 def _split(pattern: str, behavior: str, invert: bool = False) -> Any:

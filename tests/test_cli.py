@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from tiny import PAIRS, TEXT, TINY, TINY_GPT
@@ -14,8 +15,10 @@ from tiny import PAIRS, TEXT, TINY, TINY_GPT
 import minigrad
 import minitransformer
 from minitransformer.cli import VERBS
+from minitransformer.cli.generate import continuation
 from minitransformer.files import read_json
 from minitransformer.recipes import load_recipe, names, parse_recipe, to_toml
+from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.curves import read_log
 
 # --- Train ---
@@ -257,6 +260,19 @@ def test_generate_goes_on_with_the_prompt_and_follows_the_seed(cli):
     assert len(out) == len("ROMEO:") + 20 + 1
     assert cli("generate", "play", "--prompt", "ROMEO:", "--max-new-tokens", 20)[1] == out
     assert cli("generate", "play", "--prompt", "ROMEO:", "--max-new-tokens", 20, "--seed", 1)[1] != out
+
+
+@pytest.mark.parametrize("text", ["to be or not to be", "to  be,\tor not\nto be"])
+@pytest.mark.parametrize("train", [Tokenizer.train_word, lambda texts: Tokenizer.train_bpe(texts, 300)])
+def test_the_space_after_the_prompt_is_generated(monkeypatch, text, train):
+    tokenizer = train([text])
+    ids = tokenizer.encode(text)
+    monkeypatch.setattr(
+        "minitransformer.cli.generate.generate", lambda _, prompts, *rest: [ids[len(prompts[0]) :]]
+    )
+    run = SimpleNamespace(recipe=load_recipe("shakespeare-char"), tokenizer=tokenizer, model=None)
+    for prompt in ("to", text[:6].rstrip()):
+        assert prompt + continuation(run, prompt, 5, None, None, seed=0) == text
 
 
 def test_greedy_is_the_same_for_every_seed(cli):

@@ -1,6 +1,7 @@
 """Text becomes ids and comes back as it was; files and mistakes behave."""
 
 import json
+import time
 import unicodedata
 
 import numpy as np
@@ -185,6 +186,13 @@ def test_a_vocabulary_is_as_large_as_its_texts_allow(size):
 def test_a_vocabulary_has_a_size(train):
     with pytest.raises(UserError, match=r"vocab_size = -?[01] is out of range"):
         train()
+
+
+@pytest.mark.parametrize("text", ["lovecatsat" * 20_000, "one\nword\n" * 20_000, "\t\n  \t\r\n" * 30_000])
+def test_a_word_of_any_length_is_trained_on_in_seconds(text):
+    start = time.perf_counter()
+    assert Tokenizer.train_bpe([text], 300).lost([text]) == []
+    assert time.perf_counter() - start < 10
 
 
 def test_too_few_tokens_for_the_bytes_are_named():

@@ -71,4 +71,5 @@ def continuation(
     random.manual_seed(seed)
     sampled = temperature is not None
     (new,) = generate(run.model, [ids], max_new_tokens, None, sampled, temperature or 1.0, top_k)
-    return run.tokenizer.decode(new)
+    decode = run.tokenizer.decode  # of both: the space between them may be part of a token
+    return decode([*ids, *new]).removeprefix(decode(ids))
