@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 from tiny import PAIRS
 
-from minitransformer.cli import PrintableStream, translate
+from minitransformer.cli import PrintableStream, main, translate
 from minitransformer.cli.translate import MAX_LINE, one_line, read_lines, translate_lines, warn_of_unknown
 from minitransformer.training.run import Run
 
@@ -217,10 +217,21 @@ def test_what_a_language_model_writes_is_shown(cli, monkeypatch):
     assert cli("generate", "play", "--prompt", "ROMEO:")[1] == "ROMEO:\\x1b[31m\n\tend\n"
 
 
-def test_a_stream_that_shows_control_characters_is_a_stream():
-    stream = io.StringIO()
-    print("a\x1b", "b", sep="\n", file=PrintableStream(stream), flush=True)
-    assert stream.getvalue() == "a\\x1b\nb\n"
+@pytest.mark.parametrize("escape", ["", RED])
+def test_characters_that_the_terminal_does_not_have_become_question_marks(here, monkeypatch, escape):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stderr", stream)
+    assert main(["translate", "mine", f"été {escape}"]) == 0
+    stream.flush()
+    assert b"?t?" in stream.buffer.getvalue()
+
+
+def test_a_stream_that_shows_control_characters_is_a_stream(tmp_path):
+    with open(tmp_path / "out.txt", "w", encoding="utf-8") as file:
+        stream = PrintableStream(file)
+        print("a\x1b", "b", sep="\n", file=stream, flush=True)
+        assert stream.fileno() == file.fileno()
+        assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "a\\x1b\nb\n"
 
 
 # ---------------------------------------------------------------- errors

@@ -42,10 +42,16 @@ class PrintableStream(io.TextIOBase):
     def flush(self) -> None:
         self.stream.flush()
 
+    def fileno(self) -> int:
+        return self.stream.fileno()
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run a verb; returns the exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):  # characters that the terminal cannot encode become "?"
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     if all(printable(word) == word for word in args):
         return _main(args)
     # the parser repeats arguments in its messages
@@ -65,9 +71,6 @@ def _main(args: list[str]) -> int:
     if args[0] == "--version":
         print(f"minitransformer {__version__}")
         return 0
-    for stream in (sys.stdout, sys.stderr):  # characters that the terminal cannot encode become "?"
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
     try:
         check_verb(args[0])
         allocator.keep_freed_memory()
