@@ -16,7 +16,9 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +210,20 @@ def weights(run: Path) -> dict[str, bytes]:
     """The tensors of all checkpoints of a run: the bytes of its safetensors files."""
     files = sorted(run.glob("checkpoints/step-[0-9]*/*.safetensors"))
     return {str(path.relative_to(run)): path.read_bytes() for path in files}
+
+
+def _warm_up() -> None:
+    """Run a few commands in this process, so that its children have imported everything."""
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        os.chdir(folder)
+        write_pairs(Path(folder))
+        for command in (TRAIN, ["train", "phrasebook", "--lr", "x"], ["graph", "run", "I am."]):
+            main(command)
+        os.chdir(before)
+
+
+_warm_up()
 
 
 # ---------------------------------------------------------------- reports
