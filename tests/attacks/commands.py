@@ -260,7 +260,7 @@ class Report:
     def finish(self) -> int:
         """Print the table and the failures; returns the exit code."""
         for group, outcomes in self.counts.items():
-            print(f"{group:<24} {outcomes.total():>5}:", ", ".join(f"{n} {o}" for o, n in outcomes.items()))
+            print(f"{group:<28} {outcomes.total():>5}:", ", ".join(f"{n} {o}" for o, n in outcomes.items()))
         total = sum(outcomes.total() for outcomes in self.counts.values())
         print(f"{total} attacks, {len(self.failures)} failures")
         for failure in self.failures[:40]:

@@ -64,7 +64,8 @@ def measure() -> int:
         os.chdir("/")
     for name, (fraction, figures) in shares.items():
         failure = "" if 0 < fraction <= LIMITS[name] else f"{fraction:.1%}, the limit is {LIMITS[name]:.0%}"
-        report.add(name, f"{fraction:.2%}: {figures}", failure)
+        print(f"{name:<10} {fraction:.2%}: {figures}")
+        report.add(name, "over the limit" if failure else "within the limit", failure)
     return report.finish()
 
 
