@@ -33,7 +33,7 @@ from minigrad.io import write_atomically
 from .. import recipes
 from ..data.splits import Sources, checksums
 from ..errors import UserError
-from ..files import read_bytes, read_json, write_json
+from ..files import printable, read_bytes, read_json, write_json
 from ..recipes import Recipe
 from ..tokenizers import Tokenizer
 from .checkpoint import Checkpoints
@@ -65,9 +65,7 @@ def lock(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         held = FileLock(folder / LOCK)
-        held.acquire(blocking=False)
-    except Timeout:
-        raise _in_use(folder) from None
+        _acquire(held, folder)
     except OSError as error:
         raise RunError(
             f"cannot write to {folder}: {error.strerror}.\nChoose another with --run-dir DIR."
@@ -85,14 +83,19 @@ def lock(folder: Path) -> Iterator[None]:
         held.release()
 
 
-def _in_use(folder: Path) -> RunError:
-    time.sleep(0.2)  # the owner may be about to write its name
-    owner = "another process"
-    with suppress(UserError):
-        known = read_json(folder / OWNER, {"pid": int, "host": str, "since": str})
-        owner = f"process {known['pid']} on {known['host']} since {known['since']}"
-    return RunError(
-        f"{folder} is in use by {owner}.\n"
+def _acquire(held: FileLock, folder: Path) -> None:
+    """Acquire the lock, or raise a RunError that names its owner, who may only just be writing its name."""
+    owner, deadline = None, time.monotonic() + 5
+    while owner is None and time.monotonic() < deadline:
+        with suppress(Timeout):
+            held.acquire(blocking=False)
+            return
+        with suppress(UserError):
+            known = read_json(folder / OWNER, {"pid": int, "host": str, "since": str})
+            owner = f"process {known['pid']} on {known['host']} since {known['since']}"
+        time.sleep(0.05)
+    raise RunError(
+        f"{printable(folder)} is in use by {owner or 'another process'}.\n"
         f"Wait until it ends, stop it, or choose another folder with --run-dir DIR."
     )
 
