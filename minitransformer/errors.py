@@ -10,11 +10,12 @@ class UserError(ValueError):
 
 
 def check_range(config: object, names: str, low: float, below: float = math.inf) -> None:
-    """Raise a UserError if a value of `config` is outside [low, below)."""
+    """Raise a UserError if a value of `config` is outside [low, below), or an integer beyond 64 bits."""
     for name in names.split():
         value = getattr(config, name)
-        if not low <= value < below:
-            raise UserError(f"{name} = {value} is out of range.\nChoose a value {_interval(low, below)}.")
+        limit = min(below, 2**63) if isinstance(value, int) else below
+        if not low <= value < limit:
+            raise UserError(f"{name} = {value} is out of range.\nChoose a value {_interval(low, limit)}.")
 
 
 def check_integer(name: str, value: Any, low: int, below: float = math.inf) -> None:

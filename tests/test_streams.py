@@ -132,6 +132,16 @@ def test_a_byte_order_mark_is_not_part_of_the_first_line(cli, stdin):
     assert cli("translate", "mine")[1:] == cli("translate", "mine", "I love you")[1:]
 
 
+def test_a_translation_that_never_ends_is_cut_off(here, monkeypatch):
+    run = Run("mine")
+    object.__setattr__(run.recipe.data, "max_length", 10**9)
+    (token,) = run.tokenizer.encode("Je")
+    endless = lambda model, sources, limit: [[token] * limit] * len(sources)
+    monkeypatch.setattr(translate, "generate", endless)
+    short, long = translate.translations(run, ["I", "I love you"])
+    assert [len(short.split()), len(long.split())] == [120, 140]  # with <END>, 2 and 4 tokens
+
+
 def test_without_standard_input_there_is_nothing_to_translate(cli, monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     code, _, err = cli("translate", "mine")

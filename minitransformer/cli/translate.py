@@ -127,10 +127,16 @@ def translations(run: Run, sentences: Sequence[str], batch_size: int = 64) -> li
     results = [""] * len(sources)
     for start in range(0, len(order), batch_size):
         rows = order[start : start + batch_size]
-        targets = generate(run.model, [sources[i] for i in rows], run.recipe.data.max_length)  # type: ignore[union-attr]
-        for i, ids in zip(rows, targets, strict=True):
-            results[i] = run.tokenizer.decode(ids)
+        limits = [_target_limit(run, sources[i]) for i in rows]
+        targets = generate(run.model, [sources[i] for i in rows], max(limits))
+        for i, ids, limit in zip(rows, targets, limits, strict=True):
+            results[i] = run.tokenizer.decode(ids[:limit])
     return results
+
+
+def _target_limit(run: Run, source: Sequence[int]) -> int:
+    """The most tokens of a translation: a model that has learned little may never end it."""
+    return min(run.recipe.data.max_length, 10 * len(source) + 100)  # type: ignore[union-attr]
 
 
 def _source(run: Run, sentence: str) -> list[int]:

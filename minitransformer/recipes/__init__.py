@@ -39,7 +39,7 @@ class PairData:
         for language in (self.source_language, self.target_language):
             if language or self.dataset != "file":  # the languages of a file may be unknown
                 check_language(language)
-        check_range(self, "max_length", 2)
+        check_range(self, "max_length max_tokens", 2)
         if self.max_tokens < self.max_length:
             raise UserError(
                 f"max_tokens = {self.max_tokens} is less than max_length = {self.max_length}.\n"
