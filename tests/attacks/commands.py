@@ -103,6 +103,7 @@ class Command:
             for number, handle in enumerate((stdin, self._out.fileno(), self._err.fileno())):
                 os.dup2(handle, number)
             os.chdir(cwd)
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
             prepare()
             code = main(self.argv)
         except BaseException:
