@@ -237,10 +237,9 @@ class Runs:
             cwd.mkdir()
             write_pairs(cwd)
             assert run([*TRAIN, "--seed", seed], cwd).code == 0
-        self.files = [
-            p.relative_to(self.whole / "run") for p in (self.whole / "run").rglob("*") if p.is_file()
-        ]
-        self.files.sort()
+        folder = self.whole / "run"
+        files = sorted(path.relative_to(folder) for path in folder.rglob("[!.]*") if path.is_file())
+        self.files = files + 3 * [path for path in files if path.name not in RESULTS]
         cwd = self.copy()
         self.expected = {name: result(name, run(argv, cwd), cwd) for name, argv in COMMANDS.items()}
 
