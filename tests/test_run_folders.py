@@ -262,6 +262,21 @@ def test_a_run_remembers_its_data(cli, here, monkeypatch):
     assert cli("train", "phrasebook", "--run-dir", here / "mine", "--resume", "--steps", 5)[0] == 0
 
 
+def test_data_that_has_moved_is_asked_for(cli, here):
+    path = here / "mine" / "run.json"
+    record = read_json(path)
+    record["data"]["data"] = str(here / "gone.tsv")
+    path.write_text(json.dumps(record))
+    run = ("train", "phrasebook", "--run-dir", "mine", "--resume", "--steps", 5)
+    for command in (("evaluate", "mine"), run):
+        code, _, err = cli(*command)
+        assert code == 2
+        assert (
+            f"the data of this run was in {here / 'gone.tsv'}, which is not there.\nPass --data PATH" in err
+        )
+        assert cli(*command, "--data", "pairs.tsv")[0] == 0
+
+
 def test_files_are_readable_as_the_umask_says(cli, here):
     before = os.umask(0o027)
     try:

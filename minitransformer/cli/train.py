@@ -182,9 +182,7 @@ def train(training: Training, stack: ExitStack) -> bool:
     recipe, options, folder, ranks = training.recipe, training.options, training.folder, training.ranks
     resumed, on_rank_0 = training.resumed, ranks.rank == 0
     console = Console(stderr=True, highlight=False, markup=False, quiet=not on_rank_0, soft_wrap=True)
-    sources = options.sources
-    if resumed is not None and not sources:
-        sources = resumed.record.sources
+    sources = options.sources if resumed is None else resumed.record.sources.updated(options.sources)
     splits = load_splits(recipe, sources=sources)
     if resumed is not None:
         check_same_data(folder, resumed.record, splits)

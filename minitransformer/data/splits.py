@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,6 @@ class Sources:
     test_data: Path | None = None
     data_dir: Path | None = None
 
-    def __bool__(self) -> bool:
-        return any(path is not None for path in vars(self).values())
-
     @property
     def name(self) -> str:
         return "" if self.data is None else self.data.name
@@ -41,6 +38,15 @@ class Sources:
         """For run.json: the name of the data, and absolute paths."""
         paths = {key: None if path is None else os.path.abspath(path) for key, path in asdict(self).items()}
         return {"dataset": dataset, "name": printable(self.name or dataset), **paths}
+
+    def updated(self, given: Sources) -> Sources:
+        """The remembered places, or those that are given; a DataError if one is no longer there."""
+        new = {key: path for key, path in vars(given).items() if path is not None}
+        for key, path in vars(self).items():
+            if path is not None and key not in new and not path.exists():
+                flag = f"--{key.replace('_', '-')}"
+                raise DataError(f"the data of this run was in {path}, which is not there.\nPass {flag} PATH.")
+        return replace(self, **new)
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Sources:

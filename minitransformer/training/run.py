@@ -11,7 +11,7 @@ from typing import Any
 from minigrad.devices import check_device
 
 from ..data.datasets import DataError
-from ..data.splits import Splits, checksums, filter_by_length, load_splits
+from ..data.splits import Sources, Splits, checksums, filter_by_length, load_splits
 from ..models import GPT, Transformer
 from ..recipes import LanguageRecipe, Recipe, TextData, TranslationRecipe
 from ..tokenizers import Tokenizer
@@ -132,12 +132,9 @@ class Run:
 
     def splits(self, data: Path | None = None, data_dir: Path | None = None) -> Splits:
         """The splits that the run was trained with, from where they were or from `data` or `data_dir`."""
-        sources = self.record.sources if self.record is not None else None
-        if data is not None:
-            sources = replace(sources, data=data) if sources is not None else None
-        elif data_dir is not None:
-            sources = None
-        splits = load_splits(self.recipe, data, data_dir, sources)
+        sources = self.record.sources if self.record is not None else Sources()
+        sources = sources.updated(Sources(data, data_dir=data_dir))
+        splits = load_splits(self.recipe, sources=sources)
         check_same_data(self.folder, self.record, splits)
         return splits
 
