@@ -184,9 +184,10 @@ def test_a_loaded_state_is_a_copy_in_the_order_of_rows():
         {"steps": 1, "9.exp_avg": np.zeros(3)},
         {"steps": 1, "0.exp_avg": np.zeros(5)},
         {"steps": 1, "0.exp_avg": np.zeros((3, 2), np.int64)},
+        {"steps": 1, "0.exp_avg": np.zeros((3, 2)), "0.step": 1, "2.step": 1},
         {"0.exp_avg": np.zeros((3, 2))},
     ],
-    ids=["parameter", "shape", "dtype", "steps"],
+    ids=["parameter", "shape", "dtype", "missing", "steps"],
 )
 def test_a_state_that_does_not_fit_changes_nothing(bad):
     params = parameters()

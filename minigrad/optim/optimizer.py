@@ -182,6 +182,13 @@ class Optimizer:
                     f"Load what state_dict() gave."
                 )
             loaded.setdefault(p, {})[name] = on_device(array, p.device) if array.ndim else array
+        names = set().union(*loaded.values())
+        for i, p in enumerate(parameters):
+            if missing := names - loaded.get(p, dict.fromkeys(names)).keys():
+                raise StateError(
+                    f"optimizer state {i}.{min(missing)} is missing, though other parameters have theirs.\n"
+                    f"Load what state_dict() gave."
+                )
         if "steps" not in state_dict:
             raise StateError(
                 "this is not an optimizer state: it has no `steps`.\nLoad what state_dict() gave."
