@@ -1,11 +1,12 @@
 """Recipes: whatever a file holds, the error names it and is short."""
 
 import os
+from dataclasses import replace
 
 import pytest
 
 from minitransformer.errors import UserError
-from minitransformer.recipes import PairData, RecipeError, load_recipe, parse_recipe
+from minitransformer.recipes import PairData, RecipeError, load_recipe, parse_recipe, to_toml
 
 TRANSLATION = 'task = "translation"\n'
 
@@ -51,3 +52,19 @@ def test_the_languages_of_a_file_may_be_unknown():
     assert PairData(dataset="file", source_language="", target_language="").source_language == ""
     with pytest.raises(UserError, match="is not a language"):
         PairData(dataset="file", source_language="..", target_language="")
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "field"),
+    [("phrasebook", "model", "vocab_size"), ("shakespeare-char", "training", "steps")],
+)
+def test_an_integer_that_a_recipe_cannot_hold_is_refused(name, part, field):
+    recipe = load_recipe(name)
+
+    def with_value(value):
+        return replace(recipe, **{part: replace(getattr(recipe, part), **{field: value})})
+
+    largest = with_value(2**63 - 1)
+    assert parse_recipe(to_toml(largest), name, name) == largest
+    with pytest.raises(UserError, match=f"{field} .*out of range"):
+        with_value(2**63)
