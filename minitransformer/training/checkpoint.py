@@ -49,8 +49,8 @@ class Checkpoints:
         self._current = ""  # the checkpoint that this process has written or restored last
 
     def names(self) -> list[str]:
-        """The complete checkpoints, from the first step to the last."""
-        return sorted(path.name for path in self._folders() if (path / STATE).is_file())
+        """The checkpoints, from the first step to the last."""
+        return sorted(path.name for path in self._folders())
 
     def _folders(self, prefix: str = "") -> list[Path]:
         """The folders that are named as checkpoints are."""
@@ -203,7 +203,11 @@ class Checkpoints:
         self.load(model, path, self._read(path, MODEL, state))
         try:
             moments = load_bytes(self._read(path, OPTIMIZER, state), str(path / OPTIMIZER))
+            check_finite(moments, str(path))
             optimizer.load_state_dict(moments)
+            named = {frozenset(of_parameter) for of_parameter in optimizer.state.values()}
+            if moments.keys() != optimizer.state_dict().keys() or len(named) > 1:
+                raise self._unusable(path, f"{OPTIMIZER} has not the same moments for each parameter")
         except MinigradError as error:
             raise self._unusable(path, str(error).splitlines()[0]) from None
         if state.get("best") and not (self.folder / state["best"]).is_dir():
@@ -244,6 +248,8 @@ class Checkpoints:
             state = read_json(path / STATE, STATE_TYPES)
         except UserError as error:
             raise self._unusable(path, str(error).splitlines()[0]) from None
+        if not isinstance(state.get("best"), str | None):
+            raise self._unusable(path, f"{STATE} names no best checkpoint")
         if not sums and "run" in state:
             raise self._unusable(path, f"it has no {SUMS}")
         for key, value in self.identity.items():
@@ -293,7 +299,7 @@ def check_finite(weights: Mapping[str, Tensor | np.ndarray], where: str) -> None
             total = float(tensor.sum())  # quick; a sum may overflow where no number does
         if not np.isfinite(total) and not np.isfinite(np.asarray(tensor)).all():
             raise NonFiniteError(
-                f"{where}: the weight {name} has numbers that are infinite or NaN.\n"
+                f"{where}: {name} has numbers that are infinite or NaN.\n"
                 f"Use an earlier checkpoint, or train again with a lower learning rate."
             )
 
