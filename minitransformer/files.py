@@ -101,8 +101,9 @@ def _type_problem(value: Any, kind: type | tuple[type, ...], name: str) -> str:
 
 
 def to_json(content: Any, indent: int | None = None) -> str:
-    """Valid JSON: infinity and NaN become null."""
-    return json.dumps(_finite(content), indent=indent, ensure_ascii=False, allow_nan=False)
+    """Valid JSON: infinity and NaN become null. The bytes of a path that are not UTF-8 are escaped."""
+    text = json.dumps(_finite(content), indent=indent, ensure_ascii=False, allow_nan=False)
+    return re.sub("[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def write_json(path: str | Path, content: Any) -> None:

@@ -104,3 +104,10 @@ def test_a_damaged_files_value_is_printable(path):
     path.write_text(json.dumps({"step": "\x1b[2J"}))
     with pytest.raises(UserError, match=r"is '\\x1b\[2J'"):
         read_json(path, {"step": int})
+
+
+def test_a_path_that_is_not_utf_8_survives_json(path):
+    name = os.fsdecode(b"caf\xe9.tsv")
+    write_json(path, {"file": name})
+    assert read_json(path) == {"file": name}
+    assert b"caf\\udce9.tsv" in path.read_bytes()

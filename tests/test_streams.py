@@ -2,10 +2,12 @@
 
 import io
 import itertools
+import os
+import sys
 import tracemalloc
 
 import pytest
-from tiny import PAIRS
+from tiny import PAIRS, TINY
 
 from minitransformer.cli import PrintableStream, main, translate
 from minitransformer.cli.translate import MAX_LINE, one_line, read_lines, translate_lines, warn_of_unknown
@@ -206,6 +208,21 @@ def test_escapes_in_files_are_shown_not_sent(cli, here):
     (here / "own.toml").write_text('task = "translation"\n[model]\n"\\u001b[31m" = 1\n')
     _, out, err = cli("train", "own.toml")
     assert shows(out + err)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes")
+def test_data_and_runs_of_any_name_are_trained_and_evaluated(cli, here):
+    name = os.fsdecode(b"\x1b[31m\xff")
+    os.rename("pairs.tsv", f"{name}.tsv")
+    for argv in (
+        ["train", "phrasebook", "--data", f"{name}.tsv", "--run-dir", name, *TINY],
+        ["train", "phrasebook", "--run-dir", name, "--resume", "--steps", 5],
+        ["evaluate", name],
+        ["graph", name, "-o", f"{name}.svg"],
+    ):
+        code, out, err = cli(*argv)
+        assert code == 0, err
+        assert "\x1b" not in out + err
 
 
 @pytest.mark.parametrize("argv", [["train", "own.toml"], ["train", "own.toml", "--help"]], ids=" ".join)

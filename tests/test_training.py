@@ -592,6 +592,13 @@ def test_the_curves_are_a_picture(tmp_path):
     assert draw_curves(tmp_path).read_bytes().startswith(b"\x89PNG\r\n")
 
 
+@pytest.mark.parametrize("name", ["$x^$", os.fsdecode(b"caf\xe9"), "\x1b[31m"], ids=ascii)
+def test_the_curves_are_of_a_folder_of_any_name(tmp_path, name):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "log.jsonl").write_text('{"step": 1, "loss": 2.0, "lr": 0.1}\n')
+    assert draw_curves(tmp_path / name).is_file()
+
+
 def test_the_state_of_a_checkpoint_is_json_that_every_reader_takes(tmp_path):
     trainer = translation(tmp_path)
     trainer.train_step()

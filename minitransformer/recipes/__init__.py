@@ -143,7 +143,7 @@ def with_own_data(recipe: Recipe, name: str) -> Recipe:
     data = dataclasses.replace(recipe.data, dataset="file")
     if isinstance(data, PairData):
         data = dataclasses.replace(data, source_language="", target_language="")
-    return dataclasses.replace(recipe, data=data, description=f"{recipe.name}, on {name}")  # type: ignore
+    return dataclasses.replace(recipe, data=data, description=f"{recipe.name}, on {printable(name)}")  # type: ignore
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from minigrad.io import write_atomically
 
-from ..files import read_text
+from ..files import printable, read_text
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
@@ -62,7 +62,7 @@ def draw_curves(folder: Path) -> Path:
     losses.set_ylabel("loss, nats per token")
     losses.grid(alpha=0.3)
     losses.legend(frameon=False)
-    losses.set_title(folder.name)
+    losses.set_title(printable(folder.name), parse_math=False)
     rates.plot(list(train), [r["lr"] for r in train.values()], color="#636363", linewidth=1)
     rates.set_ylabel("learning rate")
     rates.set_xlabel("step")
