@@ -190,7 +190,10 @@ class Checkpoints:
         """Load the content of a model.safetensors into `model`."""
         try:
             weights = load_bytes(content, str(path / MODEL))
-            check_finite(weights, str(path))
+            check_finite(weights, path.name)
+            for name, own in model.state_dict().items():
+                if name in weights and weights[name].dtype != own.dtype:  # load_state_dict would convert it
+                    raise self._unusable(path, f"{name} is {weights[name].dtype}, expected {own.dtype}")
             model.load_state_dict(weights)
         except MinigradError as error:
             raise self._unusable(path, str(error).splitlines()[0]) from None
@@ -203,11 +206,10 @@ class Checkpoints:
         self.load(model, path, self._read(path, MODEL, state))
         try:
             moments = load_bytes(self._read(path, OPTIMIZER, state), str(path / OPTIMIZER))
-            check_finite(moments, str(path))
+            check_finite(moments, path.name)
             optimizer.load_state_dict(moments)
-            named = {frozenset(of_parameter) for of_parameter in optimizer.state.values()}
-            if moments.keys() != optimizer.state_dict().keys() or len(named) > 1:
-                raise self._unusable(path, f"{OPTIMIZER} has not the same moments for each parameter")
+            if unknown := moments.keys() - optimizer.state_dict().keys():
+                raise self._unusable(path, f"{OPTIMIZER} has the unknown {min(unknown)}")
         except MinigradError as error:
             raise self._unusable(path, str(error).splitlines()[0]) from None
         if state.get("best") and not (self.folder / state["best"]).is_dir():
