@@ -1,5 +1,6 @@
 """Text becomes ids and comes back as it was; files and mistakes behave."""
 
+import contextlib
 import json
 import time
 import unicodedata
@@ -550,3 +551,17 @@ def test_a_file_of_an_older_version_is_read(tmp_path, layout, ids):
     path.write_text(json.dumps({"version": "1.0", **nothing, **OLD[layout]}))
     loaded = Tokenizer.load(path)
     assert (loaded.layout, loaded.encode("a b"), loaded.decode(ids)) == (layout, ids, "a b")
+
+
+@pytest.mark.parametrize("layout", TRAINERS)
+def test_a_flipped_bit_is_an_error_or_a_tokenizer(tmp_path, layout):
+    path, draws = tmp_path / "tokenizer.json", np.random.default_rng(0)
+    content = json.dumps(saved(layout)).encode()
+    for place in draws.integers(0, 8 * len(content), 100):
+        damaged = bytearray(content)
+        damaged[place // 8] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        with contextlib.suppress(TokenizerError):
+            loaded = Tokenizer.load(path)
+            assert loaded.layout == layout
+            loaded.decode(range(loaded.vocab_size))
