@@ -170,7 +170,8 @@ class Tokenizer:
             text = unicodedata.normalize("NFC", text)
         encoding = self._encoding(text)
         spans = zip(encoding.ids, encoding.offsets, strict=True)
-        return list(dict.fromkeys(text[a:b].strip() for i, (a, b) in spans if i == self.unk_id))
+        unknown = (text[a:b] for i, (a, b) in spans if i == self.unk_id)
+        return list(dict.fromkeys(word.strip() or word for word in unknown))
 
     # ------------------------------------------------------------ files
 

@@ -5,12 +5,23 @@ import itertools
 import os
 import sys
 import tracemalloc
+from types import SimpleNamespace
 
 import pytest
 from tiny import PAIRS, TINY
 
 from minitransformer.cli import PrintableStream, main, translate
-from minitransformer.cli.translate import MAX_LINE, one_line, read_lines, translate_lines, warn_of_unknown
+from minitransformer.cli.translate import (
+    MAX_LINE,
+    one_line,
+    read_lines,
+    sentence_ids,
+    translate_lines,
+    warn_of_unknown,
+)  # fmt: skip
+from minitransformer.errors import UserError
+from minitransformer.recipes import load_recipe
+from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.run import Run
 
 SECOND = PAIRS[1][0]
@@ -78,6 +89,13 @@ def test_an_empty_line_stays_empty(cli, stdin):
     first, second = cli("translate", "mine", "I love you", SECOND)[1].splitlines()
     assert (code, err) == (0, "")
     assert out.split("\n") == ["", first, "", "", second, "", ""]
+
+
+def test_spaces_around_a_sentence_are_no_part_of_it():
+    run = SimpleNamespace(tokenizer=Tokenizer.train_word(["two  words"]), recipe=load_recipe("phrasebook"))
+    assert sentence_ids(run, " two\t") == sentence_ids(run, "two")
+    with pytest.raises(UserError, match="an empty sentence"):
+        sentence_ids(run, " \t")
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,10 @@ def test_unknown_words_of_lossless_layouts(layout):
     assert TRAINERS[layout](SENTENCES).unknown_words("I love zébra ¿zébra") == unknown[layout]
 
 
+def test_an_unknown_tab_is_named():
+    assert TRAINERS["spaced word"](SENTENCES).unknown_words("I\tlove") == ["\t", "love"]
+
+
 @pytest.mark.parametrize("size", [10**9, 10**20])
 def test_a_vocabulary_is_as_large_as_its_texts_allow(size):
     assert Tokenizer.train_word(["a b"], vocab_size=size).vocab_size == 6

@@ -105,6 +105,7 @@ def example(
 
 def _pair(run: Run, source: str, target: str | None) -> tuple[Translation, str]:
     """A sentence and its translation, by default the run's own."""
+    source, target = source.strip(), target and target.strip()  # as the sides of training pairs
     sides = [source] if target is None else [source, target]
     for side in sides:
         sentence_ids(run, side)

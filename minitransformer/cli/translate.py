@@ -146,7 +146,8 @@ def _source(run: Run, sentence: str) -> list[int]:
 
 def sentence_ids(run: Run, sentence: str) -> list[int]:
     """The ids of a sentence; a UserError if it is empty or too long for the run."""
-    ids, limit = run.tokenizer.encode(sentence), run.recipe.data.max_length  # type: ignore[union-attr]
+    ids = run.tokenizer.encode(sentence.strip())  # as the sides of training pairs
+    limit = run.recipe.data.max_length  # type: ignore[union-attr]
     if not ids:
         raise UserError("an empty sentence has no translation.\nPass at least one word.")
     if len(ids) >= limit:

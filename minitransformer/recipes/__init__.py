@@ -72,7 +72,6 @@ class TranslationRecipe:
     training: TrainConfig = field(default_factory=TrainConfig)
 
     def __post_init__(self) -> None:
-        _check_integers(self)
         if self.model.positions == "learned":
             _check_positions("max_length", self.data.max_length, "max_positions", self.model.max_positions)
 
@@ -89,16 +88,7 @@ class LanguageRecipe:
     training: TrainConfig = field(default_factory=TrainConfig)
 
     def __post_init__(self) -> None:
-        _check_integers(self)
         _check_positions("block_size", self.data.block_size, "n_positions", self.model.n_positions)
-
-
-def _check_integers(recipe: Recipe) -> None:
-    """Raise a UserError unless `to_toml` writes integers that `parse_recipe` reads back."""
-    for part in (recipe.data, recipe.model, recipe.training):
-        for name, value in vars(part).items():
-            if type(value) is int and not _fits(value, int):
-                raise UserError(f"{name} is out of range.\nChoose an integer of 64 bits.")
 
 
 def _check_positions(length: str, n: int, positions: str, limit: int) -> None:
