@@ -55,7 +55,7 @@ def share(command: Callable[[], object]) -> tuple[float, str]:
 
 def measure() -> int:
     """The shares of loading (the smallest of ten) and of training. A share of nothing is a failure, too."""
-    steps, report = full_or(small=20, full=1000), Report()
+    steps, report = full_or(small=10, full=1000), Report()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         train = [*TRAIN, "--steps", str(steps), "--validate-every", str(max(steps // 5, 1))]

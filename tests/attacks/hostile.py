@@ -109,7 +109,7 @@ FILES: dict[str, Callable[[Path], object]] = {
     "terabyte": terabyte,
     "zeros": lambda path: path.write_bytes(bytes(10**6)),
     "random": lambda path: path.write_bytes(os.urandom(10**5)),
-    "escapes": lambda path: path.write_text("\x1b[31mred\t\x1b]0;title\x07\u202e {}\n" * 5 * 20),
+    "escapes": lambda path: path.write_text("".join(f"\x1b[3{i}m\t\x1b]0;{i}\x07\n" for i in range(60))),
     "one line": lambda path: path.write_text("a b " * 10**6),
     "one tab": lambda path: path.write_text("a" * 10**6 + "\t" + "b " * 10**6),
     "nested": lambda path: path.write_text('task = "translation"\nx = ' + "[" * 10**5),
@@ -118,29 +118,19 @@ FILES: dict[str, Callable[[Path], object]] = {
 
 
 def file_calls() -> Iterator[Call]:
-    """Each file as data, recipe, in a folder of public data, and as the output of a drawing."""
+    """Each file as a recipe, as data, as a run, and in a folder of public data."""
     public = next(name for name in names() if "multi30k" in name)
-    for kind, make in FILES.items():
-        for ending in ("tsv", "toml"):
-            yield Call(
-                f"file: {kind}",
-                ["train", f"x.{ending}"],
-                prepare=lambda cwd, m=make, e=ending: m(cwd / f"x.{e}"),
-            )
-        at_x = lambda cwd, make=make: make(cwd / "x")
-        yield Call(f"file: {kind}", [*bases()["train"], "--data", "x"], prepare=at_x)
-        yield Call(f"file: {kind}", [*bases()["train gpt"], "--data", "x"], prepare=at_x)
-        yield Call(f"file: {kind}", ["evaluate", "run", "--data", "x"], prepare=at_x)
-        yield Call(f"file: {kind}", ["evaluate", "x"], prepare=at_x)
+    good = bases()
     for kind, make in {**FILES, "bomb": bomb}.items():
-        for name in ("train.en", "train.en.gz"):
+        named = lambda name, make=make: lambda cwd: make(cwd / name)
+        group = f"file: {kind}"
+        yield Call(group, ["train", "x.toml"], prepare=named("x.toml"))
+        for argv in (good["train"], good["train gpt"], good["evaluate"]):
+            yield Call(group, [*argv, "--data", "x"], prepare=named("x"))
+        yield Call(group, ["evaluate", "x"], prepare=named("x"))
+        for name in ("public/train.en", "public/train.en.gz"):
             argv = ["train", public, "--data-dir", "public", "--run-dir", "new"]
-
-            def in_folder(cwd: Path, name: str = name, make: Callable[[Path], object] = make) -> None:
-                (cwd / "public").mkdir()
-                make(cwd / "public" / name)
-
-            yield Call(f"file: {kind}", argv, prepare=in_folder)
+            yield Call(group, argv, prepare=named(name))
 
 
 # ---------------------------------------------------------------- the attacks
@@ -158,10 +148,10 @@ def attend(command: Command) -> tuple[Outcome, bool]:
 
 
 def main() -> int:
-    count, report = full_or(small=50, full=10_000), Report()
+    count, report = full_or(small=40, full=10_000), Report()
     with tempfile.TemporaryDirectory() as place:
         good = Path(place, "good")
-        good.mkdir()
+        (good / "public").mkdir(parents=True)
         write_pairs(good)
         (good / "text.txt").write_text(TEXT)
         assert run(TRAIN, good).code == run(PLAY, good).code == 0

@@ -33,7 +33,7 @@ from .commands import (
     spread,
     weights,
     write_pairs,
-)  # fmt: skip
+)
 
 STARTS = {"plain": [], "resume": ["--resume"], "overwrite": ["--overwrite"]}
 STRANGERS = {
@@ -188,9 +188,7 @@ def kill_before_operations(trainings: Trainings, report: Report, count: int) -> 
         killed = run([*TRAIN, *STARTS[start]], cwd, prepare=kill)
         group = f"{start}, {'torn write' if kill.torn else 'operation'}"
         if killed.code == 0 and not kill.torn:
-            report.add(
-                group, "alive", f"operation {kill.n} of {len(trainings.operations[start])} did not come"
-            )
+            report.add(group, "alive", f"operation {kill.n} ({operation}) did not come")
             continue
         word, failure = verdict(trainings, start, cwd)
         report.add(group, word, failure and f"{kill.n} ({operation}): {failure}")
@@ -208,16 +206,14 @@ def kill_at_random(trainings: Trainings, report: Report, count: int, number: int
         command.signal(number)
         outcome, group = command.wait(), f"{signal.Signals(number).name}, random time"
         if number != signal.SIGKILL and outcome.code != 1 and in_training(start, cwd / "run"):
-            report.add(
-                group, "not saved", f"exit code {outcome.code} after {delay:.2f} s: {outcome.err[-200:]}"
-            )
+            report.add(group, "not saved", f"{start}: exit code {outcome.code} after {delay:.2f} s")
             continue
         word, failure = verdict(trainings, start, cwd)
         report.add(group, word, failure and f"{start} after {delay:.2f} s: {failure}")
 
 
 def main() -> int:
-    count = full_or(small=8, full=1000)
+    count = full_or(small=6, full=1000)
     report = Report()
     with tempfile.TemporaryDirectory() as folder:
         trainings = Trainings(Path(folder))

@@ -1,0 +1,21 @@
+"""Attacks on run folders, data and the command line, with small counts; see tests/attacks."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the attacks fork")
+@pytest.mark.parametrize(
+    "attack", ["kills", "damage", "together", "hostile", "languages", "strangers", "cost"]
+)
+def test_attack(attack, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", f"tests.attacks.{attack}"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
