@@ -124,6 +124,15 @@ class Command:
         """Whether it has not ended yet."""
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
+    def until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait until a condition holds; False if the command ends before, or the time."""
+        end = time.monotonic() + seconds
+        while self.running() and time.monotonic() < end:
+            if condition():
+                return True
+            time.sleep(0.01)
+        return False
+
     def wait(self, seconds: float = SECONDS, gigabytes: float = GIGABYTES) -> Outcome:
         """Wait for its end, which comes by force if it exceeds a limit."""
         limit = ""
@@ -137,7 +146,7 @@ class Command:
                 limit = f"more than {gigabytes:g} GB"
             if limit:
                 os.kill(self.pid, signal.SIGKILL)
-            time.sleep(0.002)
+            time.sleep(0.005)
         unit = 1 if sys.platform == "darwin" else 1024
         peak, took = usage.ru_maxrss * unit / 1e9, time.monotonic() - self._start
         out, err = _content(self._out), _content(self._err)

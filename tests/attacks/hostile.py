@@ -13,14 +13,13 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from minitransformer.recipes import names
 
-from .commands import TRAIN, Command, Outcome, Report, full_or, run, spread, write_pairs
+from .commands import SECONDS, TRAIN, Command, Outcome, Report, full_or, run, spread, write_pairs
 
 VALUES = (
     "", " ", "\n", "-1", "0", "1", "0.5", "1e400", "nan", "-inf", "9" * 400, str(10**12), "1e308", "true",
@@ -29,7 +28,7 @@ VALUES = (
 TEXT = "ROMEO: But soft! What light through yonder window breaks?\nJULIET: Ay me!\n" * 20
 TINY_GPT = "--n-embd 16 --n-head 2 --n-layer 1 --block-size 16 --n-positions 16 --steps 2".split()  # noqa: SIM905
 PLAY = ["train", "shakespeare-char-cpu", "--data", "text.txt", "--run-dir", "play", *TINY_GPT]
-INTERRUPT = 3.0  # seconds after which a training that has started is interrupted
+INTERRUPT = 1.0  # seconds that a training may go on
 
 
 @dataclass(frozen=True)
@@ -138,10 +137,10 @@ def file_calls() -> Iterator[Call]:
 
 def attend(command: Command) -> tuple[Outcome, bool]:
     """The command's outcome, and whether it is a training that was interrupted."""
-    start = time.monotonic()
-    while time.monotonic() - start < INTERRUPT and command.running():
-        time.sleep(0.005)
-    interrupted = command.running() and bool(re.search("parameters.*steps", command.errors()))
+    started = command.until(lambda: bool(re.search("parameters.*steps", command.errors())), SECONDS / 2)
+    if started:
+        command.until(lambda: False, INTERRUPT)
+    interrupted = started and command.running()
     if interrupted:
         command.signal(signal.SIGINT)
     return command.wait(), interrupted
