@@ -23,6 +23,8 @@ _TYPE_NAMES = {
     dict: "an object", type(None): "null",
 }  # fmt: skip
 
+JSON_LIMIT = 2**25  # bytes; what is read takes up to 30 times as much memory
+
 
 def printable(text: object) -> str:
     r"""The text with control characters made visible: an escape is shown as \x1b, not sent."""
@@ -62,7 +64,7 @@ def read_text(path: str | Path, limit: int = 2**30) -> str:
 
 
 def read_json(
-    path: str | Path, fields: Mapping[str, type | tuple[type, ...]] | None = None, limit: int = 2**25
+    path: str | Path, fields: Mapping[str, type | tuple[type, ...]] | None = None, limit: int = JSON_LIMIT
 ) -> Any:
     """The content of a JSON file of a run. Numbers must be finite.
 

@@ -20,7 +20,7 @@ from tokenizers import trainers
 from minigrad.io import write_atomically
 
 from .errors import UserError, check_integer
-from .files import printable, read_json
+from .files import JSON_LIMIT, printable, read_json
 from .layouts import BYTES, LOSSLESS, SPECIAL_TOKENS, has_standard_spacing, join_words, make_backend, rebuild
 
 
@@ -180,8 +180,12 @@ class Tokenizer:
         write_atomically(path, self.to_bytes())
 
     def to_bytes(self) -> bytes:
-        """The content of tokenizer.json."""
-        return self._backend.to_str(pretty=True).encode()
+        """The content of tokenizer.json; a TokenizerError if it is larger than `load` takes."""
+        content = self._backend.to_str(pretty=True).encode()
+        if len(content) > JSON_LIMIT:
+            problem = f"a tokenizer of {self.vocab_size:,} tokens has {len(content):,} bytes, the limit is"
+            raise TokenizerError(f"{problem} {JSON_LIMIT:,}.\nLower --vocab-size.")
+        return content
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:

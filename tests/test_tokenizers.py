@@ -388,6 +388,13 @@ def test_a_save_that_fails_leaves_the_old_file(words, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_tokenizer_that_could_not_be_loaded_is_not_saved(words, tmp_path, monkeypatch):
+    monkeypatch.setattr("minitransformer.tokenizers.JSON_LIMIT", 1000)
+    with pytest.raises(TokenizerError, match=r"tokens has .* bytes, the limit is 1,000.\nLower --vocab-size"):
+        words.save(tmp_path / "tokenizer.json")
+    assert not (tmp_path / "tokenizer.json").exists()
+
+
 @pytest.mark.parametrize("kind", TRAINERS)
 def test_what_is_no_text_is_refused(kind):
     with pytest.raises(TokenizerError):
