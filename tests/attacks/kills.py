@@ -35,6 +35,11 @@ from .commands import (
     write_pairs,
 )
 
+COMMAND = [
+    *TRAIN,
+    "--seed",
+    "0",
+]  # said, so that --resume does not continue the run that is to be overwritten
 STARTS = {"plain": [], "resume": ["--resume"], "overwrite": ["--overwrite"]}
 STRANGERS = {
     "notes.txt": b"mine",
@@ -98,23 +103,23 @@ class Trainings:
             (folder / name).mkdir()
             write_pairs(folder / name)
         shutil.copytree(folder / "plain", folder / "unkilled")
-        unkilled = run(TRAIN, folder / "unkilled")
+        unkilled = run(COMMAND, folder / "unkilled")
         assert unkilled.code == 0, unkilled.err
         self.seconds = unkilled.seconds
         self.expected = folder / "unkilled" / "run"
 
         shutil.copytree(folder / "plain", folder / "counted")
-        plain = operations(TRAIN, folder / "counted")
+        plain = operations(COMMAND, folder / "counted")
         in_step_2 = next(i for i, operation in enumerate(plain) if "step-00000002" in operation)
-        stopped = run(TRAIN, folder / "resume", prepare=Kill(in_step_2, signal.SIGINT))
+        stopped = run(COMMAND, folder / "resume", prepare=Kill(in_step_2, signal.SIGINT))
         assert stopped.code == 1, stopped.err
-        assert run([*TRAIN, "--seed", "1"], folder / "overwrite").code == 0
+        assert run([*COMMAND, "--seed", "1"], folder / "overwrite").code == 0
         for name in ("resume", "overwrite"):
             for path, content in STRANGERS.items():
                 file = folder / name / "run" / path
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(content)
-        self.operations = {name: operations([*TRAIN, *STARTS[name]], self.copy(name)) for name in STARTS}
+        self.operations = {name: operations([*COMMAND, *STARTS[name]], self.copy(name)) for name in STARTS}
 
     def copy(self, start: str) -> Path:
         """A copy of a start, to attack."""
@@ -143,8 +148,8 @@ def in_training(start: str, folder: Path) -> bool:
 
 def recover(start: str, cwd: Path) -> Outcome:
     """The same command with --resume and, unless a run stands that it can continue, without."""
-    outcome = run([*TRAIN, "--resume"], cwd)
-    return outcome if outcome.code == 0 or start == "resume" else run([*TRAIN, *STARTS[start]], cwd)
+    outcome = run([*COMMAND, "--resume"], cwd)
+    return outcome if outcome.code == 0 or start == "resume" else run([*COMMAND, *STARTS[start]], cwd)
 
 
 def verdict(trainings: Trainings, start: str, cwd: Path) -> tuple[str, str]:
@@ -185,7 +190,7 @@ def kill_before_operations(trainings: Trainings, report: Report, count: int) -> 
     ]
     for start, kill, operation in spread(kills, count):
         cwd = trainings.copy(start)
-        killed = run([*TRAIN, *STARTS[start]], cwd, prepare=kill)
+        killed = run([*COMMAND, *STARTS[start]], cwd, prepare=kill)
         group = f"{start}, {'torn write' if kill.torn else 'operation'}"
         if killed.code == 0 and not kill.torn:
             report.add(group, "alive", f"operation {kill.n} ({operation}) did not come")
@@ -201,7 +206,7 @@ def kill_at_random(trainings: Trainings, report: Report, count: int, number: int
         start = list(STARTS)[i % 3]
         delay = rng.uniform(0, trainings.seconds)
         cwd = trainings.copy(start)
-        command = Command([*TRAIN, *STARTS[start]], cwd)
+        command = Command([*COMMAND, *STARTS[start]], cwd)
         time.sleep(delay)
         command.signal(number)
         outcome, group = command.wait(), f"{signal.Signals(number).name}, random time"
