@@ -50,6 +50,18 @@ def test_a_strangers_folder_with_files_of_the_same_names_is_not_a_run(cli, here)
         assert not (stranger / ".lock").exists()
 
 
+@pytest.mark.parametrize("content", ["", "{", "[" * 100_000, '{"a": 1e999}'])
+def test_a_folder_whose_record_cannot_be_read_is_left_as_it_is(cli, here, content):
+    (here / "mine" / "run.json").write_text(content)
+    before = contents("mine")
+    for flag in ("--overwrite", "--resume"):
+        code, _, err = cli(*TRAIN, "--run-dir", "mine", flag)
+        assert code == 2
+        assert "mine/run.json is not valid JSON" in err
+        assert "Restore the file, or choose another folder" in err
+    assert contents("mine") == before
+
+
 def test_overwrite_deletes_what_a_run_writes_and_nothing_else(cli, here):
     kept = ["notes.txt", "checkpoints/model.pt", "checkpoints/step-00000004/mine.txt", "checkpoints/old/a"]
     for name in kept:

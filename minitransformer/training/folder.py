@@ -153,17 +153,28 @@ def read_record(folder: Path) -> Record | None:
     path = folder / "run.json"
     if not os.path.lexists(path):
         return None
-    content = read_json(path)
+    content = _read_record(path)
     ours = isinstance(content, dict) and content.keys() >= {*_REQUIRED}
     if not (ours and isinstance(content["versions"], dict) and "minitransformer" in content["versions"]):
         return None
     known = {name: kind for name, kind in _TYPES.items() if name in content or "id" in content}
-    read_json(path, known)
-    record = Record(**{name: content[name] for name in known})
-    for entry in record.history:
+    content = _read_record(path, known)
+    for entry in content.get("history", []):
         if not (isinstance(entry, dict) and isinstance(entry.get("config_sha256"), str)):
-            raise RunError(f"{path} is damaged: its history has no checksum.\nRestore the file.")
-    return record
+            raise _unreadable(f"{printable(path)} is damaged: its history has no checksum.")
+    return Record(**{name: content[name] for name in known})
+
+
+def _read_record(path: Path, known: Mapping[str, Any] | None = None) -> Any:
+    try:
+        return read_json(path, known)
+    except UserError as error:
+        raise _unreadable(str(error).splitlines()[0]) from None
+
+
+def _unreadable(problem: str) -> RunError:
+    """The error for a run.json that does not say whose the folder is: not even --overwrite deletes anything."""
+    return RunError(f"{problem}\nRestore the file, or choose another folder with --run-dir DIR.")
 
 
 def new_record(
