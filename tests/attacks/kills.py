@@ -35,7 +35,7 @@ from .commands import (
     write_pairs,
 )
 
-COMMAND = [
+COMMAND = [*TRAIN, "--seed", "0"]  # with which --resume refuses the run that is to be overwritten
     *TRAIN,
     "--seed",
     "0",
