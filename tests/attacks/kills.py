@@ -36,10 +36,6 @@ from .commands import (
 )
 
 COMMAND = [*TRAIN, "--seed", "0"]  # with which --resume refuses the run that is to be overwritten
-    *TRAIN,
-    "--seed",
-    "0",
-]  # said, so that --resume does not continue the run that is to be overwritten
 STARTS = {"plain": [], "resume": ["--resume"], "overwrite": ["--overwrite"]}
 STRANGERS = {
     "notes.txt": b"mine",
