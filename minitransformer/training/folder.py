@@ -173,7 +173,7 @@ def _read_record(path: Path, known: Mapping[str, Any] | None = None) -> Any:
 
 
 def _unreadable(problem: str) -> RunError:
-    """The error for a run.json that does not say whose the folder is: not even --overwrite deletes anything."""
+    """The error for a run.json that does not say whose the folder is: --overwrite deletes nothing then."""
     return RunError(f"{problem}\nRestore the file, or choose another folder with --run-dir DIR.")
 
 
