@@ -58,9 +58,8 @@ class Folders:
         write_pairs(place / "empty")
         self.alone = {seed: state_of(self._trained(f"seed {seed}", seed)) for seed in (0, 1, 2)}
         shutil.copytree(place / "empty", place / "stopped")
-        assert (
-            run([*TRAIN, "--steps", "2"], place / "stopped").code == 0
-        )  # --resume continues it, with seed 0
+        stopped = run([*TRAIN, "--steps", "2"], place / "stopped")  # seed 0, which --resume continues
+        assert stopped.code == 0, stopped.err
 
     def _trained(self, name: str, seed: int) -> Path:
         folder = shutil.copytree(self.place / "empty", self.place / name)
@@ -128,9 +127,8 @@ def meet(folders: Folders, starts: tuple[str, str], begin: str, delay: float, re
     failures = [refusal(first, a, second)] if a.code else []
     failures += [refusal(second, b, first)] if b.code else []
     failures += [inspect(folders, cwd, finished, before)]
-    if finished == 2 and min(first.changes[-1], second.changes[-1]) > max(
-        first.changes[0], second.changes[0]
-    ):
+    earlier, later = sorted((first.changes, second.changes), key=lambda times: times[:1])
+    if finished == 2 and earlier[-1] > later[0]:
         failures += ["both trained at the same time"]
     if not finished and any(start in CAN_START[begin] for start in starts):
         failures += ["none finished"]
