@@ -61,7 +61,7 @@ class Tokenizer:
 
         If a text, or one of `held_out`, has other than standard spacing, tokens hold their spaces.
         """
-        check_integer("vocab_size", vocab_size or 1, 1)
+        check_integer("vocab_size", vocab_size or len(SPECIAL_TOKENS), len(SPECIAL_TOKENS))
         texts = list(texts)
         layout = "word" if all(map(has_standard_spacing, (*texts, *held_out))) else "spaced word"
         trainer = trainers.WordLevelTrainer(

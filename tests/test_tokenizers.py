@@ -186,10 +186,10 @@ def test_a_vocabulary_is_as_large_as_its_texts_allow(size):
 
 
 @pytest.mark.parametrize(
-    "train", [lambda: Tokenizer.train_word(["a"], vocab_size=-1), lambda: Tokenizer.train_bpe(["a"], 0)]
+    "train", [lambda: Tokenizer.train_word(["a"], vocab_size=3), lambda: Tokenizer.train_bpe(["a"], 0)]
 )
 def test_a_vocabulary_has_a_size(train):
-    with pytest.raises(UserError, match=r"vocab_size = -?[01] is out of range"):
+    with pytest.raises(UserError, match=r"vocab_size = [03] is out of range"):
         train()
 
 
