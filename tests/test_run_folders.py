@@ -62,6 +62,14 @@ def test_a_folder_whose_record_cannot_be_read_is_left_as_it_is(cli, here, conten
     assert contents("mine") == before
 
 
+def test_a_record_that_was_changed_is_refused(cli, here):
+    path = here / "mine" / "run.json"
+    path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
+    code, out, err = cli("evaluate", "mine")
+    assert (code, out) == (2, "")
+    assert "mine/run.json is damaged or was changed: it does not match its checksum" in err
+
+
 def test_overwrite_deletes_what_a_run_writes_and_nothing_else(cli, here):
     kept = ["notes.txt", "checkpoints/model.pt", "checkpoints/step-00000004/mine.txt", "checkpoints/old/a"]
     for name in kept:
@@ -275,16 +283,15 @@ def test_a_run_remembers_its_data(cli, here, monkeypatch):
 
 
 def test_data_that_has_moved_is_asked_for(cli, here):
-    path = here / "mine" / "run.json"
-    record = read_json(path)
-    record["data"]["data"] = str(here / "gone.tsv")
-    path.write_text(json.dumps(record))
-    run = ("train", "phrasebook", "--run-dir", "mine", "--resume", "--steps", 5)
-    for command in (("evaluate", "mine"), run):
+    (here / "pairs.tsv").rename(here / "moved.tsv")
+    assert cli("train", "phrasebook", "--data", "moved.tsv", "--run-dir", "new", *TINY)[0] == 0
+    (here / "moved.tsv").rename(here / "pairs.tsv")
+    run = ("train", "phrasebook", "--run-dir", "new", "--resume", "--steps", 5)
+    for command in (("evaluate", "new"), run):
         code, _, err = cli(*command)
         assert code == 2
         assert (
-            f"the data of this run was in {here / 'gone.tsv'}, which is not there.\nPass --data PATH" in err
+            f"the data of this run was in {here / 'moved.tsv'}, which is not there.\nPass --data PATH" in err
         )
         assert cli(*command, "--data", "pairs.tsv")[0] == 0
 

@@ -33,7 +33,7 @@ from minigrad.io import write_atomically
 from .. import recipes
 from ..data.splits import Sources, checksums
 from ..errors import UserError
-from ..files import printable, read_bytes, read_json, write_json
+from ..files import printable, read_bytes, read_json, to_json, write_json
 from ..recipes import Recipe
 from ..tokenizers import Tokenizer
 from .checkpoint import Checkpoints
@@ -157,8 +157,10 @@ def read_record(folder: Path) -> Record | None:
     ours = isinstance(content, dict) and content.keys() >= {*_REQUIRED}
     if not (ours and isinstance(content["versions"], dict) and "minitransformer" in content["versions"]):
         return None
+    if "id" in content and content.pop("sha256", "") != _sum(content):
+        raise _unreadable(f"{printable(path)} is damaged or was changed: it does not match its checksum.")
     known = {name: kind for name, kind in _TYPES.items() if name in content or "id" in content}
-    content = _read_record(path, known)
+    _read_record(path, known)
     for entry in content.get("history", []):
         if not (isinstance(entry, dict) and isinstance(entry.get("config_sha256"), str)):
             raise _unreadable(f"{printable(path)} is damaged: its history has no checksum.")
@@ -212,7 +214,13 @@ def _config(recipe: Recipe) -> bytes:
 
 
 def _write_record(folder: Path, record: Record) -> None:
-    write_json(folder / "run.json", asdict(record))
+    content = asdict(record)
+    write_json(folder / "run.json", {**content, "sha256": _sum(content)})
+
+
+def _sum(content: Mapping[str, Any]) -> str:
+    """The checksum of the other entries of run.json."""
+    return sha256(to_json(content).encode())
 
 
 # ---------------------------------------------------------------- beginning and continuing a run
