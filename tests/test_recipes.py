@@ -9,6 +9,7 @@ from minitransformer.errors import UserError
 from minitransformer.recipes import PairData, RecipeError, load_recipe, parse_recipe, to_toml
 
 TRANSLATION = 'task = "translation"\n'
+LANGUAGE = 'task = "language-modelling"\n'
 
 
 @pytest.mark.parametrize(
@@ -30,6 +31,8 @@ TRANSLATION = 'task = "translation"\n'
         (f"{TRANSLATION}model = {'[' * 100}{']' * 100}", "is not a table"),
         (f'{TRANSLATION}[data]\nsource_language = "/../../x"', "is not a language"),
         (f'{TRANSLATION}[data]\nsource_language = ""', "'' is not a language"),
+        (f'{TRANSLATION}[data]\ndataset = "tinyshakespeare"', "there is no dataset 'tinyshakespeare'"),
+        (f'{LANGUAGE}[data]\ndataset = "multi30k"', "there is no dataset 'multi30k'"),
     ],
     ids=lambda text: text[:20].replace("\n", " "),
 )

@@ -82,20 +82,15 @@ def load_splits(
     if own:
         return _own_texts(sources) if isinstance(recipe, LanguageRecipe) else _own_pairs(sources)
     if isinstance(recipe, LanguageRecipe):
-        if dataset == "tinyshakespeare":
-            return Splits(tinyshakespeare(sources.data_dir))
-    elif dataset == "phrasebook":
+        return Splits(tinyshakespeare(sources.data_dir))
+    if dataset == "phrasebook":
         book = phrasebook()
         chosen = _random_indices(len(book.train), 300)
         chosen = chosen[[book.train[i] not in DOCUMENT_SENTENCES for i in chosen]]
         train, validation = _split_at(book.train, chosen)
         return Splits({"train": train, "validation": validation, "test": book.test})
-    elif dataset == "multi30k":
-        languages = recipe.data.source_language, recipe.data.target_language
-        return Splits(multi30k(*languages, sources.data_dir))
-    raise DataError(
-        f"{recipe.task} has no dataset {dataset!r}.\nUse the dataset of a recipe, or pass --data FILE."
-    )
+    languages = recipe.data.source_language, recipe.data.target_language
+    return Splits(multi30k(*languages, sources.data_dir))
 
 
 def _random_indices(n: int, number: int) -> np.ndarray:

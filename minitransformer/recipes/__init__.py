@@ -36,6 +36,7 @@ class PairData:
     max_length: int = 128  # tokens per side; longer pairs are left out, and longer input is an error
 
     def __post_init__(self) -> None:
+        _check_dataset(self.dataset, ("phrasebook", "multi30k", "file"))
         for language in (self.source_language, self.target_language):
             if language or self.dataset != "file":  # the languages of a file may be unknown
                 check_language(language)
@@ -57,6 +58,7 @@ class TextData:
     block_size: int = 64  # tokens per block
 
     def __post_init__(self) -> None:
+        _check_dataset(self.dataset, ("tinyshakespeare", "file"))
         check_range(self, "batch_size block_size", 1)
 
 
@@ -89,6 +91,14 @@ class LanguageRecipe:
 
     def __post_init__(self) -> None:
         _check_positions("block_size", self.data.block_size, "n_positions", self.model.n_positions)
+
+
+def _check_dataset(dataset: str, known: tuple[str, ...]) -> None:
+    if dataset not in known:
+        raise UserError(
+            f"there is no dataset {dataset!r}.{nearest(dataset, known)}\n"
+            f"Choose one of {', '.join(known)} (with --data FILE)."
+        )
 
 
 def _check_positions(length: str, n: int, positions: str, limit: int) -> None:
