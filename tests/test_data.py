@@ -362,6 +362,12 @@ def test_a_restored_stream_goes_on_with_the_next_batch(given_out):
         assert restored.state() == stream.state()
 
 
+@pytest.mark.parametrize("batch", [-1, 6])
+def test_a_stream_is_not_restored_to_a_batch_that_no_epoch_has(batch):
+    with pytest.raises(IndexError, match="in an epoch of 5"):
+        BatchStream(TokenBatches(np.full((10, 2), 5), 10, seed=7)).restore({"epoch": 0, "batch": batch})
+
+
 def test_a_stream_walks_epoch_after_epoch():
     batches = TokenBatches(np.full((10, 2), 5), 10, seed=7)
     stream = BatchStream(batches)

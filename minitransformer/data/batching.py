@@ -113,6 +113,8 @@ class BatchStream:
 
     def restore(self, state: dict[str, int]) -> None:
         self._seek(state["epoch"], state["batch"])
+        if not 0 <= self.next_batch <= len(self._order):
+            raise IndexError(f"there is no batch {self.next_batch} in an epoch of {len(self._order)}")
 
 
 class BlockBatches:
