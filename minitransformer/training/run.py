@@ -119,13 +119,13 @@ class Run:
                 )
         device = check_device(device)
         self.record: Record | None = read_record(self.folder)
-        self.recipe = read_config(self.folder, self.record)
-        self.tokenizer = read_tokenizer(self.folder, self.record)
-        check_memory(self.recipe, self.tokenizer.vocab_size, training=False)
         identity = self.record.identity if self.record is not None else {}
         checkpoints = Checkpoints(self.folder / "checkpoints", identity=identity)
         with ThreadPoolExecutor(1) as thread:  # reads and checks the weights while the model is built
             weights = thread.submit(checkpoints.read_model, which)
+            self.recipe = read_config(self.folder, self.record)
+            self.tokenizer = read_tokenizer(self.folder, self.record)
+            check_memory(self.recipe, self.tokenizer.vocab_size, training=False)
             self.model = build_model(self.recipe, self.tokenizer)
             self.checkpoint = checkpoints.load(self.model, *weights.result())
         self.model.to(device).eval()
