@@ -47,7 +47,7 @@ def phrasebook(folder: Path, max_tokens: int, ranks: Ranks) -> Trainer:
     recipe = replace(recipe, data=replace(recipe.data, max_tokens=max_tokens))
     splits = runs.load_splits(recipe, None, None)
     tokenizer = runs.train_tokenizer(recipe, splits)
-    task = runs.build_task(recipe, tokenizer, splits)
+    task = runs.build_task(recipe, tokenizer, runs.filter_splits(recipe, tokenizer, splits))
     manual_seed(recipe.training.seed)
     return Trainer(runs.build_model(recipe, tokenizer), task, recipe.training, folder, ranks=ranks)
 

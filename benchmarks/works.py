@@ -94,7 +94,7 @@ def _phrasebook() -> tuple[TransformerConfig, float, list[tuple[np.ndarray, ...]
     recipe: Any = recipes.load_recipe("phrasebook")
     splits = run.load_splits(recipe, None, None)
     tokenizer = run.train_tokenizer(recipe, splits)
-    task: Any = run.build_task(recipe, tokenizer, splits)
+    task: Any = run.build_task(recipe, tokenizer, run.filter_splits(recipe, tokenizer, splits))
     drawn = [task.next_batch() for _ in range(BATCHES)]
     config = run.build_model(recipe, tokenizer).config
     assert isinstance(config, TransformerConfig)

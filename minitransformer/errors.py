@@ -15,14 +15,16 @@ def check_range(config: object, names: str, low: float, below: float = math.inf)
         value = getattr(config, name)
         limit = min(below, 2**63) if isinstance(value, int) else below
         if not low <= value < limit:
-            raise UserError(f"{name} = {value} is out of range.\nChoose a value {_interval(low, limit)}.")
+            interval = _interval(low, limit if value >= low else math.inf)
+            raise UserError(f"{name} = {value} is out of range.\nChoose a value {interval}.")
 
 
 def check_integer(name: str, value: Any, low: int, below: float = math.inf) -> None:
     """Raise a UserError if the value is not an integer in [low, below)."""
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     if not (is_integer and low <= value < below):
-        raise UserError(f"{name} = {value!r} is out of range.\nChoose an integer {_interval(low, below)}.")
+        interval = _interval(low, below if is_integer and value >= low else math.inf)
+        raise UserError(f"{name} = {value!r} is out of range.\nChoose an integer {interval}.")
 
 
 def _interval(low: float, below: float) -> str:

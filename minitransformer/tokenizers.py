@@ -139,9 +139,9 @@ class Tokenizer:
         try:
             return [self.token_to_id[c] for c in text]
         except KeyError as error:
-            known = "".join(sorted(self.token_to_id)).strip()
+            known = "".join(sorted(self.token_to_id))
             raise TokenizerError(
-                f"the character {error.args[0]!r} is not in the vocabulary.\nUse only: {known}"
+                f"the character {error.args[0]!r} is not in the vocabulary.\nUse only: {known!r}"
             ) from None
 
     def tokens(self, text: str) -> list[str]:

@@ -212,7 +212,7 @@ def test_a_damaged_state_is_named(here, cli):
     command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--resume", "--steps", 6)
     code, _, err = cli(*command)
     assert code == 2
-    assert "state.json is damaged" in err
+    assert "state.json does not match its checksum" in err
 
 
 # ---------------------------------------------------------------- a tensor among other things

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tiny import PAIRS, TINY
+from tiny import PAIRS, TINY, TINY_GPT
 
 from minitransformer.files import read_json
 from minitransformer.training.checkpoint import Checkpoints
@@ -125,6 +125,62 @@ def test_a_folder_of_a_training_killed_in_its_first_moments_is_new(cli, here):
         assert sorted(path.name for path in (here / "new").glob(".*")) == [".lock"]
 
 
+def test_a_run_without_checkpoints_whose_settings_were_changed_is_left_as_it_is(cli, here):
+    shutil.rmtree(here / "mine" / "checkpoints")
+    config = here / "mine" / "config.toml"
+    config.write_text(config.read_text().replace("lr = 0.002", "lr = 0.003"))
+    before = contents("mine")
+    code, _, err = cli("train", "phrasebook", "--run-dir", "mine", "--resume")
+    assert code == 2
+    assert "config.toml is damaged or was changed" in err
+    assert contents("mine") == before
+
+
+def test_an_old_run_stays_if_the_new_one_cannot_start(cli, here):
+    (here / "long.tsv").write_text("a " * 99 + "\t" + "b " * 99 + "\n")
+    (here / "letter.txt").write_text("R" * 200)
+    before = contents("mine"), contents("play")
+    code, _, err = cli(*TRAIN, "--run-dir", "mine", "--overwrite", "--test-data", "long.tsv")
+    assert (code, "none of 1 pairs is shorter" in err) == (2, True)
+    words = ("--tokenizer", "word", "--test-data", "letter.txt", *TINY_GPT)
+    play = ("train", "shakespeare-char-cpu", "--data", "text.txt", "--run-dir", "play", "--overwrite", *words)
+    code, _, err = cli(*play)
+    assert (code, "a text of 1 tokens cannot be scored" in err) == (2, True)
+    assert (contents("mine"), contents("play")) == before
+
+
+@pytest.mark.parametrize("name", ["state.json", "SHA256SUMS", "model.safetensors", "optimizer.safetensors"])
+@pytest.mark.parametrize("how", ["missing", "folder", "empty"])
+def test_a_checkpoint_with_a_file_that_is_lost_is_moved_aside(cli, here, name, how):
+    run = ("train", "phrasebook", "--run-dir", "mine", "--resume", "--checkpoint-every", 1)
+    assert cli(*run, "--steps", 6)[0] == 0
+    expected = final_weights("mine")
+    path = here / "mine" / "checkpoints" / "step-00000006" / name
+    path.unlink()
+    if how != "missing":
+        path.mkdir() if how == "folder" else path.touch()
+    if name != "optimizer.safetensors":  # which only training reads
+        code, _, err = cli("evaluate", "mine")
+        assert code == 2
+        assert "--checkpoint step-00000005" in err
+    code, _, err = cli("train", "phrasebook", "--run-dir", "mine", "--resume")
+    assert code == 0
+    assert "continuing from step 5" in err
+    assert final_weights("mine") == expected
+    assert cli("evaluate", "mine")[0] == 0
+
+
+def test_a_best_checkpoint_that_is_missing_is_said(cli, here):
+    run = ("train", "phrasebook", "--run-dir", "mine", "--resume")
+    assert cli(*run, "--steps", 5, "--lr", 100, "--schedule", "constant", "--warmup-steps", 0)[0] == 0
+    shutil.rmtree(here / "mine" / "checkpoints" / "step-00000004")
+    code, out, err = cli("evaluate", "mine")
+    assert (code, out) == (2, "")
+    assert "the best checkpoint of mine/checkpoints, step-00000004, is missing" in err
+    assert cli(*run)[0] == 0  # the last takes its place
+    assert cli("evaluate", "mine")[0] == 0
+
+
 @pytest.mark.parametrize("flag", ["--resume", "--overwrite"])
 def test_a_run_killed_while_it_overwrote_another_is_the_new_run(cli, here, monkeypatch, flag):
     """Between the new run.json and the deletion of the old checkpoints."""
@@ -138,6 +194,8 @@ def test_a_run_killed_while_it_overwrote_another_is_the_new_run(cli, here, monke
     monkeypatch.undo()
     monkeypatch.chdir(here)
     assert cli("translate", "mine", "I love you")[0] == 2
+    if flag == "--resume":
+        command = (*command[:2], *command[4:])  # where the data is, is remembered
     assert cli(*command, flag)[0] == 0
     assert read_json(here / "mine" / "run.json")["seed"] == 5
     assert cli(*TRAIN, "--run-dir", "other", "--seed", 5)[0] == 0
@@ -294,6 +352,7 @@ def test_data_that_has_moved_is_asked_for(cli, here):
             f"the data of this run was in {here / 'moved.tsv'}, which is not there.\nPass --data PATH" in err
         )
         assert cli(*command, "--data", "pairs.tsv")[0] == 0
+    assert cli("evaluate", "new")[0] == 0  # resumed with its new place, which is remembered
 
 
 def test_files_are_readable_as_the_umask_says(cli, here):
@@ -362,6 +421,41 @@ def test_splits_can_be_files_of_their_own(cli, here):
     assert "pairs: 50 train, 6 validation, 4 test; dropped: 3 duplicates, 10 also held out" in err
     scores = json.loads(cli("evaluate", "new", "--json")[1])
     assert (scores["n"], scores["split"]) == (4, "test")
+
+
+def test_whether_pairs_were_trained_on_is_said_to_be_unknown_if_it_is(cli, here):
+    (here / "pairs.tsv").rename(here / "moved.tsv")
+    content = (here / "moved.tsv").read_text(encoding="utf-8")
+    (here / "other.tsv").write_text(content + "A new cat sat.\tUn chat.\n", encoding="utf-8")
+    data = Path(read_record(here / "mine").data["data"])
+    away = data.rename(data.with_name("away.tsv"))
+    try:
+        code, out, err = cli("evaluate", "mine", "--data", "other.tsv", "--json")
+        assert (code, json.loads(out)["split"]) == (0, "other.tsv")
+        assert f"whether other.tsv was trained on is not known: the data of this run was in {data}" in err
+        code, out, _ = cli("evaluate", "mine", "--data", "moved.tsv", "--json")
+        assert (code, json.loads(out)["split"]) == (0, "test")
+    finally:
+        away.rename(data)
+
+
+def test_the_command_that_continues_a_run_names_the_recipe_as_it_was_given(cli, here, monkeypatch):
+    from minitransformer.training.tasks import Translation
+
+    (here / "own.toml").write_text('task = "translation"\n')
+    next_batch = Translation.next_batch
+
+    def interrupted(task):
+        signal.raise_signal(signal.SIGINT)
+        return next_batch(task)
+
+    monkeypatch.setattr(Translation, "next_batch", interrupted)
+    code, _, err = cli("train", "own.toml", "--data", "pairs.tsv", *TINY)
+    assert code == 1
+    monkeypatch.setattr(Translation, "next_batch", next_batch)
+    command = err[err.index("minitransformer train") :].split()
+    assert command == ["minitransformer", "train", "own.toml", "--resume", "--run-dir", "runs/own"]
+    assert cli(*command[1:])[0] == 0
 
 
 def test_any_file_can_be_scored(cli, here):

@@ -366,13 +366,13 @@ def test_a_damaged_newest_checkpoint_is_named_and_trained_again(name, tmp_path, 
     again = translation(tmp_path, steps=3, checkpoint_every=1)
     assert again.resume()
     assert again.step == 2
-    assert f"step-00000003 cannot be loaded: {name} does not match" in capsys.readouterr().err
+    assert f"step-00000003 cannot be loaded: {name} has " in capsys.readouterr().err
     again.train()
     trainer = translation(tmp_path / "unbroken", steps=3, checkpoint_every=1)
     trainer.train()
     assert weights(again) == weights(trainer)
     assert Checkpoints(path.parents[1]).index == {"last": "step-00000003", "best": "step-00000003"}
-    assert (path.parents[1] / "unusable-step-00000003" / name).is_file()
+    assert (path.parents[1] / "unusable-step-00000003-0" / name).is_file()
 
 
 def test_without_an_intact_checkpoint_nothing_is_changed(tmp_path):

@@ -75,7 +75,8 @@ def _main(args: list[str]) -> int:
         check_verb(args[0])
         allocator.keep_freed_memory()
         load(args[0]).run(args[1:])
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it may be closed
+            sys.stdout.flush()
     except SystemExit as exit:  # tyro's: 0 after --help, 2 for invalid options
         return int(exit.code or 0)
     except BaseException as error:

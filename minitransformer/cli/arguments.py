@@ -10,7 +10,7 @@ DataFile = Annotated[
     Path | None,
     arg(
         metavar="FILE",
-        help="The file that the run was trained on, if it was your own.",
+        help="A file of your own: where the run's data is now, or other data.",
         help_behavior_hint="",
     ),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,12 +14,10 @@ import tyro
 
 from minigrad.io import write_atomically
 
-from ..data.datasets import DataError
-from ..data.splits import Splits, filter_by_length, read_test
+from ..data.splits import filter_by_length, read_test
 from ..errors import UserError
-from ..files import printable, to_json
+from ..files import printable, read_bytes, to_json
 from ..recipes import LanguageRecipe, TranslationRecipe
-from ..training.folder import RunError
 from ..training.metrics import translation_scores
 from ..training.run import Run
 from ..training.tasks import Translation, score_text
@@ -57,7 +56,7 @@ def run(argv: list[str]) -> None:
         """
         trained = Run(run, checkpoint, device)
         splits, own = splits_of(trained, data, data_dir)
-        scores = evaluate(trained, splits, save=own)
+        scores = evaluate(trained, splits, save=own and checkpoint == "best")
         if not own and data is not None:
             scores["split"] = printable(data.name)
         if json:
@@ -68,23 +67,30 @@ def run(argv: list[str]) -> None:
     tyro.cli(evaluate_run, args=argv, prog="minitransformer evaluate")
 
 
-def splits_of(run: Run, data: Path | None, data_dir: Path | None) -> tuple[Splits, bool]:
+def splits_of(run: Run, data: Path | None, data_dir: Path | None) -> tuple[Mapping[str, Any], bool]:
     """The run's splits, and True; or all of a file that is not its own as the test split, and False."""
-    if data is None:
-        return run.splits(None, data_dir), True
+    if data is None or _is_own(run, data):
+        return run.splits(data, data_dir), True
     test = read_test(run.recipe, data)
-    with suppress(DataError, RunError):  # the training data itself, or a copy
-        return run.splits(data), True
-    seen = set(_training_pairs(run)) if isinstance(test, list) else set()
-    if known := sum(pair in seen for pair in test):
-        print(f"warning: {known} of {len(test)} pairs are in the training data", file=sys.stderr)
-    return Splits({"test": test}), False
+    try:
+        train = run.splits(None, data_dir)["train"]
+    except (UserError, OSError) as error:
+        problem = printable(str(error).splitlines()[0])
+        print(f"warning: whether {printable(data)} was trained on is not known: {problem}", file=sys.stderr)
+    else:
+        seen = set(train) if isinstance(test, list) else set()
+        if known := sum(pair in seen for pair in test):
+            print(f"warning: {known} of {len(test)} pairs are in the training data", file=sys.stderr)
+    return {"test": test}, False
 
 
-def _training_pairs(run: Run) -> list[Any]:
-    with suppress(UserError):
-        return run.splits()["train"]
-    return []  # the data is no longer where it was
+def _is_own(run: Run, data: Path) -> bool:
+    """Whether the file is the one that the run was trained on."""
+    if run.record is not None and run.record.data:
+        return hashlib.sha256(read_bytes(data)).hexdigest() == run.record.data.get("sha256")
+    with suppress(UserError):  # of a run of an older version: whether it has the same splits
+        return bool(run.splits(data)) and run.record is not None
+    return False
 
 
 def evaluate(run: Run, splits: Mapping[str, Any], save: bool = True) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from minigrad.devices import check_device
 
 from .. import recipes
 from ..data.phrasebook import DOCUMENT_SENTENCES
-from ..data.splits import Sources, filter_by_length, load_splits
+from ..data.splits import Sources, checksums, load_splits
 from ..errors import UserError
 from ..files import printable
 from ..recipes import LanguageRecipe, Recipe
@@ -29,10 +29,9 @@ from ..training.folder import (
     Record,
     RunError,
     begin,
-    change_settings,
     check_folder,
     check_same_run,
-    has_begun,
+    continue_run,
     lock,
     new_record,
     read_config,
@@ -58,7 +57,7 @@ class Options:
     validation_data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Your own validation data; by default, a tenth of --data is held out."""
     test_data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """Your own test data; by default, another tenth of --data is held out."""
+    """Your own test data; by default, another tenth of the pairs of --data is held out."""
     data_dir: DataFolder = None
     run_dir: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/RECIPE)")] = None
     """The run folder."""
@@ -89,11 +88,18 @@ def run(argv: list[str]) -> None:
             if folder.exists():  # a new folder is made when all else is known to be right
                 hold(folder, options, stack)
         ranks.barrier()  # no other training writes to the folder from here on
-        resumed = read_run(folder, recipe) if options.resume else None
-        if resumed is not None:  # flags change the run's settings, not the recipe's
-            with ranks.print_on_rank_0():
+        sources, resumed = options.sources, None
+        record = read_run(folder, recipe) if options.resume else None
+        with ranks.print_on_rank_0():
+            if record is not None:
+                sources = record.sources.updated(sources)
+            if record is not None and record.begun:  # flags change the run's settings, not the recipe's
+                resumed = Resumed(record, read_config(folder, record), read_tokenizer(folder, record))
                 recipe, options = parse(resumed.recipe, argv[1:])
-        finished = train(Training(recipe, options, folder, ranks, device, resumed), stack)
+            elif sources.data is not None and options.data is None:
+                recipe, options = parse(recipes.with_own_data(recipe, sources.data.name), argv[1:])
+        training = Training(argv[0], recipe, options, sources, folder, ranks, device, resumed)
+        finished = train(training, stack)
         if not finished:
             raise SystemExit(1)
 
@@ -152,25 +158,25 @@ class Resumed:
     tokenizer: Tokenizer
 
 
-def read_run(folder: Path, recipe: Recipe) -> Resumed | None:
-    """The run in the folder; None if none has begun there."""
+def read_run(folder: Path, recipe: Recipe) -> Record | None:
+    """The record of the run in the folder; None if there is none."""
     record = read_record(folder)
     if record is not None and record.recipe != recipe.name:
         raise RunError(
             f"{folder} is a run of {record.recipe}, not of {recipe.name}.\n"
             f"Pass its recipe, or another --run-dir DIR."
         )
-    if record is None or not has_begun(folder, record):
-        return None
-    return Resumed(record, read_config(folder, record), read_tokenizer(folder, record))
+    return record
 
 
 @dataclass(frozen=True)
 class Training:
     """What a command line asks for."""
 
+    name: str  # of a recipe, or the path of a file
     recipe: Recipe
     options: Options
+    sources: Sources
     folder: Path
     ranks: Ranks
     device: str
@@ -182,17 +188,18 @@ def train(training: Training, stack: ExitStack) -> bool:
     recipe, options, folder, ranks = training.recipe, training.options, training.folder, training.ranks
     resumed, on_rank_0 = training.resumed, ranks.rank == 0
     console = Console(stderr=True, highlight=False, markup=False, quiet=not on_rank_0, soft_wrap=True)
-    sources = options.sources if resumed is None else resumed.record.sources.updated(options.sources)
-    splits = load_splits(recipe, sources=sources)
+    splits = load_splits(recipe, sources=training.sources)
     if resumed is not None:
         check_same_data(folder, resumed.record, splits)
         check_same_run(resumed.record, resumed.recipe, recipe, folder)
+    checked = checksums(splits)
     tokenizer = resumed.tokenizer if resumed is not None else runs.train_tokenizer(recipe, splits)
     check_memory(recipe, tokenizer.vocab_size, training.device)
+    splits = runs.filter_splits(recipe, tokenizer, splits)
     task = runs.build_task(recipe, tokenizer, splits)
     random.manual_seed(recipe.training.seed)
     model = runs.build_model(recipe, tokenizer).to(training.device)
-    record = resumed.record if resumed else new_record(folder, recipe, tokenizer, splits, sources)
+    record = resumed.record if resumed else new_record(recipe, tokenizer, checked, training.sources)
     trainer = Trainer(model, task, recipe.training, folder, console, ranks, options.capture, record.identity)
     ranks.barrier()  # all ranks have read the folder
     if resumed is None:
@@ -217,7 +224,7 @@ def train(training: Training, stack: ExitStack) -> bool:
         return finished
     curves = draw_curves(folder)
     if not finished:
-        command = _resume_command(recipe, options, folder)
+        command = _resume_command(training)
         console.print(f"stopped after step {trainer.step}; the run is saved. Continue with: {command}")
         return False
     conclude(folder, splits, trainer.seconds, console, training.device)
@@ -240,16 +247,20 @@ def resume(trainer: Trainer, training: Training, resumed: Resumed) -> None:
             f"Raise --steps too, or start over with --overwrite."
         )
     trainer.console.print(
-        f"continuing from step {trainer.step}" if found else "no checkpoint yet: starting at step 0"
+        f"continuing from step {trainer.step} with the settings of {folder / 'config.toml'}"
+        if found
+        else "no checkpoint yet: starting at step 0"
     )
     if training.ranks.rank == 0:
-        for line in change_settings(folder, resumed.record, resumed.recipe, recipe, trainer.step):
+        settings = resumed.recipe, recipe, training.sources
+        for line in continue_run(folder, resumed.record, *settings, trainer.step):
             trainer.console.print(line)
 
 
-def _resume_command(recipe: Recipe, options: Options, folder: Path) -> str:
+def _resume_command(training: Training) -> str:
     """The command that continues a run, which remembers its data and settings."""
-    words = ["minitransformer", "train", recipe.name, "--resume", "--run-dir", folder]
+    options = training.options
+    words = ["minitransformer", "train", training.name, "--resume", "--run-dir", training.folder]
     words += ["--device", options.device] if options.device != "cpu" else []
     words += ["--capture"] if options.capture else []
     return shlex.join(map(str, words))
@@ -267,8 +278,7 @@ def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Cons
     if run.recipe.data.dataset == "phrasebook":
         examples = [source for source, _ in DOCUMENT_SENTENCES]
     else:
-        short = filter_by_length(splits["test"], run.tokenizer, run.recipe.data.max_length)
-        examples = [source for source, _ in short[:5]]
+        examples = [source for source, _ in splits["test"][:5]]
     for source, target in zip(examples, translations(run, examples), strict=True):
         print(printable(f"{source} -> {target}"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import printable
+from ..files import printable, read_bytes
 from ..recipes import LanguageRecipe, Recipe
 from ..tokenizers import Tokenizer
 from .datasets import DataError, multi30k, read_long_text, read_pairs, sha256_of, tinyshakespeare
@@ -35,17 +36,23 @@ class Sources:
         return "" if self.data is None else self.data.name
 
     def to_json(self, dataset: str) -> dict[str, str | None]:
-        """For run.json: the name of the data, and absolute paths."""
+        """For run.json: the name of the data, absolute paths, and the checksum of the training file."""
         paths = {key: None if path is None else os.path.abspath(path) for key, path in asdict(self).items()}
-        return {"dataset": dataset, "name": printable(self.name or dataset), **paths}
+        file = "" if self.data is None else hashlib.sha256(read_bytes(self.data)).hexdigest()
+        return {"dataset": dataset, "name": printable(self.name or dataset), **paths, "sha256": file}
 
     def updated(self, given: Sources) -> Sources:
         """The remembered places, or those that are given; a DataError if one is no longer there."""
         new = {key: path for key, path in vars(given).items() if path is not None}
         for key, path in vars(self).items():
-            if path is not None and key not in new and not path.exists():
+            if path is not None and key not in new and not os.path.exists(path):
                 flag = f"--{key.replace('_', '-')}"
-                raise DataError(f"the data of this run was in {path}, which is not there.\nPass {flag} PATH.")
+                fix = (
+                    f"Pass {flag} PATH"
+                    if key in ("data", "data_dir")
+                    else f"Put it back, or resume with {flag} PATH"
+                )
+                raise DataError(f"the data of this run was in {printable(path)}, which is not there.\n{fix}.")
         return replace(self, **new)
 
     @classmethod
@@ -73,7 +80,7 @@ def load_splits(
     own = sources.data is not None
     dataset = "file" if own else recipe.data.dataset
     if dataset == "file" and not own:
-        raise DataError("this run was trained on a file of your own.\nPass it with --data FILE.")
+        raise DataError("the data is a file of your own, which is not known.\nPass it with --data FILE.")
     if not own and (sources.validation_data or sources.test_data):
         raise DataError(
             "--validation-data and --test-data belong to training data of your own.\n"
@@ -111,7 +118,7 @@ def _own_pairs(sources: Sources) -> Splits:
     unique = list(dict.fromkeys(pairs))
     dropped = {"duplicates": len(pairs) - len(unique)}
     files = {"validation": sources.validation_data, "test": sources.test_data}
-    held = {name: list(dict.fromkeys(read_pairs(path))) for name, path in files.items() if path is not None}
+    held = {name: read_pairs(path) for name, path in files.items() if path is not None}  # whole, as published
     missing = [name for name in files if name not in held]
     if len(unique) < 10 and missing:
         raise DataError(
@@ -163,6 +170,7 @@ def filter_by_length(pairs: Sequence[Pair], tokenizer: Tokenizer, max_length: in
     short = [pair for pair in pairs if all(len(tokenizer.encode(side)) < max_length for side in pair)]
     if not short:
         raise DataError(
-            f"none of {len(pairs)} pairs is shorter than {max_length} tokens.\nRaise --max-length."
+            f"none of {len(pairs)} pairs is shorter than {max_length} tokens.\n"
+            f"Pass shorter pairs, or train with a larger --max-length."
         )
     return short

@@ -46,7 +46,9 @@ class Checkpoints:
 
     def __init__(self, folder: Path, keep: int = 2, identity: Mapping[str, str] | None = None) -> None:
         self.folder, self.keep, self.identity = Path(folder), keep, dict(identity or {})
-        self._current = ""  # the checkpoint that this process has written or restored last
+        self._current = self._best = (
+            ""  # checkpoints of this process: the one it wrote or restored last, and the best
+        )
 
     def names(self) -> list[str]:
         """The checkpoints, from the first step to the last."""
@@ -54,7 +56,7 @@ class Checkpoints:
 
     def _folders(self, prefix: str = "") -> list[Path]:
         """The folders that are named as checkpoints are."""
-        named = re.compile(rf"{prefix}step-\d{{8,}}")
+        named = re.compile(rf"{prefix}step-\d{{8,}}" + (r"-\d+" if prefix else ""))
         return [path for path in self.folder.glob(f"{prefix}step-*") if named.fullmatch(path.name)]
 
     @property
@@ -63,15 +65,16 @@ class Checkpoints:
         names = self.names()
         if not names:
             return {}
-        state = self._state(self.folder / names[-1])
-        best = state.get("best") or self._written_index().get("best")
-        return {"last": names[-1], "best": best if best in names else names[-1]}
-
-    def _written_index(self) -> dict[str, Any]:
-        """index.json, which alone knows the best checkpoint of runs of older versions."""
-        with suppress(UserError):
-            return read_json(self.folder / "index.json", {"best": str})
-        return {}
+        best = self._state(self.folder / names[-1]).get("best")
+        if best not in names:  # index.json knows what took its place; runs of older versions have only that
+            with suppress(UserError):
+                best = read_json(self.folder / "index.json", {"best": str})["best"]
+        if best not in names:
+            raise CheckpointError(
+                f"the best checkpoint of {self.folder}, {best}, is missing.\n"
+                f"Use another with --checkpoint {names[-1]}, or continue the run with `train --resume`."
+            )
+        return {"last": names[-1], "best": best}
 
     def path(self, which: str = "best") -> Path:
         """The folder of the "best" or the "last" checkpoint, or of a checkpoint by name."""
@@ -98,7 +101,7 @@ class Checkpoints:
             return self.folder / name
         weights = model.state_dict()
         check_finite(weights, f"step {step}")
-        index = {"last": name, "best": name if best else self.index.get("best", name)}
+        index = {"last": name, "best": name if best or not self._best else self._best}
         partial = self.folder / f".{name}.partial"
         self._remove(partial)
         save_file(weights, partial / MODEL)
@@ -110,7 +113,7 @@ class Checkpoints:
         write_atomically(partial / SUMS, sums.encode())
         self._discard(self.folder / name)
         os.replace(partial, self.folder / name)
-        self._current = name
+        self._current, self._best = name, index["best"]
         self._finish(index)
         return self.folder / name
 
@@ -128,8 +131,7 @@ class Checkpoints:
             os.replace(path, partial)
             self._remove(partial)
 
-    @staticmethod
-    def _remove(path: Path) -> None:
+    def _remove(self, path: Path) -> None:
         """Delete the files of a checkpoint, and its folder unless a user has put something else there."""
         if not path.is_dir() or path.is_symlink():
             return
@@ -139,20 +141,18 @@ class Checkpoints:
         with suppress(OSError):
             path.rmdir()
             return
-        name, number = path.name.strip(".").removeprefix(UNUSABLE).split(".")[0], 0
-        while (kept := path.with_name(f"{UNUSABLE}{name}-{number}")).exists():
-            number += 1
-        os.replace(path, kept)
+        name = re.sub(r"^\.|-\d+$", "", path.name.partition(".partial")[0]).removeprefix(UNUSABLE)
+        os.replace(path, self._aside(name))
 
     def remove_leftovers(self) -> None:
         """Remove what a killed training left."""
         if self.folder.is_symlink():
             return
         for path in self.folder.glob(".*step-*.partial*"):
-            if re.fullmatch(rf"\.({UNUSABLE})?step-\d{{8,}}\.partial\d*", path.name):
+            if re.fullmatch(rf"\.({UNUSABLE})?step-\d{{8,}}(-\d+)?\.partial\d*", path.name):
                 self._remove(path)
         for path in self.folder.glob(".index.json.*"):
-            if re.fullmatch(r"\.index\.json\.\w{8,}", path.name):
+            if re.fullmatch(r"\.index\.json\.\w{8,}", path.name) and path.is_file():
                 path.unlink()
 
     def clear(self) -> None:
@@ -166,16 +166,6 @@ class Checkpoints:
             self.folder.rmdir()
 
     # ------------------------------------------------------------ reading
-
-    def runs(self) -> set[str]:
-        """The ids of the runs that the checkpoints belong to; "?" if that cannot be read."""
-        found = set()
-        for name in self.names():
-            try:
-                found.add(str(read_json(self.folder / name / STATE, {"step": int}).get("run", "")))
-            except UserError:
-                found.add("?")
-        return found
 
     def read_model(self, which: str = "best") -> tuple[Path, bytes]:
         """The folder of a checkpoint, and its model.safetensors, checked."""
@@ -202,52 +192,67 @@ class Checkpoints:
     def restore(self, model: nn.Module, optimizer: optim.Optimizer) -> dict[str, Any]:
         """Load the last checkpoint into model and optimizer; returns the trainer's state."""
         path = self.path("last")
+        state = self._restore(path, model, optimizer)
+        if state.get("best") != self.index["best"]:
+            state["best_loss"] = None  # the best checkpoint was damaged: the next validation is the best
+        self._current, self._best = path.name, self.index["best"]
+        return state
+
+    def _restore(self, path: Path, model: nn.Module, optimizer: optim.Optimizer) -> dict[str, Any]:
         state = self._state(path)
         self.load(model, path, self._read(path, MODEL, state))
         try:
             moments = load_bytes(self._read(path, OPTIMIZER, state), str(path / OPTIMIZER))
             check_finite(moments, path.name)
             optimizer.load_state_dict(moments)
-            if unknown := moments.keys() - optimizer.state_dict().keys():
-                raise self._unusable(path, f"{OPTIMIZER} has the unknown {min(unknown)}")
         except MinigradError as error:
             raise self._unusable(path, str(error).splitlines()[0]) from None
-        if state.get("best") and not (self.folder / state["best"]).is_dir():
-            state["best_loss"] = (
-                None  # the best checkpoint was damaged: the next validation is the best so far
-            )
-        self._current = path.name
+        if unknown := moments.keys() - optimizer.state_dict().keys():
+            raise self._unusable(path, f"{OPTIMIZER} has the unknown {min(unknown)}")
         return state
 
-    def repair(self) -> list[str]:
-        """Move damaged checkpoints aside, so that the run goes on from the one before; returns messages."""
-        problems = {}
-        for name in self.names():
+    def repair(self, model: nn.Module, optimizer: optim.Optimizer) -> list[str]:
+        """Move checkpoints aside that cannot be loaded, so that the run goes on from the one before.
+
+        Each is loaded into model and optimizer. Returns a message for each that was moved.
+        """
+        names, problems = self.names(), {}
+        for name in names:
             try:
-                state = self._state(self.folder / name)
-                for file in (MODEL, OPTIMIZER):
-                    self._read(self.folder / name, file, state)
+                self._restore(self.folder / name, model, optimizer)
             except CheckpointError as error:
                 problems[name] = str(error).splitlines()[0]
-        if problems and len(problems) == len(self.names()):
-            *_, problem = problems.values()
-            raise CheckpointError(f"{problem}\nThere is no other checkpoint: start over with --overwrite.")
+        if problems and len(problems) == len(names):
+            raise CheckpointError(
+                f"{problems[names[-1]]}\nThere is no other checkpoint: start over with --overwrite."
+            )
         messages = []
         for name, problem in problems.items():
-            aside = self.folder / f"{UNUSABLE}{name}"
-            self._discard(aside)
+            aside = self._aside(name)
             os.replace(self.folder / name, aside)
             messages.append(f"{problem}\nIt was moved to {aside.name}.")
-        if index := self.index:
+        if names := self.names():
+            index = {"last": names[-1], "best": names[-1]}
+            with suppress(CheckpointError):  # of a best checkpoint that is missing: the last takes its place
+                index = self.index
             self._finish(index)
         return messages
+
+    def _aside(self, name: str) -> Path:
+        """A free name for a checkpoint that is moved aside."""
+        number = 0
+        while (path := self.folder / f"{UNUSABLE}{name}-{number}").exists():
+            number += 1
+        return path
 
     def _state(self, path: Path) -> dict[str, Any]:
         """state.json, checked: it is what was written, and belongs to this run."""
         sums = self._sums(path)
-        self._check(path, STATE, read_bytes(path / STATE), sums)
         try:
+            self._check(path, STATE, read_bytes(path / STATE), sums)
             state = read_json(path / STATE, STATE_TYPES)
+        except CheckpointError:
+            raise
         except UserError as error:
             raise self._unusable(path, str(error).splitlines()[0]) from None
         if not isinstance(state.get("best"), str | None):
@@ -275,7 +280,14 @@ class Checkpoints:
         sizes = state.get("bytes")
         size = sizes.get(file) if isinstance(sizes, dict) else None
         try:
-            content = read_bytes(path / file, size if isinstance(size, int) else 2**40)
+            found = (path / file).stat().st_size
+            if isinstance(size, int) and found != size:
+                raise self._unusable(path, f"{file} has {found:,} bytes, expected {size:,}")
+            content = read_bytes(path / file, 2**40)
+        except CheckpointError:
+            raise
+        except OSError as error:
+            raise self._unusable(path, f"{file}: {error.strerror}") from None
         except UserError as error:
             raise self._unusable(path, str(error).splitlines()[0]) from None
         self._check(path, file, content, self._sums(path))
@@ -287,11 +299,13 @@ class Checkpoints:
 
     def _unusable(self, path: Path, problem: str) -> CheckpointError:
         others = [name for name in self.names() if name != path.name]
-        fix = f"Use another with --checkpoint {others[-1]}, or continue" if others else "Continue"
-        return CheckpointError(
-            f"{path} cannot be loaded: {problem}.\n"
-            f"{fix} the run with `train --resume`, which goes back to a checkpoint that is intact."
+        fix = (
+            f"Use another with --checkpoint {others[-1]}, or continue the run with `train --resume`, "
+            f"which goes back to a checkpoint that is intact."
+            if others
+            else "Start over with `train --overwrite`."
         )
+        return CheckpointError(f"{path} cannot be loaded: {problem.rstrip('.')}.\n{fix}")
 
 
 def check_finite(weights: Mapping[str, Tensor | np.ndarray], where: str) -> None:

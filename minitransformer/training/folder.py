@@ -4,8 +4,8 @@
     run.json       the record: what the run was made with, where its data is, checksums, history
     config.toml  tokenizer.json  log.jsonl  checkpoints/  curves.png  predictions.txt  metrics.json
 
-run.json is written first: from then on the folder belongs to the new run. config.toml is written last: a run
-whose config.toml is not one that run.json names has not begun, and starts at step 0.
+run.json is written first: from then on the folder belongs to the new run. It is written again, as begun, when
+the files of an earlier run are deleted and those of the new run are there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -31,7 +31,7 @@ from filelock import FileLock, Timeout
 from minigrad.io import write_atomically
 
 from .. import recipes
-from ..data.splits import Sources, checksums
+from ..data.splits import Sources
 from ..errors import UserError
 from ..files import printable, read_bytes, read_json, to_json, write_json
 from ..recipes import Recipe
@@ -42,7 +42,7 @@ RUN_FILES = (
     "run.json", "config.toml", "tokenizer.json", "log.jsonl", "curves.png", "predictions.txt", "metrics.json",
 )  # fmt: skip
 LOCK, OWNER = ".lock", ".owner.json"
-RESUMED_SETTINGS = ("seed", "precision", "betas", "adam_eps", "weight_decay")  # --resume cannot change them
+FIXED_SETTINGS = ("seed", "precision", "betas", "adam_eps", "weight_decay")  # --resume cannot change them
 _LEFTOVER = re.compile(rf"\.({'|'.join(map(re.escape, (*RUN_FILES, OWNER)))})\.\w{{8,}}")
 
 
@@ -107,7 +107,7 @@ def _now() -> str:
 def _remove_leftovers(folder: Path) -> None:
     """Remove what a killed training left: temporary files, and half-written checkpoints."""
     for path in folder.iterdir():
-        if _LEFTOVER.fullmatch(path.name):
+        if _LEFTOVER.fullmatch(path.name) and path.is_file():
             path.unlink()
     Checkpoints(folder / "checkpoints").remove_leftovers()
 
@@ -127,7 +127,7 @@ class Record:
     data: dict[str, Any] = field(default_factory=dict)  # dataset, name, and where the files are
     tokenizer_sha256: str = ""
     id: str = ""
-    replaces: list[str] = field(default_factory=list)  # the runs that --overwrite deletes
+    begun: bool = True  # False while `begin` deletes what an earlier run left
     history: list[Any] = field(default_factory=list)  # from which step which settings were changed
 
     @property
@@ -143,9 +143,9 @@ class Record:
 
 _TYPES = {
     "recipe": str, "seed": int, "versions": dict, "machine": dict, "data_sha256": dict, "data": dict,
-    "tokenizer_sha256": str, "id": str, "replaces": list, "history": list,
+    "tokenizer_sha256": str, "id": str, "begun": bool, "history": list,
 }  # fmt: skip
-_REQUIRED = [f.name for f in fields(Record)][:5]
+_REQUIRED = {"recipe", "seed", "versions", "machine", "data_sha256"}
 
 
 def read_record(folder: Path) -> Record | None:
@@ -154,7 +154,7 @@ def read_record(folder: Path) -> Record | None:
     if not os.path.lexists(path):
         return None
     content = _read_record(path)
-    ours = isinstance(content, dict) and content.keys() >= {*_REQUIRED}
+    ours = isinstance(content, dict) and content.keys() >= _REQUIRED
     if not (ours and isinstance(content["versions"], dict) and "minitransformer" in content["versions"]):
         return None
     if "id" in content and content.pop("sha256", "") != _sum(content):
@@ -162,8 +162,9 @@ def read_record(folder: Path) -> Record | None:
     known = {name: kind for name, kind in _TYPES.items() if name in content or "id" in content}
     _read_record(path, known)
     for entry in content.get("history", []):
-        if not (isinstance(entry, dict) and isinstance(entry.get("config_sha256"), str)):
-            raise _unreadable(f"{printable(path)} is damaged: its history has no checksum.")
+        kinds = [type(entry.get(key)) for key in ("step", "config_sha256")] if isinstance(entry, dict) else []
+        if kinds != [int, str]:
+            raise _unreadable(f"{printable(path)} is damaged: an entry of its history is incomplete.")
     return Record(**{name: content[name] for name in known})
 
 
@@ -179,9 +180,7 @@ def _unreadable(problem: str) -> RunError:
     return RunError(f"{problem}\nRestore the file, or choose another folder with --run-dir DIR.")
 
 
-def new_record(
-    folder: Path, recipe: Recipe, tokenizer: Tokenizer, splits: Mapping[str, Any], sources: Sources
-) -> Record:
+def new_record(recipe: Recipe, tokenizer: Tokenizer, data_sha256: dict[str, str], sources: Sources) -> Record:
     """The record of a run that begins now."""
 
     def installed(package: str) -> str:
@@ -196,12 +195,11 @@ def new_record(
         recipe.training.seed,
         {"python": platform.python_version(), **{p: installed(p) for p in packages}},
         {"platform": platform.platform(), "processor": platform.machine(), "byteorder": sys.byteorder},
-        checksums(splits),
+        data_sha256,
         sources.to_json(recipe.data.dataset),
         sha256(tokenizer.to_bytes()),
         secrets.token_hex(8),
-        sorted(Checkpoints(folder / "checkpoints").runs()),
-        [{"step": 0, "config_sha256": sha256(_config(recipe)), "changes": {}, "time": _now()}],
+        history=[{"step": 0, "config_sha256": sha256(_config(recipe)), "changes": {}, "time": _now()}],
     )
 
 
@@ -280,26 +278,18 @@ def _check_kinds(folder: Path) -> None:
 
 def begin(folder: Path, record: Record, recipe: Recipe, tokenizer: Tokenizer) -> None:
     """Write the record, delete what an earlier run left, and write tokenizer and settings."""
-    _write_record(folder, record)
+    checkpoints = Checkpoints(folder / "checkpoints")
+    for path in (folder, checkpoints.folder, *checkpoints.folder.glob("step-*")):
+        if path.exists() and not os.access(path, os.W_OK | os.X_OK):
+            raise RunError(f"cannot write to {path}; nothing was changed.\nChange its permissions.")
+    _write_record(folder, replace(record, begun=False))
     for name in RUN_FILES:
         if name != "run.json":
             (folder / name).unlink(missing_ok=True)
-    Checkpoints(folder / "checkpoints").clear()
+    checkpoints.clear()
     tokenizer.save(folder / "tokenizer.json")
     write_atomically(folder / "config.toml", _config(recipe))
-
-
-def has_begun(folder: Path, record: Record) -> bool:
-    """Whether the run's files are there. An error if they are damaged; False if `begin` was interrupted."""
-    try:
-        read_config(folder, record)
-        read_tokenizer(folder, record)
-    except UserError:
-        found = Checkpoints(folder / "checkpoints").runs()
-        if found - {*map(str, record.replaces)}:  # checkpoints that nobody asked to delete
-            raise
-        return False
-    return True
+    _write_record(folder, record)
 
 
 def read_config(folder: Path, record: Record | None) -> Recipe:
@@ -328,12 +318,12 @@ def _check_sum(path: Path, sums: list[str]) -> None:
 
 
 def check_same_run(record: Record, before: Recipe, recipe: Recipe, folder: Path) -> None:
-    """Raise a RunError if model, data settings or `RESUMED_SETTINGS` differ from those of the run."""
+    """Raise a RunError if model, data settings or `FIXED_SETTINGS` differ from those of the run."""
     for part in ("data", "model", "training"):
         changed = [
             f"{name} is {old}, not {new}"
             for name, (old, new) in _differences(before, recipe, part).items()
-            if part != "training" or name in RESUMED_SETTINGS
+            if part != "training" or name in FIXED_SETTINGS
         ]
         if changed:
             raise RunError(
@@ -342,17 +332,20 @@ def check_same_run(record: Record, before: Recipe, recipe: Recipe, folder: Path)
             )
 
 
-def change_settings(folder: Path, record: Record, before: Recipe, recipe: Recipe, step: int) -> list[str]:
+def continue_run(
+    folder: Path, record: Record, before: Recipe, recipe: Recipe, sources: Sources, step: int
+) -> list[str]:
     """Record what --resume changes, and write the new settings; returns a line for each change."""
     changes = {name: list(pair) for name, pair in _differences(before, recipe, "training").items()}
     used = sha256(read_bytes(folder / "config.toml"))
     last = max((i for i, entry in enumerate(record.history) if entry["config_sha256"] == used), default=-1)
     history = record.history[: last + 1]  # without a change that was announced and then killed
-    if changes:
+    if changes or (history and step < history[-1]["step"]):  # the latter if later checkpoints were damaged
         entry = {"step": step, "config_sha256": sha256(_config(recipe)), "changes": changes, "time": _now()}
         history = [*history, entry]
-    if history != record.history:
-        _write_record(folder, replace(record, history=history))
+    data = sources.to_json(recipe.data.dataset)
+    if (history, data) != (record.history, record.data):
+        _write_record(folder, replace(record, history=history, data=data))
     if changes:
         write_atomically(folder / "config.toml", _config(recipe))
     return [f"{name} {old} -> {new} from step {step}" for name, (old, new) in changes.items()]

@@ -18,7 +18,7 @@ from ..tokenizers import Tokenizer
 from .checkpoint import Checkpoints
 from .folder import Record, RunError, read_config, read_record, read_tokenizer
 from .memory import check_memory
-from .tasks import LanguageModelling, Translation
+from .tasks import LanguageModelling, Translation, check_text
 
 # ---------------------------------------------------------------- building
 
@@ -59,34 +59,39 @@ def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Transformer | GPT:
     return Transformer(replace(recipe.model, vocab_size=tokenizer.vocab_size, **ids))  # type: ignore[arg-type]
 
 
+def filter_splits(recipe: Recipe, tokenizer: Tokenizer, splits: Splits) -> Splits:
+    """The splits without pairs of `max_length` tokens or more; a DataError if a split has nothing left."""
+    if isinstance(recipe, TranslationRecipe):
+        limit = recipe.data.max_length
+        kept = {name: filter_by_length(pairs, tokenizer, limit) for name, pairs in splits.items()}
+        too_long = sum(map(len, splits.values())) - sum(map(len, kept.values()))
+        return Splits(kept, {**splits.dropped, f"too long ({limit} tokens or more)": too_long})
+    if "test" in splits:
+        check_text(tokenizer.encode_array(splits["test"]))
+    return splits
+
+
 def build_task(
     recipe: Recipe, tokenizer: Tokenizer, splits: Mapping[str, Any]
 ) -> Translation | LanguageModelling:
-    """The recipe's task; pairs of `max_length` tokens or more are left out."""
+    """The recipe's task, of the splits that `filter_splits` gave."""
     seed, data = recipe.training.seed, recipe.data
     train, validation = splits["train"], splits["validation"]
     if isinstance(data, TextData):
         return LanguageModelling(tokenizer, train, validation, data.block_size, data.batch_size, seed)
-    train, validation = (filter_by_length(pairs, tokenizer, data.max_length) for pairs in (train, validation))
     return Translation(tokenizer, train, validation, data.max_tokens, seed)
 
 
 def describe_splits(recipe: Recipe, tokenizer: Tokenizer, splits: Splits) -> list[str]:
     """How many examples each split has, how many were dropped and why, and what the tokenizer loses."""
-    if isinstance(recipe, LanguageRecipe):
-        parts = [f"{len(split):,} {name}" for name, split in splits.items()]
-        return [f"characters: {', '.join(parts)}"]
-    assert isinstance(recipe, TranslationRecipe)
-    limit, dropped = recipe.data.max_length, dict(splits.dropped)
-    kept = {name: filter_by_length(pairs, tokenizer, limit) for name, pairs in splits.items()}
-    dropped[f"too long ({limit} tokens or more)"] = sum(map(len, splits.values())) - sum(
-        map(len, kept.values())
-    )
-    left_out = ", ".join(f"{n:,} {reason}" for reason, n in dropped.items() if n)
-    lines = [f"pairs: {', '.join(f'{len(pairs):,} {name}' for name, pairs in kept.items())}"]
-    lines[0] += f"; dropped: {left_out}" if left_out else ""
-    targets = [target for pairs in kept.values() for _, target in pairs]
-    if tokenizer.kind != "bpe" and (lost := tokenizer.lost(targets)):  # pieces were chosen to lose none
+    unit = "characters" if isinstance(recipe, LanguageRecipe) else "pairs"
+    counts = ", ".join(f"{len(split):,} {name}" for name, split in splits.items())
+    dropped = ", ".join(f"{n:,} {reason}" for reason, n in splits.dropped.items() if n)
+    lines = [f"{unit}: {counts}" + (f"; dropped: {dropped}" if dropped else "")]
+    if isinstance(recipe, LanguageRecipe) or tokenizer.kind == "bpe":  # whose pieces were chosen to lose none
+        return lines
+    targets = [target for pairs in splits.values() for _, target in pairs]
+    if lost := tokenizer.lost(targets):
         example = f"{lost[0][:60]!r} as {tokenizer.decode(tokenizer.encode(lost[0]))[:60]!r}"
         lines.append(
             f"warning: {len(lost):,} of {len(targets):,} targets do not come back from the tokenizer "

@@ -149,6 +149,7 @@ def score_text(
     model: GPT, tokenizer: Tokenizer, ids: np.ndarray, block_size: int, batch_size: int
 ) -> dict[str, float]:
     """Mean loss, token accuracy and, of characters, bits per character over a text."""
+    check_text(ids)
     total, correct, tokens = 0.0, 0, 0
     for x, y in all_blocks(ids, block_size, batch_size):
         logits = model(x)
@@ -159,6 +160,12 @@ def score_text(
     if tokenizer.kind == "char":
         scores["bits_per_char"] = scores["loss"] / math.log(2)
     return scores
+
+
+def check_text(ids: np.ndarray) -> None:
+    """Raise a UserError for a text that has no token to predict."""
+    if len(ids) < 2:
+        raise UserError(f"a text of {len(ids)} tokens cannot be scored.\nPass a longer text.")
 
 
 class TokenBlocks:

@@ -226,10 +226,10 @@ class Trainer:
         where = (
             f"first in module {module}"
             if module
+            else "in the backward pass only: the forward pass is finite"
+            if module is None
             else "first outside of its modules: in the output layer (the logits) or the loss"
         )
-        if module is None:
-            where = "in the backward pass only: the forward pass is finite"
         names = self.checkpoints.names()
         saved = (
             f"the last checkpoint is {self.checkpoints.folder / names[-1]}"
@@ -314,7 +314,7 @@ class Trainer:
         """Load the last intact checkpoint, and truncate the log to its step. False if there is none."""
         if self.ranks.rank == 0:
             with lock(self.folder):
-                for message in self.checkpoints.repair():
+                for message in self.checkpoints.repair(self.model, self.optimizer):
                     self.console.print(f"warning: {printable(message)}", soft_wrap=True)
         self.ranks.barrier()
         found = bool(self.checkpoints.names())
@@ -390,13 +390,13 @@ def _signals() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         event.set()
 
-    names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    previous = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in names}
-    handled = [number for number, handler in previous.items() if handler != signal.SIG_IGN]  # as under nohup
-    for number in handled:
-        signal.signal(number, handle)
+    previous = {}
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP, and nohup ignores it
+        if number is not None and (name != "SIGHUP" or signal.getsignal(number) != signal.SIG_IGN):
+            previous[number] = signal.signal(number, handle)
     try:
         yield event
     finally:
-        for number in handled:
-            signal.signal(number, previous[number])
+        for number, handler in previous.items():
+            signal.signal(number, handler)
