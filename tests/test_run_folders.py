@@ -223,8 +223,10 @@ def test_leftovers_are_removed_by_the_next_training(cli, here):
 
 
 SLEEPER = """
-import sys, time
-from minitransformer.cli import main, train
+import signal, sys, time
+from minitransformer.cli import main
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which a test run under nohup ignores
 from minitransformer.training.tasks import Translation
 next_batch = Translation.next_batch
 def slow(task):
@@ -271,10 +273,14 @@ def test_a_second_training_is_refused_and_told_who_has_the_folder(cli, here, fla
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_signals_save_the_run(cli, here, name):
     process = start(*TRAIN, "--steps", 1000, "--run-dir", "new")
-    wait_for(here / "new" / "log.jsonl")
-    time.sleep(0.2)
-    process.send_signal(getattr(signal, name))
-    _, err = process.communicate(timeout=30)
+    try:
+        wait_for(here / "new" / "log.jsonl")
+        time.sleep(0.2)
+        process.send_signal(getattr(signal, name))
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.communicate()
     assert process.returncode == 1
     assert "the run is saved. Continue with: minitransformer train phrasebook --resume --run-dir new" in err
     assert "Traceback" not in err
