@@ -1,6 +1,7 @@
 """A user's mistake at the command line: explained, exit code 2, and nothing is lost."""
 
 import io
+import json
 import os
 import signal
 
@@ -98,7 +99,7 @@ def contents(folder):
         ("train shakespeare-char-cpu --block-size 65", ["block_size = 65", "n_positions = 64"]),
         ("train shakespeare-char-cpu --data nothing.txt", ["nothing.txt", "No such file"]),
         ("translate nowhere hello", ["no run folder nowhere", "train"]),
-        ("translate . hello", ["not a run folder", "config.toml"]),
+        ("translate . hello", ["not a run folder", "run.json"]),
         ("translate mine  ", ["nothing to translate"]),
         ("translate play hello", ["language model", "generate"]),
         ("translate mine hello --checkpoint bset", ["no checkpoint 'bset'", "best", "step-00000004"]),
@@ -226,7 +227,9 @@ def test_weights_of_another_model_are_refused(refused, here):
     config = here / "mine" / "config.toml"
     config.write_text(config.read_text().replace("d_model = 16", "d_model = 32"))
     refused("translate", "mine", "I love you", words=["config.toml is damaged or was changed"])
-    (here / "mine" / "run.json").unlink()  # nothing names checksums any more
+    old = {key: {"minitransformer": ""} if key == "versions" else {} for key in ("versions", "machine")}
+    content = {"recipe": "phrasebook", "seed": 0, "data_sha256": {}, **old}  # of a version without checksums
+    (here / "mine" / "run.json").write_text(json.dumps(content))
     refused(
         "translate", "mine", "I love you", words=["step-00000004 cannot be loaded", "[295, 16]", "[295, 32]"]
     )

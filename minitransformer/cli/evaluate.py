@@ -86,10 +86,10 @@ def splits_of(run: Run, data: Path | None, data_dir: Path | None) -> tuple[Mappi
 
 def _is_own(run: Run, data: Path) -> bool:
     """Whether the file is the one that the run was trained on."""
-    if run.record is not None and run.record.data:
+    if run.record.data:
         return hashlib.sha256(read_bytes(data)).hexdigest() == run.record.data.get("sha256")
     with suppress(UserError):  # of a run of an older version: whether it has the same splits
-        return bool(run.splits(data)) and run.record is not None
+        return bool(run.splits(data))
     return False
 
 

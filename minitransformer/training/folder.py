@@ -292,19 +292,19 @@ def begin(folder: Path, record: Record, recipe: Recipe, tokenizer: Tokenizer) ->
     _write_record(folder, record)
 
 
-def read_config(folder: Path, record: Record | None) -> Recipe:
+def read_config(folder: Path, record: Record) -> Recipe:
     """The settings of a run."""
     path = folder / "config.toml"
-    if record is not None and record.id:
+    if record.id:
         _check_sum(path, [entry["config_sha256"] for entry in record.history])
     recipe = recipes.load_recipe(str(path))
-    return replace(recipe, name=record.recipe if record is not None else folder.name)
+    return replace(recipe, name=record.recipe)
 
 
-def read_tokenizer(folder: Path, record: Record | None) -> Tokenizer:
+def read_tokenizer(folder: Path, record: Record) -> Tokenizer:
     """The tokenizer of a run."""
     path = folder / "tokenizer.json"
-    if record is not None and record.id:
+    if record.id:
         _check_sum(path, [record.tokenizer_sha256])
     return Tokenizer.load(path)
 

@@ -116,16 +116,14 @@ class Run:
                 f"there is no run folder {folder}.\n"
                 f"Train one with `minitransformer train RECIPE --run-dir {folder}`."
             )
-        for name in ("config.toml", "tokenizer.json"):
+        for name in ("run.json", "config.toml", "tokenizer.json"):
             if not (self.folder / name).exists():
-                raise RunError(
-                    f"{folder} is not a run folder: it has no {name}.\n"
-                    f"Choose a folder that `minitransformer train` wrote."
-                )
-        device = check_device(device)
-        self.record: Record | None = read_record(self.folder)
-        identity = self.record.identity if self.record is not None else {}
-        checkpoints = Checkpoints(self.folder / "checkpoints", identity=identity)
+                raise _not_a_run(folder, f"it has no {name}")
+        device, record = check_device(device), read_record(self.folder)
+        if record is None:
+            raise _not_a_run(folder, "a training did not write its run.json")
+        self.record = record
+        checkpoints = Checkpoints(self.folder / "checkpoints", identity=record.identity)
         with ThreadPoolExecutor(1) as thread:  # reads and checks the weights while the model is built
             weights = thread.submit(checkpoints.read_model, which)
             self.recipe = read_config(self.folder, self.record)
@@ -137,16 +135,21 @@ class Run:
 
     def splits(self, data: Path | None = None, data_dir: Path | None = None) -> Splits:
         """The splits that the run was trained with, from where they were or from `data` or `data_dir`."""
-        sources = self.record.sources if self.record is not None else Sources()
-        sources = sources.updated(Sources(data, data_dir=data_dir))
+        sources = self.record.sources.updated(Sources(data, data_dir=data_dir))
         splits = load_splits(self.recipe, sources=sources)
         check_same_data(self.folder, self.record, splits)
         return splits
 
 
-def check_same_data(folder: Path, record: Record | None, splits: Mapping[str, Any]) -> None:
+def _not_a_run(folder: Path, problem: str) -> RunError:
+    return RunError(
+        f"{folder} is not a run folder: {problem}.\nChoose a folder that `minitransformer train` wrote."
+    )
+
+
+def check_same_data(folder: Path, record: Record, splits: Mapping[str, Any]) -> None:
     """Raise a RunError for data that the run was not trained on: its test split may be training data."""
-    if record is not None and record.data_sha256 != checksums(splits):
+    if record.data_sha256 != checksums(splits):
         raise RunError(
             f"{folder} was trained on other data.\n"
             f"Pass the same --data or --data-dir, or start over with `train --overwrite`."
