@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,35 @@ def test_a_checkpoint_with_a_file_that_is_lost_is_moved_aside(cli, here, name, h
     assert cli("evaluate", "mine")[0] == 0
 
 
+def test_a_checkpoint_without_checksums_that_cannot_be_loaded_is_moved_aside(cli, here):
+    """As those of an older version are, if their files are damaged."""
+    run = ("train", "phrasebook", "--run-dir", "mine", "--resume", "--checkpoint-every", 1)
+    assert cli(*run, "--steps", 6)[0] == 0
+    record = read_json(here / "mine" / "run.json")
+    old = {key: record[key] for key in ("recipe", "seed", "versions", "machine", "data_sha256")}
+    (here / "mine" / "run.json").write_text(json.dumps(old))
+    for step in (here / "mine" / "checkpoints").glob("step-*"):
+        state = read_json(step / "state.json")
+        for key in ("run", "tokenizer_sha256", "best", "bytes"):
+            del state[key]
+        (step / "state.json").write_text(json.dumps(state))
+        (step / "SHA256SUMS").unlink()
+    (here / "mine" / "checkpoints" / "step-00000006" / "model.safetensors").write_bytes(b"\x00" * 100)
+    code, _, err = cli(*run, "--data", "pairs.tsv")
+    assert code == 0
+    assert "continuing from step 5" in err
+    assert cli("evaluate", "mine", "--data", "pairs.tsv")[0] == 0
+
+
+def test_overwrite_deletes_nothing_if_it_may_not_delete_all(cli, here, monkeypatch):
+    before = contents("mine")
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "checkpoints")
+    code, _, err = cli(*TRAIN, "--run-dir", "mine", "--overwrite")
+    assert code == 2
+    assert "cannot write to mine/checkpoints; nothing was changed" in err
+    assert contents("mine") == before
+
+
 def test_a_best_checkpoint_that_is_missing_is_said(cli, here):
     run = ("train", "phrasebook", "--run-dir", "mine", "--resume")
     assert cli(*run, "--steps", 5, "--lr", 100, "--schedule", "constant", "--warmup-steps", 0)[0] == 0
@@ -324,6 +354,18 @@ def test_a_change_that_was_killed_before_it_took_effect_is_taken_back(cli, here)
     assert cli(*run, "--steps", 5)[0] == 0
     changes = [entry["changes"] for entry in read_record(here / "mine").history]
     assert changes == [{}, {"steps": [4, 5]}]
+
+
+def test_the_history_says_from_which_step_settings_hold_after_going_back(here):
+    from minitransformer.training.folder import continue_run, read_config
+
+    record = read_record(here / "mine")
+    recipe = read_config(here / "mine", record)
+    entry = {**record.history[0], "step": 20, "changes": {"lr": [0.002, 0.02]}}
+    went_on = replace(record, history=[*record.history, entry])
+    continue_run(here / "mine", went_on, recipe, recipe, record.sources, 15)
+    steps = [(entry["step"], entry["changes"]) for entry in read_record(here / "mine").history]
+    assert steps == [(0, {}), (20, {"lr": [0.002, 0.02]}), (15, {})]
 
 
 def test_the_record_is_of_the_data_that_was_used(here):
