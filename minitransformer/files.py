@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -51,6 +52,11 @@ def read_bytes(path: str | Path, limit: int = 2**30) -> bytes:
         problem = f"{printable(path)} has {max(size, len(content)):,} bytes, the limit is {limit:,}"
         raise UserError(f"{problem}.\nPass a smaller file.")
     return content
+
+
+def sha256(content: bytes) -> str:
+    """The SHA-256 checksum, in hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def read_text(path: str | Path, limit: int = 2**30) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from minigrad.io import write_atomically
 
 from ..data.splits import filter_by_length, read_test
 from ..errors import UserError
-from ..files import printable, read_bytes, to_json
+from ..files import printable, read_bytes, sha256, to_json
 from ..recipes import LanguageRecipe, TranslationRecipe
 from ..training.metrics import translation_scores
 from ..training.run import Run
@@ -87,7 +86,7 @@ def splits_of(run: Run, data: Path | None, data_dir: Path | None) -> tuple[Mappi
 def _is_own(run: Run, data: Path) -> bool:
     """Whether the file is the one that the run was trained on."""
     if run.record.data:
-        return hashlib.sha256(read_bytes(data)).hexdigest() == run.record.data.get("sha256")
+        return sha256(read_bytes(data)) == run.record.data.get("sha256")
     with suppress(UserError):  # of a run of an older version: whether it has the same splits
         return bool(run.splits(data))
     return False

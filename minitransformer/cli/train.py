@@ -191,7 +191,7 @@ def train(training: Training, stack: ExitStack) -> bool:
     splits = load_splits(recipe, sources=training.sources)
     if resumed is not None:
         check_same_data(folder, resumed.record, splits)
-        check_same_run(resumed.record, resumed.recipe, recipe, folder)
+        check_same_run(resumed.recipe, recipe, folder)
     checked = checksums(splits)
     tokenizer = resumed.tokenizer if resumed is not None else runs.train_tokenizer(recipe, splits)
     check_memory(recipe, tokenizer.vocab_size, training.device)

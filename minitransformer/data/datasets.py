@@ -21,7 +21,7 @@ from filelock import FileLock
 from minigrad.io import write_atomically
 
 from ..errors import UserError
-from ..files import printable, read_bytes, read_text
+from ..files import printable, read_bytes, read_text, sha256
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare"
@@ -160,7 +160,7 @@ def _text(name: str, base_url: str, data_dir: Path | None) -> str:
 def _intact(cached: Path) -> bytes | None:
     """The content of a file of the cache, or None if there is none or its checksum is wrong."""
     content = read_bytes(cached, PUBLIC_LIMIT) if cached.is_file() else b""
-    return content if hashlib.sha256(content).hexdigest() == SHA256.get(cached.name) else None
+    return content if sha256(content) == SHA256.get(cached.name) else None
 
 
 def _from_folder(folder: Path, name: str) -> str:
@@ -208,7 +208,7 @@ def _download(name: str, base_url: str) -> bytes:
             f"could not download {url}: {error}.\n"
             f"Connect to a network, or pass a folder that contains {name} with --data-dir DIR."
         ) from None
-    checksum = hashlib.sha256(content).hexdigest()
+    checksum = sha256(content)
     if checksum != SHA256[name]:
         raise DataError(
             f"{url} has changed: sha256 is {checksum}, expected {SHA256[name]}.\n"

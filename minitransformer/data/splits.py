@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import printable, read_bytes
+from ..files import printable, read_bytes, sha256
 from ..recipes import LanguageRecipe, Recipe
 from ..tokenizers import Tokenizer
 from .datasets import DataError, multi30k, read_long_text, read_pairs, sha256_of, tinyshakespeare
@@ -38,7 +37,7 @@ class Sources:
     def to_json(self, dataset: str) -> dict[str, str | None]:
         """For run.json: the name of the data, absolute paths, and the checksum of the training file."""
         paths = {key: None if path is None else os.path.abspath(path) for key, path in asdict(self).items()}
-        file = "" if self.data is None else hashlib.sha256(read_bytes(self.data)).hexdigest()
+        file = "" if self.data is None else sha256(read_bytes(self.data))
         return {"dataset": dataset, "name": printable(self.name or dataset), **paths, "sha256": file}
 
     def updated(self, given: Sources) -> Sources:

@@ -10,7 +10,6 @@ what the folders say, for other readers.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ from minigrad import MinigradError, NonFiniteError, Tensor, nn, optim, save_file
 from minigrad.io import load_bytes, write_atomically
 
 from ..errors import UserError
-from ..files import read_bytes, read_json, read_text, write_json
+from ..files import read_bytes, read_json, read_text, sha256, write_json
 
 MODEL, OPTIMIZER, STATE, SUMS = FILES = (
     "model.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS",
@@ -109,7 +108,9 @@ class Checkpoints:
         sizes = {file: (partial / file).stat().st_size for file in (MODEL, OPTIMIZER)}
         run = {"run": None, **self.identity}
         write_json(partial / STATE, {**state, "best": index["best"], "bytes": sizes, **run})
-        sums = "".join(f"{_sha256(partial / file)}  {file}\n" for file in (MODEL, OPTIMIZER, STATE))
+        sums = "".join(
+            f"{sha256((partial / file).read_bytes())}  {file}\n" for file in (MODEL, OPTIMIZER, STATE)
+        )
         write_atomically(partial / SUMS, sums.encode())
         self._discard(self.folder / name)
         os.replace(partial, self.folder / name)
@@ -294,7 +295,7 @@ class Checkpoints:
         return content
 
     def _check(self, path: Path, file: str, content: bytes, sums: Mapping[str, str]) -> None:
-        if sums and hashlib.sha256(content).hexdigest() != sums.get(file):
+        if sums and sha256(content) != sums.get(file):
             raise self._unusable(path, f"{file} does not match its checksum in {SUMS}")
 
     def _unusable(self, path: Path, problem: str) -> CheckpointError:
@@ -318,8 +319,3 @@ def check_finite(weights: Mapping[str, Tensor | np.ndarray], where: str) -> None
                 f"{where}: {name} has numbers that are infinite or NaN.\n"
                 f"Use an earlier checkpoint, or train again with a lower learning rate."
             )
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, hashlib.sha256).hexdigest()

@@ -10,7 +10,6 @@ the files of an earlier run are deleted and those of the new run are there.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import re
@@ -33,7 +32,7 @@ from minigrad.io import write_atomically
 from .. import recipes
 from ..data.splits import Sources
 from ..errors import UserError
-from ..files import printable, read_bytes, read_json, to_json, write_json
+from ..files import printable, read_bytes, read_json, sha256, to_json, write_json
 from ..recipes import Recipe
 from ..tokenizers import Tokenizer
 from .checkpoint import Checkpoints
@@ -203,10 +202,6 @@ def new_record(recipe: Recipe, tokenizer: Tokenizer, data_sha256: dict[str, str]
     )
 
 
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
 def _config(recipe: Recipe) -> bytes:
     return recipes.to_toml(recipe).encode()
 
@@ -317,7 +312,7 @@ def _check_sum(path: Path, sums: list[str]) -> None:
         )
 
 
-def check_same_run(record: Record, before: Recipe, recipe: Recipe, folder: Path) -> None:
+def check_same_run(before: Recipe, recipe: Recipe, folder: Path) -> None:
     """Raise a RunError if model, data settings or `FIXED_SETTINGS` differ from those of the run."""
     for part in ("data", "model", "training"):
         changed = [
