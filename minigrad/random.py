@@ -5,6 +5,11 @@ training step, and how many draws the stream has made in that step. Philox (Salm
 Random Numbers: As Easy as 1, 2, 3") turns key and counter into bits without any state, so evaluating between
 two steps cannot disturb the next draw, a resumed run draws what the unbroken one would have, and a slice of a
 batch can draw its own part of the whole batch's numbers (`rows`).
+
+Each thread draws from a generator of its own, and `manual_seed`, `set_step` and `restore` concern the thread
+that calls them: a thread that seeds itself draws what it would draw alone, whatever others draw beside it. A
+thread that does not is seeded, at its first draw, from the main thread's seed and its own name, so that no two
+threads draw the same. (PyTorch has one generator for all: what a thread draws depends on the others' timing.)
 """
 
 from __future__ import annotations
@@ -70,11 +75,35 @@ class Generator:
         self.calls = dict(before.calls)
 
 
-default_generator = Generator()
+class _ThreadSeeds:
+    """Seeds of threads that do not seed themselves: from the main thread's seed, the thread's name, and how
+    many threads of that name were seeded before it since the main thread's `manual_seed`."""
+
+    def __init__(self) -> None:
+        self.lock, self.named = threading.Lock(), dict[str, int]()
+
+    def next_seed(self, name: str) -> int:
+        with self.lock:
+            number = self.named[name] = self.named.get(name, -1) + 1
+        words = np.random.SeedSequence(default_generator.seed, spawn_key=(number, *name.encode()))
+        return int(words.generate_state(1, np.uint64)[0])
+
+    def restart(self) -> None:
+        with self.lock:
+            self.named.clear()
+
+
+default_generator = Generator()  # the main thread's
+_thread_seeds = _ThreadSeeds()
 
 
 class _InUse(threading.local):
-    generator = default_generator
+    def __init__(self) -> None:  # runs in each thread, when it first draws
+        thread = threading.current_thread()
+        self.generator = default_generator
+        if thread is not threading.main_thread():
+            self.generator = Generator()
+            self.generator.manual_seed(_thread_seeds.next_seed(thread.name))
 
     @property
     def draws(self) -> Snapshot:
@@ -90,12 +119,14 @@ in_use = _InUse()  # each thread's generator
 
 
 def manual_seed(seed: int) -> None:
-    """Start every stream anew from `seed` (0 to 2**64 - 1), as `torch.manual_seed`."""
+    """Start every stream of this thread anew from `seed` (0 to 2**64 - 1), as `torch.manual_seed`."""
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
         raise OptionError(
             f"seed must be an integer from 0 to 2**64 - 1, got {seed!r}.\nPass a seed in that range."
         )
     in_use.generator.manual_seed(int(seed))
+    if in_use.generator is default_generator:
+        _thread_seeds.restart()
 
 
 def set_step(step: int) -> None:

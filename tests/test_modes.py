@@ -130,7 +130,6 @@ def test_threads_that_call_a_decorated_function_do_not_share_its_switch(name):
         found.append(state())
 
     def call(leaves_first):
-        random.in_use.generator = random.Generator()  # threads share one by default
         with Switch(*OUTSIDE.get(name, (modes, "scope", None))):
             before = state()
             function(leaves_first)

@@ -1,5 +1,8 @@
 """Randomness: a draw is a function of its key alone."""
 
+import sys
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,6 +10,7 @@ from hypothesis import strategies as st
 
 import minigrad as mg
 from minigrad import nn, random
+from minigrad.autograd import checkpoint
 from minigrad.errors import OptionError
 from minigrad.nn import functional as F
 
@@ -117,3 +121,179 @@ def test_keys_differ_in_every_part():
     keys = [key, *(key._replace(**{field: 9}) for field in ("seed", "stream", "step", "call"))]
     assert len({random.keep_mask(k, (64,), 0.5).tobytes() for k in keys}) == 5
     assert len({random.generator(k).random(4).tobytes() for k in keys}) == 5
+
+
+# ---------------------------------------------------------------- threads
+
+
+@pytest.fixture
+def busy_threads():
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def in_threads(function, count=8, names=None):
+    """function(i) in `count` threads that run at once; what each returned."""
+    start, results = threading.Barrier(count, timeout=60), [None] * count
+
+    def run(i):
+        start.wait()
+        results[i] = function(i)
+
+    threads = [threading.Thread(target=run, args=(i,), name=names and names[i]) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def train(seed, steps=6, call=lambda layer, x: layer(x)):
+    """The losses and weights of a small model with dropout, its own data, and checkpointed if `call` does."""
+    mg.manual_seed(seed)
+    up, down, drop = nn.Linear(6, 16), nn.Linear(16, 1), nn.Dropout(0.4)
+    parameters = [*up.parameters(), *down.parameters()]
+    optimizer, losses = mg.optim.SGD(parameters, lr=0.1), []
+    for step in range(steps):
+        random.set_step(step)
+        loss = (down(call(lambda x: drop(drop(up(x)).relu()), mg.randn(8, 6))) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, [p.array.copy() for p in parameters]
+
+
+@pytest.mark.parametrize("call", [lambda layer, x: layer(x), checkpoint], ids=["plain", "checkpointed"])
+def test_threads_that_seed_themselves_train_what_each_trains_alone(busy_threads, call):
+    alone = [train(seed) for seed in range(8)]
+    for _ in range(3):
+        together = in_threads(lambda i: train(i, call=call))
+        for (losses, weights), (expected, expected_weights) in zip(together, alone, strict=True):
+            np.testing.assert_allclose(losses, expected, rtol=1e-5)
+            for one, other in zip(weights, expected_weights, strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+    assert len({tuple(losses) for losses, _ in alone}) == 8
+
+
+def test_a_thread_does_not_disturb_the_main_threads_draws():
+    def other(i):
+        random.set_step(7)
+        mg.manual_seed(9)
+        return mg.rand(2)
+
+    mg.manual_seed(1)
+    expected = [mg.rand(3).array.copy() for _ in range(2)]
+    mg.manual_seed(1)
+    first = mg.rand(3)
+    in_threads(other, 1)
+    np.testing.assert_array_equal([first.array, mg.rand(3).array], expected)
+
+
+def test_threads_that_do_not_seed_themselves_draw_different_numbers():
+    for names in (None, ["worker"] * 8):
+        mg.manual_seed(0)
+        drawn = in_threads(lambda i: mg.rand(4).array.tobytes(), names=names)
+        assert len({*drawn, mg.rand(4).array.tobytes()}) == 9
+
+
+def test_a_named_thread_draws_by_the_main_threads_seed_and_its_name():
+    names = [f"worker {i}" for i in range(8)]
+
+    def drawn(seed):
+        mg.manual_seed(seed)
+        return in_threads(lambda i: mg.rand(4).array.tobytes(), names=names)
+
+    assert drawn(0) == drawn(0)
+    assert not set(drawn(0)) & set(drawn(1))
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+def masked(x, seen):
+    """Dropout of ones, twice, the second in a checkpoint of its own; `seen` gets each mask."""
+
+    def inner(x):
+        y = F.dropout(x, 0.5)
+        seen.append(y.array != 0)
+        return y
+
+    return checkpoint(inner, inner(x))
+
+
+def later(loss):
+    loss.backward()
+
+
+def in_another_thread(loss):
+    in_threads(lambda i: (mg.manual_seed(5), mg.rand(3), loss.backward()), 1)
+
+
+def at_another_step(loss):
+    random.set_step(99)
+    loss.backward()
+
+
+def after_other_draws(loss):
+    F.dropout(mg.ones(50), 0.5)
+    mg.rand(3)
+    loss.backward()
+
+
+def after_another_seed(loss):
+    mg.manual_seed(77)
+    loss.backward()
+
+
+def within_rows(loss):
+    with random.rows(1000):
+        loss.backward()
+
+
+def while_others_draw(loss):
+    done = threading.Event()
+
+    def draw(i):
+        if i:
+            while not done.is_set():
+                F.dropout(mg.ones(5), 0.5)
+                random.set_step(i)
+        else:
+            try:
+                loss.backward()
+            finally:
+                done.set()
+
+    in_threads(draw, 4)
+
+
+@pytest.mark.parametrize(
+    "backward",
+    [
+        later,
+        in_another_thread,
+        at_another_step,
+        after_other_draws,
+        after_another_seed,
+        within_rows,
+        while_others_draw,
+    ],
+)
+def test_a_checkpointed_dropout_sees_its_first_mask_again(backward, busy_threads):
+    mg.manual_seed(3)
+    random.set_step(2)
+    seen = []
+    x = mg.ones(64, requires_grad=True)
+    y = checkpoint(masked, x, seen)
+    backward(y.sum())
+    first = [mask.tobytes() for mask in seen[:2]]
+    assert first[0] != first[1]
+    assert len(seen) == 5  # forward, the outer again, the inner in it again
+    assert [mask.tobytes() for mask in seen[2:4]] == first
+    assert seen[4].tobytes() == first[1]
+    np.testing.assert_array_equal(x.grad.array != 0, seen[1])
+    np.testing.assert_array_equal(x.grad.array, y.array)
