@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from .errors import OptionError
+from .errors import DtypeError, OptionError
 
 
 class Scope:
@@ -54,6 +54,8 @@ class Switch:
         self.state, self.name, self.value = state, name, value
         self.before: list[Any] = []  # a value for each `with` that is open
         self.is_set = at_once
+        if at_once and isinstance(getattr(state, name), bool) and not isinstance(value, bool):
+            raise DtypeError(f"{type(self).__name__} takes True or False, not {value!r}.\nPass one of them.")
         if at_once:
             self._set()
 
@@ -62,24 +64,24 @@ class Switch:
         return self.value
 
     def _set(self) -> None:
-        current = getattr(self.state, self.name)
-        self.before.append(current)
-        setattr(self.state, self.name, self.new_value(current))
+        self.before.append(getattr(self.state, self.name))
+        setattr(self.state, self.name, self.new_value(self.before[-1]))
 
     def __enter__(self) -> Any:
-        if self.is_set:  # `with set_grad_enabled(False):` has been set already when it was made
-            self.is_set = False
-        else:
+        if not self.is_set:  # `with set_grad_enabled(False):` has been set already when it was made
             self._set()
+        self.is_set = False
         return self
 
     def __exit__(self, *exc: object) -> None:
+        if not self.before:
+            raise OptionError(f"left without being entered.\nWrite `with {type(self).__name__}(...):`.")
         setattr(self.state, self.name, self.before.pop())
 
     def __call__(self, function: Callable) -> Callable:
-        if inspect.isgeneratorfunction(function) or isinstance(function, type):
-            name = type(self).__name__
-            what = f"{name} decorates functions, and {function.__name__} is a generator or a class"
+        if inspect.isgeneratorfunction(function) or isinstance(function, type) or not callable(function):
+            name, given = type(self).__name__, getattr(function, "__name__", repr(function))
+            what = f"{name} decorates functions, and {given} is a generator, a class or no function"
             raise OptionError(f"{what}.\nWrite `with {name}(...):` inside its body.")
         if self.is_set:  # a decorator changes nothing outside the function
             self.__enter__()
@@ -136,8 +138,7 @@ def is_grad_enabled() -> bool:
 
 
 class fused(Switch):
-    """`fused(False)` runs composite ops by their readable definitions: from now on, for a `with`, or in a
-    function."""
+    """`fused(False)` runs composite ops by their definitions: from now on, for a `with`, or in a function."""
 
     def __init__(self, enabled: bool = True) -> None:
         super().__init__(modes, "fused", enabled, at_once=True)
@@ -158,8 +159,7 @@ class _ScopeSwitch(Switch):
 
 
 class named_scope(_ScopeSwitch):
-    """What is recorded within `with named_scope("scores"):`, or in a function that it decorates, is a
-    group of a graph (jax.named_scope)."""
+    """What is recorded within `with named_scope("scores"):` is a group of a graph (jax.named_scope)."""
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name:

@@ -7,9 +7,9 @@ two steps cannot disturb the next draw, a resumed run draws what the unbroken on
 batch can draw its own part of the whole batch's numbers (`rows`).
 
 Each thread draws from a generator of its own, and `manual_seed`, `set_step` and `restore` concern the thread
-that calls them: a thread that seeds itself draws what it would draw alone, whatever others draw beside it. One
-that does not is seeded, at its first draw, from the main thread's seed and its own name, so that no two draw
-the same. (PyTorch has one generator for all threads: what one draws depends on the others' timing.)
+that calls them: a thread that seeds itself draws what it would draw alone, whatever others draw meanwhile. A
+thread that does not is seeded, at its first draw, from the main thread's seed and its own name, so that no
+two draw the same. (PyTorch has one generator for all threads: what one draws depends on the others' timing.)
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import minigrad as mg
 from minigrad import kernels, random
 from minigrad.autograd.observers import observe, unobserved
 from minigrad.debug.anomaly import detect_anomaly, set_detect_anomaly
+from minigrad.errors import DtypeError, OptionError
 from minigrad.kernels import cpu
 from minigrad.kernels.cuda.fused import cudnn
 from minigrad.modes import BACKWARD, Switch, backward_scope, modes, named_scope
@@ -170,3 +171,25 @@ def test_draws_under_rows_start_where_they_do_outside(name):
     with rows:  # made before the draw above
         inside = random.next_key("a")
     assert inside == random.next_key("a")._replace(row=5)
+
+
+@pytest.mark.parametrize("name", ["no_grad"])
+def test_a_flag_that_is_no_bool_is_refused(name):
+    for switch in (mg.fused, mg.set_grad_enabled, cudnn.use):
+        for flag in ("no", 0, None):
+            with pytest.raises(DtypeError, match="takes True or False, not"):
+                switch(flag)
+    assert modes.fused is modes.grad_enabled is True
+
+
+@pytest.mark.parametrize("name", ["no_grad"])
+def test_what_cannot_be_decorated_or_left_is_refused(name):
+    for argument in (False, 3, "x"):
+        with pytest.raises(OptionError, match=f"no_grad decorates functions, and {argument!r} is"):
+            mg.no_grad(argument)
+    for switch in (mg.no_grad(), mg.fused(True)):
+        if isinstance(switch, mg.fused):
+            switch.__exit__()
+        with pytest.raises(OptionError, match="left without being entered"):
+            switch.__exit__()
+    assert modes.grad_enabled
