@@ -32,6 +32,7 @@ from .devices import (
     to_device_of,
 )
 from .errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
+from .indices import array_index
 from .modes import modes
 from .nodes import Output, refuse_in_graph
 from .versions import VersionCounter, bump_version, version_of
@@ -294,7 +295,11 @@ class Tensor:
     __iadd__, __isub__, __imul__, __itruediv__ = add_, sub_, mul_, div_
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self.overwrite("item assignment", lambda x: self.array.__setitem__(array_index(index), x), value)
+        self.overwrite(
+            "item assignment",
+            lambda x: self.array.__setitem__(array_index(index, self.array.shape), x),
+            value,
+        )
 
     def overwrite(self, name: str, change: Callable[[Any], Any], value: Any) -> Tensor:
         """Change this tensor's memory by `value`, unless a graph would miss it."""
@@ -355,15 +360,6 @@ def _on_device_of(value: Any, array: Any) -> Any:
     if type(array) is np.ndarray and not is_array(value):
         return value
     return to_device_of(value if is_array(value) else np.asarray(value), array)
-
-
-def array_index(index: Any) -> Any:
-    """An index with arrays where the user wrote tensors and lists."""
-    if isinstance(index, tuple):
-        return tuple(array_index(i) for i in index)
-    if isinstance(index, list):
-        return np.asarray(index, dtype=None if index else np.int64)
-    return _array(index)
 
 
 # ---------------------------------------------------------------- making tensors

@@ -10,6 +10,7 @@ import numpy as np
 from . import printing
 from .devices import DTYPES, array_module, as_dtype, check_device, default_float, device_of, gpu, is_array, is_dtype, is_floating, is_writeable, load_cupy, on_cpu, on_device, refuse_unconvertible, to_device_of
 from .errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
+from .indices import array_index
 from .modes import modes
 from .nodes import Output, refuse_in_graph
 from .versions import VersionCounter, bump_version, version_of
@@ -1253,7 +1254,7 @@ class Tensor:
         """Let backward() leave `.grad` on this tensor even if it is not a leaf."""
 
     def __getitem__(self, index: Any) -> Tensor:
-        """x[index], where indices may be tensors, arrays and lists."""
+        """x[index] as PyTorch has it: an integer beside index arrays chooses a slice first, uint8 is a mask."""
 
     def __contains__(self, element: Any) -> builtins.bool:
         """Whether some element of x is equal to `element`."""
@@ -1293,10 +1294,6 @@ class Tensor:
 
     def bool(self) -> Tensor:
         """x as bool."""
-
-def array_index(index: Any) -> Any:
-    """An index with arrays where the user wrote tensors and lists."""
-    ...
 
 def tensor(data: Any, dtype: Any=None, device: str | None=None, requires_grad: bool=False) -> Tensor:
     """A tensor with a copy of `data`: an array keeps its dtype, Python floats become float32."""

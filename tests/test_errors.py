@@ -144,7 +144,7 @@ MISTAKES = {
         "item assignment .* index 5",
         "fits",
     ),
-    "a float index": (lambda: A[mg.ones(2)], RangeError, "getitem.*integer", "Index with"),
+    "a float index": (lambda: A[mg.ones(2)], RangeError, "an index of float32", "Index with integers"),
     "too many indices": (lambda: A[0, 0, 0], RangeError, "too many indices", "Index with"),
     "gather": (
         lambda: A.gather(1, np.array([[3]])),
@@ -333,6 +333,7 @@ ODDITIES = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:x")  # what lists in an index mean
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_no_nonsense_gets_a_foreign_error_out_of_a_method(name):
     for odd in ODDITIES:

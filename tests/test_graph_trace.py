@@ -104,8 +104,8 @@ def test_what_explodes_and_what_vanishes_is_still_measured(dtype, size, magnitud
 
 def test_views_and_strides_have_the_same_statistics():
     x = leaf(*np.arange(24.0).reshape(4, 6))
-    graph = trace((x.T[::2, ::-1]).sum())
-    assert_snapshot(ops(graph)[-2].value, x.array.T[::2, ::-1])
+    graph = trace((x.T[::2, ::3]).sum())
+    assert_snapshot(ops(graph)[-2].value, x.array.T[::2, ::3])
 
 
 def test_an_empty_array_and_one_without_finite_numbers():

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..devices import array_module, gpu, is_array, plain_number
 from ..errors import DtypeError, OptionError, RangeError, ShapeError
-from ..tensor import Tensor, array_index, as_tensor
+from ..indices import array_index, as_index_array, is_mask
+from ..tensor import Tensor, as_tensor
 from .axes import axis_of
 from .comparisons import where
 from .costs import zero_flops
@@ -44,8 +45,8 @@ def getitem(x, /, index):
 
 @derived(samples=each((real, 2, 3), (0, [2, 0, 2])))
 def index(x, index):
-    """x[index], where indices may be tensors, arrays and lists."""
-    return getitem(x, checked_index(copied_index(index), x))
+    """x[index] as PyTorch has it: an integer beside index arrays chooses a slice first, uint8 is a mask."""
+    return getitem(x, checked_index(array_index(index, x.array.shape), x))
 
 
 def checked_index(index, x):
@@ -56,32 +57,17 @@ def checked_index(index, x):
 
 
 def _refuse_outside(index, shape):
-    axes = [0 if i is None or i is Ellipsis else i.ndim if _is_mask(i) else 1 for i in index]
+    axes = [0 if i is None or i is Ellipsis else i.ndim if is_mask(i) else 1 for i in index]
     place = 0
     for i, number in zip(index, axes, strict=True):
         if i is Ellipsis:
             place += len(shape) - sum(axes)
-        elif is_array(i) and not _is_mask(i) and place < len(shape):
+        elif is_array(i) and not is_mask(i) and place < len(shape):
             n = shape[place]
             wrong = (i < -n) | (i >= n)
             if wrong.any():
                 raise RangeError(out_of_range(i[wrong][0], place, n, -n))
         place += number
-
-
-def _is_mask(index):
-    return is_array(index) and index.dtype == bool
-
-
-def copied_index(index):
-    """An index of arrays, slices and numbers; the arrays are copies, which do not change later."""
-    if type(index) is tuple:
-        return tuple([i if type(i) in _PLAIN else copied_index(i) for i in index])
-    index = index if type(index) in _PLAIN else array_index(index)
-    return index.copy() if is_array(index) else index
-
-
-_PLAIN = {int, slice, type(None), type(Ellipsis)}
 
 
 # ---------------------------------------------------------------- along an axis
@@ -124,7 +110,7 @@ def checked_places(name, index, x, dim, negative=False):
 
 def _copied(index):
     """An index as an array of our own."""
-    index = array_index(index)
+    index = as_index_array(index)
     return array_module(index).array(index, order="C")
 
 
@@ -159,7 +145,7 @@ def gather_index(name, x, dim, index):
 def gather(x, dim, index, *, sparse_grad=False):
     """y[i, j] = x[i, index[i, j]] for dim=1, and so for each axis (torch.gather)."""
     x, at = gather_index("gather", as_tensor(x), dim, index)
-    return view_as_shape(getitem(x, at), np.shape(array_index(index)))
+    return view_as_shape(getitem(x, at), as_index_array(index).shape)
 
 
 # ---------------------------------------------------------------- masks

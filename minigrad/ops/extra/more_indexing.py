@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...devices import array_module, as_array
+from ...devices import array_module
 from ...errors import OptionError, RangeError, ShapeError
-from ...tensor import Tensor, array_index, as_tensor
+from ...indices import as_index_array
+from ...tensor import Tensor, as_tensor
 from ..axes import axis_of
 from ..indexing import checked_ids, checked_places, gather, getitem, out_of_range, refuse_unless_mask
 from ..op import derived
@@ -118,7 +119,7 @@ def argwhere(x):
 @derived(samples=each((integers(0, 4), 2, 3), 4) | each((integers(0, 4), 3)))
 def one_hot(index, num_classes=-1):
     """A row of zeros with a 1 at `index`, for each: int64 (..., num_classes), by default the largest + 1."""
-    places = as_array(array_index(index))
+    places = as_index_array(index)
     if num_classes == -1:
         if not places.size:
             raise OptionError("no classes can be counted in an empty index.\nGive num_classes.")

@@ -12,10 +12,11 @@ import numpy as np
 from ...creation import full, ones
 from ...devices import array_module, is_array, is_floating, on_cpu, through_cpu, to_device_of
 from ...errors import DtypeError, OptionError, ShapeError
+from ...indices import array_index
 from ...tensor import Tensor, as_tensor
 from ..axes import axis_of
 from ..costs import zero_flops
-from ..indexing import checked_places, copied_index, gather_index, getitem, out_of_range, refuse_unless_mask
+from ..indexing import checked_index, checked_places, gather_index, getitem, out_of_range, refuse_unless_mask
 from ..namespace import is_basic, namespace
 from ..op import derived, differentiable
 from ..samplers import each, integers, mask, real
@@ -311,7 +312,8 @@ def index_reduce(x, dim, index, source, reduce, *, include_self=True):
 )
 def index_put(x, indices, values, accumulate=False):
     """x with x[indices] = values; with `accumulate`, added to what is there, repetitions included."""
-    x, at = as_tensor(x), copied_index(tuple(indices))
+    x = as_tensor(x)
+    at = checked_index(array_index(tuple(indices), x.shape), x)
     values = _of_dtype(x, values)
     if not accumulate:
         return replaced(x, values, at)

@@ -1,0 +1,63 @@
+"""`x[index]` beside PyTorch: rules, and random expressions (`python -m tests.parity.index_expressions`)."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.errors import MinigradError
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.parity
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("start", range(0, 500, 100))
+def test_random_expressions_read_write_and_differentiate_alike(start):
+    from .index_expressions import difference
+
+    assert [text for text in map(difference, range(start, start + 100)) if text] == []
+
+
+A, B, BYTES = [0, 1], [2, 0], np.array([1, 0, 1], np.uint8)
+ALIKE = [
+    (0, slice(None), A), (0, None, A), (slice(None), 0, A), (A, slice(None), 0), (0, ..., A), (A, ..., B),
+    (slice(None), A, ..., B), (0, A, slice(None)), (None, 0, slice(None), A), (0, slice(None), True),
+    (0, slice(None), False), (True, slice(None), 0), (False, 0), (slice(None), [[0], [1]], 0), (0, [], 1),
+    (A, None, 0), (0, slice(1, 3), [[0, 1], [2, 3]]), [A, B], [[0], [1], [2]], [slice(None), 0], [0, None],
+    [0, 1], [True, False, True], [], [[]], range(2), True, False, None, (), np.int64(1), np.array(1), BYTES,
+    (slice(None), 0, None), (range(2), range(2)), slice(5, 2), slice(1, 10**20), ([True, False, True], A),
+    (0, slice(None), np.array(0)),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("index", ALIKE, ids=repr)
+def test_an_index_chooses_what_it_does_in_pytorch(index):
+    array = np.arange(60.0).reshape(3, 4, 5)
+    ours, theirs = mg.tensor(array, requires_grad=True), torch.tensor(array, requires_grad=True)
+    y, z = ours[index], theirs[index]
+    assert y.shape == z.shape
+    np.testing.assert_array_equal(y.numpy(), z.detach().numpy())
+    (y * y).sum().backward()
+    (z * z).sum().backward()
+    np.testing.assert_array_equal(ours.grad.numpy(), theirs.grad.numpy())
+    if y.numel():
+        assert np.shares_memory(y.array, ours.array) == (z._base is theirs)
+
+
+REFUSED = [
+    1.5, (1.0,), "a", object(), {}, slice(None, None, -1), slice(None, None, 0), 5, -4, [5], (0, 0, 0, 0),
+    [True, False], (slice(None), [True, False, True]), (A, [0, 1, 2]), (False, A), slice(0, 1.5), slice("a"),
+    10**20, np.float64(1), 1j, (..., 0, ..., 0), (0, slice(None), [7]), (0, slice(None), [True]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", REFUSED, ids=repr)
+def test_an_index_is_refused_as_in_pytorch(index):
+    array = np.zeros((3, 4, 5), np.float32)
+    with pytest.raises((IndexError, ValueError, TypeError)):
+        torch.tensor(array)[index]
+    with pytest.raises(MinigradError, match=r"(?s).+\n.+"):
+        mg.tensor(array)[index]
+    with pytest.raises(MinigradError, match=r"(?s).+\n.+"):
+        mg.tensor(array)[index] = 1.0
