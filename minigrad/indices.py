@@ -103,7 +103,8 @@ def _with_axes_of_pytorch(items: tuple, shape: tuple[int, ...]) -> tuple:
     if place == _place([is_joint(i) or type(i) is int for i in items]):
         return items
     library = array_module(next((i for i in items if is_array(i)), None))
-    parts, lengths, blocks, axis = [], [], [], 0  # of the index, of axes of slices, of axes of arrays
+    parts: list[tuple[Any, Any]] = []  # each array of the index, and whose it is
+    lengths, blocks, axis = list[int](), [], 0  # of axes of slices, and the shapes of the arrays
     for i in items:
         if type(i) is bool:
             blocks.append((int(i),))
