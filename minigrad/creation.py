@@ -33,12 +33,13 @@ from .tensor import Tensor, as_tensor, tensor
 
 __all__ = [
     "arange", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like",
-    "linspace", "logspace", "ones", "ones_like", "rand", "rand_like", "randint", "randint_like",
+    "linspace", "logspace", "normal", "ones", "ones_like", "rand", "rand_like", "randint", "randint_like",
     "randn", "randn_like", "randperm", "scalar_tensor", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
 Device = str | None
+Generator = random.Generator | None
 
 
 # ---------------------------------------------------------------- constants
@@ -251,34 +252,85 @@ def _numbers(name: str, *values: Any) -> list[Any]:
 # ---------------------------------------------------------------- random numbers
 
 
-def rand(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
+def rand(
+    *size: Any,
+    generator: Generator = None,
+    dtype: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Uniform on [0, 1)."""
-    return _drawn("random", size, dtype, device, requires_grad)
+    return _drawn("random", size, generator, dtype, device, requires_grad)
 
 
-def randn(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
+def randn(
+    *size: Any,
+    generator: Generator = None,
+    dtype: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Standard normal."""
-    return _drawn("standard_normal", size, dtype, device, requires_grad)
+    return _drawn("standard_normal", size, generator, dtype, device, requires_grad)
 
 
 def randint(
-    low: int, high: int | None = None, size: Any = (), dtype: Any = None, device: Device = None
+    low: int,
+    high: int | None = None,
+    size: Any = (),
+    dtype: Any = None,
+    device: Device = None,
+    generator: Generator = None,
 ) -> Tensor:
     """Integers from `low` (0 if only one is given) to before `high`."""
     if high is None or isinstance(high, tuple | list):
         low, high, size = 0, low, size if high is None else high
     if low >= high:
         raise OptionError(f"there is no integer from {low} to before {high}.\nGive a larger `high`.")
-    integers = lambda shape: _generator("randint").integers(low, high, shape)
+    integers = lambda shape: _generator("randint", generator).integers(low, high, shape)
     draw = lambda xp, shape, dtype: xp.asarray(_rows(integers, shape).astype(dtype))
     return _made(draw, (size,), dtype or np.int64, device, False)
 
 
-def randperm(n: int, device: Device = None) -> Tensor:
+def randperm(n: int, generator: Generator = None, dtype: Any = None, device: Device = None) -> Tensor:
     """The numbers 0 to n - 1 in random order."""
     (n,) = _shape((n,))
     check_allocation((n,), int64)
-    return Tensor(on_device(_generator("randperm").permutation(n), check_device(device)))
+    numbers = _generator("randperm", generator).permutation(n).astype(as_dtype(dtype or int64))
+    return Tensor(on_device(numbers, check_device(device)))
+
+
+def normal(
+    mean: Any,
+    std: Any = 1.0,
+    size: Any = None,
+    generator: Generator = None,
+    dtype: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Normal numbers with a mean and a standard deviation for each, or for all `size` of them.
+
+    They have no gradient for mean and std: write `mean + std * randn_like(mean)` for one.
+    """
+    given = [x for x in (mean, std) if isinstance(x, Tensor)]
+    if any(not x.is_floating_point() for x in given):
+        raise DtypeError("normal takes floating tensors.\nMake mean and std floating: .to('float32').")
+    if (size is None) != bool(given):
+        raise OptionError(
+            "normal takes a tensor as mean or std, or two numbers and a size.\n"
+            "Write normal(0.0, 1.0, (2, 3)), or normal(mean_tensor, std)."
+        )
+    center, spread = (x.detach() if isinstance(x, Tensor) else x for x in (mean, std))
+    if bool((spread < 0).any() if isinstance(spread, Tensor) else spread < 0):
+        raise OptionError(f"normal needs std >= 0, got {std!r}.\nA standard deviation is not negative.")
+    if given:
+        like = given[0]
+        shape, dtype, device = np.broadcast_shapes(*[x.shape for x in given]), like.dtype, like.device
+    else:
+        shape = size
+    noise = randn(shape, generator=generator, dtype=dtype, device=device)
+    return (noise * spread + center).requires_grad_(requires_grad)
 
 
 def rand_like(input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
@@ -305,14 +357,16 @@ def randint_like(
     return randint(low, high, input.shape, dtype or input.dtype, device or input.device)
 
 
-def _drawn(distribution: str, size: Any, dtype: Any, device: Device, requires_grad: bool) -> Tensor:
-    draw = getattr(_generator(distribution), distribution)
+def _drawn(
+    distribution: str, size: Any, generator: Generator, dtype: Any, device: Device, requires_grad: bool
+) -> Tensor:
+    draw = getattr(_generator(distribution, generator), distribution)
     make = lambda xp, shape, dtype: xp.asarray(_rows(draw, shape).astype(dtype))
     return _made(make, size, dtype, device, requires_grad)
 
 
-def _generator(stream: str) -> np.random.Generator:
-    return random.generator(random.next_key(stream))
+def _generator(stream: str, generator: Generator) -> np.random.Generator:
+    return random.generator(random.next_key(stream, generator))
 
 
 def _rows(draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> np.ndarray:

@@ -11,6 +11,7 @@ tensor never widens a tensor of the same kind.
 from __future__ import annotations
 
 import importlib
+import math
 from importlib.util import find_spec
 from typing import Any
 
@@ -35,6 +36,33 @@ HALF = frozenset([float16, bfloat16])
 default_float = float32
 
 _KINDS = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2}  # bool < integer < floating; "V" is bfloat16's
+
+
+class Device(str):
+    """A device's name, "cpu" or "cuda:0", with PyTorch's `type` ("cuda") and `index` (0)."""
+
+    __slots__ = ()
+
+    @property
+    def type(self) -> str:
+        return self.partition(":")[0]
+
+    @property
+    def index(self) -> int | None:
+        return int(self.partition(":")[2]) if ":" in self else None
+
+
+CPU = Device("cpu")
+
+
+class Size(tuple[int, ...]):
+    """A shape (torch.Size): a tuple that can multiply its numbers."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """How many elements a tensor of this shape has."""
+        return math.prod(self)
 
 
 class Gpu:
@@ -100,15 +128,17 @@ def is_available() -> bool:
         return False
 
 
-def check_device(device: str | None) -> str:
+def check_device(device: str | None, index: int | None = None) -> Device:
     """The device's full name, "cpu" or "cuda:0"; an error says which there are.
 
     "cuda" is the GPU in use, number 0 at first; "auto" is that GPU if there is one, else the CPU.
     """
     if device in (None, "cpu"):
-        return "cpu"
+        return CPU
     if device == "auto":
-        return check_device("cuda") if is_available() else "cpu"
+        return check_device("cuda") if is_available() else CPU
+    if index is not None:
+        device = f"{device}:{index}"
     kind, colon, number = device.partition(":") if isinstance(device, str) else ("", "", "")
     if kind != "cuda" or (colon and not number.isdecimal()):
         raise OptionError(f"unknown device {device!r}.\nPass 'cpu', 'cuda', 'cuda:0', ... or 'auto'.")
@@ -119,7 +149,7 @@ def check_device(device: str | None) -> str:
             f"there is no {device!r}: this machine has {count} GPUs, counted from 0.\n"
             f"Pass 'cuda' for the GPU in use, or a smaller number."
         )
-    return f"cuda:{index}"
+    return Device(f"cuda:{index}")
 
 
 def library_of(device: str) -> Any:
@@ -130,9 +160,9 @@ def library_of(device: str) -> Any:
     return gpu.library
 
 
-def device_of(array: Any) -> str:
+def device_of(array: Any) -> Device:
     """The device that an array is on."""
-    return f"cuda:{array.device.id}" if isinstance(array, gpu.arrays) else "cpu"
+    return Device(f"cuda:{array.device.id}") if isinstance(array, gpu.arrays) else CPU
 
 
 def on_device(array: Any, device: str) -> Any:

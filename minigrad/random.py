@@ -14,14 +14,17 @@ two draw the same. (PyTorch has one generator for all threads: what one draws de
 
 from __future__ import annotations
 
+import json
+import secrets
 import threading
 import zlib
 from typing import NamedTuple
 
 import numpy as np
 
-from .errors import OptionError
+from .errors import OptionError, StateError
 from .modes import Switch
+from .tensor import Tensor
 
 
 class Key(NamedTuple):
@@ -49,14 +52,45 @@ class Snapshot(NamedTuple):
 
 
 class Generator:
-    """Makes the keys of draws: it counts what each stream has drawn in this step."""
+    """Makes the keys of draws: it counts what each stream has drawn in this step (torch.Generator).
 
-    def __init__(self) -> None:
-        self.seed, self.step, self.row = 0, 0, 0
+    Draws are made on the CPU; `device` is accepted, and the numbers are the same for every device.
+    """
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.start, self.step, self.row = 0, 0, 0
         self.calls: dict[str, int] = {}
 
-    def manual_seed(self, seed: int) -> None:
-        self.seed, self.step, self.row, self.calls = seed, 0, 0, {}
+    def manual_seed(self, seed: int) -> Generator:
+        """Start every stream anew from `seed`, 0 to 2**64 - 1."""
+        if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
+            raise OptionError(
+                f"seed must be an integer from 0 to 2**64 - 1, got {seed!r}.\nPass a seed in that range."
+            )
+        self.start, self.step, self.row, self.calls = int(seed), 0, 0, {}
+        return self
+
+    def initial_seed(self) -> int:
+        return self.start
+
+    def seed(self) -> int:
+        """Start from a seed that the operating system draws, and return it."""
+        return self.manual_seed(secrets.randbits(64)).start
+
+    def get_state(self) -> Tensor:
+        """Where every stream is, as a tensor of bytes, which `save_file` can keep."""
+        return Tensor(np.frombuffer(json.dumps(self.snapshot()).encode(), np.uint8).copy())
+
+    def set_state(self, state: Tensor) -> Generator:
+        """Go back to where `get_state` found it."""
+        try:
+            start, step, row, calls = json.loads(bytes(np.asarray(state, np.uint8)))
+            self.restore(Snapshot(start, step, row, calls))
+        except (TypeError, ValueError):
+            raise StateError(
+                "this is not the state of a random number generator.\nPass what get_rng_state() returned."
+            ) from None
+        return self
 
     def set_step(self, step: int) -> None:
         self.step, self.calls = step, {}
@@ -65,13 +99,13 @@ class Generator:
         """The key of the next draw of `stream`."""
         call = self.calls.get(stream, 0)
         self.calls[stream] = call + 1
-        return Key(self.seed, zlib.crc32(stream.encode()), self.step, call, self.row)
+        return Key(self.start, zlib.crc32(stream.encode()), self.step, call, self.row)
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(self.seed, self.step, self.row, dict(self.calls))
+        return Snapshot(self.start, self.step, self.row, dict(self.calls))
 
     def restore(self, before: Snapshot) -> None:
-        self.seed, self.step, self.row = before[:3]
+        self.start, self.step, self.row = before[:3]
         self.calls = dict(before.calls)
 
 
@@ -85,7 +119,7 @@ class _ThreadSeeds:
     def next_seed(self, name: str) -> int:
         with self.lock:
             number = self.named[name] = self.named.get(name, -1) + 1
-        words = np.random.SeedSequence(default_generator.seed, spawn_key=(number, *name.encode()))
+        words = np.random.SeedSequence(default_generator.start, spawn_key=(number, *name.encode()))
         return int(words.generate_state(1, np.uint64)[0])
 
     def restart(self) -> None:
@@ -118,15 +152,32 @@ class _InUse(threading.local):
 in_use = _InUse()  # each thread's generator
 
 
-def manual_seed(seed: int) -> None:
+def manual_seed(seed: int) -> Generator:
     """Start every stream of this thread anew from `seed` (0 to 2**64 - 1), as `torch.manual_seed`."""
-    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
-        raise OptionError(
-            f"seed must be an integer from 0 to 2**64 - 1, got {seed!r}.\nPass a seed in that range."
-        )
-    in_use.generator.manual_seed(int(seed))
+    in_use.generator.manual_seed(seed)
     if in_use.generator is default_generator:
         _thread_seeds.restart()
+    return in_use.generator
+
+
+def seed() -> int:
+    """Start from a seed that the operating system draws, and return it (torch.seed)."""
+    return manual_seed(secrets.randbits(64)).start
+
+
+def initial_seed() -> int:
+    """The seed that the streams started from (torch.initial_seed)."""
+    return in_use.generator.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    """Where every stream is, as a tensor of bytes (torch.get_rng_state)."""
+    return in_use.generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Go back to where `get_rng_state` found the streams (torch.set_rng_state)."""
+    in_use.generator.set_state(new_state)
 
 
 def set_step(step: int) -> None:
@@ -151,6 +202,16 @@ class replayed(Switch):
         super().__init__(in_use, "draws", before)
 
 
+class fork_rng(Switch):
+    """What is drawn under it is not counted: after it, draws are those that would have come without it."""
+
+    def __init__(self) -> None:
+        super().__init__(in_use, "draws", None)
+
+    def new_value(self, current: Snapshot) -> Snapshot:
+        return current
+
+
 class rows(Switch):
     """Under it the first axis of what is drawn starts at row `first` of the whole batch."""
 
@@ -166,9 +227,9 @@ def first_row() -> int:
     return in_use.generator.row
 
 
-def next_key(stream: str) -> Key:
-    """The key of the next draw of `stream`."""
-    return in_use.generator.next_key(stream)
+def next_key(stream: str, generator: Generator | None = None) -> Key:
+    """The key of the next draw of `stream`, by this thread's generator or a given one."""
+    return (in_use.generator if generator is None else generator).next_key(stream)
 
 
 def generator(key: Key) -> np.random.Generator:

@@ -1007,6 +1007,15 @@ class Tensor:
     def dist(self, y: Any, p: Any=2) -> Tensor:
         """The norm of order p of x - y, of all elements."""
 
+    def bernoulli(self, p: Any=None, *, generator: Any=None) -> Tensor:
+        """1 with the probability that each element says (or with probability p, the same for all), else 0."""
+
+    def multinomial(self, num_samples: Any, replacement: builtins.bool=False, *, generator: Any=None) -> Tensor:
+        """`num_samples` classes for each row of weights, which need not sum to 1."""
+
+    def poisson(self, generator: Any=None) -> Tensor:
+        """Poisson numbers with the rate that each element says."""
+
     def abs_(self) -> Tensor:
         """abs, written into the tensor itself."""
 

@@ -26,6 +26,7 @@ from . import (
     pooling,
     repetition,
     resampling,
+    sampling,
     scans,
     scattering,
     sorting,
@@ -52,6 +53,7 @@ from .more_shaping import *
 from .norms import *
 from .padding import *
 from .repetition import *
+from .sampling import *
 from .scans import *
 from .scattering import *
 from .sorting import *
@@ -61,5 +63,5 @@ from .stacking import *
 FAMILIES = (
     more_arithmetic, more_elementary, specials, more_comparisons, more_activations, more_reductions, scans,
     calculus, sorting, counting, norms, more_shaping, stacking, repetition, grids, diagonals, padding,
-    more_indexing, scattering, matrix_products, contractions, inverses, decompositions, distances,
+    more_indexing, scattering, matrix_products, contractions, inverses, decompositions, distances, sampling,
 )  # fmt: skip
