@@ -9,7 +9,7 @@ x.grad                       # tensor([2., 4.])
 
 __version__ = "0.1.0"  # pyproject.toml reads it
 
-from . import allocator, autograd, cuda, debug, func, graph, linalg, nn, ops, optim, random, special
+from . import allocator, autograd, cuda, debug, func, graph, linalg, nn, ops, optim, random, special, utils
 from .capture import capture
 from .creation import *
 from .debug import shadow

@@ -191,9 +191,17 @@ def test_an_input_asked_for_twice_is_given_twice():
 
 def test_an_unused_input_is_refused_or_none():
     x, y = leaf(1), leaf(2)
-    with pytest.raises(GraphError, match="not used"):
+    with pytest.raises(GraphError, match=r"shapes \[\(1,\)\] were not used"):
         autograd.grad((x * 2).sum(), [x, y])
     assert autograd.grad((x * 2).sum(), [x, y], allow_unused=True)[1] is None
+
+
+def test_an_unused_input_has_a_zero_gradient_where_it_is_materialized():
+    x, y = leaf(1), leaf(2, 3)
+    dx, dy = autograd.grad((x * 2).sum(), [x, y], materialize_grads=True)
+    assert_equal(dx, [2])
+    assert_equal(dy, [0, 0])
+    assert_equal(autograd.grad((x * 2).sum(), x, None, None, False, True, True)[0], [2])  # torch's order
 
 
 def test_an_input_without_requires_grad_is_refused():

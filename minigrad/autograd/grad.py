@@ -18,11 +18,13 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,  # has no effect, as in PyTorch
     allow_unused: bool = False,
+    materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """d sum(outputs * grad_outputs) / d inputs, leaving every `.grad` unchanged (torch.autograd.grad).
 
-    `inputs` may be intermediate tensors. One that was not used is a GraphError, or None with `allow_unused`.
+    `inputs` may be intermediate; an unused one is an error, None (allow_unused) or zeros (materialize_grads).
     """
     outs, ins = _tensors(outputs, "outputs"), _tensors(inputs, "inputs")
     starts = list(grad_outputs) if isinstance(grad_outputs, list | tuple) else [grad_outputs] * len(outs)
@@ -39,15 +41,13 @@ def grad(
     retain = create_graph if retain_graph is None else retain_graph
     with set_grad_enabled(create_graph), backward_scope():
         found, sums = propagate_to(edges, seeds, retain, create_graph)
-    results: list[Tensor | None] = []
-    for x, edge in zip(ins, edges, strict=True):
-        if edge not in found and not allow_unused:
-            raise GraphError(
-                f"an input of shape {x.shape} was not used to compute the outputs.\n"
-                f"Pass allow_unused=True to get None for it."
-            )
-        results.append(sums.as_tensor(edge, found[edge]) if edge in found else None)
-    return tuple(results)
+    unused = {edge: x for x, edge in zip(ins, edges, strict=True) if edge not in found}
+    if unused and not allow_unused and not materialize_grads:
+        raise GraphError(
+            f"inputs of shapes {[x.shape for x in unused.values()]} were not used.\nPass allow_unused=True."
+        )
+    zeros = {edge: x.new_zeros(x.shape) for edge, x in unused.items() if materialize_grads}
+    return tuple(sums.as_tensor(e, found[e]) if e in found else zeros.get(e) for e in edges)
 
 
 def propagate_to(

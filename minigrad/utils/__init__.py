@@ -1,0 +1,3 @@
+"""What goes with training: data in batches."""
+
+from . import data

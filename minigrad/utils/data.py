@@ -1,0 +1,218 @@
+"""Datasets and batches, with the names of torch.utils.data. Batches are made in this process."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice
+from typing import Any
+
+import numpy as np
+
+from ..creation import randperm
+from ..devices import float64
+from ..errors import DtypeError, OptionError, ShapeError
+from ..ops import stack
+from ..tensor import Tensor, as_tensor, tensor
+
+__all__ = [
+    "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "Subset", "TensorDataset", "default_collate",
+    "random_split",
+]  # fmt: skip
+
+
+class Dataset:
+    """Examples by number. Subclasses define `__getitem__` and `__len__`."""
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError(
+            f"{type(self).__name__} has no __getitem__.\nDefine it: it returns an example."
+        )
+
+    def __add__(self, other: Dataset) -> ConcatDataset:
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset):
+    """Examples in the order in which `__iter__`, which subclasses define, gives them."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError(
+            f"{type(self).__name__} has no __iter__.\nDefine it: it gives the examples."
+        )
+
+
+class TensorDataset(Dataset):
+    """The rows of tensors (or arrays) that have as many of them: example i is `(x[i], y[i], ...)`."""
+
+    def __init__(self, *tensors: Any) -> None:
+        self.tensors = tuple(as_tensor(x) for x in tensors)
+        if not self.tensors or len({x.shape[:1] for x in self.tensors}) > 1 or not self.tensors[0].ndim:
+            shapes = ", ".join(str(tuple(x.shape)) for x in self.tensors) or "no tensors"
+            raise ShapeError(
+                f"the tensors must have as many rows as each other, got {shapes}.\nCheck their shapes."
+            )
+
+    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
+        return tuple(x[index] for x in self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors[0])
+
+
+class Subset(Dataset):
+    """The examples of `dataset` that `indices` name."""
+
+    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+        self.dataset, self.indices = dataset, indices
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.dataset[self.indices[index]]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class ConcatDataset(Dataset):
+    """One dataset after the other."""
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise OptionError("ConcatDataset got no datasets.\nGive at least one.")
+        self.cumulative_sizes = list(accumulate(map(len, self.datasets)))
+
+    def __getitem__(self, index: int) -> Any:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"example {index} of a dataset of {len(self)}")
+        index %= len(self)
+        which = next(n for n, end in enumerate(self.cumulative_sizes) if index < end)
+        return self.datasets[which][index - self.cumulative_sizes[which] + len(self.datasets[which])]
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+
+def random_split(dataset: Any, lengths: Sequence[float]) -> list[Subset]:
+    """Split a dataset at random into parts of these lengths, or of these fractions if they sum to 1.
+
+    Of what fractions leave over by rounding down, the first parts get an example more each.
+    """
+    sizes: list[Any] = list(lengths)
+    if math.isclose(sum(sizes), 1) and sum(sizes) <= 1 and len(dataset) != 1:
+        sizes = [math.floor(len(dataset) * fraction) for fraction in lengths]
+        for i in range(len(dataset) - sum(sizes)):
+            sizes[i % len(sizes)] += 1
+    if sum(sizes) != len(dataset):
+        raise OptionError(
+            f"lengths sum to {sum(sizes)}, the dataset has {len(dataset)} examples.\n"
+            "Give lengths that sum to that, or fractions that sum to 1."
+        )
+    order, ends = randperm(len(dataset)).tolist(), accumulate(sizes)
+    return [Subset(dataset, order[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """Examples as one batch: tensors, arrays and numbers are stacked, also within tuples, lists and dicts."""
+    first = batch[0]
+    if isinstance(first, Tensor):
+        return stack(list(batch))
+    if isinstance(first, np.ndarray | np.generic):
+        return as_tensor(np.stack(batch))
+    if isinstance(first, float):
+        return tensor(batch, dtype=float64)
+    if isinstance(first, int):
+        return tensor(batch)
+    if isinstance(first, str | bytes):
+        return batch
+    if isinstance(first, Mapping):
+        return {key: default_collate([example[key] for example in batch]) for key in first}
+    if isinstance(first, Sequence):
+        if len({len(example) for example in batch}) > 1:
+            raise ShapeError(
+                "the examples of a batch have different lengths.\nPad them, or give DataLoader a collate_fn."
+            )
+        columns = [default_collate(column) for column in zip(*batch, strict=True)]
+        return type(first)(*columns) if hasattr(first, "_fields") else columns
+    raise DtypeError(
+        f"examples must be tensors, arrays, numbers, strings, dicts or lists, got {type(first).__name__}.\n"
+        "Give DataLoader a collate_fn that makes a batch of them."
+    )
+
+
+class DataLoader:
+    """Iterates over a dataset in batches, in random order with `shuffle`; the last batch may be smaller.
+
+    `sampler` gives the indices, `batch_sampler` lists of them; `batch_size=None` gives single examples.
+    Batches are made in this process: `num_workers`, `pin_memory`, `persistent_workers` have no effect.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool = False,
+        sampler: Iterable[int] | None = None,
+        batch_sampler: Iterable[list[int]] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        *,
+        persistent_workers: bool = False,
+    ) -> None:
+        if shuffle and (
+            sampler is not None or batch_sampler is not None or isinstance(dataset, IterableDataset)
+        ):
+            raise OptionError(
+                "shuffle is given beside something else that orders the examples.\nGive one of the two."
+            )
+        if batch_sampler is not None and (batch_size != 1 or sampler is not None or drop_last):
+            raise OptionError(
+                "batch_sampler is given beside batch_size, sampler or drop_last.\nLeave those out."
+            )
+        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+            raise OptionError(f"batch_size must be a positive integer, got {batch_size!r}.\nGive 1 or more.")
+        self.dataset, self.batch_size, self.drop_last, self.num_workers = (
+            dataset,
+            batch_size,
+            drop_last,
+            num_workers,
+        )
+        self.shuffle, self.sampler, self.batch_sampler = shuffle, sampler, batch_sampler
+        self.collate_fn = collate_fn or default_collate
+
+    def _indices(self) -> Iterable[int]:
+        if self.sampler is not None:
+            return self.sampler
+        return randperm(len(self.dataset)).tolist() if self.shuffle else range(len(self.dataset))
+
+    def _batches(self, items: Iterable[Any]) -> Iterator[list[Any]]:
+        items = iter(items)
+        while batch := list(islice(items, self.batch_size)):
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield batch
+
+    def _make(self, indices: list[int]) -> Any:
+        if isinstance(self.dataset, TensorDataset) and self.collate_fn is default_collate:
+            return list(self.dataset[indices])  # the same, without a tensor for each row
+        return self.collate_fn([self.dataset[i] for i in indices])
+
+    def __iter__(self) -> Iterator[Any]:
+        if isinstance(self.dataset, IterableDataset):
+            return (
+                iter(self.dataset)
+                if self.batch_size is None
+                else map(self.collate_fn, self._batches(self.dataset))
+            )
+        if self.batch_size is None:
+            return (self.dataset[i] for i in self._indices())
+        return map(self._make, self.batch_sampler or self._batches(self._indices()))
+
+    def __len__(self) -> int:
+        if self.batch_sampler is not None:
+            return len(self.batch_sampler)  # type: ignore[arg-type]
+        examples = len(self.dataset if self.sampler is None else self.sampler)  # type: ignore[arg-type]
+        if self.batch_size is None:
+            return examples
+        return examples // self.batch_size if self.drop_last else math.ceil(examples / self.batch_size)

@@ -1,0 +1,44 @@
+"""Training scripts written for PyTorch run with nothing but their imports changed, to the same losses."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import minigrad as mg  # noqa: E402
+
+from .scripts import both  # noqa: E402
+
+pytestmark = pytest.mark.parity
+
+STEPS = 30
+# Relative to the largest number of each series; in float32 training makes differences of rounding grow.
+TOLERANCE = {"float64": 1e-8, "float32": 2e-3}
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", both.NAMES)
+def test_a_script_written_for_pytorch_gives_the_same_losses(name, dtype):
+    state = both.initial_state(name, dtype)
+    theirs = both.run(name, "torch", dtype, STEPS, state=state)
+    ours = both.run(name, "minigrad", dtype, STEPS, state=state)
+    assert len(theirs.history[next(iter(theirs.history))]) >= STEPS
+    assert both.largest_difference(ours.history, theirs.history) < TOLERANCE[dtype]
+    assert both.largest_difference(ours.state, theirs.state) < TOLERANCE[dtype]
+
+
+def test_only_import_lines_are_rewritten():
+    for name in both.NAMES:
+        before = (both.HERE / f"{name}.py").read_text(encoding="utf-8").splitlines()
+        after = both.rewrite_imports("\n".join(before)).splitlines()
+        changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
+        assert changed
+        assert all(a.startswith(("import torch", "from torch")) for a, _ in changed)
+        assert not any(word in line for line in after for word in ("import torch.", "from torch"))
+
+
+def test_what_both_draw_is_the_same():
+    values = []
+    for library in (torch, mg):
+        with both.same_draws(library):
+            values.append(library.randn(3).tolist() + library.randperm(5).tolist())
+    assert values[0] == values[1]
