@@ -7,6 +7,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.errors import DtypeError, RangeError, ShapeError
+from minigrad.nn import functional as F
 
 NAN, INF = math.nan, math.inf
 
@@ -161,3 +162,62 @@ def test_slopes_of_a_parabola_are_exact_at_uneven_points():
     at = mg.tensor([0.0, 1.0, 3.0, 4.5], dtype="float64")
     (slope,) = mg.gradient(at.square(), spacing=[at], edge_order=2)
     np.testing.assert_allclose(slope.array, 2 * at.array)
+
+
+# ---------------------------------------------------------------- sums of many numbers in float32
+
+TENTH = float(np.float32(0.1))
+
+
+def tenths(*shape):
+    return mg.tensor(np.full(shape, 0.1, np.float32), requires_grad=True)
+
+
+LONG = {
+    "columns": lambda: tenths(500_000, 4).sum(0),
+    "a column": lambda: tenths(500_000, 1).sum(0),
+    "rows": lambda: tenths(4, 500_000).sum(1),
+    "all": lambda: tenths(500_000, 4)[:, :1].sum(),
+    "transposed": lambda: tenths(4, 500_000).T.sum(0),
+    "transposed columns": lambda: tenths(500_000, 4).T.sum(1),
+    "the middle": lambda: tenths(2, 500_000, 3).sum(1),
+    "outer and inner": lambda: tenths(5_000, 3, 100).sum((0, 2)),
+    "with gaps": lambda: tenths(500_000, 6)[:, ::2].sum(0),
+    "reversed": lambda: tenths(500_000, 3).flip(1).sum(0, keepdim=True),
+    "mean": lambda: tenths(500_000, 4).mean(0) * 500_000,
+    "std": lambda: mg.cat([tenths(500_000, 4), 3 * tenths(500_000, 4)]).std(0) * 500_000,
+    "length": lambda: tenths(500_000, 4).norm(p=1, dim=0),
+    "root of squares": lambda: tenths(500_000, 4).norm(dim=0) * 500_000**0.5,
+    "logsumexp": lambda: tenths(500_000, 4).log().logsumexp(0).exp(),
+    "cumsum": lambda: tenths(500_000).cumsum(0)[-1],
+    "logcumsumexp": lambda: tenths(500_000).log().logcumsumexp(0)[-1].exp(),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_half_a_million_tenths_add_up(name):
+    np.testing.assert_allclose(LONG[name]().numpy(), 500_000 * TENTH, rtol=3e-6)
+
+
+def test_running_sums_and_products_round_once():
+    np.testing.assert_allclose(tenths(500_000).cumsum(0).numpy(), TENTH * np.arange(1, 500_001), rtol=2e-7)
+    factor = np.float32(1 + 1e-5)
+    product = mg.tensor(np.full(100_000, factor)).cumprod(0)
+    np.testing.assert_allclose(product.numpy()[-1], float(factor) ** 100_000, rtol=2e-7)
+
+
+BIASED = {
+    "add": lambda x, b: x + b,
+    "linear": lambda x, b: F.linear(x, mg.ones(4, 3), b),
+    "layer_norm": lambda x, b: F.layer_norm(x, (3,), None, b),
+}
+
+
+@pytest.mark.parametrize("name", BIASED)
+@pytest.mark.parametrize("fused", [True, False])
+def test_the_gradient_of_a_bias_over_half_a_million_rows(name, fused):
+    x, b = tenths(500_000, 3), mg.zeros(4 if name == "linear" else 3, requires_grad=True)
+    with mg.fused(fused):
+        y = BIASED[name](x.detach(), b)
+        y.backward(mg.tensor(np.full(y.shape, 0.1, np.float32)))
+    np.testing.assert_allclose(b.grad.numpy(), 500_000 * TENTH, rtol=3e-6)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from operator import attrgetter
 from typing import Any, NoReturn
 
-from ..devices import HALF, array_module, float32
+from ..devices import array_module
 from ..errors import (
     DeviceError,
     DtypeError,
@@ -20,6 +20,7 @@ from ..errors import (
     RangeError,
     ShapeError,
 )  # fmt: skip
+from ..kernels.cpu.linear import total
 from ..modes import backward_scope, modes, set_grad_enabled
 from ..nodes import Node, Output, producer, refuse_freed
 from ..tensor import Tensor, as_tensor_like
@@ -239,9 +240,7 @@ def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
         raise GradientShapeError(tuple(g.shape), shape)
     if not axes:
         return g.reshape(shape)
-    if g.dtype in HALF:
-        return unbroadcast(g.astype(float32), shape).astype(g.dtype)
-    return g.sum(axis=axes, keepdims=True).reshape(shape)
+    return total(g, axes, keepdims=True).reshape(shape)
 
 
 def observed(pull: Pull) -> Pull:

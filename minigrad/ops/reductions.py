@@ -13,6 +13,7 @@ import numpy as np
 
 from ..devices import float16, float32, is_floating
 from ..errors import DtypeError
+from ..kernels.cpu.linear import total
 from ..tensor import Tensor, as_tensor
 from .axes import axes_of, axis_of, cast, count, expand_reduced, refuse_none
 from .comparisons import maximum, minimum
@@ -64,8 +65,8 @@ def _total(x, axes, keepdim, divisor=1):
     """The sum over `divisor`, found in float32 where x is float16 (whose numbers end at 65504)."""
     if x.dtype == float16:
         return _total(x.astype(float32), axes, keepdim, divisor).astype(float16)
-    total = x.sum(axis=axes, keepdims=keepdim)
-    return total if divisor == 1 else total / divisor
+    value = total(x, axes, keepdim)
+    return value if divisor == 1 else value / divisor
 
 
 def _over(g, n):

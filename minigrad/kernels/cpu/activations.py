@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ... import random
+from .linear import sum_along
 from .special import BLOCK, erf
 
 
@@ -14,11 +15,11 @@ def softmax(x, dim):
     """exp(x - m) / sum, with m the largest; dx = y (g - sum(g y))."""
     y = np.asarray(x - x.max(axis=dim, keepdims=True, initial=-np.inf))
     np.exp(y, out=y)
-    y /= y.sum(axis=dim, keepdims=True)
+    y /= sum_along(y, dim)
 
     def gradient(g, needs):
         r = g * y
-        r -= y * r.sum(axis=dim, keepdims=True)
+        r -= y * sum_along(r, dim)
         return (r,)
 
     return y, gradient
@@ -27,11 +28,11 @@ def softmax(x, dim):
 def log_softmax(x, dim):
     """x - m - log(sum(exp(x - m))); dx = g - softmax(x) sum(g)."""
     y = np.asarray(x - x.max(axis=dim, keepdims=True, initial=-np.inf))
-    y -= np.log(np.exp(y).sum(axis=dim, keepdims=True))
+    y -= np.log(sum_along(np.exp(y), dim))
 
     def gradient(g, needs):
         r = np.exp(y)
-        r *= -g.sum(axis=dim, keepdims=True)
+        r *= -sum_along(g, dim)
         r += g
         return (r,)
 

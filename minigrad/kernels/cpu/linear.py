@@ -1,16 +1,26 @@
-"""A weight matrix: the affine map, and rows of a table by their numbers."""
+"""A weight matrix: the affine map, rows of a table by their numbers, and sums as products with ones.
+
+Added to a large sum, a small number is rounded away. NumPy adds along the last axis in pairs of halves, so
+that the error grows with the logarithm of the length, but along other axes, and in running sums, one number
+after another.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from math import prod
+from typing import Any
 
 import numpy as np
 
-from ...devices import HALF
+from ...devices import HALF, float32, float64, is_array, is_floating
+
+BLOCK = 128  # so many numbers are added up before their sum is added to those of other blocks
 
 
 def linear(x, weight, bias):
-    """x Wᵀ + b: dx = g W, dW = gᵀ x, db = the sum of g over all rows, as one matrix-vector product."""
+    """x Wᵀ + b: dx = g W, dW = gᵀ x, db = the sum of g over all rows, block by block."""
     rows = x.reshape(-1, x.shape[-1])
     y = rows @ weight.T
     if bias is not None:
@@ -21,18 +31,10 @@ def linear(x, weight, bias):
         return (
             (flat @ weight).reshape(x.shape) if needs[0] else None,
             flat.T @ rows if needs[1] else None,
-            ones(len(flat), flat.dtype) @ flat if needs[2] else None,
+            column_sums(flat) if needs[2] else None,
         )
 
     return y.reshape(x.shape[:-1] + y.shape[1:]), gradient
-
-
-@lru_cache(maxsize=64)
-def ones(length, dtype):
-    """The vector whose product with a matrix is the sum of its rows; read only."""
-    vector = np.ones(length, dtype)
-    vector.flags.writeable = False
-    return vector
 
 
 def embedding(weight, ids):
@@ -58,8 +60,79 @@ def embedding(weight, ids):
             np.not_equal(ranked[1:], ranked[:-1], out=is_start[1:])
             (starts,) = is_start.nonzero()
             rows = g.reshape(-1, shape[1])[order]
-            rows = rows.astype(np.float32) if g.dtype in HALF else rows
+            rows = rows.astype(float32) if g.dtype in HALF else rows
             out[ranked[starts]] = np.add.reduceat(rows, starts, axis=0)
         return out, None
 
     return weight[ids], gradient
+
+
+# ---------------------------------------------------------------- sums
+
+
+def total(x: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
+    """x.sum(axis=axes), axes counted from the front: 16-bit floats in float32, NumPy's block by block.
+
+    Where there are gaps in an array's memory it is added up in float64. Tensors and arrays on a GPU have
+    sums of their own.
+    """
+    if x.dtype in HALF and is_array(x):
+        return total(x.astype(float32), axes, keepdims).astype(x.dtype)
+    if type(x) is not np.ndarray or x.size <= BLOCK or x.dtype.kind != "f" or _is_fine(x, axes):
+        return x.sum(axis=axes, keepdims=keepdims)
+    order = sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)  # as the axes lie in memory
+    lying = x.transpose(order)
+    if not lying.flags.c_contiguous:
+        return x.sum(axis=axes, keepdims=keepdims, dtype=float64).astype(x.dtype)
+    sizes, end = list(lying.shape), x.ndim
+    while end:  # neighbours that are all summed are one axis
+        start = end - 1
+        if order[start] in axes:
+            while start and order[start - 1] in axes:
+                start -= 1
+            lying = column_sums(lying.reshape(prod(sizes[:start]), prod(sizes[start:end]), prod(sizes[end:])))
+            sizes[start:end] = [1] * (end - start)
+        end = start
+    result = lying.reshape(sizes).transpose(np.argsort(order))
+    return result if keepdims else result.reshape([n for i, n in enumerate(x.shape) if i not in axes])[()]
+
+
+def _is_fine(x: np.ndarray, axes: tuple[int, ...]) -> bool:
+    """Whether NumPy's sum is of few numbers, or in pairs."""
+    last = tuple(range(x.ndim - len(axes), x.ndim))
+    return prod([x.shape[i] for i in axes]) <= BLOCK or (axes == last and x.flags.c_contiguous)
+
+
+def column_sums(x: np.ndarray) -> np.ndarray:
+    """The sums over axis -2 of an array of floats without gaps: (..., rows, columns) -> (..., columns).
+
+    A block is a product with a vector of ones, which is faster than NumPy's sum.
+    """
+    rows, columns = x.shape[-2:]
+    if columns == 1:
+        return x.sum(axis=-2)  # in pairs
+    if rows <= BLOCK:
+        return ones(rows, x.dtype) @ x if x.ndim == 2 or len(x) == 1 else x.sum(axis=-2)
+    whole = rows - rows % BLOCK
+    blocks = x[..., :whole, :].reshape(*x.shape[:-2], -1, BLOCK, columns)
+    return column_sums(ones(BLOCK, x.dtype) @ blocks) + x[..., whole:, :].sum(axis=-2)
+
+
+def in_wide_floats(accumulate: Callable[[Any], Any], x: Any) -> Any:
+    """accumulate(x), a running sum or product: NumPy's floats in float64, others in float32 at least."""
+    wide = float64 if type(x) is np.ndarray else float32
+    narrow = is_floating(x.dtype) and x.dtype.itemsize < wide.itemsize
+    return accumulate(x.astype(wide)).astype(x.dtype) if narrow else accumulate(x)
+
+
+def sum_along(x: np.ndarray, axis: int) -> np.ndarray:
+    """x.sum(axis, keepdims=True) of an array that may be a number."""
+    return total(x, (axis % x.ndim,), keepdims=True) if x.ndim else x
+
+
+@lru_cache(maxsize=64)
+def ones(length: int, dtype: Any) -> np.ndarray:
+    """The vector whose product with a matrix is the sum of its rows; read only."""
+    vector = np.ones(length, dtype)
+    vector.flags.writeable = False
+    return vector

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .linear import ones
+from .linear import BLOCK, column_sums, ones
 
 
 def layer_norm(x, weight, bias, normalized_shape, eps):
@@ -34,12 +34,13 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
 
     def gradient(g, needs):
         g = g.reshape(rows, size)
-        d_bias = (ones(rows, g.dtype) @ g).reshape(bias.shape) if needs[2] else None
+        add_up = column_sums if rows > BLOCK else ones(rows, g.dtype).__matmul__
+        d_bias = add_up(g).reshape(bias.shape) if needs[2] else None
         if not (needs[0] or needs[1]):
             return None, None, d_bias
         h = x.reshape(rows, size) - mean
         h *= inverse
-        d_weight = (ones(rows, g.dtype) @ (g * h)).reshape(weight.shape) if needs[1] else None
+        d_weight = add_up(g * h).reshape(weight.shape) if needs[1] else None
         if not needs[0]:
             return None, d_weight, d_bias
         u = g if weight is None else g * weight.reshape(size)
@@ -68,8 +69,9 @@ def rms_norm(x, weight, normalized_shape, eps):
 
     def gradient(g, needs):
         g = g.reshape(rows, size)
+        add_up = column_sums if rows > BLOCK else ones(rows, g.dtype).__matmul__
         h = flat * inverse
-        d_weight = (ones(rows, g.dtype) @ (g * h)).reshape(weight.shape) if needs[1] else None
+        d_weight = add_up(g * h).reshape(weight.shape) if needs[1] else None
         if not needs[0]:
             return None, d_weight
         u = g if weight is None else g * weight.reshape(size)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from .linear import total
+
 
 def logsumexp(x, dim, keepdim=False):
     """m + log(sum(exp(x - m))), with m the largest; dx = g softmax(x)."""
@@ -13,12 +15,12 @@ def logsumexp(x, dim, keepdim=False):
     m = x.max(axis=dim, keepdims=True, initial=-np.inf)
     m = np.where(np.isinf(m), 0, m).astype(x.dtype, copy=False)
     e = np.exp(x - m)
-    total = e.sum(axis=dim, keepdims=True)
+    s = total(e, dim, keepdims=True)
     with np.errstate(divide="ignore"):
-        y = np.log(total) + m
+        y = np.log(s) + m
 
     def gradient(g, needs):
         g = g if keepdim else np.expand_dims(g, dim)
-        return (e * (g / total),)
+        return (e * (g / s),)
 
     return y if keepdim else y.squeeze(dim), gradient

