@@ -101,7 +101,7 @@ def test_the_search_finds_hidden_imports_and_names_of_packages():
 CORE = re.compile(
     r"minigrad\.(modes|nodes|versions|tensor|indices|creation|printing|devices|errors|random|precision|trees|allocator|memory"
     r"|autograd(\..+)?|ops\.(?!extra\b|methods$)\w+|kernels(\.(?!cuda\b).+)?"
-    r"|nn\.(module|layers|init)|nn\.functional\.core|optim(\..+)?)"
+    r"|nn\.(module|hooks|layers|init)|nn\.functional\.core|optim(\..+)?)"
 )
 NOT_AT_ONCE = {  # imported where they are needed: they are optional, or slow to import
     "cupy", "graphviz", "latex2mathml", "matplotlib", "mpi4py", "numba", "nvmath", "sacrebleu", "torch",

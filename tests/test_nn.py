@@ -87,9 +87,69 @@ def test_a_plain_attribute_may_become_a_parameter_and_back():
     block = Block()
     block.plain = nn.Parameter(np.zeros(1))
     assert "plain" in block.state_dict()
+    del block.plain
     block.plain = 3
     assert "plain" not in block.state_dict()
     assert block.plain == 3
+
+
+NOT_OF_ITS_KIND = {
+    "a parameter": ("scale", [mg.ones(3), np.ones(3), np.float32(1), 3, "a", [1.0], nn.ReLU()]),
+    "a buffer": ("table", [np.ones(3), 3, [1.0]]),
+    "a module": ("first", [np.ones(3), 3, lambda x: x, mg.ones(3)]),
+}
+WAYS_TO_ASSIGN = {
+    "attribute": setattr,
+    "dictionary": lambda m, name, value: members_of(m, name).update({name: value}),
+    "register": lambda m, name, value: register_of(m, name)(name, value),
+}
+
+
+def members_of(module, name):
+    return next(d for d in (module._parameters, module._buffers, module._modules) if name in d)
+
+
+def register_of(module, name):
+    kind = module._kinds[name]
+    return {"module": module.add_module}.get(kind) or getattr(module, f"register_{kind}")
+
+
+@pytest.mark.parametrize("assign", WAYS_TO_ASSIGN.values(), ids=list(WAYS_TO_ASSIGN))
+@pytest.mark.parametrize(("name", "values"), NOT_OF_ITS_KIND.values(), ids=list(NOT_OF_ITS_KIND))
+def test_a_name_keeps_its_kind(name, values, assign):
+    block = Block()
+    before, state = getattr(block, name), list(block.state_dict())
+    for value in values:
+        with pytest.raises(DtypeError, match=f"'{name}' is a .* of Block, and cannot be set to"):
+            assign(block, name, value)
+    assert getattr(block, name) is before
+    assert list(block.state_dict()) == state
+    assign(block, name, None)
+    assert getattr(block, name) is members_of(block, name)[name] is None
+    assert not any(key.startswith(name) for key in block.state_dict())
+    assign(block, name, before)
+    assert sorted(block.state_dict()) == sorted(state)
+
+
+def test_registering_asks_for_the_kind_too():
+    for register, value in (("register_buffer", np.ones(1)), ("add_module", 3), ("register_parameter", 3)):
+        with pytest.raises(DtypeError, match="'new' is a"):
+            getattr(nn.Module(), register)("new", value)
+
+
+def test_a_property_of_a_class_is_set_by_its_setter():
+    class Doubled(nn.Module):
+        @property
+        def size(self):
+            return self._size
+
+        @size.setter
+        def size(self, value):
+            self._size = 2 * value
+
+    module = Doubled()
+    module.size = 3
+    assert module.size == 6
 
 
 def test_what_is_written_to_parameters_is_the_attribute():
@@ -293,8 +353,24 @@ def test_a_state_that_does_not_fit_changes_nothing(spoil, error, message):
 def test_without_strict_the_rest_is_loaded_and_named():
     block = Block()
     result = block.load_state_dict({"scale": np.full(3, 7.0), "other": np.zeros(1)}, strict=False)
-    assert result == (["first.bias", "first.weight", "rest.0.bias", "rest.0.weight", "table"], ["other"])
+    assert result == (["table", "first.weight", "first.bias", "rest.0.weight", "rest.0.bias"], ["other"])
     assert block.scale.tolist() == [7, 7, 7]
+    assert repr(block.load_state_dict(block.state_dict())) == "<All keys matched successfully>"
+
+
+def test_assigned_values_become_the_parameters_and_buffers():
+    block = Block()
+    state = {name: mg.ones(*x.shape, dtype="float64") for name, x in block.state_dict().items()}
+    block.load_state_dict(state, assign=True)
+    assert all(isinstance(p, nn.Parameter) and p.requires_grad for p in block.parameters())
+    assert block.first.weight.array is state["first.weight"].array
+    assert block.table.dtype == mg.float64
+
+
+@pytest.mark.parametrize("state", [3, None, [("scale", 1)]])
+def test_a_state_is_a_dictionary(state):
+    with pytest.raises(DtypeError, match="a state is a dictionary"):
+        Block().load_state_dict(state)
 
 
 def test_a_float64_state_is_cast_to_the_models_dtype():
@@ -401,6 +477,36 @@ def test_converting_a_model_keeps_its_parameters_and_integers():
     assert {str(v.dtype) for v in block.state_dict().values()} == {"float64", "int64"}
     assert block(mg.ones(1, 2)).dtype == mg.float64
     assert block.float().to("cpu").scale.dtype == mg.float32
+
+
+def test_a_shared_module_is_a_child_once_and_runs_as_often_as_it_stands_there():
+    layer = nn.Linear(2, 2)
+    model = nn.Sequential(layer, nn.ReLU(), layer)
+    visited = []
+    model.apply(visited.append)
+    assert visited == [*model.children(), model] == [layer, model[1], model]
+    assert names(model.named_children()) == ["0", "1"]
+    assert names(model.named_modules(remove_duplicate=False)) == ["", "0", "1", "2"]
+    assert len(list(model.named_parameters(remove_duplicate=False))) == 4
+    x = mg.ones(1, 2)
+    np.testing.assert_array_equal(model(x).array, layer(layer(x).relu()).array)
+
+
+def test_zeroing_gradients_in_place_zeroes_the_tensor_that_one_has():
+    layer = nn.Linear(1, 1)
+    layer(mg.ones(1, 1)).sum().backward()
+    grad = layer.weight.grad
+    layer.zero_grad(set_to_none=False)
+    assert layer.weight.grad is grad
+    assert grad.tolist() == [[0]]
+
+
+def test_converting_a_model_converts_its_gradients():
+    layer = nn.Linear(1, 1)
+    layer(mg.ones(1, 1)).sum().backward()
+    layer.double()
+    assert layer.weight.grad.tolist() == [[1]]
+    assert layer.weight.grad.dtype == mg.float64
 
 
 def test_apply_visits_children_first():

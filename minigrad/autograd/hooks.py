@@ -19,7 +19,7 @@ LAST = sys.maxsize  # the number of retain_grad's own, which runs after all othe
 class Handle:
     """What registering a hook returns: `handle.remove()` (or calling it) removes the hook."""
 
-    def __init__(self, hooks: dict[int, Callable], hook: Callable) -> None:
+    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
         self.hooks, self.key = hooks, next(hook_numbers)
         hooks[self.key] = hook
 

@@ -166,7 +166,7 @@ class _Names:
                     self._name(module, "" if len(found) == 1 else type(module).__name__)
 
     def _name(self, module: Module, prefix: str) -> None:
-        for path, part in module.named_modules(prefix):
+        for path, part in module.named_modules(prefix=prefix):
             self.modules.setdefault(id(part), path)
         for path, x in (*module.named_parameters(prefix), *module.named_buffers(prefix)):
             self.tensors.setdefault(x, path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import count
+from itertools import count, groupby
 from typing import Any
 
 from ..errors import DtypeError, RangeError
@@ -82,7 +82,15 @@ class _List(Module):
 
 
 class ModuleList(_List):
-    """A list of modules."""
+    """A list of modules, which prints equal neighbours as one."""
+
+    def _lines(self) -> Iterator[str]:
+        start = 0
+        for text, group in groupby(map(repr, self)):
+            end = start + len(list(group))
+            several = f"({start}-{end - 1}): {end - start} x {text}"
+            yield f"({start}): {text}" if end == start + 1 else several
+            start = end
 
 
 class Sequential(_List):
@@ -102,7 +110,7 @@ class Sequential(_List):
         return super().__getitem__(index)
 
     def forward(self, input: Any) -> Any:
-        for module in self.children():
+        for module in self:
             input = module(input)
         return input
 

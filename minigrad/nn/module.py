@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd.hooks import Handle
-from ..creation import zeros_like
 from ..devices import as_array, default_float, is_floating, on_device
 from ..errors import DtypeError, OptionError, ShapeError, StateError
 from ..modes import Scope, modes, no_grad
+from ..optim.clipping import zero_gradients
 from ..tensor import Tensor, destination
+from .hooks import BackwardHooks, Hook, add_hook, after_forward, before_forward
 
 
 class Parameter(Tensor):
@@ -25,6 +26,9 @@ class Parameter(Tensor):
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
         super().__init__(data.array if isinstance(data, Tensor) else data, requires_grad)
 
+    def __repr__(self) -> str:
+        return f"Parameter containing:\n{super().__repr__()}"
+
 
 class IncompatibleKeys(NamedTuple):
     """What `load_state_dict` did not find in the state, and what of the state the module does not have."""
@@ -32,25 +36,30 @@ class IncompatibleKeys(NamedTuple):
     missing_keys: list[str]
     unexpected_keys: list[str]
 
+    def __repr__(self) -> str:
+        names = f"missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys}"
+        return f"IncompatibleKeys({names})" if any(self) else "<All keys matched successfully>"
+
 
 class Module:
     """A piece of a network: assigning a Parameter or a Module, or registering a buffer, gives it a name.
 
-    Their values are plain attributes, stored in `__dict__` and nowhere else; `_kinds` says which names are
-    parameters, buffers and submodules. `_parameters`, `_buffers` and `_modules` are dictionaries that read
-    and write the attributes of one kind.
+    A name keeps its kind: what is neither of that kind nor None cannot be assigned to it. The values are
+    plain attributes, stored in `__dict__` and nowhere else; `_kinds` says which names are parameters, buffers
+    and submodules. `_parameters`, `_buffers` and `_modules` are dictionaries that read and write the
+    attributes of one kind.
     """
 
     training: bool
     _kinds: dict[str, str]  # "parameter", "buffer" or "module", by name
     _transient: set[str]  # the names of buffers that are not part of the state
-    _forward_hooks: dict[int, Callable]
-    _forward_pre_hooks: dict[int, Callable]
+    _forward_hooks: dict[int, Hook]
+    _forward_pre_hooks: dict[int, Hook]
+    _backward_hooks: dict[int, Hook]
 
     def __init__(self) -> None:
-        self.__dict__.update(
-            training=True, _kinds={}, _transient=set(), _forward_hooks={}, _forward_pre_hooks={}
-        )
+        self.__dict__.update(training=True, _kinds={}, _transient=set())
+        self.__dict__.update(_forward_hooks={}, _forward_pre_hooks={}, _backward_hooks={})
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no forward().\nDefine one.")
@@ -59,9 +68,10 @@ class Module:
         if not (modes.grad_enabled or modes.observers or self._forward_hooks or self._forward_pre_hooks):
             return self.forward(*args, **kwargs)  # nothing is recorded, so no node needs the scope
         if self._forward_pre_hooks:
-            for hook in tuple(self._forward_pre_hooks.values()):
-                inputs = hook(self, args)
-                args = args if inputs is None else inputs if isinstance(inputs, tuple) else (inputs,)
+            args, kwargs = before_forward(self, args, kwargs)
+        backward = BackwardHooks(self) if self._backward_hooks and modes.grad_enabled else None
+        if backward is not None:
+            args = backward.around_inputs(args)
         outer, scope = modes.scope, Scope()
         scope.part, scope.parent = weakref.ref(self), outer
         modes.scope = scope
@@ -70,21 +80,41 @@ class Module:
         finally:
             modes.scope = outer
         if self._forward_hooks:
-            for hook in tuple(self._forward_hooks.values()):
-                replaced = hook(self, args, output)
-                output = output if replaced is None else replaced
-        return output
+            output = after_forward(self, args, kwargs, output)
+        return output if backward is None else backward.around_outputs(output)
 
-    def register_forward_hook(self, hook: Callable[[Module, tuple, Any], Any]) -> Handle:
-        """Call hook(module, inputs, output) after each forward; what it returns replaces the output.
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> Handle:
+        """Call hook(module, args, output) after each forward; what it returns replaces the output.
 
-        The handle that it returns has `remove()`.
+        `with_kwargs`: hook(module, args, kwargs, output). The handle that it returns has `remove()`.
         """
-        return Handle(self._forward_hooks, hook)
+        return add_hook(self._forward_hooks, hook, with_kwargs, prepend)
 
-    def register_forward_pre_hook(self, hook: Callable[[Module, tuple], Any]) -> Handle:
-        """Call hook(module, inputs) before each forward; what it returns replaces the positional inputs."""
-        return Handle(self._forward_pre_hooks, hook)
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> Handle:
+        """Call hook(module, args) before each forward; what it returns replaces the positional arguments.
+
+        `with_kwargs`: hook(module, args, kwargs), which returns None or (args, kwargs).
+        """
+        return add_hook(self._forward_pre_hooks, hook, with_kwargs, prepend)
+
+    def register_full_backward_hook(
+        self, hook: Callable[[Module, tuple, tuple], Any], prepend: bool = False
+    ) -> Handle:
+        """Call hook(module, grad_input, grad_output) once backward has the gradients of forward's inputs.
+
+        Both are tuples, None where there is no gradient; what it returns replaces grad_input.
+        """
+        return add_hook(self._backward_hooks, hook, False, prepend)
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[[Module, tuple], Any], prepend: bool = False
+    ) -> Handle:
+        """Call hook(module, grad_output) before backward goes through; what it returns replaces them."""
+        return add_hook(self._backward_hooks, hook, True, prepend)
 
     # ------------------------------------------------------------ names
 
@@ -94,15 +124,24 @@ class Module:
         kind = self._kind(name)
         if isinstance(value, Parameter):
             kind = "parameter"
-        elif isinstance(value, Module):
+        elif isinstance(value, Module) and kind != "parameter":
             kind = "module"
-        elif kind == "parameter" and isinstance(value, Tensor):
+        if kind:
+            self._check_kind(name, value, kind)
+            self._set(name, value, kind)
+        else:
+            self._kinds.pop(name, None)
+            self._transient.discard(name)
+            super().__setattr__(name, value)  # which may be a property
+
+    def _check_kind(self, name: str, value: Any, kind: str) -> None:
+        """Refuse a value that is not of a kind."""
+        if value is not None and not isinstance(value, KINDS[kind]):
+            what = "a plain tensor" if type(value) is Tensor else f"{type(value).__name__} {_brief(value)}"
             raise DtypeError(
-                f"{name!r} is a parameter, and cannot be set to a plain tensor.\nAssign nn.Parameter(tensor)."
+                f"{name!r} is a {kind} of {type(self).__name__}, and cannot be set to {what}.\n"
+                f"Assign {REPLACEMENTS[kind]}, or None."
             )
-        elif kind == "module" or not (value is None or isinstance(value, Tensor)):
-            kind = ""
-        self._set(name, value, kind)
 
     def _kind(self, name: str) -> str:
         """What an attribute is: "parameter", "buffer", "module", or "" for anything else."""
@@ -130,23 +169,21 @@ class Module:
                 f"{type(self).__name__} has something else named {name!r}.\nChoose another name."
             )
 
-    def register_parameter(self, name: str, parameter: Parameter | None) -> None:
-        self._check_name(name, "parameter")
-        if parameter is not None and not isinstance(parameter, Parameter):
-            raise DtypeError(
-                f"{name!r} must be a parameter, got {type(parameter).__name__}.\nPass nn.Parameter(tensor)."
-            )
-        self._set(name, parameter, "parameter")
+    def _register(self, name: str, value: Any, kind: str) -> None:
+        self._check_name(name, kind)
+        self._check_kind(name, value, kind)
+        self._set(name, value, kind)
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        self._register(name, param, "parameter")
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """A tensor that is part of the state but not learned; not in `state_dict` unless persistent."""
-        self._check_name(name, "buffer")
-        self._set(name, tensor, "buffer")
+        self._register(name, tensor, "buffer")
         (self._transient.discard if persistent else self._transient.add)(name)
 
-    def add_module(self, name: str, module: Module) -> None:
-        self._check_name(name, "module")
-        setattr(self, name, module)
+    def add_module(self, name: str, module: Module | None) -> None:
+        self._register(name, module, "module")
 
     register_module = add_module
 
@@ -166,7 +203,7 @@ class Module:
         """The module at a path, "encoder.layers.0"; this one at ""."""
         module = self
         for name in target.split(".") if target else ():
-            submodules = module._modules
+            submodules = dict(module.named_children())
             if name not in submodules:
                 raise StateError(
                     f"{type(self).__name__} has no module {target!r}: there is no {name!r}.\n"
@@ -174,6 +211,12 @@ class Module:
                 )
             module = submodules[name]
         return module
+
+    def set_submodule(self, target: str, module: Module) -> None:
+        """Replace the module at a path."""
+        path, _, name = target.rpartition(".")
+        self.get_submodule(target)
+        setattr(self.get_submodule(path), name, module)
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a path, "encoder.layers.0.weight"."""
@@ -192,55 +235,74 @@ class Module:
             )
         return members[name]
 
-    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """This module and all below it by path; one that has two paths comes once, under its first."""
-        found: dict[int, tuple[str, Module]] = {}
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module and all below it by path; one that has two paths comes once, under its first.
+
+        Those in `memo` are left out, and the others are added to it.
+        """
+        seen = set() if memo is None else memo
+        found: list[tuple[str, Module]] = []
         stack: list[tuple[str, Module]] = [(prefix, self)]
         while stack:
             path, module = stack.pop()
-            if id(module) not in found:
-                found[id(module)] = (path, module)
+            if not remove_duplicate or module not in seen:
+                seen.add(module)
+                found.append((path, module))
                 values = module.__dict__
                 for name, kind in reversed(module._kinds.items()):
-                    if kind == "module" and name in values:
+                    if kind == "module" and values.get(name) is not None:
                         stack.append((f"{path}.{name}" if path else name, values[name]))
-        return iter(found.values())
+        return iter(found)
 
     def modules(self) -> Iterator[Module]:
-        return iter([module for _, module in self.named_modules()])
+        return map(itemgetter(1), self.named_modules())
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        return iter(self._modules.items())
+        """The modules right below this one by name; one that has two names comes once, under its first."""
+        values, found = self.__dict__, dict[Module, str]()
+        for name, kind in self._kinds.items():
+            if kind == "module" and values.get(name) is not None:
+                found.setdefault(values[name], name)
+        return iter([(name, module) for module, name in found.items()])
 
     def children(self) -> Iterator[Module]:
-        return iter([self.__dict__[name] for name, kind in self._kinds.items() if kind == "module"])
+        return map(itemgetter(1), self.named_children())
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
         """All parameters by path; one that two modules share comes once, under its first path.
 
         Without `recurse`, only this module's own.
         """
-        return self._named_tensors("parameter", prefix, recurse)
+        return self._named_tensors("parameter", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         return map(itemgetter(1), self._named_tensors("parameter", "", recurse))
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
-        return self._named_tensors("buffer", prefix, recurse)
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        return self._named_tensors("buffer", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        return iter([buffer for _, buffer in self._named_tensors("buffer", "", recurse)])
+        return map(itemgetter(1), self._named_tensors("buffer", "", recurse))
 
-    def _named_tensors(self, kind: str, prefix: str, recurse: bool) -> Iterator[tuple[str, Any]]:
-        found: dict[int, tuple[str, Any]] = {}
-        for path, module in self.named_modules(prefix) if recurse else [(prefix, self)]:
+    def _named_tensors(
+        self, kind: str, prefix: str, recurse: bool, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        seen, found = set[Tensor](), list[tuple[str, Any]]()
+        modules = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in modules:
             values = module.__dict__
             for name, of in module._kinds.items():
-                if of == kind and name in values:
-                    tensor = values[name]
-                    if tensor is not None and id(tensor) not in found:
-                        found[id(tensor)] = (f"{path}.{name}" if path else name, tensor)
-        return iter(found.values())
+                tensor = values.get(name) if of == kind else None
+                if tensor is not None and not (remove_duplicate and tensor in seen):
+                    seen.add(tensor)
+                    found.append((f"{path}.{name}" if path else name, tensor))
+        return iter(found)
 
     def num_parameters(self) -> int:
         """The number of learned numbers, each counted once."""
@@ -255,19 +317,28 @@ class Module:
                 if tensor is not None and name not in self._transient:
                     yield prefix + name, tensor
         for name, module in self._modules.items():
-            yield from module._state(f"{prefix}{name}.")
+            if module is not None:
+                yield from module._state(f"{prefix}{name}.")
 
-    def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
-        """Parameters and buffers by path, sharing memory with the module."""
-        return {name: tensor.detach() for name, tensor in self._state(prefix)}
+    def state_dict(self, prefix: str = "", keep_vars: bool = False) -> dict[str, Tensor]:
+        """Parameters and buffers by path, sharing memory with the module; `keep_vars`: they themselves."""
+        return {name: tensor if keep_vars else tensor.detach() for name, tensor in self._state(prefix)}
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
         """Copy values into parameters and buffers of the same paths; returns (missing_keys, unexpected_keys).
 
-        With `strict`, either is an error. Everything is checked before anything changes.
+        With `strict`, either is an error. Everything is checked before anything changes. `assign`: parameters
+        and buffers become the values themselves, of their dtype and on their device.
         """
+        if not isinstance(state_dict, Mapping):
+            raise DtypeError(
+                f"a state is a dictionary of tensors by path, got {type(state_dict).__name__}.\n"
+                f"Pass what state_dict() gave, or mg.load_file(path)."
+            )
         own = dict(self._state())
-        missing, unknown = sorted(own.keys() - state_dict.keys()), sorted(state_dict.keys() - own.keys())
+        missing, unknown = [k for k in own if k not in state_dict], [k for k in state_dict if k not in own]
         if strict and (missing or unknown):
             raise StateError(
                 f"the state does not fit {type(self).__name__}: missing {_some(missing)}, "
@@ -284,12 +355,18 @@ class Module:
                 )
         with no_grad():
             for name, value in values.items():
-                own[name].copy_(value)
+                mine, (path, _, last) = own[name], name.rpartition(".")
+                if assign:
+                    setattr(self.get_submodule(path), last, type(mine)(value, mine.requires_grad))
+                else:
+                    mine.copy_(value)
         return IncompatibleKeys(missing, unknown)
 
     # ------------------------------------------------------------ modes
 
     def train(self, mode: bool = True) -> Module:
+        if not isinstance(mode, bool):
+            raise OptionError(f"train() takes True or False, got {mode!r}.\nUse eval() for evaluation.")
         for module in self.modules():
             module.__dict__["training"] = mode
         return self
@@ -303,16 +380,15 @@ class Module:
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        for parameter in self.parameters():
-            if set_to_none or parameter.grad is None:
-                parameter.grad = None
-            else:
-                parameter.grad = zeros_like(parameter)
+        zero_gradients(self.parameters(), set_to_none)
 
-    def to(self, *targets: Any, dtype: Any = None, device: str | None = None) -> Module:
+    def to(
+        self, *targets: Any, dtype: Any = None, device: str | None = None, non_blocking: bool = False
+    ) -> Module:
         """Convert floating parameters and buffers to a dtype, in place; or move all to a device.
 
-        Create the optimizer afterwards: its state is on the parameters' device.
+        Create the optimizer afterwards: its state is on the parameters' device. Copies to a GPU do not wait
+        for it in either case of `non_blocking`.
         """
         dtype, device = destination(targets, dtype, device)
         if not is_floating(dtype or default_float):
@@ -325,14 +401,17 @@ class Module:
                 tensor.grad = None if tensor.grad is None else tensor.grad.to(device)
             if dtype is not None and tensor.is_floating_point():
                 tensor.array = tensor.array.astype(dtype)
-                tensor.grad = None
+                tensor.grad = None if tensor.grad is None else tensor.grad.to(dtype)
         return self
 
     def cpu(self) -> Module:
         return self.to("cpu")
 
-    def cuda(self) -> Module:
-        return self.to("cuda")
+    def cuda(self, device: int | str | None = None) -> Module:
+        return self.to(f"cuda:{device}" if isinstance(device, int) else device or "cuda")
+
+    def type(self, dst_type: Any) -> Module:
+        return self.to(dtype=dst_type)
 
     def double(self) -> Module:
         return self.to("float64")
@@ -347,7 +426,10 @@ class Module:
         return self.to("bfloat16")
 
     def apply(self, function: Callable[[Module], None]) -> Module:
-        """Call `function` with every module below this one, then with this one."""
+        """Call `function` with every module below this one, then with this one.
+
+        A module with two paths gets it twice where they lead through different modules.
+        """
         for child in self.children():
             child.apply(function)
         function(self)
@@ -356,13 +438,21 @@ class Module:
     def extra_repr(self) -> str:
         return ""
 
+    def _lines(self) -> Iterator[str]:
+        """The text of each module in this one."""
+        return (f"({name}): {module!r}" for name, module in self._modules.items())
+
     def __repr__(self) -> str:
-        lines = [f"({name}): {module!r}".replace("\n", "\n  ") for name, module in self.named_children()]
+        lines = [line.replace("\n", "\n  ") for line in self._lines()]
         extra = self.extra_repr()
         if lines and extra:
             lines = [extra.replace("\n", "\n  "), *lines]
         body = "".join(f"\n  {line}" for line in lines) + "\n" if lines else extra
         return f"{type(self).__name__}({body})"
+
+
+KINDS: dict[str, type] = {"parameter": Parameter, "buffer": Tensor, "module": Module}
+REPLACEMENTS = {"parameter": "nn.Parameter(tensor)", "buffer": "a tensor", "module": "a module"}
 
 
 class Members(MutableMapping[str, Any]):
@@ -397,12 +487,7 @@ class Members(MutableMapping[str, Any]):
         return self.module.__dict__[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
-        if self.kind == "parameter":
-            self.module.register_parameter(name, value)
-        elif self.kind == "buffer":
-            self.module.register_buffer(name, value, persistent=name not in self.module._transient)
-        else:
-            self.module.add_module(name, value)
+        self.module._register(name, value, self.kind)
 
     def __delitem__(self, name: str) -> None:
         if name not in self:
@@ -411,6 +496,11 @@ class Members(MutableMapping[str, Any]):
 
     def __repr__(self) -> str:
         return repr(dict(self))
+
+
+def _brief(value: Any) -> str:
+    """A number as it is, an array's shape."""
+    return f"of shape {value.shape}" if hasattr(value, "shape") else repr(value)[:40]
 
 
 def _some(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Gradient clipping (torch.nn.utils.clip_grad_norm_)."""
+"""The gradients of many parameters: forgetting and clipping them (torch.nn.utils.clip_grad)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,16 @@ from ..errors import NonFiniteError, OptionError
 from ..kernels import kernels
 from ..tensor import Tensor
 from ..versions import bump_versions, caller
+
+
+def zero_gradients(parameters: Iterable[Tensor], set_to_none: bool) -> None:
+    """Forget the gradients, or set them to zero in place (and out of any graph)."""
+    for p in parameters:
+        if set_to_none or p.grad is None:
+            p.grad = None
+        else:
+            p.grad = p.grad.detach() if p.grad.requires_grad else p.grad
+            p.grad.zero_()
 
 
 def clip_grad_norm_(

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from .. import allocator
-from ..creation import zeros_like
 from ..devices import array_module, device_of, is_writeable, on_device
 from ..errors import OptionError, ShapeError, StateError
 from ..kernels import kernels
 from ..modes import no_grad
 from ..tensor import Tensor
 from ..versions import bump_versions, caller, root
+from .clipping import zero_gradients
 
 SMALL = 1 << 13  # parameters with at most this many elements are updated as one
 
@@ -77,11 +77,7 @@ class Optimizer:
         return [p for group in self.param_groups for p in group["params"]]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        for p in self._parameters():
-            if set_to_none or p.grad is None:
-                p.grad = None
-            else:
-                p.grad = zeros_like(p)
+        zero_gradients(self._parameters(), set_to_none)
 
     def step(self) -> None:
         """Change each parameter that has a gradient, in place."""

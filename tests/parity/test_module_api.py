@@ -1,0 +1,207 @@
+"""What modules do besides computing, against torch.nn.Module: traversal, assignment, hooks, states."""
+
+import copy
+import random
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.parity
+
+LIBRARIES = (nn, torch.nn)
+
+
+def tensor_of(library, array):
+    return mg.tensor(array) if library is nn else torch.tensor(array)
+
+
+def random_network(library, seed):
+    """A network of random shape in which modules and parameters are shared, some of them None."""
+    draw = random.Random(seed)
+    made = [library.Linear(2, 2), library.LayerNorm(2), library.ReLU()]
+    for _ in range(draw.randrange(2, 8)):
+        kind = draw.choice(["Sequential", "ModuleList", "ModuleDict", "plain"])
+        parts = [draw.choice(made) for _ in range(draw.randrange(4))]
+        if kind == "Sequential":
+            module = library.Sequential(*parts)
+        elif kind == "ModuleList":
+            module = library.ModuleList(parts)
+        elif kind == "ModuleDict":
+            module = library.ModuleDict({f"n{j}": part for j, part in enumerate(parts)})
+        else:
+            module = library.Module()
+            for j, part in enumerate(parts):
+                setattr(module, f"part{j}", part)
+            module.register_parameter("weight", draw.choice([None, made[0].weight]))
+            module.register_buffer("table", tensor_of(library, np.ones(2)), persistent=draw.random() < 0.5)
+            if parts and draw.random() < 0.5:
+                module.part0 = None
+        if draw.random() < 0.3:
+            module = copy.deepcopy(module)
+        if draw.random() < 0.3:
+            module.add_module("last", library.Linear(2, 3, bias=False))
+        made.append(module)
+    return made[-1]
+
+
+def traversals(module):
+    names = {id(m): name for name, m in module.named_modules()}
+    visited = []
+    module.apply(lambda m: visited.append(names[id(m)]))
+    first = lambda pairs: [name for name, _ in pairs]
+    return {
+        "apply": visited,
+        "children": [names[id(m)] for m in module.children()],
+        "named_children": first(module.named_children()),
+        "modules": [names[id(m)] for m in module.modules()],
+        "named_modules": first(module.named_modules()),
+        "all modules": first(module.named_modules(prefix="x", remove_duplicate=False)),
+        "named_parameters": first(module.named_parameters()),
+        "all parameters": first(module.named_parameters(remove_duplicate=False)),
+        "own": first(module.named_parameters("y", recurse=False)),
+        "named_buffers": first(module.named_buffers()),
+        "state": list(module.state_dict()),
+        "printed": str(module),
+    }
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_networks_are_walked_alike(seed):
+    ours, theirs = (traversals(random_network(library, seed)) for library in LIBRARIES)
+    assert ours == theirs
+
+
+VALUES = {
+    "Parameter": lambda library: library.Parameter(tensor_of(library, np.zeros(2))),
+    "tensor": lambda library: tensor_of(library, np.zeros(2)),
+    "ndarray": lambda library: np.zeros(2),
+    "number": lambda library: 3,
+    "None": lambda library: None,
+    "module": lambda library: library.ReLU(),
+}
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_random_assignments_leave_the_same_members(seed):
+    """Through attributes, dictionaries and registering; what PyTorch refuses is refused."""
+    found = []
+    for library in LIBRARIES:
+        draw, module, log = random.Random(seed), library.Module(), []
+        for _ in range(12):
+            name = draw.choice("abc")
+            value = VALUES[draw.choice(list(VALUES))](library)
+            action = draw.choice(["set", "set", "set", "delete", "parameter", "buffer", "module"])
+            try:
+                if action == "set":
+                    setattr(module, name, value)
+                elif action == "delete":
+                    delattr(module, name)
+                elif action == "module":
+                    module.add_module(name, value)
+                else:
+                    getattr(module, f"register_{action}")(name, value)
+                log.append("done")
+            except (TypeError, KeyError, AttributeError, mg.errors.MinigradError):
+                log.append("refused")
+            log.append(
+                [sorted(members) for members in (module._parameters, module._buffers, module._modules)]
+            )
+            log.append((sorted(module.state_dict()), len(list(module.parameters())), hasattr(module, name)))
+        found.append(log)
+    assert found[0] == found[1]
+
+
+# ---------------------------------------------------------------- hooks
+
+
+class Two(nn.Module):
+    def forward(self, x, y, factor=1.0):
+        return x * y * factor, x + y, mg.arange(2) if isinstance(x, mg.Tensor) else torch.arange(2)
+
+
+class TorchTwo(torch.nn.Module):
+    forward = Two.forward
+
+
+def numbers(gradients):
+    return [
+        None if g is None else np.asarray(g.detach() if hasattr(g, "detach") else g).tolist()
+        for g in gradients
+    ]
+
+
+def full_backward(library, use, change):
+    """What backward hooks see, and the gradients that come out."""
+    module = (Two if library is nn else TorchTwo)()
+    x, y = (tensor_of(library, np.array(v)).requires_grad_() for v in ([1.0, 2.0], [3.0, 5.0]))
+    if use == "one input":
+        y = y.detach()
+    elif use == "no input":
+        x, y = x.detach(), y.detach()
+        module.scale = library.Parameter(tensor_of(library, np.array(2.0)))
+        module.register_forward_hook(lambda m, args, out: (out[0] * m.scale, out[1] * m.scale, 0))
+    seen = []
+
+    def before(m, grad_output):
+        seen.append(("before", numbers(grad_output)))
+        return tuple(None if g is None else g * 3 for g in grad_output) if change else None
+
+    def after(m, grad_input, grad_output):
+        seen.append(("after", numbers(grad_input), numbers(grad_output)))
+        return tuple(None if g is None else g * 10 for g in grad_input) if change else None
+
+    module.register_full_backward_hook(after)
+    module.register_full_backward_pre_hook(before)
+    handle = module.register_full_backward_hook(lambda *_: seen.append("removed"))
+    handle.remove()
+    product, total, _ = module(x, y)
+    loss = product.sum() if use == "one output" else (product * total).sum()
+    loss.backward()
+    return seen, numbers([x.grad, y.grad])
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing:UserWarning")
+@pytest.mark.parametrize("change", [False, True])
+@pytest.mark.parametrize("use", ["both", "one input", "one output", "no input"])
+def test_backward_hooks_see_and_replace_what_pytorchs_do(use, change):
+    ours, theirs = (full_backward(library, use, change) for library in LIBRARIES)
+    assert ours == theirs
+
+
+@pytest.mark.filterwarnings("ignore:Using backward.. with create_graph:UserWarning")
+def test_backward_hooks_in_a_second_derivative():
+    found = []
+    for library in LIBRARIES:
+        layer = (Two if library is nn else TorchTwo)()
+        layer.register_full_backward_hook(lambda m, inputs, outputs: tuple(g * g for g in inputs))
+        x = tensor_of(library, np.array([1.0, 2.0])).requires_grad_()
+        (layer(x, x * x)[0].sum()).backward(create_graph=True)
+        g = x.grad
+        x.grad = None
+        (g**2).sum().backward()
+        found.append(numbers([g, x.grad]))
+    assert found[0] == found[1]
+
+
+def forward_hooks(library):
+    module, seen = (Two if library is nn else TorchTwo)(), []
+    module.register_forward_pre_hook(lambda m, args: seen.append(len(args)))
+    module.register_forward_pre_hook(
+        lambda m, args, kwargs: ((args[0] * 2, *args[1:]), {"factor": 5.0}),
+        with_kwargs=True,
+        prepend=True,
+    )
+    module.register_forward_hook(
+        lambda m, args, kwargs, out: seen.append((numbers(args), kwargs, numbers(out))), with_kwargs=True
+    )
+    module.register_forward_hook(lambda m, args, out: out[0], prepend=True)
+    x = tensor_of(library, np.array([1.0, 2.0]))
+    return seen, numbers([module(x, x, factor=7.0)])
+
+
+def test_forward_hooks_get_keyword_arguments_in_pytorchs_order():
+    assert forward_hooks(nn) == forward_hooks(torch.nn)
