@@ -13,8 +13,15 @@ from . import allocator, autograd, cuda, debug, func, graph, linalg, nn, ops, op
 from .capture import capture
 from .creation import *
 from .debug import shadow
-from .devices import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
+from .devices import Size, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
+from .devices import bool_ as bool
 from .devices import check_device as device
+from .devices import float16 as half
+from .devices import float32 as float
+from .devices import float64 as double
+from .devices import int16 as short
+from .devices import int32 as int
+from .devices import int64 as long
 from .errors import (
     CaptureError,
     DependencyError,
@@ -34,7 +41,12 @@ from .errors import (
 from .gradcheck import GradcheckError, GradcheckReport, gradcheck, gradcheck_sweep
 from .io import load_file, save_file
 from .modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .names import *
 from .ops import *
 from .precision import GradScaler, autocast, get_float32_matmul_precision, set_float32_matmul_precision
-from .random import manual_seed
+from .printing import set_printoptions
+from .random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .tensor import Tensor, as_tensor, tensor
+
+# `from minigrad import *` leaves Python's types their names
+__all__ = [name for name in dir() if not name.startswith("_") and name not in ("bool", "float", "int")]

@@ -48,7 +48,7 @@ class Device(str):
         return self.partition(":")[0]
 
     @property
-    def index(self) -> int | None:
+    def index(self) -> int | None:  # type: ignore[override]
         return int(self.partition(":")[2]) if ":" in self else None
 
 

@@ -6,18 +6,61 @@ more than a factor of 1,000, all print in scientific notation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .devices import is_floating
+from .errors import OptionError
 
 PREFIX = "tensor("
-THRESHOLD = 1000  # more elements than this are summarized
-EDGE = 3  # elements at either end of each summarized axis
-WIDTH = 80
 DEFAULT_DTYPES = {np.dtype("float32"), np.dtype("int64"), np.dtype("bool")}  # these are not printed
+
+
+@dataclass
+class Options:
+    """What `set_printoptions` sets."""
+
+    precision: int = 4  # digits after the point
+    threshold: float = 1000  # more elements than this are summarized
+    edgeitems: int = 3  # elements at either end of each summarized axis
+    linewidth: int = 80
+    sci_mode: bool | None = None  # scientific notation: never, always, or where numbers differ much
+
+
+PROFILES = {
+    "default": Options(),
+    "short": Options(precision=2, edgeitems=2),
+    "full": Options(threshold=math.inf),
+}
+options = Options()
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """How tensors print from now on, in every thread (torch.set_printoptions).
+
+    `profile` is "default", "short" or "full" (nothing is left out); the other settings are applied to it.
+    `sci_mode` is scientific notation: True or False, or with None where numbers differ much.
+    """
+    if profile is not None and profile not in PROFILES:
+        raise OptionError(f"a profile is one of {', '.join(PROFILES)}, got {profile!r}.\nPass one of them.")
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    given = {name: value for name, value in given.items() if value is not None}
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+            raise OptionError(f"{name} must be a number >= 0, got {value!r}.\nPass one, or leave it out.")
+    new = vars(PROFILES[profile]) if profile is not None else {}
+    vars(options).update(new | given, sci_mode=sci_mode)
 
 
 def text(array: np.ndarray, *origins: str) -> str:
@@ -27,7 +70,7 @@ def text(array: np.ndarray, *origins: str) -> str:
     notes = [note for note in ("" if default else f"dtype={array.dtype}", *origins) if note]
     line = len(PREFIX) + len(numbers) - numbers.rfind("\n") - 1
     for note in notes:
-        gap = " " if line + len(note) + 3 <= WIDTH else "\n" + " " * len(PREFIX)
+        gap = " " if line + len(note) + 3 <= options.linewidth else "\n" + " " * len(PREFIX)
         numbers += "," + gap + note
         line = line + len(note) + 2 if gap == " " else len(PREFIX) + len(note)
     return f"{PREFIX}{numbers})"
@@ -45,19 +88,19 @@ def _numbers(array: np.ndarray) -> str:
         array,
         separator=", ",
         prefix=PREFIX,
-        threshold=THRESHOLD,
-        edgeitems=EDGE,
-        max_line_width=WIDTH,
+        threshold=options.threshold,  # type: ignore[arg-type]
+        edgeitems=options.edgeitems,
+        max_line_width=options.linewidth,
         formatter={"all": write},
     )
 
 
 def _shown(array: np.ndarray) -> np.ndarray:
     """The elements that will be printed, which decide the format of all."""
-    if array.size > THRESHOLD:
+    if array.size > options.threshold:
         for axis, n in enumerate(array.shape):
-            if n > 2 * EDGE:
-                ends = np.r_[0:EDGE, n - EDGE : n]
+            if n > 2 * options.edgeitems:
+                ends = np.r_[0 : options.edgeitems, n - options.edgeitems : n]
                 array = array.take(ends, axis=axis)
     return array.ravel()
 
@@ -71,8 +114,9 @@ def _writer(shown: np.ndarray) -> Callable[[Any], str]:
 
 def _float_format(shown: np.ndarray) -> Callable[[Any], str]:
     sizes = np.abs(shown[np.isfinite(shown) & (shown != 0)].astype(np.float64))
-    if sizes.size and (sizes.max() / sizes.min() > 1000 or sizes.max() > 1e8 or sizes.min() < 1e-4):
-        return "{:.4e}".format
+    wide = sizes.size and (sizes.max() / sizes.min() > 1000 or sizes.max() > 1e8 or sizes.min() < 1e-4)
+    if options.sci_mode or (wide and options.sci_mode is None):
+        return f"{{:.{options.precision}e}}".format
     if (sizes != np.ceil(sizes)).any():
-        return "{:.4f}".format
+        return f"{{:.{options.precision}f}}".format
     return lambda x: f"{x:.0f}." if np.isfinite(x) else f"{x}"

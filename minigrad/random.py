@@ -58,7 +58,7 @@ class Generator:
     """
 
     def __init__(self, device: str = "cpu") -> None:
-        self.start, self.step, self.row = 0, 0, 0
+        self.first_seed, self.step, self.row = 0, 0, 0
         self.calls: dict[str, int] = {}
 
     def manual_seed(self, seed: int) -> Generator:
@@ -67,15 +67,15 @@ class Generator:
             raise OptionError(
                 f"seed must be an integer from 0 to 2**64 - 1, got {seed!r}.\nPass a seed in that range."
             )
-        self.start, self.step, self.row, self.calls = int(seed), 0, 0, {}
+        self.first_seed, self.step, self.row, self.calls = int(seed), 0, 0, {}
         return self
 
     def initial_seed(self) -> int:
-        return self.start
+        return self.first_seed
 
     def seed(self) -> int:
         """Start from a seed that the operating system draws, and return it."""
-        return self.manual_seed(secrets.randbits(64)).start
+        return self.manual_seed(secrets.randbits(64)).first_seed
 
     def get_state(self) -> Tensor:
         """Where every stream is, as a tensor of bytes, which `save_file` can keep."""
@@ -99,13 +99,13 @@ class Generator:
         """The key of the next draw of `stream`."""
         call = self.calls.get(stream, 0)
         self.calls[stream] = call + 1
-        return Key(self.start, zlib.crc32(stream.encode()), self.step, call, self.row)
+        return Key(self.first_seed, zlib.crc32(stream.encode()), self.step, call, self.row)
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(self.start, self.step, self.row, dict(self.calls))
+        return Snapshot(self.first_seed, self.step, self.row, dict(self.calls))
 
     def restore(self, before: Snapshot) -> None:
-        self.start, self.step, self.row = before[:3]
+        self.first_seed, self.step, self.row = before[:3]
         self.calls = dict(before.calls)
 
 
@@ -119,7 +119,7 @@ class _ThreadSeeds:
     def next_seed(self, name: str) -> int:
         with self.lock:
             number = self.named[name] = self.named.get(name, -1) + 1
-        words = np.random.SeedSequence(default_generator.start, spawn_key=(number, *name.encode()))
+        words = np.random.SeedSequence(default_generator.first_seed, spawn_key=(number, *name.encode()))
         return int(words.generate_state(1, np.uint64)[0])
 
     def restart(self) -> None:
@@ -162,7 +162,7 @@ def manual_seed(seed: int) -> Generator:
 
 def seed() -> int:
     """Start from a seed that the operating system draws, and return it (torch.seed)."""
-    return manual_seed(secrets.randbits(64)).start
+    return manual_seed(secrets.randbits(64)).first_seed
 
 
 def initial_seed() -> int:

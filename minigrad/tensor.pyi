@@ -194,6 +194,14 @@ class Tensor:
     def mT(self) -> Tensor:
         """Each matrix transposed."""
 
+    @property
+    def H(self) -> Tensor:
+        """Each matrix transposed."""
+
+    @property
+    def is_cuda(self) -> Tensor:
+        """Whether x is on a GPU."""
+
     def abs(self) -> Tensor:
         """|x|; the derivative at 0 is 0."""
 
@@ -1301,8 +1309,32 @@ class Tensor:
     def int(self) -> Tensor:
         """x as int32."""
 
+    def short(self) -> Tensor:
+        """x as int16."""
+
+    def char(self) -> Tensor:
+        """x as int8."""
+
+    def byte(self) -> Tensor:
+        """x as uint8."""
+
     def bool(self) -> Tensor:
         """x as bool."""
+
+    def type_as(self, other: Any) -> Tensor:
+        """x in the other tensor's dtype and on its device; x itself where nothing changes."""
+
+    def data_ptr(self) -> Tensor:
+        """The address of the first element."""
+
+    def get_device(self) -> Tensor:
+        """The number of the GPU that x is on, -1 on the CPU."""
+
+    def is_complex(self) -> Tensor:
+        """False: no tensor is complex."""
+
+    def nelement(self) -> Tensor:
+        """How many elements a tensor has."""
 
 def tensor(data: Any, dtype: Any=None, device: str | None=None, requires_grad: bool=False) -> Tensor:
     """A tensor with a copy of `data`: an array keeps its dtype, Python floats become float32."""

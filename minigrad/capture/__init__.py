@@ -65,7 +65,7 @@ class capture:
 
     def __init__(self, step_fn: Callable[..., Any], device: str | None = None) -> None:
         self.step_fn: Callable[..., Any] = lambda inputs, named: step_fn(*inputs, **named)
-        self.device = None if device is None else check_device(device)
+        self.device: str | None = None if device is None else check_device(device)
         self.steps: OrderedDict[Hashable, CapturedStep] = OrderedDict()
         self.pool: Any = None  # the memory of all graphs
 

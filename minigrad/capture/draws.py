@@ -6,7 +6,7 @@ what the key itself says, so that each stream continues from where it is then.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class RecordedGenerator(random.Generator):
             drawn = calls - self.start.calls.get(stream, 0)
             self.source.calls[stream] = self.source.calls.get(stream, 0) + drawn
 
-    def manual_seed(self, seed: int) -> None:
+    def manual_seed(self, seed: int) -> NoReturn:
         raise_uncapturable("manual_seed()", "Call it before the step.")
 
     def set_step(self, step: int) -> None:

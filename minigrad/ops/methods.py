@@ -6,7 +6,7 @@ from functools import wraps
 
 import numpy as np
 
-from .. import creation
+from .. import creation, names
 from ..autograd.backward import backward
 from ..autograd.hooks import register_hook, retain_grad
 from ..tensor import Tensor, destination
@@ -131,11 +131,15 @@ _own = {
     "astype": astype, "unfold": windows_along, "where": where_self, "to": to, "type": to,
     "float": _converts_to("float32"), "double": _converts_to("float64"), "half": _converts_to("float16"),
     "bfloat16": _converts_to("bfloat16"),
-    "long": _converts_to("int64"), "int": _converts_to("int32"), "bool": _converts_to("bool"),
+    "long": _converts_to("int64"), "int": _converts_to("int32"), "short": _converts_to("int16"),
+    "char": _converts_to("int8"), "byte": _converts_to("uint8"), "bool": _converts_to("bool"),
+    **names.METHODS,
 }
 # fmt: on
 METHODS = {name: f for name, f in FUNCTIONS.items() if name not in NOT_METHODS} | _own
-PROPERTIES = {"T": _reversed_axes, "mT": _transposed_matrices}
+PROPERTIES = {
+    "T": _reversed_axes, "mT": _transposed_matrices, "H": _transposed_matrices, **names.PROPERTIES,
+}  # fmt: skip
 
 
 def bind():

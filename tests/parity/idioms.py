@@ -118,8 +118,11 @@ def filled(module):
     """The module with the same weights in both libraries."""
     for p in module.parameters():
         numbers = 0.3 * np.sin(np.arange(1, p.numel() + 1)).reshape(tuple(p.shape))
-        p.data.copy_(type(p.data)(numbers.astype(np.float32)) if type(p).__module__.startswith("minigrad")
-                     else importlib.import_module("torch").from_numpy(numbers))
+        p.data.copy_(
+            type(p.data)(numbers.astype(np.float32))
+            if type(p).__module__.startswith("minigrad")
+            else importlib.import_module("torch").from_numpy(numbers)
+        )
     return module
 
 
