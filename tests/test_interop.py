@@ -55,40 +55,6 @@ def test_a_formula_for_arrays_gives_tensors_with_gradients(formula):
     assert mg.gradcheck(lambda x: formula(given, x), t).passed
 
 
-def test_a_function_of_numpys_alone_gives_arrays():
-    t = mg.tensor(X, requires_grad=True)
-    for result, expected in [
-        (np.median(t), np.median(X)),
-        (np.zeros_like(t), np.zeros_like(X)),
-        (np.histogram(t, bins=3)[0], np.histogram(X, bins=3)[0]),
-        (np.vstack([t, X]), np.vstack([X, X])),
-    ]:
-        assert not isinstance(result, mg.Tensor)
-        np.testing.assert_array_equal(result, expected)
-    assert np.array_equal(t, X)
-    assert np.shape(t) == (2, 3)
-    np.testing.assert_array_equal(np.where(t > 0)[0].array, np.where(X > 0)[0])
-    with pytest.raises(DtypeError, match=r"np\.sum of a Tensor does not take these arguments"):
-        np.sum(t, where=X > 0)
-
-
-def test_an_array_changed_by_a_tensor_stays_an_array():
-    a = np.ones(3)
-    a += mg.tensor([1.0, 2.0, 3.0])
-    np.testing.assert_array_equal(a, [2.0, 3.0, 4.0])
-    assert type(a) is np.ndarray
-
-
-def test_what_numpy_has_and_tensors_have_not_is_said():
-    x = mg.tensor([1, 2])
-    with pytest.raises(DtypeError, match=r"np\.nextafter has no counterpart on Tensors"):
-        np.nextafter(x, x)
-    with pytest.raises(DtypeError, match=r"np\.add\.reduce"):
-        np.add.reduce(x)
-    with pytest.raises(DtypeError, match="does not write into a Tensor"):
-        np.add(np.ones(2), 1.0, out=mg.ones(2))
-
-
 # ---------------------------------------------------------------- what tensors are made from
 
 

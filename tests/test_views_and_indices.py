@@ -126,6 +126,7 @@ X = mg.ones(2, 3)
         (lambda: F.pad(X, (1, 0), "mirror"), OptionError, "'mirror'", "Choose"),
         (lambda: F.pad(X, (1, 0, 1)), ShapeError, r"\(1, 0, 1\) of a tensor with 2 axes", "before, after"),
         (lambda: X.masked_scatter(X > 0, mg.ones(2)), ShapeError, "2 values for 6 places", "at least"),
+        (lambda: X.flip(), DtypeError, "the axes to reverse, got none", "range"),
         (lambda: X.hsplit(2), ShapeError, "2 equal pieces of axis 1, which has 3", "divides"),
     ],
 )  # fmt: skip

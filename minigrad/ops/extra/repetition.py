@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...errors import OptionError, ShapeError
+from ...errors import DtypeError, OptionError, ShapeError
 from ...tensor import as_tensor
 from ...versions import root
 from ..axes import axes_of, axis_of
@@ -90,6 +90,10 @@ def reversed_along(x, /, dim):
 @derived(samples=each((real, 2, 3), 0) | each((real, 2, 3), (0, 1)) | each((real, 2, 3), 0, 1))
 def flip(x, *dims, dim=None):
     """x with the order along the given axes reversed."""
+    if dims == () and dim is None:
+        raise DtypeError(
+            f"flip takes the axes to reverse, got none.\nx.flip(0), or all: x.flip(*range({x.ndim}))."
+        )
     chosen = sizes_of(dims) if dim is None else dim
     return reversed_along(x, axes_of(chosen, x.ndim) if chosen != () and x.ndim else ())
 
