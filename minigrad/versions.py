@@ -1,4 +1,4 @@
-"""Versions: which memory was changed in place, when, by what and from where.
+"""Versions: which tensors share memory, and when, by what and from where it was changed in place.
 
 All changes in place are counted. A tensor and its views share a VersionCounter that says at which count
 their memory was last changed; a node remembers the count at which it was recorded, so that backward can tell
@@ -11,7 +11,7 @@ import itertools
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import CellType, CodeType, FunctionType
@@ -21,6 +21,7 @@ from .errors import GraphError
 
 if TYPE_CHECKING:
     from .nodes import Node
+    from .ops.op import Op
     from .tensor import Tensor
 
 
@@ -65,13 +66,25 @@ class Change(NamedTuple):
 
 
 class VersionCounter:
-    """What a tensor and its views share: the number of the last change in place, and what it was."""
+    """What a tensor and its views share: the number of the last change in place, what it was, and the views."""
 
-    __slots__ = ("changes", "modified_at")
+    modified_at = 0
+    changes: Sequence[Change] = ()  # of each memory the last (a reshape may have copied)
+    views: list[View] | None = None  # in the order in which they were made
+    views_kept = 8  # when there are more, those that no longer exist are removed
 
-    def __init__(self) -> None:
-        self.modified_at = 0
-        self.changes: list[Change] = []  # of each memory the last (a reshape may have copied)
+
+class View(NamedTuple):
+    """How a tensor came to share memory: `view()` is result `index` of `op` of `base()`, or its only one.
+
+    An alias that `detach` made has no op.
+    """
+
+    view: Callable[[], Tensor | None]
+    base: Callable[[], Tensor | None]
+    op: Op | None
+    settings: dict[str, Any]
+    index: int | None
 
 
 class _Modifications:
@@ -79,6 +92,7 @@ class _Modifications:
 
 
 modifications = _Modifications()
+new_ref = weakref.ref
 
 
 def root(array: Any) -> Any:
@@ -95,6 +109,22 @@ def version_of(tensor: Tensor) -> VersionCounter:
         if tensor.node is not None:
             tensor.node.version = tensor.version
     return tensor.version
+
+
+def share_version(base: Tensor, view: Tensor, op: Any, settings: dict[str, Any], index: Any = None) -> None:
+    """A view and its base are changed together."""
+    view.version = version = base.version or version_of(base)
+    if view.node is not None:
+        view.node.version = version
+    if view.array.base is not None:  # or else it is a copy
+        entry = new_ref(view), new_ref(base), op, settings, index  # a View, in a third of its time
+        if version.views is None:
+            version.views = [entry]
+        else:
+            version.views.append(entry)
+            if base.node is None and len(version.views) > version.views_kept:
+                version.views = [entry for entry in version.views if entry[0]() is not None]
+                version.views_kept = 8 + 2 * len(version.views)
 
 
 def bump_version(tensor: Tensor, name: str, source: tuple[CodeType, int] | None = None) -> None:

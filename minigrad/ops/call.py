@@ -20,7 +20,7 @@ from ..kernels.half import compute_in_float32
 from ..modes import modes, named_scope
 from ..nodes import Node, Output
 from ..tensor import Tensor
-from ..versions import VersionCounter, caller, is_library, version_of
+from ..versions import VersionCounter, caller, is_library, share_version
 from .arguments import accept_aliases, autocast, bind, move_to_one_device, ops, plain_settings, prepare
 from .explain import FOREIGN, explain, place
 
@@ -123,7 +123,7 @@ def make_callable(op: Op, documented: Callable) -> Callable:
             shape, scope = out.array.shape, mode["scope"]
             out.node = Node(op, settings, edges, needs, gradients, shape, new_ref(out), source, scope)
         if view:
-            _share_version(inputs[0], out)
+            share_version(inputs[0], out, op, settings)
         return out
 
     update_wrapper(call, documented)
@@ -148,16 +148,9 @@ def _several(
             if out.dtype.kind in "fV":
                 out.requires_grad, out.node = True, Output(node, i, out.shape, VersionCounter())
     if op.view:
-        for out in outs:
-            _share_version(inputs[0], out)
+        for i, out in enumerate(outs):
+            share_version(inputs[0], out, op, settings, i)
     return outs
-
-
-def _share_version(base: Tensor, view: Tensor) -> None:
-    """A view and its base are changed together."""
-    view.version = base.version or version_of(base)
-    if view.node is not None:
-        view.node.version = view.version
 
 
 def _needed(op: Op, gradients: tuple, needs: list[bool]) -> tuple:
