@@ -10,14 +10,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from types import CodeType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from .errors import GraphError
-from .modes import Scope, modes
+from .modes import Scope
 from .versions import VersionCounter, modifications, where
-
-if TYPE_CHECKING:
-    from .tensor import Tensor
 
 node_numbers = itertools.count()  # nodes are numbered in the order in which they are made
 
@@ -99,12 +96,3 @@ def refuse_freed(node: Node) -> NoReturn:
         f"backward reached {node} a second time, but the first backward freed it.\n"
         f"Pass retain_graph=True to the first backward(), or compute the loss again."
     )
-
-
-def refuse_in_graph(tensor: Tensor, name: str) -> None:
-    """Refuse to change `tensor` in place by `name` where a graph is being recorded."""
-    if tensor.requires_grad and modes.grad_enabled:
-        raise GraphError(
-            f"{name} would change a tensor of shape {tensor.shape} that requires a gradient.\n"
-            f"Write it out of place (x = x + y), or wrap the change in `with mg.no_grad():`."
-        )

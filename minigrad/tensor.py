@@ -1,7 +1,7 @@
 """Tensor: an array, its gradient, and the operation that made it.
 
-The class holds state, converts, and changes in place. Every differentiable operation is an op record in
-`minigrad.ops`, bound to Tensor as a method in one place (`minigrad/ops/methods.py`).
+The class holds state and converts. Every operation, also those in place, is defined in `minigrad.ops` and bound
+to Tensor as a method in one place (`minigrad/ops/methods.py`).
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ from .devices import (
     refuse_unconvertible,
     to_device_of,
 )
-from .errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
-from .indices import array_index
+from .errors import DtypeError, GraphError, RangeError, ShapeError
 from .modes import modes
-from .nodes import Output, refuse_in_graph
-from .versions import VersionCounter, bump_version, version_of
+from .nodes import Output
+from .versions import VersionCounter, share_version, version_of
 
 
 class Tensor:
@@ -45,11 +44,10 @@ class Tensor:
     None), `node` what made the tensor (None for a leaf).
     """
 
-    __slots__ = ("__weakref__", "array", "grad", "hooks", "node", "requires_grad", "version")
+    __slots__ = ("__weakref__", "_requires_grad", "array", "grad", "hooks", "node", "version")
 
     array: np.ndarray
     grad: Tensor | None
-    requires_grad: bool
     node: Any
     version: VersionCounter | None
     hooks: dict[int, Callable] | None
@@ -61,7 +59,7 @@ class Tensor:
             data if type(data) is np.ndarray and data.dtype in DTYPES else _new_array(data, None, copy=False)
         )
         self.grad = self.node = self.version = self.hooks = None
-        self.requires_grad = False
+        self._requires_grad = False
         if requires_grad:
             self.requires_grad_()
 
@@ -226,7 +224,7 @@ class Tensor:
     def detach(self) -> Tensor:
         """The same memory, outside the graph."""
         alias = Tensor(self.array)
-        alias.version = version_of(self)
+        share_version(self, alias)
         return alias
 
     def cpu(self) -> Tensor:
@@ -259,72 +257,10 @@ class Tensor:
             )
         if self.node is not None and not requires_grad:
             raise GraphError("only a leaf can stop requiring a gradient.\nUse .detach().")
-        self.requires_grad = requires_grad
+        self._requires_grad = bool(requires_grad)
         return self
 
-    # ------------------------------------------------------------ in place, outside graphs
-
-    def copy_(self, source: Any) -> Tensor:
-        copy = array_module(self.array).copyto
-        return self.overwrite("copy_", lambda x: copy(self.array, x, casting="same_kind"), source)
-
-    def fill_(self, value: Any) -> Tensor:
-        return self.overwrite("fill_", self.array.fill, value)
-
-    def zero_(self) -> Tensor:
-        return self.overwrite("zero_", self.array.fill, 0)
-
-    def add_(self, other: Any, alpha: float = 1) -> Tensor:
-        add = array_module(self.array).add
-        change = lambda x: add(self.array, x if alpha == 1 else alpha * x, out=self.array)
-        return self.overwrite("add_", change, other)
-
-    def sub_(self, other: Any, alpha: float = 1) -> Tensor:
-        subtract = array_module(self.array).subtract
-        change = lambda x: subtract(self.array, x if alpha == 1 else alpha * x, out=self.array)
-        return self.overwrite("sub_", change, other)
-
-    def mul_(self, other: Any) -> Tensor:
-        multiply = array_module(self.array).multiply
-        return self.overwrite("mul_", lambda x: multiply(self.array, x, out=self.array), other)
-
-    def div_(self, other: Any) -> Tensor:
-        divide = array_module(self.array).divide
-        return self.overwrite("div_", lambda x: divide(self.array, x, out=self.array), other)
-
-    __iadd__, __isub__, __imul__, __itruediv__ = add_, sub_, mul_, div_
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self.overwrite(
-            "item assignment",
-            lambda x: self.array.__setitem__(array_index(index, self.array.shape), x),
-            value,
-        )
-
-    def overwrite(self, name: str, change: Callable[[Any], Any], value: Any) -> Tensor:
-        """Change this tensor's memory by `value`, unless a graph would miss it."""
-        if isinstance(value, Tensor) and value.requires_grad and modes.grad_enabled:
-            raise GraphError(
-                f"{name} would write a tensor that requires a gradient, and the gradient would be lost.\n"
-                f"Write it out of place (x = x + y), or wrap the change in `with mg.no_grad():`."
-            )
-        if value is None:  # NumPy would write NaN
-            raise DtypeError(f"{name} of None.\nGive a number, an array or a tensor.")
-        if not is_writeable(self.array):
-            raise ShapeError(
-                f"{name} on a tensor of shape {self.shape} whose elements share memory (expand), or that is "
-                f"read-only.\nChange a copy of it: x.clone()."
-            )
-        refuse_in_graph(self, name)
-        try:
-            change(_on_device_of(value, self.array))
-        except (ValueError, TypeError, IndexError, OverflowError) as error:
-            raise _kind(error)(
-                f"{name} on a tensor of shape {self.shape} and dtype {self.dtype}: {error}.\n"
-                f"Give a value that fits."
-            ) from None
-        bump_version(self, name)
-        return self
+    requires_grad: bool = property(attrgetter("_requires_grad"), requires_grad_)  # type: ignore[assignment]
 
 
 def _rebuilt(cls: type, data: np.ndarray, requires_grad: bool, grad: np.ndarray | None) -> Tensor:
@@ -335,13 +271,6 @@ def _rebuilt(cls: type, data: np.ndarray, requires_grad: bool, grad: np.ndarray 
     return tensor
 
 
-def _kind(error: Exception) -> type[MinigradError]:
-    """Our class for a NumPy error."""
-    if isinstance(error, IndexError):
-        return RangeError
-    return DtypeError if isinstance(error, TypeError | OverflowError) else ShapeError
-
-
 def _op_name(edge: Any) -> str:
     return edge.node.op.name if isinstance(edge, Output) else edge.op.name
 
@@ -350,7 +279,7 @@ def _array(value: Any) -> Any:
     return value.array if isinstance(value, Tensor) else value
 
 
-def _on_device_of(value: Any, array: Any) -> Any:
+def on_device_of(value: Any, array: Any) -> Any:
     """`value` on the device of `array`; numbers as they are."""
     value = _array(value)
     if (type(array) is np.ndarray and type(value) is np.ndarray) or isinstance(

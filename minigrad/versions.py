@@ -82,7 +82,7 @@ class View(NamedTuple):
 
     view: Callable[[], Tensor | None]
     base: Callable[[], Tensor | None]
-    op: Op | None
+    op: Op
     settings: dict[str, Any]
     index: int | None
 
@@ -111,8 +111,8 @@ def version_of(tensor: Tensor) -> VersionCounter:
     return tensor.version
 
 
-def share_version(base: Tensor, view: Tensor, op: Any, settings: dict[str, Any], index: Any = None) -> None:
-    """A view and its base are changed together."""
+def share_version(base: Tensor, view: Tensor, op: Any = None, settings: Any = None, index: Any = None) -> None:
+    """A view, which is `op` of its base, and the base are changed together."""
     view.version = version = base.version or version_of(base)
     if view.node is not None:
         view.node.version = version

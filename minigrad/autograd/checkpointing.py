@@ -54,7 +54,7 @@ def _results(node: Node, inner: list[Tensor]) -> list[Tensor]:
     """Tensors with the memory of `inner` that were made by `node`."""
     outs = [Tensor(x.array) for x in inner]
     for i, (out, x) in enumerate(zip(outs, inner, strict=True)):
-        out.requires_grad, out.version = True, version_of(x)
+        out._requires_grad, out.version = True, version_of(x)
         out.node = node if len(outs) == 1 else Output(node, i, out.shape, out.version)
     refs = [weakref.ref(out) for out in outs]
     if len(outs) == 1:

@@ -60,7 +60,7 @@ def make_callable(op: Op, documented: Callable) -> Callable:
                 array = x.array
                 arrays.append(array)
                 if recording:
-                    tracked = x.requires_grad
+                    tracked = x._requires_grad
                     edges.append((x.node or x) if tracked else x)
                     needs.append(tracked)
                 if array.dtype is not dtype:
@@ -111,7 +111,7 @@ def make_callable(op: Op, documented: Callable) -> Callable:
         out.array = value if type(value) is ndarray else as_array(value)
         out.grad = out.node = out.version = out.hooks = None
         if gradients is None or True not in needs:
-            out.requires_grad = False
+            out._requires_grad = False
         else:
             if type(gradients) is tuple and (len(gradients) != len(needs) or False in needs):
                 gradients = _needed(op, gradients, needs)
@@ -119,7 +119,7 @@ def make_callable(op: Op, documented: Callable) -> Callable:
             while is_library[frame.f_code.co_filename] and frame.f_back is not None:
                 frame = frame.f_back
             source = frame.f_code, frame.f_lasti
-            out.requires_grad = True
+            out._requires_grad = True
             shape, scope = out.array.shape, mode["scope"]
             out.node = Node(op, settings, edges, needs, gradients, shape, new_ref(out), source, scope)
         if view:
@@ -146,7 +146,7 @@ def _several(
             node.shape.append(out.shape)
             node.output.append(weakref.ref(out))
             if out.dtype.kind in "fV":
-                out.requires_grad, out.node = True, Output(node, i, out.shape, VersionCounter())
+                out._requires_grad, out.node = True, Output(node, i, out.shape, VersionCounter())
     if op.view:
         for i, out in enumerate(outs):
             share_version(inputs[0], out, op, settings, i)

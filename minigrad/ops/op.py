@@ -207,7 +207,7 @@ class Op(OpInfo):
         value, _ = self.run(arrays, settings)
         node = edge.node if type(edge) is Output else edge
         tensor = Tensor(value[edge.index] if type(edge) is Output else value)
-        tensor.requires_grad, tensor.node = True, edge
+        tensor._requires_grad, tensor.node = True, edge
         if type(edge) is Output:
             node.output[edge.index] = weakref.ref(tensor)
         else:

@@ -22,13 +22,13 @@ from ...autograd.backward import nodes_behind
 from ...autograd.hooks import LAST
 from ...devices import array_module, is_floating, is_writeable
 from ...errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
+from ...indices import array_index
 from ...modes import modes
 from ...nodes import Output
-from ...tensor import Tensor, array_index, on_device_of
+from ...tensor import Tensor, on_device_of
 from ...trees import leaves
 from ...versions import Change, VersionCounter, View, bump_version, caller, modifications
 from ..arguments import accept_aliases, ops
-from ..indexing import copied_index
 from ..shaping import view_as_shape
 from .scattering import replaced
 
@@ -124,7 +124,7 @@ def _old_value(x: Tensor) -> Tensor:
     """What x is now, as another tensor."""
     value = Tensor(x.array)
     value.node, value.version = x.node, x.version
-    value.requires_grad = x.requires_grad
+    value._requires_grad = x.requires_grad
     return value
 
 
@@ -159,7 +159,7 @@ def _take_place(x: Tensor, new: Tensor) -> None:
     """Let x be `new`, as its node sees it, too."""
     retains = x.node.hooks.pop(LAST, None) if x.node is not None and x.node.hooks else None
     x.array, x.node, x.version = new.array, new.node, new.version
-    x.requires_grad = new.requires_grad
+    x._requires_grad = new.requires_grad
     _let_node_refer_to(x, x.node)
     if retains and x.node is not None:
         x.node.hooks = {LAST: retains}
@@ -294,7 +294,7 @@ def _reshaped(name: str, function: Callable) -> Callable:
         new = function(old, *args, **settings)
         _let_node_refer_to(old, x.node)
         _take_place(x, new)
-        x.requires_grad = requires_grad
+        x._requires_grad = requires_grad
         if x.version is not None and x.version.views:  # from now on they share its memory, and cannot follow it
             views = [View(*entry) for entry in x.version.views]
             sharing = {t for view in views for t in (view.view(), view.base()) if t is not None} - {x, old, new}
@@ -325,7 +325,7 @@ def copy_(x: Tensor, source: Any, non_blocking: bool = False) -> Tensor:
 
 def assign(x: Tensor, index: Any, value: Any) -> None:
     """x[index] = value."""
-    _assign(x, "item assignment", copied_index(index), value)
+    _assign(x, "item assignment", array_index(index, x.array.shape), value)
 
 
 def _assign(x: Tensor, name: str, index: Any, value: Any) -> Tensor:
@@ -357,8 +357,20 @@ def _drawn(name: str, draw: Callable[..., Tensor]) -> Callable:
     return accept_aliases(change)
 
 
-def _numbers(x: Tensor, stream: str, draw: Callable[[np.random.Generator], Any]) -> Tensor:
-    """Numbers in the shape and dtype of x, as `draw(generator)` draws them in float64."""
+def _numbers(x: Tensor, stream: str, generator: Generator, draw: Callable[..., np.ndarray]) -> Tensor:
+    """x with what `draw(NumPy generator, shape)` draws."""
     if not is_floating(x.dtype):
-        raise DtypeError(f"{stream}_ draws floating numbers, this tensor is {x.dtype}.\nUse random_, or x.float().")
-    return creation.drawn(stream, draw, x.shape, x.dtype, x.device)
+        raise DtypeError(f"{stream} draws floating numbers, this tensor is {x.dtype}.\nUse x.float(), or random_.")
+    return copy_(x, creation.numbers_drawn(stream, draw, x.shape, generator))
+
+
+@accept_aliases
+def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator = None) -> Tensor:
+    """Normal numbers in every place."""
+    return copy_(x, creation.normal(mean, std, x.shape, generator, x.dtype, x.device))
+
+
+@accept_aliases
+def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Generator = None) -> Tensor:
+    """Numbers uniform on [low, high) in every place."""
+    return copy_(x, creation.rand(x.shape, generator=generator, dtype=x.dtype, device=x.device) * (high - low) + low)
