@@ -1,7 +1,7 @@
 """Tensor: an array, its gradient, and the operation that made it.
 
-The class holds state and converts. Every operation, also those in place, is defined in `minigrad.ops` and bound
-to Tensor as a method in one place (`minigrad/ops/methods.py`).
+The class holds state and converts. Operations are defined in `minigrad.ops` and bound to Tensor as methods in
+one place (`minigrad/ops/methods.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 from . import printing
 from .devices import (
     DTYPES,
-    array_module,
     as_dtype,
     check_device,
     default_float,
@@ -24,7 +23,6 @@ from .devices import (
     is_array,
     is_dtype,
     is_floating,
-    is_writeable,
     load_cupy,
     on_cpu,
     on_device,
@@ -32,7 +30,6 @@ from .devices import (
     to_device_of,
 )
 from .errors import DtypeError, GraphError, RangeError, ShapeError
-from .modes import modes
 from .nodes import Output
 from .versions import VersionCounter, share_version, version_of
 
@@ -48,6 +45,7 @@ class Tensor:
 
     array: np.ndarray
     grad: Tensor | None
+    _requires_grad: bool
     node: Any
     version: VersionCounter | None
     hooks: dict[int, Callable] | None

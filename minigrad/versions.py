@@ -21,7 +21,6 @@ from .errors import GraphError
 
 if TYPE_CHECKING:
     from .nodes import Node
-    from .ops.op import Op
     from .tensor import Tensor
 
 
@@ -66,25 +65,25 @@ class Change(NamedTuple):
 
 
 class VersionCounter:
-    """What a tensor and its views share: the number of the last change in place, what it was, and the views."""
+    """What a tensor and its views share: the number of the last change in place, what it was, the views."""
 
     modified_at = 0
     changes: Sequence[Change] = ()  # of each memory the last (a reshape may have copied)
-    views: list[View] | None = None  # in the order in which they were made
+    views: list[Any] | None = None  # a tuple like View for each, in the order of making
     views_kept = 8  # when there are more, those that no longer exist are removed
 
 
 class View(NamedTuple):
-    """How a tensor came to share memory: `view()` is result `index` of `op` of `base()`, or its only one.
+    """How a tensor came to share memory: `view()` is `op` of `base()`, or of several results number `result`.
 
     An alias that `detach` made has no op.
     """
 
     view: Callable[[], Tensor | None]
     base: Callable[[], Tensor | None]
-    op: Op
-    settings: dict[str, Any]
-    index: int | None
+    op: Any = None
+    settings: Any = None
+    result: int | None = None
 
 
 class _Modifications:
@@ -111,13 +110,15 @@ def version_of(tensor: Tensor) -> VersionCounter:
     return tensor.version
 
 
-def share_version(base: Tensor, view: Tensor, op: Any = None, settings: Any = None, index: Any = None) -> None:
-    """A view, which is `op` of its base, and the base are changed together."""
+def share_version(
+    base: Tensor, view: Tensor, op: Any = None, settings: Any = None, result: int | None = None
+) -> None:
+    """A view, which is `op` of its base, and the base are changed together (see View)."""
     view.version = version = base.version or version_of(base)
     if view.node is not None:
         view.node.version = version
     if view.array.base is not None:  # or else it is a copy
-        entry = new_ref(view), new_ref(base), op, settings, index  # a View, in a third of its time
+        entry = new_ref(view), new_ref(base), op, settings, result  # a View, in a third of its time
         if version.views is None:
             version.views = [entry]
         else:

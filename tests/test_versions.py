@@ -124,21 +124,12 @@ IN_PLACE = {
 
 
 @pytest.mark.parametrize("change", IN_PLACE.values(), ids=list(IN_PLACE))
-def test_a_tensor_in_a_graph_is_not_changed_in_place(change):
+def test_a_leaf_that_requires_a_gradient_is_not_changed_in_place(change):
     x = leaf(1, 2)
-    for tensor in (x, x * 2):
-        before = tensor.array.copy()
-        with pytest.raises(GraphError, match=r"requires a gradient[\s\S]*no_grad"):
+    for tensor in (x, x[:]):
+        with pytest.raises(GraphError, match=r"of a leaf[\s\S]*requires a gradient[\s\S]*no_grad|a leaf of"):
             change(tensor)
-        equal(tensor, before)
-
-
-def test_writing_what_requires_a_gradient_into_a_constant_would_lose_it_and_is_refused():
-    total, x = mg.zeros(2), leaf(1, 2)
-    for change in (lambda: total.add_(x), lambda: total.copy_(x), lambda: total.__setitem__(0, x[0])):
-        with pytest.raises(GraphError, match="the gradient would be lost"):
-            change()
-    equal(total, [0, 0])
+        equal(tensor, [1, 2])
 
 
 def test_a_step_between_forward_and_backward_is_noticed():

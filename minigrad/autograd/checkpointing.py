@@ -179,7 +179,7 @@ class Checkpoint:
         outs = self._segment().recompute()
         node, several = producer(edge), type(edge) is Output
         tensor = Tensor(outs[edge.index if several else 0].array)
-        tensor.requires_grad, tensor.node = True, edge
+        tensor._requires_grad, tensor.node = True, edge
         if several:
             node.output[edge.index] = weakref.ref(tensor)
         else:

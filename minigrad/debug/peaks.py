@@ -146,7 +146,7 @@ class Simulation:
     def _stand_in(self, edge: Any) -> Tensor:
         """A leaf of an edge's shape, without memory."""
         leaf = Tensor(np.broadcast_to(np.zeros((), self._dtype(edge)), edge.shape))
-        leaf.requires_grad = requires_grad(edge)
+        leaf._requires_grad = requires_grad(edge)
         return leaf
 
     def _dtype(self, edge: Any) -> Any:

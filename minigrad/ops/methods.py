@@ -24,7 +24,7 @@ from .arithmetic import (
     true_divide,
 )
 from .comparisons import bitwise_and, bitwise_not, bitwise_or, eq, ge, gt, le, lt, ne, where
-from .extra.in_place import methods_in_place, normal_, uniform_
+from .extra.methods_in_place import methods_in_place
 from .extra.more_arithmetic import floor_divide, positive, remainder
 from .extra.more_comparisons import bitwise_left_shift, bitwise_right_shift, bitwise_xor
 from .extra.more_shaping import windows_along
@@ -109,7 +109,7 @@ NOT_METHODS = {
 # operators, and methods whose name or meaning is not the function's
 # fmt: off
 _own = {
-    **methods_in_place(FUNCTIONS), "normal_": normal_, "uniform_": uniform_,
+    **methods_in_place(FUNCTIONS),
     "new_empty": creation.new_empty, "new_full": creation.new_full,
     "new_ones": creation.new_ones, "new_tensor": creation.new_tensor, "new_zeros": creation.new_zeros,
     "__add__": add, "__radd__": add, "__sub__": subtract, "__rsub__": _reflected(subtract),

@@ -1,34 +1,31 @@
 """Changes in place: `x += y`, `x[0] = y`, `x.clamp_(0)`, `x.normal_()`.
 
-Outside a graph they write the memory of the tensor. In a graph, where the tensor or what is written requires a
-gradient, nothing is written: the result is computed by the op without the underscore, and the tensor *becomes*
-the result, its array and its node. What backward needs of the old value is in the old memory, which stays as
-it was. Tensors that share memory with the changed one follow: a base becomes itself with the changed elements
-replaced, and its views are taken from it again.
+Outside a graph they write the memory of the tensor. In a graph, where the tensor or what is written requires
+a gradient, nothing is written: the result is computed by the op without the underscore, and the tensor
+*becomes* the result, its array and its node. What backward needs of the old value is in the old memory, which
+stays as it was. Tensors that share memory with the changed one follow: a base becomes itself with the changed
+elements replaced, and its views are taken from it again.
 """
 
 from __future__ import annotations
 
-import functools
-import math
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ... import creation
 from ...autograd.backward import nodes_behind
 from ...autograd.hooks import LAST
 from ...devices import array_module, is_floating, is_writeable
-from ...errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
+from ...errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
 from ...indices import array_index
 from ...modes import modes
 from ...nodes import Output
 from ...tensor import Tensor, on_device_of
 from ...trees import leaves
 from ...versions import Change, VersionCounter, View, bump_version, caller, modifications
-from ..arguments import accept_aliases, ops
+from ..arguments import ops
 from ..shaping import view_as_shape
 from .scattering import replaced
 
@@ -142,7 +139,7 @@ def _with_elements(base: Tensor, new: Tensor, view: View) -> Tensor:
         return replaced(base, new, view.settings["index"])
     places = np.arange(base.numel()).reshape(base.shape)
     places = view.op.rule(places, **view.settings)[0]
-    places = places if view.index is None else places[view.index]
+    places = places if view.result is None else places[view.result]
     flat = replaced(view_as_shape(base, (-1,)), view_as_shape(new, (-1,)), places.reshape(-1))
     return view_as_shape(flat, base.shape)
 
@@ -172,9 +169,29 @@ def _follow(view: View) -> None:
         x.array = base.array
         return
     again = view.op.call(base, **view.settings)
-    _take_place(x, again if view.index is None else again[view.index])
-    assert base.version is not None and base.version.views is not None
-    base.version.views[-1] = view._replace(view=weakref.ref(x))
+    _take_place(x, again if view.result is None else again[view.result])
+    views = base.version.views if base.version else None
+    assert views is not None
+    views[-1] = view._replace(view=weakref.ref(x))
+
+
+def reshape_itself(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
+    """Let x be the view of its own memory that `compute` makes; others with that memory stay as they are."""
+    if is_recorded(x) and x.node is None:
+        raise GraphError(
+            f"{name} would change the shape of a leaf that requires a gradient.\n"
+            f"Write y = x.{name[:-1]}(...), or change it under `with mg.no_grad():`."
+        )
+    old, requires_grad = _old_value(x), x.requires_grad
+    new = compute(old)
+    _let_node_refer_to(old, x.node)
+    _take_place(x, new)
+    x._requires_grad = requires_grad
+    if x.version is not None and x.version.views:  # they cannot follow it any more, see `_relatives`
+        views = [View(*entry) for entry in x.version.views]
+        sharing = {t for view in views for t in (view.view(), view.base()) if t is not None} - {x, old, new}
+        x.version.views = [View(weakref.ref(t), lambda: None) for t in sharing]
+    return x
 
 
 # ---------------------------------------------------------------- in memory
@@ -225,110 +242,15 @@ def refuse_misfit(new: Tensor, x: Tensor, name: str) -> None:
         )
 
 
-# ---------------------------------------------------------------- the methods
-
-FROM_FUNCTIONS = (  # the names with an underscore are methods in place of these functions
-    "abs", "absolute", "acos", "acosh", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "arccos", "arccosh",
-    "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "asin", "asinh", "atan", "atan2", "atanh", "baddbmm",
-    "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil",
-    "celu", "clamp", "clamp_max", "clamp_min", "clip", "conj_physical", "copysign", "cos", "cosh", "cumprod", "cumsum",
-    "deg2rad", "digamma", "divide", "elu", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "fix",
-    "float_power", "floor", "floor_divide", "fmod", "frac", "gcd", "ge", "greater", "greater_equal", "gt",
-    "heaviside", "hypot", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "lcm", "ldexp",
-    "le", "leaky_relu", "lerp", "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "logit", "lt", "masked_fill", "masked_scatter", "multiply",
-    "mvlgamma", "nan_to_num", "ne", "neg", "negative", "not_equal", "polygamma", "pow", "put", "rad2deg",
-    "reciprocal", "relu", "remainder", "renorm", "round", "rsqrt", "scatter", "scatter_add", "scatter_reduce",
-    "selu", "sgn", "sigmoid", "sign", "sin", "sinc", "sinh", "sqrt", "square", "subtract", "tan", "tanh",
-    "threshold", "tril", "triu", "true_divide", "trunc", "xlogy",
-)  # fmt: skip
-RESHAPING = ("squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze")
-
-
-def methods_in_place(functions: Mapping[str, Callable]) -> dict[str, Callable]:
-    """The methods that change a tensor by one of the `functions`, by name."""
-    methods = {f"{name}_": _in_place(f"{name}_", functions[name]) for name in FROM_FUNCTIONS if name in functions}
-    return methods | {f"{name}_": _reshaped(f"{name}_", functions[name]) for name in RESHAPING if name in functions}
-
-
-def _in_place(name: str, function: Callable) -> Callable:
-    @functools.wraps(function)
-    def change(x: Tensor, *args: Any, **settings: Any) -> Tensor:
-        if is_recorded(x, args, settings):
-            return become(x, name, lambda old: function(old, *args, **settings))
-        value = function(x, *args, **settings)
-        refuse_misfit(value, x, name)
-        return copy_values(x, value.array, name)
-
-    change.__name__ = change.__qualname__ = name
-    change.__doc__ = f"{name[:-1]}, in place."
-    return change
-
-
-def _arithmetic(name: str, function: Callable, ufunc: str) -> Callable:
-    """x op= y, for numbers and tensors of the same dtype without an array in between."""
-    by_function = _in_place(name, function)
-
-    def change(x: Tensor, other: Any, **settings: Any) -> Tensor:
-        if settings or other is None or is_recorded(x, other):
-            return by_function(x, other, **settings)
-        y = on_device_of(other, x.array)
-        return overwrite(x, name, lambda: getattr(array_module(x.array), ufunc)(x.array, y, out=x.array))
-
-    change.__name__ = change.__qualname__ = name
-    change.__doc__ = f"{name[:-1]}, in place."
-    return change
-
-
-def _reshaped(name: str, function: Callable) -> Callable:
-    """The tensor itself in another shape of the same memory; other tensors that share it keep theirs."""
-
-    @functools.wraps(function)
-    def change(x: Tensor, *args: Any, **settings: Any) -> Tensor:
-        if is_recorded(x) and x.node is None:
-            raise GraphError(
-                f"{name} would change the shape of a leaf that requires a gradient.\n"
-                f"Write y = x.{name[:-1]}(...), or change it under `with mg.no_grad():`."
-            )
-        old, requires_grad = _old_value(x), x.requires_grad
-        new = function(old, *args, **settings)
-        _let_node_refer_to(old, x.node)
-        _take_place(x, new)
-        x._requires_grad = requires_grad
-        if x.version is not None and x.version.views:  # from now on they share its memory, and cannot follow it
-            views = [View(*entry) for entry in x.version.views]
-            sharing = {t for view in views for t in (view.view(), view.base()) if t is not None} - {x, old, new}
-            x.version.views = [View(weakref.ref(t), lambda: None, None, {}, None) for t in sharing]
-        return x
-
-    change.__name__ = change.__qualname__ = name
-    change.__doc__ = f"{name[:-1]}, in place."
-    return change
-
-
-def fill_(x: Tensor, value: Any) -> Tensor:
-    """`value`, in every place."""
-    if is_recorded(x, value):
-        return become(x, "fill_", lambda old: replaced(old, value, ...))
-    return overwrite(x, "fill_", lambda: x.array.fill(value.item() if isinstance(value, Tensor) else value))
-
-
-def zero_(x: Tensor) -> Tensor:
-    """0 in every place."""
-    return fill_(x, 0)
-
-
-def copy_(x: Tensor, source: Any, non_blocking: bool = False) -> Tensor:
-    """The numbers of `source`, broadcast, in the dtype and on the device of x."""
-    return _assign(x, "copy_", ..., source)
+# ---------------------------------------------------------------- x[index] = value
 
 
 def assign(x: Tensor, index: Any, value: Any) -> None:
     """x[index] = value."""
-    _assign(x, "item assignment", array_index(index, x.array.shape), value)
+    write(x, "item assignment", array_index(index, x.array.shape), value)
 
 
-def _assign(x: Tensor, name: str, index: Any, value: Any) -> Tensor:
+def write(x: Tensor, name: str, index: Any, value: Any) -> Tensor:
     if value is None:  # NumPy would write NaN
         raise DtypeError(f"{name} of None.\nGive a number, an array or a tensor.")
     if isinstance(value, Tensor) and value.requires_grad and not is_floating(x.dtype):
@@ -344,33 +266,3 @@ def _assign(x: Tensor, name: str, index: Any, value: Any) -> Tensor:
         while value.ndim and value.shape[0] == 1 and value.ndim > x.array[index].ndim:
             value = view_as_shape(value, value.shape[1:])
     return become(x, name, lambda old: replaced(old, value, index))
-
-
-def _drawn(name: str, draw: Callable[..., Tensor]) -> Callable:
-    """The method that fills a tensor with what `draw(shape, ...)` draws in float32, or in float64 for such."""
-
-    @functools.wraps(draw)
-    def change(x: Tensor, *args: Any, **settings: Any) -> Tensor:
-        return copy_(x, draw(x, *args, **settings).to(x.dtype))
-
-    change.__name__ = change.__qualname__ = name
-    return accept_aliases(change)
-
-
-def _numbers(x: Tensor, stream: str, generator: Generator, draw: Callable[..., np.ndarray]) -> Tensor:
-    """x with what `draw(NumPy generator, shape)` draws."""
-    if not is_floating(x.dtype):
-        raise DtypeError(f"{stream} draws floating numbers, this tensor is {x.dtype}.\nUse x.float(), or random_.")
-    return copy_(x, creation.numbers_drawn(stream, draw, x.shape, generator))
-
-
-@accept_aliases
-def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator = None) -> Tensor:
-    """Normal numbers in every place."""
-    return copy_(x, creation.normal(mean, std, x.shape, generator, x.dtype, x.device))
-
-
-@accept_aliases
-def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Generator = None) -> Tensor:
-    """Numbers uniform on [low, high) in every place."""
-    return copy_(x, creation.rand(x.shape, generator=generator, dtype=x.dtype, device=x.device) * (high - low) + low)
