@@ -8,18 +8,16 @@ from operator import attrgetter
 from typing import Any
 import numpy as np
 from . import printing
-from .devices import DTYPES, array_module, as_dtype, check_device, default_float, device_of, gpu, is_array, is_dtype, is_floating, is_writeable, load_cupy, on_cpu, on_device, refuse_unconvertible, to_device_of
-from .errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
-from .indices import array_index
-from .modes import modes
-from .nodes import Output, refuse_in_graph
-from .versions import VersionCounter, bump_version, version_of
+from .devices import DTYPES, as_dtype, check_device, default_float, device_of, gpu, is_array, is_dtype, is_floating, load_cupy, on_cpu, on_device, refuse_unconvertible, to_device_of
+from .errors import DtypeError, GraphError, RangeError, ShapeError
+from .nodes import Output
+from .versions import VersionCounter, share_version, version_of
 
 class Tensor:
-    __slots__ = ('__weakref__', 'array', 'grad', 'hooks', 'node', 'requires_grad', 'version')
+    __slots__ = ('__weakref__', '_requires_grad', 'array', 'grad', 'hooks', 'node', 'version')
     array: np.ndarray
     grad: Tensor | None
-    requires_grad: builtins.bool
+    _requires_grad: builtins.bool
     node: Any
     version: VersionCounter | None
     hooks: dict[builtins.int, Callable] | None
@@ -156,35 +154,7 @@ class Tensor:
     def requires_grad_(self, requires_grad: builtins.bool=True) -> Tensor:
         """Say that a leaf's gradient is wanted; returns the tensor."""
         ...
-
-    def copy_(self, source: Any) -> Tensor:
-        ...
-
-    def fill_(self, value: Any) -> Tensor:
-        ...
-
-    def zero_(self) -> Tensor:
-        ...
-
-    def add_(self, other: Any, alpha: builtins.float=1) -> Tensor:
-        ...
-
-    def sub_(self, other: Any, alpha: builtins.float=1) -> Tensor:
-        ...
-
-    def mul_(self, other: Any) -> Tensor:
-        ...
-
-    def div_(self, other: Any) -> Tensor:
-        ...
-    __iadd__, __isub__, __imul__, __itruediv__ = (add_, sub_, mul_, div_)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        ...
-
-    def overwrite(self, name: str, change: Callable[[Any], Any], value: Any) -> Tensor:
-        """Change this tensor's memory by `value`, unless a graph would miss it."""
-        ...
+    requires_grad: builtins.bool
 
     @property
     def T(self) -> Tensor:
@@ -1025,118 +995,490 @@ class Tensor:
         """Poisson numbers with the rate that each element says."""
 
     def abs_(self) -> Tensor:
-        """abs, written into the tensor itself."""
+        """abs, in place."""
+
+    def absolute_(self) -> Tensor:
+        """absolute, in place."""
+
+    def acos_(self) -> Tensor:
+        """acos, in place."""
+
+    def acosh_(self) -> Tensor:
+        """acosh, in place."""
+
+    def addbmm_(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """addbmm, in place."""
 
     def addcdiv_(self, x: Any, y: Any, *, value: Any=1) -> Tensor:
-        """addcdiv, written into the tensor itself."""
+        """addcdiv, in place."""
 
     def addcmul_(self, x: Any, y: Any, *, value: Any=1) -> Tensor:
-        """addcmul, written into the tensor itself."""
+        """addcmul, in place."""
+
+    def addmm_(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """addmm, in place."""
+
+    def addmv_(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """addmv, in place."""
+
+    def addr_(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """addr, in place."""
+
+    def arccos_(self) -> Tensor:
+        """arccos, in place."""
+
+    def arccosh_(self) -> Tensor:
+        """arccosh, in place."""
+
+    def arcsin_(self) -> Tensor:
+        """arcsin, in place."""
+
+    def arcsinh_(self) -> Tensor:
+        """arcsinh, in place."""
+
+    def arctan_(self) -> Tensor:
+        """arctan, in place."""
+
+    def arctan2_(self, y: Any) -> Tensor:
+        """arctan2, in place."""
+
+    def arctanh_(self) -> Tensor:
+        """arctanh, in place."""
+
+    def asin_(self) -> Tensor:
+        """asin, in place."""
+
+    def asinh_(self) -> Tensor:
+        """asinh, in place."""
+
+    def atan_(self) -> Tensor:
+        """atan, in place."""
+
+    def atan2_(self, y: Any) -> Tensor:
+        """atan2, in place."""
+
+    def atanh_(self) -> Tensor:
+        """atanh, in place."""
+
+    def baddbmm_(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """baddbmm, in place."""
+
+    def bitwise_and_(self, y: Any) -> Tensor:
+        """bitwise_and, in place."""
+
+    def bitwise_left_shift_(self, y: Any) -> Tensor:
+        """bitwise_left_shift, in place."""
+
+    def bitwise_not_(self) -> Tensor:
+        """bitwise_not, in place."""
+
+    def bitwise_or_(self, y: Any) -> Tensor:
+        """bitwise_or, in place."""
+
+    def bitwise_right_shift_(self, y: Any) -> Tensor:
+        """bitwise_right_shift, in place."""
+
+    def bitwise_xor_(self, y: Any) -> Tensor:
+        """bitwise_xor, in place."""
 
     def ceil_(self) -> Tensor:
-        """ceil, written into the tensor itself."""
+        """ceil, in place."""
+
+    def celu_(self, alpha: Any=1.0) -> Tensor:
+        """celu, in place."""
 
     def clamp_(self, min: Any=None, max: Any=None) -> Tensor:
-        """clamp, written into the tensor itself."""
+        """clamp, in place."""
 
     def clamp_max_(self, max: Any) -> Tensor:
-        """clamp_max, written into the tensor itself."""
+        """clamp_max, in place."""
 
     def clamp_min_(self, min: Any) -> Tensor:
-        """clamp_min, written into the tensor itself."""
+        """clamp_min, in place."""
+
+    def clip_(self, min: Any=None, max: Any=None) -> Tensor:
+        """clip, in place."""
+
+    def conj_physical_(self) -> Tensor:
+        """conj_physical, in place."""
+
+    def copysign_(self, y: Any) -> Tensor:
+        """copysign, in place."""
 
     def cos_(self) -> Tensor:
-        """cos, written into the tensor itself."""
+        """cos, in place."""
+
+    def cosh_(self) -> Tensor:
+        """cosh, in place."""
+
+    def cumprod_(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
+        """cumprod, in place."""
+
+    def cumsum_(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
+        """cumsum, in place."""
+
+    def deg2rad_(self) -> Tensor:
+        """deg2rad, in place."""
+
+    def digamma_(self) -> Tensor:
+        """digamma, in place."""
+
+    def divide_(self, y: Any, *, rounding_mode: Any=None) -> Tensor:
+        """divide, in place."""
+
+    def eq_(self, y: Any) -> Tensor:
+        """eq, in place."""
+
+    def erf_(self) -> Tensor:
+        """erf, in place."""
+
+    def erfc_(self) -> Tensor:
+        """erfc, in place."""
+
+    def erfinv_(self) -> Tensor:
+        """erfinv, in place."""
 
     def exp_(self) -> Tensor:
-        """exp, written into the tensor itself."""
+        """exp, in place."""
+
+    def exp2_(self) -> Tensor:
+        """exp2, in place."""
+
+    def expm1_(self) -> Tensor:
+        """expm1, in place."""
+
+    def fix_(self) -> Tensor:
+        """fix, in place."""
+
+    def float_power_(self, y: Any) -> Tensor:
+        """float_power, in place."""
 
     def floor_(self) -> Tensor:
-        """floor, written into the tensor itself."""
+        """floor, in place."""
+
+    def floor_divide_(self, y: Any) -> Tensor:
+        """floor_divide, in place."""
 
     def fmod_(self, y: Any) -> Tensor:
-        """fmod, written into the tensor itself."""
+        """fmod, in place."""
+
+    def frac_(self) -> Tensor:
+        """frac, in place."""
+
+    def gcd_(self, y: Any) -> Tensor:
+        """gcd, in place."""
+
+    def ge_(self, y: Any) -> Tensor:
+        """ge, in place."""
+
+    def greater_(self, y: Any) -> Tensor:
+        """greater, in place."""
+
+    def greater_equal_(self, y: Any) -> Tensor:
+        """greater_equal, in place."""
+
+    def gt_(self, y: Any) -> Tensor:
+        """gt, in place."""
+
+    def heaviside_(self, values: Any) -> Tensor:
+        """heaviside, in place."""
+
+    def hypot_(self, y: Any) -> Tensor:
+        """hypot, in place."""
 
     def index_add_(self, dim: Any, index: Any, source: Any, *, alpha: Any=1, **axis: Any) -> Tensor:
-        """index_add, written into the tensor itself."""
+        """index_add, in place."""
 
     def index_copy_(self, dim: Any, index: Any, source: Any, **axis: Any) -> Tensor:
-        """index_copy, written into the tensor itself."""
+        """index_copy, in place."""
 
     def index_fill_(self, dim: Any, index: Any, value: Any, **axis: Any) -> Tensor:
-        """index_fill, written into the tensor itself."""
+        """index_fill, in place."""
+
+    def index_put_(self, indices: Any, values: Any, accumulate: builtins.bool=False) -> Tensor:
+        """index_put, in place."""
+
+    def index_reduce_(self, dim: Any, index: Any, source: Any, reduce: Any, *, include_self: builtins.bool=True, **axis: Any) -> Tensor:
+        """index_reduce, in place."""
+
+    def lcm_(self, y: Any) -> Tensor:
+        """lcm, in place."""
+
+    def ldexp_(self, y: Any) -> Tensor:
+        """ldexp, in place."""
+
+    def le_(self, y: Any) -> Tensor:
+        """le, in place."""
 
     def lerp_(self, end: Any, weight: Any) -> Tensor:
-        """lerp, written into the tensor itself."""
+        """lerp, in place."""
+
+    def less_(self, y: Any) -> Tensor:
+        """less, in place."""
+
+    def less_equal_(self, y: Any) -> Tensor:
+        """less_equal, in place."""
+
+    def lgamma_(self) -> Tensor:
+        """lgamma, in place."""
 
     def log_(self) -> Tensor:
-        """log, written into the tensor itself."""
+        """log, in place."""
+
+    def log10_(self) -> Tensor:
+        """log10, in place."""
+
+    def log1p_(self) -> Tensor:
+        """log1p, in place."""
+
+    def log2_(self) -> Tensor:
+        """log2, in place."""
+
+    def logical_and_(self, y: Any) -> Tensor:
+        """logical_and, in place."""
+
+    def logical_not_(self) -> Tensor:
+        """logical_not, in place."""
+
+    def logical_or_(self, y: Any) -> Tensor:
+        """logical_or, in place."""
+
+    def logical_xor_(self, y: Any) -> Tensor:
+        """logical_xor, in place."""
+
+    def logit_(self, eps: Any=None) -> Tensor:
+        """logit, in place."""
+
+    def lt_(self, y: Any) -> Tensor:
+        """lt, in place."""
 
     def masked_fill_(self, mask: Any, value: Any) -> Tensor:
-        """masked_fill, written into the tensor itself."""
+        """masked_fill, in place."""
+
+    def masked_scatter_(self, mask: Any, source: Any) -> Tensor:
+        """masked_scatter, in place."""
+
+    def multiply_(self, y: Any) -> Tensor:
+        """multiply, in place."""
+
+    def mvlgamma_(self, p: Any) -> Tensor:
+        """mvlgamma, in place."""
 
     def nan_to_num_(self, nan: Any=0.0, posinf: Any=None, neginf: Any=None) -> Tensor:
-        """nan_to_num, written into the tensor itself."""
+        """nan_to_num, in place."""
+
+    def ne_(self, y: Any) -> Tensor:
+        """ne, in place."""
 
     def neg_(self) -> Tensor:
-        """neg, written into the tensor itself."""
+        """neg, in place."""
+
+    def negative_(self) -> Tensor:
+        """negative, in place."""
+
+    def not_equal_(self, y: Any) -> Tensor:
+        """not_equal, in place."""
+
+    def polygamma_(self, x: Any) -> Tensor:
+        """polygamma, in place."""
 
     def pow_(self, y: Any) -> Tensor:
-        """pow, written into the tensor itself."""
+        """pow, in place."""
+
+    def put_(self, index: Any, source: Any, accumulate: builtins.bool=False) -> Tensor:
+        """put, in place."""
+
+    def rad2deg_(self) -> Tensor:
+        """rad2deg, in place."""
 
     def reciprocal_(self) -> Tensor:
-        """reciprocal, written into the tensor itself."""
+        """reciprocal, in place."""
 
     def relu_(self) -> Tensor:
-        """relu, written into the tensor itself."""
+        """relu, in place."""
 
     def remainder_(self, y: Any) -> Tensor:
-        """remainder, written into the tensor itself."""
+        """remainder, in place."""
+
+    def renorm_(self, p: Any, dim: Any, maxnorm: Any, **axis: Any) -> Tensor:
+        """renorm, in place."""
 
     def round_(self, decimals: Any=0) -> Tensor:
-        """round, written into the tensor itself."""
+        """round, in place."""
 
     def rsqrt_(self) -> Tensor:
-        """rsqrt, written into the tensor itself."""
+        """rsqrt, in place."""
 
     def scatter_(self, dim: Any, index: Any, src: Any=None, *, value: Any=None, reduce: Any=None, **axis: Any) -> Tensor:
-        """scatter, written into the tensor itself."""
+        """scatter, in place."""
 
     def scatter_add_(self, dim: Any, index: Any, src: Any, **axis: Any) -> Tensor:
-        """scatter_add, written into the tensor itself."""
+        """scatter_add, in place."""
+
+    def scatter_reduce_(self, dim: Any, index: Any, src: Any, reduce: Any, *, include_self: builtins.bool=True, **axis: Any) -> Tensor:
+        """scatter_reduce, in place."""
+
+    def selu_(self) -> Tensor:
+        """selu, in place."""
+
+    def sgn_(self) -> Tensor:
+        """sgn, in place."""
 
     def sigmoid_(self) -> Tensor:
-        """sigmoid, written into the tensor itself."""
+        """sigmoid, in place."""
 
     def sign_(self) -> Tensor:
-        """sign, written into the tensor itself."""
+        """sign, in place."""
 
     def sin_(self) -> Tensor:
-        """sin, written into the tensor itself."""
+        """sin, in place."""
+
+    def sinc_(self) -> Tensor:
+        """sinc, in place."""
+
+    def sinh_(self) -> Tensor:
+        """sinh, in place."""
 
     def sqrt_(self) -> Tensor:
-        """sqrt, written into the tensor itself."""
+        """sqrt, in place."""
 
     def square_(self) -> Tensor:
-        """square, written into the tensor itself."""
+        """square, in place."""
+
+    def subtract_(self, y: Any, *, alpha: Any=1) -> Tensor:
+        """subtract, in place."""
+
+    def tan_(self) -> Tensor:
+        """tan, in place."""
 
     def tanh_(self) -> Tensor:
-        """tanh, written into the tensor itself."""
+        """tanh, in place."""
+
+    def threshold_(self, threshold: Any, value: Any) -> Tensor:
+        """threshold, in place."""
 
     def tril_(self, diagonal: Any=0) -> Tensor:
-        """tril, written into the tensor itself."""
+        """tril, in place."""
 
     def triu_(self, diagonal: Any=0) -> Tensor:
-        """triu, written into the tensor itself."""
+        """triu, in place."""
+
+    def true_divide_(self, y: Any) -> Tensor:
+        """true_divide, in place."""
 
     def trunc_(self) -> Tensor:
-        """trunc, written into the tensor itself."""
+        """trunc, in place."""
 
-    def normal_(self, mean: Any=0.0, std: Any=1.0) -> Tensor:
-        """Normal numbers, written into the tensor itself."""
+    def xlogy_(self, y: Any) -> Tensor:
+        """xlogy, in place."""
 
-    def uniform_(self, low: Any=0.0, high: Any=1.0) -> Tensor:
-        """Uniform numbers from `low` to `high`, written into the tensor itself."""
+    def squeeze_(self, dim: Any=None, **axis: Any) -> Tensor:
+        """squeeze, in place: the tensor itself has another shape, and the same memory."""
+
+    def swapaxes_(self, dim0: Any, dim1: Any) -> Tensor:
+        """swapaxes, in place: the tensor itself has another shape, and the same memory."""
+
+    def swapdims_(self, dim0: Any, dim1: Any) -> Tensor:
+        """swapdims, in place: the tensor itself has another shape, and the same memory."""
+
+    def t_(self) -> Tensor:
+        """t, in place: the tensor itself has another shape, and the same memory."""
+
+    def transpose_(self, dim0: Any, dim1: Any) -> Tensor:
+        """transpose, in place: the tensor itself has another shape, and the same memory."""
+
+    def unsqueeze_(self, dim: Any=..., **axis: Any) -> Tensor:
+        """unsqueeze, in place: the tensor itself has another shape, and the same memory."""
+
+    def add_(self, y: Any, *, alpha: Any=1) -> Tensor:
+        """add, in place."""
+
+    def sub_(self, y: Any, *, alpha: Any=1) -> Tensor:
+        """sub, in place."""
+
+    def mul_(self, y: Any) -> Tensor:
+        """mul, in place."""
+
+    def div_(self, y: Any, *, rounding_mode: Any=None) -> Tensor:
+        """div, in place."""
+
+    def bernoulli_(self, p: Any=0.5, *, generator: Any=None) -> Tensor:
+        """1 with probability p, a number or a tensor of them, else 0, in every place."""
+
+    def cauchy_(self, median: Any=0.0, sigma: Any=1.0, *, generator: Any=None) -> Tensor:
+        """Numbers of the Cauchy distribution in every place."""
+
+    def copy_(self, source: Any, non_blocking: builtins.bool=False) -> Tensor:
+        """The numbers of `source`, broadcast, in the dtype and on the device of x."""
+
+    def detach_(self) -> Tensor:
+        """The tensor itself, from now on outside the graph that made it."""
+
+    def exponential_(self, lambd: Any=1.0, *, generator: Any=None) -> Tensor:
+        """Numbers of the exponential distribution, of density lambd exp(-lambd x), in every place."""
+
+    def fill_(self, value: Any) -> Tensor:
+        """`value`, in every place."""
+
+    def fill_diagonal_(self, value: Any, wrap: builtins.bool=False) -> Tensor:
+        """`value` at x[i, i, ...]; with `wrap` it starts again below a matrix with more rows than columns."""
+
+    def geometric_(self, p: Any, *, generator: Any=None) -> Tensor:
+        """In every place how many trials, each of which succeeds with probability p, the first success takes."""
+
+    def log_normal_(self, mean: Any=1.0, std: Any=2.0, *, generator: Any=None) -> Tensor:
+        """Numbers whose logarithm is normal in every place."""
+
+    def normal_(self, mean: Any=0.0, std: Any=1.0, *, generator: Any=None) -> Tensor:
+        """Normal numbers in every place."""
+
+    def random_(self, low: Any=0, high: Any=None, *, generator: Any=None) -> Tensor:
+        """Integers from `low` to before `high` (up to the largest that the dtype holds exactly) in every place."""
+
+    def uniform_(self, low: Any=0.0, high: Any=1.0, *, generator: Any=None) -> Tensor:
+        """Numbers uniform on [low, high) in every place."""
+
+    def zero_(self) -> Tensor:
+        """0 in every place."""
+
+    def __ipow__(self, y: Any) -> Tensor:
+        """pow, in place."""
+
+    def __ifloordiv__(self, y: Any) -> Tensor:
+        """floor_divide, in place."""
+
+    def __imod__(self, y: Any) -> Tensor:
+        """remainder, in place."""
+
+    def __iand__(self, y: Any) -> Tensor:
+        """bitwise_and, in place."""
+
+    def __ior__(self, y: Any) -> Tensor:
+        """bitwise_or, in place."""
+
+    def __ixor__(self, y: Any) -> Tensor:
+        """bitwise_xor, in place."""
+
+    def __ilshift__(self, y: Any) -> Tensor:
+        """bitwise_left_shift, in place."""
+
+    def __irshift__(self, y: Any) -> Tensor:
+        """bitwise_right_shift, in place."""
+
+    def __iadd__(self, y: Any, *, alpha: Any=1) -> Tensor:
+        """add, in place."""
+
+    def __isub__(self, y: Any, *, alpha: Any=1) -> Tensor:
+        """sub, in place."""
+
+    def __imul__(self, y: Any) -> Tensor:
+        """mul, in place."""
+
+    def __itruediv__(self, y: Any, *, rounding_mode: Any=None) -> Tensor:
+        """div, in place."""
+
+    def __setitem__(self, index: Any, value: Any) -> Tensor:
+        """x[index] = value."""
 
     def new_empty(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
         """A tensor of a shape in this tensor's dtype and on its device; its numbers are what the memory held."""
@@ -1335,6 +1677,10 @@ class Tensor:
 
     def nelement(self) -> Tensor:
         """How many elements a tensor has."""
+
+def on_device_of(value: Any, array: Any) -> Any:
+    """`value` on the device of `array`; numbers as they are."""
+    ...
 
 def tensor(data: Any, dtype: Any=None, device: str | None=None, requires_grad: bool=False) -> Tensor:
     """A tensor with a copy of `data`: an array keeps its dtype, Python floats become float32."""
