@@ -9,6 +9,8 @@ x.grad                       # tensor([2., 4.])
 
 __version__ = "0.1.0"  # pyproject.toml reads it
 
+import sys as _sys
+
 from . import allocator, autograd, cuda, debug, func, graph, linalg, nn, ops, optim, random, special, utils
 from .capture import capture
 from .creation import *
@@ -31,6 +33,8 @@ from .errors import (
     GraphError,
     MinigradError,
     MissingFileError,
+    MissingImportError,
+    MissingNameError,
     NonFiniteError,
     OptionError,
     OutOfMemoryError,
@@ -39,6 +43,7 @@ from .errors import (
     StateError,
 )
 from .gradcheck import GradcheckError, GradcheckReport, gradcheck, gradcheck_sweep
+from .instead import refuse_missing as _refuse_missing
 from .io import load_file, save_file
 from .modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .names import *
@@ -47,6 +52,8 @@ from .precision import GradScaler, autocast, get_float32_matmul_precision, set_f
 from .printing import set_printoptions
 from .random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .tensor import Tensor, as_tensor, tensor
+
+_refuse_missing(_sys.modules[__name__])
 
 # `from minigrad import *` leaves Python's types their names
 __all__ = [name for name in dir() if not name.startswith("_") and name not in ("bool", "float", "int")]

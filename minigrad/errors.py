@@ -75,5 +75,13 @@ class MissingFileError(FileError, FileNotFoundError):
     """A file that is not there."""
 
 
+class MissingNameError(MinigradError, AttributeError):
+    """A name of PyTorch's that is not here; the message says what to use instead."""
+
+
+class MissingImportError(MinigradError, ImportError):
+    """The same in `from minigrad import name`."""
+
+
 class DependencyError(MinigradError, ImportError):
     """A package or program that is not installed."""

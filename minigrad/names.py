@@ -18,9 +18,10 @@ from .modes import is_grad_enabled, no_grad, set_grad_enabled
 from .tensor import Tensor
 
 __all__ = [
-    "channels_last", "contiguous_format", "dtype", "e", "finfo", "get_default_device", "get_default_dtype",
-    "iinfo", "inf", "inference_mode", "is_floating_point", "is_tensor", "nan", "newaxis", "numel", "pi",
-    "preserve_format", "set_default_device", "set_default_dtype", "use_deterministic_algorithms",
+    "channels_last", "contiguous_format", "dtype", "e", "finfo", "get_default_device",
+    "get_default_dtype", "iinfo", "inf", "inference_mode", "is_complex", "is_floating_point", "is_tensor",
+    "nan", "newaxis", "numel", "pi", "preserve_format", "set_default_device", "set_default_dtype",
+    "use_deterministic_algorithms",
 ]  # fmt: skip
 
 pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
@@ -36,6 +37,11 @@ def is_tensor(obj: Any) -> bool:
 def is_floating_point(input: Tensor) -> bool:
     """Whether a tensor's dtype is floating."""
     return input.is_floating_point()
+
+
+def is_complex(input: Tensor) -> bool:
+    """False: no tensor is complex."""
+    return False
 
 
 def numel(input: Tensor) -> int:
@@ -115,11 +121,6 @@ def data_ptr(x: Tensor) -> int:
 def get_device(x: Tensor) -> int:
     """The number of the GPU that x is on, -1 on the CPU."""
     return x.array.device.id if isinstance(x.array, gpu.arrays) else -1
-
-
-def is_complex(x: Tensor) -> bool:
-    """False: no tensor is complex."""
-    return False
 
 
 METHODS = {

@@ -1,0 +1,75 @@
+"""What is not here says what to use instead, and that exists."""
+
+import importlib
+import re
+from operator import attrgetter
+from pathlib import Path
+
+import pytest
+
+import minigrad as mg
+from minigrad.instead import INSTEAD, TABLE
+from tools.reference import missing_rows
+
+PAGE = Path(__file__).parents[1] / "docs" / "pytorch.md"
+ROOTS = {"mg": mg, "nn": mg.nn, "F": mg.nn.functional, "optim": mg.optim, "x": mg.Tensor}
+NAMED = re.compile(r"\b(?:mg|nn|F|np|optim|x|minitransformer)(?:\.\w+)+")
+
+
+def found(name):
+    first, _, rest = name.partition(".")
+    root = ROOTS.get(first) or importlib.import_module({"np": "numpy"}.get(first, first))
+    for module in (root.__name__ + "." + rest, root.__name__ + "." + rest.rpartition(".")[0]):
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            continue
+    return attrgetter(rest)(root)
+
+
+@pytest.mark.parametrize("advice", INSTEAD.values(), ids=lambda advice: advice[:40])
+def test_what_it_says_to_use_exists(advice):
+    for name in NAMED.findall(advice):
+        found(name)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_missing_name_says_what_to_use(name):
+    path, _, missing = name.rpartition(".")
+    try:
+        owner = attrgetter(path)(mg) if path else mg
+    except mg.MissingNameError:
+        return  # `nn.parallel` is missing, and so is all in it
+    assert not hasattr(owner, missing)
+    with pytest.raises(AttributeError, match=rf"{missing} is not here\.\n") as caught:
+        getattr(owner, missing)
+    assert str(caught.value).endswith(TABLE[name])
+
+
+def test_instances_have_no_missing_names_either():
+    for thing, missing in ((mg.ones(2), "pin_memory"), (mg.nn.Linear(1, 1), "share_memory")):
+        assert not hasattr(thing, missing)
+        with pytest.raises(mg.MissingNameError, match=missing):
+            getattr(thing, missing)
+
+
+def test_a_module_may_have_an_attribute_of_that_name():
+    layer = mg.nn.Linear(1, 1)
+    layer.share_memory = mg.nn.Linear(2, 2)
+    assert layer.share_memory.in_features == 2
+
+
+def test_an_import_says_it_too():
+    with pytest.raises(ImportError, match=r"minigrad.nn.LSTM is not here\.\n.*nn.Linear"):
+        from minigrad.nn import LSTM
+
+
+def test_other_names_are_as_in_any_module():
+    with pytest.raises(AttributeError, match="module 'minigrad' has no attribute 'sofmax'"):
+        mg.sofmax
+    with pytest.raises(ImportError, match="cannot import name 'sofmax'"):
+        from minigrad import sofmax
+
+
+def test_the_page_shows_the_table():
+    assert missing_rows() in PAGE.read_text(encoding="utf-8"), "run: python -m tools.reference"
