@@ -191,7 +191,7 @@ INSTEAD = {
     "Tensor.to_dense": (
         "Tensors are dense: `mg.scatter_add` and `mg.gather` with indices."
     ),
-    "nested": "Pad (`nn.utils.rnn.pad_sequence`) and mask (`mg.masked_fill`).",
+    "nested": "Pad, and mask what is padding: `mg.masked_fill`.",
     "quantize_per_tensor ao Tensor.dequantize": "Round: `mg.round`, `x.to('int8')`.",
     "distributions": (
         "`mg.normal`, `mg.multinomial`, `mg.bernoulli` draw; log probabilities are `F.log_softmax` and "

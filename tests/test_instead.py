@@ -38,7 +38,7 @@ def test_a_missing_name_says_what_to_use(name):
     path, _, missing = name.rpartition(".")
     try:
         owner = attrgetter(path)(mg) if path else mg
-    except mg.MissingNameError:
+    except AttributeError:
         return  # `nn.parallel` is missing, and so is all in it
     assert not hasattr(owner, missing)
     with pytest.raises(AttributeError, match=rf"{missing} is not here\.\n") as caught:
@@ -61,14 +61,14 @@ def test_a_module_may_have_an_attribute_of_that_name():
 
 def test_an_import_says_it_too():
     with pytest.raises(ImportError, match=r"minigrad.nn.LSTM is not here\.\n.*nn.Linear"):
-        from minigrad.nn import LSTM
+        from minigrad.nn import LSTM  # noqa: F401
 
 
 def test_other_names_are_as_in_any_module():
     with pytest.raises(AttributeError, match="module 'minigrad' has no attribute 'sofmax'"):
-        mg.sofmax
+        _ = mg.sofmax
     with pytest.raises(ImportError, match="cannot import name 'sofmax'"):
-        from minigrad import sofmax
+        from minigrad import sofmax  # noqa: F401
 
 
 def test_the_page_shows_the_table():
