@@ -10,16 +10,20 @@ from typing import Any
 import numpy as np
 
 from ..devices import on_cpu
-from ..errors import GradientShapeError, OptionError
+from ..errors import GradientShapeError, MinigradError, OptionError
 from ..modes import enable_grad
 from ..tensor import Tensor
 from . import verdicts
 from .arguments import Arguments
-from .comparing import errors_of, kinks_of, measured, summed_up, verdict_on
+from .comparing import Measured, errors_of, kinks_of, measured, summed_up, tied, verdict_on
+from .evidence import Derivative, Evidence, Verdict, subsets
 from .finite_differences import FiniteDifferences, SlopeArrays
-from .function import Function
-from .report import GradcheckError, GradcheckReport
-from .verdicts import Verdict
+from .function import Analytic, Function, GradientFailure, Passes
+from .origin import Step, steps_of
+from .report import GradcheckError, GradcheckReport, Index, label
+
+IN_FLOAT64 = "Compute in the input's dtype: no .astype(np.float32), no float32 constants."
+MOST_OUTPUTS, MOST_ENTRIES = 400, 200_000  # of a Jacobian that is computed for a verdict
 
 
 def gradcheck(
@@ -45,7 +49,7 @@ def gradcheck(
     refuse_settings(order, eps=eps, atol=atol, rtol=rtol)
     # non-finite numbers are reported instead
     with enable_grad(), np.errstate(all="ignore"), Arguments(inputs) as arguments:
-        report = _Check(fn, arguments, eps, atol, rtol, order).report()
+        report = _Check(fn, arguments, eps, atol, rtol, order).report(trace=True)
         if order == 2 and not report.passed and report.elements:
             first = _Check(fn, arguments, eps, atol, rtol, 1).report()
             if first.passed:
@@ -85,20 +89,29 @@ class _Check:
         self.arguments, self.eps, self.atol, self.rtol, self.order = arguments, eps, atol, rtol, order
         self.function = Function(fn, arguments, order)
 
-    def report(self) -> GradcheckReport:
+    def report(self, trace: bool = False) -> GradcheckReport:
+        """The result; `trace` looks which of the function's operations is wrong, if it is wrong."""
         try:
             base = self.function.values()
         except GradientShapeError as error:  # of the first order, while checking the second
             return self._fault(verdicts.verdict_of_shapes(error))
+        except GradientFailure as failure:
+            return self._fault(verdicts.verdict_of_failure(failure.error))
         fault = self._changed("the function") or self._not_finite(base) or self._not_repeatable(base)
         if fault:
             return fault
-        analytic = self.function.gradients()
-        fault = (
-            self._changed("the gradient")
-            or self._gradient_not_repeatable(analytic)
-            or self._gradient_not_linear(analytic)
-        )
+        try:
+            passes = self.function.passes()
+            analytic = passes.first
+            fault = (
+                self._changed("the gradient", passes.changed)
+                or self._gradient_not_repeatable(passes)
+                or self._gradient_not_linear(analytic)
+                or self._gradient_shared(passes)
+                or self._gradient_in_float32(analytic)
+            )
+        except GradientFailure as failure:
+            fault = self._fault(verdicts.verdict_of_failure(failure.error))
         if fault:
             return fault
         self.differences = FiniteDifferences(self.function.values, self.function.weights(), base)
@@ -106,7 +119,8 @@ class _Check:
         slopes = [self.differences.slopes(a, self.eps, self.atol, self.rtol) for a in arrays]
         if all(a is None for a in analytic) and not any(s.central.any() for s in slopes):
             self._refuse_outsiders()
-        return self._compared([*map(on_cpu, arrays)], analytic, slopes)
+        report = self._compared([*map(on_cpu, arrays)], analytic, slopes)
+        return self._traced(report) if trace and not report.passed else report
 
     # ------------------------------------------------------------ faults
 
@@ -119,14 +133,15 @@ class _Check:
             0, np.inf, number, index, nan, nan, False, name, self.order, 0, np.inf, *verdict
         )
 
-    def _changed(self, who: str) -> GradcheckReport | None:
+    def _changed(self, who: str, what: str = "") -> GradcheckReport | None:
+        """An input was changed, or `what` was."""
         changed = self.arguments.changed()
-        if changed is None:
-            return None
-        number, index = changed
-        text = f"input mutated: {who} changed {self.arguments.label(number)} at {list(index)}"
         advice = "Compute into a new array: a rule and its gradients must not change arrays in place."
-        return self._fault(Verdict(text, advice), number, index)
+        if changed is not None:
+            number, index = changed
+            text = f"input mutated: {who} changed {self.arguments.label(number)} at {list(index)}"
+            return self._fault(Verdict(text, advice), number, index)
+        return self._fault(Verdict(f"changed in place: {who} changed {what}", advice)) if what else None
 
     def _not_finite(self, base: np.ndarray) -> GradcheckReport | None:
         place = self._first_output(~np.isfinite(base))
@@ -147,35 +162,81 @@ class _Check:
         advice = "Each evaluation must draw the same: seed in the function, pass a key, or use .eval()."
         return self._fault(Verdict(text, advice))
 
-    def _gradient_not_repeatable(self, analytic: list[Any]) -> GradcheckReport | None:
-        for number, one, other in zip(
-            self.arguments.checked, analytic, self.function.gradients(), strict=True
-        ):
-            if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-                differs = ~_as_good_as_equal(one, other)
+    def _first_difference(
+        self, one: list[Analytic], other: list[Analytic], same: Callable[[Any, Any], np.ndarray]
+    ) -> tuple[int, Index] | None:
+        """The first input whose two gradients are not the same, and its position among those checked."""
+        for position, (a, b) in enumerate(zip(one, other, strict=True)):
+            if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+                differs = ~same(a, b)
                 if differs.any():
-                    index = tuple(int(i) for i in np.argwhere(differs)[0])
-                    where = f"{self.arguments.label(number)} at {list(index)}"
-                    text = f"not deterministic: the gradient of {where} differs between two backward passes"
-                    advice = "A gradient function must not draw numbers, or change what it keeps."
-                    return self._fault(Verdict(text, advice), number, index)
+                    return position, tuple(int(i) for i in np.argwhere(differs)[0])
         return None
 
-    def _gradient_not_linear(self, analytic: list[Any]) -> GradcheckReport | None:
-        """Check that the gradient of -f is minus the gradient of f."""
-        negative = self.function.gradients(-1.0)
-        for number, one, other in zip(self.arguments.checked, analytic, negative, strict=True):
-            if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-                differs = ~np.isclose(-other, one, rtol=self.rtol, atol=self.atol, equal_nan=True)
-                if differs.any():
-                    index = tuple(int(i) for i in np.argwhere(differs)[0])
-                    where = f"{self.arguments.label(number)} at {list(index)}"
-                    text = (
-                        f"not linear in the upstream gradient g: of {where} it is {one[index]:.6g} for one, "
-                        f"{other[index]:.6g} for -g"
+    def _gradient_fault(self, found: tuple[int, Index], text: str, advice: str) -> GradcheckReport:
+        """The report on a gradient that is not one; `{where}` in `text` is the element."""
+        number, index = self.arguments.checked[found[0]], found[1]
+        where = f"{self.arguments.label(number)} at {list(index)}" if index else self.arguments.label(number)
+        return self._fault(Verdict(text.format(where=where), advice), number, index)
+
+    def _gradient_not_repeatable(self, passes: Passes) -> GradcheckReport | None:
+        found = self._first_difference(passes.first, self.function.gradients(), _as_good_as_equal)
+        if found:
+            return self._gradient_fault(
+                found,
+                "not deterministic: the gradient of {where} differs between two backward passes",
+                "A gradient function must not draw numbers: draw in the caller, and pass what was drawn.",
+            )
+        found = self._first_difference(passes.first, passes.second, _as_good_as_equal)
+        if found:
+            return self._gradient_fault(
+                found,
+                "changed in place: a second backward pass over the same graph gives {where} another gradient",
+                "The gradient function changes an array that the rule kept for it: compute into a new one.",
+            )
+        return None
+
+    def _gradient_not_linear(self, analytic: list[Analytic]) -> GradcheckReport | None:
+        """Check that the gradient of -2 f is -2 times the gradient of f."""
+        other = self.function.gradients(-2.0)
+        same = lambda a, b: np.isclose(b / -2, a, rtol=self.rtol, atol=self.atol, equal_nan=True)
+        found = self._first_difference(analytic, other, same)
+        if not found:
+            return None
+        one, two = (gradients[found[0]][found[1]] for gradients in (analytic, other))  # type: ignore[index]
+        if one == two:
+            return self._gradient_fault(
+                found,
+                f"not linear in the upstream gradient g: of {{where}} it is {one:.6g} whatever g is",
+                "A gradient is g times the derivative: multiply by g.",
+            )
+        return self._gradient_fault(
+            found,
+            f"not linear in the upstream gradient g: of {{where}} it is {one:.6g}, and for -2 g {two:.6g}",
+            "A gradient is g times the derivative: branch on the inputs (x > 0), never on g.",
+        )
+
+    def _gradient_shared(self, passes: Passes) -> GradcheckReport | None:
+        for position, shared in enumerate(passes.shared):
+            if shared:
+                return self._gradient_fault(
+                    (position, ()),
+                    "an array that is kept is returned as the gradient of {where}, and backward adds into it",
+                    "Return a new array (a copy), or g or a view of it.",
+                )
+        return None
+
+    def _gradient_in_float32(self, analytic: list[Analytic]) -> GradcheckReport | None:
+        """The weights of the outputs are float64 numbers, and so a gradient that is not rounded."""
+        for position, found in enumerate(analytic):
+            if isinstance(found, np.ndarray):
+                some = found[np.isfinite(found) & (np.abs(found) > self.atol)]  # what is less may be noise
+                if some.size > 1 and _is_float32(some):
+                    return self._gradient_fault(
+                        (position, ()),
+                        "computed in float32: each number of the gradient of {where} is a float32 number",
+                        IN_FLOAT64,
                     )
-                    advice = "A gradient is g times the derivative: branch on the inputs (x > 0), never on g."
-                    return self._fault(Verdict(text, advice), number, index)
         return None
 
     def _first_output(self, mask: np.ndarray) -> tuple[str, int] | None:
@@ -199,30 +260,118 @@ class _Check:
     # ------------------------------------------------------------ element by element
 
     def _compared(
-        self, arrays: list[np.ndarray], analytic: list[Any], slopes: list[SlopeArrays]
+        self, arrays: list[np.ndarray], analytic: list[Analytic], slopes: list[SlopeArrays]
     ) -> GradcheckReport:
         names = self.arguments.names
         everything = [
-            measured(number, names[number], x, a, s, self.atol, self.rtol)
-            for number, x, a, s in zip(self.arguments.checked, arrays, analytic, slopes, strict=True)
+            tied(
+                measured(number, names[number], x, a, s, self.atol, self.rtol),
+                self.differences.together(leaf.array, s, self.eps, self.atol, self.rtol),
+            )
+            for number, x, a, s, leaf in zip(
+                self.arguments.checked, arrays, analytic, slopes, self.arguments.leaves, strict=True
+            )
         ]
-        inputs = tuple(
-            errors_of(m, verdict_on(m, everything, partial(self._jacobians, i)))
-            for i, m in enumerate(everything)
-        )
-        return summed_up(self.order, inputs, tuple(kink for m in everything for kink in kinks_of(m)))
+        wrong = any(m.compared.wrong.any() for m in everything)
+        narrow = self._computed_in_float32(everything) if wrong else None
+        verdicts = [
+            narrow or verdict_on(m, everything, self._evidence(i, m)) for i, m in enumerate(everything)
+        ]
+        inputs = tuple(errors_of(m, verdict) for m, verdict in zip(everything, verdicts, strict=True))
+        kinks = tuple(kink for m in everything for kink in kinks_of(m))
+        return summed_up(self.order, inputs, kinks)
 
-    def _jacobians(self, i: int) -> list[np.ndarray]:
-        """d weighted output / d input, an array for each output."""
-        array = self.arguments.leaves[i].array
-        columns = self.differences.jacobian(array, self.eps)
-        columns = columns * self.differences.weights.reshape(-1, *[1] * array.ndim)
-        outs = self.function.tensors()
-        ends = np.cumsum([out.array.size for out in outs])[:-1]
-        return [
-            part.reshape(out.shape + array.shape)
-            for part, out in zip(np.split(columns, ends), outs, strict=True)
+    def _computed_in_float32(self, everything: list[Measured]) -> Verdict | None:
+        """Whether the function rounds its value to float32, so that differences see nothing but rounding."""
+        base = self.differences.base
+        fine = any(not _is_float32(m.compared.x) for m in everything)
+        if base.size and fine and _is_float32(base) and (base != np.round(base)).any():
+            return Verdict("computed in float32: each number of the value is a float32 number", IN_FLOAT64)
+        return None
+
+    def _evidence(self, i: int, m: Measured) -> Evidence:
+        """What a verdict on the i-th checked input may ask for."""
+        if not m.compared.wrong.any():
+            return Evidence(False, [], [], [], None, lambda: ())
+        outs = [on_cpu(out.array) for out in self.function.tensors()]
+        lengths = _lengths("axis {} of the input", "the input", m.compared.x.shape)
+        for out in outs:
+            lengths += _lengths("axis {} of the output", "the output", out.shape)
+        others = [
+            (self.arguments.label(number), on_cpu(x.array))
+            for number, x in enumerate(self.arguments.values)
+            if isinstance(x, Tensor) and number != m.number and x.is_floating_point()
         ]
+        aligned = len(outs) == 1 and outs[0].shape == m.compared.x.shape
+        weights = self.differences.weights.reshape(outs[0].shape) if aligned else None
+        return Evidence(m.found is None, lengths, outs, others, weights, partial(self._derivatives, i, outs))
+
+    def _derivatives(self, i: int, outs: list[np.ndarray]) -> list[Derivative]:
+        """d output / d input of each output, numeric and analytic; none where that would take long."""
+        leaf = self.arguments.leaves[i]
+        x, count = on_cpu(leaf.array), sum(out.size for out in outs)
+        if count > MOST_OUTPUTS or count * x.size > MOST_ENTRIES:
+            return []
+        columns = self.differences.jacobian(leaf.array, self.eps)
+        parts = np.split(columns, np.cumsum([out.size for out in outs])[:-1])
+        return [
+            Derivative(
+                on_cpu(leaf.array), y, numeric.reshape(y.shape + leaf.shape), analytic, self.atol, self.rtol
+            )
+            for y, numeric, analytic in zip(outs, parts, self.function.jacobian(leaf), strict=True)
+        ]
+
+    # ------------------------------------------------------------ operation by operation
+
+    def _traced(self, report: GradcheckReport) -> GradcheckReport:
+        """The report with the verdict on the operation that is wrong by itself, if one of several is."""
+        steps = steps_of(self.function.recorded())
+        for step in steps:
+            inside = self._of_step(step)
+            if inside is None or (inside.elements and not np.isfinite(inside.numeric)):  # it cannot be told
+                return report
+            if not inside.passed:
+                if len(steps) == 1:
+                    return report
+                text = f"in {step.node}, {label(inside.input, '')}: {inside.verdict}"
+                return replace(report, verdict=text, advice=inside.advice)
+        if not steps or not np.isfinite(report.analytic):
+            return report
+        each = "its operation has" if len(steps) == 1 else f"each of its {len(steps)} operations has"
+        why = f"{each} the right gradient, so a part of the value is not recorded"
+        return replace(
+            report,
+            verdict=f"{report.verdict}; {why}",
+            advice="Look for detach(), .data, .numpy(), .item() or no_grad() in the function.",
+        )
+
+    def _of_step(self, step: Step) -> GradcheckReport | None:
+        """The report on one operation by itself; None if it cannot be checked."""
+        try:
+            with Arguments(step.inputs) as arguments:
+                return _Check(step.function, arguments, self.eps, self.atol, self.rtol, self.order).report()
+        except MinigradError:
+            return None
+
+
+def _lengths(axis: str, whole: str, shape: tuple[int, ...]) -> list[tuple[str, int]]:
+    """The lengths that a factor may come from: of axes, of several axes together, of the whole."""
+    named = [(f"the length of {axis.format(i)}", n) for i, n in enumerate(shape)]
+    for axes in subsets(len(shape)):
+        if len(axes) == len(shape) > 1:
+            named.append((f"the number of elements of {whole}", int(np.prod(shape))))
+        elif len(axes) > 1:
+            some = " and ".join(map(str, axes))
+            named.append(
+                (f"the length of {axis.format(some)} together", int(np.prod([shape[i] for i in axes])))
+            )
+    return named
+
+
+def _is_float32(x: np.ndarray) -> bool:
+    """Whether every number is a float32 number."""
+    with np.errstate(over="ignore"):
+        return bool((x.astype(np.float32) == x).all())
 
 
 def _as_good_as_equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:

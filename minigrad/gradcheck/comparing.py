@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import GradientShapeError
 from . import verdicts
-from .finite_differences import SlopeArrays
+from .evidence import Comparison, Evidence, Verdict
+from .finite_differences import SlopeArrays, Slopes
+from .function import Analytic
 from .report import GradcheckReport, Index, InputErrors, Kink, label
-from .verdicts import Comparison, Verdict
-
-Analytic = np.ndarray | GradientShapeError | None  # a gradient, the error that it raised, or None
 
 
 class Measured(NamedTuple):
@@ -24,6 +23,7 @@ class Measured(NamedTuple):
     found: Analytic
     slopes: SlopeArrays
     compared: Comparison
+    tie: float | None = None  # the slope of the elements at kinks together, if the gradient contradicts it
 
 
 def measured(
@@ -31,15 +31,29 @@ def measured(
 ) -> Measured:
     """At a kink the numeric gradient is the slope between left and right that is nearest to the analytic.
 
-    At a jump it is the slope of the side that does not jump.
+    At a jump it is the slope beside it (of the side that does not jump, if one does not).
     """
     analytic = found if isinstance(found, np.ndarray) else np.full(x.shape, 0.0 if found is None else np.nan)
     low, high = np.minimum(slopes.left, slopes.right), np.maximum(slopes.left, slopes.right)
-    numeric = np.where(slopes.kink, np.clip(analytic, low, high), slopes.central)
-    gentler = np.where(np.abs(slopes.left) < np.abs(slopes.right), slopes.left, slopes.right)
-    numeric = np.where(slopes.jump, gentler, numeric)
+    inside = np.where(np.isfinite(analytic), np.clip(analytic, low, high), slopes.central)
+    numeric = np.where(slopes.kink, inside, slopes.central)
+    to_left = np.abs(analytic - slopes.left) < np.abs(analytic - slopes.right)
+    numeric = np.where(slopes.jump, np.where(to_left, slopes.left, slopes.right), numeric)
     wrong = ~(np.abs(analytic - numeric) <= atol + rtol * np.abs(numeric))
     return Measured(number, name, found, slopes, Comparison(x, analytic, numeric, wrong, atol, rtol))
+
+
+def tied(m: Measured, together: Slopes | None) -> Measured:
+    """`m` with the elements at its kinks marked wrong, if what they get does not add up to `together`: the
+    slope where all of them move by the same step, if there is one."""
+    if together is None or not isinstance(m.found, np.ndarray):
+        return m
+    c, kink = m.compared, m.slopes.kink
+    off = together.central - float(c.analytic[kink].sum())
+    if abs(off) <= 10 * (c.atol + c.rtol * abs(together.central)) + together.error:
+        return m
+    numeric = np.where(kink, c.analytic + off / kink.sum(), c.numeric)
+    return m._replace(compared=c._replace(numeric=numeric, wrong=c.wrong | kink), tie=together.central)
 
 
 def kinks_of(m: Measured) -> list[Kink]:
@@ -70,19 +84,27 @@ def errors_of(m: Measured, verdict: Verdict) -> InputErrors:
     return InputErrors(*head, *numbers, float(c.analytic[worst]), float(c.numeric[worst]), *verdict)
 
 
-def verdict_on(m: Measured, everything: Sequence[Measured], jacobian: Callable[[], Any]) -> Verdict:
+def verdict_on(m: Measured, everything: Sequence[Measured], evidence: Evidence) -> Verdict:
     """What is wrong with one input's gradient."""
     c = m.compared
     if not c.wrong.any():
         return Verdict("", "")
     if isinstance(m.found, GradientShapeError):
-        return verdicts.verdict_of_shapes(m.found)
+        other = next((other for other in everything if other is not m and _shapes_swapped(m, other)), None)
+        return verdicts.verdict_of_shapes(m.found) if other is None else _swapped(m, other)
     if not np.isfinite(c.numeric[c.wrong]).all():
         return Verdict(
             "the function is not finite a step away: at the edge of its domain",
             "Check further within its domain, or with a smaller eps.",
         )
-    if not (c.wrong & ~m.slopes.kink).any():
+    if not (c.wrong & ~m.slopes.kink).any() and np.isfinite(c.analytic[c.wrong]).all():
+        if m.tie is not None:
+            total = float(c.analytic[m.slopes.kink].sum())
+            return Verdict(
+                f"wrong at a tie: {int(m.slopes.kink.sum())} elements at kinks move the value by {m.tie:.6g} "
+                f"together, and their gradients add up to {total:.6g}",
+                "Give the gradient to one of the elements that tie, or divide it between them.",
+            )
         kink = next(kink for kink in kinks_of(m) if not kink.passed)
         what, neither, choice = (
             ("a jump", "neither of them", "the slope of the side that does not jump")
@@ -97,13 +119,23 @@ def verdict_on(m: Measured, everything: Sequence[Measured], jacobian: Callable[[
         )
     for other in everything:
         if other is not m and verdicts.swapped(c, other.compared):
-            one, two = sorted((m, other), key=lambda each: each.number)
-            return Verdict(
-                f"gradient to the wrong input: {label(one.number, one.name)} and "
-                f"{label(two.number, two.name)} have each other's",
-                "Return the gradients in the order of the rule's arrays.",
-            )
-    return verdicts.verdict_of(c, jacobian, m.found is None)
+            return _swapped(m, other)
+    return verdicts.verdict_of(c, evidence)
+
+
+def _swapped(m: Measured, other: Measured) -> Verdict:
+    one, two = sorted((m, other), key=lambda each: each.number)
+    return Verdict(
+        f"gradient to the wrong input: {label(one.number, one.name)} and "
+        f"{label(two.number, two.name)} have each other's",
+        "Return the gradients in the order of the rule's arrays.",
+    )
+
+
+def _shapes_swapped(m: Measured, other: Measured) -> bool:
+    """Whether two gradients, which do not fit, each have the shape of the other's input."""
+    both = isinstance(m.found, GradientShapeError) and isinstance(other.found, GradientShapeError)
+    return both and (m.found.shape, other.found.shape) == (other.compared.x.shape, m.compared.x.shape)  # type: ignore[union-attr]
 
 
 def summed_up(order: int, inputs: tuple[InputErrors, ...], kinks: tuple[Kink, ...]) -> GradcheckReport:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import OptionError
 
+LEAST_JUMP = 1e-4  # how much the value must change within a step for a jump on both sides to be suspected
 CLOSER = 16  # how much smaller the step is that tells a kink from a curve
 
 
@@ -51,25 +52,25 @@ class FiniteDifferences:
         self.values, self.weights, self.base = values, weights, base
         self.rounding = 8 * np.finfo(np.float64).eps * float(np.abs(base) @ np.abs(weights))
 
-    def moved(self, array: np.ndarray, index: tuple[int, ...], eps: float) -> tuple[Any, Any, float, float]:
+    def moved(self, array: np.ndarray, index: Any, eps: float) -> tuple[Any, Any, float, float]:
         """The outputs a step above and below, and those steps as floating point made them."""
         before = array[index].copy()  # of an array on a GPU it is a view
         try:
             array[index] = before + eps
-            up, above = float(array[index] - before), self.values()
+            up, above = float((array[index] - before).min()), self.values()
             array[index] = before - eps
-            down, below = float(before - array[index]), self.values()
+            down, below = float((before - array[index]).min()), self.values()
         finally:
             array[index] = before
         if not (up and down):
             raise OptionError(
-                f"a step of {eps:g} is lost next to the element {float(before):g}.\nUse a larger eps."
+                f"a step of {eps:g} is lost next to the element {float(before.max()):g}.\nUse a larger eps."
             )
         for moved in (above, below):
             if moved.shape != self.base.shape:
                 raise OptionError(
-                    f"the function returned {self.base.size} numbers, and {moved.size} a step away at "
-                    f"{[int(i) for i in index]}.\nIts shapes must not depend on the numbers; use where()."
+                    f"the function returned {self.base.size} numbers, and {moved.size} a step away.\n"
+                    f"Its shapes must not depend on the numbers; use where()."
                 )
         return above, below, up, down
 
@@ -94,8 +95,34 @@ class FiniteDifferences:
                 slopes = self.at(array, index, eps / CLOSER)
                 found.kink[index] = slopes.gap > gap / 4
                 found.jump[index] = slopes.gap > gap * 4
+            elif abs(slopes.central) * eps > LEAST_JUMP:  # on both sides, perhaps
+                closer = self.at(array, index, eps / CLOSER)
+                if all(abs(c) > 4 * abs(s) for c, s in zip(closer[:3], slopes[:3], strict=True)):
+                    slopes = self._beside(array, index, eps)
+                    found.kink[index] = found.jump[index] = True
             found.central[index], found.left[index], found.right[index] = slopes[:3]
         return found
+
+    def _beside(self, array: np.ndarray, index: Any, eps: float) -> Slopes:
+        """The slopes a step to the left and to the right of an element at which the function jumps."""
+        above, below, up, down = self.moved(array, index, eps)
+        further_above, further_below, further_up, further_down = self.moved(array, index, 2 * eps)
+        left = float(self.weights @ (below - further_below)) / (further_down - down)
+        right = float(self.weights @ (further_above - above)) / (further_up - up)
+        return Slopes((left + right) / 2, left, right, self.rounding / eps)
+
+    def together(
+        self, array: np.ndarray, s: SlopeArrays, eps: float, atol: float, rtol: float
+    ) -> Slopes | None:
+        """The slopes where the elements at kinks all move by one step, if they are several and it is smooth.
+
+        Of elements that tie for a maximum each has a kink, but all together have a slope.
+        """
+        if s.kink.sum() < 2 or s.jump.any():
+            return None
+        slopes = self.at(array, s.kink, eps)
+        smooth = slopes.gap <= atol + rtol * abs(slopes.central) + CLOSER * slopes.error
+        return slopes if smooth else None
 
     def jacobian(self, array: np.ndarray, eps: float) -> np.ndarray:
         """d output element / d input element, of shape (outputs, *array.shape)."""

@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import autograd
 from ..devices import on_cpu
-from ..errors import DtypeError, GradientShapeError
+from ..errors import DtypeError, GradientShapeError, MinigradError
 from ..nodes import Node, producer
 from ..tensor import Tensor, constant
 from .arguments import Arguments
+
+Analytic = np.ndarray | GradientShapeError | None  # a gradient, the error that it raised, or None
+
+
+class GradientFailure(Exception):
+    """A gradient function raised `error`."""
+
+    def __init__(self, error: MinigradError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Passes(NamedTuple):
+    """The gradients of two backward passes over one graph, and what the first did to arrays of others."""
+
+    first: list[Analytic]
+    second: list[Analytic]
+    shared: list[bool]  # whether both passes returned the same memory for an input
+    changed: str  # what the first changed: "output 0", "the upstream gradient", or nothing
 
 
 class Function:
@@ -27,43 +46,85 @@ class Function:
 
     def tensors(self) -> list[Tensor]:
         """The floating outputs."""
-        outs = _floating(self.arguments.call(self.fn))
+        outs = self.recorded()
         if self.order == 1:
             return outs
         wanted = self.arguments.leaves
-        total = _weighted(outs)
+        total = sum((out * w).sum() for out, w in zip(outs, _weights(outs), strict=True))
         if not total.requires_grad:
             return [x * 0.0 for x in wanted]
         # the graph below begins at leaves, so that nothing but its path to the output is differentiated
-        found = autograd.grad(total, wanted, create_graph=True, allow_unused=True)
+        found = _grad(total, wanted, create_graph=True)
         return [g if g is not None else x * 0.0 for g, x in zip(found, wanted, strict=True)]
+
+    def recorded(self) -> list[Tensor]:
+        """The floating outputs of the function itself, at any order."""
+        return _floating(self.arguments.call(self.fn))
 
     def values(self) -> np.ndarray:
         """The output elements in one line, copied."""
         return np.concatenate([on_cpu(out.array).ravel() for out in self.tensors()], dtype=np.float64)
 
     def weights(self) -> np.ndarray:
-        return np.concatenate([w.ravel() for w in _weights(self.tensors())])
+        return np.concatenate([on_cpu(w.array).ravel() for w in _weights(self.tensors())])
 
-    def gradients(self, upstream: float = 1.0) -> list[np.ndarray | GradientShapeError | None]:
-        """The analytic gradient of each checked input: None where there is none, or an error in its place."""
-        try:
-            return self._gradients(self.arguments.leaves, upstream)
-        except GradientShapeError:
-            return [found for leaf in self.arguments.leaves for found in self._one_gradient(leaf, upstream)]
+    def gradients(self, scale: float = 1.0) -> list[Analytic]:
+        """The analytic gradient of each checked input, times `scale`: None where there is none, or an error
+        in its place."""
+        return self.passes(scale).first
 
-    def _one_gradient(self, leaf: Tensor, upstream: float) -> list[Any]:
+    def passes(self, scale: float = 1.0) -> Passes:
+        """The gradients, computed twice."""
+        every, leaves = self.tensors(), self.arguments.leaves
+        pairs = [(out, w) for out, w in zip(every, _weights(every), strict=True) if out.requires_grad]
+        if not pairs:
+            return Passes([None] * len(leaves), [None] * len(leaves), [False] * len(leaves), "")
+        outs, given = [out for out, _ in pairs], [Tensor(w.array * scale) for _, w in pairs]
+        watched = [(f"output {i}", out) for i, out in enumerate(outs)]
+        watched += [("the upstream gradient g", g) for g in given]
+        before = [on_cpu(x.array).copy() for _, x in watched]
+        first = self._gradients(outs, given)
+        changed = (
+            name
+            for (name, x), array in zip(watched, before, strict=True)
+            if not np.array_equal(on_cpu(x.array), array, equal_nan=True)
+        )
+        if name := next(changed, ""):
+            return Passes([*map(_array, first)], [*map(_array, first)], [False] * len(leaves), name)
+        second = self._gradients(outs, given)
+        shared = [
+            any(_share(found, x) for x in (again, *leaves, *outs))
+            for found, again in zip(first, second, strict=True)
+        ]
+        return Passes([*map(_array, first)], [*map(_array, second)], shared, "")
+
+    def _gradients(self, outs: list[Tensor], given: list[Tensor]) -> list[Tensor | GradientShapeError | None]:
+        leaves = self.arguments.leaves
         try:
-            return self._gradients([leaf], upstream)
+            return _grad(outs, leaves, grad_outputs=given, retain_graph=True)
+        except GradientShapeError:  # an input at a time
+            return [found for leaf in leaves for found in self._one_gradient(outs, leaf, given)]
+
+    @staticmethod
+    def _one_gradient(outs: list[Tensor], leaf: Tensor, given: list[Tensor]) -> list[Any]:
+        try:
+            return _grad(outs, [leaf], grad_outputs=given, retain_graph=True)
         except GradientShapeError as error:
             return [error]
 
-    def _gradients(self, wanted: list[Tensor], upstream: float) -> list[Any]:
-        total = _weighted(self.tensors())
-        if not total.requires_grad:
-            return [None] * len(wanted)
-        found = autograd.grad(total, wanted, upstream, allow_unused=True)
-        return [None if g is None else g.numpy() for g in found]
+    def jacobian(self, leaf: Tensor) -> list[np.ndarray]:
+        """d output / d leaf by a backward pass for each output element, an array for each output."""
+        return [self._rows(out, leaf) for out in self.tensors()]
+
+    @staticmethod
+    def _rows(out: Tensor, leaf: Tensor) -> np.ndarray:
+        rows = np.zeros(out.shape + leaf.shape)
+        for index in np.ndindex(out.shape) if out.requires_grad else ():
+            unit = np.zeros(out.shape)
+            unit[index] = 1.0
+            (g,) = _grad(out, [leaf], grad_outputs=constant(unit, out), retain_graph=True)
+            rows[index] = 0.0 if g is None else g.numpy()
+        return rows
 
     def uses_other_leaves(self) -> bool:
         """Whether the outputs lead back to tensors that require a gradient, but to none of the inputs."""
@@ -77,6 +138,25 @@ class Function:
                     seen.add(edge)
                     stack.append(edge)
         return recorded
+
+
+def _grad(outs: Tensor | list[Tensor], leaves: list[Tensor], **options: Any) -> list[Any]:
+    try:
+        return list(autograd.grad(outs, leaves, allow_unused=True, **options))
+    except GradientShapeError:
+        raise
+    except MinigradError as error:
+        raise GradientFailure(error) from error
+
+
+def _array(found: Any) -> Analytic:
+    return found.numpy() if isinstance(found, Tensor) else found
+
+
+def _share(one: Any, other: Any) -> bool:
+    """Whether two tensors share memory (on a GPU that is not asked)."""
+    arrays = [getattr(x, "array", None) for x in (one, other)]
+    return all(isinstance(a, np.ndarray) for a in arrays) and np.may_share_memory(*arrays)
 
 
 def _floating(result: Any) -> list[Tensor]:
@@ -97,11 +177,6 @@ def _floating(result: Any) -> list[Tensor]:
     return floating
 
 
-def _weights(outs: Sequence[Tensor]) -> list[np.ndarray]:
+def _weights(outs: Sequence[Tensor]) -> list[Tensor]:
     rng = np.random.default_rng(0)
-    return [np.asarray(rng.uniform(0.5, 1.5, out.shape)) for out in outs]
-
-
-def _weighted(outs: Sequence[Tensor]) -> Tensor:
-    weighted = [(out * constant(w, out)).sum() for out, w in zip(outs, _weights(outs), strict=True)]
-    return sum(weighted[1:], start=weighted[0])
+    return [constant(np.asarray(rng.uniform(0.5, 1.5, out.shape)), out) for out in outs]

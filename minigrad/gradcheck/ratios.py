@@ -1,0 +1,135 @@
+"""A gradient that is off by a factor: a constant one, or one that varies with the numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from .evidence import Comparison, Evidence, Verdict, where_wrong
+
+CONSTANTS = {
+    "ln 2, the logarithm of a base": math.log(2),
+    "ln 10, the logarithm of a base": math.log(10),
+    "pi": math.pi,
+    "pi / 180, degrees and radians": math.pi / 180,
+    "sqrt(2)": math.sqrt(2),
+    "sqrt(pi)": math.sqrt(math.pi),
+    "sqrt(2 pi)": math.sqrt(2 * math.pi),
+    "2 / sqrt(pi), the factor of erf": 2 / math.sqrt(math.pi),
+}
+PRECISION = 1e-5  # to which finite differences give a ratio
+
+
+def factor(c: Comparison, evidence: Evidence, where: np.ndarray) -> Verdict | None:
+    """Analytic = k numeric at the elements `where`. One alone fits any k, so there k must be a plain one."""
+    a, n = c.analytic[where], c.numeric[where]
+    k = float(a @ n / (n @ n)) if n.any() else 0.0
+    if not k or not c.explains(k * c.numeric, where):
+        return None
+    plain = plain_fraction(k, 10 * c.rtol * abs(k) + c.atol)
+    known = _name(k, evidence.lengths)
+    if (np.abs(n) > c.atol).sum() < 2 and not (plain or known):
+        return None
+    k = plain or k
+    if k == -1:
+        return Verdict(
+            f"sign flipped (analytic = -numeric){where_wrong(c)}", "Look for a minus sign in the rule."
+        )
+    return Verdict(
+        f"off by a constant factor (analytic = {k:.6g} x numeric){known}{where_wrong(c)}",
+        "Look for a factor that the rule leaves out or has twice: 2, 1/2, the length of an axis.",
+    )
+
+
+def varying_factor(c: Comparison, evidence: Evidence) -> Verdict | None:
+    """Numeric = analytic times a simple expression of the element's input, output, or other input."""
+    n, a = c.numeric[c.wrong], c.analytic[c.wrong]
+    if n.size < 3 or not (np.abs(a) > c.atol).all():
+        return None
+    for kind, target in (("times", n / a), ("plus", n - a)):
+        if np.ptp(target) <= 1e-3 * np.abs(target).max():
+            continue  # a constant is not told from another
+        for what, values in _expressions(c, evidence):
+            if kind == "plus" and evidence.weights is None:
+                continue
+            expected = values[c.wrong]
+            if kind == "plus":
+                expected = expected * evidence.weights[c.wrong]  # type: ignore[index]
+            k = _constant_ratio(target, expected)
+            if k:
+                sign = "" if k == 1 else "-" if k == -1 else f"{_written(k)} "
+                formula = f"analytic x {sign}{what}" if kind == "times" else f"analytic + {sign}{what} x g"
+                missing = "a factor is missing, which varies" if kind == "times" else "a term is missing"
+                return Verdict(
+                    f"{missing} (numeric = {formula}){where_wrong(c)}",
+                    "Write the derivative down with the chain rule and the product rule, factor by factor.",
+                )
+    return None
+
+
+def plain_fraction(k: float, tolerance: float) -> float:
+    """k as a fraction of small numbers, or 0."""
+    plain = float(Fraction(k).limit_denominator(12))
+    return plain if abs(plain - k) <= tolerance else 0.0
+
+
+def _written(k: float) -> str:
+    return str(Fraction(k).limit_denominator(12))
+
+
+def _constant_ratio(target: np.ndarray, expected: np.ndarray) -> float:
+    """k, a small fraction, if target = k expected everywhere, else 0."""
+    if not np.isfinite(expected).all() or not (np.abs(expected) > 1e-9).all():
+        return 0.0
+    ratio = target / expected
+    k = plain_fraction(float(np.median(ratio)), 1e-4)
+    return k if k and (np.abs(ratio - k) <= 10 * PRECISION * abs(k)).all() else 0.0
+
+
+def _expressions(c: Comparison, evidence: Evidence) -> Iterator[tuple[str, np.ndarray]]:
+    """Simple expressions of numbers that stand at the same place as an element."""
+    numbers = [("x", c.x)]
+    numbers += [("y", y) for y in evidence.outputs if y.shape == c.x.shape][:1]
+    for name, other in evidence.others:
+        if np.broadcast_shapes(other.shape, c.x.shape) == c.x.shape if _fits(other, c.x) else False:
+            numbers.append((name, np.broadcast_to(other, c.x.shape)))
+    for name, v in numbers:
+        bare = f"({name})" if " " in name else name
+        with np.errstate(all="ignore"):
+            yield bare, v
+            yield f"{bare}^2", v * v
+            yield f"1 / {bare}", 1 / v
+            yield f"1 / {bare}^2", 1 / (v * v)
+            yield f"(1 - {name})", 1 - v
+            yield f"(1 + {name})", 1 + v
+            yield f"(1 - {bare}^2)", 1 - v * v
+            yield f"(1 + {bare}^2)", 1 + v * v
+            yield f"1 / (1 + {bare}^2)", 1 / (1 + v * v)
+            yield f"{bare} (1 - {name})", v * (1 - v)
+            yield f"exp({name})", np.exp(v)
+            yield f"exp(-{name})", np.exp(-v)
+
+
+def _fits(other: np.ndarray, x: np.ndarray) -> bool:
+    pairs = zip(reversed(other.shape), reversed(x.shape), strict=False)
+    return 0 < other.ndim <= x.ndim and all(n in (1, m) for n, m in pairs)
+
+
+def _name(k: float, lengths: list[tuple[str, int]]) -> str:
+    """What has the value of the factor, if something known has: the length of an axis, ln 2."""
+    close = lambda value: value > 0 and abs(abs(k) / value - 1) < 10 * PRECISION
+    for what, n in lengths:
+        if n > 2 and (close(n) or close(1 / n)):
+            return f"; {n} is {what}, as where a mean meets a sum"
+    for what, n in lengths:
+        if n > 2 and (close(n / (n - 1)) or close((n - 1) / n)):
+            return f"; {n} is {what}: one divides by it, the other by {n - 1}"
+        if n > 2 and math.isqrt(n) ** 2 != n and (close(math.sqrt(n)) or close(1 / math.sqrt(n))):
+            return f"; {n} is {what}: its square root is the factor, as of the scale in attention"
+    for what, value in CONSTANTS.items():
+        if close(value) or close(1 / value):
+            return f"; {value:.6g} is {what}"
+    return ""
