@@ -294,15 +294,17 @@ class _Check:
         if not m.compared.wrong.any():
             return Evidence(False, [], [], [], None, lambda: ())
         outs = [on_cpu(out.array) for out in self.function.tensors()]
-        lengths = _lengths("axis {} of the input", "the input", m.compared.x.shape)
-        for out in outs:
-            lengths += _lengths("axis {} of the output", "the output", out.shape)
+        aligned = len(outs) == 1 and outs[0].shape == m.compared.x.shape
+        lengths: list[tuple[str, int]] = []  # nothing was summed where the shapes are the same
+        if not aligned:
+            lengths = _lengths("axis {} of the input", "the input", m.compared.x.shape)
+            for out in outs:
+                lengths += _lengths("axis {} of the output", "the output", out.shape)
         others = [
             (self.arguments.label(number), on_cpu(x.array))
             for number, x in enumerate(self.arguments.values)
             if isinstance(x, Tensor) and number != m.number and x.is_floating_point()
         ]
-        aligned = len(outs) == 1 and outs[0].shape == m.compared.x.shape
         weights = self.differences.weights.reshape(outs[0].shape) if aligned else None
         return Evidence(m.found is None, lengths, outs, others, weights, partial(self._derivatives, i, outs))
 

@@ -74,8 +74,8 @@ class FiniteDifferences:
                 )
         return above, below, up, down
 
-    def at(self, array: np.ndarray, index: tuple[int, ...], eps: float) -> Slopes:
-        """The slopes at one element."""
+    def at(self, array: np.ndarray, index: Any, eps: float) -> Slopes:
+        """The slopes at one element, or where all that a mask marks move together."""
         above, below, up, down = self.moved(array, index, eps)
         with np.errstate(invalid="ignore"):  # infinities that cancel are reported as NaN
             return Slopes(

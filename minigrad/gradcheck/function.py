@@ -50,11 +50,13 @@ class Function:
         if self.order == 1:
             return outs
         wanted = self.arguments.leaves
-        total = sum((out * w).sum() for out, w in zip(outs, _weights(outs), strict=True))
-        if not total.requires_grad:
+        pairs = [(out, w) for out, w in zip(outs, _weights(outs), strict=True) if out.requires_grad]
+        if not pairs:
             return [x * 0.0 for x in wanted]
         # the graph below begins at leaves, so that nothing but its path to the output is differentiated
-        found = _grad(total, wanted, create_graph=True)
+        found = _grad(
+            [out for out, _ in pairs], wanted, grad_outputs=[w for _, w in pairs], create_graph=True
+        )
         return [g if g is not None else x * 0.0 for g, x in zip(found, wanted, strict=True)]
 
     def recorded(self) -> list[Tensor]:
@@ -155,8 +157,8 @@ def _array(found: Any) -> Analytic:
 
 def _share(one: Any, other: Any) -> bool:
     """Whether two tensors share memory (on a GPU that is not asked)."""
-    arrays = [getattr(x, "array", None) for x in (one, other)]
-    return all(isinstance(a, np.ndarray) for a in arrays) and np.may_share_memory(*arrays)
+    a, b = (getattr(x, "array", None) for x in (one, other))
+    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
 
 
 def _floating(result: Any) -> list[Tensor]:

@@ -25,9 +25,10 @@ def _transposed(d: Derivative) -> Verdict | None:
     outs = d.y.ndim
     whole = (*range(outs, outs + d.x.ndim), *range(outs))
     places = {f"the output's axis {p} and the input's axis {q}": _exchanged(d, p, q) for p, q in _alike(d)}
-    places["the output and the input"] = d.numeric.transpose(whole) if d.x.shape == d.y.shape else None
+    if d.x.shape == d.y.shape:
+        places["the output and the input"] = d.numeric.transpose(whole)
     for what, moved in places.items():
-        if moved is not None and d.same(d.analytic, moved).all():
+        if d.same(d.analytic, moved).all():
             return Verdict(
                 f"not transposed: g goes through the derivative, where it must go through its transpose "
                 f"({what} are exchanged)",
@@ -56,7 +57,10 @@ def _left_out(d: Derivative) -> Verdict | None:
     kept = used & same & losing
     for axis, length in enumerate(d.y.shape):
         indices = np.flatnonzero(kept.any(tuple(i for i in range(kept.ndim) if i != axis)))
-        if length > 1 and len(indices) == 1:
+        repeated = used.any(tuple(i for i in axes if i != axis))[
+            :, losing
+        ].all()  # each index uses each input
+        if length > 1 and len(indices) == 1 and repeated:
             return Verdict(
                 f"missing sum over a broadcast axis: only index {indices[0]} of the output's axis {axis} "
                 f"(length {length}) counts",
@@ -138,11 +142,14 @@ def _missing_terms(d: Derivative, blocks: np.ndarray, axes: list[int], terms: in
     if terms == 2:
         both = all(_spans(b, (one, c)) for b, one, c in zip(blocks, ones, centered, strict=True))
         return ": the mean's and the variance's part, as where both are taken as constants" if both else ""
+    with np.errstate(over="ignore"):
+        exponentials = np.exp(outputs)
     known = {
         "the same for each input, as where a mean is taken as a constant": ones,
         "along the input less its mean, as where a variance is taken as a constant": centered,
         "along the input, as where a norm is taken as a constant": inputs,
         "along the output, as in softmax: y (g - sum(g y))": outputs,
+        "along exp(output), as in log_softmax: g - exp(y) sum(g)": exponentials,
     }
     for what, directions in known.items():
         if all(_spans(block, (line,)) for block, line in zip(blocks, directions, strict=True)):

@@ -134,13 +134,9 @@ def _masked(c: Comparison, evidence: Evidence) -> Verdict | None:
     advice = "Give the gradient the mask, the bounds or the selection that the value has."
     some = f"a gradient where the slope is zero, in {int(flat.sum())} of {c.x.size} elements"
     if not rest.any():
-        every = c.flat.all()
-        why = (
-            "the value does not depend on this input"
-            if every
-            else "a mask of the value that the gradient forgets"
-        )
-        return Verdict(f"{some}: {why}{'' if every else region(c, flat)}", advice)
+        if c.flat.all():
+            return Verdict(f"{some}: the value does not depend on this input", advice)
+        return Verdict(f"{some}: a mask that the gradient forgets{region(c, flat)}", advice)
     if c.explains(np.zeros_like(c.numeric), rest):
         return Verdict(
             f"{some}, and none where it is not, in {int(rest.sum())}: another mask than the value's",
