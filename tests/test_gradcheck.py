@@ -281,6 +281,25 @@ def test_a_jump_is_told_from_a_kink():
     assert "a jump at input 0 [0]" in str(kink)
 
 
+@pytest.mark.parametrize("op", [mg.relu, mg.abs, lambda x: x.clamp(0, 2), lambda x: x.sign() * x])
+def test_a_jump_at_order_2_is_no_fault_of_a_right_gradient(op):
+    report = checked(op, [0.0, 1.0], order=2)
+    assert report.passed
+    assert [kink.jump for kink in report.kinks] == [True]
+
+
+def test_elements_that_tie_share_one_gradient():
+    tied = [[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]]
+    for op in (lambda x: x.max(1)[0], lambda x: x.amax(1), lambda x: x.min(), mg.sort):
+        assert checked(op, tied).passed
+
+
+def test_operations_at_kinks_are_not_said_to_be_right():
+    report = checked(lambda x: x.sort(1)[0][:, 1], [[2.0, 2.0, 2.0]])  # sort's kinks hide its gradient
+    assert not report.passed
+    assert "right gradient" not in report.verdict
+
+
 def test_steep_curves_are_no_kinks():
     report = checked(lambda x: (50 * x).exp(), [0.1, -0.1, 0.02])
     assert report.passed

@@ -1,8 +1,12 @@
-"""gradcheck names each mistake of the table in planted.py."""
+"""gradcheck names each mistake of the table in planted.py, and no other where a right gradient is changed."""
 
 import numpy as np
 import pytest
 from planted import MISTAKES
+
+import minigrad as mg
+from minigrad.gradcheck.every_op import as_function, floating, samples_of
+from minigrad.ops.op import Op, registry
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of mistakes that divide by 0
@@ -13,3 +17,34 @@ def test_a_planted_mistake_is_named(mistake):
     assert not report.passed
     assert mistake.words in report.verdict
     assert report.advice
+
+
+CHANGES = {
+    "off by a constant factor (analytic = 3 x numeric)": lambda g: 3 * g,
+    "sign flipped": lambda g: -g,
+    "gradient missing (zero": lambda g: 0 * g,
+}
+
+
+@pytest.mark.parametrize("words", CHANGES)
+def test_what_is_done_to_the_gradient_of_any_op_is_named(words):
+    named, others = 0, []
+    for record in registry.values():
+        if not isinstance(record, Op) or not record.samples:
+            continue
+        with np.errstate(all="ignore"):
+            function, inputs = as_function(record, samples_of(record)[0])
+            if len(inputs) != 1 or not floating(function(*inputs)):
+                continue
+
+            def changed(x, function=function):
+                x = x.clone()
+                x.register_hook(lambda g: CHANGES[words](g))
+                return floating(function(x))
+
+            report = mg.gradcheck(changed, inputs, raise_exception=False)
+        named += words in report.verdict
+        if not report.passed and words not in report.verdict:
+            others.append((record.name, report.verdict))
+    assert not others
+    assert named > 80

@@ -327,24 +327,26 @@ class _Check:
 
     def _traced(self, report: GradcheckReport) -> GradcheckReport:
         """The report with the verdict on the operation that is wrong by itself, if one of several is."""
-        steps = steps_of(self.function.recorded())
+        steps, kinks = steps_of(self.function.recorded()), len(report.kinks)
         for step in steps:
             inside = self._of_step(step)
             if inside is None or (inside.elements and not np.isfinite(inside.numeric)):  # it cannot be told
                 return report
+            kinks += len(inside.kinks)
             if not inside.passed:
                 if len(steps) == 1:
                     return report
                 text = f"in {step.node}, {label(inside.input, '')}: {inside.verdict}"
                 return replace(report, verdict=text, advice=inside.advice)
-        if not steps or not np.isfinite(report.analytic):
+        if not steps or kinks or not np.isfinite(report.analytic):
             return report
         each = "its operation has" if len(steps) == 1 else f"each of its {len(steps)} operations has"
         why = f"{each} the right gradient, so a part of the value is not recorded"
         return replace(
             report,
             verdict=f"{report.verdict}; {why}",
-            advice="Look for detach(), .data, .numpy(), .item() or no_grad() in the function.",
+            advice="Look for detach(), .data, .numpy(), .item() and no_grad() in the function, and for indices "
+            "and masks that are computed from the input.",
         )
 
     def _of_step(self, step: Step) -> GradcheckReport | None:
