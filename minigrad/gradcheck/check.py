@@ -345,8 +345,8 @@ class _Check:
         return replace(
             report,
             verdict=f"{report.verdict}; {why}",
-            advice="Look for detach(), .data, .numpy(), .item() and no_grad() in the function, and for indices "
-            "and masks that are computed from the input.",
+            advice="Look for detach(), .data, .numpy(), .item() and no_grad() in the function, and for "
+            "indices and masks that are computed from the input.",
         )
 
     def _of_step(self, step: Step) -> GradcheckReport | None:
