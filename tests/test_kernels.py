@@ -301,6 +301,45 @@ def test_attention_in_tiles_is_attention(which):
 
 
 @pytest.mark.parametrize("which", BOTH)
+@pytest.mark.parametrize(("length", "offset"), [(5, -1e9), (700, -1e9), (5, 1e30), (700, 1e30), (700, 1e5)])
+def test_attention_to_scores_far_from_0_has_its_gradient(which, length, offset):
+    """A float32 of -1e9 has no digits left for the logarithm of a sum."""
+    q, k, v, g = (mg.tensor(draw(2, length, 4, seed=i), requires_grad=True) for i in range(4))
+    mask, results = mg.full((length, length), offset), []
+    for fused in (True, False):
+        with kernels.use(which), mg.fused(fused):
+            y = F.scaled_dot_product_attention(q, k, v, mask)
+            results.append(mg.autograd.grad((y * g).sum(), [q, k, v]))
+    for ours, readable in zip(*results, strict=True):
+        np.testing.assert_allclose(ours.numpy(), readable.numpy(), rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("which", BOTH)
+@pytest.mark.parametrize("offset", [-1e9, 1e30])
+def test_cross_entropy_of_scores_far_from_0_has_its_gradient(which, offset):
+    logits = mg.full((2, 50), offset, requires_grad=True)
+    with kernels.use(which):
+        F.cross_entropy(logits, np.array([0, 3]), reduction="sum").backward()
+    expected = np.full((2, 50), 0.02)
+    expected[[0, 1], [0, 3]] -= 1
+    np.testing.assert_allclose(logits.grad.numpy(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("which", BOTH)
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_mask_of_another_dtype_is_added_or_refused(which, fused):
+    q, mask = mg.tensor(draw(2, 3, 4)), mg.tensor(draw(3, 3, seed=1), dtype="float64", requires_grad=True)
+    attend = lambda mask: ops["scaled_dot_product_attention"].call(q, q, q, mask, False, 0.5, 0.0, None)
+    with kernels.use(which), mg.fused(fused):
+        y = attend(mask)
+        assert y.dtype == "float32"
+        np.testing.assert_allclose(y.numpy(), attend(mask.to("float32")).numpy(), rtol=1e-6)
+        assert mg.autograd.grad(y.sum(), [mask])[0].dtype == "float64"
+        with pytest.raises(mg.DtypeError, match="boolean mask, got int64"):
+            attend(mg.ones(3, 3, dtype="int64"))
+
+
+@pytest.mark.parametrize("which", BOTH)
 @pytest.mark.parametrize("keys", [None, 500])
 def test_heads_in_tiles_are_heads(which, keys):
     """Read from the projections and written to them, where heads lie apart: of their own, or of a memory."""

@@ -58,7 +58,7 @@ def scaled_dot_product_attention(q, k, v, mask, /, is_causal, scale, dropout_p, 
         return scores @ v  # sums of no values
     allowed = constant(np.tri(q.shape[-2], k.shape[-2], dtype=bool), q) if is_causal else None
     if mask is not None and mask.is_floating_point():
-        scores = scores + mask
+        scores = scores + mask.to(scores.dtype)
     elif mask is not None:
         allowed = mask if allowed is None else mask & allowed
     if allowed is not None:

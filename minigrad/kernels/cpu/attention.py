@@ -1,9 +1,9 @@
 """Scaled dot-product attention, a tile of queries at a time.
 
 A tile is as many queries as have their scores in the processor's cache, so that memory grows with the length
-and not with its square. The weights W are not kept. Backward recomputes them from one number a row,
-W = exp(S - log sum exp S) (Dao et al. 2022, "FlashAttention", section 3.1). The work on each row of scores is
-three functions, here in NumPy.
+and not with its square. The weights W are not kept. Backward recomputes them from each row's largest score m
+and sum of exp(S - m) (Dao et al. 2022, "FlashAttention", section 3.1): of -1e9 + log(sum), the sum is lost.
+The work on each row of scores is three functions, here in NumPy.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class RowWork(NamedTuple):
     `causal_offset` is the position of the first row's query among the keys, None if attention is not causal.
     """
 
-    # (scores, causal_offset): scores -> weights; returns log sum exp of each row
+    # (scores, causal_offset): scores -> weights; returns (..., 2), of each row m and 1 / sum exp(S - m)
     softmax: Callable[[np.ndarray, int | None], np.ndarray]
-    # (scores, log sum exp, causal_offset): scores -> weights
+    # (scores, these numbers, causal_offset): scores -> weights
     recompute: Callable[[np.ndarray, np.ndarray, int | None], None]
     # (dW, W, causal_offset): dW -> dS = W (dW - sum(dW W))
     gradient: Callable[[np.ndarray, np.ndarray, int | None], None]
@@ -53,15 +53,16 @@ def _softmax(scores: np.ndarray, causal_offset: int | None) -> np.ndarray:
     np.exp(scores, out=scores)
     total = np.add.reduce(scores, axis=-1, keepdims=True)
     np.maximum(total, 1, out=total)  # below 1 only where a query may attend to nothing
-    scores /= total
-    return (np.log(total) + largest)[..., 0]
+    scores *= np.reciprocal(total, out=total)
+    return np.concatenate((largest, total), axis=-1)
 
 
-def _recompute(scores: np.ndarray, logarithms: np.ndarray, causal_offset: int | None) -> None:
+def _recompute(scores: np.ndarray, statistics: np.ndarray, causal_offset: int | None) -> None:
     if causal_offset is not None:
         _mask_future(scores, causal_offset)
-    scores -= logarithms[..., None]
+    scores -= statistics[..., :1]
     np.exp(scores, out=scores)
+    scores *= statistics[..., 1:]
 
 
 def _gradient(d_weights: np.ndarray, weights: np.ndarray, causal_offset: int | None) -> None:
@@ -80,7 +81,8 @@ NUMPY = RowWork(_softmax, _recompute, _gradient)
 
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
     """softmax(scale q kᵀ + mask) v over the last two axes; a row with nothing to attend to gives zeros."""
-    return attend(NUMPY, q, k, v, mask, is_causal, scale, dropout_p, key)
+    integers = mask is not None and mask.dtype.kind in "iu"  # the definition refuses them
+    return None if integers else attend(NUMPY, q, k, v, mask, is_causal, scale, dropout_p, key)
 
 
 def attend(
@@ -113,12 +115,12 @@ def attend(
     dropout_scale = 1 / kept if kept else 0.0
     tiled = _Tiled(work, q, k, v, scale, bias, keep, dropout_scale, _tiles(lead, queries, keys, is_causal))
     y = empty_heads(np.empty, q, (*lead, queries, v.shape[-1]))
-    logarithms = tiled.forward(y)
+    statistics = tiled.forward(y)
 
     def gradient(g, needs, into=None):
         d_q, d_k, d_v = [np.empty(x.shape, x.dtype) for x in (q, k, v)] if into is None else into
-        d_mask = np.zeros((*lead, queries, keys), q.dtype) if needs[3] else None
-        tiled.backward(g, logarithms, d_q, d_k, d_v, d_mask)
+        d_mask = np.zeros((*lead, queries, keys), mask.dtype) if needs[3] else None
+        tiled.backward(g, statistics, d_q, d_k, d_v, d_mask)
         return d_q, d_k, d_v, d_mask
 
     return y, gradient
@@ -138,17 +140,17 @@ class _Tiled(NamedTuple):
     tiles: tuple[_Tile, ...]
 
     def forward(self, y: np.ndarray) -> np.ndarray:
-        """Write y; returns log sum exp of each row of scores."""
+        """Write y; returns what `softmax` says of each row of scores."""
         k, v = self.contiguous_kv()
-        logarithms = np.empty(y.shape[:-1], y.dtype)
+        statistics = np.empty((*y.shape[:-1], 2), y.dtype)
         for tile in self.tiles:
             w = self.scores(tile, k)
-            logarithms[tile.rows] = self.work.softmax(w, tile.causal_offset)
+            statistics[tile.rows] = self.work.softmax(w, tile.causal_offset)
             np.matmul(self.dropout(w, tile), v[tile.visible], out=y[tile.rows])
-        return logarithms
+        return statistics
 
     def backward(
-        self, g: np.ndarray, logarithms: np.ndarray, d_q: np.ndarray, d_k: np.ndarray, d_v: np.ndarray,
+        self, g: np.ndarray, statistics: np.ndarray, d_q: np.ndarray, d_k: np.ndarray, d_v: np.ndarray,
         d_mask: np.ndarray | None,
     ) -> None:  # fmt: skip
         """Write the gradients."""
@@ -156,7 +158,7 @@ class _Tiled(NamedTuple):
         sums_k, sums_v = (d_k, d_v) if k is self.k else (np.empty_like(k), np.empty_like(v))
         for tile in self.tiles:
             w = self.scores(tile, k)
-            self.work.recompute(w, logarithms[tile.rows], tile.causal_offset)
+            self.work.recompute(w, statistics[tile.rows], tile.causal_offset)
             _add(sums_v, tile, self.dropout(w, tile).swapaxes(-1, -2), g[tile.rows])
             d_s = self.dropout(g[tile.rows] @ v[tile.visible].swapaxes(-1, -2), tile)
             self.work.gradient(d_s, w, tile.causal_offset)
@@ -189,13 +191,13 @@ def _attend_in_one_tile(
 ) -> tuple[np.ndarray, Callable]:
     """`attend` of short sequences, or of a token that is being generated."""
     w = (q * scale) @ k.swapaxes(-1, -2)
-    logarithms = work.softmax(w, causal_offset)
+    statistics = work.softmax(w, causal_offset)
     y = np.matmul(w, v, out=empty_heads(np.empty, q, (*q.shape[:-1], v.shape[-1])))
 
     def gradient(g, needs, into=(None, None, None)):
         d_q, d_k, d_v = into
         w = (q * scale) @ k.swapaxes(-1, -2)
-        work.recompute(w, logarithms, causal_offset)
+        work.recompute(w, statistics, causal_offset)
         d_s = g @ v.swapaxes(-1, -2)
         work.gradient(d_s, w, causal_offset)
         d_s *= scale

@@ -17,19 +17,23 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
 
 
 def _softmax(scores, causal_offset):
-    logarithms = np.empty(scores.shape[:-1], F)
+    statistics = np.empty((*scores.shape[:-1], 2), F)
     _softmax_rows(
         rows_of(scores),
         scores.shape[-2],
         -1 if causal_offset is None else causal_offset,
-        logarithms.reshape(-1),
+        statistics.reshape(-1, 2),
     )
-    return logarithms
+    return statistics
 
 
-def _recompute(scores, logarithms, causal_offset):
-    logs = np.ascontiguousarray(logarithms).reshape(-1)
-    _recompute_rows(rows_of(scores), scores.shape[-2], -1 if causal_offset is None else causal_offset, logs)
+def _recompute(scores, statistics, causal_offset):
+    _recompute_rows(
+        rows_of(scores),
+        scores.shape[-2],
+        -1 if causal_offset is None else causal_offset,
+        np.ascontiguousarray(statistics).reshape(-1, 2),
+    )
 
 
 def _gradient(d_weights, weights, causal_offset):
@@ -54,14 +58,17 @@ def _is_hidden(row):
 
 
 @loop
-def _softmax_rows(s, queries, causal_offset, logarithms):
-    """exp(s - m) / sum over the visible keys of a row; 0 for the others, and where no key is visible."""
+def _softmax_rows(s, queries, causal_offset, statistics):
+    """exp(s - m) / sum over the visible keys of a row; 0 for the others, and where no key is visible.
+
+    Writes m and 1 / sum of each row.
+    """
     keys = s.shape[1]
     for i in range(s.shape[0]):
         visible = keys if causal_offset < 0 else min(keys, causal_offset + i % queries + 1)
         m = largest(s[i, :visible])
         if m == F(-np.inf) and _is_hidden(s[i, :visible]):
-            logarithms[i] = F(np.inf)
+            statistics[i] = F(0)
             s[i] = F(0)
             continue
         total = F(0)
@@ -73,18 +80,18 @@ def _softmax_rows(s, queries, causal_offset, logarithms):
             s[i, j] *= scale
         for j in range(visible, keys):
             s[i, j] = F(0)
-        logarithms[i] = m + np.log(total)
+        statistics[i, 0], statistics[i, 1] = m, scale
 
 
 @loop
-def _recompute_rows(s, queries, causal_offset, logarithms):
-    """exp(s - log sum exp s)."""
+def _recompute_rows(s, queries, causal_offset, statistics):
+    """exp(s - m) / sum again."""
     keys = s.shape[1]
     for i in range(s.shape[0]):
         visible = keys if causal_offset < 0 else min(keys, causal_offset + i % queries + 1)
-        shift = logarithms[i]
+        m, scale = statistics[i]
         for j in range(visible):
-            s[i, j] = exp_below(s[i, j] - shift)
+            s[i, j] = exp_below(s[i, j] - m) * scale
         for j in range(visible, keys):
             s[i, j] = F(0)
 
