@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import random
+from .checks import check_all
 from .devices import (
     as_dtype,
     check_device,
@@ -416,3 +417,6 @@ def _library_of_dlpack(source: Any) -> Any:
     """CuPy for memory on a CUDA device, else NumPy."""
     kind = source.__dlpack_device__()[0] if hasattr(source, "__dlpack_device__") else 1
     return load_cupy() if kind == 2 else np
+
+
+check_all(globals(), __all__)

@@ -226,9 +226,10 @@ def as_dtype(dtype: Any) -> np.dtype:
     except TypeError:
         result = None
     if result not in DTYPES:
+        numbers = "" if result is None or result.kind in "iufbcV" else ", which holds no numbers"
         raise DtypeError(
-            f"unknown dtype {dtype!r}.\nUse one of bool, uint8, int8 to int64, float16, bfloat16, float32, "
-            f"float64."
+            f"unknown dtype {dtype!r}{numbers}.\n"
+            f"Use one of bool, uint8, int8 to int64, float16, bfloat16, float32, float64."
         )
     return np.dtype(result.type)  # NumPy's own object, which `is` can compare
 

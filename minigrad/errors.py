@@ -6,8 +6,8 @@ Each is also the builtin error that a Python programmer would catch for it.
 from typing import Any
 
 
-class MinigradError(Exception):
-    """Any mistake that minigrad explains."""
+class MinigradError(RuntimeError):
+    """Any mistake that minigrad explains. PyTorch raises a RuntimeError for most."""
 
     placed = False  # whether it says already in which op it happened
 
@@ -29,6 +29,10 @@ class GradientShapeError(ShapeError):
 
 class DtypeError(MinigradError, TypeError):
     """A dtype or a type that an operation does not take."""
+
+
+class SignatureError(MinigradError, TypeError):
+    """Arguments that a function does not have: an unknown keyword, one too many, one too few."""
 
 
 class RangeError(MinigradError, IndexError):

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import autograd
+from .checks import check_all
 from .creation import ones_like, zeros, zeros_like
 from .devices import is_floating
 from .errors import DtypeError, OptionError, ShapeError
@@ -356,3 +357,6 @@ def _parameter(f: Callable, i: int) -> str:
 
 def _name(f: Callable) -> str:
     return getattr(f, "__qualname__", type(f).__name__)
+
+
+check_all(globals(), __all__)

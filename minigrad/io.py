@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .checks import check_all
 from .devices import check_device, on_cpu, on_device
 from .errors import FileError, MissingFileError
 from .tensor import Tensor
@@ -80,3 +81,6 @@ def load_bytes(content: bytes, name: str | Path, device: str | None = None) -> d
         message = f"{name} is not a safetensors file, or is damaged: {error}.\nUse another copy of it."
         raise FileError(message) from None
     return {key: Tensor(on_device(array, device)) for key, array in arrays.items()}
+
+
+check_all(globals(), ["save_file", "load_file"])

@@ -369,5 +369,10 @@ def _new_array(data: Any, dtype: Any, copy: bool) -> np.ndarray:
         raise DtypeError(f"this cannot be a {dtype} tensor: {error}.\nGive numbers of that dtype.") from None
 
 
-def _plain(data: Any) -> Any:
-    return [_plain(x) for x in data] if isinstance(data, list | tuple) else on_cpu(_array(data))
+def _plain(data: Any, around: tuple = ()) -> Any:
+    """Nested lists with arrays for tensors; `around`: the lists that `data` is in."""
+    if not isinstance(data, list | tuple):
+        return on_cpu(_array(data))
+    if any(data is outer for outer in around):
+        raise ShapeError("this list contains itself.\nGive nested lists of numbers.")
+    return [_plain(x, (*around, data)) for x in data]

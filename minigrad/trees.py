@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .errors import OptionError
 
-def flatten(tree: Any, path: str = "") -> list[tuple[str, Any]]:
+
+def flatten(tree: Any, path: str = "", around: tuple[Any, ...] = ()) -> list[tuple[str, Any]]:
     """(path, leaf) of every leaf, in order: `params["w"]`, `params[0]`, `params.name`. None has no leaves."""
     if tree is None:
         return []
@@ -18,7 +20,9 @@ def flatten(tree: Any, path: str = "") -> list[tuple[str, Any]]:
         branches = [(f"{path}[{i}]", value) for i, value in enumerate(tree)]
     else:
         return [(path, tree)]
-    return [leaf for place, value in branches for leaf in flatten(value, place)]
+    if any(tree is outer for outer in around):
+        raise OptionError(f"{path} is a {type(tree).__name__} that contains itself.\nPass one that ends.")
+    return [leaf for place, value in branches for leaf in flatten(value, place, (*around, tree))]
 
 
 def leaves(tree: Any) -> list[Any]:

@@ -159,7 +159,8 @@ def arrays_in(thing: Any) -> Iterator[Any]:
         thing = stack.pop()
         if hasattr(thing, "strides"):
             yield thing
-        elif isinstance(thing, tuple | list):
+        elif isinstance(thing, tuple | list) and id(thing) not in seen:
+            seen.add(id(thing))
             stack.extend(thing)
         elif isinstance(thing, dict):
             stack.extend(thing.values())

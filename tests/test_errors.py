@@ -14,6 +14,7 @@ from minigrad.errors import (
     OptionError,
     RangeError,
     ShapeError,
+    SignatureError,
 )
 from minigrad.nn import functional as F
 from minigrad.ops import METHODS
@@ -223,9 +224,14 @@ MISTAKES = {
     ),
     "negating a boolean": (lambda: -(A == 1), DtypeError, "negative", "Look at"),
     "a boolean as index": (lambda: [1, 2][mg.tensor(1.5)], DtypeError, "integer tensor", "int64"),
-    "a missing argument": (lambda: A.softmax(), DtypeError, "softmax.*missing.*dim", "Look at"),
-    "an extra argument": (lambda: A.exp(1), DtypeError, "exp takes 1 tensors", "Leave out"),
-    "a misspelt argument": (lambda: A.sum(dimension=1), DtypeError, "sum.*dimension", "Look at"),
+    "a missing argument": (lambda: A.softmax(), SignatureError, "softmax.*missing.*dim", r"takes \(x, dim"),
+    "an extra argument": (lambda: A.exp(1), SignatureError, r"exp\(\) got 2 arguments", r"takes \(x\)"),
+    "a misspelt argument": (
+        lambda: A.sum(dimension=1),
+        SignatureError,
+        "sum.*dimension",
+        "takes x, dim",
+    ),
     "the length of a number": (lambda: len(mg.tensor(1.0)), DtypeError, "no length", "item"),
     "walking over a number": (lambda: list(mg.tensor(1.0)), DtypeError, "cannot be iterated over", "item"),
     "a device": (lambda: mg.zeros(2, device="tpu"), OptionError, "unknown device 'tpu'", "cpu"),

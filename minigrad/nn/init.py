@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from .. import random
+from ..checks import check_all
 from ..devices import to_device_of
 from ..errors import ShapeError
 from ..modes import no_grad
@@ -68,3 +69,6 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0.0) -> Tensor:
     """Uniform on ±sqrt(6 / ((1 + a**2) in)) (He et al. 2015)."""
     bound = math.sqrt(6 / ((1 + a * a) * _fans(tensor)[0]))
     return uniform_(tensor, -bound, bound)
+
+
+check_all(globals())

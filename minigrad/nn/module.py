@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd.hooks import Handle
+from ..checks import check_constructor
 from ..devices import as_array, default_float, is_floating, on_device
-from ..errors import DtypeError, OptionError, ShapeError, StateError
+from ..errors import DtypeError, MinigradError, OptionError, ShapeError, StateError
+from ..explain import FOREIGN, explain, raised_by_library
 from ..modes import Scope, modes, no_grad
 from ..optim.clipping import zero_gradients
 from ..tensor import Tensor, destination
@@ -57,6 +59,10 @@ class Module:
     _forward_pre_hooks: dict[int, Hook]
     _backward_hooks: dict[int, Hook]
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        check_constructor(cls)
+
     def __init__(self) -> None:
         self.__dict__.update(training=True, _kinds={}, _transient=set())
         self.__dict__.update(_forward_hooks={}, _forward_pre_hooks={}, _backward_hooks={})
@@ -66,7 +72,11 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not (modes.grad_enabled or modes.observers or self._forward_hooks or self._forward_pre_hooks):
-            return self.forward(*args, **kwargs)  # nothing is recorded, so no node needs the scope
+            try:
+                return self.forward(*args, **kwargs)  # nothing is recorded, so no node needs the scope
+            except FOREIGN as error:
+                self._explain(error, args, kwargs)
+                raise
         if self._forward_pre_hooks:
             args, kwargs = before_forward(self, args, kwargs)
         backward = BackwardHooks(self) if self._backward_hooks and modes.grad_enabled else None
@@ -77,11 +87,19 @@ class Module:
         modes.scope = scope
         try:
             output = self.forward(*args, **kwargs)
+        except FOREIGN as error:
+            self._explain(error, args, kwargs)
+            raise
         finally:
             modes.scope = outer
         if self._forward_hooks:
             output = after_forward(self, args, kwargs, output)
         return output if backward is None else backward.around_outputs(output)
+
+    def _explain(self, error: Exception, args: tuple, kwargs: dict[str, Any]) -> None:
+        """Say an error that NumPy or Python raised within the library in the user's terms."""
+        if not isinstance(error, MinigradError) and raised_by_library(error):
+            explain(type(self).__name__, args, kwargs, error, self.forward)
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False

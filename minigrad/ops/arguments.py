@@ -6,19 +6,21 @@ NumPy's and PyTorch's names of arguments, numbers and lists, promotion of dtypes
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..checks import Checks
 from ..devices import HALF, default_float, float32, gpu, is_floating, on_device, result_type
 from ..errors import DeviceError, DtypeError, MinigradError, OptionError, ShapeError
+from ..explain import FOREIGN, describe, explain, place, raised_by_library, refuse_extra, refuse_unknown
 from ..modes import modes
 from ..precision import dtype_of
 from ..tensor import Tensor, as_tensor
 from ..trees import map_leaves
-from .explain import FOREIGN, describe, explain, place, refuse_extra
 
 if TYPE_CHECKING:
     from .op import Op
@@ -42,7 +44,7 @@ def bind(op: Op, inputs: tuple, settings: dict[str, Any]) -> tuple[tuple, dict[s
     operands, names = op.operands, op.settings
     if len(inputs) > op.arity:  # settings passed by position
         if len(inputs) > op.arity + op.by_position:
-            refuse_extra(op, inputs)
+            refuse_extra(op.name, op.source, len(inputs))
         by_position = dict(zip(names, inputs[op.arity :]))  # noqa: B905
         settings = _rename(op.name, by_position | settings, names) if settings else by_position
         inputs = inputs[: op.arity]
@@ -53,8 +55,8 @@ def bind(op: Op, inputs: tuple, settings: dict[str, Any]) -> tuple[tuple, dict[s
     return inputs, settings
 
 
-def plain_settings(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings with numbers where tensors of one element were passed; they have no gradient."""
+def plain_settings(op: Op, settings: dict[str, Any], checks: Checks) -> dict[str, Any]:
+    """Settings of their kinds, with numbers for tensors of one element, which have no gradient."""
     for name, x in settings.items():
         if isinstance(x, Tensor) and x.requires_grad and modes.grad_enabled:
             raise OptionError(
@@ -62,7 +64,13 @@ def plain_settings(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
                 f"Pass a number, {name}.item(), or {name}.detach()."
             )
     plain = lambda x: x.item() if isinstance(x, Tensor) and x.array.size == 1 else x
-    return {name: plain(x) for name, x in settings.items()}
+    settings = {name: plain(x) for name, x in settings.items()}
+    try:
+        checks.check_settings(settings)
+    except MinigradError as error:
+        place(error, op.name, (), settings)
+        raise
+    return settings
 
 
 def _rename(name: str, settings: dict[str, Any], own: Sequence[str] = ()) -> dict[str, Any]:
@@ -80,6 +88,8 @@ def _rename(name: str, settings: dict[str, Any], own: Sequence[str] = ()) -> dic
     if len(renamed) < len(settings):
         passed = ", ".join(settings)
         raise OptionError(f"{name} got one setting under two names: {passed}.\nPass it once.")
+    if unknown := renamed.keys() - set(own):
+        refuse_unknown(name, sorted(unknown), own)
     return renamed
 
 
@@ -96,6 +106,9 @@ def accept_aliases(function: Callable, autocast: str | None = None) -> Callable:
     own, name = tuple(p.name for p in parameters), function.__name__
     listed = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
     in_order = own[: own.index(listed) + 1] if listed else ()
+    checks = Checks(function)
+    first = sys.maxsize if checks.first is None else checks.first
+    types_of, types_in_order = checks.plain, checks.plain_by_position
 
     @wraps(function)
     def call(*args: Any, **settings: Any) -> Any:
@@ -106,12 +119,21 @@ def accept_aliases(function: Callable, autocast: str | None = None) -> Callable:
         if modes.autocast_dtype is not None:
             args, settings = _cast(autocast, (args, settings))
         try:
+            if settings or len(args) > first:
+                for x, types in zip(args[first:], types_in_order):  # noqa: B905
+                    if type(x) not in types:
+                        checks.check(args, {})
+                for key, x in settings.items():
+                    if type(x) not in types_of.get(key, ()):
+                        checks.check_settings(settings)
             return function(*args, **settings)
         except MinigradError as error:
             place(error, name, args, settings)
             raise
         except FOREIGN as error:
-            explain(name, args, settings, error)
+            if not raised_by_library(error):
+                raise
+            explain(name, args, settings, error, function)
 
     return call
 
@@ -136,6 +158,8 @@ def _cast(precision: str | None, inputs: Any) -> Any:
 def prepare(op: Op, inputs: Sequence[Any], promotes: Any) -> Sequence[Any]:
     """The inputs with arrays and lists as Tensors, cast to one dtype; `inputs` itself if nothing changes."""
     if not inputs:
+        if op.operands:
+            refuse_extra(op.name, op.source, 0)
         raise ShapeError(f"{op.name} got no tensors.\nPass at least one.")
     changed = [x if isinstance(x, Tensor) or x is None else _convert(op, x) for x in inputs]
     if gpu.arrays:

@@ -31,7 +31,7 @@ def axis_of(dim, ndim):
     """`dim` counted from the front; a number without axes is treated as if it had one."""
     if type(dim) is int and -ndim <= dim < ndim:
         return dim % ndim
-    if not isinstance(dim, int | np.integer):
+    if isinstance(dim, bool) or not isinstance(dim, int | np.integer):
         raise DtypeError(f"an axis must be an integer, got {dim!r}.\nThe first is 0, the last -1.")
     if not -max(ndim, 1) <= dim < max(ndim, 1):
         raise RangeError(f"axis {dim} of a tensor with {ndim} axes.\nThe first is 0, the last -1.")

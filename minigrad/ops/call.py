@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from ..checks import Checks
 from ..devices import as_array, bfloat16, float16, gpu
 from ..errors import MinigradError, OptionError
+from ..explain import FOREIGN, explain, place
 from ..kernels import active
 from ..kernels.half import compute_in_float32
 from ..modes import modes, named_scope
@@ -22,7 +24,6 @@ from ..nodes import Node, Output
 from ..tensor import Tensor
 from ..versions import VersionCounter, caller, is_library, share_version
 from .arguments import accept_aliases, autocast, bind, move_to_one_device, ops, plain_settings, prepare
-from .explain import FOREIGN, explain, place
 
 if TYPE_CHECKING:
     from .op import Op
@@ -33,8 +34,8 @@ def make_callable(op: Op, documented: Callable) -> Callable:
     rule, names, floating, promotes = op.rule, op.settings, op.floating, op.promotes
     arity, max_positional = op.arity, op.arity + op.by_position
     definition = accept_aliases(op.definition) if op.definition else None
-    own_kernel, view, ndarray = op.kernel, op.view, np.ndarray
-    get_frame, new_tensor, new_ref = sys._getframe, Tensor.__new__, weakref.ref
+    own_kernel, view, ndarray, checks = op.kernel, op.view, np.ndarray, Checks(documented)
+    get_frame, new_tensor, new_ref, plain = sys._getframe, Tensor.__new__, weakref.ref, checks.plain
 
     def call(*inputs: Any, **settings: Any) -> Any:
         if settings or len(inputs) > arity:
@@ -42,9 +43,9 @@ def make_callable(op: Op, documented: Callable) -> Callable:
                 settings, inputs = dict(zip(names, inputs[arity:])), inputs[:arity]  # noqa: B905
             else:
                 inputs, settings = bind(op, inputs, settings)
-            for setting in settings.values():
-                if isinstance(setting, Tensor):
-                    settings = plain_settings(op, settings)
+            for name, setting in settings.items():
+                if type(setting) not in plain[name]:
+                    settings = plain_settings(op, settings, checks)
                     break
         mode = modes.__dict__  # the thread's modes: looked up once, since each attribute would cost as much
         if mode["autocast_dtype"] is not None:
@@ -99,7 +100,7 @@ def make_callable(op: Op, documented: Callable) -> Callable:
             place(error, op.name, inputs, settings)
             raise
         except FOREIGN as error:
-            explain(op.name, inputs, settings, error)
+            explain(op.name, inputs, settings, error, op.source)
         if mode["observers"]:
             for observer in mode["observers"]:
                 observer.on_result(op, arrays, settings, value, gradients)
@@ -160,11 +161,7 @@ def _needed(op: Op, gradients: tuple, needs: list[bool]) -> tuple:
             f"the rule of {op.name} has {len(needs)} arrays and returned {len(gradients)} gradients.\n"
             f"Return one for each array."
         )
-    kept = list(gradients)
-    for i, needed in enumerate(needs):
-        if not needed:
-            kept[i] = None
-    return tuple(kept)
+    return tuple([f if needed else None for f, needed in zip(gradients, needs, strict=True)])
 
 
 def _refuse_result(op: Op) -> NoReturn:

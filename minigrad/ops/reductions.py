@@ -7,6 +7,7 @@ the elements become before they are added up.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -187,7 +188,7 @@ def _truth(test, x, dim, keepdim):
     latex=r"g\,\operatorname{softmax}(x)",
     flops=per_input(4),
 )
-def logsumexp(x, /, dim, keepdim=False):
+def logsumexp(x, /, dim: int | Sequence[int], keepdim=False):
     """log(sum(exp(x))), without overflow: m + log(sum(exp(x - m))) with m the largest."""
     if not x.numel():
         return x.exp().sum(dim, keepdim).log()

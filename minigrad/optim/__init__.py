@@ -1,5 +1,6 @@
 """Optimizers, gradient clipping and learning-rate schedules, with PyTorch's names."""
 
+from ..checks import check_all
 from . import lr_scheduler
 from .clipping import clip_grad_norm_
 from .lr_scheduler import cosine_schedule, inverse_sqrt_schedule, paper_schedule
@@ -10,3 +11,6 @@ __all__ = [
     "lr_scheduler",
     "paper_schedule",
 ]  # fmt: skip
+
+
+check_all(globals(), ["cosine_schedule", "inverse_sqrt_schedule", "paper_schedule"])

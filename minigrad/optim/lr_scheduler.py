@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ..checks import check_constructor
 from ..errors import OptionError
 from .optimizer import Optimizer
 
@@ -41,6 +42,9 @@ def cosine_schedule(
 
 class LRScheduler:
     """Sets each group's learning rate from its first one and the number of step() calls."""
+
+    def __init_subclass__(cls) -> None:
+        check_constructor(cls)
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self.optimizer, self.last_epoch = optimizer, last_epoch

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import allocator
+from ..checks import check_constructor
 from ..devices import array_module, device_of, is_writeable, on_device
 from ..errors import OptionError, ShapeError, StateError
 from ..kernels import kernels
@@ -26,6 +27,9 @@ class Optimizer:
     """Parameters in groups, each with its options, and a state of arrays for every parameter."""
 
     scheduled: tuple[str, ...] = ("lr",)  # the options that `hyperparameters` reads
+
+    def __init_subclass__(cls) -> None:
+        check_constructor(cls)
 
     def __init__(self, params: Iterable[Any], **defaults: Any) -> None:
         if hasattr(params, "parameters"):

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ...checks import SETTING, Checks
+from ...errors import SignatureError
 from ..module import Module
 
 
@@ -23,6 +25,7 @@ class FunctionModule(Module):
     _settings: inspect.Signature
     _passed: tuple[str, ...]  # the attributes that `forward` passes on, in the function's order
     _shown: tuple[str, ...]
+    _checks: Checks
 
     def __init_subclass__(
         cls,
@@ -45,10 +48,12 @@ class FunctionModule(Module):
         cls._passed = tuple(name for name in names[inputs:] if name in own or name == "training")
         cls._shown = tuple(own if shown is None else shown.split())
         cls.__signature__ = cls._settings  # for help() and inspect
+        cls._checks = Checks(function, SETTING)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
         settings = _bind(f"{type(self).__name__}()", self._settings, args, kwargs)
+        self._checks.check_settings(settings.arguments)
         settings.apply_defaults()
         self._configure(**settings.arguments)
 
@@ -80,7 +85,7 @@ def _bind(
     try:
         return signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise TypeError(f"{name}: {error}") from None
+        raise SignatureError(f"{name}: {error}.\nIt takes {', '.join(signature.parameters)}.") from None
 
 
 class Family(Module):

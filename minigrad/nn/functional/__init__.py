@@ -5,7 +5,9 @@ What a Transformer needs is in core.py, some others in extra.py; most are the op
 
 from __future__ import annotations
 
+from ...checks import check_all
 from ...ops import one_hot, relu, sigmoid, silu, tanh
+from ...ops.arguments import accept_aliases
 from ...ops.extra.convolution import (
     conv1d,
     conv2d,
@@ -127,3 +129,6 @@ __all__ = [
     "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "triplet_margin_loss",
     "triplet_margin_with_distance_loss", "unfold", "upsample", "upsample_bilinear", "upsample_nearest",
 ]  # fmt: skip
+
+# these two are called in every layer, and check their arguments themselves
+check_all(globals(), set(__all__) - {"embedding", "linear"}, accept_aliases)

@@ -50,6 +50,8 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
 
 def padding_row(padding_idx: int | None, count: int) -> int | None:
     """The row of padding in a table of `count` rows, counted from 0."""
+    if not isinstance(padding_idx, int | np.integer | None):
+        raise DtypeError(f"padding_idx must be an integer, got {padding_idx!r}.\nPass the row's number.")
     if padding_idx is None or -count <= padding_idx < count:
         return None if padding_idx is None else padding_idx % count
     raise RangeError(

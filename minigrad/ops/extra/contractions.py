@@ -9,9 +9,9 @@ import math
 from functools import lru_cache
 
 from ...errors import OptionError, ShapeError
+from ...explain import describe
 from ...tensor import as_tensor
 from ..axes import axis_of
-from ..explain import describe
 from ..linalg import matmul
 from ..op import derived
 from ..samplers import each, real

@@ -110,12 +110,12 @@ def sum_to_size(x, *size):
     latex=r"\frac{2\,g\,(x - \bar x)}{n - \text{correction}}",
     flops=per_input(4),
 )
-def variance(x, /, dim, correction, keepdim):
+def variance(x, /, dims, correction, keepdim):
     """sum((x - mean)**2) / (n - correction); d/dx = 2 (x - mean) / (n - correction).
 
     Where n - correction is not positive it is infinite, or NaN if all are equal.
     """
-    shape, axes = x.shape, axes_of(dim, x.ndim)
+    shape, axes = x.shape, axes_of(dims, x.ndim)
     xp, n = namespace(x), count(shape, axes)
     centred = x - (_total(x, axes, True, n) if n else 0)
     freedom = n - correction
@@ -136,7 +136,7 @@ _spreads = (
 
 
 @derived(samples=_spreads, latex=r"\frac{2\,g\,(x - \bar x)}{n - \text{correction}}")
-def var(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
+def var(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
     """The variance, divided by n - correction, which is 1 unless given (or 0 with unbiased=False)."""
     if isinstance(dim, bool):  # var(unbiased)
         dim, unbiased = None, dim
@@ -147,7 +147,7 @@ def var(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
 
 
 @derived(samples=_spreads)
-def std(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
+def std(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
     """The standard deviation, sqrt(var); where it is 0 its derivative is taken to be 0."""
     x = as_tensor(x)
     if x.dtype == float16:  # squares beyond 65504
@@ -156,14 +156,14 @@ def std(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
 
 
 @derived(samples=_spreads)
-def var_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
+def var_mean(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
     """(variance, mean)."""
     axes = None if isinstance(dim, bool) else dim
     return var(x, dim, unbiased, keepdim, correction=correction), mean(x, axes, keepdim)
 
 
 @derived(samples=_spreads)
-def std_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
+def std_mean(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
     """(standard deviation, mean)."""
     axes = None if isinstance(dim, bool) else dim
     return std(x, dim, unbiased, keepdim, correction=correction), mean(x, axes, keepdim)

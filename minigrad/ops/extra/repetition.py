@@ -81,10 +81,10 @@ def repeat_interleave(x, repeats, dim=None, *, output_size=None):
     latex=r"\operatorname{flip}(g)",
     flops=zero_flops,
 )
-def reversed_along(x, /, dim):
-    """x with the order along `dim` (one axis or several) reversed."""
+def reversed_along(x, /, dims):
+    """x with the order along these axes reversed."""
     xp = namespace(x)
-    return xp.copy(xp.flip(x, axis=dim)), (lambda g: xp.flip(g, axis=dim),)
+    return xp.copy(xp.flip(x, axis=dims)), (lambda g: xp.flip(g, axis=dims),)
 
 
 @derived(samples=each((real, 2, 3), 0) | each((real, 2, 3), (0, 1)) | each((real, 2, 3), 0, 1))

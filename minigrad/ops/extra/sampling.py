@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ... import random
+from ...checks import check_all
 from ...creation import rand
 from ...devices import float64, int64, is_floating, on_cpu
 from ...errors import DtypeError, OptionError, ShapeError
@@ -84,3 +85,6 @@ def _checked(name: str, x: Tensor) -> np.ndarray:
             f"{name} takes a floating tensor, got {kind}.\nConvert it: mg.tensor(..., dtype='float32')."
         )
     return on_cpu(x.array, name).astype(float64)
+
+
+check_all(globals(), __all__)

@@ -1,0 +1,226 @@
+"""What each argument may be: an integer, axes, sizes, a number, True or False, ...; anything else is refused.
+
+The kind of an argument is that of its annotation, or of its default, or of its name, which means the same
+thing everywhere (`dim` is an axis, or several). Most values are of a type that fits and cost one look-up.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from numbers import Real
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from .devices import DTYPES
+from .errors import DtypeError, MinigradError
+from .explain import FOREIGN, describe, explain, place, raised_by_library
+from .tensor import Tensor
+
+F = TypeVar("F", bound=Callable)
+
+
+class Kind(NamedTuple):
+    """What an argument may be: a phrase and advice for errors, types of which all values fit, and a test."""
+
+    what: str
+    advice: str
+    plain: frozenset[type] = frozenset()
+    fits: Callable[[Any], bool] = lambda x: False
+
+    def or_none(self) -> Kind:
+        return self._replace(what=f"{self.what} or None", plain=self.plain | {type(None)})
+
+
+def _one_number(x: Any, kinds: str) -> bool:
+    """Whether x is a NumPy number, or a tensor or an array of one element, of these kinds of dtypes."""
+    known = isinstance(x, Tensor | np.ndarray | np.generic)
+    return known and x.dtype.kind in kinds and np.size(_bare(x)) == 1
+
+
+def _bare(x: Any) -> Any:
+    return x.array if isinstance(x, Tensor) else x
+
+
+def _is_integer(x: Any) -> bool:
+    return (isinstance(x, int) and type(x) is not bool) or _one_number(x, "iu")
+
+
+def _are_integers(x: Any) -> bool:
+    if isinstance(x, tuple | list):
+        return all(type(i) is int or _is_integer(i) for i in x)
+    return _is_integer(x)
+
+
+_COUNT = "Pass an int, such as 2."
+INTEGER = Kind("an integer", _COUNT, frozenset([int]), _is_integer)
+AXIS = INTEGER._replace(advice="The first axis is 0, the last -1.")
+AXES = Kind("an axis or several", AXIS.advice, frozenset([int]), _are_integers)
+SIZES = Kind("an integer or several", "Pass an int, or a tuple of them.", frozenset([int]), _are_integers)
+NUMBER = Kind(
+    "a number",
+    "Pass a number, or a tensor of one element.",
+    frozenset([int, float, bool]),
+    lambda x: isinstance(x, Real) or _one_number(x, "biufV"),
+)
+FLAG = Kind("True or False", "Pass one of them.", frozenset([bool]), lambda x: _one_number(x, "b"))
+SETTING = FLAG._replace(
+    plain=frozenset([bool, type(None)]), fits=lambda x: type(x) is int and x in (0, 1)
+)  # of a constructor
+TEXT = Kind("a string", "Pass one of those that help(...) names.", frozenset([str]))
+FUNCTION = Kind("a function", "Pass something that can be called.", fits=callable)
+MAPPING = Kind("a dictionary", "Pass one, from names to values.", fits=lambda x: isinstance(x, Mapping))
+LIST = Kind(
+    "a list",
+    "Pass a list, or anything else that can be iterated over.",
+    fits=lambda x: isinstance(x, Iterable),
+)
+MODULE = Kind(
+    "a module", "Pass an nn.Module.", fits=lambda x: hasattr(x, "named_modules") and not isinstance(x, type)
+)
+OPTIMIZER = Kind("an optimizer", "Pass one.", fits=lambda x: hasattr(x, "param_groups"))
+DTYPE = Kind(
+    "a dtype or None",
+    'Pass mg.float32, "float32", ...',
+    frozenset([str, type, type(None), *map(type, DTYPES)]),
+    lambda x: isinstance(x, np.dtype | type),
+)
+ANYTHING = Kind("anything", "", fits=lambda x: True)
+OTHER = ANYTHING._replace(what="of a name that is not declared")
+
+ANNOTATED = {
+    "int": INTEGER, "float": NUMBER, "bool": FLAG, "str": TEXT, "Callable": FUNCTION,
+    "int | Sequence[int]": SIZES, "tuple[int, ...]": SIZES, "Sequence[int]": SIZES, "ArgNums": SIZES,
+    "Mapping[str, Any]": MAPPING, "Iterable[Any]": LIST, "Module": MODULE, "Optimizer": OPTIMIZER,
+}  # fmt: skip
+NAMED = {
+    **dict.fromkeys(["dim0", "dim1", "dim2", "start_dim", "end_dim", "dimension"], AXIS),
+    **dict.fromkeys(
+        ["sizes", "kernel_size", "stride", "dilation", "output_padding", "output_size", "shifts",
+         "split_sizes"], SIZES,
+    ),
+    **dict.fromkeys(
+        ["n", "k", "r", "chunks", "groups", "num_classes", "num_groups", "diagonal", "offset", "decimals",
+         "minlength", "ignore_index", "upscale_factor", "downscale_factor", "length", "ind", "N", "step",
+         "edge_order"],
+        INTEGER,
+    ),
+    **dict.fromkeys(["alpha", "beta", "eps", "margin", "maxnorm", "scale"], NUMBER),
+    "upper": FLAG,
+}  # fmt: skip
+
+
+def kind_of(parameter: inspect.Parameter, flag: Kind = FLAG) -> Kind:
+    """What an argument of this parameter may be."""
+    name, default, annotation = parameter.name, parameter.default, parameter.annotation
+    if name == "dtype":
+        return DTYPE
+    if annotation is not parameter.empty:
+        annotation = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+        text = annotation.removesuffix(" | None")
+        if text.startswith("Callable[") and " | " not in text:
+            text = "Callable"
+        kind = ANNOTATED.get(text, ANYTHING)
+        kind = flag if kind is FLAG else AXIS if kind is INTEGER and name.startswith("dim") else kind
+        optional = annotation.endswith(" | None") or default is None
+        return kind.or_none() if optional and kind is not ANYTHING else kind
+    if isinstance(default, bool):
+        return flag
+    if name == "dim":  # several, where None is all
+        return AXIS if isinstance(default, int) or default is parameter.empty else AXES.or_none()
+    kind = NAMED.get(name, ANYTHING)
+    if kind is ANYTHING and isinstance(default, float):
+        kind = NUMBER
+    return kind.or_none() if default is None and kind is not ANYTHING else kind
+
+
+class Checks:
+    """The kinds of a function's arguments."""
+
+    def __init__(self, function: Callable, flag: Kind = FLAG) -> None:
+        parameters = inspect.signature(function).parameters.values()
+        named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        self.kinds = {p.name: kind_of(p, flag) for p in named if p.kind is not p.POSITIONAL_ONLY}
+        self.plain = {name: set(kind.plain or USUAL) for name, kind in self.kinds.items()}
+        by_position = [
+            (p.name, self.kinds.get(p.name, ANYTHING)) for p in named if p.kind is not p.KEYWORD_ONLY
+        ]
+        self.first = next((i for i, (_, kind) in enumerate(by_position) if kind is not ANYTHING), None)
+        self.by_position = by_position[self.first :] if self.first is not None else []
+        self.plain_by_position = [self.plain.get(name, USUAL) for name, _ in self.by_position]
+
+    def check(self, args: tuple, settings: Mapping[str, Any]) -> None:
+        """A DtypeError for an argument that is not of its kind."""
+        if self.first is not None and len(args) > self.first:
+            for x, (name, kind) in zip(args[self.first :], self.by_position):  # noqa: B905
+                if type(x) not in kind.plain and not kind.fits(x):
+                    refuse(name, x, kind)
+        if settings:
+            self.check_settings(settings)
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        for name, x in settings.items():
+            kind = self.kinds.get(name, OTHER)
+            if type(x) not in kind.plain and not kind.fits(x):
+                refuse(name, x, kind)
+            if kind is ANYTHING and not isinstance(x, Tensor):
+                self.plain[name].add(type(x))  # which is not looked at again
+
+
+# types of settings of any kind, for which a call does not look twice
+USUAL = frozenset([int, float, bool, str, tuple, list, slice, type(None), np.ndarray, np.dtype, type(...)])
+
+
+def refuse(name: str, x: Any, kind: Kind) -> None:
+    raise DtypeError(f"{name} must be {kind.what}, got {describe(x)}.\n{kind.advice}")
+
+
+def checked(function: F, flag: Kind = FLAG) -> F:
+    """Refuse arguments that are not of their kinds, and explain NumPy's errors."""
+    checks, own, name = Checks(function, flag), inspect.signature(function).parameters, function.__name__
+    is_method = next(iter(own), "") == "self"
+    if name == "__init__":
+        name = function.__qualname__.split(".")[0]
+
+    @wraps(function)
+    def call(*args: Any, **settings: Any) -> Any:
+        try:
+            checks.check(args, settings)
+            return function(*args, **settings)
+        except MinigradError as error:
+            place(error, name, args[is_method:], settings)
+            raise
+        except FOREIGN as error:
+            if raised_by_library(error):
+                explain(name, args[is_method:], settings, error, function)
+            raise
+
+    return call  # type: ignore[return-value]
+
+
+def check_all(
+    namespace: dict[str, Any], names: Iterable[str] = (), wrap: Callable[[Callable], Callable] = checked
+) -> None:
+    """Replace public functions of a module, given its globals(), by checked ones; ops check themselves.
+
+    Without names, those that the module defines.
+    """
+    for name in tuple(names) or [name for name in namespace if not name.startswith("_")]:
+        function = namespace[name]
+        defined = names or getattr(function, "__module__", "") == namespace["__name__"]
+        if inspect.isfunction(function) and defined and not hasattr(function, "op"):
+            namespace[name] = wrap(function)
+
+
+def check_constructor(cls: type) -> None:
+    """Let a class of the library refuse arguments of its constructor; a user's class is left as it is."""
+    if cls.__module__.startswith("minigrad.") and "__init__" in vars(cls):
+        cls.__init__ = checked(cls.__init__, SETTING)  # type: ignore[misc]
+
+
+def check_methods(cls: type, names: Iterable[str]) -> None:
+    """Let methods of a class refuse arguments."""
+    for name in names:
+        setattr(cls, name, checked(vars(cls)[name]))

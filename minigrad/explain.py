@@ -1,0 +1,169 @@
+"""A mistake in the user's terms: which op, which shapes, which axes clash, which line made each operand."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import reprlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .devices import device_of, gpu
+from .errors import (
+    DeviceError,
+    DtypeError,
+    MinigradError,
+    OutOfMemoryError,
+    RangeError,
+    ShapeError,
+    SignatureError,
+)
+from .nodes import producer
+from .tensor import Tensor
+from .versions import arrays_in, is_library
+
+FOREIGN = (  # what NumPy and Python raise
+    ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError, RecursionError, OSError,
+    AssertionError, BufferError,
+)  # fmt: skip
+
+
+def raised_by_library(error: BaseException) -> bool:
+    """Whether minigrad, or a package that it called, raised an error, and not a function of the user's."""
+    trace = error.__traceback__
+    while trace is not None and is_library[trace.tb_frame.f_code.co_filename]:
+        trace = trace.tb_next
+    return trace is None or trace.tb_frame.f_code.co_filename.startswith(PACKAGES)
+
+
+_INSTALLED, _PYTHON = Path(np.__file__).parents[1], Path(os.__file__).parent
+PACKAGES = (  # where the files are of what minigrad calls
+    "<",
+    *[f"{_INSTALLED / name}{os.sep}" for name in ("numpy", "numba", "cupy", "safetensors", "ml_dtypes")],
+    *[f"{_PYTHON / name}" for name in ("inspect", "contextlib", "functools", "pathlib")],
+)
+
+
+def refuse_extra(name: str, function: Callable, count: int) -> NoReturn:
+    raise SignatureError(f"{name}() got {count} arguments.\nIt takes {signature_text(function)}.")
+
+
+def refuse_unknown(name: str, unknown: Iterable[str], known: Iterable[str]) -> NoReturn:
+    """A SignatureError for keywords that a function does not have."""
+    what = ", ".join(map(repr, unknown))
+    raise SignatureError(f"{name}() got an unexpected keyword argument {what}.\nIt takes {', '.join(known)}.")
+
+
+def signature_text(function: Callable) -> str:
+    """The arguments of a function, as it declares them, without types."""
+    parameters = inspect.signature(function).parameters.values()
+    shown = [str(p.replace(annotation=p.empty)) for p in parameters if p.name != "self"]
+    return f"({', '.join(shown)})"
+
+
+def explain(
+    name: str,
+    inputs: Sequence[Any],
+    settings: dict[str, Any],
+    error: Exception,
+    function: Callable | None = None,
+) -> NoReturn:
+    """Say a NumPy error in the user's terms."""
+    said = " ".join(str(error).split()).rstrip(".")
+    if type(error) is TypeError and is_signature_error(said):
+        takes = f"It takes {signature_text(function)}." if function else "Look at help(...)."
+        said = re.sub(r"^\S*\(\)", "", said).strip()
+        raise SignatureError(f"{name}() {said}.\n{takes}") from None
+    arrays = arrays_in([_bare(x) for x in (*inputs, *settings.values())]) if gpu.arrays else ()
+    places = list(dict.fromkeys(map(device_of, arrays)))
+    if len(places) > 1:
+        raise place(
+            DeviceError(
+                f"on different devices: {' and '.join(places)}.\n"
+                f"Move all to one, x.to({places[0]!r}) or x.to({places[1]!r})."
+            ),
+            name,
+            inputs,
+            settings,
+        ) from error
+    kind: type[MinigradError] = ShapeError
+    if isinstance(error, TypeError | AttributeError):
+        kind = DtypeError
+    elif isinstance(error, LookupError):
+        kind = RangeError
+    elif isinstance(error, MemoryError):
+        kind = OutOfMemoryError
+    elif isinstance(error, RecursionError):
+        said = "an argument contains itself, or is nested too deeply"
+    raise place(kind(f"{said}.\n{_advice(kind, inputs, said)}"), name, inputs, settings) from error
+
+
+def is_signature_error(said: str) -> bool:
+    """Whether Python refused a call by the signature of the function."""
+    return bool(
+        re.search(
+            r"unexpected keyword|required (positional|keyword)|positional argument|multiple values", said
+        )
+    )
+
+
+def _bare(x: Any) -> Any:
+    return x.array if isinstance(x, Tensor) else x
+
+
+def place(error: MinigradError, name: str, inputs: Sequence[Any], settings: dict[str, Any]) -> MinigradError:
+    """Add to one of our errors the op, its operands and where they came from; the function around an op
+    adds its name."""
+    what, _, remedy = str(error).partition("\n")
+    if not error.placed:
+        remedy += _origins(inputs)
+        if not what.startswith(name):
+            passed = [*map(describe, inputs), *[f"{k}={describe(v)}" for k, v in settings.items()]]
+            what = f"{name}({', '.join(passed)}): {what}"
+    elif not what.startswith(name):
+        what = f"{name}: {what}"
+    error.args, error.placed = (f"{what}\n{remedy}",), True
+    return error
+
+
+def _origins(inputs: Sequence[Any]) -> str:
+    """The lines that made the operands, where that is known."""
+    said = ""
+    for i, x in enumerate(inputs):
+        node = producer(x.node) if isinstance(x, Tensor) else None
+        while node is not None and node.op.casts:  # promotion's, not the user's
+            node = node.edges[0] if type(node.edges[0]) is type(node) else None
+        if node is not None:
+            said += f" Operand {i} came from {node}."
+    return said
+
+
+def describe(x: Any) -> str:
+    if isinstance(x, list | tuple) and any(isinstance(item, Tensor | np.ndarray) for item in x):
+        shown = ", ".join(map(describe, x[:4])) + ", ..." * (len(x) > 4)
+        return f"[{shown}]"
+    return f"{x.dtype}{list(x.shape)}" if hasattr(x, "dtype") else " ".join(reprlib.repr(x).split())
+
+
+def _advice(kind: type[MinigradError], inputs: Sequence[Any], said: str) -> str:
+    """What to look at; where axes clash, which."""
+    if kind is RangeError:
+        if "of bounds" in said:
+            return "Indices and axes count from 0, or from the end from -1."
+        if any(word in said for word in ("id ", "class ", "none of", "axis")):
+            return "Ids and classes count from 0; axes also from the end, from -1."
+        return "Index with integers, slices, None, ..., lists of places, or a mask of the axis's length."
+    if kind is OutOfMemoryError:
+        return "Give smaller shapes."
+    if kind is DtypeError:
+        return "Look at what each argument is, and at its dtype."
+    shapes = [x.shape for x in inputs if hasattr(x, "shape")]
+    if len(shapes) == 2:
+        for axis, (n, m) in enumerate(zip(reversed(shapes[0]), reversed(shapes[1]), strict=False), 1):
+            if n != m and 1 not in (n, m):
+                return f"Axis -{axis} has {n} elements in the first, {m} in the second; reshape or index one."
+    return "Check the shapes and settings."
