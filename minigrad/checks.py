@@ -54,11 +54,18 @@ def _are_integers(x: Any) -> bool:
     return _is_integer(x)
 
 
+def _without_none(x: Any) -> Any:
+    return [i for i in x if i is not None] if isinstance(x, tuple | list) else x
+
+
 _COUNT = "Pass an int, such as 2."
 INTEGER = Kind("an integer", _COUNT, frozenset([int]), _is_integer)
 AXIS = INTEGER._replace(advice="The first axis is 0, the last -1.")
 AXES = Kind("an axis or several", AXIS.advice, frozenset([int]), _are_integers)
 SIZES = Kind("an integer or several", "Pass an int, or a tuple of them.", frozenset([int]), _are_integers)
+SIZES_OR_NONE = SIZES._replace(
+    what="an integer or several, or None", fits=lambda x: _are_integers(_without_none(x))
+)
 NUMBER = Kind(
     "a number",
     "Pass a number, or a tensor of one element.",
@@ -98,7 +105,7 @@ ANNOTATED = {
 NAMED = {
     **dict.fromkeys(["dim0", "dim1", "dim2", "start_dim", "end_dim", "dimension"], AXIS),
     **dict.fromkeys(
-        ["sizes", "kernel_size", "stride", "dilation", "output_padding", "output_size", "shifts",
+        ["sizes", "kernel_size", "stride", "dilation", "output_padding", "shifts",
          "split_sizes"], SIZES,
     ),
     **dict.fromkeys(
@@ -108,6 +115,7 @@ NAMED = {
         INTEGER,
     ),
     **dict.fromkeys(["alpha", "beta", "eps", "margin", "maxnorm", "scale"], NUMBER),
+    "output_size": SIZES_OR_NONE,
     "upper": FLAG,
 }  # fmt: skip
 
@@ -130,9 +138,7 @@ def kind_of(parameter: inspect.Parameter, flag: Kind = FLAG) -> Kind:
         return flag
     if name == "dim":  # several, where None is all
         return AXIS if isinstance(default, int) or default is parameter.empty else AXES.or_none()
-    kind = NAMED.get(name, ANYTHING)
-    if kind is ANYTHING and isinstance(default, float):
-        kind = NUMBER
+    kind = NUMBER if isinstance(default, float) else NAMED.get(name, ANYTHING)
     return kind.or_none() if default is None and kind is not ANYTHING else kind
 
 

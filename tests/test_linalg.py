@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minigrad as mg
-from minigrad.errors import MinigradError, OptionError, ShapeError
+from minigrad.errors import DtypeError, MinigradError, OptionError, ShapeError
 
 A = mg.ones(2, 3)
 ONES, ONE = mg.ones(3, 3), mg.eye(3)
@@ -177,7 +177,7 @@ MISTAKES = {
     "a matrix that is not square": (lambda: mg.det(A), ShapeError, r"\(2, 3\) are not square", "equal"),
     "a vector": (lambda: mg.linalg.svd(mg.ones(2)), ShapeError, r"\(2,\) is not a matrix", "batch"),
     "a right side": (lambda: mg.linalg.solve(ONE, mg.ones(2)), ShapeError, r"\(3, 3\) .* \(2,\)", "rows"),
-    "a power": (lambda: mg.matrix_power(ONE, 0.5), OptionError, "0.5", "integer"),
+    "a power": (lambda: mg.matrix_power(ONE, 0.5), DtypeError, "0.5", "int"),
     "a matrix's order": (lambda: mg.linalg.norm(A, "max"), OptionError, "'max'", "nuc"),
     "a vector's order": (lambda: mg.linalg.vector_norm(A, "fro"), OptionError, "'fro'", "number"),
     "axes of an order": (lambda: mg.linalg.norm(mg.ones(2, 2, 2), 1), ShapeError, "3 axes", "dim"),
