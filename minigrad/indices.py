@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .devices import array_module, is_array
-from .errors import OptionError, RangeError
+from .errors import DtypeError, OptionError, RangeError
 
 _PLAIN = {int, type(None), type(Ellipsis)}
 _BASIC = {slice, *_PLAIN}
@@ -59,13 +59,16 @@ def _is_tuple(items: list) -> bool:
 
 def _slice(i: slice) -> slice:
     """A slice of integers."""
-    if i.step is not None and as_int(i.step) <= 0:
+    if not {type(i.start), type(i.stop), type(i.step)} <= {int, type(None)}:
+        try:
+            i = slice(*[None if n is None else as_int(n) for n in (i.start, i.stop, i.step)])
+        except TypeError:
+            raise DtypeError(f"{i}: its bounds are integers or None.\nConvert them with int().") from None
+    if i.step is not None and i.step <= 0:
         raise OptionError(
             f"a slice with step {i.step}; as in PyTorch, steps are positive.\nGo backward with x.flip(dim)."
         )
-    if {type(i.start), type(i.stop), type(i.step)} <= {int, type(None)}:
-        return i
-    return slice(*[None if n is None else as_int(n) for n in (i.start, i.stop, i.step)])
+    return i
 
 
 def _item(i: Any) -> Any:

@@ -99,15 +99,20 @@ def difference(seed):
     # writing: of places that are named twice the order is not defined, so they get one number
     unique = len(np.unique(z.detach())) == z.numel()
     value = rng.normal(size=y.shape if unique else ())
-    with mg.no_grad(), torch.no_grad():
-        try:
-            t[theirs] = torch.tensor(value)
-        except RuntimeError as error:  # PyTorch reads by uint8, and writes by it in part
-            return None if "unsigned char" in str(error) else f"{shown} = ...: PyTorch {error}"
-        x[ours] = mg.tensor(value)
-    if not np.array_equal(x.numpy(), t.detach().numpy()):
+    u, v = mg.tensor(value, requires_grad=unique), torch.tensor(value, requires_grad=unique)
+    y, z = x * 2, t * 2
+    try:
+        z[theirs] = v
+    except RuntimeError as error:  # PyTorch reads by uint8, and writes by it in part
+        return None if "unsigned char" in str(error) else f"{shown} = ...: PyTorch {error}"
+    y[ours] = u
+    if not np.array_equal(y.numpy(), z.detach().numpy()):
         return f"{shown} = ...: another result"
-    return None
+    (y * y).sum().backward()
+    (z * z).sum().backward()
+    pairs = [(x, t)] if v.grad is None else [(x, t), (u, v)]  # PyTorch leaves out what has no elements
+    same = all(np.allclose(ours.grad.numpy(), theirs.grad.numpy()) for ours, theirs in pairs)
+    return None if same else f"{shown} = ...: another gradient"
 
 
 def main(count):

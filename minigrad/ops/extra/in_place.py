@@ -221,7 +221,7 @@ def copy_values(x: Tensor, value: Any, name: str) -> Tensor:
 
 
 def refuse_overlap(x: Tensor, name: str) -> None:
-    if any(step == 0 and n > 1 for step, n in zip(x.array.strides, x.shape, strict=True)):
+    if x.array.size and any(step == 0 and n > 1 for step, n in zip(x.array.strides, x.shape, strict=True)):
         raise ShapeError(
             f"{name} on a tensor of shape {x.shape} whose elements share memory (expand).\n"
             f"Change a copy of it: x.clone()."
