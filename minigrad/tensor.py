@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import printing
+from . import devices, printing
 from .devices import (
     DTYPES,
     as_dtype,
@@ -63,14 +63,14 @@ class Tensor:
 
     # ------------------------------------------------------------ what it is
 
-    shape: tuple[int, ...] = property(attrgetter("array.shape"))  # type: ignore[assignment]
+    shape: devices.Size = property(lambda x: devices.Size(x.array.shape))  # type: ignore[assignment]
     ndim: int = property(attrgetter("array.ndim"))  # type: ignore[assignment]
     dtype: np.dtype = property(attrgetter("array.dtype"))  # type: ignore[assignment]
 
     @property
-    def device(self) -> str:
+    def device(self) -> devices.Device:
         """Where the array lives: "cpu", or "cuda:0" for the first GPU."""
-        return "cpu" if type(self.array) is np.ndarray else device_of(self.array)
+        return devices.CPU if type(self.array) is np.ndarray else device_of(self.array)
 
     @property
     def is_leaf(self) -> bool:
@@ -83,7 +83,7 @@ class Tensor:
 
     def size(self, dim: int | None = None) -> Any:
         if dim is None:
-            return self.array.shape
+            return self.shape
         if not -self.array.ndim <= dim < self.array.ndim:
             raise RangeError(
                 f"axis {dim} of a tensor of shape {self.shape}.\nAxes count from 0, or from the end from -1."

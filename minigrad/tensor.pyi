@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import Any
 import numpy as np
-from . import printing
+from . import devices, printing
 from .devices import DTYPES, as_dtype, check_device, default_float, device_of, gpu, is_array, is_dtype, is_floating, load_cupy, on_cpu, on_device, refuse_unconvertible, to_device_of
 from .errors import DtypeError, GraphError, RangeError, ShapeError
 from .nodes import Output
@@ -26,12 +26,12 @@ class Tensor:
 
     def __init__(self, data: Any, requires_grad: builtins.bool=False) -> None:
         ...
-    shape: tuple[builtins.int, ...]
+    shape: devices.Size
     ndim: builtins.int
     dtype: np.dtype
 
     @property
-    def device(self) -> str:
+    def device(self) -> devices.Device:
         """Where the array lives: "cpu", or "cuda:0" for the first GPU."""
         ...
 

@@ -65,7 +65,7 @@ def walk_back(order: list[Node], sums: GradientSums, pull: Pull, retain_graph: b
     add, pop = sums.add, sums.totals.pop
     while order:
         node = order.pop()  # all that was computed from it has been visited: its gradient is complete
-        g = pop(node, None) if type(node.shape) is tuple else sums.pop_results(node)
+        g = pop(node, None) if type(node.shape) is not list else sums.pop_results(node)
         if g is None:
             continue
         if node.hooks:
@@ -147,7 +147,7 @@ class GradientSums:
 
     def take(self, node: Node) -> Any:
         """Remove and return the gradient of a node, after its hooks; of several results a list."""
-        g = self.totals.pop(node, None) if type(node.shape) is tuple else self.pop_results(node)
+        g = self.totals.pop(node, None) if type(node.shape) is not list else self.pop_results(node)
         return self.after_hooks(node, g) if node.hooks and g is not None else g
 
     def pop_results(self, node: Node) -> list[Any] | None:

@@ -226,7 +226,7 @@ def raw_shape(node: Node, place: int) -> tuple[int, ...]:
 
 def _results(node: Node) -> list[Any]:
     """An edge for each of a node's results."""
-    if type(node.shape) is tuple:
+    if type(node.shape) is not list:
         return [node]
     return [Output(node, i, shape, VersionCounter()) for i, shape in enumerate(node.shape)]
 

@@ -36,7 +36,7 @@ def jacobians(node: Node, like: np.ndarray, budget: Budget) -> dict[int, np.ndar
 
     Row i is the gradient function's result for the i-th unit vector. `like` has the result's shape and dtype.
     """
-    if type(node.shape) is not tuple or not 0 < like.size <= ELEMENTS or not hasattr(node.op, "rule"):
+    if type(node.shape) is list or not 0 < like.size <= ELEMENTS or not hasattr(node.op, "rule"):
         return {}
     small = tuple(like.size * math.prod(getattr(edge, "shape", ())) <= NUMBERS for edge in node.edges)
     if not any(small):

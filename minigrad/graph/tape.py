@@ -147,7 +147,7 @@ def shapes(node: Node) -> Sequence[tuple[int, ...]]:
 
 
 def _results(node: Node) -> list[Any]:
-    if type(node.shape) is tuple:
+    if type(node.shape) is not list:
         return [node]
     return [Output(node, i, shape, VersionCounter()) for i, shape in enumerate(node.shape)]
 

@@ -344,7 +344,7 @@ def _flops(node: Node) -> int | None:
     if flops is None:
         return None
     inputs = [getattr(edge, "shape", ()) if edge is not None else None for edge in node.edges]
-    result = node.shape if type(node.shape) is tuple else node.shape[0]
+    result = node.shape if type(node.shape) is not list else node.shape[0]
     try:
         return int(flops.count(inputs, result, node.settings))
     except (TypeError, IndexError, KeyError, ValueError, MinigradError):
