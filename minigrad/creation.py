@@ -277,7 +277,7 @@ def randn(
 
 def randint(
     low: int,
-    high: int | None = None,
+    high: Any = None,  # or the size, where one bound is given
     size: Any = (),
     dtype: Any = None,
     device: Device = None,
