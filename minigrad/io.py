@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,17 +41,29 @@ def write_atomically(path: str | Path, content: bytes) -> None:
         raise
 
 
-def save_file(
-    tensors: Mapping[str, Tensor | np.ndarray], path: str | Path, metadata: dict[str, str] | None = None
-) -> None:
-    """Write named tensors to a safetensors file, atomically."""
+def save_file(tensors: Mapping[str, Any], path: str | Path, metadata: dict[str, str] | None = None) -> None:
+    """Write named tensors to a safetensors file, atomically.
+
+    Dictionaries in it, or in lists in it (an optimizer's state), are written as `name.name`.
+    """
     from safetensors.numpy import save
 
     arrays = {
         name: np.asarray(on_cpu(t.array if isinstance(t, Tensor) else t), order="C")
-        for name, t in tensors.items()
+        for name, t in by_path(tensors)
     }
     write_atomically(path, save(arrays, metadata))
+
+
+def by_path(tensors: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """What is in a dictionary and in the dictionaries within it, by path."""
+    for name, value in tensors.items():
+        if isinstance(value, list) and value and isinstance(value[0], Mapping):
+            value = dict(enumerate(value))
+        if isinstance(value, Mapping):
+            yield from by_path(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def load_file(path: str | Path, device: str | None = None) -> dict[str, Tensor]:

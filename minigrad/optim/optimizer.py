@@ -1,8 +1,12 @@
-"""Optimizers: SGD, Adam and AdamW, with PyTorch's parameter groups, defaults and arithmetic."""
+"""Optimizers: SGD, Adam and AdamW, with PyTorch's parameter groups, defaults and arithmetic.
+
+Others are in `more_optimizers`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from operator import attrgetter, is_, methodcaller
 from types import CodeType
@@ -12,39 +16,50 @@ import numpy as np
 
 from .. import allocator
 from ..checks import check_constructor
-from ..devices import array_module, device_of, is_writeable, on_device
-from ..errors import OptionError, ShapeError, StateError
+from ..devices import array_module, device_of, is_array, is_writeable, on_device
+from ..errors import DtypeError, OptionError, ShapeError, StateError
 from ..kernels import kernels
-from ..modes import no_grad
+from ..modes import enable_grad, no_grad
 from ..tensor import Tensor
 from ..versions import bump_versions, caller, root
 from .clipping import zero_gradients
 
 SMALL = 1 << 13  # parameters with at most this many elements are updated as one
+IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable")  # PyTorch's ways to compute the same
 
 
 class Optimizer:
-    """Parameters in groups, each with its options, and a state of arrays for every parameter."""
+    """Parameters in groups, each with its options, and a state of arrays for every parameter.
+
+    A subclass defines `update`, or its own `step` as in PyTorch. The optimizers here take PyTorch's settings
+    that only choose how it computes (`foreach`, `fused`, `capturable`), which have no effect.
+    """
 
     scheduled: tuple[str, ...] = ("lr",)  # the options that `hyperparameters` reads
 
     def __init_subclass__(cls) -> None:
         check_constructor(cls)
 
-    def __init__(self, params: Iterable[Any], **defaults: Any) -> None:
+    def __init__(
+        self, params: Iterable[Any], defaults: Mapping[str, Any] | None = None, **options: Any
+    ) -> None:
         if hasattr(params, "parameters"):
             raise OptionError(
                 f"an optimizer takes parameters, got a {type(params).__name__}.\nPass its .parameters()."
+            )
+        if isinstance(params, Tensor) or not isinstance(params, Iterable):
+            raise DtypeError(
+                f"an optimizer takes a list of parameters or of groups, got a {type(params).__name__}.\n"
+                f"Pass model.parameters(), or [parameter]."
             )
         groups = list(params)
         if not groups:
             raise OptionError("an optimizer needs parameters, got none.\nPass model.parameters().")
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
-        self.defaults = defaults
+        self.defaults = {**(defaults or {}), **options}
         self.param_groups: list[dict[str, Any]] = []
-        self.state: dict[Tensor, dict[str, np.ndarray]] = {}
-        self.steps = 0
+        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.uploaded: dict[Any, Any] = {}  # hyperparameters of this step on a GPU, by dtype and values
         allocator.keep_freed_memory()
         for group in groups:
@@ -52,11 +67,14 @@ class Optimizer:
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
         """Add parameters, {"params": ...}, with options of their own that replace the defaults."""
+        if not isinstance(group, Mapping):
+            raise DtypeError(
+                f"a group is a dictionary, got {type(group).__name__}.\nPass {{'params': [...], 'lr': 0.1}}."
+            )
         if "params" not in group:
             raise OptionError(f"a group has no 'params', only {sorted(group)}.\nPass {{'params': [...]}}.")
         params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
-        if any(isinstance(p, tuple) for p in params):
-            raise OptionError("an optimizer takes parameters without names.\nPass model.parameters().")
+        params = [p[1] if isinstance(p, tuple) and len(p) == 2 else p for p in params]  # named_parameters()
         if any(not isinstance(p, Tensor) or not p.is_leaf for p in params):
             raise OptionError("an optimizer changes leaf tensors.\nPass model.parameters().")
         for p in params:
@@ -83,8 +101,15 @@ class Optimizer:
     def zero_grad(self, set_to_none: bool = True) -> None:
         zero_gradients(self._parameters(), set_to_none)
 
-    def step(self) -> None:
-        """Change each parameter that has a gradient, in place."""
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Change each parameter that has a gradient, in place.
+
+        A closure computes the gradients first; the loss that it returns is returned.
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
         ready: list[list[Tensor]] = []  # for each group
         for group in self.param_groups:
             ready.append([])
@@ -101,10 +126,10 @@ class Optimizer:
         with no_grad():
             for params, group in zip(ready, self.param_groups, strict=True):
                 self.update_all(params, group)
+        return loss
 
     def count_step(self, params: list[Tensor], source: tuple[CodeType, int]) -> None:
-        """Count a step, called at `source`, that changes these parameters."""
-        self.steps += 1
+        """Note a step, called at `source`, that changes these parameters."""
         self.uploaded.clear()
         bump_versions(params, f"{type(self).__name__}.step", source)
 
@@ -112,7 +137,21 @@ class Optimizer:
         """Change the parameters of a group by their gradients."""
         for p in params:
             assert p.grad is not None
-            self.update(p.array, p.grad.array, self.state.setdefault(p, {}), group)
+            g = -p.grad.array if group.get("maximize") else p.grad.array
+            self.update(p.array, g, self.state[p], group)
+
+    def count(self, state: dict[str, np.ndarray]) -> None:
+        """Count an update of the parameter (or of each, where they are one array) with this state."""
+        state["step"] += 1
+
+    def init_state(self, p: np.ndarray, state: dict[str, np.ndarray], *names: str) -> None:
+        """Make the arrays of a parameter's state, zeros at first, or convert them as the parameter was."""
+        for name in names:
+            before = state.get(name)
+            state[name] = (
+                array_module(p).zeros(p.shape, p.dtype) if before is None else before.astype(p.dtype)
+            )
+        state.setdefault("step", np.array(0))
 
     def update(
         self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]
@@ -135,53 +174,47 @@ class Optimizer:
             self.uploaded[key] = on_device(np.array(values, p.dtype), device_of(p))
         return self.uploaded[key]
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """The state as arrays: `0.exp_avg` for the first parameter's `exp_avg`, `param_groups.0.lr` for the
-        first group's option, and the number of `steps`."""
-        options = {
-            f"param_groups.{i}.{name}": np.array(value)
-            for i, group in enumerate(self.param_groups)
-            for name, value in group.items()
-            if name != "params"
+    def state_dict(self) -> dict[str, Any]:
+        """{"state": {0: {"step": ...}}, "param_groups": [{"lr": ..., "params": [0]}]}, as PyTorch's.
+
+        Parameters are numbered through all groups; tensors share memory with the optimizer. `save_file`
+        takes it, and what `load_file` returns can be loaded.
+        """
+        numbers = {id(p): i for i, p in enumerate(self._parameters())}
+        groups = [
+            {**group, "params": [numbers[id(p)] for p in group["params"]]} for group in self.param_groups
+        ]
+        state = {
+            numbers[id(p)]: {name: Tensor(x) if is_array(x) else x for name, x in own.items()}
+            for p, own in self.state.items()
+            if own and id(p) in numbers
         }
-        arrays = {
-            f"{i}.{name}": array
-            for i, p in enumerate(self._parameters())
-            for name, array in self.state.get(p, {}).items()
-        }
-        return {"steps": np.array(self.steps), **options, **arrays}
+        return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue from what `state_dict` gave for the same parameters in the same order."""
+        states, groups = saved_parts(state_dict)
+        if len(groups) not in (0, len(self.param_groups)):
+            raise StateError(
+                f"optimizer state of {len(groups)} parameter groups for one of {len(self.param_groups)}.\n"
+                f"Load the state of the same optimizer."
+            )
+        for i, (saved, group) in enumerate(zip(groups, self.param_groups, strict=False)):
+            if len(saved.get("params", group["params"])) != len(group["params"]):
+                raise StateError(
+                    f"group {i} of the optimizer state has {len(saved['params'])} parameters, this one "
+                    f"{len(group['params'])}.\nLoad the state of the same optimizer."
+                )
+        order = [number for saved in groups for number in saved.get("params", ())]
         parameters = self._parameters()
-        loaded: dict[Tensor, dict[str, np.ndarray]] = {}
-        options: list[tuple[int, str, Any]] = []
-        for key, value in state_dict.items():
-            number, _, name = key.partition(".")
-            if number == "param_groups":
-                number, _, name = name.partition(".")
-                options.append((int(number), name, np.asarray(value).tolist()))
-                continue
-            if not name:
-                continue
-            if not number.isdecimal():
-                raise StateError(
-                    f"optimizer state {key!r} does not name a parameter by its number.\n"
-                    f"Load what state_dict() gave."
-                )
-            p = parameters[int(number)] if int(number) < len(parameters) else None
-            if p is None or np.shape(value) not in (p.shape, ()):
-                raise StateError(
-                    f"optimizer state {key} of shape {np.shape(value)} does not fit these parameters.\n"
-                    f"Load the state of the same model."
-                )
-            array = np.array(value.get() if hasattr(value, "get") else value, order="C")
-            if array.ndim and array.dtype.kind in "biu":
-                raise StateError(
-                    f"optimizer state {key} is {array.dtype}, expected floating point numbers.\n"
-                    f"Load what state_dict() gave."
-                )
-            loaded.setdefault(p, {})[name] = on_device(array, p.device) if array.ndim else array
+        by_number = dict(zip(order, parameters, strict=True)) if order else dict(enumerate(parameters))
+        loaded: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        for number, own in states.items():
+            p = by_number.get(number)
+            for name, value in own.items():
+                array = _loaded(f"{number}.{name}", value, p)
+                if p is not None:
+                    loaded[p][name] = array
         names = set().union(*loaded.values())
         for i, p in enumerate(parameters):
             if missing := names - loaded.get(p, dict.fromkeys(names)).keys():
@@ -189,23 +222,77 @@ class Optimizer:
                     f"optimizer state {i}.{min(missing)} is missing, though other parameters have theirs.\n"
                     f"Load what state_dict() gave."
                 )
-        if "steps" not in state_dict:
+        for saved, group in zip(groups, self.param_groups, strict=False):
+            skipped = ("params", "param_names", *IMPLEMENTATION)
+            group.update({name: value for name, value in saved.items() if name not in skipped})
+        self.state = loaded
+
+    def __repr__(self) -> str:
+        lines = []
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
+        return "\n".join([f"{type(self).__name__} (", *lines, ")"])
+
+
+def saved_parts(state_dict: Mapping[str, Any]) -> tuple[dict[int, dict[str, Any]], list[dict[str, Any]]]:
+    """The state of each parameter by its number, and the options of each group.
+
+    Of a nested dictionary, or of a flat one from a file: `state.0.exp_avg` (in older files `0.exp_avg`),
+    `param_groups.0.lr`.
+    """
+    if not isinstance(state_dict, Mapping):
+        raise DtypeError(
+            f"an optimizer state is a dictionary, got {type(state_dict).__name__}.\n"
+            f"Load what state_dict() gave."
+        )
+    if "state" in state_dict and "param_groups" in state_dict:
+        return dict(state_dict["state"]), [dict(group) for group in state_dict["param_groups"]]
+    states: dict[int, dict[str, Any]] = {}
+    groups: dict[int, dict[str, Any]] = {}
+    for key, value in state_dict.items():
+        kind, _, rest = key.removeprefix("state.").partition(".")
+        number, _, name = rest.partition(".")
+        if kind == "param_groups" and number.isdecimal():
+            option = np.asarray(value).tolist()
+            is_pair = isinstance(option, list) and name != "params"
+            groups.setdefault(int(number), {})[name] = tuple(option) if is_pair else option
+        elif kind.isdecimal() and rest:
+            states.setdefault(int(kind), {})[rest] = value
+        elif key != "steps":  # of older files
             raise StateError(
-                "this is not an optimizer state: it has no `steps`.\nLoad what state_dict() gave."
+                f"optimizer state {key!r} does not name a parameter by its number.\n"
+                f"Load what state_dict() gave."
             )
-        if any(i >= len(self.param_groups) for i, _, _ in options):
-            raise StateError(
-                f"optimizer state of {max(i for i, _, _ in options) + 1} parameter groups for one of "
-                f"{len(self.param_groups)}.\nLoad the state of the same optimizer."
-            )
-        for i, name, value in options:
-            self.param_groups[i][name] = tuple(value) if isinstance(value, list) else value
-        self.state, self.steps = loaded, int(np.asarray(state_dict["steps"]))
+    return states, [groups[number] for number in sorted(groups)]
+
+
+def _loaded(key: str, value: Any, p: Tensor | None) -> Any:
+    """A copy of a saved array, on the parameter's device."""
+    value = value.array if isinstance(value, Tensor) else value
+    if p is None or np.shape(value) not in (p.shape, ()):
+        raise StateError(
+            f"optimizer state {key} of shape {np.shape(value)} does not fit these parameters.\n"
+            f"Load the state of the same model."
+        )
+    array = np.array(np.asarray(value.get() if hasattr(value, "get") else value), order="C")
+    if array.ndim and array.dtype.kind in "biu":
+        raise StateError(
+            f"optimizer state {key} is {array.dtype}, expected floating point numbers.\n"
+            f"Load what state_dict() gave."
+        )
+    return on_device(array, p.device) if array.ndim else array
+
+
+AT_LEAST_0 = (
+    "lr", "momentum", "weight_decay", "eps", "alpha", "rho", "lr_decay", "initial_accumulator_value",
+    "momentum_decay",
+)  # fmt: skip
 
 
 def _check_ranges(options: Mapping[str, Any]) -> None:
     """Check that the rates are in their ranges."""
-    for name in ("lr", "momentum", "weight_decay", "eps"):
+    for name in AT_LEAST_0:
         value = options.get(name, 0)
         if not isinstance(value, int | float | np.number) or not value >= 0:
             raise OptionError(f"{name} must be a number of at least 0, got {value!r}.\nPass one.")
@@ -215,6 +302,14 @@ def _check_ranges(options: Mapping[str, Any]) -> None:
         raise OptionError(
             f"betas must be two numbers from 0 to below 1, got {betas!r}.\nPass two such numbers."
         )
+
+
+def _check_implementation(optimizer: Optimizer, settings: Mapping[str, Any]) -> None:
+    """Accept PyTorch's settings that change nothing of the values."""
+    if unknown := settings.keys() - set(IMPLEMENTATION):
+        raise TypeError(f"{type(optimizer).__name__}() got an unexpected keyword argument {min(unknown)!r}")
+    if settings.get("differentiable"):
+        raise OptionError("differentiable=True is not here.\nWrite the update with out-of-place operations.")
 
 
 class SGD(Optimizer):
@@ -231,7 +326,11 @@ class SGD(Optimizer):
         dampening: float = 0.0,
         weight_decay: float = 0.0,
         nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        **implementation: Any,
     ) -> None:
+        _check_implementation(self, implementation)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise OptionError("nesterov needs a momentum and no dampening.\nPass momentum=0.9, dampening=0.")
         super().__init__(
@@ -241,6 +340,7 @@ class SGD(Optimizer):
             dampening=dampening,
             weight_decay=weight_decay,
             nesterov=nesterov,
+            maximize=maximize,
         )
 
     def update(
@@ -263,10 +363,10 @@ class Adam(Optimizer):
     """m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g**2, p -= lr m' / (sqrt(v') + eps).
 
     m' and v' are m and v without their bias to 0 (Kingma and Ba 2015, algorithm 1).
-    `weight_decay` here is added to the gradient; AdamW's is not.
+    `weight_decay` here is added to the gradient; AdamW's, which is decoupled, is not. With `amsgrad` v' is
+    the largest so far (Reddi et al. 2018).
     """
 
-    decoupled = False
     scheduled = ("lr", "betas", "eps", "weight_decay")
 
     def __init__(
@@ -276,12 +376,30 @@ class Adam(Optimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0.0,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        decoupled_weight_decay: bool = False,
+        **implementation: Any,
     ) -> None:
-        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
+        _check_implementation(self, implementation)
+        super().__init__(
+            params,
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            amsgrad=amsgrad,
+            maximize=maximize,
+            decoupled_weight_decay=decoupled_weight_decay,
+        )
         self.flat: dict[int, FlatParameters | None] = {}  # the small parameters of each group, by its id
 
     def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
         """Small parameters are flattened into one where they are all at the same step."""
+        if group["amsgrad"]:
+            super().update_all(params, group)
+            return
         small: list[Tensor] = []
         large: list[Tensor] = []
         for p in params:
@@ -290,14 +408,15 @@ class Adam(Optimizer):
         if len(small) > 1 and (flat is None or not flat.matches(small, self.state)):
             flat = self.flat[id(group)] = self.flatten(small)
         if len(small) > 1 and flat is not None:
-            self.update(flat.p, flat.g, flat.gather(), group)
+            state = flat.gather()
+            self.update(flat.p, -flat.g if group["maximize"] else flat.g, state, group)
             flat.scatter()
             params = large
         super().update_all(params, group)
 
     def flatten(self, small: list[Tensor]) -> FlatParameters | None:
         """The parameters as one, or None where they differ in their steps or share memory."""
-        steps = {int(self.state[p]["step"]) if p in self.state else 0 for p in small}
+        steps = {int(self.state[p].get("step", 0)) for p in small}
         memories = {id(root(p.array)) for p in small}
         if len(steps) > 1 or len(memories) < len(small):
             return None
@@ -310,32 +429,40 @@ class Adam(Optimizer):
     def update(
         self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]
     ) -> None:
+        if group["amsgrad"]:
+            self.update_amsgrad(p, g, state, group)
+            return
         if not state or state["exp_avg"].dtype != p.dtype:
-            self.init_state(p, state)
+            self.init_state(p, state, "exp_avg", "exp_avg_sq")
         self.count(state)
         flat, m, v = p.reshape(-1), state["exp_avg"].reshape(-1), state["exp_avg_sq"].reshape(-1)
         kernels(p).adam(flat, g.reshape(-1), m, v, self.hyperparameters_for(p, state, group))
         if not p.flags.c_contiguous:  # then reshape(-1) made a copy
             p[...] = flat.reshape(p.shape)
 
-    def init_state(self, p: np.ndarray, state: dict[str, np.ndarray]) -> None:
-        """Make the state of a parameter, or convert it as the parameter was."""
-        for name in ("exp_avg", "exp_avg_sq"):
-            before = state.get(name)
-            state[name] = (
-                array_module(p).zeros(p.shape, p.dtype) if before is None else before.astype(p.dtype)
-            )
-        state.setdefault("step", np.array(0))
-
-    def count(self, state: dict[str, np.ndarray]) -> None:
-        """Count an update of the parameter (or of each, where they are one array) with this state."""
-        state["step"] += 1
+    def update_amsgrad(
+        self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]
+    ) -> None:
+        """As the kernel, with the largest v so far."""
+        xp, names = array_module(p), ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+        if "max_exp_avg_sq" not in state or state["exp_avg"].dtype != p.dtype:
+            self.init_state(p, state, *names)
+        self.count(state)
+        rate, c1, b2, c2, root, eps, shrink, decay = self.hyperparameters_for(p, state, group)
+        m, v, largest = (state[name] for name in names)
+        p *= shrink
+        d = g + decay * p
+        m += c1 * (d - m)
+        v *= b2
+        v += c2 * d * d
+        xp.maximum(largest, v, out=largest)
+        p -= rate * m / (root * xp.sqrt(largest) + eps)
 
     def hyperparameters(self, state: dict[str, np.ndarray], group: dict[str, Any]) -> tuple[float, ...]:
         """lr / (1 - b1**t), 1 - b1, b2, 1 - b2, 1 / sqrt(1 - b2**t), eps, the factor of p and the decay."""
         t = int(state["step"].reshape(-1)[0])
         lr, (b1, b2), decay = group["lr"], group["betas"], group["weight_decay"]
-        shrink, decay = (1 - lr * decay, 0.0) if self.decoupled else (1.0, decay)
+        shrink, decay = (1 - lr * decay, 0.0) if group["decoupled_weight_decay"] else (1.0, decay)
         return lr / (1 - b1**t), 1 - b1, b2, 1 - b2, 1 / (1 - b2**t) ** 0.5, group["eps"], shrink, decay
 
 
@@ -391,8 +518,6 @@ class FlatParameters:
 class AdamW(Adam):
     """Adam with decoupled weight decay: p *= 1 - lr * weight_decay (Loshchilov and Hutter 2019)."""
 
-    decoupled = True
-
     def __init__(
         self,
         params: Iterable[Any],
@@ -400,5 +525,12 @@ class AdamW(Adam):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        **implementation: Any,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay)
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad,
+            maximize=maximize, decoupled_weight_decay=True, **implementation,
+        )  # fmt: skip

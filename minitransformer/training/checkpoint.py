@@ -208,8 +208,6 @@ class Checkpoints:
             optimizer.load_state_dict(moments)
         except MinigradError as error:
             raise self._unusable(path, str(error).splitlines()[0]) from None
-        if unknown := moments.keys() - optimizer.state_dict().keys():
-            raise self._unusable(path, f"{OPTIMIZER} has the unknown {min(unknown)}")
         return state
 
     def repair(self, model: nn.Module, optimizer: optim.Optimizer) -> list[str]:

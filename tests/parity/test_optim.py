@@ -1,6 +1,7 @@
 """Optimizers, clipping, schedules, layers and initialization against PyTorch's."""
 
 import copy
+import inspect
 import math
 
 import numpy as np
@@ -22,7 +23,34 @@ OPTIONS = {
     ],
     "Adam": [{"lr": 0.1}, {"lr": 0.1, "betas": (0.8, 0.98), "eps": 1e-4, "weight_decay": 0.1}, {}],
     "AdamW": [{"lr": 0.1}, {"lr": 0.1, "betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.3}, {}],
+    "RMSprop": [
+        {},
+        {"lr": 0.1, "alpha": 0.7, "weight_decay": 0.1, "momentum": 0.9},
+        {"alpha": 0.5, "centered": True, "eps": 0.1},
+        {"centered": True, "momentum": 0.5, "eps": 0.1},
+    ],
+    "Adagrad": [{}, {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.5}],
+    "Adadelta": [{}, {"lr": 0.1, "rho": 0.5, "eps": 0.1, "weight_decay": 0.1}],
+    "Adamax": [{}, {"lr": 0.1, "betas": (0.5, 0.9), "eps": 0.1, "weight_decay": 0.1}],
+    "NAdam": [
+        {},
+        {"lr": 0.1, "betas": (0.5, 0.9), "eps": 0.1, "weight_decay": 0.1, "momentum_decay": 0.1},
+        {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True},
+    ],
+    "RAdam": [
+        {},
+        {"lr": 0.1, "betas": (0.5, 0.9), "eps": 0.1, "weight_decay": 0.1},
+        {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True},
+    ],
 }
+for some in OPTIONS.values():
+    some.append({**some[-1], "maximize": True})
+OPTIONS["Adam"] += [
+    {"amsgrad": True, "lr": 0.1},
+    {"amsgrad": True, "weight_decay": 0.1, "maximize": True, "betas": (0.5, 0.6)},
+    {"weight_decay": 0.1, "decoupled_weight_decay": True},
+]
+OPTIONS["AdamW"] += [{"amsgrad": True, "lr": 0.1, "betas": (0.5, 0.6)}]
 CASES = [
     pytest.param(name, options, id=f"{name}-{i}")
     for name, some in OPTIONS.items()
@@ -46,6 +74,15 @@ def assert_same(ours, theirs):
         np.testing.assert_allclose(p.array, t.detach().numpy(), rtol=1e-12, atol=1e-13)
 
 
+@pytest.fixture
+def exact():
+    """PyTorch keeps the numbers of NAdam's momentum in the default dtype."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.usefixtures("exact")
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_twenty_steps(name, options):
     rng = np.random.default_rng(0)
@@ -59,9 +96,70 @@ def test_twenty_steps(name, options):
         optimizer.step()
         reference.step()
     assert_same(ours, theirs)
+    assert_same_state(optimizer.state_dict(), reference.state_dict())
+    again = getattr(optim, name)(copy.deepcopy(ours))
+    again.load_state_dict(reference.state_dict())  # PyTorch's own
+    give_gradients(rng, ours, theirs)
+    for p, twin in zip(ours, again.param_groups[0]["params"], strict=True):
+        twin.grad = p.grad
+    optimizer.step()
+    reference.step()
+    again.step()
+    assert_same(again.param_groups[0]["params"], theirs)
+    assert_same(ours, theirs)
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
+NOT_OURS = {"foreach", "fused", "capturable", "differentiable"}
+
+
+def assert_same_state(ours, theirs):
+    """PyTorch's may have a momentum that is None."""
+    assert ours.keys() == theirs.keys()
+    for group, expected in zip(ours["param_groups"], theirs["param_groups"], strict=True):
+        assert group == {name: value for name, value in expected.items() if name not in NOT_OURS}
+    assert ours["state"].keys() == theirs["state"].keys()
+    for number, expected in theirs["state"].items():
+        expected = {name: value for name, value in expected.items() if value is not None}
+        assert ours["state"][number].keys() == expected.keys()
+        for name, value in expected.items():
+            array = ours["state"][number][name].array
+            np.testing.assert_allclose(array, value.numpy(), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", list(OPTIONS))
+def test_signatures_of_optimizers(name):
+    """PyTorch's names and defaults, and the order of those that may be given by position."""
+    ours, theirs = (
+        [
+            (p.name, p.default, p.kind is p.KEYWORD_ONLY)
+            for p in inspect.signature(getattr(library, name)).parameters.values()
+            if p.name not in {*NOT_OURS, "implementation"}
+        ]
+        for library in (optim, torch.optim)
+    )
+    by_position = lambda some: [p[:2] for p in some if p[0] != "maximize"]
+    assert by_position(ours) == by_position(theirs)
+    assert {p[0] for p in ours} == {p[0] for p in theirs}
+
+
+def test_a_closure_computes_the_loss():
+    found = []
+    for library, optimizers in ((mg, optim), (torch, torch.optim)):
+        p = library.tensor([1.0, 2.0], requires_grad=True)
+        optimizer = optimizers.SGD([p], lr=0.1)
+
+        def closure(p=p, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = (p**2).sum()
+            loss.backward()
+            return loss
+
+        found.append([optimizer.step(closure).item() for _ in range(3)])
+    np.testing.assert_allclose(*found, rtol=1e-6)
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("name", list(OPTIONS))
 def test_groups_with_options_of_their_own(name):
     rng = np.random.default_rng(0)
     ours, theirs = parameters(rng)
