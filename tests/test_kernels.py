@@ -10,6 +10,7 @@ import pytest
 import minigrad as mg
 from minigrad import kernels
 from minigrad.kernels import cpu
+from minigrad.kernels.cpu import masks
 from minigrad.nn import functional as F
 from minigrad.ops.op import ops
 from minitransformer.attention import multi_head_attention
@@ -434,3 +435,17 @@ def test_heads_of_nothing(which, batch, queries, keys):
         assert not memory.grad.numpy().any()
         packed = mg.randn(batch, queries, 12, requires_grad=True)
         assert multi_head_attention(packed, None, None, 2, is_causal=True).shape == x.shape
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_choosing_by_a_mask_without_branches_is_choosing(dtype):
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=(128, 128)).astype(dtype) for _ in range(2))
+    x[0], y[1] = np.inf, np.nan
+    mask = rng.random((128, 128)) < 0.5
+    assert masks.where(mask, x, y).dtype == dtype
+    np.testing.assert_array_equal(masks.where(mask, x, y), np.where(mask, x, y))
+    np.testing.assert_array_equal(masks.where(mask.T, x.T, y), np.where(mask.T, x.T, y))
+    np.testing.assert_array_equal(masks.where(mask, x, 0.0), np.where(mask, x, 0.0))
+    np.testing.assert_array_equal(masks.gate(mask, x), np.where(mask, x, 0.0))
+    np.testing.assert_array_equal(masks.gate(mask[0], x), np.where(mask[0], x, 0.0))

@@ -32,12 +32,14 @@ _pairs = (
 def where(condition, x, y, /):
     """x where `condition` is True, y elsewhere."""
     xp = namespace(condition, x, y)
-    if not isinstance(condition, bool) and condition.dtype != bool:
+    if isinstance(condition, bool):
+        condition = xp.ones_like(x, dtype=bool) if condition else xp.zeros_like(x, dtype=bool)
+    elif condition.dtype != bool:
         raise DtypeError(f"where takes booleans, got {condition.dtype}.\nCompare: condition != 0.")
     return xp.where(condition, x, y), (
         None,
-        lambda g: xp.where(condition, g, 0.0),
-        lambda g: xp.where(condition, 0.0, g),
+        lambda g: xp.gate(condition, g),
+        lambda g: xp.gate(~condition, g),
     )
 
 

@@ -16,6 +16,7 @@ from ..creation import ones_like, zeros_like
 from ..devices import HALF, float32, gpu, is_floating
 from ..kernels.cpu import convolution as _windows
 from ..kernels.cpu import gamma as _gamma
+from ..kernels.cpu import masks as _masks
 from ..kernels.cpu import special as _special
 from ..tensor import Tensor
 from .op import ops
@@ -24,6 +25,7 @@ from .op import ops
 class _Arrays:
     """An array library, with what it lacks."""
 
+    gate = staticmethod(_masks.gate)
     sigmoid = staticmethod(_special.sigmoid)
     lgamma = staticmethod(_gamma.lgamma)
     gamma_derivative = staticmethod(_gamma.polygamma)
@@ -71,21 +73,9 @@ class _Arrays:
         view.flags.writeable = x.flags.writeable
         return view
 
-    @staticmethod
-    def gate(mask: Any, g: Any) -> Any:
-        """g where `mask` is True, 0 elsewhere, also where g is infinite: `where`, without its branches.
-
-        The mask becomes words of ones and zeros as wide as g's numbers, and the two are combined bit by bit.
-        """
-        word = np.dtype(f"i{g.dtype.itemsize}")
-        bits = (-mask.view(np.int8)).astype(word)
-        if bits.shape == g.shape:  # in place: no third array
-            bits &= g.view(word)
-            return bits.view(g.dtype)
-        return (bits & g.view(word)).view(g.dtype)
-
 
 class _Numpy(_Arrays):
+    where = staticmethod(_masks.where)
     erf = staticmethod(_special.erf)
     erfc = staticmethod(_special.erfc)
     erfcx = staticmethod(_special.erfcx)

@@ -136,7 +136,7 @@ def sigmoid(x: Any) -> Any:
     """1 / (1 + e**-x), elementwise; where x is negative as e**x / (1 + e**x), which cannot overflow."""
     xp = array_module(x)
     e = xp.exp(-xp.abs(x))
-    return xp.where(x < 0, e, 1) / (1 + e)
+    return xp.maximum(e, (x >= 0).astype(e.dtype)) / (1 + e)  # e or 1: a `where` without branches
 
 
 def logaddexp(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -24,10 +24,12 @@ __all__ = ["celu", "hardshrink", "prelu", "selu", "threshold"]
 # ---------------------------------------------------------------- in pieces
 
 
-@derived(samples=unary(distinct), latex=r"g\,[x > 0] + \mathrm{negative\_slope}\;g\,[x \le 0]")
-def leaky_relu(x, negative_slope=0.01):
+@differentiable(samples=unary(distinct), latex=r"g\,[x > 0] + \mathrm{negative\_slope}\;g\,[x \le 0]")
+def leaky_relu(x, /, negative_slope=0.01):
     """x where it is positive, negative_slope * x elsewhere (Maas, Hannun and Ng 2013)."""
-    return where(gt(x, 0), x, multiply(x, negative_slope))
+    xp, positive = namespace(x), x > 0
+    bend = lambda y: xp.where(positive, y, y * negative_slope)
+    return bend(x), (bend,)
 
 
 @derived(
@@ -121,9 +123,11 @@ def elu(x, /, alpha=1.0, scale=1.0, input_scale=1.0):
     """
     xp = namespace(x)
     below = x <= 0
-    bent = xp.expm1(input_scale * xp.where(below, x, 0.0)) * alpha
+    bent = xp.expm1(input_scale * xp.minimum(x, 0.0)) * alpha
     slope = scale * input_scale
-    return scale * xp.where(below, bent, x), (lambda g: g * xp.where(below, slope * (bent + alpha), scale),)
+    return scale * xp.where(below, bent, x), (
+        lambda g: xp.where(below, g * (slope * (bent + alpha)), g * scale),
+    )
 
 
 @derived(

@@ -111,7 +111,10 @@ def adaptive_avg_pool3d(input, output_size):
 def _adaptive_averages(n, x, output_size):
     """Along each axis a product with the matrix whose rows average the windows."""
     x = with_leading_axes(f"adaptive_avg_pool{n}d", as_tensor(x), n)
-    for axis, (length, count) in enumerate(zip(x.shape[-n:], _counts(x, n, output_size), strict=True), -n):
+    counts = _counts(x, n, output_size)
+    if set(counts) == {1}:
+        return x.mean(tuple(range(-n, 0)), keepdim=True)
+    for axis, (length, count) in enumerate(zip(x.shape[-n:], counts, strict=True), -n):
         if count != length:
             starts, ends = _cover(length, count)
             places = np.arange(length)
