@@ -12,6 +12,7 @@ from minigrad import kernels
 from minigrad.kernels import cpu
 from minigrad.kernels.cpu import masks
 from minigrad.nn import functional as F
+from minigrad.ops.namespace import namespace
 from minigrad.ops.op import ops
 from minitransformer.attention import multi_head_attention
 
@@ -447,5 +448,5 @@ def test_choosing_by_a_mask_without_branches_is_choosing(dtype):
     np.testing.assert_array_equal(masks.where(mask, x, y), np.where(mask, x, y))
     np.testing.assert_array_equal(masks.where(mask.T, x.T, y), np.where(mask.T, x.T, y))
     np.testing.assert_array_equal(masks.where(mask, x, 0.0), np.where(mask, x, 0.0))
-    np.testing.assert_array_equal(masks.gate(mask, x), np.where(mask, x, 0.0))
-    np.testing.assert_array_equal(masks.gate(mask[0], x), np.where(mask[0], x, 0.0))
+    np.testing.assert_array_equal(namespace(x).gate(mask, x), np.where(mask, x, 0.0))
+    np.testing.assert_array_equal(namespace(x).gate(mask[0], x), np.where(mask[0], x, 0.0))

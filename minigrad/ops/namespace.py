@@ -25,7 +25,6 @@ from .op import ops
 class _Arrays:
     """An array library, with what it lacks."""
 
-    gate = staticmethod(_masks.gate)
     sigmoid = staticmethod(_special.sigmoid)
     lgamma = staticmethod(_gamma.lgamma)
     gamma_derivative = staticmethod(_gamma.polygamma)
@@ -72,6 +71,19 @@ class _Arrays:
         view = np.diagonal(x, offset, dim1, dim2)
         view.flags.writeable = x.flags.writeable
         return view
+
+    @staticmethod
+    def gate(mask: Any, g: Any) -> Any:
+        """g where `mask` is True, 0 elsewhere, also where g is infinite: `where`, without its branches.
+
+        The mask becomes words of ones and zeros as wide as g's numbers, and the two are combined bit by bit.
+        """
+        word = np.dtype(f"i{g.dtype.itemsize}")
+        bits = (-mask.view(np.int8)).astype(word)
+        if bits.shape == g.shape:  # in place: no third array
+            bits &= g.view(word)
+            return bits.view(g.dtype)
+        return (bits & g.view(word)).view(g.dtype)
 
 
 class _Numpy(_Arrays):

