@@ -117,15 +117,23 @@ def share_version(
     view.version = version = base.version or version_of(base)
     if view.node is not None:
         view.node.version = version
-    if view.array.base is not None:  # or else it is a copy
+    if view.array.base is not None or op is None:  # or else it is a copy
         entry = new_ref(view), new_ref(base), op, settings, result  # a View, in a third of its time
         if version.views is None:
             version.views = [entry]
         else:
             version.views.append(entry)
             if base.node is None and len(version.views) > version.views_kept:
-                version.views = [entry for entry in version.views if entry[0]() is not None]
+                version.views = _still_there(version.views)
                 version.views_kept = 8 + 2 * len(version.views)
+
+
+def _still_there(views: list[Any]) -> list[Any]:
+    """The views that exist, and an entry for each base of others: it shares the memory, too."""
+    existing = [view for view in views if view[0]() is not None]
+    named = {tensor() for view in existing for tensor in view[:2]}
+    others = {base for view in views if (base := view[1]()) is not None and base not in named}
+    return [*(View(new_ref(base), lambda: None) for base in others), *existing]
 
 
 def bump_version(tensor: Tensor, name: str, source: tuple[CodeType, int] | None = None) -> None:

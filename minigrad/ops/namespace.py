@@ -65,7 +65,10 @@ class _Arrays:
 
     @staticmethod
     def take(x: Any, index: Any) -> Any:
-        return x[index]
+        value = x[index]
+        if isinstance(value, np.generic):  # a copy; with `...` it is a view without axes
+            return x[(*index, ...) if isinstance(index, tuple) else (index, ...)]
+        return value
 
     def diagonal(self, x: Any, offset: int, dim1: int, dim2: int) -> Any:
         view = np.diagonal(x, offset, dim1, dim2)

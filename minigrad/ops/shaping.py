@@ -265,6 +265,8 @@ def transpose(x, /, dim0, dim1):
 )
 def broadcast_to(x, /, shape):
     """x repeated, without a copy, to a shape that it broadcasts to; the gradient adds the repetitions up."""
+    if tuple(shape) == x.shape:
+        return x[...], (lambda g: g,)  # NumPy's would be read-only
     try:
         return namespace(x).broadcast_to(x, shape), (lambda g: g,)
     except ValueError:

@@ -20,11 +20,11 @@ from ...autograd.hooks import LAST
 from ...devices import array_module, is_floating, is_writeable
 from ...errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
 from ...indices import array_index
-from ...modes import modes
+from ...modes import modes, set_grad_enabled
 from ...nodes import Output
 from ...tensor import Tensor, on_device_of
 from ...trees import leaves
-from ...versions import Change, VersionCounter, View, bump_version, caller, modifications
+from ...versions import Change, VersionCounter, View, bump_version, caller, modifications, share_version
 from ..arguments import ops
 from ..shaping import view_as_shape
 from .scattering import replaced
@@ -71,8 +71,8 @@ def become(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
 
 def _relatives(x: Tensor, name: str) -> tuple[list[View], list[View]]:
     """The views from x up to a base that is not one, and all views of that base, in the order of making."""
-    views = [View(*entry) for entry in (x.version.views if x.version else None) or ()]
-    views = [view for view in views if view.view() is not None]
+    entries = (x.version.views if x.version else None) or ()
+    views = [View(*entry) for entry in entries if entry[0]() is not None]
     made = {_tensor_of(view): view for view in views}
     up, base = list[View](), x
     while base in made and made[base].base() is not None and _share(base, _base_of(made[base])):
@@ -90,8 +90,8 @@ def _relatives(x: Tensor, name: str) -> tuple[list[View], list[View]]:
                 f"{name} would change {what} of shape {t.shape} that requires a gradient.\n"
                 f"Change it under `with mg.no_grad():`, or write a new tensor (y = x + 1)."
             )
-    others = [t for view in views for t in (view.view(), view.base()) if t is not None and t not in family]
-    if any(view.op is None for view in up) or any(_share(x, t) for t in others):
+    others = {t for entry in entries for t in (entry[0](), entry[1]()) if t is not None} - family
+    if any(view.op is None for view in up) or any(_share(base, t) for t in others):
         raise GraphError(
             f"{name} in a graph would change a tensor of shape {x.shape} whose memory another tensor shares "
             f"that could not follow: one of the two was detached, or views lie between them that no longer "
@@ -167,6 +167,7 @@ def _follow(view: View) -> None:
     base, x = _base_of(view), _tensor_of(view)
     if view.op is None:
         x.array = base.array
+        share_version(base, x)
         return
     again = view.op.call(base, **view.settings)
     _take_place(x, again if view.result is None else again[view.result])
@@ -183,13 +184,17 @@ def reshape_itself(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) ->
             f"Write y = x.{name[:-1]}(...), or change it under `with mg.no_grad():`."
         )
     old, requires_grad = _old_value(x), x.requires_grad
-    new = compute(old)
+    with set_grad_enabled(x.node is not None):  # the gradient of a result has its shape
+        new = compute(old)
     _let_node_refer_to(old, x.node)
     _take_place(x, new)
     x._requires_grad = requires_grad
     if x.version is not None and x.version.views:  # they cannot follow it any more, see `_relatives`
         views = [View(*entry) for entry in x.version.views]
-        sharing = {t for view in views for t in (view.view(), view.base()) if t is not None} - {x, old, new}
+        sharing = {x} | {t for view in views for t in (view.view(), view.base()) if t is not None} - {
+            old,
+            new,
+        }
         x.version.views = [View(weakref.ref(t), lambda: None) for t in sharing]
     return x
 

@@ -142,7 +142,7 @@ def slices(x, /, dim):
         return (namespace(like).concat(parts, axis=dim),)
 
     lead = (slice(None),) * dim
-    return tuple([x[(*lead, i)] for i in range(x.shape[dim])]), gradient
+    return tuple([x[(*lead, i, ...)] for i in range(x.shape[dim])]), gradient
 
 
 @derived(samples=each((real, 3, 2)) | each((real, 2, 3), -1))

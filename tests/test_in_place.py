@@ -1,0 +1,349 @@
+"""Changes in place within a graph: a tensor becomes the result, and what shares its memory follows."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import autograd
+from minigrad.errors import DtypeError, GraphError, OptionError, ShapeError
+
+
+def leaf(*data, shape=None):
+    return mg.tensor(np.array(data, dtype=np.float64).reshape(shape or len(data)), requires_grad=True)
+
+
+def equal(x, expected):
+    np.testing.assert_allclose(np.asarray(x), expected, rtol=1e-12)
+
+
+# ---------------------------------------------------------------- lines of training code
+
+
+def test_losses_add_up_in_a_loop():
+    x, total = leaf(1, 2), mg.zeros(1, dtype="float64")
+    for factor in (1.0, 2.0, 3.0):
+        total += (factor * x * x).sum()
+    total.backward()
+    equal(x.grad, [12, 24])
+
+
+def test_a_residual_connection_in_place():
+    x = leaf(1, 2)
+    out = x.exp()  # whose gradient needs its result
+    out += x
+    out.sum().backward()
+    equal(x.grad, np.exp([1, 2]) + 1)
+
+
+def test_rows_are_written_into_a_buffer():
+    x = leaf(1, 2, 3)
+    out = mg.zeros(2, 3, dtype="float64")
+    for i in range(2):
+        out[i] = x * (i + 1)
+    out[:, 0] += 5
+    equal(out, [[6, 2, 3], [7, 4, 6]])
+    (out * out).sum().backward()
+    equal(x.grad, [2 * 6 + 2 * 7 * 2, 2 * 2 + 2 * 4 * 2, 2 * 3 + 2 * 6 * 2])
+
+
+def test_masked_elements_send_no_gradient():
+    x = leaf(1, -2, 3)
+    y = x * 2
+    y[y < 0] = 0
+    y.masked_fill_(y > 5, -1.0)
+    equal(y, [2, 0, -1])
+    y.sum().backward()
+    equal(x.grad, [2, 0, 0])
+
+
+def test_the_operators_change_the_tensor_itself():
+    for change in ("x **= 2", "x //= 2", "x %= 2", "x += 1", "x -= 1", "x *= 2", "x /= 2"):
+        p = mg.tensor([3.0, 5.0], requires_grad=True)
+        names = {"x": p}
+        with mg.no_grad():
+            exec(change, names)
+        assert names["x"] is p
+        assert p.tolist() != [3.0, 5.0]
+    for change in ("x &= 1", "x |= 8", "x ^= 1", "x <<= 1", "x >>= 1"):
+        names = {"x": (p := mg.tensor([3, 5]))}
+        exec(change, names)
+        assert names["x"] is p
+        assert p.tolist() != [3, 5]
+
+
+def test_data_and_gradients_are_changed_outside_the_graph():
+    w = leaf(1, 2)
+    (w * w).sum().backward()
+    w.grad.data.zero_()
+    equal(w.grad, [0, 0])
+    w.data.mul_(0.5).add_(w.data, alpha=2.0)
+    equal(w, [1.5, 3])
+    w.data[0] = 7.0
+    w.data.normal_(0, 0.02)
+    assert w.is_leaf
+    assert w.requires_grad
+    assert abs(w.tolist()[0]) < 0.2
+
+
+# ---------------------------------------------------------------- who shares the memory
+
+
+def test_a_base_follows_its_view_and_other_views_follow_the_base():
+    x = leaf(1, 2, 3, 4, shape=(2, 2))
+    y = x * 1
+    first, column, transposed = y[0], y[:, 1], y.T
+    first *= 10
+    equal(y, [[10, 20], [3, 4]])
+    equal(column, [20, 4])
+    equal(transposed, [[10, 3], [20, 4]])
+    (column * column).sum().backward(retain_graph=True)
+    equal(x.grad, [[0, 400], [0, 8]])
+    x.grad = None
+    transposed.sum().backward()
+    equal(x.grad, [[10, 10], [1, 1]])
+
+
+def test_pieces_of_a_split_follow():
+    x = leaf(1, 2, 3, 4)
+    y = x * 1
+    a, b = y.split(2)
+    a += b
+    equal(y, [4, 6, 3, 4])
+    (y * y).sum().backward()
+    equal(x.grad, [8, 12, 8 + 6, 12 + 8])
+
+
+def test_a_detached_alias_sees_the_change_and_gets_no_gradient():
+    x = leaf(1, 2)
+    y = x * 3
+    seen = y.detach()
+    y += x
+    equal(seen, [4, 8])
+    assert not seen.requires_grad
+    with pytest.raises(GraphError, match=r"could not follow[\s\S]*clone"):
+        seen.mul_(x)
+
+
+def test_one_number_of_a_tensor_is_a_view():
+    y = mg.zeros(2, 2)
+    number, row = y[0, 1], y[1].unbind(0)[0]
+    number += 3
+    row += 4
+    assert y.tolist() == [[0, 3], [4, 0]]
+
+
+def test_what_could_not_follow_is_refused():
+    y = leaf(1, 2, 3, 4) * 1
+    v = y.reshape(2, 2).T[0]  # the view between them no longer exists
+    with pytest.raises(GraphError, match="could not follow"):
+        y += 1
+    with pytest.raises(GraphError, match="could not follow"):
+        v += 1
+    equal(y, [1, 2, 3, 4])
+
+
+def test_a_leaf_is_known_after_many_views_of_it():
+    y = mg.zeros(4)
+    for _ in range(30):
+        v = y.reshape(2, 2).T[0]
+    with pytest.raises(GraphError, match="could not follow"):
+        v += leaf(1, 2)
+    assert len(y.version.views) < 20
+
+
+def test_copies_do_not_follow():
+    y = leaf(1, 2, 3, 4, shape=(2, 2)) * 1
+    copy, chosen = y.T.reshape(-1), y[[0]]
+    y += 1
+    equal(copy, [1, 3, 2, 4])
+    equal(chosen, [[1, 2]])
+
+
+def test_elements_that_share_memory_are_not_changed():
+    y = (leaf(1, 2) * 1).expand(3, 2)
+    with pytest.raises(ShapeError, match="share memory"):
+        y += 1
+
+
+# ---------------------------------------------------------------- the graph
+
+
+def test_the_old_value_stays_what_backward_needs():
+    x = leaf(2, 3)
+    y = x * x
+    z = y * y  # needs the old y
+    y *= 0
+    z.sum().backward()
+    equal(x.grad, 4 * np.array([2, 3]) ** 3)
+
+
+def test_gradients_through_changes_are_differentiated_again():
+    x = leaf(1, 2, 3)
+
+    def f(x):
+        y = x * x
+        y[0] *= x[1]
+        y.clamp_(max=5.0)
+        y[1:] += x[:2].sin()
+        return y
+
+    mg.gradcheck(f, x, order=2)
+
+
+def test_a_constant_that_becomes_a_result_leaves_no_cycle():
+    x, y = leaf(1, 2), mg.ones(2, dtype="float64")
+    z = x * y  # refers to the constant
+    y += z
+    node = weakref.ref(y.node)
+    gc.collect()
+    gc.disable()
+    try:
+        del y, z
+        assert node() is None
+    finally:
+        gc.enable()
+
+
+def test_a_replay_does_not_take_the_new_value_of_a_constant():
+    x, y = leaf(2, 3), mg.ones(2, dtype="float64")
+    z = x * y
+    y += x
+    (g,) = autograd.grad(z.sum(), x, retain_graph=True)
+    equal(g, [1, 1])
+    with pytest.raises(GraphError, match="changed since by add_"):
+        autograd.grad(z.sum(), x, create_graph=True)
+
+
+def test_retain_grad_stays_with_the_tensor():
+    x = leaf(1, 2)
+    y = x * 1
+    y.retain_grad()
+    y *= 3
+    (y * 2).sum().backward()
+    equal(y.grad, [2, 2])
+    equal(x.grad, [6, 6])
+
+
+def test_a_change_that_fails_changes_nothing():
+    x = leaf(1, 2)
+    y = x * 2
+    view = y[:1]
+    for change in (lambda: y.add_(mg.ones(3)), lambda: y.__setitem__(5, 1.0), lambda: y.add_(mg.ones(4, 2))):
+        with pytest.raises(mg.MinigradError):
+            change()
+    equal(y, [2, 4])
+    equal(view, [2])
+    y.sum().backward()
+    equal(x.grad, [2, 2])
+
+
+def test_shape_and_dtype_stay():
+    y = leaf(1, 2) * 1
+    with pytest.raises(ShapeError, match=r"shape \(2,\) would give shape \(3, 2\)"):
+        y += mg.ones(3, 2)
+    half = mg.ones(2, dtype="float32", requires_grad=True) * 1
+    half += mg.ones(2, dtype="float64")
+    assert half.dtype == mg.float32
+    with pytest.raises(DtypeError, match="int64 would give float32"):
+        mg.ones(2, dtype="int64").mul_(leaf(1, 2).float())
+    with pytest.raises(DtypeError, match="require a gradient into a tensor of dtype int64"):
+        mg.ones(2, dtype="int64")[0] = leaf(1)[0]
+
+
+def test_a_result_cannot_be_cut_out_of_its_graph():
+    x = leaf(1, 2)
+    y = x * 2
+    with pytest.raises(GraphError, match=r"only a leaf[\s\S]*detach"):
+        y.requires_grad = False
+    y.requires_grad = True
+    x.requires_grad = False
+    assert not x.requires_grad
+    with pytest.raises(DtypeError, match="only floating"):
+        mg.ones(2, dtype="int64").requires_grad = True
+
+
+# ---------------------------------------------------------------- other shapes, and draws
+
+
+def test_a_tensor_changes_its_own_shape():
+    x = leaf(1, 2, 3, shape=(1, 3))
+    y = (x * 2).squeeze_()
+    y.unsqueeze_(1).t_()
+    equal(y, [[2, 4, 6]])
+    (y * y).sum().backward()
+    equal(x.grad, [[8, 16, 24]])
+    with pytest.raises(GraphError, match="shape of a leaf"):
+        x.squeeze_()
+    c = mg.zeros(2, 3)
+    c.transpose_(0, 1)
+    assert c.shape == (3, 2)
+
+
+def test_views_of_a_reshaped_tensor_cannot_follow_it():
+    y = leaf(1, 2, 3) * 1
+    view = y[1:]
+    y.unsqueeze_(0)
+    with pytest.raises(GraphError, match="could not follow"):
+        view *= 2
+
+
+def test_detach_cuts_a_tensor_out():
+    x = leaf(1, 2)
+    y = (x * 2).detach_()
+    assert y.is_leaf
+    assert not y.requires_grad
+    with pytest.raises(GraphError, match="view"):
+        (x * 2)[:1].detach_()
+
+
+DRAWS = {
+    "normal_": (lambda x: x.normal_(3, 2), 3, 2),
+    "uniform_": (lambda x: x.uniform_(1, 5), 3, 4 / 12**0.5),
+    "exponential_": (lambda x: x.exponential_(0.5), 2, 2),
+    "log_normal_": (lambda x: x.log_normal_(0, 0.5), np.exp(0.125), (np.exp(0.5) - np.exp(0.25)) ** 0.5),
+    "geometric_": (lambda x: x.geometric_(0.25), 4, 12**0.5),
+    "bernoulli_": (lambda x: x.bernoulli_(0.3), 0.3, 0.21**0.5),
+    "bernoulli_ of a tensor": (lambda x: x.bernoulli_(mg.full((20000,), 0.3)), 0.3, 0.21**0.5),
+    "random_": (lambda x: x.random_(2, 7), 4, 2**0.5),
+    "random_ below": (lambda x: x.random_(5), 2, 2**0.5),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_have_their_mean_and_deviation(name):
+    draw, mean, deviation = DRAWS[name]
+    mg.manual_seed(1)
+    x = draw(mg.zeros(20000))
+    assert abs(x.mean().item() - mean) < 5 * deviation / 20000**0.5
+    assert abs(x.std(correction=0).item() - deviation) < 0.05 * deviation
+    mg.manual_seed(1)
+    assert (draw(mg.zeros(20000)) == x).all()
+
+
+def test_cauchy_numbers_have_their_quartiles():
+    mg.manual_seed(1)
+    x = mg.zeros(20000).cauchy_(1.0, 2.0)
+    np.testing.assert_allclose(np.quantile(x, [0.25, 0.5, 0.75]), [-1, 1, 3], atol=0.15)
+
+
+def test_draws_refuse_what_they_cannot_draw():
+    with pytest.raises(DtypeError, match="this tensor is int64"):
+        mg.zeros(2, dtype="int64").normal_()
+    with pytest.raises(OptionError, match=r"p that is from 0 to 1, got 2"):
+        mg.zeros(2).bernoulli_(2)
+    with pytest.raises(OptionError, match="high that is finite and at least 1"):
+        mg.zeros(2).uniform_(1, 0)
+
+
+def test_diagonals_are_filled():
+    assert mg.zeros(2, 3).fill_diagonal_(1.0).tolist() == [[1, 0, 0], [0, 1, 0]]
+    for wrap in (False, True):
+        expected = np.zeros((7, 3))
+        np.fill_diagonal(expected, 5.0, wrap)
+        equal(mg.zeros(7, 3).fill_diagonal_(5.0, wrap), expected)
+    assert mg.zeros(2, 2, 2).fill_diagonal_(1).sum().item() == 2
+    with pytest.raises(ShapeError, match="all of one length"):
+        mg.zeros(2, 2, 3).fill_diagonal_(1)
