@@ -1084,9 +1084,6 @@ class Tensor:
     def ceil_(self) -> Tensor:
         """ceil, in place."""
 
-    def celu_(self, alpha: Any=1.0) -> Tensor:
-        """celu, in place."""
-
     def clamp_(self, min: Any=None, max: Any=None) -> Tensor:
         """clamp, in place."""
 
@@ -1279,9 +1276,6 @@ class Tensor:
     def not_equal_(self, y: Any) -> Tensor:
         """not_equal, in place."""
 
-    def polygamma_(self, x: Any) -> Tensor:
-        """polygamma, in place."""
-
     def pow_(self, y: Any) -> Tensor:
         """pow, in place."""
 
@@ -1318,9 +1312,6 @@ class Tensor:
     def scatter_reduce_(self, dim: Any, index: Any, src: Any, reduce: Any, *, include_self: builtins.bool=True, **axis: Any) -> Tensor:
         """scatter_reduce, in place."""
 
-    def selu_(self) -> Tensor:
-        """selu, in place."""
-
     def sgn_(self) -> Tensor:
         """sgn, in place."""
 
@@ -1353,9 +1344,6 @@ class Tensor:
 
     def tanh_(self) -> Tensor:
         """tanh, in place."""
-
-    def threshold_(self, threshold: Any, value: Any) -> Tensor:
-        """threshold, in place."""
 
     def tril_(self, diagonal: Any=0) -> Tensor:
         """tril, in place."""

@@ -2,9 +2,9 @@
 
     python -m tests.parity.in_place --count 200
 
-Each program has two leaves and a constant of shape (3, 4) and then random lines: operations, views, and changes
-in place of results, views, constants, and detached aliases. A line that PyTorch refuses is left out. A line that
-minigrad refuses ends the program, which counts as refused.
+Each program has two leaves and a constant of shape (3, 4) and then random lines: operations, views, and
+changes in place of results, views, constants, and detached aliases. A line that PyTorch refuses is left out.
+A line that minigrad refuses ends the program, which counts as refused.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import torch
 
 import minigrad
 
+LEAVES = ("w1", "w2", "c")  # the constant last
 START = """
 w1 = torch.tensor({w1}, dtype=torch.float64, requires_grad=True)
 w2 = torch.tensor({w2}, dtype=torch.float64, requires_grad=True)
@@ -37,23 +38,27 @@ NEW = (
     "torch.ones(3, 4, dtype=torch.float64)",
     "torch.zeros_like({a})",
 )
-VIEWS = (  # and how to index what remains as the shape (3, 4) is kept track of by running it
-    "{a}[0]", "{a}[:, 1]", "{a}[1:]", "{a}[:, ::2]", "{a}.mT", "{a}.reshape(-1)", "{a}.view(4, 3)", "{a}.unsqueeze(0)",
-    "{a}.transpose(0, 1)", "{a}[None]", "{a}.detach()", "{a}.narrow(0, 0, 1)", "{a}.diagonal()", "{a}.flatten()",
-    "{a}.split(2, 0)[0]", "{a}.chunk(2, 1)[1]", "{a}.unbind(0)[1]", "{a}.select(0, 1)", "{a}.squeeze()",
-    "{a}.expand_as({b})", "{a}[..., 0]", "{a}.permute(1, 0)", "{a}[[0, 1]]", "{a}[{a} > 0]",
+VIEWS = (
+    "{a}[0]", "{a}[:, 1]", "{a}[1:]", "{a}[:, ::2]", "{a}.mT", "{a}.reshape(-1)", "{a}.view(4, 3)",
+    "{a}.unsqueeze(0)", "{a}.transpose(0, 1)", "{a}[None]", "{a}.detach()", "{a}.narrow(0, 0, 1)",
+    "{a}.diagonal()", "{a}.flatten()", "{a}.split(2, 0)[0]", "{a}.chunk(2, 1)[1]", "{a}.unbind(0)[1]",
+    "{a}.select(0, 1)", "{a}.squeeze()", "{a}.expand_as({b})", "{a}[..., 0]", "{a}.permute(1, 0)",
+    "{a}[[0, 1]]", "{a}[{a} > 0]",
 )  # fmt: skip
 CHANGES = (
-    "{a} += {b}", "{a} -= {b}", "{a} *= {b}", "{a} /= 2.5", "{a} **= 2", "{a}.add_({b}, alpha=0.3)", "{a}.mul_({b})",
-    "{a}[0] = {b}[0]", "{a}[1] = 0", "{a}[:, 0] = 1.5", "{a}[0] += 1", "{a}[0] *= {b}[1]", "{a}[1:] = {b}[:-1].clone()",
-    "{a}[[0, 1]] = {b}[[1, 0]]", "{a}[{a} > 0.5] = 0", "{a}[{a} < 0] *= 2", "{a}.copy_({b})", "{a}.fill_(0.3)",
-    "{a}.zero_()", "{a}.clamp_(-0.5, 0.5)", "{a}.masked_fill_({b} > 0, 0.25)", "{a}.sigmoid_()", "{a}.tanh_()",
-    "{a}.exp_()", "{a}.abs_()", "{a}.neg_()", "{a}.relu_()", "{a}.sub_(1)", "{a}.div_({b} * {b} + 1)",
-    "{a}.addcmul_({b}, {b}, value=0.1)", "{a}.lerp_({b}, 0.3)", "{a}.index_fill_(0, torch.tensor([0]), 0.7)",
-    "{a}.transpose_(0, 1)", "{a}.unsqueeze_(0)", "{a}.squeeze_()", "{a}.t_()", "{a}.data.mul_(0.5)", "{a}.cumsum_(0)",
-    "{a}.index_add_(0, torch.tensor([0, 1]), {b}[:2])", "{a}.triu_()", "{a}.pow_(2)", "{a}[0, 1] = {b}[0, 1]",
-    "{a}[..., -1] = {b}[..., 0]", "{a}.fill_diagonal_(0.1)", "{a}.floor_()", "{a}.fill_({b}.sum())", "{a}[0][1:] = 2",
-    "{a}.mT[0] += {b}.mT[1]", "{a}.view(-1)[2] = {b}.sum()", "{a}.detach().add_(0)", "{a}.index_put_((torch.tensor([0]),), {b}[0])",
+    "{a} += {b}", "{a} -= {b}", "{a} *= {b}", "{a} /= 2.5", "{a} **= 2", "{a}.add_({b}, alpha=0.3)",
+    "{a}.mul_({b})", "{a}[0] = {b}[0]", "{a}[1] = 0", "{a}[:, 0] = 1.5", "{a}[0] += 1", "{a}[0] *= {b}[1]",
+    "{a}[1:] = {b}[:-1].clone()", "{a}[[0, 1]] = {b}[[1, 0]]", "{a}[{a} > 0.5] = 0", "{a}[{a} < 0] *= 2",
+    "{a}.copy_({b})", "{a}.fill_(0.3)", "{a}.zero_()", "{a}.clamp_(-0.5, 0.5)",
+    "{a}.masked_fill_({b} > 0, 0.25)", "{a}.sigmoid_()", "{a}.tanh_()", "{a}.exp_()", "{a}.abs_()",
+    "{a}.neg_()", "{a}.relu_()", "{a}.sub_(1)", "{a}.div_({b} * {b} + 1)",
+    "{a}.addcmul_({b}, {b}, value=0.1)", "{a}.lerp_({b}, 0.3)",
+    "{a}.index_fill_(0, torch.tensor([0]), 0.7)", "{a}.transpose_(0, 1)", "{a}.unsqueeze_(0)",
+    "{a}.squeeze_()", "{a}.t_()", "{a}.data.mul_(0.5)", "{a}.cumsum_(0)",
+    "{a}.index_add_(0, torch.tensor([0, 1]), {b}[:2])", "{a}.triu_()", "{a}.pow_(2)",
+    "{a}[0, 1] = {b}[0, 1]", "{a}[..., -1] = {b}[..., 0]", "{a}.fill_diagonal_(0.1)", "{a}.floor_()",
+    "{a}.fill_({b}.sum())", "{a}[0][1:] = 2", "{a}.mT[0] += {b}.mT[1]", "{a}.view(-1)[2] = {b}.sum()",
+    "{a}.detach().add_(0)", "{a}.index_put_((torch.tensor([0]),), {b}[0])",
 )  # fmt: skip
 
 
@@ -64,61 +69,56 @@ class Refused(Exception):
 def run_program(seed: int, lines: int = 12) -> tuple[str, list[str], str]:
     """A verdict ("equal", "refused", "torch refuses", or "different"), the lines, and what was wrong."""
     rng = np.random.default_rng(seed)
-    data = {name: rng.uniform(-1, 1, (3, 4)).round(2).tolist() for name in ("w1", "w2", "c")}
+    data = {name: rng.uniform(-1, 1, (3, 4)).round(2).tolist() for name in LEAVES}
     theirs: dict[str, Any] = {"torch": torch}
     ours: dict[str, Any] = {"torch": minigrad}
     for names in (theirs, ours):
         exec(START.format(**data), names)
     program: list[str] = []
     while len(program) < lines:
-        line = _line(
-            rng, {name: x for name, x in theirs.items() if isinstance(x, torch.Tensor)}, len(program)
-        )
-        under = (
-            rng.random() < 0.1 and " = " not in line
-        )  # PyTorch says of views made there that they require a gradient
-        text = f"with torch.no_grad():\n    {line}" if under else line
-        before = _values(theirs)
+        line = _line(rng, _tensors(theirs), len(program))
+        before = {name: _array(x).copy() for name, x in _tensors(theirs).items()}
         try:
-            exec(text, theirs)
+            exec(line, theirs)
         except (RuntimeError, IndexError, TypeError, ValueError):  # PyTorch refuses it
-            if any(_difference(x, before[name]) for name, x in _values(theirs).items()):
+            if any(_difference(_array(x), before[name]) for name, x in _tensors(theirs).items()):
                 return "torch refuses", program, "and has done half of the line"
             continue
-        program.append(text)
+        program.append(line)
         try:
-            exec(text, ours)
+            exec(line, ours)
         except minigrad.MinigradError as error:
             return "refused", program, str(error)
-        for name in [name for name, x in theirs.items() if isinstance(x, torch.Tensor) and _is_forbidden(x)]:
-            del theirs[name]
-        for name, x in theirs.items():
-            if isinstance(x, torch.Tensor) and (wrong := _difference(x.detach().numpy(), ours[name])):
+        for name, x in _tensors(theirs).items():
+            if _is_forbidden(x):
+                del theirs[name]
+            elif wrong := _difference(_array(x), ours[name]):
                 return "different", program, f"{name}: {wrong}"
-            if isinstance(x, torch.Tensor) and _in_graph(x) != _in_graph(ours[name]):
+            elif _in_graph(x) != _in_graph(ours[name]):
                 return "different", program, f"{name}.grad_fn: PyTorch {x.grad_fn}"
-    loss = "loss = sum((v * v).sum() for v in [{}])".format(
-        ", ".join(
-            n
-            for n, x in theirs.items()
-            if isinstance(x, torch.Tensor) and (_in_graph(x) or n in ("w1", "w2"))
-        )
-    )
-    program.append(loss)
+
+    reached = [name for name, x in _tensors(theirs).items() if _in_graph(x) or name in LEAVES[:2]]
+    program.append(f"sum((v * v).sum() for v in [{', '.join(reached)}]).backward()")
     try:
-        exec(loss, theirs)
-        theirs["loss"].backward()
+        exec(program[-1], theirs)
     except RuntimeError as error:
         return "torch refuses", program, str(error)
     try:
-        exec(loss, ours)
-        ours["loss"].backward()
+        exec(program[-1], ours)
     except minigrad.MinigradError as error:
         return "refused", program, str(error)
-    for name in ("w1", "w2"):
+    for name in LEAVES[:2]:
         if wrong := _difference(theirs[name].grad.numpy(), ours[name].grad):
             return "different", program, f"{name}.grad: {wrong}"
     return "equal", program, ""
+
+
+def _tensors(names: dict[str, Any]) -> dict[str, torch.Tensor]:
+    return {name: x for name, x in names.items() if isinstance(x, torch.Tensor)}
+
+
+def _array(x: torch.Tensor) -> np.ndarray:
+    return x.detach().numpy()
 
 
 def _line(rng: np.random.Generator, tensors: dict[str, torch.Tensor], number: int) -> str:
@@ -127,30 +127,28 @@ def _line(rng: np.random.Generator, tensors: dict[str, torch.Tensor], number: in
     if kind < 0.55:
         if _overlap(tensors[a], tensors[b]):
             b = a
-        return str(rng.choice(CHANGES)).format(a=a, b=b)
+        line = str(rng.choice(CHANGES)).format(a=a, b=b)
+        return f"with torch.no_grad():\n    {line}" if rng.random() < 0.1 else line
     templates = VIEWS if kind < 0.8 else VALUES if kind < 0.95 else NEW
     return f"v{number} = " + str(rng.choice(templates)).format(a=a, b=b)
 
 
-def _values(names: dict[str, Any]) -> dict[str, np.ndarray]:
-    return {name: x.detach().numpy().copy() for name, x in names.items() if isinstance(x, torch.Tensor)}
-
-
 def _overlap(x: torch.Tensor, y: torch.Tensor) -> bool:
     """Whether PyTorch may read elements of y after it has written them as elements of x."""
-    return x is not y and np.shares_memory(x.detach().numpy(), y.detach().numpy())
+    return x is not y and np.shares_memory(_array(x), _array(y))
 
 
 def _is_forbidden(x: torch.Tensor) -> bool:
-    """Whether PyTorch refuses to use x: a view made under no_grad, or with others at once, and changed since."""
+    """Whether PyTorch refuses to use x: a view of several, or made under no_grad, and changed since."""
     try:
-        return x.grad_fn is not None and False
+        _in_graph(x)
     except RuntimeError:
         return True
+    return False
 
 
 def _in_graph(x: Any) -> bool:
-    """Whether x was computed from what requires a gradient (PyTorch says that of views made under no_grad, too)."""
+    """Whether x was computed from what requires a gradient."""
     return x.grad_fn is not None
 
 

@@ -1,4 +1,4 @@
-"""Programs with in-place lines agree with PyTorch in value and gradient, or are refused (see `in_place.py`)."""
+"""Programs with in-place lines agree with PyTorch in value and gradient, or are refused (`in_place.py`)."""
 
 import collections
 

@@ -9,7 +9,7 @@ import pytest
 import minigrad as mg
 from minigrad.nn import functional as F
 from minigrad.ops import METHODS
-from minigrad.ops.extra.in_place import NAMES as IN_PLACE
+from minigrad.ops.extra.methods_in_place import FROM_FUNCTIONS, OWN, RESHAPING
 
 from . import test_op_db
 
@@ -290,7 +290,8 @@ def test_every_method_of_ours_is_compared_or_is_not_pytorchs():
     conversions = {"to", "type", "float", "double", "half", "bfloat16", "long", "int", "bool"}  # below
     made = {name for name in METHODS if name.startswith("new_")}  # tests of creation
     compared |= {name.split("/")[0].split(".")[-1] for name in test_op_db.COVERED}
-    compared |= {f"{name}_" for name in IN_PLACE} | {"normal_", "uniform_"}  # below
+    compared |= {f"{name}_" for name in (*FROM_FUNCTIONS, *RESHAPING, "add", "sub", "mul", "div")}
+    compared |= {function.__name__ for function in OWN}  # tests/test_in_place.py
     aliases = {name for name in METHODS if METHODS[name] in [METHODS.get(known) for known in compared]}
     of_autograd = {"backward", "register_hook", "retain_grad"}  # test_autograd.py
     assert METHODS.keys() - operators - aliases - conversions - made - of_autograd == {"astype"}
@@ -474,28 +475,89 @@ def test_float32_to_a_few_units_in_the_last_place(name):
     _agree(xs[0].grad, ts[0].grad, rtol=5e-6, atol=2e-6)
 
 
-ARGUMENTS = {
-    "addcdiv": (A, POSITIVE), "addcmul": (A, B), "clamp": (-0.5, 0.5), "clamp_max": (0.2,),
-    "clamp_min": (0.2,), "fmod": (0.3,), "index_add": (1, np.array([0, 2]), A[:, :2]),
-    "index_copy": (1, np.array([0, 2]), A[:, :2]), "index_fill": (1, np.array([0, 2]), 7.0),
-    "lerp": (A, 0.3), "masked_fill": (MASK, 2.0), "pow": (2.5,), "remainder": (0.3,),
-    "scatter": (1, INDEX, B), "scatter_add": (1, INDEX, B),
+INTEGERS = {  # methods of integer tensors
+    "bitwise_and": (INTS,), "bitwise_left_shift": (1,), "bitwise_not": (), "bitwise_or": (INTS,),
+    "bitwise_right_shift": (1,), "bitwise_xor": (5,), "gcd": (np.array([2, 3, 4]),),
+    "lcm": (np.array([2, 3, 4]),),
 }  # fmt: skip
+ARGUMENTS = {
+    "addbmm": (CUBE, reals(2, 4, 3)), "addcdiv": (A, POSITIVE), "addcmul": (A, B),
+    "addmm": (reals(2, 4), reals(4, 3)), "addmv": (reals(3, 2), reals(2)), "addr": (reals(2), ROW),
+    "arctan2": (A,), "atan2": (A,), "baddbmm": (CUBE, reals(2, 4, 3)), "clamp": (-0.5, 0.5),
+    "clamp_max": (0.2,), "clamp_min": (0.2,), "clip": (0.6, 1.0), "copysign": (A,), "cumprod": (1,),
+    "cumsum": (0,), "divide": (A,), "eq": (POSITIVE,), "float_power": (2.5,), "floor_divide": (0.3,),
+    "fmod": (0.3,), "ge": (0.9,), "greater": (0.9,), "greater_equal": (0.9,), "gt": (0.9,),
+    "heaviside": (A,), "hypot": (A,), "index_add": (1, np.array([0, 2]), A[:, :2]),
+    "index_copy": (1, np.array([0, 2]), A[:, :2]), "index_fill": (1, np.array([0, 2]), 7.0),
+    "index_put": ((np.array([0, 1]), np.array([2, 2])), A[0, :2]),
+    "index_reduce": (1, np.array([0, 2]), A[:, :2], "amax"), "ldexp": (np.array(2),), "le": (0.9,),
+    "lerp": (A, 0.3), "less": (0.9,), "less_equal": (0.9,), "logical_and": (A,), "logical_or": (A,),
+    "logical_xor": (A,), "lt": (0.9,), "masked_fill": (MASK, 2.0), "masked_scatter": (MASK, B),
+    "multiply": (A,), "mvlgamma": (1,), "ne": (0.9,), "not_equal": (0.9,), "pow": (2.5,),
+    "put": (np.array([0, 3]), A[0, :2]), "remainder": (0.3,), "renorm": (2, 0, 0.7),
+    "scatter": (1, INDEX, B), "scatter_add": (1, INDEX, B), "scatter_reduce": (1, INDEX, B, "sum"),
+    "subtract": (A,), "swapaxes": (0, 1), "swapdims": (0, 1), "transpose": (0, 1), "true_divide": (A,),
+    "unsqueeze": (1,), "xlogy": (POSITIVE,),
+}  # fmt: skip
+SMALL = {"acos", "arccos", "arcsin", "arctanh", "asin", "atanh", "erfinv", "logit"}  # of numbers below 1
 
 
-@pytest.mark.parametrize("name", IN_PLACE)
+def _apply(name, make, x, method):
+    """What `x.method(...)` returns, with the arguments of `name` as tensors that `make` makes of arrays."""
+
+    def convert(a):
+        return tuple(map(convert, a)) if isinstance(a, tuple) else make(a) if isinstance(a, np.ndarray) else a
+
+    return getattr(x, method)(*map(convert, INTEGERS.get(name) or ARGUMENTS.get(name, ())))
+
+
+def _receiver(name):
+    others = {"addbmm": SQUARE, "addmv": ROW, "baddbmm": reals(2, 3, 3)}
+    if name in others:
+        return others[name]
+    if name in INTEGERS:
+        return INTS + 10
+    return POSITIVE / 3 if name in SMALL else POSITIVE + (name in {"acosh", "arccosh", "mvlgamma"})
+
+
+@pytest.mark.parametrize("name", FROM_FUNCTIONS)
+@pytest.mark.filterwarnings("ignore:index_reduce")
 def test_methods_that_write_into_the_tensor(name):
-    ours, theirs = mg.tensor(POSITIVE), torch.tensor(POSITIVE)
+    data = _receiver(name)
+    ours, theirs = mg.tensor(data), torch.tensor(data)
     memory = ours.array
-    of = lambda make: [make(a) if isinstance(a, np.ndarray) else a for a in ARGUMENTS.get(name, ())]
-    result = getattr(ours, f"{name}_")(*of(mg.tensor))
-    getattr(theirs, f"{name}_")(*of(torch.tensor))
-    assert result is ours
+    assert _apply(name, mg.tensor, ours, f"{name}_") is ours
+    _apply(name, torch.tensor, theirs, f"{name}_")
     assert ours.array is memory
-    np.testing.assert_allclose(memory, theirs.numpy(), rtol=1e-14)
-    leaf = mg.tensor(POSITIVE, requires_grad=True)
-    with pytest.raises(mg.GraphError, match=f"{name}_ would (change|write)"):
-        getattr(leaf, f"{name}_")(*of(mg.tensor))
+    np.testing.assert_allclose(memory, theirs.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in FROM_FUNCTIONS if name not in INTEGERS])
+@pytest.mark.filterwarnings("ignore:index_reduce")
+def test_methods_in_place_within_a_graph(name):
+    """As PyTorch's functions out of place: it has no derivative of asinh_ and some others."""
+    data = _receiver(name)
+    x, t = mg.tensor(data, requires_grad=True), torch.tensor(data, requires_grad=True)
+    with pytest.raises(mg.GraphError, match=f"{name}_ would change a leaf"):
+        _apply(name, mg.tensor, x, f"{name}_")
+    y, u = x * 1, _apply(name, torch.tensor, t * 1, name)
+    assert _apply(name, mg.tensor, y, f"{name}_") is y
+    np.testing.assert_allclose(np.asarray(y), u.detach().numpy(), rtol=1e-12)
+    if y.requires_grad:
+        (y * y).sum().backward()
+        (u * u).sum().backward()
+        np.testing.assert_allclose(np.asarray(x.grad), t.grad.numpy(force=True), rtol=1e-9, atol=1e-13)
+    else:
+        assert u.dtype == torch.bool or name in {"floor_divide", "heaviside"}
+
+
+@pytest.mark.parametrize("name", RESHAPING)
+def test_methods_that_give_the_tensor_another_shape(name):
+    x, t = mg.tensor(A, requires_grad=True), torch.tensor(A, requires_grad=True)
+    y, u = _apply(name, mg.tensor, x * 1, f"{name}_"), _apply(name, torch.tensor, t * 1, f"{name}_")
+    np.testing.assert_array_equal(np.asarray(y), u.detach().numpy())
+    (y * y).sum().backward()
+    np.testing.assert_allclose(np.asarray(x.grad), 2 * A, rtol=1e-14)
 
 
 def test_random_numbers_written_into_the_tensor():
