@@ -515,10 +515,11 @@ def relu(x, /):
     return np.maximum(x, 0), (lambda g: np.where(g > 0, g, 0),)
 
 
-@mistake("the input changed in place", "input mutated: the function changed input 0 at [0, 0]", X)
-def double(x, /):
-    x *= 2
-    return x + 0, (lambda g: g * 2,)
+@mistake("the input changed in place", "input mutated: the function changed input 0", X, made_of_ops=True)
+def double(x):
+    with mg.no_grad():
+        x *= 2
+    return x + 0
 
 
 @mistake("a saved array changed in place", "changed in place: a second backward pass over the same graph", X)

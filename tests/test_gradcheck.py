@@ -155,10 +155,9 @@ def test_wrong_in_one_element():
 
 
 def test_an_op_that_changes_its_input():
-    @differentiable
-    def planted(x, /):
-        x[1, 2] = 0.0
-        return x * 2, (lambda g: g * 2,)
+    def planted(x):
+        x.array[1, 2] = 0.0
+        return x * 2
 
     x = leaf(X)
     report = mg.gradcheck(planted, x, raise_exception=False)

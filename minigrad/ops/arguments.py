@@ -61,7 +61,7 @@ def plain_settings(op: Op, settings: dict[str, Any], checks: Checks) -> dict[str
         if isinstance(x, Tensor) and x.requires_grad and modes.grad_enabled:
             raise OptionError(
                 f"{op.name} has no gradient for its setting {name}, but got a tensor that requires one.\n"
-                f"Pass a number, {name}.item(), or {name}.detach()."
+                f"Pass a number, {name}.item(), or {name}.detach(); a rule's arrays stand before its `/`."
             )
     plain = lambda x: x.item() if isinstance(x, Tensor) and x.array.size == 1 else x
     settings = {name: plain(x) for name, x in settings.items()}

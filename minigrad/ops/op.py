@@ -41,6 +41,7 @@ from ..nodes import Output
 from ..tensor import Tensor
 from .arguments import accept_aliases, ops
 from .call import make_callable
+from .checked import checked
 from .costs import Flops, one_each
 from .samplers import Sampler
 
@@ -131,11 +132,10 @@ class Op(OpInfo):
         flops: Flops = one_each,
         **about: Unpack[About],
     ) -> None:
-        source = definition or rule
-        assert source is not None
+        source: Any = definition or rule
+        self.rule, self.kernel = checked(rule, source) or self.run_kernel, checked(kernel, source)
         super().__init__(name, source, **about)
-        self.rule, self.definition, self.kernel = rule or self.run_kernel, definition, kernel
-        self.flops = flops
+        self.definition, self.flops = definition, flops
         self.view, self.floating, self.casts = view, floating, casts
         self.promotes: Any = () if promotes is False else promotes
         self.kernel_takes_half = self.exact_in_half
@@ -239,8 +239,8 @@ def differentiable(
 
     def make(rule: Callable) -> Callable:
         op = Op(
-            rule.__name__, rule, view=view, promotes=promotes, floating=floating, casts=casts, flops=flops,
-            **about,
+            getattr(rule, "__name__", ""), rule, view=view, promotes=promotes, floating=floating,
+            casts=casts, flops=flops, **about,
         )  # fmt: skip
         return make_callable(op, rule)
 
