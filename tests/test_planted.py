@@ -1,5 +1,8 @@
 """gradcheck names each mistake of the table in planted.py, and no other where a right gradient is changed."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from planted import MISTAKES
@@ -48,3 +51,14 @@ def test_what_is_done_to_the_gradient_of_any_op_is_named(words):
             others.append((record.name, report.verdict))
     assert not others
     assert named > 80
+
+
+def test_the_page_shows_what_is_said():
+    page = (Path(__file__).parents[1] / "docs" / "engine.md").read_text(encoding="utf-8")
+    assert f"plants {len(MISTAKES)} mistakes" in page
+    by_title = {mistake.title: mistake for mistake in MISTAKES}
+    assert len(by_title) == len(MISTAKES)
+    rows = re.findall(r"^\| (.*?) \| (.*?) \|$", page.partition("| mistake |")[2], re.MULTILINE)
+    assert len(rows) > 10
+    for title, verdict in rows:
+        assert verdict in by_title[title].check().verdict
