@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import autograd
+from ..autograd.grad import grad
 from ..devices import on_cpu
 from ..errors import DtypeError, GradientShapeError, MinigradError
 from ..nodes import Node, producer
@@ -144,7 +144,7 @@ class Function:
 
 def _grad(outs: Tensor | list[Tensor], leaves: list[Tensor], **options: Any) -> list[Any]:
     try:
-        return list(autograd.grad(outs, leaves, allow_unused=True, **options))
+        return list(grad(outs, leaves, allow_unused=True, **options))
     except GradientShapeError:
         raise
     except MinigradError as error:

@@ -41,9 +41,9 @@ from ..nodes import Output
 from ..tensor import Tensor
 from .arguments import accept_aliases, ops
 from .call import make_callable
-from .checked import checked
 from .costs import Flops, one_each
 from .samplers import Sampler
+from .user_rules import checked
 
 __all__ = ["About", "Op", "OpInfo", "composite", "derived", "differentiable", "ops", "registry"]
 
