@@ -70,7 +70,6 @@ INSTEAD = {
         "Arrays shared by processes: `mg.from_numpy` of one in `multiprocessing.shared_memory`."
     ),
     # optimizers
-    "optim.LBFGS": "`optim.Adam`, or `scipy.optimize` with `mg.func.value_and_grad`.",
     "optim.Rprop optim.ASGD optim.SparseAdam optim.Adafactor optim.Muon": "`optim.AdamW`.",
     "optim.swa_utils": (
         "Keep an average by hand: `for a, p in zip(average, params): a.data.mul_(0.99).add_(p.data, "

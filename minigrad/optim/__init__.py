@@ -3,11 +3,13 @@
 from ..checks import check_all
 from . import lr_scheduler
 from .clipping import clip_grad_norm_
+from .lbfgs import LBFGS
 from .lr_scheduler import cosine_schedule, inverse_sqrt_schedule, paper_schedule
 from .more_optimizers import Adadelta, Adagrad, Adamax, NAdam, RAdam, RMSprop
 from .optimizer import SGD, Adam, AdamW, Optimizer
 
 __all__ = [
+    "LBFGS",
     "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop",
     "clip_grad_norm_", "cosine_schedule", "inverse_sqrt_schedule", "lr_scheduler", "paper_schedule",
 ]  # fmt: skip

@@ -1,0 +1,224 @@
+"""L-BFGS: steps along -H g, with H, the inverse of the second derivatives, built of the last steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..devices import array_module, on_device
+from ..errors import OptionError
+from ..modes import enable_grad, no_grad
+from ..tensor import Tensor
+from ..versions import caller
+from .optimizer import Optimizer, saved_parts
+
+
+class Point(NamedTuple):
+    """A point of a line search: the length of the step, the loss, its gradient, its slope along the line."""
+
+    t: float
+    loss: float
+    gradient: Any
+    slope: float
+
+
+class LBFGS(Optimizer):
+    """The quasi-Newton method of Liu and Nocedal 1989: `step(closure)` makes up to `max_iter` iterations.
+
+    The closure clears the gradients, computes them anew and returns the loss. A step ends early where the
+    largest gradient is at most `tolerance_grad` or nothing changes by more than `tolerance_change`, or after
+    `max_eval` calls. `line_search_fn` is None (steps have length `lr`) or "strong_wolfe" (Nocedal and Wright
+    2006, algorithms 3.5 and 3.6).
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1.0,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
+        if line_search_fn not in (None, "strong_wolfe"):
+            raise OptionError(
+                f"line_search_fn is None or 'strong_wolfe', got {line_search_fn!r}.\nGive one of them."
+            )
+        super().__init__(
+            params,
+            lr=lr,
+            max_iter=max_iter,
+            max_eval=max_iter * 5 // 4 if max_eval is None else max_eval,
+            tolerance_grad=tolerance_grad,
+            tolerance_change=tolerance_change,
+            history_size=history_size,
+            line_search_fn=line_search_fn,
+        )
+        if len(self.param_groups) > 1:
+            raise OptionError("LBFGS takes one group of parameters.\nPass model.parameters().")
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Iterate from here; returns the loss before it."""
+        if closure is None:
+            raise OptionError(
+                "LBFGS.step needs a closure.\nPass a function that computes gradients and returns the loss."
+            )
+        group, source = self.param_groups[0], caller()
+        state = self.state[group["params"][0]]
+        calls = 0
+
+        def evaluate() -> tuple[Any, float, Any]:
+            nonlocal calls
+            calls += 1
+            with enable_grad():
+                value = closure()
+            return value, float(value), self._gradient()
+
+        first, loss, g = evaluate()
+        if _largest(g) <= group["tolerance_grad"]:
+            return first
+        for iteration in range(1, group["max_iter"] + 1):
+            t = min(1.0, 1.0 / float(abs(g).sum())) * group["lr"] if not state else group["lr"]
+            d = self._direction(g, state)
+            state.update(direction=d, gradient=g)
+            before, slope = loss, float(g @ d)
+            if slope > -group["tolerance_change"]:
+                break
+            if group["line_search_fn"]:
+                start = self._values()
+
+                def at(t: float, start: Any = start, d: Any = d) -> Point:
+                    self._assign(start + t * d, source)
+                    _, loss, g = evaluate()
+                    return Point(t, loss, g, float(g @ d))
+
+                t, loss, g, _ = strong_wolfe(
+                    at, Point(0.0, loss, g, slope), t, group["tolerance_change"] / _largest(d)
+                )
+                self._assign(start + t * d, source)
+            else:
+                self._assign(self._values() + t * d, source)
+                if iteration < group["max_iter"]:
+                    _, loss, g = evaluate()
+            state["length"] = np.array(t)
+            if calls >= group["max_eval"] or _largest(g) <= group["tolerance_grad"]:
+                break
+            if min(_largest(d * t), abs(loss - before)) <= group["tolerance_change"]:
+                break
+        return first
+
+    def _direction(self, g: Any, state: dict[str, Any]) -> Any:
+        """-H g, by the two loops over the steps s and changes of the gradient y that are remembered."""
+        if not state:
+            return -g
+        s, y = state["direction"] * state["length"].item(), g - state["gradient"]
+        curvature = float(y @ s)
+        if curvature > 1e-10:
+            kept = slice(1 - self.param_groups[0]["history_size"] or len(g), None)
+            for name, new in (("steps", s), ("changes", y)):
+                rows = state[name][kept] if name in state else new[:0].reshape(0, len(new))
+                state[name] = array_module(g).concatenate([rows, new[None]])
+            state["scale"] = np.array(curvature / float(y @ y))
+        pairs = list(zip(state.get("steps", ()), state.get("changes", ()), strict=True))
+        q, shares = -g, []
+        for s, y in reversed(pairs):
+            shares.append(float(s @ q) / float(y @ s))
+            q = q - shares[-1] * y
+        r = q * state["scale"].item() if "scale" in state else q
+        for (s, y), share in zip(pairs, reversed(shares), strict=True):
+            r = r + (share - float(y @ r) / float(y @ s)) * s
+        return r
+
+    def _gradient(self) -> Any:
+        """The gradients of all parameters as one array; of one that has none, zeros."""
+        params = self.param_groups[0]["params"]
+        xp = array_module(params[0].array)
+        found = [xp.zeros_like(p.array) if p.grad is None else p.grad.array for p in params]
+        return xp.concatenate([g.reshape(-1) for g in found])
+
+    def _values(self) -> Any:
+        params = self.param_groups[0]["params"]
+        return array_module(params[0].array).concatenate([p.array.reshape(-1) for p in params])
+
+    def _assign(self, values: Any, source: Any) -> None:
+        params = self.param_groups[0]["params"]
+        self.count_step(params, source)
+        begin = 0
+        with no_grad():
+            for p in params:
+                p.array[...] = values[begin : begin + p.array.size].reshape(p.shape)
+                begin += p.array.size
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        states, groups = saved_parts(state_dict)
+        for saved in groups:
+            self.param_groups[0].update({name: value for name, value in saved.items() if name != "params"})
+        p = self.param_groups[0]["params"][0]
+        own = {
+            name: np.array(x.cpu() if isinstance(x, Tensor) else x) for name, x in states.get(0, {}).items()
+        }
+        self.state[p] = {name: on_device(x, p.device) if x.ndim else x for name, x in own.items()}
+
+
+def _largest(x: Any) -> float:
+    return float(abs(x).max()) if x.size else 0.0
+
+
+def strong_wolfe(
+    at: Callable[[float], Point], start: Point, t: float, smallest: float, c1: float = 1e-4, c2: float = 0.9
+) -> Point:
+    """A point after `start` whose loss and slope are low enough: at most 25 are tried, from length `t` on.
+
+    `smallest` is the width below which a bracket is not divided any more.
+    """
+
+    def too_high(p: Point, than: Point) -> bool:
+        return not p.loss <= start.loss + c1 * p.t * start.slope or (than.t > 0 and p.loss >= than.loss)
+
+    before, low, high = start, start, None
+    tries = 0
+    while high is None and tries < 25:  # until a minimum lies between two points
+        new = at(t)
+        tries += 1
+        if too_high(new, before):
+            low, high = before, new
+        elif abs(new.slope) <= -c2 * start.slope:
+            return new
+        elif new.slope >= 0:
+            low, high = new, before
+        else:
+            t = _minimum_of_cubic(before, new, new.t + 0.01 * (new.t - before.t), new.t * 10)
+            before = low = new
+    while high is not None and tries < 25 and abs(high.t - low.t) >= smallest:
+        left, right = sorted((low.t, high.t))
+        margin = 0.1 * (right - left)
+        new = at(min(max(_minimum_of_cubic(low, high, left, right), left + margin), right - margin))
+        tries += 1
+        if too_high(new, start) or new.loss >= low.loss:
+            high = new
+            continue
+        if abs(new.slope) <= -c2 * start.slope:
+            return new
+        if new.slope * (high.t - low.t) >= 0:
+            high = low
+        low = new
+    return low
+
+
+def _minimum_of_cubic(a: Point, b: Point, least: float, most: float) -> float:
+    """Where the cubic through two points, with their slopes, is lowest within bounds; else between these."""
+    if a.t > b.t:
+        a, b = b, a
+    middle = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
+    square = middle * middle - a.slope * b.slope
+    if not square >= 0:
+        return (least + most) / 2
+    root = math.sqrt(square)
+    width = b.slope - a.slope + 2 * root
+    t = b.t - (b.t - a.t) * (b.slope + root - middle) / width if width else (least + most) / 2
+    return min(max(t, least), most)
