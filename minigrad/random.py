@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .errors import OptionError, StateError
+from .errors import DtypeError, OptionError, StateError
 from .modes import Switch
 from .tensor import Tensor
 
@@ -229,7 +229,11 @@ def first_row() -> int:
 
 def next_key(stream: str, generator: Generator | None = None) -> Key:
     """The key of the next draw of `stream`, by this thread's generator or a given one."""
-    return (in_use.generator if generator is None else generator).next_key(stream)
+    if generator is None:
+        return in_use.generator.next_key(stream)
+    if not isinstance(generator, Generator):
+        raise DtypeError(f"generator must be a Generator, got {generator!r}.\nMake one: mg.Generator().")
+    return generator.next_key(stream)
 
 
 def generator(key: Key) -> np.random.Generator:
