@@ -11,12 +11,13 @@ import contextlib
 import math
 import operator
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
 from . import random
-from .checks import check_all
+from .checks import check_all, checked
 from .devices import (
     as_dtype,
     check_device,
@@ -419,4 +420,22 @@ def _library_of_dlpack(source: Any) -> Any:
     return load_cupy() if kind == 2 else np
 
 
-check_all(globals(), __all__)
+# ---------------------------------------------------------------- settings that mean nothing here
+
+LAYOUT = frozenset(["memory_format", "layout", "pin_memory"])  # memory is NumPy's, in row order
+
+
+def _ignoring_layout(function: Callable) -> Callable:
+    """The function with its arguments checked; PyTorch's settings of memory are accepted and ignored."""
+    call = checked(function)
+
+    @wraps(call)
+    def ignoring(*args: Any, **settings: Any) -> Tensor:
+        if not LAYOUT.isdisjoint(settings):
+            settings = {name: value for name, value in settings.items() if name not in LAYOUT}
+        return call(*args, **settings)
+
+    return ignoring
+
+
+check_all(globals(), __all__, _ignoring_layout)

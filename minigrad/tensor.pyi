@@ -181,8 +181,8 @@ class Tensor:
     def add(self, y: Any, *, alpha: Any=1) -> Tensor:
         """x + alpha y."""
 
-    def clone(self) -> Tensor:
-        """A copy of x, recorded in the graph."""
+    def clone(self, memory_format: Any=None) -> Tensor:
+        """A copy of x, recorded in the graph; `memory_format` is ignored."""
 
     def mul(self, y: Any) -> Tensor:
         """x * y; d/dx = y, d/dy = x."""
@@ -328,7 +328,7 @@ class Tensor:
     def broadcast_to(self, shape: Any) -> Tensor:
         """x repeated, without a copy, to a shape that it broadcasts to; the gradient adds the repetitions up."""
 
-    def expand(self, *shape: Any) -> Tensor:
+    def expand(self, *size: Any) -> Tensor:
         """x repeated along its axes of length 1, without a copy; -1 keeps an axis as it is."""
 
     def flatten(self, start_dim: Any=0, end_dim: Any=-1) -> Tensor:
@@ -751,8 +751,8 @@ class Tensor:
     def renorm(self, p: Any, dim: Any, maxnorm: Any, **axis: Any) -> Tensor:
         """x with each slice along `dim` whose norm of order p is above `maxnorm` scaled down to that norm."""
 
-    def contiguous(self) -> Tensor:
-        """x itself where its memory is in row order, otherwise a copy that is."""
+    def contiguous(self, memory_format: Any=None) -> Tensor:
+        """x itself where its memory is in row order, otherwise a copy that is; `memory_format` is ignored."""
 
     def expand_as(self, other: Any) -> Tensor:
         """x repeated, without a copy, to the shape of `other`."""
@@ -1591,7 +1591,7 @@ class Tensor:
     def __ror__(self, y: Any) -> Tensor:
         """x | y, bit by bit; of booleans, whether either is true."""
 
-    def backward(self, gradient: Any=None, retain_graph: Any=None, create_graph: builtins.bool=False) -> Tensor:
+    def backward(self, gradient: Any=None, retain_graph: Any=None, create_graph: builtins.bool=False, inputs: Any=None) -> Tensor:
         """Add the derivative of `tensor` (times `gradient`) to `.grad` of every leaf that it was computed from."""
 
     def register_hook(self, hook: Any) -> Tensor:
@@ -1615,10 +1615,10 @@ class Tensor:
     def where(self, condition: Any, y: Any) -> Tensor:
         """x where `condition` is True, y elsewhere."""
 
-    def to(self, *targets: Any, dtype: Any=None, device: Any=None, copy: builtins.bool=False) -> Tensor:
+    def to(self, *targets: Any, dtype: Any=None, device: Any=None, copy: builtins.bool=False, non_blocking: builtins.bool=False, memory_format: Any=None) -> Tensor:
         """x in another dtype or on another device: `to("float64")`, `to("cpu", "float64")`, `to(other_tensor)`."""
 
-    def type(self, *targets: Any, dtype: Any=None, device: Any=None, copy: builtins.bool=False) -> Tensor:
+    def type(self, *targets: Any, dtype: Any=None, device: Any=None, copy: builtins.bool=False, non_blocking: builtins.bool=False, memory_format: Any=None) -> Tensor:
         """x in another dtype or on another device: `to("float64")`, `to("cpu", "float64")`, `to(other_tensor)`."""
 
     def float(self) -> Tensor:

@@ -726,3 +726,29 @@ def test_switches_do_not_decorate_generators_and_classes():
         @mg.no_grad()
         def rows():
             yield mg.ones(1)
+
+
+# ---------------------------------------------------------------- from several tensors, to chosen leaves
+
+
+def test_backward_to_chosen_leaves_leaves_the_others_alone():
+    x, y = leaf(1, 2), leaf(3, 4)
+    (x * y).sum().backward(inputs=[x])
+    assert x.grad.tolist() == [3, 4]
+    assert y.grad is None
+    (x * y).sum().backward(inputs=x)
+    assert x.grad.tolist() == [6, 8]
+    for wrong in ([], x * 2, [mg.ones(2)], 3):
+        with pytest.raises(mg.OptionError, match="needs leaves that require a gradient"):
+            (x * y).sum().backward(inputs=wrong)
+
+
+def test_backward_from_several_tensors_adds_up():
+    x, y = leaf(1, 2), leaf(3, 4)
+    autograd.backward([(x * y).sum(), x * 2], [None, mg.tensor([1.0, 10.0])])
+    assert x.grad.tolist() == [5, 24]
+    assert y.grad.tolist() == [1, 2]
+    autograd.backward((x * x).sum(), inputs=[x])
+    assert x.grad.tolist() == [7, 28]
+    with pytest.raises(mg.OptionError, match="2 tensors need as many grad_tensors"):
+        autograd.backward([x * 2, y * 2], mg.ones(2))

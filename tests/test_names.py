@@ -226,3 +226,28 @@ def test_print_options():
         mg.set_printoptions(profile="long")
     with pytest.raises(mg.OptionError, match="precision must be a number >= 0, got -1"):
         mg.set_printoptions(precision=-1)
+
+
+# ---------------------------------------------------------------- settings that mean nothing here
+
+
+def test_memory_formats_are_accepted():
+    x = mg.ones(1, 2, 3, 3, layout=None, pin_memory=False)
+    nhwc = mg.channels_last
+    assert mg.equal(x, x.to(memory_format=nhwc, non_blocking=True))
+    assert mg.equal(x, x.contiguous(memory_format=nhwc))
+    assert mg.equal(x, x.clone(memory_format=nhwc))
+    assert mg.equal(x, mg.ones_like(x, memory_format=mg.preserve_format))
+    assert x.to("float64", non_blocking=True).dtype == "float64"
+
+
+def test_where_of_a_condition_alone_gives_places():
+    rows, columns = mg.where(mg.tensor([[1, 0], [0, 2]]) > 0)
+    assert (rows.tolist(), columns.tolist()) == ([0, 1], [0, 1])
+    assert mg.where(mg.tensor([True, False]), 1.0, mg.zeros(2)).tolist() == [1, 0]
+
+
+def test_arguments_by_pytorchs_position_and_name():
+    x = mg.tensor([[2.0, 0.0], [0.0, 1e-4]])
+    assert mg.linalg.pinv(x, 1e-2).tolist() == [[0.5, 0], [0, 0]]
+    assert mg.ones(3).expand(size=(2, 3)).shape == (2, 3)

@@ -6,9 +6,9 @@ is differentiated again; `checkpointing` trades time for memory.
 
 from ..checks import check_all
 from ..modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from .backward import backward
 from .checkpointing import checkpoint
 from .grad import grad
 from .hooks import Handle, register_hook, retain_grad
+from .several import backward
 
 check_all(globals(), ["checkpoint", "grad"])

@@ -17,6 +17,7 @@ from ..errors import (
     GradientShapeError,
     GraphError,
     MinigradError,
+    OptionError,
     RangeError,
     ShapeError,
 )  # fmt: skip
@@ -33,15 +34,21 @@ Pull = Callable[[Node, Any, list[bool], Add], None]  # (node, its gradient, whic
 
 
 def backward(
-    tensor: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
+    tensor: Tensor,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
 ) -> None:
     """Add the derivative of `tensor` (times `gradient`) to `.grad` of every leaf that it was computed from.
 
-    `gradient` has the tensor's shape and may be left out for a tensor of one element (torch.Tensor.backward).
+    `gradient` has the tensor's shape and may be left out for a tensor of one element. With `inputs`, leaves,
+    no other leaf gets a gradient (torch.Tensor.backward).
     """
     seed = seed_of(tensor, gradient, create_graph)
+    wanted, retain = leaves_only(inputs), create_graph if retain_graph is None else retain_graph
     with set_grad_enabled(create_graph), backward_scope():
-        propagate([seed], create_graph if retain_graph is None else retain_graph, create_graph).accumulate()
+        propagate([seed], retain, create_graph).accumulate(wanted)
 
 
 def propagate(
@@ -181,9 +188,9 @@ class GradientSums:
             return Tensor(g)
         return Tensor(array_module(g).array(g))
 
-    def accumulate(self) -> None:
-        """Add the gradient of each leaf to its `.grad`, once the walk is done."""
-        for edge, g in list(self.of_leaves()):
+    def accumulate(self, wanted: Collection[Any] | None = None) -> None:
+        """Add the gradient of each leaf (or of those wanted) to its `.grad`, once the walk is done."""
+        for edge, g in list(self.of_leaves(wanted)):
             grad = edge.grad
             if grad is None and self.are_arrays:
                 edge.grad = Tensor(g if edge in self.owned else g.copy())
@@ -201,6 +208,19 @@ class GradientSums:
             else:
                 bump_version(grad, "backward")
                 grad.array += g
+
+
+def leaves_only(inputs: Any) -> set[Any] | None:
+    """The `inputs` of a backward() that leaves gradients nowhere else; None is all leaves."""
+    if inputs is None:
+        return None
+    leaves = list(inputs) if isinstance(inputs, Iterable) and not isinstance(inputs, Tensor) else [inputs]
+    if not leaves or not all(isinstance(x, Tensor) and x.node is None and x.requires_grad for x in leaves):
+        raise OptionError(
+            "backward(inputs=) needs leaves that require a gradient, at least one.\n"
+            "For gradients of other tensors use mg.autograd.grad."
+        )
+    return set(leaves)
 
 
 def _is_new(g: Any, source: Any) -> bool:

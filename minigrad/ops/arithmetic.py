@@ -145,8 +145,8 @@ def alias(x, /):
 
 
 @differentiable(exact_in_half=True, samples=unary(reals), latex="g", flops=zero_flops)
-def clone(x, /):
-    """A copy of x, recorded in the graph."""
+def clone(x, /, memory_format=None):
+    """A copy of x, recorded in the graph; `memory_format` is ignored."""
     return namespace(x).copy(x), (lambda g: g,)
 
 

@@ -39,10 +39,10 @@ def where_self(x, condition, y):
     return where(condition, x, y)
 
 
-def to(x, *targets, dtype=None, device=None, copy=False):
+def to(x, *targets, dtype=None, device=None, copy=False, non_blocking=False, memory_format=None):
     """x in another dtype or on another device: `to("float64")`, `to("cpu", "float64")`, `to(other_tensor)`.
 
-    x itself where nothing changes, unless `copy` is set.
+    x itself where nothing changes, unless `copy` is set. `non_blocking` and `memory_format` are ignored.
     """
     dtype, device = destination(targets, dtype, device)
     y = x if device in (None, x.device) else to_device(x, device)

@@ -277,9 +277,9 @@ def broadcast_to(x, /, shape):
 
 
 @derived(samples=each((real, 2, 1), 4, -1, 3) | each((real, 1, 3), (2, -1)))
-def expand(x, *shape):
+def expand(x, *size):
     """x repeated along its axes of length 1, without a copy; -1 keeps an axis as it is."""
-    sizes = sizes_of(shape)
+    sizes = sizes_of(size)
     if -1 not in sizes:
         return broadcast_to(x, sizes)
     new, before = len(sizes) - x.ndim, x.shape

@@ -208,7 +208,7 @@ def pseudoinverse(x, /, atol, rtol):
     samples=each((real, 2, 3)) | each((real, 2, 3, 2), rtol=1e-3),
     latex=r"-Y^\top g\,Y^\top + (I - X Y)\,g^\top Y Y^\top + Y^\top Y g^\top (I - Y X)",
 )
-def pinv(x, *, atol=None, rtol=None, hermitian=False):
+def pinv(x, rtol=None, hermitian=False, *, atol=None):
     """The pseudoinverse of Moore and Penrose; singular values up to max(atol, rtol * largest) count as 0.
 
     rtol is by default the dtype's epsilon times the longer side, or 0 where an atol is given. `hermitian`

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import wraps
+
 import numpy as np
 
 from ...devices import array_module
 from ...errors import OptionError, RangeError, ShapeError
 from ...indices import as_index_array
 from ...tensor import Tensor, as_tensor
+from .. import comparisons
 from ..axes import axis_of
 from ..indexing import checked_ids, checked_places, gather, getitem, out_of_range, refuse_unless_mask
 from ..op import derived
@@ -18,8 +21,16 @@ from .more_shaping import broadcast_tensors, ravel
 __family__ = "shape"
 __all__ = [
     "argwhere", "index_select", "masked_select", "narrow", "nonzero", "one_hot", "select", "take",
-    "take_along_dim",
+    "take_along_dim", "where",
 ]  # fmt: skip
+
+
+@wraps(comparisons.where)
+def where(condition, *values, **named):
+    """x where `condition` is True, y elsewhere; of a condition alone, the places where it is True."""
+    if values or named:
+        return comparisons.where(condition, *values, **named)
+    return nonzero(condition, as_tuple=True)
 
 
 # ---------------------------------------------------------------- x[...]

@@ -137,8 +137,8 @@ def windows_along(x, dimension, size, step):
 
 
 @derived(samples=each((real, 2, 3)))
-def contiguous(x):
-    """x itself where its memory is in row order, otherwise a copy that is."""
+def contiguous(x, memory_format=None):
+    """x itself where its memory is in row order, otherwise a copy that is; `memory_format` is ignored."""
     return x if as_tensor(x).array.flags.c_contiguous else in_row_order(x)
 
 

@@ -1,0 +1,30 @@
+"""backward() from several tensors (torch.autograd.backward)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import OptionError
+from ..modes import backward_scope, set_grad_enabled
+from ..tensor import Tensor
+from .backward import leaves_only, propagate, seed_of
+
+
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the derivatives of all `tensors` (times `grad_tensors`) to `.grad` of leaves, as x.backward()."""
+    outs = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    several = isinstance(grad_tensors, list | tuple)
+    starts = list(grad_tensors) if several else [grad_tensors] * len(outs)
+    if len(starts) != len(outs) or (grad_tensors is not None and not several and len(outs) > 1):
+        raise OptionError(f"{len(outs)} tensors need as many grad_tensors.\nPass a list, or None.")
+    retain, wanted = create_graph if retain_graph is None else retain_graph, leaves_only(inputs)
+    seeds = [seed_of(out, g, create_graph) for out, g in zip(outs, starts, strict=True)]
+    with set_grad_enabled(create_graph), backward_scope():
+        propagate(seeds, retain, create_graph).accumulate(wanted)
