@@ -35,7 +35,7 @@ def boundary(tensors: list[Tensor], pull: Callable[[Gradients], Gradients]) -> l
     outs = []
     for i, x in enumerate(tensors):
         out = Tensor(x.array)
-        out.version, out.requires_grad = version_of(x), True
+        out.version, out._requires_grad = version_of(x), True
         out.node = Output(node, i, out.shape, out.version)
         node.shape.append(out.shape)
         node.output.append(weakref.ref(out))
@@ -61,6 +61,6 @@ class Boundary:
     def rebuild(self, inputs: list[Any], settings: dict, edge: Output) -> Tensor:
         """A freed result again, in its old place in the graph."""
         tensor = Tensor(inputs[edge.index].array)
-        tensor.requires_grad, tensor.node, tensor.version = True, edge, edge.version
+        tensor._requires_grad, tensor.node, tensor.version = True, edge, edge.version
         edge.node.output[edge.index] = weakref.ref(tensor)
         return tensor

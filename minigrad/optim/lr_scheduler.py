@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..checks import check_constructor
-from ..errors import OptionError
+from ..errors import DtypeError, OptionError, StateError
 from .optimizer import Optimizer
 
 
@@ -41,39 +41,124 @@ def cosine_schedule(
 
 
 class LRScheduler:
-    """Sets each group's learning rate from its first one and the number of step() calls."""
+    """Sets each group's learning rate by the number of step() calls, `last_epoch`.
+
+    A schedule is `lr(initial, group)`: the rate of group number `group`, whose first one was `initial`. Where
+    something else changes a rate (a second schedule, the user), a step changes it by the factor by which the
+    schedule would have changed its own, as in PyTorch. A subclass may define `get_lr` instead, the rates of
+    all groups.
+    """
+
+    chains = True  # whether the schedule goes on from rates that something else has changed
+    unsaved: tuple[str, ...] = ("optimizer",)  # what is not part of the state
+    eta_min = 0.0  # the rate that the factors leave as it is
 
     def __init_subclass__(cls) -> None:
         check_constructor(cls)
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        self.optimizer, self.last_epoch = optimizer, last_epoch
-        for group in optimizer.param_groups:
-            group.setdefault("initial_lr", group["lr"])
+        self.optimizer, self.last_epoch = check_optimizer(self, optimizer), last_epoch
+        for i, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", group["lr"])
+            elif "initial_lr" not in group:
+                raise OptionError(
+                    f"to go on from last_epoch={last_epoch}, group {i} needs its first rate, `initial_lr`.\n"
+                    f"Load the optimizer's state before you make the scheduler."
+                )
+        self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
+        self._is_initial = True
         self.step()
+        self._is_initial = False
 
     def lr(self, initial: float, group: int) -> float:
-        """The learning rate of group number `group`, whose first one was `initial`."""
-        raise NotImplementedError
+        """The learning rate of group number `group` at `last_epoch`, whose first one was `initial`."""
+        raise NotImplementedError(f"{type(self).__name__} has no schedule.\nDefine get_lr().")
 
-    def step(self) -> None:
-        self.last_epoch += 1
-        for i, group in enumerate(self.optimizer.param_groups):
-            group["lr"] = self.lr(group["initial_lr"], i)
+    def _schedule(self) -> list[float]:
+        """The rates of all groups at `last_epoch`, if nothing else changes them."""
+        return [self.lr(initial, i) for i, initial in enumerate(self.base_lrs)]
+
+    def get_lr(self) -> list[float]:
+        """The next rates of all groups: by the schedule, or by its factors where they have been changed."""
+        now, new = [group["lr"] for group in self.optimizer.param_groups], self._schedule()
+        if not self.chains:
+            return new
+        if self._is_initial and self.last_epoch > 0:  # the optimizer comes with the rates of this step
+            return now
+        old = self.base_lrs
+        if self.last_epoch > 0:
+            self.last_epoch -= 1
+            old = self._schedule()
+            self.last_epoch += 1
+        least = self.eta_min
+        changed = lambda lr, a, b: (
+            lr + b - a if a == least else least + (lr - least) * (b - least) / (a - least)
+        )
+        return [b if lr == a else changed(lr, a, b) for lr, a, b in zip(now, old, new, strict=True)]
+
+    def step(self, epoch: int | None = None) -> None:
+        """Set the next rates; or those of the schedule at `epoch`."""
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        has_schedule = type(self).get_lr is LRScheduler.get_lr
+        self._set(self._schedule() if epoch is not None and has_schedule else self.get_lr())
+
+    def _set(self, rates: list[float]) -> None:
+        for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
+            group["lr"] = lr
+        self._last_lr = list(rates)
 
     def get_last_lr(self) -> list[float]:
-        return [group["lr"] for group in self.optimizer.param_groups]
+        """The rates that the last step set."""
+        return list(self._last_lr)
 
-    def state_dict(self) -> dict[str, int]:
-        return {"last_epoch": self.last_epoch}
+    def state_dict(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in self.unsaved}
 
-    def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        self.last_epoch = state_dict["last_epoch"] - 1
-        self.step()
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from what `state_dict` gave; rates that nothing has changed since become the saved ones."""
+        check_state(self, state_dict, "last_epoch", "_last_lr")
+        before = self._last_lr
+        self.__dict__.update(state_dict)
+        for group, old, new in zip(self.optimizer.param_groups, before, self._last_lr, strict=True):
+            if group["lr"] == old:
+                group["lr"] = new
+
+
+_LRScheduler = LRScheduler  # its older name
+
+
+def check_optimizer(scheduler: Any, optimizer: Any) -> Optimizer:
+    if not isinstance(optimizer, Optimizer):
+        raise DtypeError(
+            f"{type(scheduler).__name__} schedules an optimizer, got {type(optimizer).__name__}.\n"
+            f"Pass optim.SGD(...), say."
+        )
+    return optimizer
+
+
+def check_state(scheduler: Any, state: Any, *names: str) -> None:
+    if not isinstance(state, Mapping) or any(name not in state for name in names):
+        raise StateError(
+            f"this is not a state of {type(scheduler).__name__}: it has no {' or no '.join(names)}.\n"
+            f"Load what state_dict() gave."
+        )
+
+
+def one_for_each(name: str, value: Any, count: int) -> list[Any]:
+    """A list with a value for each group, from one or from as many."""
+    values = list(value) if isinstance(value, list | tuple) else [value] * count
+    if len(values) != count:
+        raise OptionError(
+            f"{name} has {len(values)} values for {count} groups.\nPass one, or one for each group."
+        )
+    return values
 
 
 class LambdaLR(LRScheduler):
     """Each group's learning rate is its first one times `lr_lambda(number of step() calls)`."""
+
+    chains, unsaved = False, ("optimizer", "lr_lambdas")
 
     def __init__(
         self,
@@ -81,39 +166,34 @@ class LambdaLR(LRScheduler):
         lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
         last_epoch: int = -1,
     ) -> None:
-        groups = len(optimizer.param_groups)
-        self.lr_lambdas = lr_lambda if isinstance(lr_lambda, list) else [lr_lambda] * groups
-        if len(self.lr_lambdas) != groups:
-            raise OptionError(
-                f"{len(self.lr_lambdas)} functions for {groups} groups.\nPass one, or one for each group."
-            )
+        groups = check_optimizer(self, optimizer).param_groups
+        self.lr_lambdas = one_for_each("lr_lambda", lr_lambda, len(groups))
         super().__init__(optimizer, last_epoch)
 
     def lr(self, initial: float, group: int) -> float:
         return initial * self.lr_lambdas[group](self.last_epoch)
 
 
-class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the first learning rate down to `eta_min` at call `T_max`, and up again after it."""
-
-    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
-        self.T_max, self.eta_min = T_max, eta_min
-        super().__init__(optimizer, last_epoch)
-
-    def lr(self, initial: float, group: int) -> float:
-        done = math.pi * self.last_epoch / self.T_max
-        return self.eta_min + (initial - self.eta_min) * (1 + math.cos(done)) / 2
-
-
 class MultiplicativeLR(LRScheduler):
     """Each step() call multiplies the learning rate by `lr_lambda(number of the call)`."""
 
-    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float], last_epoch: int = -1) -> None:
-        self.lr_lambda = lr_lambda
+    unsaved = ("optimizer", "lr_lambdas")
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
+        last_epoch: int = -1,
+    ) -> None:
+        groups = check_optimizer(self, optimizer).param_groups
+        self.lr_lambdas = one_for_each("lr_lambda", lr_lambda, len(groups))
         super().__init__(optimizer, last_epoch)
 
-    def lr(self, initial: float, group: int) -> float:
-        return initial * math.prod(self.lr_lambda(t) for t in range(1, self.last_epoch + 1))
+    def get_lr(self) -> list[float]:
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        if self._is_initial:
+            return rates
+        return [lr * f(self.last_epoch) for lr, f in zip(rates, self.lr_lambdas, strict=True)]
 
 
 class StepLR(LRScheduler):
@@ -161,6 +241,7 @@ class ConstantLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
+        check_share("factor", factor)
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -179,12 +260,20 @@ class LinearLR(LRScheduler):
         total_iters: int = 5,
         last_epoch: int = -1,
     ) -> None:
+        check_share("start_factor", start_factor, above=True)
+        check_share("end_factor", end_factor)
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
     def lr(self, initial: float, group: int) -> float:
-        done = min(self.last_epoch, self.total_iters) / self.total_iters
+        done = min(self.last_epoch, self.total_iters) / self.total_iters if self.total_iters else 0.0
         return initial * (self.start_factor + (self.end_factor - self.start_factor) * done)
+
+
+def check_share(name: str, value: float, above: bool = False) -> None:
+    if not 0 <= value <= 1 or (above and not value):
+        least = "above 0" if above else "0"
+        raise OptionError(f"{name} must be from {least} to 1, got {value}.\nPass one in that range.")
 
 
 class PolynomialLR(LRScheduler):
@@ -197,14 +286,31 @@ class PolynomialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def lr(self, initial: float, group: int) -> float:
-        return initial * (1 - min(self.last_epoch, self.total_iters) / self.total_iters) ** self.power
+        done = min(self.last_epoch, self.total_iters) / self.total_iters if self.total_iters else 0.0
+        return initial * (1 - done) ** self.power
+
+
+class CosineAnnealingLR(LRScheduler):
+    """Half a cosine from the first learning rate down to `eta_min` at call `T_max`, and up again after it."""
+
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+        if T_max < 1:
+            raise OptionError(f"T_max must be at least 1, got {T_max}.\nPass such a number.")
+        self.T_max, self.eta_min = T_max, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def lr(self, initial: float, group: int) -> float:
+        done = math.pi * self.last_epoch / self.T_max
+        return self.eta_min + (initial - self.eta_min) * (1 + math.cos(done)) / 2
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Half a cosine down to `eta_min` in `T_0` calls, then again, each time `T_mult` times as long.
 
-    Loshchilov and Hutter 2017, equation 5.
+    Loshchilov and Hutter 2017, equation 5. `step(epoch + i / batches)` goes on within an epoch.
     """
+
+    chains = False
 
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
@@ -213,22 +319,52 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             raise OptionError(
                 f"T_0 and T_mult must be at least 1, got {T_0} and {T_mult}.\nPass such numbers."
             )
-        self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
+        self.T_0, self.T_mult, self.eta_min, self.epoch = T_0, T_mult, eta_min, float(last_epoch)
         super().__init__(optimizer, last_epoch)
 
+    def step(self, epoch: float | None = None) -> None:  # type: ignore[override]
+        self.epoch = self.epoch + 1 if epoch is None else epoch
+        super().step(None if epoch is None else math.floor(epoch))
+
     def lr(self, initial: float, group: int) -> float:
-        since, length = self.last_epoch, self.T_0
+        since, length = self.epoch, self.T_0
         while since >= length:
             since, length = since - length, length * self.T_mult
         return self.eta_min + (initial - self.eta_min) * (1 + math.cos(math.pi * since / length)) / 2
 
 
-class OneCycleLR(LRScheduler):
+class _WithMomentum(LRScheduler):
+    """A schedule that also moves the momentum, or the first of betas, of groups; not from where it is."""
+
+    chains = False
+    cycle_momentum: bool
+
+    def momentum(self, group: int) -> float:
+        """The momentum of group number `group` at `last_epoch`."""
+        raise NotImplementedError
+
+    def _check_momentum(self, optimizer: Optimizer) -> None:
+        check_optimizer(self, optimizer)
+        if self.cycle_momentum and not optimizer.defaults.keys() & {"momentum", "betas"}:
+            raise OptionError(
+                f"{type(optimizer).__name__} has no momentum to cycle.\nPass cycle_momentum=False."
+            )
+
+    def _set(self, rates: list[float]) -> None:
+        super()._set(rates)
+        for i, group in enumerate(self.optimizer.param_groups if self.cycle_momentum else ()):
+            if "betas" in group:
+                group["betas"] = (self.momentum(i), *group["betas"][1:])
+            else:
+                group["momentum"] = self.momentum(i)
+
+
+class OneCycleLR(_WithMomentum):
     """Up from max_lr / div_factor to `max_lr`, then down to that first one / final_div_factor (Smith 2018).
 
     The way up takes `pct_start` of all steps; `three_phase` comes down as it went up and then further. With
     `cycle_momentum` the momentum (or the first of betas) goes the opposite way, between `max_momentum` and
-    `base_momentum`.
+    `base_momentum`. Step() number `total_steps` is the last one.
     """
 
     def __init__(
@@ -241,8 +377,8 @@ class OneCycleLR(LRScheduler):
         pct_start: float = 0.3,
         anneal_strategy: str = "cos",
         cycle_momentum: bool = True,
-        base_momentum: float = 0.85,
-        max_momentum: float = 0.95,
+        base_momentum: float | list[float] = 0.85,
+        max_momentum: float | list[float] = 0.95,
         div_factor: float = 25.0,
         final_div_factor: float = 1e4,
         three_phase: bool = False,
@@ -254,34 +390,37 @@ class OneCycleLR(LRScheduler):
             )
         if anneal_strategy not in ("cos", "linear"):
             raise OptionError(f'anneal_strategy is "cos" or "linear", got {anneal_strategy!r}.\nChoose one.')
-        self.total_steps = total_steps or (epochs or 0) * (steps_per_epoch or 0)
+        check_share("pct_start", pct_start)
+        self.total_steps = (epochs or 0) * (steps_per_epoch or 0) if total_steps is None else total_steps
+        if self.total_steps < 1:
+            raise OptionError(f"a cycle of {self.total_steps} steps.\nPass a positive number of steps.")
         self.anneal_strategy, self.cycle_momentum = anneal_strategy, cycle_momentum
+        self._check_momentum(optimizer)
         groups = optimizer.param_groups
-        tops = max_lr if isinstance(max_lr, list) else [max_lr] * len(groups)
-        for group, top in zip(groups, tops, strict=True):
-            group["initial_lr"] = top / div_factor
+        self.max_lrs = one_for_each("max_lr", max_lr, len(groups))
+        self.base_momentums = one_for_each("base_momentum", base_momentum, len(groups))
+        self.max_momentums = one_for_each("max_momentum", max_momentum, len(groups))
+        if last_epoch == -1:
+            for group, top in zip(groups, self.max_lrs, strict=True):
+                group["initial_lr"] = top / div_factor
         first, last = 1 / div_factor, 1 / (div_factor * final_div_factor)  # of the largest
-        up = pct_start * self.total_steps - 1
-        low, high = base_momentum, max_momentum
-        # (its last step, factor of max_lr at its start and end, momentum at its start and end) of each phase
-        self.phases = [(up, first, 1.0, high, low), (self.total_steps - 1, 1.0, last, low, high)]
+        up, end = float(pct_start * self.total_steps) - 1, self.total_steps - 1
+        # (its last step, factor of max_lr at its start and end, momentum at its start and end: 1 is the
+        # largest and 0 the least) of each phase
+        self.phases = [(up, first, 1.0, 1.0, 0.0), (end, 1.0, last, 0.0, 1.0)]
         if three_phase:
-            self.phases[1:] = [
-                (2 * up, 1.0, first, low, high),
-                (self.total_steps - 1, first, last, high, high),
-            ]
-        self.div_factor = div_factor
+            self.phases[1:] = [(2 * up, 1.0, first, 0.0, 1.0), (end, first, last, 1.0, 1.0)]
         super().__init__(optimizer, last_epoch)
 
-    def _factor_and_momentum(self) -> tuple[float, float]:
-        """The factor of the largest learning rate, and the momentum, at this step."""
-        if self.last_epoch >= self.total_steps:
+    def _between(self) -> tuple[float, float]:
+        """The factor of the largest learning rate, and how far the momentum is from the least."""
+        if self.last_epoch > self.total_steps:
             raise OptionError(
-                f"step {self.last_epoch + 1} of a cycle of {self.total_steps}.\nPass a larger total_steps."
+                f"step {self.last_epoch} of a cycle of {self.total_steps}.\nPass a larger total_steps."
             )
         start = 0.0
         for phase in self.phases:
-            if self.last_epoch <= phase[0]:
+            if self.last_epoch <= phase[0] or phase is self.phases[-1]:
                 break
             start = phase[0]
         end, a, b, m, n = phase
@@ -291,20 +430,104 @@ class OneCycleLR(LRScheduler):
         return a + (b - a) * done, m + (n - m) * done
 
     def lr(self, initial: float, group: int) -> float:
-        return initial * self.div_factor * self._factor_and_momentum()[0]
+        return self.max_lrs[group] * self._between()[0]
 
-    def step(self) -> None:
-        super().step()
-        if self.cycle_momentum:
-            for group in self.optimizer.param_groups:
-                momentum = self._factor_and_momentum()[1]
-                if "betas" in group:
-                    group["betas"] = (momentum, *group["betas"][1:])
-                else:
-                    group["momentum"] = momentum
+    def momentum(self, group: int) -> float:
+        least, largest = self.base_momentums[group], self.max_momentums[group]
+        return least + (largest - least) * self._between()[1]
 
 
-class SequentialLR(LRScheduler):
+class CyclicLR(_WithMomentum):
+    """Up from `base_lr` to `max_lr` in `step_size_up` calls and down again, and again (Smith 2017).
+
+    `mode` "triangular2" halves the height with each cycle, "exp_range" multiplies it by gamma**calls;
+    `scale_fn` replaces them, of the number of the cycle or of the calls ("iterations") as `scale_mode` says.
+    """
+
+    unsaved = ("optimizer", "scale_fn")
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        base_lr: float | list[float],
+        max_lr: float | list[float],
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: float = 0.8,
+        max_momentum: float = 0.9,
+        last_epoch: int = -1,
+    ) -> None:
+        if scale_fn is None and mode not in ("triangular", "triangular2", "exp_range"):
+            raise OptionError(
+                f'mode is "triangular", "triangular2" or "exp_range", got {mode!r}.\nChoose one.'
+            )
+        self.cycle_momentum, self.mode, self.gamma = cycle_momentum, mode, gamma
+        self._check_momentum(optimizer)
+        groups = optimizer.param_groups
+        lows = one_for_each("base_lr", base_lr, len(groups))
+        self.max_lrs = one_for_each("max_lr", max_lr, len(groups))
+        self.base_momentums = one_for_each("base_momentum", base_momentum, len(groups))
+        self.max_momentums = one_for_each("max_momentum", max_momentum, len(groups))
+        if last_epoch == -1:
+            for group, low in zip(groups, lows, strict=True):
+                group["initial_lr"] = group["lr"] = low
+        self.total_size = float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
+        self.step_ratio = step_size_up / self.total_size
+        self.scale_fn, self.scale_mode = scale_fn, scale_mode
+        super().__init__(optimizer, last_epoch)
+
+    def _height(self) -> float:
+        """How far the rate is from the least: 0 to 1 in the first cycle."""
+        cycle = math.floor(1 + self.last_epoch / self.total_size)
+        x = 1 + self.last_epoch / self.total_size - cycle
+        height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
+        if self.scale_fn is not None:
+            return height * self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        if self.mode == "exp_range":
+            return height * self.gamma**self.last_epoch
+        return height / 2.0 ** (cycle - 1) if self.mode == "triangular2" else height
+
+    def lr(self, initial: float, group: int) -> float:
+        return initial + (self.max_lrs[group] - initial) * self._height()
+
+    def momentum(self, group: int) -> float:
+        least, largest = self.base_momentums[group], self.max_momentums[group]
+        return largest - (largest - least) * self._height()
+
+
+class _Several(LRScheduler):
+    """A schedule made of schedules of the same optimizer."""
+
+    unsaved = ("optimizer", "schedulers")
+
+    def _take(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer) -> None:
+        if any(not isinstance(s, LRScheduler) or s.optimizer is not optimizer for s in schedulers):
+            raise OptionError(
+                f"{type(self).__name__} is made of schedules that need no metric, all of one optimizer.\n"
+                f"Pass such schedules, and their optimizer."
+            )
+        self.schedulers, self.optimizer = list(schedulers), optimizer
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "schedulers": [s.state_dict() for s in self.schedulers]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        check_state(self, state_dict, "schedulers", "last_epoch", "_last_lr")
+        state = dict(state_dict)
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        for scheduler, saved in zip(self.schedulers, state.pop("schedulers"), strict=True):
+            scheduler.load_state_dict(saved)
+        for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
+            group["lr"] = lr
+        super().load_state_dict(state)
+
+
+class SequentialLR(_Several):
     """One schedule after another: at each of `milestones` the next starts, at its own call 0."""
 
     def __init__(
@@ -319,14 +542,36 @@ class SequentialLR(LRScheduler):
                 f"{len(schedulers)} schedules and {len(milestones)} milestones.\n"
                 f"Pass one milestone between every two schedules."
             )
-        self.schedulers, self.milestones = list(schedulers), list(milestones)
-        super().__init__(optimizer, last_epoch)
+        self._take(schedulers, optimizer)
+        self.milestones, self.last_epoch = list(milestones), last_epoch + 1
+        for group in optimizer.param_groups:  # as it was before the schedules were made
+            group["lr"] = group["initial_lr"]
+        self.schedulers[0].step(0)
+        self._last_lr = self.schedulers[0].get_last_lr()
 
-    def step(self) -> None:
+    def step(self) -> None:  # type: ignore[override]
         self.last_epoch += 1
         now = bisect_right(self.milestones, self.last_epoch)
-        self.schedulers[now].last_epoch = self.last_epoch - (self.milestones[now - 1] if now else 0) - 1
-        self.schedulers[now].step()
+        starts = now > 0 and self.milestones[now - 1] == self.last_epoch
+        self.schedulers[now].step(0 if starts else None)
+        self._last_lr = self.schedulers[now].get_last_lr()
+
+
+class ChainedScheduler(_Several):
+    """Several schedules at once: each changes what the one before it has set."""
+
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
+        if not schedulers:
+            raise OptionError("ChainedScheduler got no schedules.\nPass some.")
+        self._take(schedulers, schedulers[0].optimizer if optimizer is None else optimizer)
+        self.last_epoch = schedulers[0].last_epoch
+        self._last_lr = schedulers[-1].get_last_lr()
+
+    def step(self) -> None:  # type: ignore[override]
+        self.last_epoch += 1
+        for scheduler in self.schedulers:
+            scheduler.step()
+        self._last_lr = self.schedulers[-1].get_last_lr()
 
 
 class ReduceLROnPlateau:
@@ -355,14 +600,15 @@ class ReduceLROnPlateau:
             )
         if not 0 <= factor < 1:
             raise OptionError(f"factor must be from 0 to below 1, got {factor}.\nPass one in that range.")
-        self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
+        self.optimizer = check_optimizer(self, optimizer)
+        self.mode, self.factor, self.patience = mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown, self.eps = (
             threshold,
             threshold_mode,
             cooldown,
             eps,
         )
-        self.min_lrs = min_lr if isinstance(min_lr, list) else [min_lr] * len(optimizer.param_groups)
+        self.min_lrs = one_for_each("min_lr", min_lr, len(optimizer.param_groups))
         self.best = math.inf if mode == "min" else -math.inf
         self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
 
@@ -396,6 +642,7 @@ class ReduceLROnPlateau:
         return {name: getattr(self, name) for name in names} | {"lrs": self.get_last_lr()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        check_state(self, state_dict, "lrs", "best")
         state = dict(state_dict)
         for group, lr in zip(self.optimizer.param_groups, state.pop("lrs"), strict=True):
             group["lr"] = lr
