@@ -13,6 +13,7 @@ import sys as _sys
 
 from . import allocator, autograd, cuda, debug, func, graph, linalg, nn, ops, optim, random, special, utils
 from .capture import capture
+from .checks import check_all as _check_all
 from .creation import *
 from .debug import shadow
 from .devices import Size, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
@@ -25,6 +26,7 @@ from .devices import int16 as short
 from .devices import int32 as int
 from .devices import int64 as long
 from .errors import (
+    ArgumentError,
     CaptureError,
     DependencyError,
     DeviceError,
@@ -40,6 +42,7 @@ from .errors import (
     OutOfMemoryError,
     RangeError,
     ShapeError,
+    SignatureError,
     StateError,
 )
 from .gradcheck import GradcheckError, GradcheckReport, gradcheck, gradcheck_sweep
@@ -53,6 +56,7 @@ from .printing import set_printoptions
 from .random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .tensor import Tensor, as_tensor, tensor
 
+_check_all(globals(), ["as_tensor", "manual_seed", "tensor"])
 _refuse_missing(_sys.modules[__name__])
 
 # `from minigrad import *` leaves Python's types their names

@@ -7,7 +7,7 @@ thing everywhere (`dim` is an axis, or several). Most values are of a type that 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from numbers import Real
 from typing import Any, NamedTuple, TypeVar
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from .devices import DTYPES
-from .errors import DtypeError, MinigradError
+from .errors import ArgumentError, MinigradError, SizesError
 from .explain import FOREIGN, describe, explain, place, raised_by_library
 from .tensor import Tensor
 
@@ -29,6 +29,7 @@ class Kind(NamedTuple):
     advice: str
     plain: frozenset[type] = frozenset()
     fits: Callable[[Any], bool] = lambda x: False
+    error: type[ArgumentError] = ArgumentError
 
     def or_none(self) -> Kind:
         return self._replace(what=f"{self.what} or None", plain=self.plain | {type(None)})
@@ -44,14 +45,14 @@ def _bare(x: Any) -> Any:
     return x.array if isinstance(x, Tensor) else x
 
 
-def _is_integer(x: Any) -> bool:
+def is_integer(x: Any) -> bool:
     return (isinstance(x, int) and type(x) is not bool) or _one_number(x, "iu")
 
 
 def _are_integers(x: Any) -> bool:
     if isinstance(x, tuple | list):
-        return all(type(i) is int or _is_integer(i) for i in x)
-    return _is_integer(x)
+        return all(type(i) is int or is_integer(i) for i in x)
+    return is_integer(x)
 
 
 def _without_none(x: Any) -> Any:
@@ -59,10 +60,13 @@ def _without_none(x: Any) -> Any:
 
 
 _COUNT = "Pass an int, such as 2."
-INTEGER = Kind("an integer", _COUNT, frozenset([int]), _is_integer)
+INTEGER = Kind("an integer", _COUNT, frozenset([int]), is_integer)
 AXIS = INTEGER._replace(advice="The first axis is 0, the last -1.")
 AXES = Kind("an axis or several", AXIS.advice, frozenset([int]), _are_integers)
-SIZES = Kind("an integer or several", "Pass an int, or a tuple of them.", frozenset([int]), _are_integers)
+SIZES = Kind(
+    "an integer or several", "Pass an int, or a tuple of them.", frozenset([int]), _are_integers, SizesError
+)
+CUTS = SIZES._replace(fits=lambda x: _are_integers(x.tolist() if hasattr(x, "tolist") else x))
 SIZES_OR_NONE = SIZES._replace(
     what="an integer or several, or None", fits=lambda x: _are_integers(_without_none(x))
 )
@@ -77,6 +81,22 @@ SETTING = FLAG._replace(
     plain=frozenset([bool, type(None)]), fits=lambda x: type(x) is int and x in (0, 1)
 )  # of a constructor
 TEXT = Kind("a string", "Pass one of those that help(...) names.", frozenset([str]))
+COEFFICIENT = NUMBER._replace(
+    plain=frozenset([int, float]), fits=lambda x: type(x) is not bool and NUMBER.fits(x)
+)
+FACTORS = NUMBER._replace(
+    what="a number or several",
+    fits=lambda x: all(map(NUMBER.fits, x)) if isinstance(x, tuple | list) else NUMBER.fits(x),
+)
+ORDER = Kind(
+    "a number or a string", "Pass 2, float('inf'), ...", NUMBER.plain | TEXT.plain, lambda x: NUMBER.fits(x)
+)
+TENSORS = Kind(
+    "a list of tensors",
+    "Pass a list or a tuple.",
+    frozenset([list, tuple]),
+    lambda x: isinstance(x, Tensor | np.ndarray | Iterator),  # an array is a sequence of its rows
+)
 FUNCTION = Kind("a function", "Pass something that can be called.", fits=callable)
 MAPPING = Kind("a dictionary", "Pass one, from names to values.", fits=lambda x: isinstance(x, Mapping))
 LIST = Kind(
@@ -109,15 +129,25 @@ NAMED = {
          "split_sizes"], SIZES,
     ),
     **dict.fromkeys(
-        ["n", "k", "r", "chunks", "groups", "num_classes", "num_groups", "diagonal", "offset", "decimals",
-         "minlength", "ignore_index", "upscale_factor", "downscale_factor", "length", "ind", "N", "step",
-         "edge_order"],
+        ["bins", "n", "k", "r", "chunks", "groups", "num_classes", "num_groups", "diagonal", "offset",
+         "decimals", "minlength", "ignore_index", "upscale_factor", "downscale_factor", "length", "ind", "N",
+         "step", "edge_order", "divisor_override"],
         INTEGER,
     ),
-    **dict.fromkeys(["alpha", "beta", "eps", "margin", "maxnorm", "scale"], NUMBER),
+    **dict.fromkeys(["alpha", "beta"], COEFFICIENT),
+    **dict.fromkeys(["eps", "margin", "maxnorm", "scale", "value", "fill_value",
+         "correction", "lambd", "posinf", "neginf", "max_norm", "delta"], NUMBER),
     "output_size": SIZES_OR_NONE,
+    "scale_factor": FACTORS,
     "upper": FLAG,
+    **dict.fromkeys(["mode", "reduce", "rounding_mode", "UPLO", "side"], TEXT),
+    "p": ORDER,
+    "indices_or_sections": CUTS,
+    "pad": SIZES,
+    "ord": ORDER,
+    "tensors": TENSORS,
 }  # fmt: skip
+SEVERAL = ("shape", "size", "sizes", "dims", "repeats")
 
 
 def kind_of(parameter: inspect.Parameter, flag: Kind = FLAG) -> Kind:
@@ -125,7 +155,7 @@ def kind_of(parameter: inspect.Parameter, flag: Kind = FLAG) -> Kind:
     name, default, annotation = parameter.name, parameter.default, parameter.annotation
     if name == "dtype":
         return DTYPE
-    if annotation is not parameter.empty:
+    if annotation not in (parameter.empty, "Any", Any):
         annotation = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
         text = annotation.removesuffix(" | None")
         if text.startswith("Callable[") and " | " not in text:
@@ -136,9 +166,11 @@ def kind_of(parameter: inspect.Parameter, flag: Kind = FLAG) -> Kind:
         return kind.or_none() if optional and kind is not ANYTHING else kind
     if isinstance(default, bool):
         return flag
+    if isinstance(default, str) and name not in NAMED:
+        return TEXT
     if name == "dim":  # several, where None is all
         return AXIS if isinstance(default, int) or default is parameter.empty else AXES.or_none()
-    kind = NUMBER if isinstance(default, float) else NAMED.get(name, ANYTHING)
+    kind = NUMBER if isinstance(default, float) and name not in ("p", "ord") else NAMED.get(name, ANYTHING)
     return kind.or_none() if default is None and kind is not ANYTHING else kind
 
 
@@ -146,25 +178,38 @@ class Checks:
     """The kinds of a function's arguments."""
 
     def __init__(self, function: Callable, flag: Kind = FLAG) -> None:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = [*inspect.signature(function).parameters.values()]
         named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         self.kinds = {p.name: kind_of(p, flag) for p in named if p.kind is not p.POSITIONAL_ONLY}
         self.plain = {name: set(kind.plain or USUAL) for name, kind in self.kinds.items()}
         by_position = [
             (p.name, self.kinds.get(p.name, ANYTHING)) for p in named if p.kind is not p.KEYWORD_ONLY
         ]
+        rest = [i for i, p in enumerate(parameters) if p.kind is p.VAR_POSITIONAL and p.name in SEVERAL]
+        self.rest = rest[0] if rest else None
         self.first = next((i for i, (_, kind) in enumerate(by_position) if kind is not ANYTHING), None)
         self.by_position = by_position[self.first :] if self.first is not None else []
         self.plain_by_position = [self.plain.get(name, USUAL) for name, _ in self.by_position]
 
     def check(self, args: tuple, settings: Mapping[str, Any]) -> None:
-        """A DtypeError for an argument that is not of its kind."""
+        """An ArgumentError for an argument that is not of its kind."""
         if self.first is not None and len(args) > self.first:
             for x, (name, kind) in zip(args[self.first :], self.by_position):  # noqa: B905
                 if type(x) not in kind.plain and not kind.fits(x):
                     refuse(name, x, kind)
         if settings:
             self.check_settings(settings)
+
+    def check_rest(self, name: str, args: tuple, error: Exception) -> None:
+        """A SizesError for sizes or axes that are not integers, of a function that takes any number.
+
+        Called where the function raised an error: what is wrong is said then, and costs nothing before.
+        """
+        if self.rest is not None and not isinstance(error, ArgumentError):
+            for x in args[self.rest :]:
+                if not _are_integers(_without_none(x)):
+                    what = f"expected integers, got {describe(x)}.\n{SIZES.advice}"
+                    raise place(SizesError(what), name, args, {}) from error
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         for name, x in settings.items():
@@ -180,7 +225,7 @@ USUAL = frozenset([int, float, bool, str, tuple, list, slice, type(None), np.nda
 
 
 def refuse(name: str, x: Any, kind: Kind) -> None:
-    raise DtypeError(f"{name} must be {kind.what}, got {describe(x)}.\n{kind.advice}")
+    raise kind.error(f"{name} must be {kind.what}, got {describe(x)}.\n{kind.advice}")
 
 
 def checked(function: F, flag: Kind = FLAG) -> F:
@@ -196,6 +241,7 @@ def checked(function: F, flag: Kind = FLAG) -> F:
             checks.check(args, settings)
             return function(*args, **settings)
         except MinigradError as error:
+            checks.check_rest(name, args, error)
             place(error, name, args[is_method:], settings)
             raise
         except FOREIGN as error:

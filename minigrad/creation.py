@@ -7,7 +7,6 @@ device from a tensor; `x.new_zeros(...)` and the like take x's dtype and device.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import operator
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import random
-from .checks import check_all, checked
+from .checks import check_all, checked, is_integer
 from .devices import (
     as_dtype,
     check_device,
@@ -29,7 +28,8 @@ from .devices import (
     on_device,
     plain_number,
 )
-from .errors import DtypeError, MinigradError, OptionError, ShapeError
+from .errors import DtypeError, MinigradError, OptionError, ShapeError, SizesError
+from .explain import describe
 from .memory import check_allocation, out_of_memory
 from .tensor import Tensor, as_tensor, tensor
 
@@ -382,10 +382,11 @@ def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     """`zeros(2, 3)`, `zeros((2, 3))` and `zeros([2, 3])` are the same."""
     if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
         sizes = tuple(sizes[0])
-    with contextlib.suppress(TypeError, ValueError):
-        shape = tuple(operator.index(n) for n in sizes)
-        if min(shape, default=0) >= 0:
-            return shape
+    if not all(map(is_integer, sizes)):
+        raise SizesError(f"a shape is integers, got {describe(sizes)}.\nWrite zeros(2, 3) or zeros((2, 3)).")
+    shape = tuple(map(operator.index, sizes))
+    if min(shape, default=0) >= 0:
+        return shape
     raise ShapeError(f"a shape is non-negative integers, got {sizes!r}.\nWrite zeros(2, 3) or zeros((2, 3)).")
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .errors import DependencyError, DeviceError, DtypeError, OptionError
+from .errors import ArgumentError, DependencyError, DeviceError, DtypeError, OptionError
 
 bool_ = np.dtype("bool")
 uint8 = np.dtype("uint8")
@@ -140,6 +140,10 @@ def check_device(device: str | None, index: int | None = None) -> Device:
     if index is not None:
         device = f"{device}:{index}"
     kind, colon, number = device.partition(":") if isinstance(device, str) else ("", "", "")
+    if not isinstance(device, str):
+        raise ArgumentError(
+            f"a device is a string, got {device!r}.\nPass 'cpu', 'cuda', 'cuda:0', ... or 'auto'."
+        )
     if kind != "cuda" or (colon and not number.isdecimal()):
         raise OptionError(f"unknown device {device!r}.\nPass 'cpu', 'cuda', 'cuda:0', ... or 'auto'.")
     count = gpu_count()
@@ -221,7 +225,7 @@ def as_dtype(dtype: Any) -> np.dtype:
         return default_float
     try:
         result = (
-            bfloat16 if dtype == "bfloat16" else np.dtype(dtype).newbyteorder("=")
+            bfloat16 if isinstance(dtype, str) and dtype == "bfloat16" else np.dtype(dtype).newbyteorder("=")
         )  # this machine's order
     except TypeError:
         result = None
@@ -244,6 +248,8 @@ def is_dtype(name: str) -> bool:
 
 def refuse_unconvertible(array: Any, dtype: np.dtype) -> None:
     """A DtypeError where floats become integers and one of them is NaN, infinite or too large."""
+    if array.dtype.kind not in "biufV":
+        raise DtypeError(f"{array.dtype} cannot be {dtype}.\nGive real numbers.")
     if dtype.kind not in "iu" or not is_floating(array.dtype):
         return
     limits, xp = np.iinfo(dtype), array_module(array)

@@ -1,13 +1,14 @@
 """What can go wrong, by name. The first line of a message says what is wrong, the second what to do.
 
-Each is also the builtin error that a Python programmer would catch for it.
+Each is also the builtin error that a Python programmer would catch for it, and a RuntimeError, which is what
+PyTorch raises for most. `python -m tests.parity.bad_calls` counts who raises what.
 """
 
 from typing import Any
 
 
 class MinigradError(RuntimeError):
-    """Any mistake that minigrad explains. PyTorch raises a RuntimeError for most."""
+    """Any mistake that minigrad explains."""
 
     placed = False  # whether it says already in which op it happened
 
@@ -41,6 +42,14 @@ class RangeError(MinigradError, IndexError):
 
 class OptionError(MinigradError, ValueError):
     """A setting outside the values that it may have."""
+
+
+class ArgumentError(DtypeError, OptionError):
+    """An argument of a kind that its parameter does not take: a float for an axis, a string for a flag."""
+
+
+class SizesError(ArgumentError, ShapeError):
+    """Sizes that are not integers."""
 
 
 class OutOfMemoryError(MinigradError, MemoryError):

@@ -37,7 +37,8 @@ def raised_by_library(error: BaseException) -> bool:
     trace = error.__traceback__
     while trace is not None and is_library[trace.tb_frame.f_code.co_filename]:
         trace = trace.tb_next
-    return trace is None or trace.tb_frame.f_code.co_filename.startswith(PACKAGES)
+    file = "<" if trace is None else trace.tb_frame.f_code.co_filename
+    return file.startswith(PACKAGES) or file.endswith(".pyx")  # NumPy's compiled parts
 
 
 _INSTALLED, _PYTHON = Path(np.__file__).parents[1], Path(os.__file__).parent

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .checks import checked
 from .errors import DtypeError, OptionError, StateError
 from .modes import Switch
 from .tensor import Tensor
@@ -180,6 +181,7 @@ def set_rng_state(new_state: Tensor) -> None:
     in_use.generator.set_state(new_state)
 
 
+@checked
 def set_step(step: int) -> None:
     """Say which training step the next draws belong to; the streams' call counts start again at 0."""
     in_use.generator.set_step(step)

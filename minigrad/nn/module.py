@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd.hooks import Handle
-from ..checks import check_constructor
+from ..checks import check_constructor, check_methods
 from ..devices import as_array, default_float, is_floating, on_device
 from ..errors import DtypeError, MinigradError, OptionError, ShapeError, StateError
 from ..explain import FOREIGN, explain, raised_by_library
@@ -525,3 +525,19 @@ def _some(names: list[str]) -> str:
     """The first few names, and how many more there are."""
     shown = ", ".join(names[:3]) or "none"
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
+
+
+check_constructor(Parameter)
+check_methods(
+    Module,
+    [
+        "apply",
+        "get_buffer",
+        "get_parameter",
+        "get_submodule",
+        "named_parameters",
+        "requires_grad_",
+        "state_dict",
+        "train",
+    ],
+)

@@ -128,11 +128,13 @@ def accept_aliases(function: Callable, autocast: str | None = None) -> Callable:
                         checks.check_settings(settings)
             return function(*args, **settings)
         except MinigradError as error:
+            checks.check_rest(name, args, error)
             place(error, name, args, settings)
             raise
         except FOREIGN as error:
             if not raised_by_library(error):
                 raise
+            checks.check_rest(name, args, error)
             explain(name, args, settings, error, function)
 
     return call

@@ -9,6 +9,7 @@ import numpy as np
 from .. import creation, names
 from ..autograd.backward import backward
 from ..autograd.hooks import register_hook, retain_grad
+from ..checks import check_methods
 from ..tensor import Tensor, destination
 from . import activations, arithmetic, comparisons, elementary, extra, indexing, linalg, reductions, shaping
 from .arithmetic import (
@@ -148,5 +149,6 @@ def bind():
         setattr(Tensor, name, function)
     for name, function in PROPERTIES.items():
         setattr(Tensor, name, property(function))
+    check_methods(Tensor, ["add_", "requires_grad_", "size", "sub_"])
     Tensor.__array_ufunc__ = array_ufunc(FUNCTIONS)
     Tensor.__array_function__ = array_function(FUNCTIONS)

@@ -157,7 +157,10 @@ def view_as_shape(x, /, shape):
     """x in another shape of as many elements, in the order of its elements (row by row)."""
     before = x.shape
     try:
-        return x.reshape(shape), (lambda g: g.reshape(before),)
+        value = x.reshape(shape)
+        if value.shape != shape and min(shape) < -1:  # to NumPy every negative size is -1
+            raise ValueError
+        return value, (lambda g: g.reshape(before),)
     except ValueError:
         raise ShapeError(
             f"{math.prod(before)} elements of shape {before} do not fill the shape {tuple(shape)}.\n"

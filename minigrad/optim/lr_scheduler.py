@@ -647,3 +647,6 @@ class ReduceLROnPlateau:
         for group, lr in zip(self.optimizer.param_groups, state.pop("lrs"), strict=True):
             group["lr"] = lr
         self.__dict__.update(state)
+
+
+check_constructor(ReduceLROnPlateau)

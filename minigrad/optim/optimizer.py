@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import allocator
-from ..checks import check_constructor
+from ..checks import check_constructor, check_methods
 from ..devices import array_module, device_of, is_array, is_writeable, on_device
 from ..errors import DtypeError, OptionError, ShapeError, StateError
 from ..kernels import kernels
@@ -310,6 +310,9 @@ def _check_implementation(optimizer: Optimizer, settings: Mapping[str, Any]) -> 
         raise TypeError(f"{type(optimizer).__name__}() got an unexpected keyword argument {min(unknown)!r}")
     if settings.get("differentiable"):
         raise OptionError("differentiable=True is not here.\nWrite the update with out-of-place operations.")
+
+
+check_methods(Optimizer, ["add_param_group", "load_state_dict"])
 
 
 class SGD(Optimizer):

@@ -118,7 +118,7 @@ class Histogram(NamedTuple):
     samples=each((real, 9), 4, range=(-2, 2))
     | each((real, 2, 3), bins=np.array([-9.0, 0.0, 9.0]), density=True)
 )
-def histogram(x, bins, *, range=None, weight=None, density=False):
+def histogram(x, bins: object, *, range=None, weight=None, density=False):
     """(hist, bin_edges): how many elements, or what weight, fall into each of `bins`, a number or the edges.
 
     With `density` its integral is 1.
@@ -141,7 +141,8 @@ def unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
     Then, where asked for, which of them each element is, and how many of each there are.
     """
     x = as_tensor(x)
-    axis = None if dim is None or not x.ndim else axis_of(dim, x.ndim)
+    axis = None if dim is None else axis_of(dim, x.ndim)
+    axis = axis if x.ndim else None
     distinct = partial(np.unique, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
     values, inverse, counts = through_cpu(distinct, x.array)
     shape = x.shape if axis is None else (x.shape[axis],)
@@ -152,7 +153,7 @@ def unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
 def unique_consecutive(x, return_inverse=False, return_counts=False, dim=None):
     """x without the elements (or slices along `dim`) that equal the one before; otherwise as `unique`."""
     x = as_tensor(x)
-    axis = 0 if dim is None or not x.ndim else axis_of(dim, x.ndim)
+    axis = 0 if dim is None else axis_of(dim, x.ndim)
     xp = array_module(x.array)
     line = x.array.reshape(-1) if dim is None or not x.ndim else xp.moveaxis(x.array, axis, 0)
     new = xp.ones(len(line), bool)

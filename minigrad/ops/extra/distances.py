@@ -77,7 +77,7 @@ def bilinear(input1, input2, weight, bias=None):
     | each((real, 2, 3), (real, 3), p=3)
     | each((real,), (real, 2), p=1),
 )
-def dist(x, y, p=2):
+def dist(x, y, p: float = 2):
     """The norm of order p of x - y, of all elements."""
     return norm(as_tensor(x) - y, p)
 

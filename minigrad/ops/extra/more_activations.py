@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...devices import is_floating
-from ...errors import ShapeError
+from ...errors import OptionError, ShapeError
 from ...tensor import as_tensor
 from ..activations import sigmoid, softmax
 from ..arithmetic import absolute, multiply, negative, subtract
@@ -61,6 +61,8 @@ def prelu(x, weight):
 @differentiable(samples=unary(distinct), latex=r"g\,[\mathrm{min\_val} < x < \mathrm{max\_val}]")
 def hardtanh(x, /, min_val=-1.0, max_val=1.0):
     """x between two limits; the derivative is 0 at them (where that of `clamp` is 1) and beyond."""
+    if not min_val <= max_val:
+        raise OptionError(f"min_val {min_val} is above max_val {max_val}.\nExchange them.")
     xp = namespace(x)
     if not is_floating(x.dtype):
         min_val, max_val = int(min_val), int(max_val)
@@ -95,6 +97,8 @@ def hardshrink(x, lambd=0.5):
 @derived(samples=unary(distinct, lambd=0.6), latex=r"g\,[|x| > \lambda]")
 def softshrink(x, lambd=0.5):
     """x moved by lambd towards 0, and 0 where it would cross it."""
+    if not lambd >= 0:
+        raise OptionError(f"lambd must be at least 0, got {lambd}.\nPass one.")
     return subtract(x, clamp(x, -lambd, lambd))
 
 

@@ -96,6 +96,8 @@ def equal(x, y):
 @differentiable(samples=binary(real) | binary(_small))
 def isclose(x, y, /, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Whether |x - y| <= atol + rtol |y|; an infinity is close to itself, NaN only with `equal_nan`."""
+    if not (rtol >= 0 and atol >= 0):
+        raise OptionError(f"tolerances must be at least 0, got rtol={rtol} and atol={atol}.\nPass such.")
     return namespace(x, y).isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan), None
 
 

@@ -37,7 +37,7 @@ def where(condition, *values, **named):
 
 
 @derived(samples=each((real, 2, 3), 1, -1))
-def select(x, dim, index):
+def select(x, dim, index: int):
     """The slice number `index` along an axis."""
     dim = axis_of(dim, x.ndim)
     if not -x.shape[dim] <= index < x.shape[dim]:
@@ -46,7 +46,7 @@ def select(x, dim, index):
 
 
 @derived(samples=each((real, 2, 4), 1, 1, 2) | each((real, 3), 0, -2, 2))
-def narrow(x, dim, start, length):
+def narrow(x, dim, start: int, length):
     """`length` slices along an axis, from `start` on."""
     dim = axis_of(dim, x.ndim)
     n, first = x.shape[dim], int(start)

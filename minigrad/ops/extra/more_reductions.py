@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...devices import float16, float32, is_floating
-from ...errors import ShapeError
+from ...errors import OptionError, ShapeError
 from ...tensor import Tensor, as_tensor
 from ..axes import axes_of, cast, count, expand_reduced
 from ..costs import per_input
@@ -119,6 +119,8 @@ def variance(x, /, dims, correction, keepdim):
     xp, n = namespace(x), count(shape, axes)
     centred = x - (_total(x, axes, True, n) if n else 0)
     freedom = n - correction
+    if math.isnan(freedom):
+        raise OptionError("correction is NaN.\nPass a number, 1 for an unbiased variance.")
     if freedom > 0:
         value, scale = _total(centred * centred, axes, keepdim, freedom), 2 / freedom
     else:
@@ -175,7 +177,7 @@ def std_mean(x, dim: object = None, unbiased=True, keepdim=False, *, correction=
     | each((real, 2, 4), correction=0, fweights=np.array([1, 3, 2, 1]))
     | each((real, 2, 4), aweights=(positive, 4))
 )
-def cov(x, *, correction=1, fweights=None, aweights=None):
+def cov(x, *, correction: int = 1, fweights=None, aweights=None):
     """The covariances of the rows of x, each row one variable and each column one observation.
 
     `fweights` says how often each column was observed, `aweights` how much it counts. A vector is one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -88,7 +89,7 @@ def t(x):
 
 
 @derived(samples=each((real, 2, 1, 3), 0, 2) | each((real, 2, 1, 3), (0, -1), (1, 0)))
-def movedim(x, source, destination):
+def movedim(x, source: int | Sequence[int], destination: int | Sequence[int]):
     """x with the axes `source` (one or several) in the places `destination`, the others in their order."""
     ndim = x.ndim
     sources, places = (

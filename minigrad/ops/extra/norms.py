@@ -191,7 +191,7 @@ def cond(x, p=None):
     autocast="float32",
     samples=each((away_from_zero, 2, 3), 2, 0, 1.0) | each((away_from_zero, 2, 3, 2), 1.5, 1, 2.0),
 )
-def renorm(x, p, dim, maxnorm):
+def renorm(x, p: float, dim, maxnorm):
     """x with each slice along `dim` whose norm of order p is above `maxnorm` scaled down to that norm."""
     x = as_tensor(x)
     dim = axis_of(dim, x.ndim)

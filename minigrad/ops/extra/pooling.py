@@ -10,6 +10,7 @@ import numpy as np
 from ...creation import zeros
 from ...errors import OptionError, ShapeError
 from ...kernels import kernels
+from ...memory import check_allocation
 from ...tensor import as_tensor, constant
 from ..costs import Flops
 from ..indexing import index
@@ -134,6 +135,7 @@ def _counts(x, n, output_size):
     if len(sizes) != n:
         raise OptionError(f"output_size is {n} numbers, or one for all, got {output_size!r}.\nGive that.")
     counts = [length if m is None else m for m, length in zip(sizes, x.shape[-n:], strict=True)]
+    check_allocation((*x.shape[:-n], *counts), x.dtype)
     if 0 in x.shape[-n:]:
         raise ShapeError(f"adaptive pooling of shape {x.shape}.\nThere must be something to pool.")
     return per_axis("output_size", tuple(counts), n, least=0)

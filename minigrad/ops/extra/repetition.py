@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...errors import DtypeError, OptionError, ShapeError
@@ -57,6 +59,9 @@ def repeat_interleave(x, repeats, dim=None, *, output_size=None):
         x, dim = ravel(x), 0
     dim = axis_of(dim, x.ndim)
     repeats = as_tensor(repeats).numpy()
+    total = int(repeats.sum()) * (x.shape[dim] if repeats.size == 1 else 1)
+    if output_size not in (None, total):
+        raise ShapeError(f"output_size is {output_size}, but the repeats make {total}.\nLeave it out.")
     if repeats.dtype.kind not in "iu" or (repeats < 0).any():
         raise OptionError(f"{repeats} repeats.\nGive integers from 0 on.")
     if repeats.size == 1:
@@ -115,7 +120,7 @@ def flipud(x):
 
 
 @derived(samples=each((real, 2, 3), 1) | each((real, 2, 3), -1, 1) | each((real, 2, 3), (1, 5), (0, 1)))
-def roll(x, shifts, dims=None):
+def roll(x, shifts, dims: int | Sequence[int] | None = None):
     """x moved on by `shifts` places along its axes, what leaves at the end coming in at the start.
 
     Without `dims`, all elements as one line.
@@ -134,7 +139,7 @@ def roll(x, shifts, dims=None):
 
 
 @derived(samples=each((real, 2, 3)) | each((real, 2, 3), 2) | each((real, 2, 1, 3), -1, (2, 0)))
-def rot90(x, k=1, dims=(0, 1)):
+def rot90(x, k=1, dims: Sequence[int] = (0, 1)):
     """x turned k times by 90 degrees, from the first of two axes towards the second."""
     if len(dims) != 2 or x.ndim < 2 or (dims[0] - dims[1]) % x.ndim == 0:
         raise ShapeError(f"a turn from one axis to another by dims={dims}.\nName two different axes.")

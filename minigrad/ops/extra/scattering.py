@@ -11,7 +11,7 @@ import numpy as np
 
 from ...creation import full, ones
 from ...devices import array_module, is_array, is_floating, on_cpu, through_cpu, to_device_of
-from ...errors import DtypeError, OptionError, ShapeError
+from ...errors import ArgumentError, DtypeError, OptionError, ShapeError
 from ...indices import array_index
 from ...tensor import Tensor, as_tensor
 from ..axes import axis_of
@@ -313,6 +313,10 @@ def index_reduce(x, dim, index, source, reduce, *, include_self=True):
 def index_put(x, indices, values, accumulate=False):
     """x with x[indices] = values; with `accumulate`, added to what is there, repetitions included."""
     x = as_tensor(x)
+    if not isinstance(indices, tuple | list):
+        raise ArgumentError(
+            f"indices must be a tuple of tensors, got {type(indices).__name__}.\nPass (indices,)."
+        )
     at = checked_index(array_index(tuple(indices), x.shape), x)
     values = _of_dtype(x, values)
     if not accumulate:
@@ -345,7 +349,7 @@ def masked_scatter(x, mask, source):
 
 
 @derived(samples=each((real, 2, 3), (real, 2), 1, -1))
-def select_scatter(x, src, dim, index):
+def select_scatter(x, src, dim, index: int):
     """x with `src` as its slice number `index` along an axis."""
     dim = axis_of(dim, x.ndim)
     if not -x.shape[dim] <= index < x.shape[dim]:

@@ -245,6 +245,8 @@ def _quantile(x, q, dim, keepdim, interpolation, skip_nan):
     x = as_tensor(x)
     x = x if x.is_floating_point() else x.to("float32")
     q = q if isinstance(q, Tensor) else tensor(q, x.dtype, x.device)
+    if q.ndim > 1:
+        raise ShapeError(f"quantiles q of shape {q.shape}.\nGive a number or a vector.")
     if interpolation not in INTERPOLATIONS:
         said = ", ".join(INTERPOLATIONS)
         raise OptionError(f"interpolation is one of {said}, got {interpolation!r}.\nChoose one of them.")

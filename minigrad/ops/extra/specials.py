@@ -180,7 +180,7 @@ def polygamma(n, x):
 
 
 @derived(samples=unary(above_one, p=2), latex=r"g \sum_{i=1}^p \psi\Big(x + \frac{1 - i}{2}\Big)")
-def mvlgamma(x, p):
+def mvlgamma(x, p: int):
     """log of the multivariate gamma function of dimension p: p (p - 1)/4 log(pi) + sum of lgamma(x - i/2)."""
     x = as_tensor(x)
     if not isinstance(p, int) or p < 1:
