@@ -53,10 +53,13 @@ def refuse_extra(name: str, function: Callable, count: int) -> NoReturn:
     raise SignatureError(f"{name}() got {count} arguments.\nIt takes {signature_text(function)}.")
 
 
-def refuse_unknown(name: str, unknown: Iterable[str], known: Iterable[str]) -> NoReturn:
+def refuse_unknown(name: str, unknown: Sequence[str], known: Iterable[str]) -> NoReturn:
     """A SignatureError for keywords that a function does not have."""
     what = ", ".join(map(repr, unknown))
-    raise SignatureError(f"{name}() got an unexpected keyword argument {what}.\nIt takes {', '.join(known)}.")
+    takes = f"It takes {', '.join(known)}."
+    if "out" in unknown:
+        takes = f"Write `out = {name}(...)`, or write into a tensor: `mg.Tensor.copy_`."
+    raise SignatureError(f"{name}() got an unexpected keyword argument {what}.\n{takes}")
 
 
 def signature_text(function: Callable) -> str:

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from . import devices
+from .creation import empty
 from .devices import as_dtype, check_device, default_float, gpu, is_floating
 from .errors import DtypeError, OptionError
 from .modes import is_grad_enabled, no_grad, set_grad_enabled
-from .tensor import Tensor
+from .tensor import Tensor, tensor
 
 __all__ = [
+    "BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
     "channels_last", "contiguous_format", "dtype", "e", "finfo", "get_default_device",
     "get_default_dtype", "iinfo", "inf", "inference_mode", "is_complex", "is_floating_point", "is_tensor",
     "nan", "newaxis", "numel", "pi", "preserve_format", "set_default_device", "set_default_dtype",
@@ -68,6 +70,29 @@ def inference_mode(mode: bool | Callable = True) -> Any:
     if callable(mode):
         return no_grad()(mode)
     return no_grad() if mode else set_grad_enabled(is_grad_enabled())
+
+
+# ---------------------------------------------------------------- old ways to make a tensor
+
+
+def _maker(name: str, dtype: np.dtype) -> Callable[..., Tensor]:
+    def make(*data: Any) -> Tensor:
+        is_data = len(data) == 1 and not isinstance(data[0], int | devices.Size)
+        return tensor(data[0], dtype=dtype) if is_data else empty(*(data or [0]), dtype=dtype)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"`tensor(data, dtype='{dtype}')`, or a tensor of such sizes whose numbers are not set."
+    make.dtype = dtype  # type: ignore[attr-defined]  # as which NumPy reads it in `x.type(mg.LongTensor)`
+    return make
+
+
+FloatTensor = _maker("FloatTensor", devices.float32)
+DoubleTensor = _maker("DoubleTensor", devices.float64)
+HalfTensor = _maker("HalfTensor", devices.float16)
+ByteTensor = _maker("ByteTensor", devices.uint8)
+IntTensor = _maker("IntTensor", devices.int32)
+LongTensor = _maker("LongTensor", devices.int64)
+BoolTensor = _maker("BoolTensor", devices.bool_)
 
 
 # ---------------------------------------------------------------- defaults, which stay what they are

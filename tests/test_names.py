@@ -251,3 +251,28 @@ def test_arguments_by_pytorchs_position_and_name():
     x = mg.tensor([[2.0, 0.0], [0.0, 1e-4]])
     assert mg.linalg.pinv(x, 1e-2).tolist() == [[0.5, 0], [0, 0]]
     assert mg.ones(3).expand(size=(2, 3)).shape == (2, 3)
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("FloatTensor", "float32"), ("LongTensor", "int64")])
+def test_old_ways_to_make_a_tensor(name, dtype):
+    make = getattr(mg, name)
+    assert make([1, 2]).tolist() == [1, 2]
+    assert make([1, 2]).dtype == make(np.ones(2)).dtype == make(2, 3).dtype == dtype
+    assert make(2, 3).shape == make(mg.ones(2, 3).shape).shape == (2, 3)
+    assert make().shape == (0,)
+    assert mg.ones(1, dtype="float64").type(make).dtype == dtype
+
+
+def test_a_variable_is_a_leaf_with_the_same_memory():
+    x = mg.ones(2)
+    v = mg.autograd.Variable(x, requires_grad=True)
+    (v * v).sum().backward()
+    assert v.grad.tolist() == [2, 2]
+    assert v.array is x.array
+    assert not x.requires_grad
+    assert mg.autograd.Variable(v * 2).is_leaf
+
+
+def test_out_says_what_to_write():
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'out'\.\n.*copy_"):
+        mg.add(mg.ones(2), 1, out=mg.ones(2))

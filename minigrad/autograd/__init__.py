@@ -9,6 +9,6 @@ from ..modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .checkpointing import checkpoint
 from .grad import grad
 from .hooks import Handle, register_hook, retain_grad
-from .several import backward
+from .several import Variable, backward
 
 check_all(globals(), ["checkpoint", "grad"])

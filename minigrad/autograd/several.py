@@ -1,4 +1,4 @@
-"""backward() from several tensors (torch.autograd.backward)."""
+"""backward() from several tensors, and Variable: what only torch.autograd has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import OptionError
 from ..modes import backward_scope, set_grad_enabled
-from ..tensor import Tensor
+from ..tensor import Tensor, as_tensor
 from .backward import leaves_only, propagate, seed_of
 
 
@@ -28,3 +28,8 @@ def backward(
     seeds = [seed_of(out, g, create_graph) for out, g in zip(outs, starts, strict=True)]
     with set_grad_enabled(create_graph), backward_scope():
         propagate(seeds, retain, create_graph).accumulate(wanted)
+
+
+def Variable(data: Any, requires_grad: bool = False) -> Tensor:
+    """A leaf with the memory of `data`. A tensor is one itself: write mg.tensor(data, requires_grad=True)."""
+    return as_tensor(data).detach().requires_grad_(requires_grad)
