@@ -103,10 +103,10 @@ INSTEAD = {
     # autograd
     "autograd.Function autograd.function": (
         "An op is one function with the decorator `mg.ops.differentiable`: it returns its value and a "
-        "function of the upstream gradient for each input (CONTRIBUTING.md, docs/engine.md)."
+        "function of the upstream gradient for each input (docs/ops-of-your-own.md)."
     ),
     "autograd.gradcheck autograd.gradgradcheck": (
-        "`mg.gradcheck(f, x, y)`; with `order=2` second derivatives, too."
+        "`mg.gradcheck(f, [x, y])`; with `order=2` second derivatives, too."
     ),
     "autograd.functional": (
         "`mg.func.jacobian(f)(x)`, `mg.func.hessian(f)(x)`, `mg.func.vjp`, `mg.func.jvp`, `mg.func.hvp`."

@@ -18,7 +18,9 @@ import json
 import secrets
 import threading
 import zlib
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -134,6 +136,7 @@ _thread_seeds = _ThreadSeeds()
 
 class _InUse(threading.local):
     def __init__(self) -> None:  # runs in each thread, when it first draws
+        self.noted: tuple[dict[Generator, Snapshot], ...] = ()  # see `noted_generators`
         thread = threading.current_thread()
         self.generator = default_generator
         if thread is not threading.main_thread():
@@ -204,6 +207,29 @@ class replayed(Switch):
         super().__init__(in_use, "draws", before)
 
 
+class noted_generators(Switch):
+    """Under it `noted` gets each generator that is passed to a draw, and where it was before the first."""
+
+    def __init__(self, noted: dict[Generator, Snapshot]) -> None:
+        super().__init__(in_use, "noted", noted)
+
+    def new_value(self, current: tuple[dict[Generator, Snapshot], ...]) -> Any:
+        return (*current, self.value)
+
+
+@contextmanager
+def generators_replayed(noted: dict[Generator, Snapshot]) -> Iterator[None]:
+    """Under it the generators of `noted` are where they were when they were noted."""
+    now = {each: each.snapshot() for each in noted}
+    for each, before in noted.items():
+        each.restore(before)
+    try:
+        yield
+    finally:
+        for each, before in now.items():
+            each.restore(before)
+
+
 class fork_rng(Switch):
     """What is drawn under it is not counted: after it, draws are those that would have come without it."""
 
@@ -235,6 +261,8 @@ def next_key(stream: str, generator: Generator | None = None) -> Key:
         return in_use.generator.next_key(stream)
     if not isinstance(generator, Generator):
         raise DtypeError(f"generator must be a Generator, got {generator!r}.\nMake one: mg.Generator().")
+    for noted in in_use.noted:
+        noted.setdefault(generator, generator.snapshot())
     return generator.next_key(stream)
 
 

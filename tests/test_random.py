@@ -297,3 +297,29 @@ def test_a_checkpointed_dropout_sees_its_first_mask_again(backward, busy_threads
     assert seen[4].tobytes() == first[1]
     np.testing.assert_array_equal(x.grad.array != 0, seen[1])
     np.testing.assert_array_equal(x.grad.array, y.array)
+
+
+def test_a_generator_that_is_passed_draws_the_same_again():
+    ours, other = mg.Generator().manual_seed(4), mg.Generator().manual_seed(5)
+    seen = []
+
+    def noisy(x):
+        def inner(x):
+            seen.append(mg.rand(5, generator=ours).array)
+            return x * seen[-1]
+
+        seen.append(mg.rand(5, generator=ours).array)
+        return checkpoint(inner, x * seen[-1])
+
+    x = mg.ones(5, requires_grad=True)
+    y = checkpoint(noisy, x)
+    after = ours.get_state()
+    mg.rand(3, generator=ours)
+    mg.rand(3, generator=other)
+    states = [g.get_state().tolist() for g in (ours, other)]
+    y.sum().backward()
+    assert [g.get_state().tolist() for g in (ours, other)] == states
+    first = [numbers.tobytes() for numbers in seen[:2]]
+    assert [numbers.tobytes() for numbers in seen[2:]] == [*first, first[1]]
+    np.testing.assert_array_equal(x.grad.array, y.array)
+    assert after.tolist() != states[0]

@@ -32,7 +32,8 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     if not modes.grad_enabled:
         return function(*args, **kwargs)
     segment = _Segment(function, args, kwargs)
-    first, results = segment.run()
+    with random.noted_generators(segment.generators):
+        first, results = segment.run()
     flat = leaves(results)
     inside = [i for i, x in enumerate(flat) if isinstance(x, Tensor) and _is_inside(x, first)]
     if not inside:
@@ -91,6 +92,7 @@ class _Segment:
     def __init__(self, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
         self.draws, self.autocast = random.snapshot(), modes.autocast_dtype
+        self.generators: dict[random.Generator, random.Snapshot] = {}
 
     def run(self) -> tuple[int, Any]:
         """The results, and the number of a node before the first that was made for them."""
@@ -105,7 +107,9 @@ class _Segment:
 
     def recompute(self) -> list[Tensor]:
         """The results that carry gradients, computed anew with the same draws and autocast, checked."""
-        with enable_grad(), Switch(modes, "autocast_dtype", self.autocast), random.replayed(self.draws):
+        generators = random.generators_replayed(self.generators)
+        autocast = Switch(modes, "autocast_dtype", self.autocast)
+        with enable_grad(), autocast, random.replayed(self.draws), generators:
             first, results = self.run()
         flat = leaves(results)
         kinds = [_kind(flat[i]) for i in self.inside] if structure(results) == self.structure else None
