@@ -43,7 +43,7 @@ from .arguments import accept_aliases, ops
 from .call import make_callable
 from .costs import Flops, one_each
 from .samplers import Sampler
-from .user_rules import checked
+from .user_rules import checked_rule
 
 __all__ = ["About", "Op", "OpInfo", "composite", "derived", "differentiable", "ops", "registry"]
 
@@ -133,7 +133,7 @@ class Op(OpInfo):
         **about: Unpack[About],
     ) -> None:
         source: Any = definition or rule
-        self.rule, self.kernel = checked(rule, source) or self.run_kernel, checked(kernel, source)
+        self.rule, self.kernel = checked_rule(rule, source) or self.run_kernel, checked_rule(kernel, source)
         super().__init__(name, source, **about)
         self.definition, self.flops = definition, flops
         self.view, self.floating, self.casts = view, floating, casts

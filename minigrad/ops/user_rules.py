@@ -28,7 +28,7 @@ COMPUTE = (
 )
 
 
-def checked(rule: Any, source: Any) -> Any:
+def checked_rule(rule: Any, source: Any) -> Any:
     """The rule with checks around it, if it is a user's; `rule` itself if it is the library's, or None.
 
     `source` is the rule itself, or the definition whose kernel it is: a kernel may return None.
