@@ -87,7 +87,8 @@ def full(
     (value,) = _numbers("full", fill_value)
     if dtype is None:
         dtype = default_float if isinstance(value, float) else np.asarray(value).dtype
-    fill = lambda xp, shape, dtype: xp.full(shape, value, dtype)
+    number = tensor(value, dtype).item()  # in the dtype, or refused
+    fill = lambda xp, shape, dtype: xp.full(shape, number, dtype)
     return _made(fill, (size,), dtype, device, requires_grad)
 
 

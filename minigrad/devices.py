@@ -246,16 +246,22 @@ def is_dtype(name: str) -> bool:
         return False
 
 
-def refuse_unconvertible(array: Any, dtype: np.dtype) -> None:
-    """A DtypeError where floats become integers and one of them is NaN, infinite or too large."""
+def refuse_unconvertible(array: Any, dtype: np.dtype, wraps: bool = True) -> None:
+    """A DtypeError where floats become integers and one of them is NaN, infinite or too large; and where an
+    integer is too large, unless it `wraps` around."""
     if array.dtype.kind not in "biufV":
         raise DtypeError(f"{array.dtype} cannot be {dtype}.\nGive real numbers.")
-    if dtype.kind not in "iu" or not is_floating(array.dtype):
+    whole = array.dtype.kind in "iub"
+    if dtype.kind not in "iu" or not (is_floating(array.dtype) or (whole and not wraps)):
         return
     limits, xp = np.iinfo(dtype), array_module(array)
-    wrong = ~((array > float(limits.min) - 1) & (array < float(limits.max) + 1))
-    if dtype == int64:
-        wrong &= array != float(limits.min)  # float64 has no number just below it
+    if whole:
+        lowest = limits.min or -limits.max  # -1 is 255 in uint8, as in PyTorch
+        wrong = (array < lowest) | (array > limits.max)
+    else:
+        wrong = ~((array > float(limits.min) - 1) & (array < float(limits.max) + 1))
+        if dtype == int64:
+            wrong &= array != float(limits.min)  # float64 has no number just below it
     if wrong.any():
         place = tuple(int(axis[0]) for axis in xp.nonzero(xp.atleast_1d(wrong)))[: array.ndim]
         raise DtypeError(

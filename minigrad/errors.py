@@ -64,6 +64,10 @@ class GraphError(MinigradError, RuntimeError):
     """A graph that backward() cannot use: freed, changed in place, or without a gradient to begin with."""
 
 
+class DivisionError(MinigradError, ZeroDivisionError, RuntimeError):
+    """Integers divided by 0, which have no result."""
+
+
 class NonFiniteError(MinigradError, FloatingPointError, RuntimeError):
     """A NaN or an infinity where a finite number is needed. `modules` ran it, the innermost first."""
 

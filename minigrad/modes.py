@@ -13,6 +13,7 @@ from functools import wraps
 from typing import Any
 
 from .errors import DtypeError, OptionError
+from .generators import within
 
 
 class Scope:
@@ -79,13 +80,16 @@ class Switch:
         setattr(self.state, self.name, self.before.pop())
 
     def __call__(self, function: Callable) -> Callable:
-        if inspect.isgeneratorfunction(function) or isinstance(function, type) or not callable(function):
+        is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+        if is_async or isinstance(function, type) or not callable(function):
             name, given = type(self).__name__, getattr(function, "__name__", repr(function))
-            what = f"{name} decorates functions, and {given} is a generator, a class or no function"
+            what = f"{name} decorates functions, and {given} is a class, asynchronous or no function"
             raise OptionError(f"{what}.\nWrite `with {name}(...):` inside its body.")
         if self.is_set:  # a decorator changes nothing outside the function
             self.__enter__()
             self.__exit__()
+        if inspect.isgeneratorfunction(function):
+            return within(self._copy, function)
 
         @wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:

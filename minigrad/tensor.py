@@ -7,6 +7,7 @@ one place (`minigrad/ops/methods.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
 from operator import attrgetter
 from typing import Any
 
@@ -359,14 +360,31 @@ def _new_array(data: Any, dtype: Any, copy: bool) -> np.ndarray:
         raise ShapeError(f"this is not a tensor: {error}.\nGive nested lists of one shape.") from None
     except (TypeError, RuntimeError) as error:  # another library's, in its __array__
         raise DtypeError(f"this {type(data).__name__} is not an array: {error}") from None
-    if dtype is None:
-        dtype = default_float if is_floating(array.dtype) and not known else array.dtype
-    dtype = as_dtype(dtype)
-    refuse_unconvertible(array, dtype)
+    if dtype is None and is_floating(array.dtype) and not known:
+        dtype = _float_dtype(data)
+        if dtype is None and isinstance(data, list) and array.size:
+            raise DtypeError(
+                "these integers have no dtype: one needs more than 64 bits.\nGive dtype='float64'."
+            )
+        dtype = dtype or default_float
+    dtype = as_dtype(array.dtype if dtype is None else dtype)
+    refuse_unconvertible(array, dtype, wraps=known)
     try:
         return array.astype(dtype, copy=False)
     except (ValueError, TypeError, OverflowError) as error:
         raise DtypeError(f"this cannot be a {dtype} tensor: {error}.\nGive numbers of that dtype.") from None
+
+
+def _float_dtype(data: Any) -> np.dtype | None:
+    """Of nested lists, the widest floating dtype of an array or NumPy number; Python's floats are float32."""
+    if not isinstance(data, list):
+        dtype = getattr(data, "dtype", default_float if isinstance(data, float) else None)
+        return dtype if dtype is not None and is_floating(dtype) else None
+    kinds = set(map(type, data))
+    if kinds <= {float, int, bool}:
+        return default_float if float in kinds else None
+    dtypes = set(map(_float_dtype, data)) - {None}
+    return reduce(np.promote_types, dtypes) if dtypes else None
 
 
 def _plain(data: Any, around: tuple = ()) -> Any:
@@ -375,4 +393,6 @@ def _plain(data: Any, around: tuple = ()) -> Any:
         return on_cpu(_array(data))
     if any(data is outer for outer in around):
         raise ShapeError("this list contains itself.\nGive nested lists of numbers.")
+    if type(data) is list and set(map(type, data)) <= {float, int, bool}:
+        return data
     return [_plain(x, (*around, data)) for x in data]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
 from operator import attrgetter
 from typing import Any
 import numpy as np
@@ -357,9 +358,6 @@ class Tensor:
 
     def unsqueeze(self, dim: Any=..., **axis: Any) -> Tensor:
         """x with an axis of length 1 put in place `dim`."""
-
-    def view(self, *shape: Any) -> Tensor:
-        """x in another shape of as many elements; one of the sizes may be -1."""
 
     def gather(self, dim: Any, index: Any, *, sparse_grad: builtins.bool=False, **axis: Any) -> Tensor:
         """y[i, j] = x[i, index[i, j]] for dim=1, and so for each axis (torch.gather)."""
@@ -775,8 +773,11 @@ class Tensor:
     def unflatten(self, dim: Any, sizes: Any, **axis: Any) -> Tensor:
         """The axis `dim` as several of the given sizes, one of which may be -1."""
 
+    def view(self, *shape: Any, dtype: Any=None) -> Tensor:
+        """x in another shape, in its own memory; view("int32") reads it as int32, outside any graph."""
+
     def view_as(self, other: Any) -> Tensor:
-        """x in the shape of `other`."""
+        """x in the shape of `other`, in its own memory."""
 
     def chunk(self, chunks: Any, dim: Any=0, **axis: Any) -> tuple[Tensor, ...]:
         """At most `chunks` pieces of equal length (the last may be shorter)."""

@@ -720,12 +720,57 @@ def test_data_is_a_tensor_that_shares_the_memory_outside_the_graph():
     assert x.is_leaf
 
 
-def test_switches_do_not_decorate_generators_and_classes():
-    with pytest.raises(OptionError, match="decorates functions, and rows is a generator or a class"):
+# ---------------------------------------------------------------- generators
 
-        @mg.no_grad()
-        def rows():
-            yield mg.ones(1)
+
+def test_a_decorated_generator_runs_under_the_switch_and_its_caller_does_not():
+    seen = []
+
+    @mg.no_grad()
+    def rows(n):
+        """Rows."""
+        try:
+            for i in range(n):
+                try:
+                    seen.append((yield mg.is_grad_enabled(), i))
+                except ValueError as error:
+                    yield mg.is_grad_enabled(), str(error)
+            return "end"
+        finally:
+            seen.append(mg.is_grad_enabled())
+
+    assert rows.__doc__ == "Rows."
+    generator = rows(3)
+    assert next(generator) == (False, 0)
+    assert mg.is_grad_enabled()
+    with mg.no_grad():
+        assert generator.send("sent") == (False, 1)
+    assert generator.throw(ValueError("thrown")) == (False, "thrown")
+    assert mg.is_grad_enabled()
+    assert next(generator) == (False, 2)
+    with pytest.raises(StopIteration, match="end"):
+        next(generator)
+    assert seen == ["sent", None, False]
+    with mg.no_grad(), mg.enable_grad():
+        closed = rows(2)
+        next(closed)
+        closed.close()
+        assert mg.is_grad_enabled()
+    assert seen[-1] is False
+    failing = mg.fused(False)(lambda: (yield {}["a"]))()
+    with pytest.raises(KeyError):
+        next(failing)
+    assert mg.is_grad_enabled()
+    assert mg.fused.is_enabled()
+
+
+def test_switches_do_not_decorate_what_runs_later():
+    async def later():
+        return mg.ones(1)
+
+    for function in (later, type("Model", (), {}), 3):
+        with pytest.raises(OptionError, match=r"no_grad decorates functions, and .* is a class"):
+            mg.no_grad()(function)
 
 
 # ---------------------------------------------------------------- from several tensors, to chosen leaves

@@ -99,7 +99,7 @@ def test_the_search_finds_hidden_imports_and_names_of_packages():
 
 # what a Transformer needs, see docs/reading.md; packages' `__init__`s collect names, of breadth too
 CORE = re.compile(
-    r"minigrad\.(checks|explain|modes|nodes|versions|tensor|indices|creation|printing|devices|errors|random|precision|trees|allocator|memory"
+    r"minigrad\.(checks|explain|modes|nodes|versions|tensor|indices|generators|creation|printing|devices|errors|random|precision|trees|allocator|memory"
     r"|autograd(\..+)?|ops\.(?!extra\b|methods$)\w+|kernels(\.(?!cuda\b).+)?"
     r"|nn\.(module|hooks|layers|init)|nn\.functional\.core|optim(\..+)?)"
 )

@@ -187,7 +187,7 @@ def _promote(op: Op, inputs: list[Any]) -> None:
         if isinstance(x, Tensor) and x.dtype != dtype:
             inputs[i] = ops["astype"].call(x, dtype)
         elif type(x) in (float, int, bool) and (not is_floating(dtype) or not has_tensor):
-            inputs[i] = as_tensor(x, dtype=dtype)
+            inputs[i] = as_tensor(np.asarray(x), dtype=dtype)  # wraps around
 
 
 def _convert(op: Op, x: Any) -> Any:

@@ -23,7 +23,7 @@ from .samplers import each, real
 __family__ = "shape"
 __all__ = [
     "broadcast_to", "cat", "concat", "concatenate", "expand", "flatten", "permute", "reshape", "split",
-    "squeeze", "stack", "swapaxes", "swapdims", "transpose", "unsqueeze", "view",
+    "squeeze", "stack", "swapaxes", "swapdims", "transpose", "unsqueeze",
 ]  # fmt: skip
 
 _SOME = [(real, 2, 3), (real, 2, 3)]
@@ -294,4 +294,4 @@ def expand(x, *size):
 # ---------------------------------------------------------------- a copy where memory asks for one
 
 # PyTorch's other names
-view, swapaxes, swapdims = reshape, transpose, transpose
+swapaxes, swapdims = transpose, transpose

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ...devices import is_floating
-from ...errors import OptionError
+from ...errors import DivisionError, OptionError
 from ...tensor import as_tensor
 from ..arithmetic import TOO_LARGE, astype, multiply, power, subtract, true_divide
 from ..comparisons import where
@@ -59,6 +59,7 @@ def div(x, y, *, rounding_mode=None):
 )
 def quotient(x, y, /, down):
     """The whole part of x / y, rounded `down` or towards 0; its derivative is 0."""
+    _refuse_zero(x, y)
     xp = namespace(x, y)
     value = xp.floor_divide(x, y)
     if not down:
@@ -70,12 +71,14 @@ def quotient(x, y, /, down):
 @differentiable(samples=binary(reals, away_from_zero))
 def floor_divide(x, y, /):
     """x / y rounded down, without a derivative."""
+    _refuse_zero(x, y)
     return x // y, None
 
 
 @differentiable(samples=binary(reals, positives), latex=("g", r"-g\left\lfloor\frac{x}{y}\right\rfloor"))
 def remainder(x, y, /):
     """x - y floor(x / y), of the sign of y; d/dx = 1, d/dy = -floor(x / y)."""
+    _refuse_zero(x, y)
     xp = namespace(x, y)
     return xp.remainder(x, y), (lambda g: g, lambda g: g * -xp.floor(x / y))
 
@@ -85,8 +88,16 @@ def remainder(x, y, /):
 )
 def fmod(x, y, /):
     """x - y trunc(x / y), of the sign of x; d/dx = 1, d/dy = -trunc(x / y)."""
+    _refuse_zero(x, y)
     xp = namespace(x, y)
     return xp.fmod(x, y), (lambda g: g, lambda g: g * -xp.trunc(x / y))
+
+
+def _refuse_zero(x, y):
+    """A DivisionError where integers are divided by 0; not on a GPU, which would have to be waited for."""
+    whole = all(getattr(a, "dtype", np.dtype(type(a))).kind in "iub" for a in (x, y))
+    if whole and isinstance(y, int | np.ndarray) and not np.all(y):
+        raise DivisionError("integers divided by 0.\nReplace the zeros, or divide floating-point numbers.")
 
 
 @derived(samples=unary(reals), latex="g")

@@ -7,24 +7,66 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...errors import OptionError, ShapeError
-from ...tensor import as_tensor
+from ...devices import array_module, as_dtype
+from ...errors import OptionError, ShapeError, SignatureError
+from ...tensor import Tensor, as_tensor
+from ...versions import version_of
+from ..arithmetic import alias
 from ..axes import axis_of
 from ..costs import zero_flops
 from ..namespace import namespace
 from ..op import derived, differentiable
 from ..samplers import each, mask, real
-from ..shaping import broadcast_to, permute_axes, transpose, unsqueeze, view_as_shape
+from ..shaping import broadcast_to, permute_axes, sizes_of, transpose, unsqueeze, view_as_shape
 from .windows import sliding_windows
 
 __family__ = "shape"
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "contiguous", "expand_as", "moveaxis",
-    "movedim", "ravel", "reshape_as", "t", "unflatten", "view_as",
+    "movedim", "ravel", "reshape_as", "t", "unflatten", "view", "view_as",
 ]  # fmt: skip
 
 
 # ---------------------------------------------------------------- another shape
+
+
+@derived(samples=each((real, 2, 3), 3, 2) | each((real, 2, 3), (3, -1)))
+def view(x, *shape, dtype=None):
+    """x in another shape, in its own memory; view("int32") reads it as int32, outside any graph."""
+    if dtype is not None or (len(shape) == 1 and not isinstance(shape[0], int | np.integer | tuple | list)):
+        return _read_as(x, as_dtype(shape[0] if dtype is None else dtype))
+    if not shape:
+        raise SignatureError(
+            "view needs a shape or a dtype.\nWrite x.view(2, 3), x.view(-1) or x.view('int32')."
+        )
+    y = view_as_shape(x, sizes_of(shape))
+    shared = x.array.flags.c_contiguous or array_module(x.array).may_share_memory(x.array, y.array)
+    if not shared and x.numel():
+        raise ShapeError(
+            f"no view of shape {y.shape} of shape {x.shape}, strides {x.stride()}: elements are "
+            f"not side by side.\nUse x.reshape(...), which copies them, or x.contiguous().view(...)."
+        )
+    return y
+
+
+def _read_as(x, dtype):
+    if dtype == x.dtype:
+        return alias(x)
+    try:
+        y = Tensor(x.array.view(dtype))
+    except ValueError as error:
+        raise ShapeError(
+            f"the memory of {x.dtype} numbers in shape {x.shape} cannot be read as {dtype}: "
+            f"{str(error).rstrip('.')}.\nThe last axis must be contiguous, and hold a whole number of these."
+        ) from None
+    y.version = version_of(x)
+    return y
+
+
+@derived(samples=each((real, 2, 3), (mask, 3, 2)))
+def view_as(x, other):
+    """x in the shape of `other`, in its own memory."""
+    return view(x, other.shape)
 
 
 @derived(samples=each((real, 2, 3), (mask, 3, 2)))
@@ -149,7 +191,7 @@ def in_row_order(x, /):
     return namespace(x).copy(x, order="C"), (lambda g: g,)
 
 
-view_as, moveaxis = reshape_as, movedim
+moveaxis = movedim
 
 
 @derived(samples=each((real, 2, 3)) | each((real,)))

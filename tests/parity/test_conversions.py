@@ -1,0 +1,121 @@
+"""What tensors are made from, and integers divided by 0, beside PyTorch."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.errors import DivisionError, MinigradError
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.parity
+
+F16, F32, F64, I32, I64 = np.float16(1), np.float32(1), np.float64(1), np.int32(1), np.int64(1)
+MADE_ALIKE = {
+    "a float64": lambda t: t.tensor([F64]),
+    "a float32": lambda t: t.tensor([F32]),
+    "a float16": lambda t: t.tensor([F16]),
+    "float64 and a float": lambda t: t.tensor([F64, 2.0]),
+    "a float and float64": lambda t: t.tensor([2.0, F64]),
+    "float16 and a float": lambda t: t.tensor([F16, 2.0]),
+    "float16 and an int": lambda t: t.tensor([F16, 2]),
+    "float32 and float64": lambda t: t.tensor([F32, F64]),
+    "float16 and float32": lambda t: t.tensor([F16, F32]),
+    "int64 and float32": lambda t: t.tensor([I64, F32]),
+    "int32 and an int": lambda t: t.tensor([I32, 2]),
+    "int32": lambda t: t.tensor([I32]),
+    "a bool and an int": lambda t: t.tensor([True, 2]),
+    "a NumPy bool": lambda t: t.tensor([np.bool_(True)]),
+    "a bool and a float": lambda t: t.tensor([True, 2.5]),
+    "nested": lambda t: t.tensor([[1], [F64]]),
+    "a tuple": lambda t: t.tensor((F64, 1)),
+    "arrays": lambda t: t.tensor([np.array([1.0, 2.0]), [3, 4]]),
+    "float32 arrays": lambda t: t.tensor([np.ones(2, "f")]),
+    "an integer array": lambda t: t.tensor([np.array([1, 2])]),
+    "tensors": lambda t: t.tensor([t.tensor(1.0), t.tensor(2.0)]),
+    "float64 tensors": lambda t: t.tensor([t.tensor(1.0, dtype=t.float64), t.tensor(2.0)]),
+    "integer tensors": lambda t: t.tensor([t.tensor(1), t.tensor(2)]),
+    "as_tensor": lambda t: t.as_tensor([F64]),
+    "a tensor and a float": lambda t: t.tensor([t.tensor(1), 2.5]),
+    "nothing": lambda t: t.tensor([]),
+    "empty lists": lambda t: t.tensor([[], []]),
+    "a range": lambda t: t.tensor(range(3)),
+    "10**30": lambda t: t.tensor(10**30),
+    "[10**30]": lambda t: t.tensor([10**30]),
+    "2**63": lambda t: t.tensor(2**63),
+    "2**63 and -1": lambda t: t.tensor([2**63, -1]),
+    "300 in uint8": lambda t: t.tensor(300, dtype=t.uint8),
+    "[300] in uint8": lambda t: t.tensor([300], dtype=t.uint8),
+    "-1 in uint8": lambda t: t.tensor(-1, dtype=t.uint8),
+    "200 in int8": lambda t: t.tensor([200], dtype=t.int8),
+    "an array in uint8": lambda t: t.tensor(np.array([300, -1]), dtype=t.uint8),
+    "2.7": lambda t: t.tensor(2.7, dtype=t.int64),
+    "nan in int64": lambda t: t.tensor(float("nan"), dtype=t.int64),
+    "nan as bool": lambda t: t.tensor(float("nan"), dtype=t.bool),
+    "full of nan": lambda t: t.full((2,), float("nan"), dtype=t.int64),
+    "full of inf": lambda t: t.full((2,), float("inf"), dtype=t.int32),
+    "full of 2.7": lambda t: t.full((2,), 2.7, dtype=t.int64),
+    "full of 300": lambda t: t.full((2,), 300, dtype=t.uint8),
+    "full of -1": lambda t: t.full((2,), -1, dtype=t.uint8),
+    "full of 10**30": lambda t: t.full((2,), 10**30),
+    "text": lambda t: t.tensor("a"),
+    "None": lambda t: t.tensor([None]),
+    "ragged": lambda t: t.tensor([1, [2]]),
+    "a set": lambda t: t.tensor({1}),
+    "a dict": lambda t: t.tensor({"a": 1}),
+}
+
+
+def outcome(make, library):
+    try:
+        x = make(library)
+    except (RuntimeError, ValueError, TypeError, OverflowError):
+        return "refused"
+    return str(x.dtype).removeprefix("torch."), tuple(x.shape), x.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:Creating a tensor from a list")
+@pytest.mark.parametrize("name", MADE_ALIKE)
+def test_a_tensor_is_made_alike(name):
+    assert outcome(MADE_ALIKE[name], mg) == outcome(MADE_ALIKE[name], torch)
+
+
+DIVISIONS = {
+    "//": lambda t, x, y: x // y,
+    "%": lambda t, x, y: x % y,
+    "fmod": lambda t, x, y: t.fmod(x, y),
+    "remainder": lambda t, x, y: t.remainder(x, y),
+    "floor_divide": lambda t, x, y: t.floor_divide(x, y),
+    "floor": lambda t, x, y: t.div(x, y, rounding_mode="floor"),
+    "trunc": lambda t, x, y: t.div(x, y, rounding_mode="trunc"),
+    "7 //": lambda t, x, y: 7 // y if isinstance(y, t.Tensor) else x // y,
+    "/": lambda t, x, y: x / y,
+}
+
+
+@pytest.mark.parametrize("divisor", [0, [0, 1, 2], [1, 1, 3], 2], ids=str)
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "int8", "float32"])
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_integers_are_not_divided_by_0(name, dtype, divisor):
+    def divide(t):
+        cast = lambda values: t.tensor(values, dtype=getattr(t, dtype))
+        return DIVISIONS[name](t, cast([7, 0, 3]), divisor if isinstance(divisor, int) else cast(divisor))
+
+    try:
+        expected = divide(torch)
+    except RuntimeError:
+        with pytest.raises(DivisionError, match="integers divided by 0") as info:
+            divide(mg)
+        assert isinstance(info.value, ZeroDivisionError)
+        assert isinstance(info.value, RuntimeError)
+        return
+    with np.errstate(all="ignore"):
+        y = divide(mg)
+    assert str(y.dtype) == str(expected.dtype).removeprefix("torch.")
+    np.testing.assert_array_equal(y.numpy(), expected.numpy())
+
+
+def test_what_does_not_fit_is_explained():
+    with pytest.raises(MinigradError, match=r"300 at index \[1\] cannot be uint8"):
+        mg.tensor([1, 300], dtype="uint8")
+    with pytest.raises(MinigradError, match="one needs more than 64 bits"):
+        mg.tensor([2**63, -1])
