@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.errors import DtypeError, OptionError
 from minigrad.nn import functional as F
 
 INF = math.inf
@@ -67,3 +68,118 @@ def test_a_dtype_is_one_object_so_that_no_op_thinks_two_differ():
 def test_a_float64_mask_does_not_widen_attention():
     q = mg.ones(2, 3)
     assert F.scaled_dot_product_attention(q, q, q, np.zeros((2, 2))).dtype == mg.float32
+
+
+# ---------------------------------------------------------------- functions of integers, booleans and halves
+
+U, V = np.array([3, 250, 7], np.uint8), np.array([5, 4, 9], np.uint8)
+IMAGE = np.arange(16, dtype=np.int64).reshape(1, 1, 4, 4)
+SQUARE = np.array([[2.0, 9.0, -4.0], [1.0, 5.0, 6.0], [0.5, -1.0, 3.0]])  # each triangle another matrix
+
+OF_WHOLE = {  # what would wrap around, or lose its fractions
+    "l1_loss": (lambda: F.l1_loss(mg.tensor(U), mg.tensor(V)), 250 / 3),
+    "mse_loss": (lambda: F.mse_loss(mg.tensor(U[:1]), mg.tensor(V[:1])), 4),
+    "smooth_l1_loss": (lambda: F.smooth_l1_loss(mg.tensor(U[:1]), mg.tensor(V[:1])), 1.5),
+    "huber_loss": (lambda: F.huber_loss(mg.tensor(U[:1]), mg.tensor(V[:1])), 1.5),
+    "dist": (lambda: mg.dist(mg.tensor(U), mg.tensor(V), 1), 250),
+    "cdist": (lambda: mg.cdist(mg.tensor(U[None, :1]), mg.tensor(V[None, :1])), [[2]]),
+    "pairwise_distance": (lambda: F.pairwise_distance(mg.tensor(U[:1]), mg.tensor(V[:1]), eps=0.0), 2),
+    "lerp": (lambda: mg.lerp(mg.tensor(U), mg.tensor(V), 0.5), [4, 127, 8]),
+    "vecdot": (lambda: mg.linalg.vecdot(mg.tensor(U), mg.tensor(V)), 15 + 1000 + 63),
+    "gradient": (lambda: mg.gradient(mg.tensor(U))[0], [247, 2, -243]),
+    "trapezoid": (lambda: mg.trapezoid(mg.tensor(U), mg.tensor(U[::-1].copy())), 126.5 * 243 - 128.5 * 247),
+    "logsigmoid": (lambda: F.logsigmoid(mg.tensor(U[1:2])), [0.0]),
+    "softmin": (lambda: F.softmin(mg.tensor(np.array([0, 250], np.uint8)), 0), [1, 0]),
+    "hardswish": (lambda: F.hardswish(mg.tensor(np.array([-128], np.int8))), [0]),
+    "prelu": (lambda: F.prelu(mg.tensor(np.array([-128], np.int8)), mg.tensor([0.5])), [-64]),
+    "avg_pool of booleans": (lambda: F.avg_pool2d(mg.tensor(IMAGE % 2 == 0), 2), [[[[0.5, 0.5]] * 2]]),
+    "adaptive_avg_pool": (lambda: F.adaptive_avg_pool2d(mg.tensor(IMAGE), 1), [[[[7.5]]]]),
+    "interpolate": (
+        lambda: F.interpolate(mg.tensor(IMAGE[0]), 2, mode="linear"),
+        [[[0.5, 2.5], [4.5, 6.5], [8.5, 10.5], [12.5, 14.5]]],
+    ),
+    "area": (lambda: F.interpolate(mg.tensor(IMAGE), 1, mode="area"), [[[[7.5]]]]),
+    "an image": (lambda: F.interpolate(mg.tensor(IMAGE.astype(np.uint8)), 1, mode="bilinear"), [[[[8]]]]),
+    "conv of booleans": (
+        lambda: F.conv1d(mg.ones(1, 1, 4, dtype=bool), mg.ones(1, 1, 3, dtype=bool)),
+        [[[3, 3]]],
+    ),
+    "conv": (
+        lambda: F.conv1d(mg.full((1, 1, 2), 100, dtype="uint8"), mg.full((1, 1, 2), 3, dtype="uint8")),
+        [[[600]]],
+    ),
+    "int power": (lambda: mg.tensor([2, -1, 1, 0]) ** mg.tensor([-1, -3, -2, -1]), [0, -1, 1, 0]),
+    "sum in uint8": (lambda: mg.tensor(U).sum(dtype="uint8"), 4),
+    "cumsum in uint8": (lambda: mg.tensor(U).cumsum(0, dtype="uint8"), [3, 253, 4]),
+    "cumsum of bfloat16 in float64": (
+        lambda: mg.ones(300, dtype="bfloat16").cumsum(0, dtype="float64")[-1],
+        300,
+    ),
+    "mean of float16": (lambda: F.avg_pool1d(mg.full((1, 1, 4), 60000.0, dtype="float16"), 4), [[[60000]]]),
+    "histogram": (lambda: mg.histogram(mg.tensor(V), 2, density=True)[0], [4 / 15, 2 / 15]),
+    "ldexp": (lambda: mg.ldexp(mg.tensor([1.0], dtype="float64"), mg.tensor([200])), [2.0**200]),
+    "var of nothing": (lambda: mg.zeros(0).var(correction=-1), np.nan),
+}
+
+
+@pytest.mark.parametrize("name", OF_WHOLE)
+def test_values_of_integers_booleans_and_halves(name):
+    call, expected = OF_WHOLE[name]
+    np.testing.assert_allclose(call().numpy().astype(float), expected, rtol=1e-3, atol=1e-5)
+
+
+def test_dtypes_of_what_is_put_into_a_tensor_are_its_own():
+    x = mg.zeros(3, 3, dtype="int16")
+    row = mg.ones(1, 3, dtype="int16")
+    for y in (
+        x.select_scatter(mg.ones(3), 0, 1),
+        x.slice_scatter(mg.ones(1, 3), 0, 1, 2),
+        x.diagonal_scatter(mg.ones(3)),
+        x.index_add(0, mg.tensor([1]), row, alpha=2),
+    ):
+        assert y.dtype == mg.int16
+        assert y.sum().item() in (3, 6)
+    truth = mg.zeros(3, dtype=bool).scatter_reduce(0, mg.tensor([1]), mg.tensor([True]), "amax")
+    assert truth.tolist() == [False, True, False]
+
+
+def test_products_of_booleans_are_refused():
+    truth = mg.ones(2, 2, dtype=bool)
+    with pytest.raises(DtypeError, match="Convert them"):
+        truth @ truth
+    with pytest.raises(DtypeError, match="booleans"):
+        F.hardtanh(truth)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_slopes_in_half_precision_are_those_of_float32(dtype):
+    for function, at in ((F.selu, -4.828125), (F.elu, -5.0), (F.hardswish, 2.984375)):
+        slopes = []
+        for kind in (dtype, "float64"):
+            x = mg.tensor(at, dtype=kind, requires_grad=True)
+            function(x).backward()
+            slopes.append(x.grad.item())
+        assert slopes[0] == pytest.approx(slopes[1], rel=2**-6)
+
+
+def test_one_triangle_of_a_symmetric_matrix_is_read():
+    lower = np.tril(SQUARE) + np.tril(SQUARE, -1).T
+    upper = np.triu(SQUARE) + np.triu(SQUARE, 1).T
+    x = mg.tensor(SQUARE, requires_grad=True)
+    np.testing.assert_allclose(mg.linalg.eigvalsh(x).numpy(), np.linalg.eigvalsh(lower))
+    np.testing.assert_allclose(mg.linalg.eigvalsh(x, UPLO="U").numpy(), np.linalg.eigvalsh(upper))
+    values, vectors = mg.linalg.eigh(x, "U")
+    np.testing.assert_allclose((vectors * values @ vectors.mT).numpy(), upper, atol=1e-12)
+    np.testing.assert_allclose(mg.linalg.pinv(x, hermitian=True).numpy(), np.linalg.inv(lower))
+    assert mg.linalg.matrix_rank(mg.tensor(np.triu(np.ones((3, 3)), 1)), hermitian=True).item() == 0
+    whole = np.tril(np.ones((2, 2))) + np.eye(2)  # its upper triangle counts nothing
+    np.testing.assert_allclose(mg.linalg.cholesky(mg.tensor(whole)).numpy(), np.linalg.cholesky(whole))
+    np.testing.assert_allclose(
+        mg.linalg.cholesky(mg.tensor(whole.T), upper=True).numpy(), np.linalg.cholesky(whole).T
+    )
+    values[0].backward()
+    np.testing.assert_allclose(
+        x.grad.numpy(), np.outer(vectors.numpy()[:, 0], vectors.numpy()[:, 0]), atol=1e-12
+    )
+    with pytest.raises(OptionError, match="UPLO"):
+        mg.linalg.eigh(x, UPLO="X")

@@ -209,9 +209,9 @@ def settings_of(record, sample, outs, gs):
     x, axes = a.get("x"), None if record.name == "middle" else (-1,)
     if record.name in NORMALIZED:
         axes = ROWS(a)
-    elif "dim" in a and record.family != "shape":
+    elif {"dim", "dims"} & a.keys() and record.family != "shape":
         first = next(v for v in a.values() if isinstance(v, np.ndarray) and v is not a["y"])
-        axes = axes_of(a["dim"], first.ndim)
+        axes = axes_of(a.get("dim", a.get("dims")), first.ndim)
     if isinstance(x, np.ndarray) and record.family == "reduction" and record.name != "diff":
         axes = axes_of(axes, x.ndim)
         if a["g"].shape != x.shape:

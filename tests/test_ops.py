@@ -250,7 +250,7 @@ def pulled(gradients, needs, g):
 
 def as_rule_call(record, sample):
     """What the engine calls the op's rule with: arrays, settings, needs; None where nothing is recorded."""
-    function, inputs = as_function(record, sample)
+    function, inputs = as_function(record, sample._replace(symmetric=False))
     results = function(*inputs)
     for out in floating(results):
         node = producer(out.node)

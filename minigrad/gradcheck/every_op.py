@@ -52,7 +52,7 @@ def as_function(
         return x
 
     def function(*leaves: Tensor) -> Any:
-        each = iter(leaves)
+        each = iter([(x + x.mT) / 2 for x in leaves] if sample.symmetric else leaves)
         args = [prepared(x, place, each) for place, x in enumerate(sample.args)]
         return record.call(*args, **sample.kwargs)
 

@@ -20,6 +20,8 @@ def compute_in_float32(
     """A rule's value and gradients, computed in float32 and rounded to `dtype`."""
     widen, narrow = (lambda a: _cast(a, np.float32)), (lambda a: _cast(a, dtype))
     value, gradients = rule(*map(widen, arrays), **settings)
+    if settings.get("dtype") is not None:  # which is what the rule gave it
+        return value, tuple(f and (lambda g, f=f: narrow(f(g))) for f in gradients or ()) or None
     value = tuple(map(narrow, value)) if type(value) is tuple else narrow(value)
     if type(gradients) is tuple:
         return value, tuple(f and (lambda g, f=f: narrow(f(widen(g)))) for f in gradients)

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..devices import bfloat16, gpu
+from ..errors import DtypeError
 from .selection import kernels
 
 
 def matmul(a: Any, b: Any) -> Any:
     """a @ b of arrays or Tensors; bfloat16 is added up in float32 and rounded once."""
+    if a.dtype == bool or b.dtype == bool:  # NumPy's is their logical or
+        raise DtypeError("a matrix product of booleans.\nConvert them: .to('int64') counts, .to('float32').")
     if isinstance(a, gpu.arrays):
         return kernels(a).matmul(a, b)
     if type(a) is np.ndarray and a.dtype == bfloat16:

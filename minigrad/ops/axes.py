@@ -9,8 +9,9 @@ import math
 
 import numpy as np
 
-from ..devices import as_dtype, is_floating
+from ..devices import as_dtype, default_float, is_floating, result_type
 from ..errors import DtypeError, RangeError, ShapeError
+from ..tensor import as_tensor
 from .namespace import namespace
 
 
@@ -60,6 +61,20 @@ def refuse_none(name, shape, axes):
 def slice_along(x, dim, start, stop=None):
     """x from `start` to before `stop` along an axis, as in a slice."""
     return x[(slice(None),) * dim + (slice(start, stop),)]
+
+
+def as_floating(x):
+    """A tensor of x, integers and booleans as float32: they would wrap around, or lose fractions."""
+    x = as_tensor(x)
+    return x if is_floating(x.dtype) else x.to(default_float)
+
+
+def all_floating(*xs):
+    """Tensors of all, integers and booleans in the dtype that they meet, float32 if none is floating."""
+    tensors = [as_tensor(x) for x in xs]
+    dtype = result_type(*tensors)
+    dtype = dtype if is_floating(dtype) else default_float
+    return [x if is_floating(x.dtype) else x.to(dtype) for x in tensors]
 
 
 def cast(x, dtype, whole=None):

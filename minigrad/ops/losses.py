@@ -118,7 +118,7 @@ def likelihoods(log_p, target, weight, ignore_index):
     """Each row's weighted -log_p[target], its weight, and whether it counts."""
     axis = _class_axis(log_p)
     valid = target != ignore_index
-    known = target.masked_fill(~valid, 0)
+    known = target.masked_fill(~valid, 0).to("int64")
     checked_ids("the classes of a target", known, log_p.shape[axis])
     losses = -gather(log_p, axis, known.unsqueeze(axis)).squeeze(axis)
     scale = valid.to(log_p.dtype)

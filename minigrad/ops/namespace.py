@@ -96,7 +96,7 @@ class _Numpy(_Arrays):
     erfcx = staticmethod(_special.erfcx)
     erfinv = staticmethod(_special.erfinv)
     ndtri = staticmethod(_special.ndtri)
-    logaddexp = staticmethod(_special.logaddexp)
+    logaddexp, power = staticmethod(_special.logaddexp), staticmethod(_special.power)
 
 
 class _Cupy(_Arrays):

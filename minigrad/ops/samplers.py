@@ -20,6 +20,7 @@ class Sample(NamedTuple):
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = {}  # noqa: RUF012 (never changed)
+    symmetric: bool = False  # matrices are inputs by their symmetric part, see `of_symmetric`
 
 
 Sampler = Callable[[np.random.Generator], Sequence[Sample]]
@@ -107,6 +108,11 @@ class each:
             Sample(tuple(_drawn(rng, a) for a in args), {k: _drawn(rng, v) for k, v in kwargs.items()})
             for args, kwargs in self.calls
         ]
+
+
+def of_symmetric(sampler: Sampler) -> Sampler:
+    """Samples of a function that reads one triangle; its derivative is that of a symmetric matrix."""
+    return lambda rng: [sample._replace(symmetric=True) for sample in sampler(rng)]
 
 
 def _drawn(rng: np.random.Generator, thing: Any) -> Any:

@@ -21,13 +21,13 @@ BLOCK = 128  # so many numbers are added up before their sum is added to those o
 
 def linear(x, weight, bias):
     """x Wᵀ + b: dx = g W, dW = gᵀ x, db = the sum of g over all rows, block by block."""
-    rows = x.reshape(-1, x.shape[-1])
+    rows = x.reshape(prod(x.shape[:-1]), x.shape[-1])
     y = rows @ weight.T
     if bias is not None:
         y += bias if len(y) != 1 else bias[None]  # of equal shapes, which NumPy adds faster
 
     def gradient(g, needs):
-        flat = g.reshape(-1, g.shape[-1])
+        flat = g.reshape(len(rows), g.shape[-1])
         return (
             (flat @ weight).reshape(x.shape) if needs[0] else None,
             flat.T @ rows if needs[1] else None,
@@ -78,7 +78,9 @@ def total(x: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
     """
     if x.dtype in HALF and is_array(x):
         return total(x.astype(float32), axes, keepdims).astype(x.dtype)
-    if type(x) is not np.ndarray or x.size <= BLOCK or x.dtype.kind != "f" or _is_fine(x, axes):
+    if is_array(x) and not is_floating(x.dtype):  # in its own dtype: NumPy's of uint8 is uint64
+        return x.sum(axis=axes, keepdims=keepdims, dtype=x.dtype)
+    if type(x) is not np.ndarray or x.size <= BLOCK or _is_fine(x, axes):
         return x.sum(axis=axes, keepdims=keepdims)
     order = sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)  # as the axes lie in memory
     lying = x.transpose(order)

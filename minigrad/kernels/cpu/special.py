@@ -144,3 +144,11 @@ def logaddexp(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     apart = np.zeros(np.broadcast(x, y).shape, np.result_type(x, y))  # of two infinities 0
     np.subtract(x, y, where=x != y, out=apart)
     return np.maximum(x, y) + np.log1p(np.exp(-np.abs(apart)))
+
+
+def power(x, y):
+    """x ** y; NumPy refuses negative powers of integers, PyTorch only if y is a number; 0 unless |x| is 1."""
+    if y.dtype.kind != "i" or not y.ndim or not (negative := y < 0).any():
+        return np.power(x, y)
+    value = np.power(x, np.where(negative, y & 1, y))
+    return np.where(negative & (x != 1) & (x != -1), 0, value).astype(y.dtype)

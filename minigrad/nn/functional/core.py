@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ... import random
-from ...devices import finfo
+from ...devices import default_float, finfo
 from ...errors import DtypeError, OptionError, RangeError, ShapeError
 from ...ops import activations, attention, indexing, linalg, losses, normalization
 from ...ops.comparisons import where
@@ -99,7 +99,9 @@ def rms_norm(
     `eps` is by default the distance from 1 to the next number of the input's dtype.
     """
     shape = _normalized_shape("rms_norm", input, normalized_shape, weight)
-    eps = float(finfo(input.dtype).eps) if eps is None else eps
+    eps = (
+        float(finfo(input.dtype if input.is_floating_point() else default_float).eps) if eps is None else eps
+    )
     return normalization.rms_norm(input, weight, shape, eps)
 
 
@@ -208,7 +210,7 @@ def scaled_dot_product_attention(
         )
     mask = None if attn_mask is None else attention_mask(attn_mask, query)
     draw = _draw(dropout_p)
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scale = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
     return attention.scaled_dot_product_attention(query, key, value, mask, is_causal, scale, dropout_p, draw)
 
 

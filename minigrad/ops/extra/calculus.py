@@ -7,7 +7,7 @@ import numpy as np
 from ...creation import full
 from ...errors import OptionError, ShapeError
 from ...tensor import Tensor, as_tensor, constant
-from ..axes import axes_of, axis_of, slice_along
+from ..axes import all_floating, as_floating, axes_of, axis_of, slice_along
 from ..op import derived
 from ..samplers import distinct, each, real
 from ..shaping import cat
@@ -47,10 +47,13 @@ def diff(x, n=1, dim=-1, prepend=None, append=None):
 def _strips(y, x, dx, dim):
     """The areas under the straight lines between neighbours."""
     dim = axis_of(dim, y.ndim)
+    if x is None:
+        y = as_floating(y)
+    else:
+        y, x = all_floating(y, x)
     means = (slice_along(y, dim, 1) + slice_along(y, dim, None, -1)) / 2
     if x is None:
         return means * dx
-    x = as_tensor(x)
     return means * (_column(diff(x), dim, y.ndim) if x.ndim == 1 else diff(x, dim=dim - y.ndim))
 
 
@@ -98,7 +101,7 @@ def gradient(x, *, spacing=1, dim=None, edge_order=1):
     edge_order=2 of the parabola through the last three points. `spacing` is how far apart the points are: a
     number, or for each axis a number or the points' places.
     """
-    x = as_tensor(x)
+    x = as_floating(x)
     if edge_order not in (1, 2):
         raise OptionError(f"edge_order is 1 or 2, got {edge_order!r}.\nChoose one of them.")
     dims = dim if isinstance(dim, tuple | list) else range(x.ndim) if dim is None else (dim,)
@@ -115,9 +118,11 @@ def _slope(x, spacing, dim, edge_order):
     if n <= edge_order:
         raise ShapeError(f"the slope of {n} elements.\nGive at least {edge_order + 1} along the axis.")
     if isinstance(spacing, int | float):
-        steps = full(n - 1, float(spacing), x.dtype if x.is_floating_point() else None, x.device)
+        steps = full(n - 1, float(spacing), x.dtype, x.device)
     else:
-        steps = diff(spacing if isinstance(spacing, Tensor) else constant(as_tensor(spacing).array, x))
+        steps = diff(
+            as_floating(spacing if isinstance(spacing, Tensor) else constant(as_tensor(spacing).array, x))
+        )
     steps, slopes = _column(steps, dim, x.ndim), diff(x, dim=dim)
     slopes = slopes / steps
     a, b = (

@@ -127,6 +127,11 @@ def _check_sizes(equation, terms, shapes):
             sizes[axis] = n if known == 1 else known
 
 
+def _sum(x, axes, keepdim=False):
+    """A sum that keeps its dtype, as a matrix product does."""
+    return x.sum(axes, keepdim, None if x.dtype == bool else x.dtype)
+
+
 def _single(x, axes, needed):
     """One operand with each axis once, and only those that are needed: diagonals and sums."""
     axes = list(axes)
@@ -144,7 +149,7 @@ def _contracted(x, x_axes, y, y_axes, needed):
     for a in common:  # an axis of 1 element broadcasts: the other operand is summed alone
         i, j = x_axes.index(a), y_axes.index(a)
         if a not in needed and x.shape[i] != y.shape[j]:
-            x, y = x.sum(i, keepdim=True), y.sum(j, keepdim=True)
+            x, y = _sum(x, i, True), _sum(y, j, True)
     batch = [a for a in common if a in needed]
     summed = [a for a in common if a not in needed]
     rows, columns = [a for a in x_axes if a not in common], [a for a in y_axes if a not in common]
@@ -157,7 +162,7 @@ def _contracted(x, x_axes, y, y_axes, needed):
             batch + rows + columns
         )
     if batch and not rows and not columns:
-        return (x * y).sum(tuple(range(n, x.ndim))), batch
+        return _sum(x * y, tuple(range(n, x.ndim))), batch
     k = math.prod(x_shape[n + r :])
     x = _shaped(x, (*x_shape[:n], math.prod(x_shape[n : n + r]), k))
     y = _shaped(y, (*y_shape[:n], k, math.prod(y_shape[n + len(summed) :])))

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import math
 
+from ...devices import int64
 from ...errors import OptionError, ShapeError
 from ...tensor import as_tensor
+from ..axes import all_floating
 from ..costs import Flops
 from ..namespace import namespace
 from ..op import derived, differentiable
@@ -210,6 +212,8 @@ def _finished(y, bias, n, batched):
 def _checked(name, n, x, w, bias, groups, channels, outputs):
     """x with a batch axis, the kernel, and whether x had that axis; `channels` is the kernel's axis of C."""
     x, w = as_tensor(x), as_tensor(w)
+    if int64 not in (x.dtype, w.dtype):  # narrower integers would wrap around, booleans count to one
+        x, w = all_floating(x, w)
     letters = ", ".join("DHW"[3 - n :] if n > 1 else "L")
     if w.ndim != n + 2 or x.ndim not in (n + 1, n + 2):
         raise ShapeError(

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...devices import array_module, as_array, through_cpu
+from ...devices import array_module, as_array, result_type, through_cpu, uint8
 from ...errors import DtypeError, OptionError, RangeError, ShapeError
 from ...tensor import Tensor, as_tensor
-from ..axes import axis_of
+from ..axes import as_floating, axis_of
 from ..op import derived
 from ..samplers import each, integers, real
 
@@ -70,7 +70,9 @@ def bucketize(x, boundaries, *, out_int32=False, right=False):
 @derived(samples=each((_few, 2, 3), (_few, 2)) | each((_few, 4), (_few, 1), invert=True))
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Whether each element is among the test elements, or if `invert` is not."""
-    elements, tests = as_tensor(elements).array, as_tensor(test_elements).array
+    elements, tests = as_tensor(elements), as_tensor(test_elements)
+    dtype = result_type(elements, tests)
+    elements, tests = elements.to(dtype).array, tests.to(dtype).array
     return as_tensor(
         through_cpu(partial(np.isin, assume_unique=assume_unique, invert=invert), elements, tests)
     )
@@ -97,7 +99,8 @@ def bincount(x, weights=None, minlength=0):
 @derived(samples=each((real, 20), bins=4) | each((real, 2, 3), 3, -1, 1))
 def histc(x, bins=100, min=0, max=0):
     """How many elements lie in each of so many equal bins from `min` to `max` (0 and 0: all of x)."""
-    data = as_tensor(x).array
+    x = as_tensor(x)
+    data = (x.to(uint8) if x.dtype == bool else x).array
     if min == max:
         min, max = (data.min().item(), data.max().item()) if data.size else (min, max)
         min, max = (min, max) if min != max else (min - 1, max + 1)
@@ -123,9 +126,9 @@ def histogram(x, bins: object, *, range=None, weight=None, density=False):
 
     With `density` its integral is 1.
     """
-    data = as_tensor(x).array.reshape(-1)
+    data = as_floating(x).array.reshape(-1)
     bins = bins if isinstance(bins, int) else as_tensor(bins).array
-    weights = None if weight is None else as_tensor(weight).array.reshape(-1)
+    weights = None if weight is None else as_floating(weight).array.reshape(-1)
     count = lambda data, bins, weights: np.histogram(data, bins, range, density, weights)
     hist, edges = through_cpu(count, data, bins, weights)
     return Histogram(as_tensor(hist.astype(data.dtype)), as_tensor(edges.astype(data.dtype)))

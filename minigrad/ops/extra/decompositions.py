@@ -12,19 +12,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...devices import through_cpu, to_device_of
+from ...devices import to_device_of
 from ...errors import OptionError
 from ...tensor import Tensor, as_tensor, constant
 from ..namespace import namespace, value_in_rule
 from ..op import derived, differentiable
-from ..samplers import each, invertible, real, symmetric
-from .inverses import by_lapack, cubic, cutoff, inv, limits, solve_matrices, transposed, triangle
+from ..samplers import each, invertible, of_symmetric, real, symmetric
+from .inverses import by_lapack, cubic, cutoff, inv, limits, mirrored, solve_matrices, transposed, triangle
 
 __family__ = "matrix"
 __all__ = ["cholesky", "cholesky_inverse", "cholesky_solve"]
 
 
-def symmetrized(x):
+def _symmetrized(x):
     """The symmetric part of each matrix."""
     return (x + transposed(x)) * 0.5
 
@@ -33,19 +33,19 @@ def symmetrized(x):
 
 
 def _lower(x):
-    return by_lapack(lambda x: np.linalg.cholesky(symmetrized(x)), x)
+    return by_lapack(np.linalg.cholesky, x)
 
 
 @differentiable(
     public_name="cholesky",
     floating=True,
-    samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)),
+    samples=of_symmetric(each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2))),
     latex=r"\operatorname{sym}\left(L^{-\top}\,\operatorname{lower}(L^\top g)\,L^{-1}\right)",
     flops=cubic(1 / 3, "1/3"),
 )
 def cholesky_factor(x, /):
-    """L with L Lᵀ = the symmetric part of X; dX = sym(L⁻ᵀ Φ(Lᵀ G) L⁻¹), Φ the lower triangle with half its
-    diagonal.
+    """L with L Lᵀ = X, read from its lower triangle; dX = sym(L⁻ᵀ Φ(Lᵀ G) L⁻¹), Φ the lower triangle with
+    half its diagonal.
     """
     lower = value_in_rule("cholesky_factor", _lower, x)
 
@@ -53,22 +53,22 @@ def cholesky_factor(x, /):
         xp = namespace(g)
         half = xp.tril(transposed(lower) @ g)
         half = half - half * to_device_of(np.eye(x.shape[-1], dtype=x.dtype), x) * 0.5
-        back = value_in_rule("inv", lambda x: through_cpu(np.linalg.inv, x), lower)
-        return symmetrized(transposed(back) @ half @ back)
+        back = value_in_rule("inv", lambda x: by_lapack(np.linalg.inv, x), lower)
+        return _symmetrized(transposed(back) @ half @ back)
 
     return lower, (gradient,)
 
 
 @derived(
-    samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), upper=True),
+    samples=of_symmetric(each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), upper=True)),
     latex=r"\operatorname{sym}\left(L^{-\top}\,\operatorname{lower}(L^\top g)\,L^{-1}\right)",
 )
 def cholesky(x, upper=False):
     """The lower triangular L with L Lᵀ = X, or with upper=True Lᵀ, of a positive definite X.
 
-    The symmetric part of X is what counts.
+    The lower triangle of X is read, or with upper=True the upper one; the gradient is that of a symmetric X.
     """
-    lower = cholesky_factor(x)
+    lower = cholesky_factor(mirrored(x, True) if upper else x)
     return lower.mT if upper else lower
 
 
@@ -128,7 +128,7 @@ def _of_qr(gq, gr, q, r):
     m = r @ transposed(gr) - transposed(gq) @ q
     mirrored = namespace(m).tril(m) + transposed(namespace(m).tril(m, -1))
     back = value_in_rule(
-        "solve_matrices", partial(through_cpu, np.linalg.solve), r, transposed(gq + q @ mirrored)
+        "solve_matrices", partial(by_lapack, np.linalg.solve), r, transposed(gq + q @ mirrored)
     )
     return transposed(back)
 
@@ -164,20 +164,20 @@ def _off_diagonal(x):
     return x * to_device_of(1 - np.eye(x.shape[-1], dtype=x.dtype), x)
 
 
-def _eigen(x):
-    return tuple(by_lapack(lambda x: np.linalg.eigh(symmetrized(x)), x))
+def _eigen(x, upper):
+    return tuple(by_lapack(lambda x: np.linalg.eigh(x, "U" if upper else "L"), x))
 
 
 @differentiable(
     public_name="eigh",
     floating=True,
-    samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)),
+    samples=of_symmetric(each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), upper=True)),
     latex=r"\operatorname{sym}\left(V (\operatorname{diag}(g_\lambda) + (V^\top g_V) / E)\,V^\top\right)",
     flops=cubic(9, "about 9"),
 )
-def eigen_factors(x, /):
-    """(λ, V) of the symmetric part of X; dX = sym(V (diag(G_λ) + (Vᵀ G_V) / E) Vᵀ), E[i, j] = λ[j] - λ[i]."""
-    values, vectors = value_in_rule("eigen_factors", _eigen, x)
+def eigen_factors(x, /, upper=False):
+    """(λ, V) of a symmetric X; dX = sym(V (diag(G_λ) + (Vᵀ G_V) / E) Vᵀ), E[i, j] = λ[j] - λ[i]."""
+    values, vectors = value_in_rule("eigen_factors", _eigen, x, upper)
 
     def gradient(gs, needs):
         inner = 0.0
@@ -185,27 +185,34 @@ def eigen_factors(x, /):
             inner = _off_diagonal((transposed(vectors) @ gs[1]) / _gaps(values))
         if gs[0] is not None:
             inner = inner + gs[0][..., None] * to_device_of(np.eye(x.shape[-1], dtype=x.dtype), x)
-        return (symmetrized(vectors @ inner @ transposed(vectors)),)
+        return (_symmetrized(vectors @ inner @ transposed(vectors)),)
 
     return (values, vectors), gradient
 
 
-@derived(samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)))
+@derived(samples=of_symmetric(each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), UPLO="U")))
 def eigh(a, UPLO="L"):
     """(eigenvalues, eigenvectors) of a symmetric matrix: ascending, and columns.
 
-    The symmetric part of a is what counts, whatever UPLO. Where eigenvalues are equal the eigenvectors have
-    no derivative.
+    Only the lower triangle of a is read, or with UPLO="U" the upper one; the gradient is that of a symmetric
+    matrix. Where eigenvalues are equal the eigenvectors have no derivative.
     """
-    return Eigen(*eigen_factors(a))
+    return Eigen(*eigen_factors(a, _is_upper(UPLO)))
+
+
+def _is_upper(UPLO):
+    if UPLO not in ("L", "l", "U", "u"):
+        raise OptionError(f'UPLO is "L" or "U", got {UPLO!r}.\nIt names the triangle that is read.')
+    return UPLO in "Uu"
 
 
 @derived(
-    samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)), latex=r"V \operatorname{diag}(g)\,V^\top"
+    samples=of_symmetric(each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), UPLO="U")),
+    latex=r"V \operatorname{diag}(g)\,V^\top",
 )
 def eigvalsh(a, UPLO="L"):
-    """The eigenvalues of a symmetric matrix, ascending; dX = V diag(G) Vᵀ."""
-    return eigen_factors(a)[0]
+    """The eigenvalues of a symmetric matrix, ascending; dX = V diag(G) Vᵀ. UPLO as in `eigh`."""
+    return eigen_factors(a, _is_upper(UPLO))[0]
 
 
 # ---------------------------------------------------------------- singular values
@@ -285,8 +292,8 @@ def matrix_rank(a, *, atol=None, rtol=None, hermitian=False):
     """How many singular values are above max(atol, rtol * the largest), as int64.
 
     rtol is by default the dtype's epsilon times the longer side, or 0 where an atol is given. `hermitian`
-    says that the matrix is symmetric.
+    says that the matrix is symmetric; then its lower triangle is read.
     """
     a = as_tensor(a).detach()
-    s = svdvals(symmetrized(a) if hermitian else a).numpy()
+    s = svdvals(mirrored(a) if hermitian else a).numpy()
     return constant((s > cutoff(s, a.shape, *limits(atol, rtol))).sum(-1), a)

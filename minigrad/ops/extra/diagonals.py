@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...creation import tensor
+from ...devices import int64
 from ...errors import DtypeError, ShapeError
-from ...tensor import Tensor, as_tensor
+from ...tensor import as_tensor
 from ..axes import axis_of
 from ..costs import zero_flops
 from ..namespace import namespace
@@ -106,7 +108,7 @@ def diagonal_scatter(x, src, offset=0, dim1=0, dim2=1):
     expected = (*matrices.shape[:-2], len(line[1]))
     if src.shape != expected:
         raise ShapeError(f"a diagonal of shape {src.shape} for one of shape {expected}.\nGive that shape.")
-    return movedim(replaced(matrices, src, line), (-2, -1), (dim1, dim2))
+    return movedim(replaced(matrices, as_tensor(src).to(x.dtype), line), (-2, -1), (dim1, dim2))
 
 
 @derived(samples=each((real, 2, 3), (real, 2), (real,)) | each((real, 1, 2)))
@@ -157,11 +159,11 @@ def _of_matrices(x, diagonal):
     return namespace(x)
 
 
-def tril_indices(row, col, offset=0):
-    """The rows and columns of the lower triangle of a matrix: int64 (2, n)."""
-    return Tensor(np.stack(np.tril_indices(row, offset, col)).astype(np.int64))
+def tril_indices(row, col, offset=0, *, dtype=int64, device=None):
+    """The rows and columns of the lower triangle of a matrix: (2, n)."""
+    return tensor(np.stack(np.tril_indices(row, offset, col)), dtype, device)
 
 
-def triu_indices(row, col, offset=0):
-    """The rows and columns of the upper triangle of a matrix: int64 (2, n)."""
-    return Tensor(np.stack(np.triu_indices(row, offset, col)).astype(np.int64))
+def triu_indices(row, col, offset=0, *, dtype=int64, device=None):
+    """The rows and columns of the upper triangle of a matrix: (2, n)."""
+    return tensor(np.stack(np.triu_indices(row, offset, col)), dtype, device)

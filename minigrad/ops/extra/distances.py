@@ -6,6 +6,7 @@ import numpy as np
 
 from ...errors import ShapeError
 from ...tensor import as_tensor
+from ..axes import all_floating, as_floating
 from ..linalg import linear
 from ..op import derived
 from ..samplers import each, real
@@ -35,7 +36,7 @@ def no_less(x, least):
 )
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """The cosine of the angle between x1 and x2 along `dim`; no length counts as less than `eps`."""
-    x1, x2 = as_tensor(x1), as_tensor(x2)
+    x1, x2 = all_floating(x1, x2)
     shape = np.broadcast_shapes(x1.shape, x2.shape)
     x1, x2 = broadcast_to(x1, shape), broadcast_to(x2, shape)
     one = x1 / no_less(norm(x1, 2, dim, keepdim=True), eps)
@@ -49,7 +50,8 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 )
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The norm of order p of x1 - x2 + eps along the last axis."""
-    return norm(as_tensor(x1) - x2 + eps, p, -1, keepdim)
+    x1, x2 = all_floating(x1, x2)
+    return norm(x1 - x2 + eps, p, -1, keepdim)
 
 
 @derived(
@@ -79,7 +81,8 @@ def bilinear(input1, input2, weight, bias=None):
 )
 def dist(x, y, p: float = 2):
     """The norm of order p of x - y, of all elements."""
-    return norm(as_tensor(x) - y, p)
+    x, y = all_floating(x, y)
+    return norm(x - y, p)
 
 
 @derived(
@@ -93,7 +96,7 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
 
     Where it is 0 its derivative is 0. Differences are taken, and no products: `compute_mode` changes nothing.
     """
-    x1, x2 = as_tensor(x1), as_tensor(x2)
+    x1, x2 = all_floating(x1, x2)
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError(
             f"distances between rows of shapes {x1.shape} and {x2.shape}.\nGive rows of one length."
@@ -104,7 +107,7 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
 @derived(autocast="float32", samples=each((real, 4, 3)) | each((real, 3, 2), p=1.0))
 def pdist(x, p=2.0):
     """The norm of order p of x[i] - x[j] for each pair i < j of rows: (n, D) -> (n (n - 1) / 2,)."""
-    x = as_tensor(x)
+    x = as_floating(x)
     if x.ndim != 2:
         raise ShapeError(
             f"distances within a tensor of shape {x.shape}.\nGive a matrix, whose rows are points."

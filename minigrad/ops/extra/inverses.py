@@ -12,14 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ...creation import eye
-from ...devices import finfo, through_cpu, to_device_of
+from ...devices import finfo, float16, float32, through_cpu, to_device_of
 from ...errors import MinigradError, ShapeError
 from ...tensor import Tensor, as_tensor
 from ..comparisons import where
 from ..costs import Flops
 from ..namespace import namespace, value_in_rule
 from ..op import derived, differentiable
-from ..samplers import each, invertible, real, symmetric
+from ..samplers import each, invertible, of_symmetric, real, symmetric
 
 __family__ = "matrix"
 __all__ = ["det", "inverse", "logdet", "matrix_exp", "matrix_power", "pinverse", "slogdet"]
@@ -45,6 +45,9 @@ REMEDIES = {
 def by_lapack(compute, x, *others, square=True):
     """compute(x, *others) of matrices, by LAPACK on the CPU; where that cannot be, say of which."""
     refuse_unless_matrix(x, square)
+    if x.dtype == float16:  # LAPACK's least is float32
+        wide = by_lapack(compute, x.astype(float32), *(o.astype(float32) for o in others), square=square)
+        return tuple(w.astype(float16) for w in wide) if isinstance(wide, tuple) else wide.astype(float16)
     return through_cpu(partial(_explained, compute), x, *others)
 
 
@@ -158,6 +161,17 @@ def triangle(x, upper, diagonal=0):
     return as_tensor(x).triu(diagonal) if upper else as_tensor(x).tril(diagonal)
 
 
+# ---------------------------------------------------------------- symmetric matrices
+
+
+@differentiable(samples=of_symmetric(each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), upper=True)))
+def mirrored(x, /, upper=False):
+    """The symmetric matrix with the lower, or the upper, triangle of x; dX = G, as if x were symmetric."""
+    xp = namespace(x)
+    half, rest = (xp.triu(x), xp.triu(x, 1)) if upper else (xp.tril(x), xp.tril(x, -1))
+    return half + transposed(rest), (lambda g: g,)
+
+
 # ---------------------------------------------------------------- pseudoinverses
 
 
@@ -212,10 +226,9 @@ def pinv(x, rtol=None, hermitian=False, *, atol=None):
     """The pseudoinverse of Moore and Penrose; singular values up to max(atol, rtol * largest) count as 0.
 
     rtol is by default the dtype's epsilon times the longer side, or 0 where an atol is given. `hermitian`
-    says that x is symmetric; then x + xᵀ is taken for 2 x.
+    says that x is symmetric; then its lower triangle is read.
     """
-    x = as_tensor(x)
-    return pseudoinverse((x + x.mT) / 2 if hermitian else x, *limits(atol, rtol))
+    return pseudoinverse(mirrored(x) if hermitian else x, *limits(atol, rtol))
 
 
 @derived(
@@ -248,11 +261,11 @@ def det(x, /):
 
 
 def _inverse(x):
-    return through_cpu(np.linalg.inv, x)
+    return by_lapack(np.linalg.inv, x)
 
 
 def _determinant(x):
-    return through_cpu(np.linalg.det, x)
+    return by_lapack(np.linalg.det, x)
 
 
 def _cofactors(x, d):
@@ -261,7 +274,7 @@ def _cofactors(x, d):
         return d[..., None, None] * transposed(value_in_rule("inv", _inverse, x))
     xp = namespace(x)
     u, s, vh = value_in_rule(
-        "svd_factors", lambda x: through_cpu(partial(np.linalg.svd, full_matrices=False), x), x
+        "svd_factors", lambda x: tuple(by_lapack(partial(np.linalg.svd, full_matrices=False), x)), x
     )
     n = x.shape[-1]
     others = xp.where(to_device_of(np.eye(n, dtype=bool), s), 1.0, s[..., None, :])

@@ -11,6 +11,7 @@ from ...devices import array_module
 from ...errors import DtypeError, OptionError, ShapeError
 from ...tensor import Tensor, as_tensor, constant
 from ..activations import relu
+from ..axes import all_floating, as_floating
 from ..comparisons import minimum, where
 from ..indexing import checked_ids, gather
 from ..losses import class_weights, reduced
@@ -39,7 +40,7 @@ def sides(rng, *shape):
 )
 def hinge_embedding_loss(input, target, margin=1.0, reduction="mean"):
     """input where target is 1, max(0, margin - input) where it is -1: input is a distance."""
-    input, target = as_tensor(input), as_tensor(target)
+    input, target = as_floating(input), as_tensor(target)
     near = where(target != -1, input, 0.0)
     far = where(target != 1, (margin - input).clamp(min=0), 0.0)
     return reduced(near + far, reduction)
@@ -52,7 +53,7 @@ def hinge_embedding_loss(input, target, margin=1.0, reduction="mean"):
 )
 def margin_ranking_loss(input1, input2, target, margin=0.0, reduction="mean"):
     """max(0, margin - target (input1 - input2)): target is 1 where input1 should be the larger, else -1."""
-    input1, input2, target = as_tensor(input1), as_tensor(input2), as_tensor(target)
+    input1, input2, target = all_floating(input1, input2, target)
     return reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
 
 
@@ -66,7 +67,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction="mean"):
 
     Vectors (N, D) with target (N,), or (D,) with (). 1e-12 is added to each squared length.
     """
-    input1, input2, target = as_tensor(input1), as_tensor(input2), as_tensor(target)
+    input1, input2, target = all_floating(input1, input2, target)
     lengths = (input1.square().sum(-1) + 1e-12) * (input2.square().sum(-1) + 1e-12)
     cosine = (input1 * input2).sum(-1) / lengths.sqrt()
     if target.shape != cosine.shape:
@@ -91,7 +92,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, reduction="me
     """
     if p not in (1, 2):
         raise OptionError(f"p is 1 or 2, got {p}.\nChoose one of them.")
-    input = as_tensor(input)
+    input = as_floating(input)
     classes = input.shape[-1] if input.ndim else 1
     target = checked_ids("multi_margin_loss", target, classes)
     rows = input.reshape(-1, classes)
@@ -123,7 +124,7 @@ def multilabel_margin_loss(input, target, reduction="mean"):
     if target.is_floating_point():
         raise DtypeError(f"a target is a list of classes, got {target.dtype}.\nGive integers.")
     classes = input.shape[-1] if input.ndim else 1
-    rows, listed = input.reshape(-1, classes), target.numpy().reshape(-1, classes)
+    rows, listed = as_floating(input).reshape(-1, classes), target.numpy().reshape(-1, classes)
     valid = np.logical_and.accumulate(listed >= 0, axis=1)
     listed = checked_ids("multilabel_margin_loss", np.where(valid, listed, 0), classes)
     right = ((listed[:, :, None] == np.arange(classes)) & valid[:, :, None]).any(1)
@@ -140,7 +141,7 @@ def multilabel_margin_loss(input, target, reduction="mean"):
 )
 def soft_margin_loss(input, target, reduction="mean"):
     """log(1 + exp(-target input)), without overflow: target is 1 or -1."""
-    input, target = of_one_shape("soft_margin_loss", input, target)
+    input, target = all_floating(*of_one_shape("soft_margin_loss", input, target))
     return reduced(logaddexp(-target * input, 0.0), reduction)
 
 
@@ -182,7 +183,7 @@ def triplet_margin_with_distance_loss(
     """triplet_margin_loss with another distance, `distance_function(x, y)`."""
     if distance_function is None:
         return triplet_margin_loss(anchor, positive, negative, margin, swap=swap, reduction=reduction)
-    anchor, positive, negative = as_tensor(anchor), as_tensor(positive), as_tensor(negative)
+    anchor, positive, negative = all_floating(anchor, positive, negative)
     far = distance_function(anchor, negative)
     if swap:
         far = minimum(far, distance_function(positive, negative))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...devices import result_type
 from ...errors import ShapeError
 from ...tensor import as_tensor, constant
 from ..arithmetic import multiply
-from ..axes import axis_of
+from ..axes import all_floating, axis_of
 from ..linalg import matmul
 from ..op import derived
 from ..samplers import each, real
@@ -86,7 +87,7 @@ def outer(x, y):
 @derived(samples=each((real, 2, 3), (real, 2, 3)) | each((real, 2, 3), (real, 3, 2, 1), dim=1))
 def vecdot(x, y, *, dim=-1):
     """The sum of x * y along an axis, the others broadcast."""
-    return multiply(x, y).sum(dim)
+    return multiply(*all_floating(x, y)).sum(dim)
 
 
 # ---------------------------------------------------------------- a product and what is added to it
@@ -137,7 +138,8 @@ def addmv(input, x, y, *, beta=1, alpha=1):
 )
 def addr(input, x, y, *, beta=1, alpha=1):
     """beta * input + alpha * outer(x, y)."""
-    return _added(input, outer(x, y), beta, alpha)
+    dtype = result_type(*map(as_tensor, (input, x, y)))
+    return _added(as_tensor(input).to(dtype), outer(x, y).to(dtype), beta, alpha)
 
 
 @derived(

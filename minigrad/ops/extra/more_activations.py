@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ...devices import is_floating
-from ...errors import OptionError, ShapeError
+from ...errors import DtypeError, OptionError, ShapeError
 from ...tensor import as_tensor
 from ..activations import sigmoid, softmax
 from ..arithmetic import absolute, multiply, negative, subtract
+from ..axes import all_floating, as_floating
 from ..comparisons import gt, le, where
 from ..costs import per_element
 from ..elementary import tanh
@@ -44,7 +45,7 @@ def prelu(x, weight):
 
     There is one weight, or one for each element of axis 1.
     """
-    x, weight = as_tensor(x), as_tensor(weight)
+    x, weight = all_floating(x, weight)
     channels = x.shape[1] if x.ndim > 1 else 1
     if weight.ndim > 1 or weight.numel() not in (1, channels):
         raise ShapeError(
@@ -64,6 +65,8 @@ def hardtanh(x, /, min_val=-1.0, max_val=1.0):
     if not min_val <= max_val:
         raise OptionError(f"min_val {min_val} is above max_val {max_val}.\nExchange them.")
     xp = namespace(x)
+    if x.dtype == bool:
+        raise DtypeError("hardtanh of booleans.\nConvert them: .to('float32').")
     if not is_floating(x.dtype):
         min_val, max_val = int(min_val), int(max_val)
     flat = (x <= min_val) | (x >= max_val)
@@ -85,12 +88,15 @@ def hardsigmoid(x):
 @derived(samples=unary(distinct), latex=r"g\,\frac{2x + 3}{6}\,[-3 < x < 3] + g\,[x \ge 3]")
 def hardswish(x):
     """x relu6(x + 3) / 6 (Howard et al. 2019)."""
-    return multiply(x, hardsigmoid(x))
+    x = as_floating(x)
+    inner = where(gt(absolute(x), 3), 0.0, x)  # the parabola in one piece: in 16 bits x + 3 may round to 6
+    return where(gt(x, 3), x, inner * (inner + 3) / 6)
 
 
 @derived(samples=unary(distinct, lambd=0.6), latex=r"g\,[|x| > \lambda]")
 def hardshrink(x, lambd=0.5):
     """x where |x| > lambd, 0 elsewhere."""
+    x = as_floating(x)
     return where(le(absolute(x), lambd), 0.0, x)
 
 
@@ -127,10 +133,10 @@ def elu(x, /, alpha=1.0, scale=1.0, input_scale=1.0):
     """
     xp = namespace(x)
     below = x <= 0
-    bent = xp.expm1(input_scale * xp.minimum(x, 0.0)) * alpha
-    slope = scale * input_scale
-    return scale * xp.where(below, bent, x), (
-        lambda g: xp.where(below, g * (slope * (bent + alpha)), g * scale),
+    exponent = input_scale * xp.minimum(x, 0.0)
+    steep = scale * input_scale * alpha
+    return scale * xp.where(below, xp.expm1(exponent) * alpha, x), (
+        lambda g: xp.where(below, g * (steep * xp.exp(exponent)), g * scale),
     )
 
 
@@ -174,7 +180,7 @@ def softplus(x, /, beta=1.0, threshold=20.0):
 @derived(samples=unary(real), latex=r"g\,\sigma(-x)")
 def logsigmoid(x):
     """log(sigmoid(x)) = -log(1 + e**-x), without overflow."""
-    return negative(logaddexp(negative(x), 0.0))
+    return negative(logaddexp(negative(as_floating(x)), 0.0))
 
 
 @derived(samples=unary(real))
@@ -215,4 +221,4 @@ def glu(x, dim=-1):
 @derived(autocast="float32", samples=along_axis(real), latex=r"-y \odot \Big(g - \sum_j g_j\,y_j\Big)")
 def softmin(x, dim, dtype=None):
     """softmax(-x) along `dim`."""
-    return softmax(negative(x), dim, dtype)
+    return softmax(negative(as_floating(x)), dim, dtype)

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
-from ...devices import is_floating
+from ...devices import float64, is_floating
 from ...errors import DivisionError, OptionError
 from ...tensor import as_tensor
 from ..arithmetic import TOO_LARGE, astype, multiply, power, subtract, true_divide
+from ..axes import all_floating, as_floating
 from ..comparisons import where
 from ..costs import per_element
 from ..namespace import namespace
@@ -139,11 +140,11 @@ def addcdiv(input, x, y, *, value=1):
 )
 def lerp(start, end, weight):
     """start + weight (end - start), computed from the nearer of the two so that a weight of 1 gives `end`."""
-    start, end = as_tensor(start), as_tensor(end)
+    start, end = all_floating(start, end)
     step = end - start
     if isinstance(weight, int | float):
         return start + weight * step if weight < 0.5 else end - (1 - weight) * step
-    weight = as_tensor(weight)
+    weight = as_floating(weight)
     return where(weight < 0.5, start + weight * step, end - (1 - weight) * step)
 
 
@@ -187,7 +188,8 @@ def hypot(x, y, /):
 @derived(samples=binary(reals), latex=(r"g\,2^y", r"g\,x\,2^y \ln 2"))
 def ldexp(x, y):
     """x * 2 ** y."""
-    return multiply(x, power(2.0, y))
+    x, y = as_tensor(x), as_tensor(y)
+    return multiply(x, power(2.0, y.to(float64) if x.dtype == float64 else y))
 
 
 # ---------------------------------------------------------------- rounding

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...errors import OptionError, RangeError, ShapeError
 from ...tensor import as_tensor
+from ..axes import all_floating, as_floating
 from ..comparisons import where
 from ..costs import per_element
 from ..losses import check_reduction, class_numbers, likelihoods, reduced
@@ -45,7 +46,8 @@ def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
     the weight of what counts.
     """
     check_reduction(reduction)
-    input, target = as_tensor(input), class_numbers("nll_loss", input, target)
+    input, target = as_floating(input), class_numbers("nll_loss", input, target)
+    weight = None if weight is None else as_floating(weight)
     losses, scale, _ = likelihoods(input, target, weight, ignore_index)
     return losses.sum() / scale.sum() if reduction == "mean" else reduced(losses, reduction)
 
@@ -105,10 +107,10 @@ def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean
 
     It is (1 - target) input + log(1 + exp(-input)). `pos_weight` is how much target, not 1 - target, counts.
     """
-    input, target = of_one_shape("binary_cross_entropy_with_logits", input, target)
+    input, target = all_floating(*of_one_shape("binary_cross_entropy_with_logits", input, target))
     surprise = logaddexp(-input, 0.0)
     if pos_weight is not None:
-        surprise = surprise * (1 + (as_tensor(pos_weight) - 1) * target)
+        surprise = surprise * (1 + (as_floating(pos_weight) - 1) * target)
     losses = (1 - target) * input + surprise
     return reduced(losses if weight is None else losses * as_tensor(weight), reduction)
 
@@ -134,7 +136,7 @@ def kl_div(input, target, reduction="mean", log_target=False):
     Added up over classes this is the Kullback-Leibler divergence; reduction="batchmean" adds up all and
     divides by the length of axis 0.
     """
-    input, target = as_tensor(input), as_tensor(target)
+    input, target = all_floating(input, target)
     if log_target:
         losses = target.exp() * (target - input)
     else:
@@ -168,7 +170,7 @@ def _pair(name, input, target):
 )
 def mse_loss(input, target, reduction="mean", weight=None):
     """(input - target)**2; with `weight`, "mean" is the weighted mean."""
-    input, target = _pair("mse_loss", input, target)
+    input, target = all_floating(*_pair("mse_loss", input, target))
     losses = (input - target).square()
     if weight is None:
         return reduced(losses, reduction)
@@ -188,6 +190,8 @@ def mse_loss(input, target, reduction="mean", weight=None):
 def l1_loss(input, target, reduction="mean"):
     """|input - target|; the derivative where they are equal is 0."""
     input, target = _pair("l1_loss", input, target)
+    if reduction == "mean":
+        input, target = all_floating(input, target)
     return reduced((input - target).absolute(), reduction)
 
 
@@ -199,7 +203,7 @@ def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
     """d**2 / (2 beta) where d = |input - target| is below `beta`, d - beta / 2 elsewhere (Girshick 2015)."""
     if beta < 0:
         raise OptionError(f"beta is at least 0, got {beta}.\nPass one in that range.")
-    input, target = _pair("smooth_l1_loss", input, target)
+    input, target = all_floating(*_pair("smooth_l1_loss", input, target))
     d = (input - target).absolute()
     near = d.clamp(max=beta)
     return reduced(near / beta * (d - 0.5 * near) if beta else d, reduction)
@@ -214,7 +218,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
     """d**2 / 2 where d = |input - target| is below `delta`, delta (d - delta / 2) elsewhere (Huber 1964)."""
     if delta <= 0:
         raise OptionError(f"delta is above 0, got {delta}.\nPass one in that range.")
-    input, target = _pair("huber_loss", input, target)
+    input, target = all_floating(*_pair("huber_loss", input, target))
     d = (input - target).absolute()
     near = d.clamp(max=delta)
     return reduced(near * (d - 0.5 * near), reduction)
@@ -231,7 +235,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     `var` is at least `eps`, by which its gradient is not cut off; it is a number, or has the input's shape,
     or has 1 or nothing for the last axis.
     """
-    input, target, var = as_tensor(input), as_tensor(target), as_tensor(var)
+    input, target, var = all_floating(input, target, var)
     if var.shape == input.shape[:-1] and input.ndim:
         var = var.unsqueeze(-1)
     elif var.ndim and var.shape not in (input.shape, (*input.shape[:-1], 1)):
@@ -256,7 +260,7 @@ def poisson_nll_loss(input, target, log_input=True, full=False, eps=1e-8, reduct
 
     `full` adds Stirling's approximation of log(target!) where target is above 1.
     """
-    input, target = as_tensor(input), as_tensor(target)
+    input, target = all_floating(input, target)
     losses = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         large = target > 1

@@ -11,6 +11,7 @@ from ...errors import OptionError, ShapeError
 from ...modes import no_grad
 from ...tensor import Tensor, as_tensor
 from ..arithmetic import clone
+from ..axes import all_floating, as_floating
 from ..normalization import layer_norm
 from ..op import derived
 from ..samplers import each, positive, real
@@ -116,8 +117,10 @@ def instance_norm(
 @derived(samples=each((real, 1, 4, 3), 3, alpha=0.5) | each((real, 2, 3, 2, 2), 2, 0.5, 0.5, 2.0))
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     """x / (k + alpha mean(x**2))**beta, the mean over `size` channels about each (Krizhevsky et al. 2012)."""
-    x = as_tensor(input)
+    x = as_floating(input)
     _with_channels("local_response_norm", x, 3)
+    if not x.numel():
+        return clone(x)
     squares = x.square().transpose(1, -1)
     near = sliding_windows(squares, (size,), (1,), ((size // 2, (size - 1) // 2),), (1,))
     return x / (near.mean(-1).transpose(1, -1) * alpha + k) ** beta
@@ -159,6 +162,7 @@ def _as_before(name, x, mean, variance, weight, bias, eps):
         raise OptionError(
             f"{name} without running_mean and running_var.\nGive them, or let it use the input's."
         )
+    mean, variance = all_floating(mean, variance)
     scale = (variance + eps).rsqrt()
     return _per_channel(_per_channel(x, scale, -mean * scale), weight, bias)
 

@@ -11,7 +11,7 @@ import numpy as np
 from ...devices import float16, float32, is_floating
 from ...errors import OptionError, ShapeError
 from ...tensor import Tensor, as_tensor
-from ..axes import axes_of, cast, count, expand_reduced
+from ..axes import as_floating, axes_of, cast, count, expand_reduced
 from ..costs import per_input
 from ..namespace import namespace
 from ..op import derived, differentiable
@@ -52,7 +52,7 @@ def prod(x, /, dim=None, keepdim=False, dtype=None):
     """
     shape, axes, source = x.shape, axes_of(dim, x.ndim), x.dtype
     x = cast(x, dtype, "int64")
-    value = x.prod(axis=axes, keepdims=keepdim)
+    value = x.prod(axis=axes, keepdims=keepdim, dtype=x.dtype)
     gradient = lambda g: cast(expand_reduced(g, shape, axes, keepdim) * _product_of_others(x, axes), source)
     return value, (gradient,) if is_floating(x.dtype) else None
 
@@ -94,7 +94,7 @@ def sum_to_size(x, *size):
             f"a tensor of shape {x.shape} does not sum to {size}.\nGive a shape that broadcasts to {x.shape}."
         )
     axes = tuple(i for i, m in enumerate(x.shape) if i < extra or size[i - extra] != m)
-    return (sum(x, axes) if axes else x).reshape(size)
+    return (sum(x, axes) if axes or not size else x).reshape(size)
 
 
 # ---------------------------------------------------------------- spreads
@@ -104,9 +104,9 @@ def sum_to_size(x, *size):
     autocast="float32",
     public_name="var",
     floating=True,
-    samples=each((real, 2, 3), dim=1, correction=1, keepdim=False)
-    | each((real, 2, 3), dim=None, correction=0, keepdim=True)
-    | each((real, 2, 3, 2), dim=(0, 1), correction=2, keepdim=False),
+    samples=each((real, 2, 3), dims=1, correction=1, keepdim=False)
+    | each((real, 2, 3), dims=None, correction=0, keepdim=True)
+    | each((real, 2, 3, 2), dims=(0, 1), correction=2, keepdim=False),
     latex=r"\frac{2\,g\,(x - \bar x)}{n - \text{correction}}",
     flops=per_input(4),
 )
@@ -121,7 +121,7 @@ def variance(x, /, dims, correction, keepdim):
     freedom = n - correction
     if math.isnan(freedom):
         raise OptionError("correction is NaN.\nPass a number, 1 for an unbiased variance.")
-    if freedom > 0:
+    if freedom > 0 and n:
         value, scale = _total(centred * centred, axes, keepdim, freedom), 2 / freedom
     else:
         total = _total(centred * centred, axes, keepdim)
@@ -186,7 +186,7 @@ def cov(x, *, correction: int = 1, fweights=None, aweights=None):
     x = as_tensor(x)
     if x.ndim > 2:
         raise ShapeError(f"covariances of a tensor with {x.ndim} axes.\nGive variables by observations.")
-    rows = x.reshape(-1, x.shape[-1]) if x.ndim else x.reshape(1, 1)
+    rows = as_floating(x if x.ndim == 2 else x.reshape(1, -1))
     weights = [as_tensor(w) for w in (fweights, aweights) if w is not None]
     weight = weights[0] if len(weights) == 1 else weights[0] * weights[1] if weights else None
     weighted = (lambda rows: rows) if weight is None else (lambda rows: rows * weight)

@@ -8,10 +8,12 @@ import math
 import numpy as np
 
 from ...creation import zeros
+from ...devices import float16, float32
 from ...errors import OptionError, ShapeError
 from ...kernels import kernels
 from ...memory import check_allocation
 from ...tensor import as_tensor, constant
+from ..axes import as_floating
 from ..costs import Flops
 from ..indexing import index
 from ..linalg import linear
@@ -57,23 +59,25 @@ def avg_pool3d(
 
 
 def _averages(n, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor):
-    x = with_leading_axes(f"avg_pool{n}d", as_tensor(x), n)
+    x = with_leading_axes(f"avg_pool{n}d", as_floating(x), n)
     size, padding = x.shape[-n:], per_axis("padding", padding, n, least=0)
     kernel, stride, pairs, dilation, positions = geometry(size, kernel_size, stride, padding, 1, ceil_mode)
     _refuse_wide_padding(padding, kernel)
     columns = as_columns(sliding_windows(x, kernel, stride, pairs, dilation), n)
+    if x.dtype == float16:  # whose sums may overflow where their means do not
+        columns = columns.to(float32)
     total = columns.sum(-2).reshape(*x.shape[:-n], *positions)
     if divisor is not None:
         if divisor == 0:
             raise OptionError("divisor_override is 0.\nGive another number, or None for the mean.")
-        return total / divisor
+        return (total / divisor).to(x.dtype)
     ends = padding if count_include_pad else (0,) * n
     counts = [
         _overlap(np.arange(m) * s - p, k, -e, length + e)
         for m, s, p, k, e, length in zip(positions, stride, padding, kernel, ends, size, strict=True)
     ]
     divisors = functools.reduce(np.multiply, np.ix_(*counts))
-    return total / constant(divisors.astype(x.dtype), x)
+    return (total / constant(divisors.astype(total.dtype), x)).to(x.dtype)
 
 
 def _overlap(starts, length, low, high):
@@ -111,7 +115,7 @@ def adaptive_avg_pool3d(input, output_size):
 
 def _adaptive_averages(n, x, output_size):
     """Along each axis a product with the matrix whose rows average the windows."""
-    x = with_leading_axes(f"adaptive_avg_pool{n}d", as_tensor(x), n)
+    x = with_leading_axes(f"adaptive_avg_pool{n}d", as_floating(x), n)
     counts = _counts(x, n, output_size)
     if set(counts) == {1}:
         return x.mean(tuple(range(-n, 0)), keepdim=True)

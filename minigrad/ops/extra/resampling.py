@@ -10,8 +10,10 @@ import math
 
 import numpy as np
 
+from ...devices import float32, uint8
 from ...errors import OptionError, ShapeError
 from ...tensor import as_tensor
+from ..axes import as_floating
 from ..op import derived
 from ..samplers import each, real
 from .more_indexing import index_select
@@ -58,6 +60,13 @@ def interpolate(
     `antialias` widens the weights where the image becomes smaller.
     """
     x = as_tensor(input)
+    if mode in ("bilinear", "bicubic") and x.dtype == uint8:  # an image
+        y = interpolate(
+            x.to(float32), size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
+        )
+        return y.round().clamp(0, 255).to(uint8)
+    if mode not in NEAREST:
+        x = as_floating(x)
     n = x.ndim - 2
     if n not in AVERAGES or SMOOTH.get(mode, n) != n:
         raise ShapeError(

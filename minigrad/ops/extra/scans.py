@@ -33,7 +33,7 @@ def cumsum(x, /, dim, dtype=None):
     x = cast(x, dtype, "int64")
     if not x.ndim:
         return xp.copy(x), (lambda g: cast(g, source),)
-    add_up = lambda x: in_wide_floats(lambda x: xp.cumsum(x, axis=dim), x)
+    add_up = lambda x: in_wide_floats(lambda x: xp.cumsum(x, axis=dim, dtype=x.dtype), x)
     back = lambda g: xp.flip(add_up(xp.flip(g, axis=dim)), axis=dim)
     return add_up(x), (lambda g: cast(back(g), source),) if is_floating(x.dtype) else None
 
@@ -70,7 +70,7 @@ def cumprod(x, /, dim, dtype=None):
     x = cast(x, dtype, "int64")
     if not x.ndim:
         return xp.copy(x), (lambda g: cast(g, source),)
-    y = in_wide_floats(lambda x: xp.cumprod(x, axis=dim), x)
+    y = in_wide_floats(lambda x: xp.cumprod(x, axis=dim, dtype=x.dtype), x)
 
     def gradient(g):
         before = xp.concat(

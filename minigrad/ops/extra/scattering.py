@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from ...creation import full, ones
-from ...devices import array_module, is_array, is_floating, on_cpu, through_cpu, to_device_of
+from ...devices import array_module, is_array, is_floating, on_cpu, through_cpu, to_device_of, uint8
 from ...errors import ArgumentError, DtypeError, OptionError, ShapeError
 from ...indices import array_index
 from ...tensor import Tensor, as_tensor
@@ -165,6 +165,10 @@ def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
 
 
 def _reduced(x, src, at, reduce, include_self):
+    if x.dtype == bool:  # as numbers: True is 1
+        if reduce == "mean":
+            raise DtypeError("a mean of booleans.\nConvert them: .to('float32').")
+        return _reduced(x.to(uint8), src.to(uint8), at, reduce, include_self).to(bool)
     neutral = {"sum": 0, "mean": 0, "prod": 1, "amax": _least(x.dtype), "amin": _greatest(x.dtype)}[reduce]
     if not include_self:
         x = replaced(x, neutral, at)
@@ -177,7 +181,7 @@ def _reduced(x, src, at, reduce, include_self):
         return total
     counts = full(x.shape, int(include_self), device=x.device)
     count = (counts + scattered(ones(src.shape, dtype="int64", device=x.device), x.shape, at)).clamp(1)
-    return total / count if total.is_floating_point() else total // count
+    return total / count if total.is_floating_point() else (total // count).to(x.dtype)
 
 
 def _least(dtype):
@@ -257,7 +261,7 @@ _ROWS = (integers(0, 3), 2)
 def index_add(x, dim, index, source, *, alpha=1):
     """x with alpha times each slice of `source` added to slice index[i] along `dim`."""
     line, at, source = _slices("index_add", x, dim, index, source)
-    added = scattered(source if alpha == 1 else source * alpha, line.shape, at)
+    added = scattered(source if alpha == 1 else (source * alpha).to(line.dtype), line.shape, at)
     return view_as_shape(line + added, x.shape)
 
 
@@ -367,7 +371,7 @@ def _embedded(x, src, at):
     expected = x.array[at].shape
     if src.shape != expected:
         raise ShapeError(f"a source of shape {src.shape}, expected {expected}.\nGive that shape.")
-    return replaced(x, _of_dtype(x, src), at)
+    return replaced(x, as_tensor(src).to(x.dtype), at)
 
 
 @derived(samples=each((real, 2, 3), 2.0) | each((real, 2), (real,)))
