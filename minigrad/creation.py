@@ -304,8 +304,8 @@ def randperm(n: int, generator: Generator = None, dtype: Any = None, device: Dev
 
 
 def normal(
-    mean: Any,
-    std: Any = 1.0,
+    mean: Tensor | float,
+    std: Tensor | float = 1.0,
     size: Any = None,
     generator: Generator = None,
     dtype: Any = None,
