@@ -70,7 +70,7 @@ class VersionCounter:
     modified_at = 0
     changes: Sequence[Change] = ()  # of each memory the last (a reshape may have copied)
     views: list[Any] | None = None  # a tuple like View for each, in the order of making
-    views_kept = 8  # when there are more, those that no longer exist are removed
+    views_kept = 64  # when there are more, those that no longer exist are removed
 
 
 class View(NamedTuple):
@@ -125,15 +125,15 @@ def share_version(
             version.views.append(entry)
             if base.node is None and len(version.views) > version.views_kept:
                 version.views = _still_there(version.views)
-                version.views_kept = 8 + 2 * len(version.views)
+                version.views_kept = 64 + 2 * len(version.views)
 
 
 def _still_there(views: list[Any]) -> list[Any]:
-    """The views that exist, and an entry for each base of others: it shares the memory, too."""
+    """The views that exist, and the bases of others as if they were views: they share the memory, too."""
     existing = [view for view in views if view[0]() is not None]
-    named = {tensor() for view in existing for tensor in view[:2]}
-    others = {base for view in views if (base := view[1]()) is not None and base not in named}
-    return [*(View(new_ref(base), lambda: None) for base in others), *existing]
+    named = {id(view[0]()) for view in existing}
+    bases = {id(base): base for view in views if (base := view[1]()) is not None and id(base) not in named}
+    return [*(View(new_ref(base), lambda: None) for base in bases.values()), *existing]
 
 
 def bump_version(tensor: Tensor, name: str, source: tuple[CodeType, int] | None = None) -> None:

@@ -141,8 +141,8 @@ def slices(x, /, dim):
         parts = [to_device_of(np.zeros(shape, dtype), like) if g is None else g.reshape(shape) for g in gs]
         return (namespace(like).concat(parts, axis=dim),)
 
-    lead = (slice(None),) * dim
-    return tuple([x[(*lead, i, ...)] for i in range(x.shape[dim])]), gradient
+    lead, rest = (slice(None),) * dim, () if x.ndim > 1 else (...,)  # x[i, ...] is a view, x[i] a number
+    return tuple([x[(*lead, i, *rest)] for i in range(x.shape[dim])]), gradient
 
 
 @derived(samples=each((real, 3, 2)) | each((real, 2, 3), -1))
