@@ -240,7 +240,10 @@ class Tensor:
 
         Changes through it are not seen by version checks. Assigning gives the tensor another array.
         """
-        return Tensor(self.array)
+        alias = Tensor(self.array)
+        share_version(self, alias)  # it follows where this tensor becomes a result
+        alias.version = None
+        return alias
 
     @data.setter
     def data(self, value: Any) -> None:

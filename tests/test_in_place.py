@@ -119,9 +119,12 @@ def test_pieces_of_a_split_follow():
 def test_a_detached_alias_sees_the_change_and_gets_no_gradient():
     x = leaf(1, 2)
     y = x * 3
-    seen = y.detach()
+    seen, data = y.detach(), y.data
     y += x
-    equal(seen, [4, 8])
+    y -= 1
+    equal(seen, [3, 7])
+    equal(data, [3, 7])
+    assert data.version is None
     assert not seen.requires_grad
     with pytest.raises(GraphError, match=r"could not follow[\s\S]*clone"):
         seen.mul_(x)

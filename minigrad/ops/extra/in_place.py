@@ -166,8 +166,9 @@ def _follow(view: View) -> None:
     """Take the view from its base again."""
     base, x = _base_of(view), _tensor_of(view)
     if view.op is None:
-        x.array = base.array
+        counted, x.array = x.version is not None, base.array
         share_version(base, x)
+        x.version = x.version if counted else None  # `x.data` is not
         return
     again = view.op.call(base, **view.settings)
     _take_place(x, again if view.result is None else again[view.result])
