@@ -341,6 +341,13 @@ def as_tensor_like(data: Any, x: Tensor) -> Tensor:
     return as_tensor(data, device=x.device)
 
 
+def stand_in(x: Tensor) -> Tensor:
+    """x as it is now, as another tensor: it stays so when x becomes a result in place."""
+    other = Tensor(x.array)
+    other.node, other.version, other._requires_grad = x.node, x.version, x._requires_grad
+    return other
+
+
 def constant(array: Any, x: Tensor) -> Tensor:
     """A tensor of `array`, on the device of x."""
     return Tensor(on_device(array, x.device))

@@ -220,6 +220,21 @@ def test_a_replay_does_not_take_the_new_value_of_a_constant():
         autograd.grad(z.sum(), x, create_graph=True)
 
 
+def test_a_checkpoint_keeps_the_value_that_it_was_given():
+    x = leaf(1, 2)
+    h = x * 1
+    h += autograd.checkpoint(lambda h: h * h, h)
+    (h * h).sum().backward()
+    equal(x.grad, [2 * 2 * 3, 2 * 6 * 5])  # of ((x + x^2)^2)
+
+    def changes(h):
+        h *= 2
+        return h * h
+
+    with pytest.raises(GraphError, match=r"changed an argument[\s\S]*clone"):
+        autograd.checkpoint(changes, x * 1)
+
+
 def test_retain_grad_stays_with_the_tensor():
     x = leaf(1, 2)
     y = x * 1

@@ -14,8 +14,8 @@ from .. import random
 from ..errors import GraphError
 from ..modes import Switch, enable_grad, modes
 from ..nodes import Node, Output, node_numbers, producer, requires_grad, tensor_of
-from ..tensor import Tensor
-from ..trees import fill, leaves, structure
+from ..tensor import Tensor, stand_in
+from ..trees import fill, leaves, map_leaves, structure
 from ..versions import caller, version_of
 from .grad import propagate_to
 
@@ -33,7 +33,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
     segment = _Segment(function, args, kwargs)
     with random.noted_generators(segment.generators):
-        first, results = segment.run()
+        first, results = segment.run(args, kwargs)
     flat = leaves(results)
     inside = [i for i, x in enumerate(flat) if isinstance(x, Tensor) and _is_inside(x, first)]
     if not inside:
@@ -65,6 +65,11 @@ def _results(node: Node, inner: list[Tensor]) -> list[Tensor]:
     return outs
 
 
+def _as_it_is(x: Any) -> Any:
+    """An argument that stays what it is if the user's tensor becomes another in place; leaves cannot."""
+    return stand_in(x) if isinstance(x, Tensor) and not (x.requires_grad and x.is_leaf) else x
+
+
 def _is_inside(x: Tensor, first: int) -> bool:
     return x.node is not None and producer(x.node).number > first
 
@@ -90,14 +95,22 @@ class _Segment:
     """A stretch of the computation that can be run again; saved by its node's gradient functions only."""
 
     def __init__(self, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> None:
-        self.function, self.args, self.kwargs = function, args, kwargs
+        self.function = function
+        self.args, self.kwargs = map_leaves(_as_it_is, args), map_leaves(_as_it_is, kwargs)
         self.draws, self.autocast = random.snapshot(), modes.autocast_dtype
         self.generators: dict[random.Generator, random.Snapshot] = {}
 
-    def run(self) -> tuple[int, Any]:
+    def run(self, args: tuple, kwargs: dict[str, Any]) -> tuple[int, Any]:
         """The results, and the number of a node before the first that was made for them."""
         first = next(node_numbers)
-        return first, self.function(*self.args, **self.kwargs)
+        results = self.function(*args, **kwargs)
+        for before, after in zip(leaves((self.args, self.kwargs)), leaves((args, kwargs)), strict=True):
+            if isinstance(before, Tensor) and before.array is not after.array:
+                raise GraphError(
+                    f"the function of a checkpoint changed an argument of shape {before.shape} in place, "
+                    f"which it would do twice.\nLet it change a copy, x.clone()."
+                )
+        return first, results
 
     def remember(self, results: Any, inside: list[int], outside: list[Any]) -> None:
         """What running again has to come to."""
@@ -110,7 +123,7 @@ class _Segment:
         generators = random.generators_replayed(self.generators)
         autocast = Switch(modes, "autocast_dtype", self.autocast)
         with enable_grad(), autocast, random.replayed(self.draws), generators:
-            first, results = self.run()
+            first, results = self.run(self.args, self.kwargs)
         flat = leaves(results)
         kinds = [_kind(flat[i]) for i in self.inside] if structure(results) == self.structure else None
         if kinds != self.kinds:

@@ -22,7 +22,7 @@ from ...errors import DtypeError, GraphError, MinigradError, RangeError, ShapeEr
 from ...indices import array_index
 from ...modes import modes, set_grad_enabled
 from ...nodes import Output
-from ...tensor import Tensor, on_device_of
+from ...tensor import Tensor, on_device_of, stand_in
 from ...trees import leaves
 from ...versions import Change, VersionCounter, View, bump_version, caller, modifications, share_version
 from ..arguments import ops
@@ -47,7 +47,7 @@ def become(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
     family = [base, *(_tensor_of(view) for view in down)]
     constants = any(t.node is None for t in family)
     modifications.count += constants
-    old = {t: _old_value(t) for t in family}
+    old = {t: stand_in(t) for t in family}
     new = _fitting(compute(old[x]), x, name)
     for view in up:
         new = _with_elements(old[_base_of(view)], new, view)
@@ -117,14 +117,6 @@ def _share(x: Tensor, y: Tensor) -> bool:
     return type(x.array) is type(y.array) and array_module(x.array).shares_memory(x.array, y.array)
 
 
-def _old_value(x: Tensor) -> Tensor:
-    """What x is now, as another tensor."""
-    value = Tensor(x.array)
-    value.node, value.version = x.node, x.version
-    value._requires_grad = x.requires_grad
-    return value
-
-
 def _fitting(new: Tensor, x: Tensor, name: str) -> Tensor:
     """`new` in the dtype of x, with memory of its own; refused if it does not fit."""
     refuse_misfit(new, x, name)
@@ -184,7 +176,7 @@ def reshape_itself(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) ->
             f"{name} would change the shape of a leaf that requires a gradient.\n"
             f"Write y = x.{name[:-1]}(...), or change it under `with mg.no_grad():`."
         )
-    old, requires_grad = _old_value(x), x.requires_grad
+    old, requires_grad = stand_in(x), x.requires_grad
     with set_grad_enabled(x.node is not None):  # the gradient of a result has its shape
         new = compute(old)
     _let_node_refer_to(old, x.node)
