@@ -1687,6 +1687,10 @@ def as_tensor_like(data: Any, x: Tensor) -> Tensor:
     """`data` as a tensor: lists and NumPy arrays are moved to the device of x."""
     ...
 
+def stand_in(x: Tensor) -> Tensor:
+    """x as it is now, as another tensor: it stays so when x becomes a result in place."""
+    ...
+
 def constant(array: Any, x: Tensor) -> Tensor:
     """A tensor of `array`, on the device of x."""
     ...
