@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import devices
+from .checks import check_all
 from .creation import empty
 from .devices import as_dtype, check_device, default_float, gpu, is_floating
 from .errors import DtypeError, OptionError
@@ -160,3 +161,5 @@ def is_cuda(x: Tensor) -> bool:
 
 
 PROPERTIES = {"is_cuda": is_cuda}
+
+check_all(globals(), __all__)

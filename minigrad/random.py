@@ -233,7 +233,7 @@ def generators_replayed(noted: dict[Generator, Snapshot]) -> Iterator[None]:
 class fork_rng(Switch):
     """What is drawn under it is not counted: after it, draws are those that would have come without it."""
 
-    def __init__(self) -> None:
+    def __init__(self, devices: object = None) -> None:  # draws are the same for all devices
         super().__init__(in_use, "draws", None)
 
     def new_value(self, current: Snapshot) -> Snapshot:

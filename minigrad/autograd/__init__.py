@@ -11,4 +11,4 @@ from .grad import grad
 from .hooks import Handle, register_hook, retain_grad
 from .several import Variable, backward
 
-check_all(globals(), ["checkpoint", "grad"])
+check_all(globals(), ["backward", "checkpoint", "grad"])
