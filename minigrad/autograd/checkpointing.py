@@ -65,9 +65,12 @@ def _results(node: Node, inner: list[Tensor]) -> list[Tensor]:
     return outs
 
 
-def _as_it_is(x: Any) -> Any:
-    """An argument that stays what it is if the user's tensor becomes another in place; leaves cannot."""
-    return stand_in(x) if isinstance(x, Tensor) and not (x.requires_grad and x.is_leaf) else x
+def _as_it_is(argument: Any) -> Any:
+    """An argument whose tensors stay what they are when the user's become others in place; leaves cannot."""
+    can_change = lambda x: isinstance(x, Tensor) and not (x.requires_grad and x.is_leaf)
+    if not any(map(can_change, leaves(argument))):
+        return argument
+    return map_leaves(lambda x: stand_in(x) if can_change(x) else x, argument)
 
 
 def _is_inside(x: Tensor, first: int) -> bool:
@@ -96,18 +99,20 @@ class _Segment:
 
     def __init__(self, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> None:
         self.function = function
-        self.args, self.kwargs = map_leaves(_as_it_is, args), map_leaves(_as_it_is, kwargs)
+        self.args = tuple(map(_as_it_is, args))
+        self.kwargs = {name: _as_it_is(x) for name, x in kwargs.items()}
         self.draws, self.autocast = random.snapshot(), modes.autocast_dtype
         self.generators: dict[random.Generator, random.Snapshot] = {}
 
     def run(self, args: tuple, kwargs: dict[str, Any]) -> tuple[int, Any]:
         """The results, and the number of a node before the first that was made for them."""
         first = next(node_numbers)
+        given = [(x, x.array) for x in leaves((args, kwargs)) if isinstance(x, Tensor)]
         results = self.function(*args, **kwargs)
-        for before, after in zip(leaves((self.args, self.kwargs)), leaves((args, kwargs)), strict=True):
-            if isinstance(before, Tensor) and before.array is not after.array:
+        for x, array in given:
+            if x.array is not array:
                 raise GraphError(
-                    f"the function of a checkpoint changed an argument of shape {before.shape} in place, "
+                    f"the function of a checkpoint changed an argument of shape {array.shape} in place, "
                     f"which it would do twice.\nLet it change a copy, x.clone()."
                 )
         return first, results
