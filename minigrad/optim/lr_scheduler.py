@@ -322,7 +322,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_0, self.T_mult, self.eta_min, self.epoch = T_0, T_mult, eta_min, float(last_epoch)
         super().__init__(optimizer, last_epoch)
 
-    def step(self, epoch: float | None = None) -> None:  # type: ignore[override]
+    def step(self, epoch: float | None = None) -> None:
         self.epoch = self.epoch + 1 if epoch is None else epoch
         super().step(None if epoch is None else math.floor(epoch))
 
