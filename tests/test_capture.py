@@ -81,7 +81,10 @@ class Run:
         mg.manual_seed(3)
         self.model = make().to("cuda")
         self.optimizer = adam(self.model.parameters(), lr=0.02, **options)
-        self.scheduler = optim.lr_scheduler.OneCycleLR(self.optimizer, 0.02, 20) if schedule else None
+        cycle = {"cycle_momentum": bool(self.optimizer.defaults.keys() & {"betas", "momentum"})}
+        self.scheduler = (
+            optim.lr_scheduler.OneCycleLR(self.optimizer, 0.02, 20, **cycle) if schedule else None
+        )
         self.autocast = mg.autocast(dtype=dtype or "bfloat16", enabled=dtype is not None)
         self.step = mg.capture(self.plain_step, "cuda") if captured else self.plain_step
         self.seen = []

@@ -519,7 +519,7 @@ def test_a_model_prints_as_a_tree():
     assert repr(Block()) == (
         "Block(\n  (first): Linear(in_features=2, out_features=3, bias=True)\n  (rest): ModuleList(\n"
         "    (0): LayerNorm((3,), eps=1e-05, elementwise_affine=True, bias=True)\n"
-        "    (1): Dropout(p=0.5)\n  )\n)"
+        "    (1): Dropout(p=0.5, inplace=False)\n  )\n)"
     )
 
 
@@ -558,7 +558,7 @@ def test_a_module_made_from_a_function_takes_its_settings_and_inputs_by_name():
     loss = nn.CrossEntropyLoss(label_smoothing=0.5)
     assert loss(target=classes, input=x).item() == F.cross_entropy(x, classes, label_smoothing=0.5).item()
     assert nn.LeakyReLU(0.5)(input=-x).tolist() == [[-0.5, -1]]
-    assert str(inspect.signature(nn.LeakyReLU)) == "(negative_slope=0.01)"
+    assert str(inspect.signature(nn.LeakyReLU)) == "(negative_slope=0.01, inplace: bool = False)"
     with pytest.raises(TypeError, match=r"LeakyReLU\(\): got an unexpected keyword argument 'slope'"):
         nn.LeakyReLU(slope=0.5)
     with pytest.raises(TypeError, match=r"Threshold\(\): missing a required argument: 'value'"):

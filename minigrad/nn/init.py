@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from .. import random
 from ..checks import check_all
 from ..devices import to_device_of
-from ..errors import ShapeError
+from ..errors import OptionError, ShapeError
 from ..modes import no_grad
 from ..tensor import Tensor
 from ..versions import bump_version
@@ -22,7 +23,7 @@ def _fill(tensor: Tensor, values: np.ndarray) -> Tensor:
     return tensor
 
 
-def _fans(tensor: Tensor) -> tuple[int, int]:
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """(inputs, outputs) of a weight of shape (out, in, ...)."""
     if tensor.ndim < 2:
         raise ShapeError(
@@ -32,14 +33,40 @@ def _fans(tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1] * receptive, tensor.shape[0] * receptive
 
 
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
+def _draws(generator: Any) -> np.random.Generator:
+    return random.generator(random.next_key("init", generator))
+
+
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform on [a, b)."""
-    return _fill(tensor, random.generator(random.next_key("init")).uniform(a, b, tensor.shape))
+    return _fill(tensor, _draws(generator).uniform(a, b, tensor.shape))
 
 
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Normal."""
-    return _fill(tensor, random.generator(random.next_key("init")).normal(mean, std, tensor.shape))
+    return _fill(tensor, _draws(generator).normal(mean, std, tensor.shape))
+
+
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Any = None,
+) -> Tensor:
+    """Normal, of numbers from a to b: what lies outside is drawn again."""
+    if not a < b:
+        raise OptionError(f"trunc_normal_ from {a} to {b}.\nPass a < b.")
+    draws = _draws(generator)
+    values = draws.normal(mean, std, tensor.shape)
+    for _ in range(1000):
+        outside = (values < a) | (values > b)
+        if not outside.any():
+            return _fill(tensor, values)
+        values[outside] = draws.normal(mean, std, int(outside.sum()))
+    low, high = max(a, min(mean, b)), min(b, max(mean, a))  # [a, b] is far out: its nearest numbers
+    return _fill(tensor, np.where(outside, low if mean < a else high, values))
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
@@ -54,21 +81,110 @@ def ones_(tensor: Tensor) -> Tensor:
     return _fill(tensor, np.ones(1))
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+def eye_(tensor: Tensor) -> Tensor:
+    """The identity matrix."""
+    if tensor.ndim != 2:
+        raise ShapeError(f"eye_ of shape {tensor.shape}.\nGive a matrix.")
+    return _fill(tensor, np.eye(*tensor.shape))
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """A convolution's kernel (out, in, ...) that passes as many channels through as it can, in each group."""
+    if tensor.ndim not in (3, 4, 5) or groups < 1 or tensor.shape[0] % groups:
+        raise ShapeError(
+            f"dirac_ of shape {tensor.shape} in {groups} groups.\n"
+            f"Give a kernel with 3 to 5 axes, whose first the groups divide."
+        )
+    values = np.zeros(tensor.shape)
+    out = tensor.shape[0] // groups
+    middle = tuple(n // 2 for n in tensor.shape[2:])
+    for group in range(groups):
+        for i in range(min(out, tensor.shape[1])):
+            values[(group * out + i, i, *middle)] = 1
+    return _fill(tensor, values)
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """A (semi-)orthogonal matrix times `gain`, of shape (first axis, all others) (Saxe et al. 2014)."""
+    if tensor.ndim < 2:
+        raise ShapeError(f"orthogonal_ of shape {tensor.shape}.\nGive a tensor with two axes at least.")
+    if not tensor.numel():
+        return tensor
+    flat = _draws(generator).normal(size=(tensor.shape[0], tensor.numel() // tensor.shape[0]))
+    q, r = np.linalg.qr(flat if flat.shape[0] >= flat.shape[1] else flat.T)
+    q *= np.sign(np.diag(r))
+    return _fill(tensor, gain * (q if flat.shape[0] >= flat.shape[1] else q.T).reshape(tensor.shape))
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Normal, but a share `sparsity` of each column is 0 (Martens 2010)."""
+    if tensor.ndim != 2:
+        raise ShapeError(f"sparse_ of shape {tensor.shape}.\nGive a matrix.")
+    draws, (rows, columns) = _draws(generator), tensor.shape
+    values = draws.normal(0, std, (rows, columns))
+    for column in range(columns):
+        values[draws.permutation(rows)[: math.ceil(sparsity * rows)], column] = 0
+    return _fill(tensor, values)
+
+
+GAINS = {"tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4, "sigmoid": 1.0, "linear": 1.0}
+GAINS |= {f"conv{transpose}{n}d": 1.0 for transpose in ("", "_transpose") for n in (1, 2, 3)}
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The factor that keeps the variance through a nonlinearity; `param` is leaky_relu's slope."""
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else param
+        if isinstance(slope, bool) or not isinstance(slope, int | float):
+            raise OptionError(f"leaky_relu's slope must be a number, got {slope!r}.\nPass one.")
+        return math.sqrt(2 / (1 + slope**2))
+    if nonlinearity not in GAINS:
+        raise OptionError(
+            f"no gain is known for {nonlinearity!r}.\nChoose one of leaky_relu, {', '.join(GAINS)}."
+        )
+    return GAINS[nonlinearity]
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform on ±gain sqrt(6 / (in + out)) (Glorot and Bengio 2010)."""
-    bound = gain * math.sqrt(6 / sum(_fans(tensor)))
-    return uniform_(tensor, -bound, bound)
+    bound = gain * math.sqrt(6 / sum(_calculate_fan_in_and_fan_out(tensor)))
+    return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Normal with deviation gain sqrt(2 / (in + out)) (Glorot and Bengio 2010)."""
-    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_fans(tensor))))
+    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_calculate_fan_in_and_fan_out(tensor))), generator)
 
 
-def kaiming_uniform_(tensor: Tensor, a: float = 0.0) -> Tensor:
-    """Uniform on ±sqrt(6 / ((1 + a**2) in)) (He et al. 2015)."""
-    bound = math.sqrt(6 / ((1 + a * a) * _fans(tensor)[0]))
-    return uniform_(tensor, -bound, bound)
+def _deviation(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    """gain / sqrt(in), or by `mode` "fan_out" gain / sqrt(out)."""
+    if mode not in ("fan_in", "fan_out"):
+        raise OptionError(f'mode must be "fan_in" or "fan_out", got {mode!r}.\nChoose one of them.')
+    fan = _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan) if fan else 0.0
+
+
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0.0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Uniform on ±gain sqrt(3 / in), by default gain**2 = 2 / (1 + a**2) (He et al. 2015)."""
+    bound = math.sqrt(3) * _deviation(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0.0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Normal with deviation gain / sqrt(in), by default gain**2 = 2 / (1 + a**2) (He et al. 2015)."""
+    return normal_(tensor, 0.0, _deviation(tensor, a, mode, nonlinearity), generator)
 
 
 check_all(globals())

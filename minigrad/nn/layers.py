@@ -75,16 +75,19 @@ class Embedding(Module):
 class Dropout(Module):
     """In training, zero each element with probability p (Srivastava et al. 2014)."""
 
-    def __init__(self, p: float = 0.5) -> None:
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         F.check_probability(p)
-        self.p = p
+        self.p, self.inplace = p, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.dropout(input, self.p) if self.training else input
+        if not self.training:
+            return input
+        output = F.dropout(input, self.p)
+        return input.copy_(output) if self.inplace and output is not input else output
 
     def extra_repr(self) -> str:
-        return f"p={self.p}"
+        return f"p={self.p}, inplace={self.inplace}"
 
 
 class LayerNorm(Module):

@@ -15,7 +15,7 @@ from ..devices import as_array, default_float, is_floating, on_device
 from ..errors import DtypeError, MinigradError, OptionError, ShapeError, StateError
 from ..explain import FOREIGN, explain, raised_by_library
 from ..modes import Scope, modes, no_grad
-from ..optim.clipping import zero_gradients
+from ..optim.optimizer import zero_gradients
 from ..tensor import Tensor, destination
 from .hooks import BackwardHooks, Hook, add_hook, after_forward, before_forward
 

@@ -1,4 +1,4 @@
-"""The gradients of many parameters: forgetting and clipping them (torch.nn.utils.clip_grad)."""
+"""Gradient clipping (torch.nn.utils.clip_grad)."""
 
 from __future__ import annotations
 
@@ -8,21 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import float32
+from ..devices import array_module, float32, to_device_of
 from ..errors import NonFiniteError, OptionError
 from ..kernels import kernels
 from ..tensor import Tensor
 from ..versions import bump_versions, caller
-
-
-def zero_gradients(parameters: Iterable[Tensor], set_to_none: bool) -> None:
-    """Forget the gradients, or set them to zero in place (and out of any graph)."""
-    for p in parameters:
-        if set_to_none or p.grad is None:
-            p.grad = None
-        else:
-            p.grad = p.grad.detach() if p.grad.requires_grad else p.grad
-            p.grad.zero_()
 
 
 def clip_grad_norm_(
@@ -30,15 +20,14 @@ def clip_grad_norm_(
     max_norm: float,
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
 ) -> Tensor:
     """Scale all gradients, in place, so that their common norm is at most `max_norm`; give the norm before.
 
-    As in PyTorch, the factor is max_norm / (norm + 1e-6) where that is below 1. `norm_type` is 2 or inf.
-    The norm is a 0-d tensor on the gradients' device: on a GPU nothing waits for it until it is read.
+    As in PyTorch, the factor is max_norm / (norm + 1e-6) where that is below 1. The norm is a 0-d tensor on
+    the gradients' device: on a GPU nothing waits for it until it is read. `foreach` has no effect.
     """
-    if norm_type not in (2, math.inf):
-        raise OptionError(f"norm_type must be 2 or inf, got {norm_type}.\nChoose one of them.")
-    tensors = [parameters] if isinstance(parameters, Tensor) else parameters
+    tensors = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     gradients: list[Tensor] = []
     arrays: list[Any] = []
     for p in tensors:
@@ -47,6 +36,10 @@ def clip_grad_norm_(
             arrays.append(p.grad.array)
     if not gradients:
         return Tensor(np.zeros((), float32))
+    if norm_type not in (2, math.inf):
+        total = get_total_norm(gradients, norm_type, error_if_nonfinite)
+        clip_grads_with_norm_(tensors, max_norm, total)
+        return total
     norm = kernels(arrays[0]).total_norm(arrays, norm_type == math.inf)
     if error_if_nonfinite and not math.isfinite(norm):
         raise NonFiniteError(
@@ -63,3 +56,56 @@ def clip_grad_norm_(
         for array in arrays:
             array *= factor
     return Tensor(np.array(norm, arrays[0].dtype))
+
+
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    tensors = [parameters] if isinstance(parameters, Tensor) else parameters
+    return [p.grad for p in tensors if p.grad is not None]
+
+
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The norm of all numbers of the tensors: (sum |x|**norm_type)**(1 / norm_type), or the largest."""
+    if not norm_type > 0:
+        raise OptionError(f"norm_type must be a positive number or inf, got {norm_type}.\nPass one.")
+    tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not tensors:
+        return Tensor(np.zeros((), float32))
+    arrays = [x.array for x in tensors]
+    if norm_type in (2, math.inf):
+        norm = kernels(arrays[0]).total_norm(arrays, norm_type == math.inf)
+    else:
+        norm = sum((abs(a) ** norm_type).sum() for a in arrays) ** (1 / norm_type)
+    if error_if_nonfinite and not math.isfinite(norm):
+        raise NonFiniteError(
+            f"the tensors' norm is {norm}.\nLook for the first one with a NaN, or lower the learning rate."
+        )
+    return Tensor(to_device_of(np.array(norm, arrays[0].dtype), arrays[0]))
+
+
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    total_norm: Tensor,
+    foreach: bool | None = None,
+) -> None:
+    """Scale all gradients, in place, by max_norm / (total_norm + 1e-6) where that is below 1."""
+    factor = max_norm / (float(total_norm) + 1e-6)
+    gradients = _gradients(parameters) if factor < 1 else []
+    bump_versions(gradients, "clip_grads_with_norm_", caller())
+    for g in gradients:
+        g.array *= factor
+
+
+def clip_grad_value_(
+    parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
+) -> None:
+    """Bring every number of the gradients to between -clip_value and clip_value, in place."""
+    gradients = _gradients(parameters)
+    bump_versions(gradients, "clip_grad_value_", caller())
+    for g in gradients:
+        array_module(g.array).clip(g.array, -float(clip_value), float(clip_value), out=g.array)

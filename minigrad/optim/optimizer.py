@@ -22,10 +22,19 @@ from ..kernels import kernels
 from ..modes import enable_grad, no_grad
 from ..tensor import Tensor
 from ..versions import bump_versions, caller, root
-from .clipping import zero_gradients
 
 SMALL = 1 << 13  # parameters with at most this many elements are updated as one
 IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable")  # PyTorch's ways to compute the same
+
+
+def zero_gradients(parameters: Iterable[Tensor], set_to_none: bool) -> None:
+    """Forget the gradients, or set them to zero in place (and out of any graph)."""
+    for p in parameters:
+        if set_to_none or p.grad is None:
+            p.grad = None
+        else:
+            p.grad = p.grad.detach() if p.grad.requires_grad else p.grad
+            p.grad.zero_()
 
 
 class Optimizer:

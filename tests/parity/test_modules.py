@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
 
 rng = np.random.default_rng(0)
-NOT_OURS = {"size_average", "reduce", "device", "dtype", "inplace", "max_norm", "norm_type",
+NOT_OURS = {"size_average", "reduce", "device", "dtype", "max_norm", "norm_type",
             "scale_grad_by_freq", "sparse", "_weight", "_freeze",
             "min_value", "max_value", "args", "kwargs"}  # fmt: skip
 
@@ -280,7 +280,7 @@ def test_state_and_what_is_printed(name, settings, arrays):
 
 def without_what_is_not_ours(printed):
     distance = "(\n  (distance_function): PairwiseDistance()\n)"  # the default, a module in torch
-    return printed.replace(", inplace=False", "").replace(distance, "()")
+    return printed.replace(distance, "()")
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _, _ in CASES}))
@@ -323,6 +323,32 @@ def test_indices_of_the_largest_count_within_the_channel(name):
     expected = getattr(torch.nn, name)(2, return_indices=True)(torch.tensor(x))
     np.testing.assert_array_equal(places.numpy(), expected[1].numpy())
     np.testing.assert_array_equal(y.numpy(), expected[0].numpy())
+
+
+IN_PLACE = [case for case in CASES if "inplace" in inspect.signature(getattr(torch.nn, case[0])).parameters]
+
+
+@pytest.mark.parametrize(("name", "settings", "arrays"), IN_PLACE)
+def test_modules_in_place_change_their_input(name, settings, arrays):
+    """In a graph, in evaluation and outside; a leaf is refused; what saved the input keeps it."""
+    ours, theirs = (getattr(library, name)(**settings, inplace=True) for library in (nn, torch.nn))
+    assert repr(ours) == repr(theirs)
+    found = []
+    for module, library in ((ours, mg), (theirs, torch)):
+        x = library.tensor(arrays[0], requires_grad=True)
+        y = x * 2
+        square = y * y  # needs the old y, which PyTorch refuses in backward
+        out = module(y)
+        assert out is y
+        (y * 3 + (square if library is mg else (x * 2) ** 2)).sum().backward()
+        plain = library.tensor(arrays[0])
+        module(plain)
+        found.append([v.detach().numpy() for v in (y, x.grad, plain)])
+        if settings.get("p") != 0.0:
+            with pytest.raises(RuntimeError):
+                module(x)
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])

@@ -49,7 +49,7 @@ class Hardtanh(FunctionModule, function=F.hardtanh):
     """x, but at least `min_val` and at most `max_val`."""
 
 
-class Hardsigmoid(FunctionModule, function=F.hardsigmoid):
+class Hardsigmoid(FunctionModule, function=F.hardsigmoid, shown=""):
     """min(max(x / 6 + 1 / 2, 0), 1)."""
 
 
@@ -74,7 +74,7 @@ class Softshrink(FunctionModule, function=F.softshrink):
 # ---------------------------------------------------------------- exponential
 
 
-class ELU(FunctionModule, function=F.elu, settings="alpha"):
+class ELU(FunctionModule, function=F.elu, settings="alpha inplace"):
     """x where it is positive, alpha (exp(x) - 1) elsewhere (Clevert et al. 2016)."""
 
 
@@ -125,7 +125,7 @@ class Mish(FunctionModule, function=F.mish):
     """x tanh(softplus(x)) (Misra 2019)."""
 
 
-class Hardswish(FunctionModule, function=F.hardswish):
+class Hardswish(FunctionModule, function=F.hardswish, shown=""):
     """x min(max(x / 6 + 1 / 2, 0), 1) (Howard et al. 2019)."""
 
 

@@ -76,7 +76,8 @@ class FunctionModule(Module):
         def __getattr__(self, name: str) -> Any: ...  # the settings
 
     def extra_repr(self) -> str:
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self._shown)
+        names = [name for name in self._shown if name != "inplace" or self.inplace]  # as PyTorch's
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
 
 def _bind(

@@ -62,18 +62,21 @@ class _Dropout(FunctionModule):
         F.check_probability(settings["p"])
         super()._configure(**settings)
 
+    def extra_repr(self) -> str:
+        return f"p={self.p}, inplace={self.inplace}"
 
-class Dropout1d(_Dropout, function=F.dropout1d, settings="p"):
+
+class Dropout1d(_Dropout, function=F.dropout1d, settings="p inplace"):
     """In training, zero each channel of (N, C, L) with probability p."""
 
 
-class Dropout2d(_Dropout, function=F.dropout2d, settings="p"):
+class Dropout2d(_Dropout, function=F.dropout2d, settings="p inplace"):
     """In training, zero each channel of (N, C, H, W) with probability p."""
 
 
-class Dropout3d(_Dropout, function=F.dropout3d, settings="p"):
+class Dropout3d(_Dropout, function=F.dropout3d, settings="p inplace"):
     """In training, zero each channel of (N, C, D, H, W) with probability p."""
 
 
-class AlphaDropout(_Dropout, function=F.alpha_dropout, settings="p"):
+class AlphaDropout(_Dropout, function=F.alpha_dropout, settings="p inplace"):
     """Dropout that keeps mean and variance after selu (Klambauer et al. 2017)."""

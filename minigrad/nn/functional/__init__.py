@@ -104,6 +104,7 @@ from .core import (
     layer_norm,
     linear,
     log_softmax,
+    may_be_in_place,
     padding_row,
     rms_norm,
     scaled_dot_product_attention,
@@ -132,3 +133,8 @@ __all__ = [
 
 # these two are called in every layer, and check their arguments themselves
 check_all(globals(), set(__all__) - {"embedding", "linear"}, accept_aliases)
+for name in (
+    "alpha_dropout", "celu", "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "hardsigmoid",
+    "hardswish", "hardtanh", "leaky_relu", "mish", "relu", "relu6", "selu", "silu", "threshold",
+):  # fmt: skip
+    globals()[name] = may_be_in_place(globals()[name], 2 if name == "elu" else None)

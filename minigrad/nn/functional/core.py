@@ -5,8 +5,10 @@ Each checks its arguments and calls the op of the same name. Valid arguments pas
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -135,6 +137,32 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     if not (type(p) is float and 0 <= p <= 1):
         check_probability(p)
     return activations.dropout(input, p, random.next_key("dropout")) if training and p else input
+
+
+def may_be_in_place(function: Callable[..., Tensor], count: int | None = None) -> Callable[..., Tensor]:
+    """The function's first `count` arguments, and `inplace`, which makes the input the result (`copy_`)."""
+    signature, kind = inspect.signature(function), inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = list(signature.parameters.values())[:count]
+    count = len(parameters)
+    inplace = inspect.Parameter("inplace", kind, default=False, annotation=bool)
+
+    @wraps(function)
+    def either(*args: Any, inplace: bool = False, **settings: Any) -> Tensor:
+        if len(args) > count:
+            *args, inplace = args  # type: ignore[assignment]
+        result = function(*args, **settings)
+        if not inplace:
+            return result
+        x = args[0] if args else settings["input"]
+        if type(inplace) is not bool or not isinstance(x, Tensor):
+            raise DtypeError(
+                f"{function.__name__} in place takes a tensor and inplace=True, got {type(x).__name__} and "
+                f"inplace={inplace!r}.\nLeave inplace out."
+            )
+        return x if result is x else x.copy_(result)
+
+    either.__signature__ = signature.replace(parameters=[*parameters, inplace])  # type: ignore[attr-defined]
+    return either
 
 
 def check_probability(p: float) -> None:
