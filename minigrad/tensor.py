@@ -145,8 +145,8 @@ class Tensor:
         return int(self._number("a tensor as an index"))
 
     def __format__(self, spec: str) -> str:
-        """A tensor of one element formats as its number: f"{loss:.3f}"."""
-        return format(self._number("printing a tensor"), spec) if spec else repr(self)
+        """A tensor of one element formats as its number, f"{loss:.3f}", and without axes also f"{loss}"."""
+        return format(self._number("printing a tensor"), spec) if spec or not self.ndim else repr(self)
 
     def __deepcopy__(self, memo: dict) -> Tensor:
         self._refuse_unless_leaf("deep-copied")

@@ -10,6 +10,7 @@ from .. import creation, names
 from ..autograd.backward import backward
 from ..autograd.hooks import register_hook, retain_grad
 from ..checks import check_methods
+from ..errors import DtypeError
 from ..tensor import Tensor, destination
 from . import activations, arithmetic, comparisons, elementary, extra, indexing, linalg, reductions, shaping
 from .arithmetic import (
@@ -78,8 +79,16 @@ def _comparing(function):
 
 
 def _contains(x, element):
-    """Whether some element of x is equal to `element`."""
+    """Whether some element of x is equal to `element`, a number or a tensor."""
+    if not isinstance(element, int | float | np.generic | np.ndarray | Tensor):
+        raise DtypeError(f"{element!r} in a tensor.\nAsk for a number or a tensor.")
     return bool(eq(x, element).any())
+
+
+def _times(x, y):
+    """y * x, where y is not a Tensor: a list or a text is repeated x times."""
+    repeats = isinstance(y, list | tuple | str) and not x.ndim and x.dtype.kind in "iu"
+    return NotImplemented if repeats else multiply(x, y)
 
 
 def _reversed_axes(x):
@@ -114,7 +123,7 @@ _own = {
     "new_empty": creation.new_empty, "new_full": creation.new_full,
     "new_ones": creation.new_ones, "new_tensor": creation.new_tensor, "new_zeros": creation.new_zeros,
     "__add__": add, "__radd__": add, "__sub__": subtract, "__rsub__": _reflected(subtract),
-    "__mul__": multiply, "__rmul__": multiply, "__truediv__": true_divide,
+    "__mul__": multiply, "__rmul__": _times, "__truediv__": true_divide,
     "__rtruediv__": _reflected(true_divide), "__pow__": power,
     "__rpow__": _reflected(power), "__matmul__": matmul, "__rmatmul__": _reflected(matmul),
     "__neg__": negative,

@@ -119,3 +119,50 @@ def test_what_does_not_fit_is_explained():
         mg.tensor([1, 300], dtype="uint8")
     with pytest.raises(MinigradError, match="one needs more than 64 bits"):
         mg.tensor([2**63, -1])
+
+
+SEEN_ALIKE = {
+    "a number": lambda t: f"{t.tensor(2.5)}",
+    "with decimals": lambda t: f"{t.tensor(2.5):.2f}",
+    "an integer": lambda t: f"{t.tensor(3)} {t.tensor(4):3d}",
+    "a list repeated": lambda t: [0] * t.tensor(3),
+    "text repeated": lambda t: "ab" * t.tensor(2),
+    "a range": lambda t: list(range(t.tensor(3))),
+    "an index of a list": lambda t: [10, 20, 30][t.tensor(1)],
+    "in": lambda t: 2 in t.tensor([1, 2]),
+    "a tensor in": lambda t: t.tensor(5) in t.tensor([1, 2]),
+    "None in": lambda t: None in t.tensor([1]),
+    "a list in": lambda t: [1] in t.tensor([1]),
+    "== None": lambda t: t.tensor([1.0]) == None,  # noqa: E711
+    "!= None": lambda t: t.tensor([1.0]) != None,  # noqa: E711
+    "== text": lambda t: t.tensor([1.0]) == "a",
+    "< None": lambda t: t.tensor([1.0]) < None,
+    "a chain": lambda t: 1 < t.tensor([1.0, 2.0]) < 3,
+    "a chain of one": lambda t: bool(1 < t.tensor(2.0) < 3),
+    "bool of several": lambda t: bool(t.ones(2)),
+    "bool of none": lambda t: bool(t.ones(0)),
+    "bool": lambda t: bool(t.zeros(1, 1)),
+    "int of nan": lambda t: int(t.tensor(float("nan"))),
+    "item": lambda t: t.tensor([[3]], dtype=t.uint8).item(),
+    "item of several": lambda t: t.ones(2).item(),
+    "len": lambda t: len(t.ones(4, 2)),
+    "len of a number": lambda t: len(t.tensor(1)),
+    "iterating a number": lambda t: list(t.tensor(1)),
+    "sum()": lambda t: sum(t.tensor([1.0, 2.0])).item(),
+    "max()": lambda t: max(t.tensor([1.0, 3.0, 2.0])).item(),
+    "two tensors in a set": lambda t: len({t.ones(1), t.ones(1)}),
+    "sorted": lambda t: [x.item() for x in sorted(t.tensor([3.0, 1.0]))],
+    "a tensor of one": lambda t: t.tensor(t.ones(2)).tolist(),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SEEN_ALIKE)
+def test_python_sees_a_tensor_alike(name):
+    def seen(library):
+        try:
+            return SEEN_ALIKE[name](library)
+        except (RuntimeError, ValueError, TypeError):
+            return "refused"
+
+    assert seen(mg) == seen(torch)

@@ -61,3 +61,40 @@ def test_an_index_is_refused_as_in_pytorch(index):
         mg.tensor(array)[index]
     with pytest.raises(MinigradError, match=r"(?s).+\n.+"):
         mg.tensor(array)[index] = 1.0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_index_put_as_in_pytorch(seed):
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(n) for n in rng.integers(1, 5, rng.integers(1, 4)))
+    items = []
+    for n in shape[: rng.integers(1, len(shape) + 1)]:
+        places = rng.integers(-n, n, [(), (2,), (1,), (3, 2)][rng.integers(4)])
+        items.append(rng.random(n) < 0.7 if rng.random() < 0.2 else places)
+    array, accumulate = rng.normal(size=shape), bool(rng.random() < 0.6)
+    try:
+        chosen = torch.tensor(array)[tuple(map(torch.tensor, items))]
+    except IndexError:  # shapes that do not broadcast
+        with pytest.raises(MinigradError):
+            mg.tensor(array).index_put(tuple(items), 0.0)
+        return
+    if len(set(chosen.reshape(-1).tolist())) < chosen.numel() and not accumulate:
+        return  # which of the values for one place stays is not defined
+    values = rng.normal(size=[chosen.shape, chosen.shape[1:], ()][rng.integers(3)] if chosen.ndim else ())
+    x, v = mg.tensor(array, requires_grad=True), mg.tensor(values, requires_grad=True)
+    t, u = torch.tensor(array, requires_grad=True), torch.tensor(values, requires_grad=True)
+    y = x.index_put(tuple(map(mg.tensor, items)), v, accumulate)
+    z = t.index_put(tuple(map(torch.tensor, items)), u, accumulate)
+    np.testing.assert_allclose(y.numpy(), z.detach().numpy())
+    (y * y).sum().backward()
+    (z * z).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), t.grad.numpy())
+    np.testing.assert_allclose(v.grad.numpy(), u.grad.numpy())
+
+
+def test_values_that_do_not_fit_an_index_are_refused():
+    for values in (np.ones((3, 4, 5)), np.ones((1, 1, 2, 4, 5)), np.ones(2)):
+        with pytest.raises(RuntimeError):
+            torch.zeros(3, 4, 5).double().index_put((torch.tensor(A),), torch.tensor(values))
+        with pytest.raises(MinigradError, match=r"\n"):
+            mg.zeros(3, 4, 5, dtype="float64").index_put((mg.tensor(A),), mg.tensor(values))

@@ -322,10 +322,11 @@ def index_put(x, indices, values, accumulate=False):
             f"indices must be a tuple of tensors, got {type(indices).__name__}.\nPass (indices,)."
         )
     at = checked_index(array_index(tuple(indices), x.shape), x)
-    values = _of_dtype(x, values)
+    values, shape = _of_dtype(x, values), x.array[at].shape
+    if isinstance(values, Tensor):
+        values = broadcast_to(values, shape)
     if not accumulate:
         return replaced(x, values, at)
-    shape = x.array[at].shape
     return x + scattered(broadcast_to(as_tensor(values, dtype=x.dtype), shape), x.shape, at)
 
 
