@@ -93,7 +93,7 @@ class Tensor:
         ...
 
     def __format__(self, spec: str) -> str:
-        """A tensor of one element formats as its number: f"{loss:.3f}"."""
+        """A tensor of one element formats as its number, f"{loss:.3f}", and without axes also f"{loss}"."""
         ...
 
     def __deepcopy__(self, memo: dict) -> Tensor:
@@ -1500,7 +1500,7 @@ class Tensor:
         """x * y; d/dx = y, d/dy = x."""
 
     def __rmul__(self, y: Any) -> Tensor:
-        """x * y; d/dx = y, d/dy = x."""
+        """y * x, where y is not a Tensor: a list or a text is repeated x times."""
 
     def __truediv__(self, y: Any) -> Tensor:
         """q = x / y; d/dx = 1 / y, d/dy = -q / y."""
@@ -1605,7 +1605,7 @@ class Tensor:
         """x[index] as PyTorch has it: an integer beside index arrays chooses a slice first, uint8 is a mask."""
 
     def __contains__(self, element: Any) -> builtins.bool:
-        """Whether some element of x is equal to `element`."""
+        """Whether some element of x is equal to `element`, a number or a tensor."""
 
     def astype(self, dtype: Any) -> Tensor:
         """x in another dtype; the gradient comes back in the first, and there is none from integers."""
