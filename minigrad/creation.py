@@ -180,7 +180,7 @@ def new_tensor(x: Tensor, data: Any, dtype: Any = None, device: Device = None, r
 def arange(
     start: Any,
     end: Any = None,
-    step: Any = 1,
+    step: float = 1,
     dtype: Any = None,
     device: Device = None,
     requires_grad: bool = False,

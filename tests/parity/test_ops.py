@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad import names
 from minigrad.nn import functional as F
 from minigrad.ops import METHODS
+from minigrad.ops.extra import sampling
 from minigrad.ops.extra.methods_in_place import FROM_FUNCTIONS, OWN, RESHAPING
 
 from . import test_op_db
@@ -287,22 +289,26 @@ def test_functions(function, arrays):
 def test_every_method_of_ours_is_compared_or_is_not_pytorchs():
     operators = {name for name in METHODS if name.startswith("__")}
     compared = {c.id.split("[")[0].split("-")[0] for c in METHOD_CASES + FUNCTION_CASES}
-    conversions = {"to", "type", "float", "double", "half", "bfloat16", "long", "int", "bool"}  # below
+    conversions = {"to", "type", *CONVERSIONS, "bfloat16"}  # below
+    named = {*names.METHODS, *sampling.__all__}  # tests/test_names.py
     made = {name for name in METHODS if name.startswith("new_")}  # tests of creation
     compared |= {name.split("/")[0].split(".")[-1] for name in test_op_db.COVERED}
     compared |= {f"{name}_" for name in (*FROM_FUNCTIONS, *RESHAPING, "add", "sub", "mul", "div")}
     compared |= {function.__name__ for function in OWN}  # tests/test_in_place.py
     aliases = {name for name in METHODS if METHODS[name] in [METHODS.get(known) for known in compared]}
     of_autograd = {"backward", "register_hook", "retain_grad"}  # test_autograd.py
-    assert METHODS.keys() - operators - aliases - conversions - made - of_autograd == {"astype"}
+    assert METHODS.keys() - operators - aliases - conversions - named - made - of_autograd == {"astype"}
+
+
+CONVERSIONS = ["float", "double", "half", "long", "int", "short", "char", "byte", "bool"]
 
 
 def test_conversions():
-    for name in ("float", "double", "half", "long", "int", "bool"):
+    for name in CONVERSIONS:
         assert_agrees(
             lambda x, name=name: getattr(x, name)(),
             lambda t, name=name: getattr(t, name)(),
-            (EDGES,),
+            (abs(EDGES),),
             second=False,
         )
     assert_agrees(lambda x: x.bfloat16().float(), lambda t: t.bfloat16().float(), (A,), second=False)
