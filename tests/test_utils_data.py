@@ -134,3 +134,17 @@ def part_of(dataset):
 def test_what_cannot_be_batched_is_refused(call, message):
     with pytest.raises(mg.MinigradError, match=message):
         call()
+
+
+def test_a_generator_draws_the_order():
+    def order(seed):
+        g = mg.Generator().manual_seed(seed)
+        split = [part.indices for part in random_split(range(20), [15, 5], generator=g)]
+        return split, [x.item() for x in DataLoader(range(20), batch_size=1, shuffle=True, generator=g)]
+
+    mg.manual_seed(0)
+    expected = mg.rand(2)
+    mg.manual_seed(0)
+    assert order(1) == order(1)
+    assert order(1) != order(2)
+    assert mg.equal(mg.rand(2), expected)

@@ -13,6 +13,7 @@ from ..creation import randperm
 from ..devices import float64
 from ..errors import DtypeError, OptionError, ShapeError
 from ..ops import stack
+from ..random import Generator
 from ..tensor import Tensor, as_tensor, tensor
 
 __all__ = [
@@ -93,7 +94,7 @@ class ConcatDataset(Dataset):
         return self.cumulative_sizes[-1]
 
 
-def random_split(dataset: Any, lengths: Sequence[float]) -> list[Subset]:
+def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:
     """Split a dataset at random into parts of these lengths, or of these fractions if they sum to 1.
 
     Of what fractions leave over by rounding down, the first parts get an example more each.
@@ -108,7 +109,7 @@ def random_split(dataset: Any, lengths: Sequence[float]) -> list[Subset]:
             f"lengths sum to {sum(sizes)}, the dataset has {len(dataset)} examples.\n"
             "Give lengths that sum to that, or fractions that sum to 1."
         )
-    order, ends = randperm(len(dataset)).tolist(), accumulate(sizes)
+    order, ends = randperm(len(dataset), generator=generator).tolist(), accumulate(sizes)
     return [Subset(dataset, order[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
 
 
@@ -144,7 +145,8 @@ class DataLoader:
     """Iterates over a dataset in batches, in random order with `shuffle`; the last batch may be smaller.
 
     `sampler` gives the indices, `batch_sampler` lists of them; `batch_size=None` gives single examples.
-    Batches are made in this process: `num_workers`, `pin_memory`, `persistent_workers` have no effect.
+    Batches are made in this process: `num_workers`, `pin_memory`, `worker_init_fn`, `persistent_workers` have no
+    effect. `generator` draws the order.
     """
 
     def __init__(
@@ -159,6 +161,8 @@ class DataLoader:
         pin_memory: bool = False,
         drop_last: bool = False,
         *,
+        worker_init_fn: Callable | None = None,
+        generator: Generator | None = None,
         persistent_workers: bool = False,
     ) -> None:
         if shuffle and (
@@ -180,12 +184,13 @@ class DataLoader:
             num_workers,
         )
         self.shuffle, self.sampler, self.batch_sampler = shuffle, sampler, batch_sampler
-        self.collate_fn = collate_fn or default_collate
+        self.collate_fn, self.generator = collate_fn or default_collate, generator
 
     def _indices(self) -> Iterable[int]:
         if self.sampler is not None:
             return self.sampler
-        return randperm(len(self.dataset)).tolist() if self.shuffle else range(len(self.dataset))
+        n = len(self.dataset)
+        return randperm(n, generator=self.generator).tolist() if self.shuffle else range(n)
 
     def _batches(self, items: Iterable[Any]) -> Iterator[list[Any]]:
         items = iter(items)
