@@ -115,6 +115,7 @@ def same_draws(library: types.ModuleType, seed: int = 0) -> Iterator[None]:
         new[data.RandomSampler, "__iter__"] = lambda self: iter(
             draws.randperm(len(self.data_source)).tolist()
         )
+        new[data.dataset, "randperm"] = draws.randperm  # random_split's
     else:
         new[data, "randperm"] = draws.randperm
     missing = object()
