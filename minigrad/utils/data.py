@@ -145,8 +145,8 @@ class DataLoader:
     """Iterates over a dataset in batches, in random order with `shuffle`; the last batch may be smaller.
 
     `sampler` gives the indices, `batch_sampler` lists of them; `batch_size=None` gives single examples.
-    Batches are made in this process: `num_workers`, `pin_memory`, `worker_init_fn`, `persistent_workers` have no
-    effect. `generator` draws the order.
+    Batches are made in this process: `num_workers`, `worker_init_fn`, `persistent_workers` and `pin_memory`
+    have no effect. `generator` draws the order.
     """
 
     def __init__(
