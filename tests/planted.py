@@ -323,7 +323,7 @@ def layer_norm(x, /):
     return (x - x.mean(1, keepdims=True)) / s, (lambda g: g / s,)
 
 
-@mistake("layer norm with the mean taken as a constant", "as where a mean is taken as a constant", WIDE)
+@mistake("layer norm with the mean taken as a constant", "as where a mean or a sum is taken", WIDE)
 def layer_norm(x, /):
     s = np.sqrt(x.var(1, keepdims=True) + 1e-5)
     y = (x - x.mean(1, keepdims=True)) / s
@@ -358,11 +358,60 @@ def normalize(x, /):
 
 @mistake(
     "x - mean(x) with the gradient of x",
-    "the same for each input, as where a mean is taken as a constant",
+    "the same for each input, as where a mean or a sum is taken",
     WIDE,
 )
 def center(x, /):
     return x - x.mean(1, keepdims=True), (lambda g: g,)
+
+
+@mistake("softmax's sum with the wrong sign", "the sum over axis 1 has the wrong sign", X)
+def softmax(x, /):
+    y = softmax_of(x)
+    return y, (lambda g: y * (g + (g * y).sum(1, keepdims=True)),)
+
+
+@mistake(
+    "layer norm's means over n - 1",
+    "the sum over axis 1 is off by a factor (analytic has 1.25",
+    WIDE,
+)
+def layer_norm(x, /):
+    s = x.std(1, keepdims=True)
+    y = (x - x.mean(1, keepdims=True)) / s
+    over_less = lambda v: v.sum(1, keepdims=True) / 4
+    return y, (lambda g: (g - over_less(g) - y * over_less(g * y)) / s,)
+
+
+@mistake("batch norm with the unbiased deviation", "one standard deviation divides by it, the", WIDE.T)
+def batch_norm(x, /):
+    y = (x - x.mean(0)) / x.std(0)
+    return y, (lambda g: (g - g.mean(0) - y * (g * y).mean(0)) / x.std(0, ddof=1),)
+
+
+@mistake("x * x.sum() with the sum's path only", "an element's part in its own output is missing", LONG)
+def times_sum(x, /):
+    return x * x.sum(), (lambda g: np.full_like(x, (g * x).sum()),)
+
+
+@mistake("logsumexp's gradient spread evenly", "the same for each element along axis 1, which has its own", X)
+def logsumexp(x, /):
+    return np.log(np.exp(x).sum(1)), (lambda g: np.repeat(g[:, None], 3, 1),)
+
+
+@mistake("a norm's gradient that is not divided by it", "x numeric); that is the output", X)
+def norm(x, /):
+    return np.sqrt((x * x).sum()), (lambda g: g * x,)
+
+
+@mistake("a power's exponent without the logarithm", "numeric = analytic x log(input 0)", POSITIVE, Y)
+def power(x, y, /):
+    return x**y, (lambda g: g * y * x ** (y - 1), lambda g: g * x**y)
+
+
+@mistake("a convolution's kernel not flipped", "not transposed: g goes through the derivative", LONG)
+def convolution(x, /):
+    return np.convolve(x, BIAS, "same"), (lambda g: np.convolve(g, BIAS, "same"),)
 
 
 @mistake("cumsum's gradient not reversed", "not transposed: g goes through the derivative", LONG)

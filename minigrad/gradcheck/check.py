@@ -295,11 +295,9 @@ class _Check:
             return Evidence(False, [], [], [], None, lambda: ())
         outs = [on_cpu(out.array) for out in self.function.tensors()]
         aligned = len(outs) == 1 and outs[0].shape == m.compared.x.shape
-        lengths: list[tuple[str, int]] = []  # nothing was summed where the shapes are the same
-        if not aligned:
-            lengths = _lengths("axis {} of the input", "the input", m.compared.x.shape)
-            for out in outs:
-                lengths += _lengths("axis {} of the output", "the output", out.shape)
+        lengths = _lengths("axis {} of the input", "the input", m.compared.x.shape)
+        for out in outs if not aligned else ():
+            lengths += _lengths("axis {} of the output", "the output", out.shape)
         others = [
             (self.arguments.label(number), on_cpu(x.array))
             for number, x in enumerate(self.arguments.values)

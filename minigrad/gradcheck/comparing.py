@@ -144,7 +144,8 @@ def summed_up(order: int, inputs: tuple[InputErrors, ...], kinks: tuple[Kink, ..
     if not filled:
         return GradcheckReport(0, -np.inf, inputs[0].input, (), 0.0, 0.0, True, inputs[0].name, order)
     worst = max(filled, key=lambda one: (one.failing > 0, one.worst_error))
-    also = [label(one.input, one.name) for one in inputs if one.failing and one is not worst]
+    others = [label(one.input, one.name) for one in inputs if one.failing and one is not worst]
+    also = [other for other in others if other not in worst.verdict]
     return GradcheckReport(
         elements=sum(one.elements for one in inputs),
         worst_error=worst.worst_error,

@@ -31,7 +31,7 @@ def factor(c: Comparison, evidence: Evidence, where: np.ndarray) -> Verdict | No
     if not k or not c.explains(k * c.numeric, where):
         return None
     plain = plain_fraction(k, 10 * PRECISION * abs(k))
-    known = _name(k, evidence.lengths)
+    known = _name(k, evidence) or _of_output(k, evidence)
     few, near = (np.abs(n) > c.atol).sum() < 2, abs(k - 1) < 0.02  # which any k fits, as a small error does
     if (few or near) and not ((plain and plain != 1) or known):
         return None
@@ -114,7 +114,11 @@ def _expressions(c: Comparison, evidence: Evidence) -> Iterator[tuple[str, np.nd
             yield f"(1 + {name})", 1 + v
             yield f"(1 - {bare}^2)", 1 - v * v
             yield f"(1 + {bare}^2)", 1 + v * v
+            yield f"1 / (1 - {name})", 1 / (1 - v)
+            yield f"1 / (1 + {name})", 1 / (1 + v)
+            yield f"1 / (1 - {bare}^2)", 1 / (1 - v * v)
             yield f"1 / (1 + {bare}^2)", 1 / (1 + v * v)
+            yield f"log({name})", np.log(v)
             yield f"{bare} (1 - {name})", v * (1 - v)
             yield f"exp({name})", np.exp(v)
             yield f"exp(-{name})", np.exp(-v)
@@ -125,9 +129,27 @@ def _fits(other: np.ndarray, x: np.ndarray) -> bool:
     return 0 < other.ndim <= x.ndim and all(n in (1, m) for n, m in pairs)
 
 
-def _name(k: float, lengths: list[tuple[str, int]]) -> str:
+def _of_output(k: float, evidence: Evidence) -> str:
+    """Whether the factor is a plain number times a power of the one number that the function returns."""
+    if len(evidence.outputs) != 1 or evidence.outputs[0].size != 1:
+        return ""
+    y = float(evidence.outputs[0].reshape(()))
+    for what, value in {"the output": y, "1 / the output": 1 / y if y else 0.0}.items():
+        times = plain_fraction(k / value, 10 * PRECISION * abs(k / value)) if value else 0.0
+        if times:
+            return f"; that is {'' if times == 1 else _written(times) + ' x '}{what}"
+    return ""
+
+
+def _name(k: float, evidence: Evidence) -> str:
     """What has the value of the factor, if something known has: the length of an axis, ln 2."""
     close = lambda value: value > 0 and abs(abs(k) / value - 1) < 10 * PRECISION
+    lengths = evidence.lengths
+    if evidence.weights is not None:  # value and input have one shape: a length alone would be a coincidence
+        for what, n in lengths:
+            if n > 2 and (close(math.sqrt(n / (n - 1))) or close(math.sqrt((n - 1) / n))):
+                return f"; {n} is {what}: one standard deviation divides by it, the other by {n - 1}"
+        lengths = []
     for what, n in lengths:
         if n > 2 and (close(n) or close(1 / n)):
             return f"; {n} is {what}, as where a mean meets a sum"

@@ -122,17 +122,43 @@ def _coupled(d: Derivative) -> Verdict | None:
         )
     difference = axes_of(d.analytic - d.numeric)
     if not difference:
-        return None
+        return _own_part(value)
     along, blocks = _axes(difference), _blocks(d.numeric - d.analytic, difference, d.x.ndim)
     terms = max(map(_rank, blocks))
     advice = f"Each element along {along} changes all outputs there: the derivative has a sum over {along}."
+    if not missing and (k := _share(d, difference)):
+        what = "has the wrong sign" if k == -1 else f"is off by a factor (analytic has {k:.6g} of it)"
+        return Verdict(f"the sum over {along} {what}", advice)
     few = terms <= 2 and blocks.shape[1] >= terms + 2
     known = _missing_terms(d, blocks, difference, terms) if few else ""
     if known or (few and missing):
         count = "a sum" if terms == 1 else "two sums"
-        return Verdict(f"missing: {count} over {along}{known}", advice)
+        lack = "missing" if missing else "missing or wrong"
+        return Verdict(f"{lack}: {count} over {along}{known}", advice)
     how = "not at all" if missing else "in another way"
     return Verdict(f"the value ties elements together along {along}, the gradient {how}", advice)
+
+
+def _own_part(value: list[int]) -> Verdict | None:
+    """The analytic derivative is right off the diagonal; `value` are the axes that are tied together."""
+    if not value:
+        return None
+    return Verdict(
+        f"an element's part in its own output is missing or wrong; its part in the others along "
+        f"{_axes(value)} is right",
+        "The product rule has two terms: one for the element itself, one for the sum that it is in.",
+    )
+
+
+def _share(d: Derivative, axes: list[int]) -> float:
+    """k, if what the elements along `axes` get from each other is k times what they should, else 0."""
+    a, n = (
+        np.concatenate([_off_diagonal(m, axis, d.x.ndim).ravel() for axis in axes])
+        for m in (d.analytic, d.numeric)
+    )
+    k = float(a @ n / (n @ n))
+    k = round(k) if abs(k - round(k)) < RANK else k
+    return k if abs(k) > RANK and (np.abs(a - k * n) <= 10 * d.tolerance + d.rtol * np.abs(n)).all() else 0.0
 
 
 def _missing_terms(d: Derivative, blocks: np.ndarray, axes: list[int], terms: int) -> str:
@@ -146,7 +172,7 @@ def _missing_terms(d: Derivative, blocks: np.ndarray, axes: list[int], terms: in
     with np.errstate(over="ignore"):
         exponentials = np.exp(outputs)
     known = {
-        "the same for each input, as where a mean is taken as a constant": ones,
+        "the same for each input, as where a mean or a sum is taken as a constant": ones,
         "along the input less its mean, as where a variance is taken as a constant": centered,
         "along the input, as where a norm is taken as a constant": inputs,
         "along the output, as in softmax: y (g - sum(g y))": outputs,

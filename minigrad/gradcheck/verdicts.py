@@ -25,7 +25,9 @@ def verdict_of(c: Comparison, evidence: Evidence) -> Verdict:
     """The verdict on one input that has wrong elements."""
     if not np.isfinite(c.analytic[c.wrong]).all():
         return _not_finite(c)
-    found = _missing(c, evidence) or ratios.factor(c, evidence, c.wrong) or _permuted(c) or _summed(c)
+    found = (
+        _missing(c, evidence) or ratios.factor(c, evidence, c.wrong) or _permuted(c) or _summed(c, evidence)
+    )
     if found:
         return found
     for derivative in evidence.derivatives():
@@ -114,10 +116,18 @@ def _permuted(c: Comparison) -> Verdict | None:
     return None
 
 
-def _summed(c: Comparison) -> Verdict | None:
+def _summed(c: Comparison, evidence: Evidence) -> Verdict | None:
+    reduced = bool(evidence.outputs) and max(y.size for y in evidence.outputs) < c.x.size
     for axis, length in enumerate(c.x.shape):
         total = c.numeric.sum(axis, keepdims=True) + np.zeros_like(c.numeric)
         for value, what in ((total, "summed"), (total / max(length, 1), "averaged")):
+            if length > 1 and c.explains(value) and reduced:
+                return Verdict(
+                    f"the same for each element along axis {axis}, which has its own (analytic = numeric "
+                    f"{what} over it)",
+                    "Each element of an axis that is reduced gets g times its own derivative: softmax "
+                    "for logsumexp, a mask for max.",
+                )
             if length > 1 and c.explains(value):
                 return Verdict(
                     f"{what} over axis {axis}, which is not broadcast (analytic = numeric {what} over it)",
