@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from ..creation import empty
+from ..errors import ShapeError
 from ..modes import no_grad
-from ..tensor import Tensor
+from ..tensor import Tensor, as_tensor
 from . import init
 from .functional import core as F
 from .module import Module, Parameter
@@ -17,8 +17,22 @@ from .module import Module, Parameter
 __all__ = ["Dropout", "Embedding", "Identity", "LayerNorm", "Linear", "RMSNorm"]
 
 
-def _empty(*shape: int) -> Parameter:
-    return Parameter(np.empty(shape, np.float32))
+def new_parameter(*shape: int, device: str | None = None, dtype: Any = None) -> Parameter:
+    """A parameter whose numbers are not set yet, float32 on the CPU by default."""
+    return Parameter(empty(*shape, device=device, dtype=dtype))
+
+
+def reset_uniformly(module: Module, inputs: int) -> None:
+    """Draw a module's own parameters uniform on ±1/sqrt(inputs)."""
+    bound = 1 / math.sqrt(inputs) if inputs else 0.0
+    for parameter in module.parameters(recurse=False):
+        init.uniform_(parameter, -bound, bound)
+
+
+def reset_scale_and_shift(module: Module) -> None:
+    """Set a module's own `weight` to ones and its `bias` to zeros."""
+    for name, parameter in module.named_parameters(recurse=False):
+        init.constant_(parameter, name == "weight")
 
 
 def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
@@ -30,14 +44,23 @@ class Linear(Module):
 
     bias: Parameter | None
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
-        self.weight = _empty(out_features, in_features)
-        self.register_parameter("bias", _empty(out_features) if bias else None)
-        bound = 1 / math.sqrt(in_features) if in_features else 0.0
-        for parameter in self.parameters():
-            init.uniform_(parameter, -bound, bound)
+        self.weight = new_parameter(out_features, in_features, device=device, dtype=dtype)
+        new_bias = new_parameter(out_features, device=device, dtype=dtype) if bias else None
+        self.register_parameter("bias", new_bias)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        reset_uniformly(self, self.in_features)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(x, self.weight, self.bias)
@@ -51,25 +74,60 @@ class Linear(Module):
 class Embedding(Module):
     """A table of `num_embeddings` vectors of `embedding_dim` numbers, standard normal at first.
 
-    Row `padding_idx` is zeros at first and gets no gradient.
+    Row `padding_idx` is zeros at first and gets no gradient. Rows that are looked up and whose norm, of order
+    `norm_type`, is above `max_norm` are scaled to it in place.
     """
 
-    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None) -> None:
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = F.padding_row(padding_idx, num_embeddings)
-        self.weight = _empty(num_embeddings, embedding_dim)
+        self.max_norm, self.norm_type = max_norm, norm_type
+        self.weight = new_parameter(num_embeddings, embedding_dim, device=device, dtype=dtype)
+        self.reset_parameters()
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+    ) -> Embedding:
+        """An embedding whose table is a tensor (V, D); unless `freeze` is False it is not learned."""
+        embeddings = as_tensor(embeddings)
+        if embeddings.ndim != 2:
+            raise ShapeError(f"a table of embeddings of shape {embeddings.shape}.\nGive (V, D).")
+        vocabulary, width = embeddings.shape
+        layer = cls(vocabulary, width, padding_idx, max_norm, norm_type)
+        layer.weight = Parameter(embeddings, requires_grad=not freeze)
+        return layer
+
+    def reset_parameters(self) -> None:
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
                 self.weight[self.padding_idx] = 0.0
 
     def forward(self, input: Any) -> Tensor:
-        return F.embedding(input, self.weight, self.padding_idx)
+        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type)
 
     def extra_repr(self) -> str:
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+        shown = f"{self.num_embeddings}, {self.embedding_dim}"
+        for name, usual in (("padding_idx", None), ("max_norm", None), ("norm_type", 2)):
+            if getattr(self, name) != usual:
+                shown += f", {name}={getattr(self, name)}"
+        return shown
 
 
 class Dropout(Module):
@@ -102,13 +160,19 @@ class LayerNorm(Module):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
+        device: str | None = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         self.normalized_shape, self.eps = _as_shape(normalized_shape), eps
         self.elementwise_affine = elementwise_affine
-        ones, zeros = np.ones(self.normalized_shape, np.float32), np.zeros(self.normalized_shape, np.float32)
-        self.register_parameter("weight", Parameter(ones) if elementwise_affine else None)
-        self.register_parameter("bias", Parameter(zeros) if elementwise_affine and bias else None)
+        for name, is_there in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
+            new = new_parameter(*self.normalized_shape, device=device, dtype=dtype) if is_there else None
+            self.register_parameter(name, new)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        reset_scale_and_shift(self)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -130,12 +194,18 @@ class RMSNorm(Module):
         normalized_shape: int | Sequence[int],
         eps: float | None = None,
         elementwise_affine: bool = True,
+        device: str | None = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         self.normalized_shape, self.eps = _as_shape(normalized_shape), eps
         self.elementwise_affine = elementwise_affine
-        ones = np.ones(self.normalized_shape, np.float32)
-        self.register_parameter("weight", Parameter(ones) if elementwise_affine else None)
+        new = new_parameter(*self.normalized_shape, device=device, dtype=dtype)
+        self.register_parameter("weight", new if elementwise_affine else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        reset_scale_and_shift(self)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)

@@ -12,9 +12,10 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
 
 rng = np.random.default_rng(0)
-NOT_OURS = {"size_average", "reduce", "device", "dtype", "max_norm", "norm_type",
-            "scale_grad_by_freq", "sparse", "_weight", "_freeze",
-            "min_value", "max_value", "args", "kwargs"}  # fmt: skip
+NOT_OURS = {
+    "size_average", "reduce", "scale_grad_by_freq", "sparse", "_weight", "_freeze", "min_value", "max_value",
+    "args", "kwargs",
+}  # fmt: skip
 
 
 # PyTorch guesses an axis from the number of axes, and warns that it does
@@ -75,6 +76,8 @@ LAYERS = [
     ("Dropout2d", {"p": 0.0}, (reals(2, 3, 4, 2),)),
     ("Dropout3d", {"p": 0.0}, (reals(2, 3, 1, 2, 2),)),
     ("Embedding", {"num_embeddings": 5, "embedding_dim": 3, "padding_idx": -1}, (IDS,)),
+    ("Embedding", {"num_embeddings": 5, "embedding_dim": 3, "max_norm": 1.0}, (IDS,)),
+    ("Embedding", {"num_embeddings": 5, "embedding_dim": 3, "max_norm": 0.7, "norm_type": 1.0}, (IDS,)),
     ("Identity", {}, (X,)),
     ("PairwiseDistance", {"p": 3.0, "keepdim": True}, (X, reals(4, 3))),
 ]
@@ -368,3 +371,45 @@ def test_a_transposed_convolution_reaches_the_size_that_is_asked():
         assert_close(module(mg.tensor(PLANE), size), reference(torch.tensor(PLANE), size))
     with pytest.raises(mg.errors.ShapeError, match=r"from \[14, 17\] to \[16, 19\]"):
         module(mg.tensor(PLANE), (17, 18))
+
+
+WITH_PARAMETERS = {
+    name: settings
+    for name, settings, _ in CASES
+    if "dtype" in inspect.signature(getattr(torch.nn, name)).parameters
+}
+
+
+@pytest.mark.parametrize(("name", "settings"), WITH_PARAMETERS.items())
+def test_parameters_are_made_of_a_dtype_and_set_anew(name, settings):
+    """What starts alike in PyTorch does here: ones and zeros, and draws in the same bounds."""
+    module, reference = (
+        getattr(library, name)(**settings, device="cpu", dtype=dtype)
+        for library, dtype in ((nn, mg.float64), (torch.nn, torch.float64))
+    )
+    for module_of in (module, reference):
+        if hasattr(module_of, "reset_parameters"):
+            module_of.reset_parameters()
+    ours, theirs = ({k: v.numpy() for k, v in m.state_dict().items()} for m in (module, reference))
+    assert {k: (v.shape, v.dtype) for k, v in ours.items()} == {
+        k: (v.shape, v.dtype) for k, v in theirs.items()
+    }
+    for key, value in theirs.items():
+        if value.size and value.min() == value.max():
+            np.testing.assert_array_equal(ours[key], value)
+        elif name != "Embedding":
+            bound = np.abs(value).max()
+            assert 0 < np.abs(ours[key]).max() < 4 * bound
+    assert hasattr(module, "reset_parameters") or not list(module.parameters())
+
+
+def test_an_embedding_of_a_given_table():
+    table = np.arange(6.0).reshape(3, 2)
+    for freeze in (True, False):
+        ours = nn.Embedding.from_pretrained(mg.tensor(table), freeze=freeze, padding_idx=1)
+        theirs = torch.nn.Embedding.from_pretrained(torch.tensor(table), freeze=freeze, padding_idx=1)
+        assert repr(ours) == repr(theirs)
+        assert ours.weight.requires_grad == theirs.weight.requires_grad == (not freeze)
+        np.testing.assert_array_equal(ours(mg.tensor([2, 1])).numpy(), theirs(torch.tensor([2, 1])).detach())
+    with pytest.raises(mg.errors.ShapeError):
+        nn.Embedding.from_pretrained(mg.ones(3))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
 from ...tensor import Tensor
 from .. import functional as F
-from ..module import Module, Parameter
+from ..init import constant_
+from ..layers import new_parameter
+from ..module import Module
 from .bases import FunctionModule
 
 __all__ = [
@@ -34,9 +36,16 @@ class LeakyReLU(FunctionModule, function=F.leaky_relu):
 class PReLU(Module):
     """LeakyReLU with a learned slope: one, or one for each of the channels of axis 1 (He et al. 2015)."""
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: str | None = None, dtype: Any = None
+    ) -> None:
         super().__init__()
-        self.weight = Parameter(np.full(num_parameters, init, np.float32))
+        self.init = init
+        self.weight = new_parameter(num_parameters, device=device, dtype=dtype)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.prelu(input, self.weight)

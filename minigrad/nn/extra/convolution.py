@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-
-import numpy as np
+from typing import Any
 
 from ...errors import OptionError, ShapeError
 from ...ops.extra.windows import per_axis
 from ...tensor import Tensor
 from .. import functional as F
-from .. import init
+from ..layers import new_parameter, reset_uniformly
 from ..module import Parameter
 from .bases import Family, FunctionModule
 
@@ -40,6 +39,8 @@ class _ConvBase(Family):
         groups: int,
         bias: bool,
         padding_mode: str,
+        device: str | None,
+        dtype: Any,
         output_padding: Sizes = 0,
     ) -> None:
         super().__init__()
@@ -57,11 +58,13 @@ class _ConvBase(Family):
         self.padding_mode = padding_mode
         own, other = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         shape = (own, other // groups, *self.kernel_size)
-        self.weight = Parameter(np.empty(shape, np.float32))
-        self.register_parameter("bias", Parameter(np.empty(out_channels, np.float32)) if bias else None)
-        bound = 1 / math.sqrt(math.prod(shape[1:])) if math.prod(shape[1:]) else 0.0
-        for parameter in self.parameters():
-            init.uniform_(parameter, -bound, bound)
+        self.weight = new_parameter(*shape, device=device, dtype=dtype)
+        new_bias = new_parameter(out_channels, device=device, dtype=dtype) if bias else None
+        self.register_parameter("bias", new_bias)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        reset_uniformly(self, math.prod(self.weight.shape[1:]))
 
     def extra_repr(self) -> str:
         n = self.axes
@@ -92,10 +95,11 @@ class _Conv(_ConvBase):
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
+        device: str | None = None,
+        dtype: Any = None,
     ) -> None:
-        self._set_up(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode
-        )
+        how = (stride, padding, dilation, groups, bias, padding_mode, device, dtype)
+        self._set_up(in_channels, out_channels, kernel_size, *how)
 
     def forward(self, input: Tensor) -> Tensor:
         convolve = (F.conv1d, F.conv2d, F.conv3d)[self.axes - 1]
@@ -141,10 +145,12 @@ class _ConvTranspose(_ConvBase):
         bias: bool = True,
         dilation: Sizes = 1,
         padding_mode: str = "zeros",
+        device: str | None = None,
+        dtype: Any = None,
     ) -> None:
         if padding_mode != "zeros":
             raise OptionError(f'padding_mode is "zeros" here, not {padding_mode!r}.\nLeave it out.')
-        how = (stride, padding, dilation, groups, bias, padding_mode, output_padding)
+        how = (stride, padding, dilation, groups, bias, padding_mode, device, dtype, output_padding)
         self._set_up(in_channels, out_channels, kernel_size, *how)
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:

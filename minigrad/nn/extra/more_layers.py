@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
-
-import numpy as np
 
 from ...tensor import Tensor
 from .. import functional as F
-from .. import init
+from ..layers import new_parameter, reset_uniformly
 from ..module import Module, Parameter
 from .bases import FunctionModule
 
@@ -23,14 +20,24 @@ class Bilinear(Module):
 
     bias: Parameter | None
 
-    def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True) -> None:
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
-        self.weight = Parameter(np.empty((out_features, in1_features, in2_features), np.float32))
-        self.register_parameter("bias", Parameter(np.empty(out_features, np.float32)) if bias else None)
-        bound = 1 / math.sqrt(in1_features) if in1_features else 0.0
-        for parameter in self.parameters():
-            init.uniform_(parameter, -bound, bound)
+        self.weight = new_parameter(out_features, in1_features, in2_features, device=device, dtype=dtype)
+        new_bias = new_parameter(out_features, device=device, dtype=dtype) if bias else None
+        self.register_parameter("bias", new_bias)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        reset_uniformly(self, self.in1_features)
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         return F.bilinear(input1, input2, self.weight, self.bias)

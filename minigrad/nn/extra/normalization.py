@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
+from ...creation import ones, zeros
 from ...errors import OptionError, ShapeError
+from ...modes import no_grad
 from ...tensor import Tensor
 from .. import functional as F
+from ..layers import new_parameter, reset_scale_and_shift
 from ..module import Module, Parameter
 from .bases import Family, FunctionModule
 
@@ -22,10 +25,13 @@ class _Affine(Module):
     weight: Parameter | None
     bias: Parameter | None
 
-    def _add_parameters(self, features: int, weight: bool, bias: bool) -> None:
-        ones, zeros = np.ones(features, np.float32), np.zeros(features, np.float32)
-        self.register_parameter("weight", Parameter(ones) if weight else None)
-        self.register_parameter("bias", Parameter(zeros) if bias else None)
+    def _add_parameters(self, features: int, weight: bool, bias: bool, **where: Any) -> None:
+        for name, is_there in (("weight", weight), ("bias", bias)):
+            self.register_parameter(name, new_parameter(features, **where) if is_there else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        reset_scale_and_shift(self)
 
 
 class GroupNorm(_Affine):
@@ -37,6 +43,8 @@ class GroupNorm(_Affine):
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
+        device: str | None = None,
+        dtype: Any = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -46,7 +54,7 @@ class GroupNorm(_Affine):
                 f"{num_channels} channels in {num_groups} groups.\nTake a number of groups that divides them."
             )
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        self._add_parameters(num_channels, affine, affine and bias)
+        self._add_parameters(num_channels, affine, affine and bias, device=device, dtype=dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -74,15 +82,27 @@ class _RunningNorm(_Affine, Family):
         affine: bool,
         track_running_stats: bool,
         bias: bool,
+        **where: Any,
     ) -> None:
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        self._add_parameters(num_features, affine, affine and bias)
         tracked = track_running_stats
-        self.register_buffer("running_mean", Tensor(np.zeros(num_features, np.float32)) if tracked else None)
-        self.register_buffer("running_var", Tensor(np.ones(num_features, np.float32)) if tracked else None)
-        self.register_buffer("num_batches_tracked", Tensor(np.array(0)) if tracked else None)
+        self.register_buffer("running_mean", zeros(num_features, **where) if tracked else None)
+        self.register_buffer("running_var", ones(num_features, **where) if tracked else None)
+        count = zeros((), dtype="int64", device=where["device"])
+        self.register_buffer("num_batches_tracked", count if tracked else None)
+        self._add_parameters(num_features, affine, affine and bias, **where)
+
+    def reset_running_stats(self) -> None:
+        if self.running_mean is not None:
+            with no_grad():
+                for buffer, value in zip(self.buffers(recurse=False), (0, 1, 0), strict=True):
+                    buffer.fill_(value)
+
+    def reset_parameters(self) -> None:
+        self.reset_running_stats()
+        super().reset_parameters()
 
     def _check(self, input: Tensor) -> None:
         if input.ndim not in self.axes:
@@ -106,10 +126,13 @@ class _BatchNorm(_RunningNorm):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
+        device: str | None = None,
+        dtype: Any = None,
         *,
         bias: bool = True,
     ) -> None:
-        self._set_up(num_features, eps, momentum, affine, track_running_stats, bias)
+        how = (num_features, eps, momentum, affine, track_running_stats, bias)
+        self._set_up(*how, device=device, dtype=dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         self._check(input)
@@ -147,10 +170,13 @@ class _InstanceNorm(_RunningNorm):
         momentum: float = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
+        device: str | None = None,
+        dtype: Any = None,
         *,
         bias: bool = True,
     ) -> None:
-        self._set_up(num_features, eps, momentum, affine, track_running_stats, bias)
+        how = (num_features, eps, momentum, affine, track_running_stats, bias)
+        self._set_up(*how, device=device, dtype=dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         self._check(input)

@@ -16,6 +16,7 @@ import numpy as np
 from ... import random
 from ...devices import default_float, finfo
 from ...errors import DtypeError, OptionError, RangeError, ShapeError
+from ...modes import no_grad
 from ...ops import activations, attention, indexing, linalg, losses, normalization
 from ...ops.comparisons import where
 from ...ops.shaping import expand, permute, reshape
@@ -38,11 +39,23 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return linalg.linear(input, weight, bias)
 
 
-def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+def embedding(
+    input: Any,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+) -> Tensor:
     """Row `input` of `weight` (V, D) for each id in `input`: (..., D); row `padding_idx` gets no gradient.
 
-    An id outside the table is an error; on a GPU, which nothing waits for, it gives NaN.
+    An id outside the table is an error; on a GPU, which nothing waits for, it gives NaN. With `max_norm`
+    these rows of `weight` itself are first scaled to that norm (of order `norm_type`) where theirs is above.
     """
+    if max_norm is not None:
+        with no_grad():
+            ids = as_tensor(input)
+            norms = weight[ids].norm(norm_type, -1, keepdim=True)  # type: ignore[arg-type]
+            weight[ids] = weight[ids] * where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
     rows = indexing.embedding(weight, input)
     if padding_idx is None:
         return rows
