@@ -11,7 +11,24 @@ __version__ = "0.1.0"  # pyproject.toml reads it
 
 import sys as _sys
 
-from . import allocator, autograd, cuda, debug, func, graph, linalg, nn, ops, optim, random, special, utils
+from . import (
+    accelerator,
+    allocator,
+    amp,
+    autograd,
+    backends,
+    cuda,
+    debug,
+    func,
+    graph,
+    linalg,
+    nn,
+    ops,
+    optim,
+    random,
+    special,
+    utils,
+)
 from .capture import capture
 from .checks import check_all as _check_all
 from .creation import *

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .devices import gpu, gpu_count, is_available, load_cupy
 
-__all__ = ["device_count", "is_available", "synchronize"]
+__all__ = ["device_count", "is_available", "manual_seed", "manual_seed_all", "synchronize"]
 
 
 def device_count() -> int:
@@ -16,3 +16,10 @@ def synchronize() -> None:
     """Wait until the GPU has finished: its work is queued, and the program continues meanwhile."""
     if gpu.arrays:
         load_cupy().cuda.runtime.deviceSynchronize()
+
+
+def manual_seed(seed: int) -> None:
+    """Changes nothing: draws are made on the CPU, for every device, and `mg.manual_seed` seeds them."""
+
+
+manual_seed_all = manual_seed

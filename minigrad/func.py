@@ -28,7 +28,7 @@ from .tensor import Tensor, as_tensor
 from .trees import fill, flatten, leaves, map_leaves, structure
 from .versions import version_of
 
-__all__ = ["grad", "hessian", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"]
+__all__ = ["grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev", "jvp", "value_and_grad", "vjp"]
 
 ArgNums = int | Sequence[int]
 
@@ -123,6 +123,9 @@ def jacobian(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callab
         return (whole, run.outside(run.aux)) if has_aux else whole
 
     return matrix
+
+
+jacrev = jacfwd = jacobian  # torch.func's names
 
 
 def hessian(f: Callable, argnums: ArgNums = 0) -> Callable:

@@ -96,7 +96,6 @@ INSTEAD = {
     "utils.tensorboard": (
         "A package for it, `tensorboardX` say; numbers for it are `x.item()` and `x.numpy()`."
     ),
-    "utils.checkpoint": "`mg.autograd.checkpoint(f, x)`.",
     "utils.dlpack to_dlpack": (
         "`mg.from_dlpack(x)`; other libraries read a tensor itself, by its `__dlpack__`."
     ),
@@ -121,7 +120,6 @@ INSTEAD = {
         "Write the batch axis into the function (ops broadcast), or loop: `mg.stack([f(x) for x in "
         "batch])`."
     ),
-    "func.jacrev func.jacfwd": "`mg.func.jacobian(f)`.",
     "func.grad_and_value": "`mg.func.value_and_grad(f)`, which returns the value first.",
     "func.functionalize": "Leave it out; `mg.func.grad` takes functions as they are.",
     "is_inference_mode_enabled": "`mg.is_grad_enabled()`.",
@@ -130,19 +128,14 @@ INSTEAD = {
         "Leave it out: code runs as it is written. `mg.capture(step)` records a training step on a GPU "
         "and replays it."
     ),
-    "amp": "`mg.autocast(dtype=mg.bfloat16)` and `mg.GradScaler()`.",
-    "cuda.amp": "`mg.autocast(dtype=mg.float16)` and `mg.GradScaler()`.",
-    "backends": (
-        "Leave it out. TF32 is chosen by `mg.set_float32_matmul_precision`; kernels by `mg.kernels`."
-    ),
-    "accelerator mps xpu mtia cpu": (
+    "cuda.amp": "`mg.amp.autocast('cuda', dtype=mg.float16)` and `mg.amp.GradScaler()`.",
+    "mps xpu mtia cpu": (
         "`mg.cuda.is_available()`; `mg.device('auto')` is a GPU if there is one, else the CPU."
     ),
     "cuda.empty_cache cuda.memory_allocated cuda.max_memory_allocated cuda.memory_reserved "
     "cuda.memory_summary": (
         "CuPy manages the memory; `mg.debug` reports what a step keeps."
     ),
-    "cuda.manual_seed cuda.manual_seed_all": "`mg.manual_seed`: draws are the same for every device.",
     "cuda.Stream cuda.stream cuda.Event cuda.current_stream cuda.CUDAGraph cuda.graph": (
         "`mg.capture`, or CuPy's own streams."
     ),

@@ -276,3 +276,40 @@ def test_a_variable_is_a_leaf_with_the_same_memory():
 def test_out_says_what_to_write():
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'out'\.\n.*copy_"):
         mg.add(mg.ones(2), 1, out=mg.ones(2))
+
+
+# ---------------------------------------------------------------- devices, precision, checkpoints
+
+
+def test_the_lines_that_choose_a_device():
+    device = mg.accelerator.current_accelerator().type if mg.accelerator.is_available() else "cpu"
+    assert mg.ones(1).to(device).device.type in ("cpu", "cuda")
+    assert mg.backends.mps.is_available() is False
+    mg.cuda.manual_seed_all(0)
+
+
+def test_switches_of_backends_can_be_set():
+    mg.backends.cudnn.benchmark, mg.backends.cudnn.deterministic = False, True
+    assert mg.backends.cuda.matmul.allow_tf32 is False
+    mg.backends.cuda.matmul.allow_tf32 = True
+    assert mg.get_float32_matmul_precision() == "high"
+    mg.backends.cuda.matmul.allow_tf32 = False
+    assert mg.get_float32_matmul_precision() == "highest"
+
+
+def test_a_checkpoint_by_its_name_in_torch_utils():
+    x = mg.ones(3, requires_grad=True)
+    mg.utils.checkpoint.checkpoint(lambda t: t.exp() * 2, x, use_reentrant=False).sum().backward()
+    np.testing.assert_allclose(x.grad.array, 2 * np.e, rtol=1e-6)
+
+
+def test_mixed_precision_by_its_name_in_torch_amp():
+    with mg.amp.autocast("cpu", dtype=mg.bfloat16):
+        assert (mg.ones(2, 2) @ mg.ones(2, 2)).dtype == mg.bfloat16
+    assert mg.amp.GradScaler("cuda", enabled=False).get_scale() == 1
+
+
+def test_jacobians_by_their_names_in_torch_func():
+    x = mg.tensor([1.0, 2.0])
+    for jacobian in (mg.func.jacrev, mg.func.jacfwd):
+        assert jacobian(lambda t: t * t)(x).tolist() == [[2, 0], [0, 4]]

@@ -1,3 +1,3 @@
 """What goes with training: data in batches."""
 
-from . import data
+from . import checkpoint, data

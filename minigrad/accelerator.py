@@ -1,0 +1,13 @@
+"""The GPU in use under the names of torch.accelerator."""
+
+from __future__ import annotations
+
+from .cuda import device_count, synchronize
+from .devices import Device, check_device, is_available
+
+__all__ = ["current_accelerator", "device_count", "is_available", "synchronize"]
+
+
+def current_accelerator(check_available: bool = False) -> Device | None:
+    """The GPU in use, or None where there is none."""
+    return check_device("cuda") if is_available() else None

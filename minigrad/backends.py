@@ -1,0 +1,29 @@
+"""Switches of torch.backends: they can be set, and change no number but `cuda.matmul.allow_tf32`."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from .devices import is_available
+from .precision import get_float32_matmul_precision, set_float32_matmul_precision
+
+__all__ = ["cuda", "cudnn", "mps"]
+
+
+class _Matmul:
+    """Products of float32 matrices on a GPU."""
+
+    @property
+    def allow_tf32(self) -> bool:
+        return get_float32_matmul_precision() != "highest"
+
+    @allow_tf32.setter
+    def allow_tf32(self, allowed: bool) -> None:
+        set_float32_matmul_precision("high" if allowed else "highest")
+
+
+cuda = SimpleNamespace(matmul=_Matmul())
+cudnn = SimpleNamespace(
+    benchmark=False, deterministic=False, enabled=True, allow_tf32=True, is_available=is_available
+)
+mps = SimpleNamespace(is_available=lambda: False, is_built=lambda: False)
