@@ -18,6 +18,7 @@ from .errors import DtypeError, OptionError, RangeError
 
 _PLAIN = {int, type(None), type(Ellipsis)}
 _BASIC = {slice, *_PLAIN}
+_BOUND = {int, type(None)}
 
 
 def array_index(index: Any, shape: tuple[int, ...]) -> Any:
@@ -32,6 +33,8 @@ def array_index(index: Any, shape: tuple[int, ...]) -> Any:
         index = tuple(index)
     if not isinstance(index, tuple):
         return index if type(index) in _PLAIN else _slice(index) if type(index) is slice else _item(index)
+    if _BASIC.issuperset(map(type, index)):
+        return tuple([_slice(i) if type(i) is slice else i for i in index])
     items = tuple([i if type(i) in _PLAIN else _slice(i) if type(i) is slice else _item(i) for i in index])
     kinds = set(map(type, items))
     if kinds <= _BASIC or not kinds & {int, type(Ellipsis)}:
@@ -59,7 +62,9 @@ def _is_tuple(items: list) -> bool:
 
 def _slice(i: slice) -> slice:
     """A slice of integers."""
-    if not {type(i.start), type(i.stop), type(i.step)} <= {int, type(None)}:
+    if i.step is None and type(i.start) in _BOUND and type(i.stop) in _BOUND:
+        return i
+    if not {type(i.start), type(i.stop), type(i.step)} <= _BOUND:
         try:
             i = slice(*[None if n is None else as_int(n) for n in (i.start, i.stop, i.step)])
         except TypeError:

@@ -87,8 +87,12 @@ def _contains(x, element):
 
 def _times(x, y):
     """y * x, where y is not a Tensor: a list or a text is repeated x times."""
-    repeats = isinstance(y, list | tuple | str) and not x.ndim and x.dtype.kind in "iu"
-    return NotImplemented if repeats else multiply(x, y)
+    if type(y) in _REPEATED and not x.ndim and x.dtype.kind in "iu":
+        return NotImplemented
+    return multiply(x, y)
+
+
+_REPEATED = {list, tuple, str}
 
 
 def _reversed_axes(x):

@@ -38,6 +38,8 @@ _ACCUMULATES = {"add": "cumsum", "multiply": "cumprod"}
 
 def ufunc_counterpart(of: Mapping[str, Any], name: str, method: str) -> Callable | None:
     """`np.NAME`, or its `.reduce`, `.accumulate` or `.outer`, out of the functions `of` minigrad."""
+    if method == "__call__" and name not in _SEVERAL_OPS:
+        return of.get(_UFUNCS.get(name, name))
     if method == "reduce" and name in _REDUCES:
         return lambda array, axis=0, keepdims=False: of[_REDUCES[name]](as_tensor(array), axis, keepdims)
     if method == "accumulate" and name in _ACCUMULATES:

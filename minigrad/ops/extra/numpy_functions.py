@@ -7,6 +7,7 @@ that has no counterpart here gets the arrays and gives arrays, as long as no gra
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -40,10 +41,9 @@ def array_ufunc(functions: Mapping[str, Any]) -> Any:
     """`Tensor.__array_ufunc__`, which finds its ops among `functions`."""
 
     def __array_ufunc__(self: Tensor, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
-        name = ufunc.__name__ + ("" if method == "__call__" else f".{method}")
-        function = ufunc_counterpart(functions, ufunc.__name__, method)
-        result = _by_ops(function, inputs, settings)
+        result = _by_ops(ufunc_counterpart(functions, ufunc.__name__, method), inputs, settings)
         if result is NotImplemented:
+            name = ufunc.__name__ + ("" if method == "__call__" else f".{method}")
             written = inputs[0] if method == "at" else None
             return _by_numpy(name, getattr(ufunc, method), inputs, settings, written)
         return result
@@ -69,22 +69,26 @@ def array_function(functions: Mapping[str, Any]) -> Any:
 
 def _by_ops(function: Callable | None, args: tuple, settings: dict[str, Any]) -> Any:
     """The function's result, or NotImplemented if it does not take these arguments."""
-    if function is None or (settings and hasattr(function, "op")):  # an op's settings are not a ufunc's
+    if function is None:
         return NotImplemented
-    signature = _signature(function)
+    if hasattr(function, "op"):  # an op's settings are not a ufunc's
+        return NotImplemented if settings else function(*args)
+    positional, names, most = _parameters(function)
     settings = {
-        name: x
-        for name, x in settings.items()
-        if x is not np._NoValue and (x is not None or name in signature.parameters)
+        name: x for name, x in settings.items() if x is not np._NoValue and (x is not None or name in names)
     }
-    try:
-        signature.bind(*args, **settings)
-    except TypeError:
+    if len(args) > most or not names >= settings.keys() or settings.keys() & set(positional[: len(args)]):
         return NotImplemented
     return function(*args, **settings)
 
 
-_signature = lru_cache(maxsize=1024)(inspect.signature)
+@lru_cache(maxsize=1024)
+def _parameters(function: Callable) -> tuple[tuple[str, ...], frozenset[str], float]:
+    """The names of its parameters, first those by position; and how many arguments it takes by position."""
+    found = inspect.signature(function).parameters.values()
+    positional = tuple(p.name for p in found if p.kind <= p.POSITIONAL_OR_KEYWORD)
+    names = frozenset(p.name for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+    return positional, names, math.inf if any(p.kind is p.VAR_POSITIONAL for p in found) else len(positional)
 
 
 def _by_numpy(name: str, function: Callable, args: tuple, settings: dict[str, Any], written: Any) -> Any:
