@@ -15,6 +15,15 @@ TOLERANCE = {"float64": 1e-8, "float32": 1e-4}  # relative to the largest number
 CHAOTIC = {"style_transfer": 1e-2}  # in float32: L-BFGS divides by small changes of gradients
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """More would wait for each other: the tensors are small."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("name", both.NAMES)
 def test_a_script_written_for_pytorch_gives_the_same_losses(name, dtype):
