@@ -22,13 +22,16 @@ from .creation import ones_like, zeros, zeros_like
 from .devices import is_floating
 from .errors import DtypeError, OptionError, ShapeError
 from .modes import enable_grad, is_grad_enabled
+from .nn.utils.stateless import functional_call
 from .nodes import producer, requires_grad
 from .ops import alias, stack
 from .tensor import Tensor, as_tensor
 from .trees import fill, flatten, leaves, map_leaves, structure
 from .versions import version_of
 
-__all__ = ["grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev", "jvp", "value_and_grad", "vjp"]
+__all__ = [
+    "functional_call", "grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev", "jvp", "value_and_grad", "vjp",
+]  # fmt: skip
 
 ArgNums = int | Sequence[int]
 

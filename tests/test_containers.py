@@ -76,7 +76,7 @@ def test_lists_and_dictionaries_of_parameters():
     assert all(isinstance(p, nn.Parameter) for p in (*model.rows, *model.table.values()))
     (model.rows[0] * model.table["right"]).sum().backward()
     assert model.rows[0].grad.tolist() == [1, 1]
-    assert "(1): float64[3]" in repr(model)
+    assert "(1): Parameter containing: [float64 of size 3]" in repr(model)
 
 
 def test_modules_and_parameters_are_found_by_path():

@@ -537,6 +537,22 @@ def test_dropout_keeps_the_expectation_and_is_off_in_evaluation():
     assert not F.dropout(x, 1.0).array.any()
 
 
+def test_gumbel_softmax_draws_classes_and_differentiates_the_soft_ones():
+    mg.manual_seed(0)
+    logits = mg.tensor(np.log(np.tile([0.2, 0.3, 0.5], (5000, 1))), requires_grad=True)
+    hard = F.gumbel_softmax(logits, tau=0.5, hard=True)
+    assert set(np.unique(hard.array)) == {0, 1}
+    np.testing.assert_allclose(hard.array.mean(0), [0.2, 0.3, 0.5], atol=0.02)
+    weights = mg.tensor([1.0, 2.0, 4.0], dtype="float64")
+    (hard * weights).sum().backward()
+    expected, logits.grad = logits.grad.array, None
+    mg.manual_seed(0)
+    (F.gumbel_softmax(logits, tau=0.5) * weights).sum().backward()
+    np.testing.assert_allclose(logits.grad.array, expected, atol=1e-12)
+    with pytest.raises(OptionError, match="tau"):
+        F.gumbel_softmax(logits, tau=0)
+
+
 @pytest.mark.parametrize("p", [-0.1, 1.1])
 def test_dropouts_p_is_a_probability(p):
     for make in (lambda: nn.Dropout(p), lambda: F.dropout(mg.ones(1), p)):

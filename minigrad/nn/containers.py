@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from itertools import count, groupby
 from typing import Any
 
-from ..errors import DtypeError, RangeError
+from ..errors import DtypeError, OptionError, RangeError
 from ..tensor import as_tensor
 from .module import Members, Module, Parameter
 
@@ -54,6 +55,22 @@ class _List(Module):
         for value in values:
             self.append(value)
         return self
+
+    def pop(self, key: int) -> Any:
+        value = self[key]
+        del self[key]
+        return value
+
+    def __add__(self, other: Iterable[Any]) -> Any:
+        return copy(self).extend(other)
+
+    def __iadd__(self, other: Iterable[Any]) -> Any:
+        return self.extend(other)
+
+    def __copy__(self) -> Any:
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__, _kinds=dict(self._kinds), _transient=set(self._transient))
+        return twin
 
     def insert(self, index: int, value: Any) -> Any:
         values = self._values()
@@ -106,8 +123,18 @@ class Sequential(_List):
 
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return type(self)(dict(list(self.named_children())[index]))
+            return type(self)(dict(list(self._modules.items())[index]))
         return super().__getitem__(index)
+
+    def __mul__(self, count: int) -> Sequential:
+        """The same modules several times."""
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise OptionError(
+                f"a Sequential is repeated a positive number of times, got {count!r}.\nPass one."
+            )
+        return type(self)(*self._values() * count)
+
+    __rmul__ = __mul__
 
     def forward(self, input: Any) -> Any:
         for module in self:
@@ -129,16 +156,23 @@ class ParameterList(_List):
     def __setitem__(self, index: int, value: Any) -> None:
         super().__setitem__(index, _parameter(value))
 
-    def extra_repr(self) -> str:
-        return _listed(self._parameters)
+    def __repr__(self) -> str:
+        return _printed(self)
 
 
 def _parameter(value: Any) -> Parameter:
     return value if isinstance(value, Parameter) else Parameter(as_tensor(value))
 
 
-def _listed(parameters: Mapping[str, Any]) -> str:
-    return "\n".join(f"({name}): {p.dtype}{list(p.shape)}" for name, p in parameters.items())
+def _printed(container: Module) -> str:
+    """As PyTorch prints a container of parameters."""
+    lines = [
+        f"    ({name}): Parameter containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}]"
+        for name, p in container._parameters.items()
+    ]
+    return (
+        "\n".join([f"{type(container).__name__}(", *lines, ")"]) if lines else f"{type(container).__name__}()"
+    )
 
 
 class _Dict(Module):
@@ -154,7 +188,7 @@ class _Dict(Module):
         return Members(self, self._holds)
 
     def update(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
-        for name, value in dict(values).items():
+        for name, value in dict(values.items() if hasattr(values, "items") else values).items():
             self[name] = value
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -190,6 +224,25 @@ class _Dict(Module):
         del self[name]
         return value
 
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._own().get(key, default)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def popitem(self) -> tuple[str, Any]:
+        name = list(self)[-1]
+        return name, self.pop(name)
+
+    def __or__(self, other: Mapping[str, Any]) -> Any:
+        return type(self)({**dict(self.items()), **dict(other.items())})
+
+    def __ior__(self, other: Mapping[str, Any]) -> Any:
+        self.update(other)
+        return self
+
     def clear(self) -> None:
         for name in list(self):
             del self[name]
@@ -207,5 +260,5 @@ class ParameterDict(_Dict):
     def __setitem__(self, name: str, value: Any) -> None:
         super().__setitem__(name, _parameter(value))
 
-    def extra_repr(self) -> str:
-        return _listed(self._parameters)
+    def __repr__(self) -> str:
+        return _printed(self)

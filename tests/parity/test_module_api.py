@@ -205,3 +205,68 @@ def forward_hooks(library):
 
 def test_forward_hooks_get_keyword_arguments_in_pytorchs_order():
     assert forward_hooks(nn) == forward_hooks(torch.nn)
+
+
+# ---------------------------------------------------------------- containers
+
+CHANGES = {
+    "pop": lambda L, m: m.pop(1),
+    "del": lambda L, m: m.__delitem__(slice(0, 2)),
+    "append": lambda L, m: m.append(L.Tanh()),
+    "insert": lambda L, m: m.insert(1, L.Tanh()),
+    "extend": lambda L, m: m.extend([L.Tanh(), L.GELU()]),
+    "set": lambda L, m: m.__setitem__(-1, L.Tanh()),
+    "+": lambda L, m: print(m + type(m)(*([L.GELU()] if isinstance(m, L.Sequential) else [[L.GELU()]]))),
+    "+=": lambda L, m: m.__iadd__(type(m)(*([L.GELU()] if isinstance(m, L.Sequential) else [[L.GELU()]]))),
+    "slice": lambda L, m: print(m[1:], m[:-1], m[::2]),
+    "*": lambda L, m: print(m * 2, 2 * m) if isinstance(m, L.Sequential) else None,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+@pytest.mark.parametrize("kind", ["ModuleList", "Sequential"])
+def test_lists_of_modules_change_as_pytorchs(kind, change, capsys):
+    found = []
+    for library in LIBRARIES:
+        shared = library.Linear(1, 2)
+        modules = [shared, library.ReLU(), shared]
+        container = getattr(library, kind)(*(modules if kind == "Sequential" else [modules]))
+        change(library, container)
+        found.append((str(container), list(container.state_dict()), len(container), capsys.readouterr().out))
+    assert found[0] == found[1]
+
+
+def printed(text):
+    return text.replace("torch.FloatTensor", "torch.float32").replace("torch.", "")
+
+
+def test_containers_of_parameters_print_as_pytorchs():
+    found = []
+    for library in LIBRARIES:
+        one = library.Parameter(tensor_of(library, np.ones((2, 3), np.float32)))
+        two = library.Parameter(tensor_of(library, np.ones((), np.float32)))
+        model = library.Module()
+        model.listed = library.ParameterList([one, two])
+        model.empty = library.ParameterList()
+        found.append(printed(str(model)))
+    assert found[0] == found[1]
+
+
+def test_dictionaries_of_parameters():
+    found = []
+    for library in LIBRARIES:
+        make = lambda n, library=library: library.Parameter(tensor_of(library, np.ones(n)))
+        d = library.ParameterDict({"a": make(1)})
+        d.update({"b": make(2)})
+        log = [d.get("a").shape[0], d.get("x"), d.setdefault("c", make(3)).shape[0], list(d)]
+        d |= library.ParameterDict({"d": make(4)})
+        both = d | library.ParameterDict({"a": make(5)})
+        log += [
+            d.popitem()[0],
+            list(d.keys()),
+            [p.shape[0] for p in both.values()],
+            d.pop("a").shape[0],
+            "a" in d,
+        ]
+        found.append(log)
+    assert found[0] == found[1]

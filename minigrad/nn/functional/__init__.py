@@ -5,6 +5,8 @@ What a Transformer needs is in core.py, some others in extra.py; most are the op
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...checks import check_all
 from ...ops import one_hot, relu, sigmoid, silu, tanh
 from ...ops.arguments import accept_aliases
@@ -110,7 +112,7 @@ from .core import (
     scaled_dot_product_attention,
     softmax,
 )
-from .extra import alpha_dropout, dropout1d, dropout2d, dropout3d, softmin
+from .extra import alpha_dropout, dropout1d, dropout2d, dropout3d, gumbel_softmax, softmin
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -119,7 +121,8 @@ __all__ = [
     "celu", "channel_shuffle", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
     "conv_transpose3d", "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "dropout",
     "dropout1d", "dropout2d", "dropout3d", "elu", "embedding", "fold", "gaussian_nll_loss", "gelu",
-    "glu", "group_norm", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hinge_embedding_loss",
+    "glu", "group_norm", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
+    "hinge_embedding_loss",
     "huber_loss", "instance_norm", "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu",
     "linear", "local_response_norm", "log_softmax", "logsigmoid", "margin_ranking_loss", "max_pool1d",
     "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mish", "mse_loss",
@@ -138,3 +141,5 @@ for name in (
     "hardswish", "hardtanh", "leaky_relu", "mish", "relu", "relu6", "selu", "silu", "threshold",
 ):  # fmt: skip
     globals()[name] = may_be_in_place(globals()[name], 2 if name == "elu" else None)
+for name in ("celu", "elu", "hardtanh", "leaky_relu", "relu", "selu", "threshold"):
+    globals()[f"{name}_"] = partial(globals()[name], inplace=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ... import random
-from ...creation import ones
-from ...errors import ShapeError
+from ...creation import empty_like, ones, zeros_like
+from ...errors import OptionError, ShapeError
 from ...ops.comparisons import where
 from ...ops.extra import more_activations
 from ...tensor import Tensor
-from .core import check_probability, dropout
+from .core import check_probability, dropout, softmax
 
 
 def _channel_dropout(name: str, input: Tensor, p: float, training: bool, axes: int) -> Tensor:
@@ -57,6 +57,23 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tens
     keep = Tensor(random.keep_mask(random.next_key("dropout"), input.shape, p))
     scale = ((1 - p) * (1 + p * a * a)) ** -0.5
     return where(keep, input, a) * scale - a * p * scale
+
+
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """softmax((logits + g) / tau) along `dim`, g drawn from Gumbel's distribution (Jang et al. 2017).
+
+    `hard`: one-hot at the largest, with the gradient of the soft one. `eps` has no effect, as in PyTorch.
+    """
+    if not tau > 0:
+        raise OptionError(f"tau must be a positive number, got {tau}.\nPass one.")
+    draws = empty_like(logits).exponential_()
+    soft = softmax((logits - draws.log()) / tau, dim)
+    if not hard:
+        return soft
+    largest = soft.argmax(dim, keepdim=True)
+    return zeros_like(soft).scatter(dim, largest, 1.0) - soft.detach() + soft
 
 
 def softmin(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
