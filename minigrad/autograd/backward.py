@@ -46,7 +46,8 @@ def backward(
     no other leaf gets a gradient (torch.Tensor.backward).
     """
     seed = seed_of(tensor, gradient, create_graph)
-    wanted, retain = leaves_only(inputs), create_graph if retain_graph is None else retain_graph
+    wanted = None if inputs is None else leaves_only(inputs)
+    retain = create_graph if retain_graph is None else retain_graph
     with set_grad_enabled(create_graph), backward_scope():
         propagate([seed], retain, create_graph).accumulate(wanted)
 
@@ -210,10 +211,8 @@ class GradientSums:
                 grad.array += g
 
 
-def leaves_only(inputs: Any) -> set[Any] | None:
-    """The `inputs` of a backward() that leaves gradients nowhere else; None is all leaves."""
-    if inputs is None:
-        return None
+def leaves_only(inputs: Any) -> set[Any]:
+    """The `inputs` of a backward() that leaves gradients nowhere else."""
     leaves = list(inputs) if isinstance(inputs, Iterable) and not isinstance(inputs, Tensor) else [inputs]
     if not leaves or not all(isinstance(x, Tensor) and x.node is None and x.requires_grad for x in leaves):
         raise OptionError(

@@ -24,7 +24,8 @@ def backward(
     starts = list(grad_tensors) if several else [grad_tensors] * len(outs)
     if len(starts) != len(outs) or (grad_tensors is not None and not several and len(outs) > 1):
         raise OptionError(f"{len(outs)} tensors need as many grad_tensors.\nPass a list, or None.")
-    retain, wanted = create_graph if retain_graph is None else retain_graph, leaves_only(inputs)
+    retain = create_graph if retain_graph is None else retain_graph
+    wanted = None if inputs is None else leaves_only(inputs)
     seeds = [seed_of(out, g, create_graph) for out, g in zip(outs, starts, strict=True)]
     with set_grad_enabled(create_graph), backward_scope():
         propagate(seeds, retain, create_graph).accumulate(wanted)
