@@ -30,7 +30,8 @@ from .trees import fill, flatten, leaves, map_leaves, structure
 from .versions import version_of
 
 __all__ = [
-    "functional_call", "grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev", "jvp", "value_and_grad", "vjp",
+    "functional_call", "grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev", "jvp",
+    "value_and_grad", "vjp",
 ]  # fmt: skip
 
 ArgNums = int | Sequence[int]

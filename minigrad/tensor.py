@@ -30,7 +30,7 @@ from .devices import (
     refuse_unconvertible,
     to_device_of,
 )
-from .errors import DtypeError, GraphError, RangeError, ShapeError
+from .errors import DtypeError, GraphError, OptionError, RangeError, ShapeError
 from .nodes import Output
 from .versions import VersionCounter, share_version, version_of
 
@@ -60,6 +60,8 @@ class Tensor:
         self.grad = self.node = self.version = self.hooks = None
         self._requires_grad = False
         if requires_grad:
+            if type(requires_grad) is int:
+                raise OptionError(f"requires_grad is a flag, got {requires_grad}.\nSizes: mg.empty(2, 3).")
             self.requires_grad_()
 
     # ------------------------------------------------------------ what it is

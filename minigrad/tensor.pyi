@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from . import devices, printing
 from .devices import DTYPES, as_dtype, check_device, default_float, device_of, gpu, is_array, is_dtype, is_floating, load_cupy, on_cpu, on_device, refuse_unconvertible, to_device_of
-from .errors import DtypeError, GraphError, RangeError, ShapeError
+from .errors import DtypeError, GraphError, OptionError, RangeError, ShapeError
 from .nodes import Output
 from .versions import VersionCounter, share_version, version_of
 

@@ -1,0 +1,38 @@
+"""PyTorch's names and lines (`idioms.toml`): they run to the same values, or say what to use instead."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from .idioms import IDIOMS, NAMES, TABLE, judge_idiom, judge_name
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.parity
+
+REASONS = TABLE["fails"]  # of what fails
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_name(name):
+    check(name, judge_name(name))
+
+
+@pytest.mark.parametrize("idiom", IDIOMS, ids=lambda idiom: re.sub(r"\s+", " ", idiom.code)[:60])
+def test_idiom(idiom):
+    check(idiom.code, judge_idiom(idiom))
+
+
+def check(what, outcome):
+    """Nothing fails that has no reason to."""
+    assert outcome.verdict != "fails" or what in REASONS, outcome.why
+
+
+def test_nineteen_of_twenty_run_or_say_what_to_use():
+    assert len(REASONS) <= 0.05 * min(len(NAMES), len(IDIOMS))
+    assert set(REASONS) <= {*NAMES, *(idiom.code for idiom in IDIOMS)}
+
+
+def test_the_page_says_how_many():
+    page = (Path(__file__).parents[2] / "docs" / "pytorch.md").read_text(encoding="utf-8")
+    assert f"{len(NAMES)} names and {len(IDIOMS)} lines" in page
