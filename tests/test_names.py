@@ -315,22 +315,6 @@ def test_jacobians_by_their_names_in_torch_func():
         assert jacobian(lambda t: t * t)(x).tolist() == [[2, 0], [0, 4]]
 
 
-# ---------------------------------------------------------------- functions
-
-
-def test_gumbel_softmax_draws_classes_by_their_probabilities():
-    mg.manual_seed(0)
-    logits = mg.tensor([0.1, 0.2, 0.7]).log().expand(6000, 3).requires_grad_()
-    soft, hard = (mg.nn.functional.gumbel_softmax(logits, tau=0.5, hard=h) for h in (False, True))
-    np.testing.assert_allclose(soft.sum(-1).tolist(), 1, rtol=1e-5)
-    assert set(np.unique(hard.detach().array.round(5)).tolist()) == {0, 1}
-    np.testing.assert_allclose(hard.detach().mean(0).array, [0.1, 0.2, 0.7], atol=0.02)
-    (gradient,) = mg.autograd.grad((hard * mg.tensor([1.0, 2.0, 3.0])).sum(), logits)
-    assert (gradient != 0).any()
-    with pytest.raises(mg.OptionError, match="tau > 0"):
-        mg.nn.functional.gumbel_softmax(logits, tau=0)
-
-
 def test_sizes_are_not_data_of_a_tensor():
     with pytest.raises(mg.MinigradError, match=r"requires_grad is a flag, got 3\.\n.*mg.empty"):
         mg.Tensor(2, 3)
