@@ -7,7 +7,7 @@ thing everywhere (`dim` is an axis, or several). Most values are of a type that 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from numbers import Real
 from typing import Any, NamedTuple, TypeVar
@@ -66,6 +66,7 @@ AXES = Kind("an axis or several", AXIS.advice, frozenset([int]), _are_integers)
 SIZES = Kind(
     "an integer or several", "Pass an int, or a tuple of them.", frozenset([int]), _are_integers, SizesError
 )
+SHAPE = SIZES._replace(plain=frozenset([int, tuple, list]))  # NumPy looks into it
 CUTS = SIZES._replace(fits=lambda x: _are_integers(x.tolist() if hasattr(x, "tolist") else x))
 SIZES_OR_NONE = SIZES._replace(
     what="an integer or several, or None", fits=lambda x: _are_integers(_without_none(x))
@@ -95,10 +96,9 @@ TENSORS = Kind(
     "a list of tensors",
     "Pass a list or a tuple.",
     frozenset([list, tuple]),
-    lambda x: isinstance(x, Tensor | np.ndarray | Iterator),  # an array is a sequence of its rows
+    lambda x: isinstance(x, Tensor | np.ndarray),  # an array is a sequence of its rows
 )
 FUNCTION = Kind("a function", "Pass something that can be called.", fits=callable)
-MAPPING = Kind("a dictionary", "Pass one, from names to values.", fits=lambda x: isinstance(x, Mapping))
 LIST = Kind(
     "a list",
     "Pass a list, or anything else that can be iterated over.",
@@ -111,8 +111,12 @@ OPTIMIZER = Kind("an optimizer", "Pass one.", fits=lambda x: hasattr(x, "param_g
 DTYPE = Kind(
     "a dtype or None",
     'Pass mg.float32, "float32", ...',
-    frozenset([str, type, type(None), *map(type, DTYPES)]),
-    lambda x: isinstance(x, np.dtype | type),
+    frozenset([type, type(None), *map(type, DTYPES)]),
+    lambda x: isinstance(x, np.dtype | type) or (isinstance(x, str) and x != ""),
+)
+DEVICE = Kind("a device", "Pass 'cpu', 'cuda', ... or 'auto'.", fits=lambda x: isinstance(x, str) and x != "")
+FUNCTIONS = FUNCTION._replace(
+    what="a function, or a list of them", fits=lambda x: callable(x) or isinstance(x, list | tuple)
 )
 ANYTHING = Kind("anything", "", fits=lambda x: True)
 OTHER = ANYTHING._replace(what="of a name that is not declared")
@@ -120,7 +124,8 @@ OTHER = ANYTHING._replace(what="of a name that is not declared")
 ANNOTATED = {
     "int": INTEGER, "float": NUMBER, "bool": FLAG, "str": TEXT, "Callable": FUNCTION,
     "int | Sequence[int]": SIZES, "tuple[int, ...]": SIZES, "Sequence[int]": SIZES, "ArgNums": SIZES,
-    "Mapping[str, Any]": MAPPING, "Iterable[Any]": LIST, "Module": MODULE, "Optimizer": OPTIMIZER,
+    "Iterable[Any]": LIST, "Module": MODULE, "Optimizer": OPTIMIZER,
+    "Device": DEVICE.or_none(),
 }  # fmt: skip
 NAMED = {
     **dict.fromkeys(["dim0", "dim1", "dim2", "start_dim", "end_dim", "dimension"], AXIS),
@@ -139,6 +144,7 @@ NAMED = {
          "correction", "lambd", "posinf", "neginf", "max_norm", "delta"], NUMBER),
     "output_size": SIZES_OR_NONE,
     "scale_factor": FACTORS,
+    "shape": SHAPE,
     "upper": FLAG,
     **dict.fromkeys(["mode", "reduce", "rounding_mode", "UPLO", "side"], TEXT),
     "p": ORDER,
@@ -158,9 +164,9 @@ def kind_of(parameter: inspect.Parameter, flag: Kind = FLAG) -> Kind:
     if annotation not in (parameter.empty, "Any", Any):
         annotation = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
         text = annotation.removesuffix(" | None")
-        if text.startswith("Callable[") and " | " not in text:
-            text = "Callable"
         kind = ANNOTATED.get(text, ANYTHING)
+        if text.startswith("Callable["):
+            kind = FUNCTIONS if " | " in text else FUNCTION
         kind = flag if kind is FLAG else AXIS if kind is INTEGER and name.startswith("dim") else kind
         optional = annotation.endswith(" | None") or default is None
         return kind.or_none() if optional and kind is not ANYTHING else kind

@@ -441,3 +441,4 @@ def _ignoring_layout(function: Callable) -> Callable:
 
 
 check_all(globals(), __all__, _ignoring_layout)
+check_all(globals(), ["new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"])

@@ -133,17 +133,15 @@ def check_device(device: str | None, index: int | None = None) -> Device:
 
     "cuda" is the GPU in use, number 0 at first; "auto" is that GPU if there is one, else the CPU.
     """
+    if not isinstance(device, str | None):
+        raise ArgumentError(f"a device is a string, got {device!r}.\nPass 'cpu', 'cuda', ... or 'auto'.")
     if device in (None, "cpu"):
         return CPU
     if device == "auto":
         return check_device("cuda") if is_available() else CPU
     if index is not None:
         device = f"{device}:{index}"
-    kind, colon, number = device.partition(":") if isinstance(device, str) else ("", "", "")
-    if not isinstance(device, str):
-        raise ArgumentError(
-            f"a device is a string, got {device!r}.\nPass 'cpu', 'cuda', 'cuda:0', ... or 'auto'."
-        )
+    kind, colon, number = device.partition(":")
     if kind != "cuda" or (colon and not number.isdecimal()):
         raise OptionError(f"unknown device {device!r}.\nPass 'cpu', 'cuda', 'cuda:0', ... or 'auto'.")
     count = gpu_count()

@@ -34,7 +34,7 @@ class autocast(Switch):
     """
 
     def __init__(self, device_type: str = "cuda", dtype: Any = bfloat16, enabled: bool = True) -> None:
-        if device_type not in ("cpu", "cuda"):
+        if not isinstance(device_type, str) or device_type not in ("cpu", "cuda"):
             raise OptionError(
                 f"autocast is for 'cpu' or 'cuda', got {device_type!r}.\nWrite autocast(dtype=...)."
             )

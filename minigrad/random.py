@@ -187,7 +187,9 @@ def set_rng_state(new_state: Tensor) -> None:
 @checked
 def set_step(step: int) -> None:
     """Say which training step the next draws belong to; the streams' call counts start again at 0."""
-    in_use.generator.set_step(step)
+    if not 0 <= step < 2**63:
+        raise OptionError(f"a step is counted from 0, got {step}.\nPass one from 0 to 2**63 - 1.")
+    in_use.generator.set_step(int(step))
 
 
 def snapshot() -> Snapshot:

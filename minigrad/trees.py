@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .errors import OptionError
+from .errors import ArgumentError
 
 
 def flatten(tree: Any, path: str = "", around: tuple[Any, ...] = ()) -> list[tuple[str, Any]]:
@@ -21,7 +21,7 @@ def flatten(tree: Any, path: str = "", around: tuple[Any, ...] = ()) -> list[tup
     else:
         return [(path, tree)]
     if any(tree is outer for outer in around):
-        raise OptionError(f"{path} is a {type(tree).__name__} that contains itself.\nPass one that ends.")
+        raise ArgumentError(f"{path} is a {type(tree).__name__} that contains itself.\nPass one that ends.")
     return [leaf for place, value in branches for leaf in flatten(value, place, (*around, tree))]
 
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from ..devices import array_module
 from ..errors import (
+    ArgumentError,
     DeviceError,
     DtypeError,
     GradientShapeError,
@@ -45,6 +46,8 @@ def backward(
     `gradient` has the tensor's shape and may be left out for a tensor of one element. With `inputs`, leaves,
     no other leaf gets a gradient (torch.Tensor.backward).
     """
+    if not isinstance(retain_graph, int | None) or not isinstance(create_graph, int):
+        raise ArgumentError("retain_graph and create_graph are flags.\nPass True or False.")
     seed = seed_of(tensor, gradient, create_graph)
     wanted = None if inputs is None else leaves_only(inputs)
     retain = create_graph if retain_graph is None else retain_graph

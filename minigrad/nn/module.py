@@ -12,7 +12,7 @@ import numpy as np
 from ..autograd.hooks import Handle
 from ..checks import check_constructor, check_methods
 from ..devices import as_array, default_float, is_floating, on_device
-from ..errors import DtypeError, MinigradError, OptionError, ShapeError, StateError
+from ..errors import ArgumentError, DtypeError, MinigradError, OptionError, ShapeError, StateError
 from ..explain import FOREIGN, explain, raised_by_library
 from ..modes import Scope, modes, no_grad
 from ..optim.optimizer import zero_gradients
@@ -181,7 +181,7 @@ class Module:
 
     def _check_name(self, name: str, kind: str) -> None:
         if not isinstance(name, str) or not name or "." in name:
-            raise OptionError(f"a name must be a string without dots, got {name!r}.\nChoose another name.")
+            raise ArgumentError(f"a name must be a string without dots, got {name!r}.\nChoose another name.")
         if hasattr(self, name) and self._kind(name) != kind:
             raise OptionError(
                 f"{type(self).__name__} has something else named {name!r}.\nChoose another name."
@@ -535,9 +535,11 @@ check_methods(
         "get_buffer",
         "get_parameter",
         "get_submodule",
+        "load_state_dict",
         "named_parameters",
         "requires_grad_",
         "state_dict",
         "train",
+        "zero_grad",
     ],
 )

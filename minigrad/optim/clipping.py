@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..devices import array_module, float32, to_device_of
-from ..errors import NonFiniteError, OptionError
+from ..errors import ArgumentError, NonFiniteError, OptionError
 from ..kernels import kernels
 from ..tensor import Tensor
 from ..versions import bump_versions, caller
@@ -27,7 +27,12 @@ def clip_grad_norm_(
     As in PyTorch, the factor is max_norm / (norm + 1e-6) where that is below 1. The norm is a 0-d tensor on
     the gradients' device: on a GPU nothing waits for it until it is read. `foreach` has no effect.
     """
-    tensors = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    single = isinstance(parameters, Tensor) or not isinstance(parameters, Iterable)
+    tensors = [parameters] if single else list(parameters)
+    if not all(isinstance(p, Tensor) for p in tensors):
+        raise ArgumentError("gradients of what is not a tensor cannot be clipped.\nPass model.parameters().")
+    if not isinstance(max_norm, int | float | np.number | Tensor):
+        raise ArgumentError(f"max_norm must be a number, got {max_norm!r}.\nPass one.")
     gradients: list[Tensor] = []
     arrays: list[Any] = []
     for p in tensors:

@@ -53,6 +53,8 @@ class _ConvBase(Family):
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size = per_axis("kernel_size", kernel_size, n)
         self.stride, self.dilation = per_axis("stride", stride, n), per_axis("dilation", dilation, n)
+        if isinstance(padding, str) and padding not in ("valid", "same"):
+            raise OptionError(f'padding is "valid", "same" or sizes, got {padding!r}.\nChoose one of them.')
         self.padding = padding if isinstance(padding, str) else per_axis("padding", padding, n, least=0)
         self.output_padding = per_axis("output_padding", output_padding, n, least=0)
         self.padding_mode = padding_mode

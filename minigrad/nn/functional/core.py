@@ -51,6 +51,7 @@ def embedding(
     An id outside the table is an error; on a GPU, which nothing waits for, it gives NaN. With `max_norm`
     these rows of `weight` itself are first scaled to that norm (of order `norm_type`) where theirs is above.
     """
+    weight = weight if isinstance(weight, Tensor) else as_tensor(weight)
     if max_norm is not None:
         with no_grad():
             ids = as_tensor(input)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from ...errors import OptionError, ShapeError
+from ...errors import ArgumentError, OptionError, ShapeError
 from ...explain import describe
 from ...tensor import as_tensor
 from ..axes import axis_of
@@ -191,6 +191,8 @@ def _shaped(x, shape):
 def tensordot(a, b, dims=2):
     """Sums of products over pairs of axes: the last `dims` of a with the first of b, or two lists of axes."""
     a, b = as_tensor(a), as_tensor(b)
+    if not isinstance(dims, int | tuple | list):
+        raise ArgumentError(f"dims must be an integer or two lists of axes, got {describe(dims)}.\nPass one.")
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise ShapeError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...errors import ShapeError
+from ...errors import OptionError, ShapeError
 from ...tensor import as_tensor
 from ..axes import all_floating, as_floating
 from ..linalg import linear
@@ -97,6 +97,7 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
     Where it is 0 its derivative is 0. Differences are taken, and no products: `compute_mode` changes nothing.
     """
     x1, x2 = all_floating(x1, x2)
+    _check_order(p)
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError(
             f"distances between rows of shapes {x1.shape} and {x2.shape}.\nGive rows of one length."
@@ -108,9 +109,15 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
 def pdist(x, p=2.0):
     """The norm of order p of x[i] - x[j] for each pair i < j of rows: (n, D) -> (n (n - 1) / 2,)."""
     x = as_floating(x)
+    _check_order(p)
     if x.ndim != 2:
         raise ShapeError(
             f"distances within a tensor of shape {x.shape}.\nGive a matrix, whose rows are points."
         )
     first, second = np.triu_indices(x.shape[0], 1)
     return norm(x[first] - x[second], p, -1)
+
+
+def _check_order(p):
+    if not p >= 0:
+        raise OptionError(f"a distance of order {p}.\nGive a number of at least 0.")

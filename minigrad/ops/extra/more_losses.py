@@ -201,7 +201,7 @@ def l1_loss(input, target, reduction="mean"):
 )
 def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
     """d**2 / (2 beta) where d = |input - target| is below `beta`, d - beta / 2 elsewhere (Girshick 2015)."""
-    if beta < 0:
+    if not beta >= 0:
         raise OptionError(f"beta is at least 0, got {beta}.\nPass one in that range.")
     input, target = all_floating(*_pair("smooth_l1_loss", input, target))
     d = (input - target).absolute()

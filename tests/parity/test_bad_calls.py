@@ -1,0 +1,25 @@
+"""Calls with one bad argument, beside PyTorch: `python -m tests.parity.bad_calls` runs 10,000 of them."""
+
+import tomllib
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("expecttest")  # PyTorch's testing package wants it
+pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
+
+
+def test_a_bad_argument_is_refused_as_in_pytorch_with_an_error_of_ours():
+    from tests.parity.bad_calls import Tally, draw_calls
+
+    tally = Tally(draw_calls(600, seed=0))
+    assert not any(tally.found.values()), dict(tally.found)
+    assert sum(tally.classes.values()) > 300
+
+
+def test_each_difference_has_a_reason():
+    from tests.parity.bad_calls import REASONS
+
+    for entry in tomllib.loads(REASONS.read_text(encoding="utf-8"))["difference"]:
+        assert entry["why"]
+        assert entry.keys() & {"said", "classes", "tensors"}, "it says of which refusals of PyTorch"
