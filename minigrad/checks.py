@@ -116,7 +116,8 @@ DTYPE = Kind(
 )
 DEVICE = Kind("a device", "Pass 'cpu', 'cuda', ... or 'auto'.", fits=lambda x: isinstance(x, str) and x != "")
 FUNCTIONS = FUNCTION._replace(
-    what="a function, or a list of them", fits=lambda x: callable(x) or isinstance(x, list | tuple)
+    what="a function, or a list of them",
+    fits=lambda x: callable(x) or (isinstance(x, list | tuple) and all(map(callable, x))),
 )
 ANYTHING = Kind("anything", "", fits=lambda x: True)
 OTHER = ANYTHING._replace(what="of a name that is not declared")

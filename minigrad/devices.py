@@ -221,6 +221,8 @@ def as_dtype(dtype: Any) -> np.dtype:
     """`mg.float32`, `"float32"`, `np.float32` or a Python type as a NumPy dtype; `float` is float32."""
     if dtype is float:
         return default_float
+    if not isinstance(dtype, str | type | np.dtype):  # NumPy takes anything that has a dtype: a tensor
+        raise ArgumentError(f'a dtype is mg.float32, "float32", ..., got {type(dtype).__name__}.\nPass one.')
     try:
         result = (
             bfloat16 if isinstance(dtype, str) and dtype == "bfloat16" else np.dtype(dtype).newbyteorder("=")
