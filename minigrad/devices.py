@@ -235,6 +235,7 @@ def as_dtype(dtype: Any) -> np.dtype:
             f"unknown dtype {dtype!r}{numbers}.\n"
             f"Use one of bool, uint8, int8 to int64, float16, bfloat16, float32, float64."
         )
+    assert result is not None
     return np.dtype(result.type)  # NumPy's own object, which `is` can compare
 
 

@@ -28,7 +28,7 @@ def clip_grad_norm_(
     the gradients' device: on a GPU nothing waits for it until it is read. `foreach` has no effect.
     """
     single = isinstance(parameters, Tensor) or not isinstance(parameters, Iterable)
-    tensors = [parameters] if single else list(parameters)
+    tensors: list[Any] = [parameters] if single else list(parameters)
     if not all(isinstance(p, Tensor) for p in tensors):
         raise ArgumentError("gradients of what is not a tensor cannot be clipped.\nPass model.parameters().")
     if not isinstance(max_norm, int | float | np.number | Tensor):
