@@ -100,5 +100,12 @@ class MissingImportError(MinigradError, ImportError):
     """The same in `from minigrad import name`."""
 
 
+class UnwritableFileError(FileError, OSError):
+    """A file that cannot be written: the folder is none, the disk is full, ..."""
+
+    def __str__(self) -> str:  # OSError's shows errno
+        return str(self.args[0])
+
+
 class DependencyError(MinigradError, ImportError):
     """A package or program that is not installed."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from .checks import check_all
 from .devices import check_device, on_cpu, on_device
-from .errors import FileError, MissingFileError
+from .errors import FileError, MissingFileError, UnwritableFileError
 from .tensor import Tensor
 
 # as safetensors calls them
@@ -46,13 +46,26 @@ def save_file(tensors: Mapping[str, Any], path: str | Path, metadata: dict[str, 
 
     Dictionaries in it, or in lists in it (an optimizer's state), are written as `name.name`.
     """
+    from safetensors import SafetensorError
     from safetensors.numpy import save
 
     arrays = {
         name: np.asarray(on_cpu(t.array if isinstance(t, Tensor) else t), order="C")
         for name, t in by_path(tensors)
     }
-    write_atomically(path, save(arrays, metadata))
+    try:
+        content = save(arrays, metadata)
+    except SafetensorError as error:
+        raise FileError(f"these cannot be saved: {error}.\nPass tensors or arrays of numbers.") from None
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        message = (
+            f"{path} cannot be written: {error.strerror or error}.\nCheck the folder and its permissions."
+        )
+        refused = UnwritableFileError(message)
+        refused.errno, refused.strerror, refused.filename = error.errno, error.strerror, error.filename
+        raise refused from error
 
 
 def by_path(tensors: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,7 +1,8 @@
 """Errors that a user can fix. The first line says what is wrong, the second how to fix it."""
 
+import inspect
 import math
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 
@@ -13,10 +14,19 @@ def check_range(config: object, names: str, low: float, below: float = math.inf)
     """Raise a UserError if a value of `config` is outside [low, below), or an integer beyond 64 bits."""
     for name in names.split():
         value = getattr(config, name)
+        check_kind(config, name, value)
         limit = min(below, 2**63) if isinstance(value, int) else below
         if not low <= value < limit:
             interval = _interval(low, limit if value >= low else math.inf)
             raise UserError(f"{name} = {value} is out of range.\nChoose a value {interval}.")
+
+
+def check_kind(config: object, name: str, value: Any) -> None:
+    """Raise a UserError if a field of a configuration is not a number, or not an integer as declared."""
+    whole = "float" not in str(inspect.get_annotations(type(config)).get(name, ""))
+    if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
+        kind = "an integer" if whole else "a number"
+        raise UserError(f"{name} must be {kind}, got {value!r}.\nPass one.")
 
 
 def check_integer(name: str, value: Any, low: int, below: float = math.inf) -> None:

@@ -62,7 +62,7 @@ class Tokenizer:
         If a text, or one of `held_out`, has other than standard spacing, tokens hold their spaces.
         """
         check_integer("vocab_size", vocab_size or len(SPECIAL_TOKENS), len(SPECIAL_TOKENS))
-        texts = list(texts)
+        texts = _strings(texts)
         layout = "word" if all(map(has_standard_spacing, (*texts, *held_out))) else "spaced word"
         trainer = trainers.WordLevelTrainer(
             vocab_size=min(vocab_size or 10**9, 10**9),
@@ -79,7 +79,7 @@ class Tokenizer:
         If this does not give back a text, or one of `held_out`: pairs of bytes, which give back any text.
         """
         check_integer("vocab_size", vocab_size, 1)
-        texts = list(texts)
+        texts = _strings(texts)
         options: dict[str, Any] = {
             # at most one for each character and each merge; the trainer reserves memory for as many
             "vocab_size": min(vocab_size, 1000 + 8 * sum(len(text) + 1 for text in texts)),
@@ -102,7 +102,7 @@ class Tokenizer:
     @classmethod
     def train_char(cls, texts: Iterable[str], special_tokens: bool = False) -> Tokenizer:
         """Every character, sorted by code point; special tokens are optional."""
-        tokens = [*(SPECIAL_TOKENS if special_tokens else ()), *sorted(set().union(*texts))]
+        tokens = [*(SPECIAL_TOKENS if special_tokens else ()), *sorted(set().union(*_strings(texts)))]
         return cls("char", make_backend("char", {t: i for i, t in enumerate(tokens)}))
 
     @classmethod
@@ -151,6 +151,11 @@ class Tokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """The text of token ids; special tokens are skipped."""
         ids = [int(i) for i in ids if int(i) not in self._special]
+        if unknown := [i for i in ids if i not in self.id_to_token]:
+            raise TokenizerError(
+                f"there is no token {unknown[0]}: the vocabulary has {self.vocab_size}, from 0.\n"
+                f"Decode ids that this tokenizer made."
+            )
         if self.kind == "bpe":
             text = self._backend.decode(ids)
         else:
@@ -202,3 +207,12 @@ class Tokenizer:
         except ValueError as error:
             problem = f"{printable(path)} is not a minitransformer tokenizer: {error}"
             raise TokenizerError(f"{problem}.\nUse the tokenizer.json of a run.") from None
+
+
+def _strings(texts: Iterable[str]) -> list[str]:
+    """The texts as a list, each of them a string."""
+    found = [texts] if isinstance(texts, str) else list(texts)
+    for text in found:
+        if not isinstance(text, str):
+            raise TokenizerError(f"a text is a string, got {text!r:.60}.\nPass a list of strings.")
+    return found

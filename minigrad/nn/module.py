@@ -537,6 +537,7 @@ check_methods(
         "get_submodule",
         "load_state_dict",
         "named_parameters",
+        "register_buffer",
         "requires_grad_",
         "state_dict",
         "train",

@@ -57,6 +57,8 @@ class _ConvBase(Family):
             raise OptionError(f'padding is "valid", "same" or sizes, got {padding!r}.\nChoose one of them.')
         self.padding = padding if isinstance(padding, str) else per_axis("padding", padding, n, least=0)
         self.output_padding = per_axis("output_padding", output_padding, n, least=0)
+        if padding_mode not in ("zeros", "circular", "reflect", "replicate"):
+            raise OptionError(f"there is no padding_mode {padding_mode!r}.\nPass 'zeros', 'circular', ...")
         self.padding_mode = padding_mode
         own, other = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         shape = (own, other // groups, *self.kernel_size)
