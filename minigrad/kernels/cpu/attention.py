@@ -1,9 +1,9 @@
 """Scaled dot-product attention, a tile of queries at a time.
 
 A tile is as many queries as have their scores in the processor's cache, so that memory grows with the length
-and not with its square. The weights W are not kept. Backward recomputes them from each row's largest score m
-and sum of exp(S - m) (Dao et al. 2022, "FlashAttention", section 3.1): of -1e9 + log(sum), the sum is lost.
-The work on each row of scores is three functions, here in NumPy.
+and not with its square. The weights W are not kept. Backward recomputes them from one number a row,
+W = exp(S - log sum exp S) (Dao et al. 2022, "FlashAttention", section 3.1). The work on each row of scores is
+three functions, here in NumPy.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ...random import keep_mask, keep_probability
 
 TILE = 1 << 18  # scores
 MIN_QUERIES = 64  # of a tile, if there are so many: matrix products with fewer rows are slow
+EXACT = 64  # a larger log sum exp has too few digits left for the sum: of -1e9, none
 LOWEST = {np.dtype(t): t(np.finfo(t).min) for t in (np.float32, np.float64)}
 
 
@@ -30,9 +31,9 @@ class RowWork(NamedTuple):
     `causal_offset` is the position of the first row's query among the keys, None if attention is not causal.
     """
 
-    # (scores, causal_offset): scores -> weights; returns (..., 2), of each row m and 1 / sum exp(S - m)
+    # (scores, causal_offset): scores -> weights; returns log sum exp of each row
     softmax: Callable[[np.ndarray, int | None], np.ndarray]
-    # (scores, these numbers, causal_offset): scores -> weights
+    # (scores, log sum exp, causal_offset): scores -> weights
     recompute: Callable[[np.ndarray, np.ndarray, int | None], None]
     # (dW, W, causal_offset): dW -> dS = W (dW - sum(dW W))
     gradient: Callable[[np.ndarray, np.ndarray, int | None], None]
@@ -53,16 +54,18 @@ def _softmax(scores: np.ndarray, causal_offset: int | None) -> np.ndarray:
     np.exp(scores, out=scores)
     total = np.add.reduce(scores, axis=-1, keepdims=True)
     np.maximum(total, 1, out=total)  # below 1 only where a query may attend to nothing
-    scores *= np.reciprocal(total, out=total)
-    return np.concatenate((largest, total), axis=-1)
+    scores /= total
+    return (np.log(total) + largest)[..., 0]
 
 
-def _recompute(scores: np.ndarray, statistics: np.ndarray, causal_offset: int | None) -> None:
+def _recompute(scores: np.ndarray, logarithms: np.ndarray, causal_offset: int | None) -> None:
     if causal_offset is not None:
         _mask_future(scores, causal_offset)
-    scores -= statistics[..., :1]
+    scores -= logarithms[..., None]
     np.exp(scores, out=scores)
-    scores *= statistics[..., 1:]
+    if np.abs(logarithms).max(initial=0) > EXACT:
+        total = np.add.reduce(scores, axis=-1, keepdims=True)
+        scores /= np.where(total == 0, 1, total)
 
 
 def _gradient(d_weights: np.ndarray, weights: np.ndarray, causal_offset: int | None) -> None:
@@ -115,12 +118,12 @@ def attend(
     dropout_scale = 1 / kept if kept else 0.0
     tiled = _Tiled(work, q, k, v, scale, bias, keep, dropout_scale, _tiles(lead, queries, keys, is_causal))
     y = empty_heads(np.empty, q, (*lead, queries, v.shape[-1]))
-    statistics = tiled.forward(y)
+    logarithms = tiled.forward(y)
 
     def gradient(g, needs, into=None):
         d_q, d_k, d_v = [np.empty(x.shape, x.dtype) for x in (q, k, v)] if into is None else into
         d_mask = np.zeros((*lead, queries, keys), mask.dtype) if needs[3] else None
-        tiled.backward(g, statistics, d_q, d_k, d_v, d_mask)
+        tiled.backward(g, logarithms, d_q, d_k, d_v, d_mask)
         return d_q, d_k, d_v, d_mask
 
     return y, gradient
@@ -140,17 +143,17 @@ class _Tiled(NamedTuple):
     tiles: tuple[_Tile, ...]
 
     def forward(self, y: np.ndarray) -> np.ndarray:
-        """Write y; returns what `softmax` says of each row of scores."""
+        """Write y; returns log sum exp of each row of scores."""
         k, v = self.contiguous_kv()
-        statistics = np.empty((*y.shape[:-1], 2), y.dtype)
+        logarithms = np.empty(y.shape[:-1], y.dtype)
         for tile in self.tiles:
             w = self.scores(tile, k)
-            statistics[tile.rows] = self.work.softmax(w, tile.causal_offset)
+            logarithms[tile.rows] = self.work.softmax(w, tile.causal_offset)
             np.matmul(self.dropout(w, tile), v[tile.visible], out=y[tile.rows])
-        return statistics
+        return logarithms
 
     def backward(
-        self, g: np.ndarray, statistics: np.ndarray, d_q: np.ndarray, d_k: np.ndarray, d_v: np.ndarray,
+        self, g: np.ndarray, logarithms: np.ndarray, d_q: np.ndarray, d_k: np.ndarray, d_v: np.ndarray,
         d_mask: np.ndarray | None,
     ) -> None:  # fmt: skip
         """Write the gradients."""
@@ -158,7 +161,7 @@ class _Tiled(NamedTuple):
         sums_k, sums_v = (d_k, d_v) if k is self.k else (np.empty_like(k), np.empty_like(v))
         for tile in self.tiles:
             w = self.scores(tile, k)
-            self.work.recompute(w, statistics[tile.rows], tile.causal_offset)
+            self.work.recompute(w, logarithms[tile.rows], tile.causal_offset)
             _add(sums_v, tile, self.dropout(w, tile).swapaxes(-1, -2), g[tile.rows])
             d_s = self.dropout(g[tile.rows] @ v[tile.visible].swapaxes(-1, -2), tile)
             self.work.gradient(d_s, w, tile.causal_offset)
@@ -191,13 +194,13 @@ def _attend_in_one_tile(
 ) -> tuple[np.ndarray, Callable]:
     """`attend` of short sequences, or of a token that is being generated."""
     w = (q * scale) @ k.swapaxes(-1, -2)
-    statistics = work.softmax(w, causal_offset)
+    logarithms = work.softmax(w, causal_offset)
     y = np.matmul(w, v, out=empty_heads(np.empty, q, (*q.shape[:-1], v.shape[-1])))
 
     def gradient(g, needs, into=(None, None, None)):
         d_q, d_k, d_v = into
         w = (q * scale) @ k.swapaxes(-1, -2)
-        work.recompute(w, statistics, causal_offset)
+        work.recompute(w, logarithms, causal_offset)
         d_s = g @ v.swapaxes(-1, -2)
         work.gradient(d_s, w, causal_offset)
         d_s *= scale

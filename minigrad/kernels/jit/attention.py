@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import cpu
-from ..cpu.attention import RowWork, attend
+from ..cpu.attention import EXACT, RowWork, attend
 from .arrays import is_float32, rows_of
 from .mathematics import F, exp_below, inline, largest, loop
 
@@ -17,23 +17,19 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
 
 
 def _softmax(scores, causal_offset):
-    statistics = np.empty((*scores.shape[:-1], 2), F)
+    logarithms = np.empty(scores.shape[:-1], F)
     _softmax_rows(
         rows_of(scores),
         scores.shape[-2],
         -1 if causal_offset is None else causal_offset,
-        statistics.reshape(-1, 2),
+        logarithms.reshape(-1),
     )
-    return statistics
+    return logarithms
 
 
-def _recompute(scores, statistics, causal_offset):
-    _recompute_rows(
-        rows_of(scores),
-        scores.shape[-2],
-        -1 if causal_offset is None else causal_offset,
-        np.ascontiguousarray(statistics).reshape(-1, 2),
-    )
+def _recompute(scores, logarithms, causal_offset):
+    logs = np.ascontiguousarray(logarithms).reshape(-1)
+    _recompute_rows(rows_of(scores), scores.shape[-2], -1 if causal_offset is None else causal_offset, logs)
 
 
 def _gradient(d_weights, weights, causal_offset):
@@ -58,17 +54,14 @@ def _is_hidden(row):
 
 
 @loop
-def _softmax_rows(s, queries, causal_offset, statistics):
-    """exp(s - m) / sum over the visible keys of a row; 0 for the others, and where no key is visible.
-
-    Writes m and 1 / sum of each row.
-    """
+def _softmax_rows(s, queries, causal_offset, logarithms):
+    """exp(s - m) / sum over the visible keys of a row; 0 for the others, and where no key is visible."""
     keys = s.shape[1]
     for i in range(s.shape[0]):
         visible = keys if causal_offset < 0 else min(keys, causal_offset + i % queries + 1)
         m = largest(s[i, :visible])
         if m == F(-np.inf) and _is_hidden(s[i, :visible]):
-            statistics[i] = F(0)
+            logarithms[i] = F(np.inf)
             s[i] = F(0)
             continue
         total = F(0)
@@ -80,20 +73,33 @@ def _softmax_rows(s, queries, causal_offset, statistics):
             s[i, j] *= scale
         for j in range(visible, keys):
             s[i, j] = F(0)
-        statistics[i, 0], statistics[i, 1] = m, scale
+        logarithms[i] = m + np.log(total)
 
 
 @loop
-def _recompute_rows(s, queries, causal_offset, statistics):
-    """exp(s - m) / sum again."""
+def _recompute_rows(s, queries, causal_offset, logarithms):
+    """exp(s - log sum exp s)."""
     keys = s.shape[1]
     for i in range(s.shape[0]):
         visible = keys if causal_offset < 0 else min(keys, causal_offset + i % queries + 1)
-        m, scale = statistics[i]
+        shift = logarithms[i]
         for j in range(visible):
-            s[i, j] = exp_below(s[i, j] - m) * scale
+            s[i, j] = exp_below(s[i, j] - shift)
+        if abs(shift) > EXACT:
+            _scale_to_1(s[i, :visible])
         for j in range(visible, keys):
             s[i, j] = F(0)
+
+
+@inline
+def _scale_to_1(row):
+    """Divide a row, unless it is 0, by its sum."""
+    total = F(0)
+    for j in range(row.size):
+        total += row[j]
+    if total > 0:
+        for j in range(row.size):
+            row[j] /= total
 
 
 @loop

@@ -1,10 +1,11 @@
-"""Cross-entropy: two numbers a row are kept, and the scores themselves, which the graph holds anyway."""
+"""Cross-entropy: one number a row is kept, and the scores themselves, which the graph holds anyway."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from .. import cpu
+from ..cpu.attention import EXACT
 from .arrays import contiguous, is_float32
 from .mathematics import F, exp_below, largest, loop
 
@@ -20,15 +21,15 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
             f"class {target[wrong]} with {classes} classes; classes count from 0, and {ignore_index} "
             f"is ignored"
         )
-    losses, statistics = np.empty(n, F), np.zeros((n, 2), F)
-    _cross_entropy(logits, target, losses, statistics, ignore_index, F(label_smoothing))
+    losses, logarithms = np.empty(n, F), np.empty(n, F)
+    _cross_entropy(logits, target, losses, logarithms, ignore_index, F(label_smoothing))
     divisor = number if reduction == "mean" and number else 1
 
     def gradient(g, needs):
         scale, r = np.empty(n, F), np.empty_like(logits)
         scale[...] = g
         smoothing = F(label_smoothing)
-        _cross_entropy_backward(logits, target, statistics, scale, r, ignore_index, smoothing, F(divisor))
+        _cross_entropy_backward(logits, target, logarithms, scale, r, ignore_index, smoothing, F(divisor))
         return r, None
 
     if reduction == "none":
@@ -57,15 +58,12 @@ def _sum(losses):
 
 
 @loop
-def _cross_entropy(x, target, losses, statistics, ignored, smoothing):
-    """log sum exp x - sum of q x, q = (1 - e) onehot(target) + e / V.
-
-    Writes of each row the largest m and 1 / sum exp(x - m).
-    """
+def _cross_entropy(x, target, losses, logarithms, ignored, smoothing):
+    """log sum exp x - sum of q x, q = (1 - e) onehot(target) + e / V."""
     classes = x.shape[1]
     for i in range(x.shape[0]):
         if target[i] == ignored:
-            losses[i] = F(0)
+            losses[i] = logarithms[i] = F(0)
             continue
         m = largest(x[i])
         total = shifted = F(0)
@@ -75,19 +73,23 @@ def _cross_entropy(x, target, losses, statistics, ignored, smoothing):
             for j in range(classes):
                 shifted += x[i, j] - m
         shift = np.log(total)
-        statistics[i, 0], statistics[i, 1] = m, F(1) / total
+        logarithms[i] = m + shift
         losses[i] = shift - (F(1) - smoothing) * (x[i, target[i]] - m) - smoothing * shifted / F(classes)
 
 
 @loop
-def _cross_entropy_backward(x, target, statistics, scale, r, ignored, smoothing, divisor):
+def _cross_entropy_backward(x, target, logarithms, scale, r, ignored, smoothing, divisor):
     """(softmax - q) * scale / divisor."""
     classes = x.shape[1]
     for i in range(x.shape[0]):
         s = F(0) if target[i] == ignored else scale[i] / divisor
-        even = smoothing / F(classes)
-        m, inverse = statistics[i]
+        even, scale_to_1 = smoothing / F(classes), F(1)
+        if abs(logarithms[i]) > EXACT:
+            total = F(0)
+            for j in range(classes):
+                total += exp_below(x[i, j] - logarithms[i])
+            scale_to_1 = F(1) / total
         for j in range(classes):
-            r[i, j] = s * (exp_below(x[i, j] - m) * inverse - even)
+            r[i, j] = s * (scale_to_1 * exp_below(x[i, j] - logarithms[i]) - even)
         if target[i] != ignored:
             r[i, target[i]] -= s * (F(1) - smoothing)
