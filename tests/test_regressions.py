@@ -506,15 +506,14 @@ def test_mistakes_in_a_rule_are_named():
     a, b = (mg.ones(2, 3, requires_grad=True), mg.ones(3, 4, requires_grad=True))
     records, known = dict(mg.ops.registry), dict(ops)
     try:
-        with pytest.raises(mg.OptionError, match="the rule of bare did not return a value and its gradients"):
+        with pytest.raises(mg.OptionError, match="rule of bare must return a value and its gradients"):
             own_op("bare", lambda x, /: x * 2)(a)
         crossed = own_op("crossed", lambda x, y, /: (x @ y, (lambda g: g @ y, lambda g: x.T @ g)))
         with pytest.raises(mg.ShapeError, match=r"the gradient of crossed \(recorded at .*\) failed: matmul"):
             crossed(a, b).sum().backward()
         alone = own_op("alone", lambda x, /: (x * 2, lambda g: g * 2))
-        failed = r"(?s)the gradient of alone .*failed.*one function \(g, needs\)"
-        with pytest.raises(mg.DtypeError, match=failed):
-            alone(a).sum().backward()
+        with pytest.raises(mg.OptionError, match=r"(?s)the rule of alone .*one function of g.*\(g, needs\)"):
+            alone(a)
     finally:
         mg.ops.registry.clear()
         mg.ops.registry.update(records)
