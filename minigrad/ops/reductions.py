@@ -131,7 +131,7 @@ def _place(search, x, dim, keepdim):
 
 
 @derived(samples=_searches)
-def max(x, dim=None, keepdim=False):
+def max(x, dim: int | Tensor | None = None, keepdim=False):
     """The largest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient.
 
     With a tensor in place of `dim`, the larger of each pair.
@@ -142,7 +142,7 @@ def max(x, dim=None, keepdim=False):
 
 
 @derived(samples=_searches)
-def min(x, dim=None, keepdim=False):
+def min(x, dim: int | Tensor | None = None, keepdim=False):
     """The smallest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient.
 
     With a tensor in place of `dim`, the smaller of each pair.
