@@ -83,7 +83,7 @@ def _maker(name: str, dtype: np.dtype) -> Callable[..., Tensor]:
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"`tensor(data, dtype='{dtype}')`, or a tensor of such sizes whose numbers are not set."
-    make.dtype = dtype  # type: ignore[attr-defined]  # as which NumPy reads it in `x.type(mg.LongTensor)`
+    make.makes = dtype  # type: ignore[attr-defined]
     return make
 
 
@@ -139,6 +139,11 @@ def type_as(x: Tensor, other: Tensor) -> Tensor:
     return x.to(other)
 
 
+def in_type(x: Tensor, dtype: Any, non_blocking: bool = False) -> Tensor:
+    """x in another dtype, which may be named `mg.LongTensor`; `non_blocking` is ignored."""
+    return x.to(getattr(dtype, "makes", dtype))
+
+
 def data_ptr(x: Tensor) -> int:
     """The address of the first element."""
     return x.array.data.ptr if isinstance(x.array, gpu.arrays) else x.array.ctypes.data
@@ -150,6 +155,7 @@ def get_device(x: Tensor) -> int:
 
 
 METHODS = {
+    "type": in_type,
     "type_as": type_as, "data_ptr": data_ptr, "get_device": get_device, "is_complex": is_complex,
     "nelement": numel,
 }  # fmt: skip

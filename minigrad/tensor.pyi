@@ -1619,9 +1619,6 @@ class Tensor:
     def to(self, *targets: Any, dtype: Any=None, device: Any=None, copy: builtins.bool=False, non_blocking: builtins.bool=False, memory_format: Any=None) -> Tensor:
         """x in another dtype or on another device: `to("float64")`, `to("cpu", "float64")`, `to(other_tensor)`."""
 
-    def type(self, *targets: Any, dtype: Any=None, device: Any=None, copy: builtins.bool=False, non_blocking: builtins.bool=False, memory_format: Any=None) -> Tensor:
-        """x in another dtype or on another device: `to("float64")`, `to("cpu", "float64")`, `to(other_tensor)`."""
-
     def float(self) -> Tensor:
         """x as float32."""
 
@@ -1651,6 +1648,9 @@ class Tensor:
 
     def bool(self) -> Tensor:
         """x as bool."""
+
+    def type(self, dtype: Any, non_blocking: builtins.bool=False) -> Tensor:
+        """x in another dtype, which may be named `mg.LongTensor`; `non_blocking` is ignored."""
 
     def type_as(self, other: Any) -> Tensor:
         """x in the other tensor's dtype and on its device; x itself where nothing changes."""

@@ -142,7 +142,7 @@ _own = {
     "__and__": bitwise_and, "__rand__": bitwise_and, "__or__": bitwise_or, "__ror__": bitwise_or,
     "backward": backward, "register_hook": register_hook, "retain_grad": retain_grad,
     "__getitem__": index, "__contains__": _contains,
-    "astype": astype, "unfold": windows_along, "where": where_self, "to": to, "type": to,
+    "astype": astype, "unfold": windows_along, "where": where_self, "to": to,
     "float": _converts_to("float32"), "double": _converts_to("float64"), "half": _converts_to("float16"),
     "bfloat16": _converts_to("bfloat16"),
     "long": _converts_to("int64"), "int": _converts_to("int32"), "short": _converts_to("int16"),
