@@ -146,6 +146,11 @@ def test_replays_are_the_step(make, dtype, device):
         (optim.SGD, {"momentum": 0.9, "weight_decay": 0.1, "nesterov": True}),
         (optim.SGD, {}),
         (optim.Adam, {"weight_decay": 0.1}),
+        (optim.AdamW, {"amsgrad": True}),
+        (optim.RMSprop, {"momentum": 0.9, "centered": True, "eps": 0.1}),
+        (optim.Adagrad, {"lr_decay": 0.1, "initial_accumulator_value": 0.1}),
+        (optim.NAdam, {}),
+        (optim.RAdam, {"weight_decay": 0.1}),
     ],
 )
 def test_optimizers_read_their_numbers_anew(adam, options, device):

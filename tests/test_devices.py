@@ -342,6 +342,13 @@ OPTIMIZERS = [
     lambda params: optim.SGD(params, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
     lambda params: optim.Adam(params, lr=0.1, weight_decay=0.01),
     lambda params: optim.AdamW(params, lr=0.1),
+    lambda params: optim.AdamW(params, lr=0.1, amsgrad=True, maximize=True),
+    lambda params: optim.RMSprop(params, lr=0.01, momentum=0.9, centered=True, eps=0.1),
+    lambda params: optim.Adagrad(params, lr=0.1, lr_decay=0.1),
+    lambda params: optim.Adadelta(params),
+    lambda params: optim.Adamax(params, weight_decay=0.1),
+    lambda params: optim.NAdam(params, lr=0.1),
+    lambda params: optim.RAdam(params, lr=0.1, weight_decay=0.1, decoupled_weight_decay=True),
 ]
 
 

@@ -413,3 +413,22 @@ def test_an_embedding_of_a_given_table():
         np.testing.assert_array_equal(ours(mg.tensor([2, 1])).numpy(), theirs(torch.tensor([2, 1])).detach())
     with pytest.raises(mg.errors.ShapeError):
         nn.Embedding.from_pretrained(mg.ones(3))
+
+
+def test_every_module_of_both_is_compared():
+    """Containers are in test_module_api.py; a base class and an identity need no case."""
+    modules = lambda library: {
+        name
+        for name, kind in vars(library).items()
+        if inspect.isclass(kind) and issubclass(kind, library.Module)
+    }
+    elsewhere = {
+        "Linear",
+        "Module",
+        "ModuleDict",
+        "ModuleList",
+        "ParameterDict",
+        "ParameterList",
+        "Sequential",
+    }
+    assert modules(nn) & modules(torch.nn) - elsewhere == {name for name, _, _ in CASES}

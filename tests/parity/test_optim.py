@@ -142,6 +142,74 @@ def test_signatures_of_optimizers(name):
     assert {p[0] for p in ours} == {p[0] for p in theirs}
 
 
+BAD = [
+    *[(name, {"lr": -1.0}) for name in OPTIONS],
+    *[(name, {"weight_decay": -1.0}) for name in OPTIONS],
+    *[(name, {"eps": -1.0}) for name in OPTIONS if name != "SGD"],
+    *[(name, {"betas": (1.0, 0.9)}) for name in ("Adam", "AdamW", "Adamax", "NAdam", "RAdam")],
+    *[(name, {"betas": (0.9, -0.1)}) for name in ("Adam", "AdamW", "Adamax", "NAdam", "RAdam")],
+    ("SGD", {"momentum": -1.0}), ("RMSprop", {"momentum": -1.0}), ("RMSprop", {"alpha": -1.0}),
+    ("Adadelta", {"rho": 1.5}), ("Adadelta", {"rho": -0.5}), ("Adagrad", {"lr_decay": -1.0}),
+    ("Adagrad", {"initial_accumulator_value": -1.0}), ("NAdam", {"momentum_decay": -1.0}),
+    ("SGD", {"nesterov": True}), ("SGD", {"lr": "a"}), ("Adam", {"unknown": 1}), ("RMSprop", {"unknown": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "settings"), BAD)
+def test_settings_that_pytorch_refuses(name, settings):
+    for library, make in ((optim, mg.ones), (torch.optim, torch.ones)):
+        with pytest.raises((ValueError, TypeError)):
+            getattr(library, name)([make(1, requires_grad=True)], **settings)
+
+
+def test_what_is_no_list_of_parameters():
+    for library, make in ((optim, mg.ones), (torch.optim, torch.ones)):
+        p = make(1, requires_grad=True)
+        for params in (5, p, None):
+            with pytest.raises(TypeError):
+                library.SGD(params, lr=0.1)
+        with pytest.raises(TypeError):
+            library.SGD([p], lr=0.1).add_param_group([p])
+
+
+def own_optimizer(base):
+    class Signs(base):
+        """As PyTorch's tutorials write them."""
+
+        def __init__(self, params, lr=0.1, decay=0.5):
+            super().__init__(params, {"lr": lr, "decay": decay})
+
+        def step(self, closure=None):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    if p.grad is None:
+                        continue
+                    state = self.state[p]
+                    if not state:
+                        state["step"], state["mean"] = 0, p.grad * 0
+                    state["step"] += 1
+                    state["mean"].mul_(group["decay"]).add_(p.grad)
+                    p.data.add_(state["mean"].sign(), alpha=-group["lr"] / state["step"])
+
+    return Signs
+
+
+def test_an_optimizer_of_the_users_own_with_a_step():
+    rng = np.random.default_rng(0)
+    ours, theirs = parameters(rng)
+    optimizer, reference = own_optimizer(optim.Optimizer)(ours), own_optimizer(torch.optim.Optimizer)(theirs)
+    for step in range(6):
+        give_gradients(rng, ours, theirs)
+        optimizer.step()
+        reference.step()
+        if step == 3:
+            again = own_optimizer(optim.Optimizer)(ours, lr=0.7)
+            again.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+            assert again.param_groups[0]["lr"] == 0.1
+            assert {int(s["step"]) for s in again.state.values()} == {4}
+    assert_same(ours, theirs)
+
+
 def test_a_closure_computes_the_loss():
     found = []
     for library, optimizers in ((mg, optim), (torch, torch.optim)):
