@@ -81,7 +81,9 @@ FLAG = Kind("True or False", "Pass one of them.", frozenset([bool]), lambda x: _
 SETTING = FLAG._replace(
     plain=frozenset([bool, type(None)]), fits=lambda x: type(x) is int and x in (0, 1)
 )  # of a constructor
-TEXT = Kind("a string", "Pass one of those that help(...) names.", frozenset([str]))
+TEXT = Kind(
+    "a string", "Pass one of those that help(...) names.", frozenset([str]), lambda x: isinstance(x, str)
+)  # a device is a kind of string
 COEFFICIENT = NUMBER._replace(
     plain=frozenset([int, float]), fits=lambda x: type(x) is not bool and NUMBER.fits(x)
 )

@@ -560,6 +560,13 @@ def test_dropouts_p_is_a_probability(p):
             make()
 
 
+def test_modules_are_made_where_a_tensor_is():
+    x = mg.ones(2, dtype="float64")
+    for device in (x.device, mg.device("cpu"), "cpu", None):
+        assert nn.Linear(2, 2, device=device, dtype=x.dtype)(x).dtype == mg.float64
+        assert mg.as_tensor([1.0], device=device).device == "cpu"
+
+
 def test_losses_as_modules():
     logits, target = mg.tensor([[0.0, 0.0], [0.0, 1.0]]), [1, 0]
     loss = nn.CrossEntropyLoss(ignore_index=0, reduction="sum")(logits, target)
