@@ -123,7 +123,7 @@ def share_version(
             version.views = [entry]
         else:
             version.views.append(entry)
-            if base.node is None and len(version.views) > version.views_kept:
+            if len(version.views) > version.views_kept:
                 version.views = _still_there(version.views)
                 version.views_kept = 64 + 2 * len(version.views)
 
