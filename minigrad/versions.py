@@ -131,9 +131,10 @@ def share_version(
 def _still_there(views: list[Any]) -> list[Any]:
     """The views that exist, and the bases of others as if they were views: they share the memory, too."""
     existing = [view for view in views if view[0]() is not None]
-    named = {id(view[0]()) for view in existing}
-    bases = {id(base): base for view in views if (base := view[1]()) is not None and id(base) not in named}
-    return [*(View(new_ref(base), lambda: None) for base in bases.values()), *existing]
+    bases = {id(view[1]): view[1] for view in views}  # of each base there is one reference
+    for view in existing:
+        bases.pop(id(view[0]), None)
+    return [*(View(base, lambda: None) for base in bases.values() if base() is not None), *existing]
 
 
 def bump_version(tensor: Tensor, name: str, source: tuple[CodeType, int] | None = None) -> None:
