@@ -260,6 +260,7 @@ def refuse_unconvertible(array: Any, dtype: np.dtype, wraps: bool = True) -> Non
         lowest = limits.min or -limits.max  # -1 is 255 in uint8, as in PyTorch
         wrong = (array < lowest) | (array > limits.max)
     else:
+        array = array.astype(float32) if array.dtype in HALF else array  # whose numbers end before int64's
         wrong = ~((array > float(limits.min) - 1) & (array < float(limits.max) + 1))
         if dtype == int64:
             wrong &= array != float(limits.min)  # float64 has no number just below it

@@ -158,7 +158,7 @@ def view_as_shape(x, /, shape):
     before = x.shape
     try:
         value = x.reshape(shape)
-        if value.shape != shape and min(shape) < -1:  # to NumPy every negative size is -1
+        if value.shape != shape and min(shape, default=0) < -1:  # to NumPy every negative size is -1
             raise ValueError
         return value, (lambda g: g.reshape(before),)
     except ValueError:

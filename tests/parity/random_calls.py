@@ -116,10 +116,10 @@ def samples_of(name):
     dtype = torch.float64
     if name not in FLOATING_ENTRIES:
         dtype = torch.int64 if torch.int64 in op.dtypes else torch.bool
-    found = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=False), 4 * SAMPLES))
+    found = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=False), SAMPLES))
     if is_drawn(name):
         found = [s for s in found if draws_nothing(s)]
-    return found[:: max(1, len(found) // SAMPLES)]
+    return found
 
 
 class Changed:
@@ -309,7 +309,7 @@ def is_foreign(error):
 def compare(call):
     """How minigrad's answer differs from PyTorch's, or None."""
     their_function, our_function = functions_of(ENTRIES[call.name], call.form)
-    before = [ours.array.tobytes() for _, ours in call.pairs]
+    before = [[as_numpy(theirs).tobytes(), ours.array.tobytes()] for theirs, ours in call.pairs]
     theirs, refusal = answer(their_function, *call.theirs, call.finish, torch.Tensor)
     ours, error = answer(our_function, *call.ours, call.finish, mg.Tensor)
     if error is not None and is_foreign(error):
@@ -318,8 +318,9 @@ def compare(call):
         return None if error is not None else compare_alone(call, their_function, ours, refusal)
     if error is not None:
         return Difference("refused by minigrad", shortened(error))
-    if [ours.array.tobytes() for _, ours in call.pairs] != before:
-        return Difference("input changed", "an argument has other values after the call")
+    for (a, b), (t, m) in zip(before, call.pairs, strict=True):
+        if as_numpy(t).tobytes() == a and m.array.tobytes() != b:
+            return Difference("input changed", "an argument has other values after the call")
     if len(theirs) != len(ours):
         return Difference("shape", f"{len(ours)} results, PyTorch has {len(theirs)}")
     for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
