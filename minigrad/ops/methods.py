@@ -162,6 +162,6 @@ def bind():
         setattr(Tensor, name, function)
     for name, function in PROPERTIES.items():
         setattr(Tensor, name, property(function))
-    check_methods(Tensor, ["add_", "requires_grad_", "size", "sub_"])
+    check_methods(Tensor, ["add_", "fill_", "requires_grad_", "size", "sub_"])
     Tensor.__array_ufunc__ = array_ufunc(FUNCTIONS)
     Tensor.__array_function__ = array_function(FUNCTIONS)

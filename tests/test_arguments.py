@@ -1,0 +1,90 @@
+"""Arguments that a call cannot use: refused before anything is computed, with an error of ours."""
+
+import math
+
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+from minigrad.errors import ArgumentError, OptionError, OutOfMemoryError, ShapeError, SignatureError
+from minigrad.nn import functional as F
+from minitransformer import TrainConfig, TransformerConfig
+from minitransformer.errors import UserError
+from minitransformer.tokenizers import Tokenizer
+
+X = mg.ones(2, 3)
+AROUND: list = [1.0]
+AROUND.append(AROUND)
+
+REFUSED = {
+    "a list that contains itself": (lambda: mg.tensor(AROUND), ShapeError),
+    "an index that contains itself": (lambda: X[(AROUND,)], mg.MinigradError),
+    "a tree that contains itself": (lambda: mg.func.grad(lambda x: x)(AROUND), ArgumentError),
+    "a size of -3": (lambda: X.reshape(-3), ShapeError),
+    "half an index": (lambda: X.select(0, 0.5), ArgumentError),
+    "True as an axis": (lambda: X.sum(True), ArgumentError),
+    "no axis": (lambda: X.softmax(()), ArgumentError),
+    "a correction of NaN": (lambda: X.var(correction=math.nan), OptionError),
+    "a word for a flag": (lambda: X.sort(0, "ascending"), ArgumentError),
+    "a word for an axis": (lambda: X.diff(0, "zzz"), ArgumentError),
+    "a tensor for a dtype": (lambda: X.sum(dtype=mg.ones(2)), ArgumentError),
+    "None for a number": (lambda: mg.as_tensor([None], dtype="float32"), mg.DtypeError),
+    "a step of a word": (lambda: mg.random.set_step("a"), ArgumentError),
+    "a step of -3": (lambda: mg.random.set_step(-3), OptionError),
+    "layers of negative sizes": (lambda: nn.Linear(-1, 3), ShapeError),
+    "layers of words": (lambda: nn.Linear("a", 2), ArgumentError),
+    "norms of negative sizes": (lambda: nn.LayerNorm(-3), ShapeError),
+    "norms over None": (lambda: F.layer_norm(X, None), ArgumentError),
+    "None as an input": (lambda: F.linear(None, X), mg.DtypeError),
+    "an optimizer of 5": (lambda: mg.optim.SGD(5), mg.MinigradError),
+    "a state of 3": (lambda: nn.Linear(2, 2).load_state_dict(3), mg.MinigradError),
+    "the gradient of 5": (lambda: mg.func.grad(5), ArgumentError),
+    "a checkpoint of 3": (lambda: mg.autograd.checkpoint(3, X), ArgumentError),
+    "too large an integer": (lambda: mg.arange(2**64), OptionError),
+    "too large a matrix": (lambda: mg.eye(10**7), OutOfMemoryError),
+    "too many repetitions": (lambda: X.repeat(10**12, 1), OutOfMemoryError),
+    "too many classes": (lambda: F.one_hot(mg.tensor([1]), 10**12), OutOfMemoryError),
+    "too large a result": (lambda: mg.ones(10**6, 1) + mg.ones(1, 10**8), OutOfMemoryError),
+    "an unknown keyword": (lambda: X.sum(zzz=1), SignatureError),
+    "an unknown keyword of a layer": (lambda: nn.Linear(2, 2, zzz=1), SignatureError),
+    "a string to save": (lambda: mg.save_file({"a": "x"}, "a.safetensors"), mg.FileError),
+    "a folder that is none": (lambda: mg.save_file({"a": X}, "/dev/null/x"), mg.FileError),
+    "a configuration of words": (lambda: TransformerConfig(vocab_size="x"), UserError),
+    "steps of words": (lambda: TrainConfig(steps="a"), UserError),
+    "an id that is none": (lambda: Tokenizer.train_char(["ab"]).decode([99]), UserError),
+}
+
+
+@pytest.mark.parametrize(("call", "error"), REFUSED.values(), ids=list(REFUSED))
+def test_what_a_call_cannot_use_is_refused(call, error):
+    with pytest.raises(error) as raised:
+        call()
+    assert str(raised.value).count("\n") == 1, "what is wrong, and what to do"
+
+
+@pytest.mark.parametrize("caught", [TypeError, ValueError, RuntimeError])
+def test_an_argument_of_the_wrong_kind_is_caught_as_in_pytorch(caught):
+    with pytest.raises(caught, match="dim must be"):
+        X.softmax("rows")
+
+
+def test_draws_are_as_before_after_a_step_that_was_refused():
+    with pytest.raises(OptionError):
+        mg.random.set_step(-1)
+    assert mg.rand(2).shape == (2,)
+
+
+def test_errors_of_the_users_functions_pass_unchanged():
+    class Model(nn.Module):
+        def forward(self, x):
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        nn.Sequential(Model())(X)
+    with pytest.raises(KeyError, match="mine"):
+        mg.autograd.checkpoint(Model().forward, X)
+
+
+def test_a_keyword_that_is_not_there_is_answered_by_those_that_are():
+    with pytest.raises(TypeError, match=r"(?s)'zzz'.*dim, keepdim, dtype"):
+        X.sum(zzz=1)
