@@ -74,14 +74,18 @@ def _reshaped(name: str, function: Callable) -> Callable:
 
 def fill_(x: Tensor, value: Any) -> Tensor:
     """`value`, in every place."""
+    return _filled(x, "fill_", value)
+
+
+def _filled(x: Tensor, name: str, value: Any) -> Tensor:
     if is_recorded(x, value):
-        return become(x, "fill_", lambda old: replaced(old, value, ...))
-    return overwrite(x, "fill_", lambda: x.array.fill(value.item() if isinstance(value, Tensor) else value))
+        return become(x, name, lambda old: replaced(old, value, ...))
+    return overwrite(x, name, lambda: x.array.fill(value.item() if isinstance(value, Tensor) else value))
 
 
 def zero_(x: Tensor) -> Tensor:
     """0 in every place."""
-    return fill_(x, 0)
+    return _filled(x, "zero_", 0)
 
 
 def copy_(x: Tensor, source: Any, non_blocking: bool = False) -> Tensor:
