@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import array_module, float32, float64
+from ..devices import array_module, float32, float64, to_device_of
 from ..errors import OptionError
 from .optimizer import IMPLEMENTATION, Optimizer
 
@@ -228,7 +228,8 @@ class NAdam(Formula):
         return group["lr"], momentum, following, 1 / (1 - b2**t) ** 0.5
 
     def change(self, p: Any, g: Any, state: State, numbers: Any, group: dict[str, Any]) -> None:
-        m, v, product = state["exp_avg"], state["exp_avg_sq"], state["mu_product"]
+        m, v = state["exp_avg"], state["exp_avg_sq"]
+        product = state["mu_product"] = to_device_of(state["mu_product"], p)  # it may come from another
         b1, b2 = group["betas"]
         lr, momentum, following, root = numbers
         product *= momentum
