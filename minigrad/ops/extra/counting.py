@@ -72,10 +72,8 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Whether each element is among the test elements, or if `invert` is not."""
     elements, tests = as_tensor(elements), as_tensor(test_elements)
     dtype = result_type(elements, tests)
-    elements, tests = elements.to(dtype).array, tests.to(dtype).array
-    return as_tensor(
-        through_cpu(partial(np.isin, assume_unique=assume_unique, invert=invert), elements, tests)
-    )
+    arrays = elements.to(dtype).array, tests.to(dtype).array
+    return as_tensor(through_cpu(partial(np.isin, assume_unique=assume_unique, invert=invert), *arrays))
 
 
 # ---------------------------------------------------------------- counts
