@@ -248,10 +248,13 @@ def checked(function: F, flag: Kind = FLAG) -> F:
     def call(*args: Any, **settings: Any) -> Any:
         try:
             checks.check(args, settings)
-            return function(*args, **settings)
         except MinigradError as error:
-            checks.check_rest(name, args, error)
             place(error, name, args[is_method:], settings)
+            raise
+        try:
+            return function(*args, **settings)
+        except MinigradError as error:  # which says where it happened itself
+            checks.check_rest(name, args, error)
             raise
         except FOREIGN as error:
             if raised_by_library(error):

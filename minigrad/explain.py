@@ -64,9 +64,11 @@ def refuse_unknown(name: str, unknown: Sequence[str], known: Iterable[str]) -> N
 
 def signature_text(function: Callable) -> str:
     """The arguments of a function, as it declares them, without types."""
-    parameters = inspect.signature(function).parameters.values()
-    shown = [str(p.replace(annotation=p.empty)) for p in parameters if p.name != "self"]
-    return f"({', '.join(shown)})"
+    signature = inspect.signature(function)
+    kinds = lambda p: p.POSITIONAL_OR_KEYWORD if p.kind is p.POSITIONAL_ONLY else p.kind  # by name, too
+    declared = [p for p in signature.parameters.values() if p.name != "self"]
+    shown = [p.replace(annotation=p.empty, kind=kinds(p)) for p in declared]
+    return str(signature.replace(parameters=shown, return_annotation=signature.empty))
 
 
 def explain(

@@ -1454,10 +1454,10 @@ class Tensor:
     def __irshift__(self, y: Any) -> Tensor:
         """bitwise_right_shift, in place."""
 
-    def __iadd__(self, y: Any, *, alpha: Any=1) -> Tensor:
+    def __iadd__(self, y: Any, *, alpha: Any=1) -> Tensor:  # type: ignore[misc]
         """add, in place."""
 
-    def __isub__(self, y: Any, *, alpha: Any=1) -> Tensor:
+    def __isub__(self, y: Any, *, alpha: Any=1) -> Tensor:  # type: ignore[misc]
         """sub, in place."""
 
     def __imul__(self, y: Any) -> Tensor:

@@ -140,7 +140,7 @@ def test_alpha_and_rounding_are_settings_of_arithmetic():
     assert mg.div(x, y, rounding_mode="floor").tolist() == [3, -4]
     whole = mg.div(mg.tensor([7, -7, 6]), 2, rounding_mode="trunc")
     assert (whole.tolist(), whole.dtype) == ([3, -3, 3], "int64")
-    with pytest.raises(mg.DtypeError, match="takes 2 tensors"):
+    with pytest.raises(TypeError, match=r"add\(\) got 3 arguments[\s\S]*\(x, y, \*, alpha=1\)"):
         mg.add(x, y, 3)
     with pytest.raises(mg.OptionError, match="rounding_mode"):
         mg.div(x, y, rounding_mode="up")

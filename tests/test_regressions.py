@@ -373,9 +373,9 @@ def test_a_check_keeps_nothing_alive():
         (lambda x: mg.autograd.grad(x.sum(), 1.0), "inputs must be tensors, got float"),
         (lambda x: mg.autograd.grad(1.0, x), "outputs must be tensors, got float"),
         (lambda x: mg.autograd.grad([x * 1, x * 2], x, np.ones(2)), "2 outputs need"),
-        (lambda x: mg.func.grad(lambda x: x.sum(), "a")(x), "argnums must be integers"),
+        (lambda x: mg.func.grad(lambda x: x.sum(), "a")(x), "argnums must be an integer or several"),
         (lambda x: mg.arange(float("nan")), "is not a range"),
-        (lambda x: mg.randperm(2.5), "non-negative integers"),
+        (lambda x: mg.randperm(2.5), "n must be an integer, got 2.5"),
         (lambda x: mg.randperm(-1), "non-negative integers"),
     ],
 )
@@ -473,10 +473,11 @@ def test_switches_of_recording_decorate_with_and_without_parentheses():
 
 
 def test_a_missing_argument_is_named_as_one():
-    with pytest.raises(mg.DtypeError, match=r"softmax.*missing.*'dim'") as raised:
+    with pytest.raises(
+        TypeError, match=r"softmax.*missing.*'dim'[\s\S]*It takes \(x, dim, dtype=None\)"
+    ) as raised:
         mg.softmax(mg.ones(2))
     assert "locals" not in str(raised.value)
-    assert "arguments that the function takes" in str(raised.value)
 
 
 def own_op(name, rule):
@@ -539,7 +540,7 @@ def test_what_a_stranger_tried():
         mg.nn.BatchNorm2d(8)(mg.ones(2, 4, 3, 3))
     with pytest.raises(mg.OptionError, match="'average'"):
         mg.nn.MSELoss(reduction="average")
-    with pytest.raises(mg.OptionError, match=r"takes parameters, got a Linear"):
+    with pytest.raises(mg.OptionError, match=r"takes parameters, got Linear"):
         mg.optim.AdamW(mg.nn.Linear(2, 2))
     with pytest.raises(mg.ShapeError, match=r"stack\(\[float32\[2\], float32\[3\]\]"):
         mg.stack([mg.ones(2), mg.ones(3)])

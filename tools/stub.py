@@ -43,6 +43,9 @@ def generate() -> str:
     for name in ("__eq__", "__ne__"):  # comparing gives a tensor, where object's gives a bool
         line = f"def {name}(self, y: Any) -> Tensor:"
         text = text.replace(line, f"{line}  # type: ignore[override]")
+    for name in ("__iadd__", "__isub__"):  # which mypy wants without alpha
+        line = f"def {name}(self, y: Any, *, alpha: Any=1) -> Tensor:"
+        text = text.replace(line, f"{line}  # type: ignore[misc]")
     return f"{HEADER}import builtins\n{text}\n"
 
 

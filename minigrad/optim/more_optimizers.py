@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ class Formula(Optimizer):
 
     arrays: tuple[str, ...]
 
-    def __init__(self, params: Iterable[Any], options: dict[str, Any]) -> None:
+    def __init__(self, params: Any, options: dict[str, Any]) -> None:
         """`options` are the local variables of a constructor."""
         ours = {name: value for name, value in options.items() if name not in ("self", "params", "__class__")}
         for name, value in ours.pop("implementation").items():
@@ -68,7 +67,7 @@ class RMSprop(Formula):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Any,
         lr: float = 1e-2,
         alpha: float = 0.99,
         eps: float = 1e-8,
@@ -109,7 +108,7 @@ class Adagrad(Formula):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Any,
         lr: float = 1e-2,
         lr_decay: float = 0.0,
         weight_decay: float = 0.0,
@@ -143,7 +142,7 @@ class Adadelta(Formula):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Any,
         lr: float = 1.0,
         rho: float = 0.9,
         eps: float = 1e-6,
@@ -174,7 +173,7 @@ class Adamax(Formula):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Any,
         lr: float = 2e-3,
         betas: Betas = (0.9, 0.999),
         eps: float = 1e-8,
@@ -203,7 +202,7 @@ class NAdam(Formula):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Any,
         lr: float = 2e-3,
         betas: Betas = (0.9, 0.999),
         eps: float = 1e-8,
@@ -248,7 +247,7 @@ class RAdam(Formula):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Any,
         lr: float = 1e-3,
         betas: Betas = (0.9, 0.999),
         eps: float = 1e-8,

@@ -49,16 +49,14 @@ class Optimizer:
     def __init_subclass__(cls) -> None:
         check_constructor(cls)
 
-    def __init__(
-        self, params: Iterable[Any], defaults: Mapping[str, Any] | None = None, **options: Any
-    ) -> None:
+    def __init__(self, params: Any, defaults: Mapping[str, Any] | None = None, **options: Any) -> None:
         if hasattr(params, "parameters"):
             raise OptionError(
-                f"an optimizer takes parameters, got a {type(params).__name__}.\nPass its .parameters()."
+                f"an optimizer takes parameters, got {type(params).__name__}.\nPass its .parameters()."
             )
         if isinstance(params, Tensor) or not isinstance(params, Iterable):
             raise DtypeError(
-                f"an optimizer takes a list of parameters or of groups, got a {type(params).__name__}.\n"
+                f"an optimizer takes a list of parameters or of groups, got {type(params).__name__}.\n"
                 f"Pass model.parameters(), or [parameter]."
             )
         groups = list(params)
@@ -321,7 +319,7 @@ def _check_implementation(optimizer: Optimizer, settings: Mapping[str, Any]) -> 
         raise OptionError("differentiable=True is not here.\nWrite the update with out-of-place operations.")
 
 
-check_methods(Optimizer, ["add_param_group", "load_state_dict", "zero_grad"])
+check_methods(Optimizer, ["add_param_group", "load_state_dict"])
 
 
 class SGD(Optimizer):
@@ -332,7 +330,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Any,
         lr: float = 1e-3,
         momentum: float = 0.0,
         dampening: float = 0.0,
@@ -383,7 +381,7 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Any,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -532,7 +530,7 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Any,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
