@@ -117,11 +117,17 @@ OF_WHOLE = {  # what would wrap around, or lose its fractions
     ),
     "mean of float16": (lambda: F.avg_pool1d(mg.full((1, 1, 4), 60000.0, dtype="float16"), 4), [[[60000]]]),
     "histogram": (lambda: mg.histogram(mg.tensor(V), 2, density=True)[0], [4 / 15, 2 / 15]),
+    "histc of bfloat16": (  # 4.1875 / 10 * 100 is 41.875, and 42 in bfloat16
+        lambda: mg.tensor([4.1875], dtype="bfloat16").histc(min=0, max=10)[41:43],
+        [1, 0],
+    ),
+    "cov of too few": (lambda: mg.cov(mg.tensor([[0, 1]]), correction=3), np.inf),
     "ldexp": (lambda: mg.ldexp(mg.tensor([1.0], dtype="float64"), mg.tensor([200])), [2.0**200]),
     "var of nothing": (lambda: mg.zeros(0).var(correction=-1), np.nan),
 }
 
 
+@pytest.mark.filterwarnings("ignore:divide by zero")  # as of any quotient
 @pytest.mark.parametrize("name", OF_WHOLE)
 def test_values_of_integers_booleans_and_halves(name):
     call, expected = OF_WHOLE[name]
@@ -141,6 +147,13 @@ def test_dtypes_of_what_is_put_into_a_tensor_are_its_own():
         assert y.sum().item() in (3, 6)
     truth = mg.zeros(3, dtype=bool).scatter_reduce(0, mg.tensor([1]), mg.tensor([True]), "amax")
     assert truth.tolist() == [False, True, False]
+
+
+def test_a_half_times_a_power_of_two_stays_one():
+    x = mg.tensor([2.0**-10], dtype="float16")
+    assert mg.ldexp(x, mg.tensor([20])).dtype == mg.float16
+    assert mg.ldexp(x, mg.tensor([20])).tolist() == [1024]  # 2**20 alone is not a float16
+    assert mg.ldexp(x, mg.tensor([20.0])).dtype == mg.float32
 
 
 def test_products_of_booleans_are_refused():

@@ -166,6 +166,12 @@ MISTAKES = {
         r"embedding\(.*: id 5 in a table of 5 rows",
         "count from 0",
     ),
+    "max_norm of an integer table": (
+        lambda: F.embedding([0], mg.tensor([[3, 4]]), max_norm=1.0),
+        DtypeError,
+        "max_norm with a table of int64",
+        "floats",
+    ),
     "a negative id": (lambda: F.embedding([0, -1], W), RangeError, r"embedding\(.*: id -1", "count from 0"),
     "ids that are floats": (
         lambda: F.embedding([0.0], W),

@@ -317,6 +317,20 @@ def test_attention_to_scores_far_from_0_has_its_gradient(which, length, offset):
 
 
 @pytest.mark.parametrize("which", BOTH)
+def test_attentions_gradient_has_its_digits_where_one_score_wins(which):
+    """dS = W (dW - sum(dW W)) nearly cancels there, if the weights of a row sum to 1."""
+    arrays = [5 * draw(4, 12, 8, seed=i) for i in range(4)]
+    results = []
+    for dtype in ("float32", "float64"):
+        q, k, v, g = (mg.tensor(a, dtype=dtype, requires_grad=True) for a in arrays)
+        with kernels.use(which):
+            y = F.scaled_dot_product_attention(q, k, v)
+            results.append(mg.autograd.grad((y * g).sum(), [q, k, v]))
+    for ours, exact in zip(*results, strict=True):
+        np.testing.assert_allclose(ours.numpy(), exact.numpy(), atol=2e-6 * abs(exact.numpy()).max())
+
+
+@pytest.mark.parametrize("which", BOTH)
 @pytest.mark.parametrize("offset", [-1e9, 1e30])
 def test_cross_entropy_of_scores_far_from_0_has_its_gradient(which, offset):
     logits = mg.full((2, 50), offset, requires_grad=True)

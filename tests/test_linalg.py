@@ -158,6 +158,8 @@ MISTAKES = {
     "bmm of batches": (lambda: mg.bmm(mg.ones(2, 2, 3), mg.ones(1, 3, 4)), ShapeError, "2 and 1", "equal"),
     "addmm": (lambda: mg.addmm(mg.ones(2, 2, 2), A, A.T), ShapeError, r"\(2, 2, 2\)", "broadcast"),
     "cross": (lambda: mg.cross(A, mg.ones(2, 2)), ShapeError, r"\(2, 3\) and \(2, 2\)", "3 elements"),
+    "addmm of beta 0": (lambda: mg.addmm(mg.ones(3), A, A.T, beta=0), ShapeError, r"\(3,\)", "broadcast"),
+    "tensordot twice": (lambda: mg.tensordot(ONES, ONES, ((0, 0), (0, 1))), ShapeError, "repeated", "once"),
     "tensordot": (lambda: mg.tensordot(A, A, 1), ShapeError, "axis 1 .* 3 .* axis 0 .* 2", "equally"),
     "multi_dot of one": (lambda: mg.linalg.multi_dot([A]), OptionError, "1 tensors", "two"),
     "einsum's letter": (lambda: mg.einsum("i$,jk", A, A), OptionError, r"'\$' is not a letter", "a to z"),

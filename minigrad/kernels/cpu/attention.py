@@ -21,7 +21,7 @@ from ...random import keep_mask, keep_probability
 
 TILE = 1 << 18  # scores
 MIN_QUERIES = 64  # of a tile, if there are so many: matrix products with fewer rows are slow
-EXACT = 64  # a larger log sum exp has too few digits left for the sum: of -1e9, none
+EXACT = 8  # a larger log sum exp has too few digits left for the sum: of -1e9, none
 LOWEST = {np.dtype(t): t(np.finfo(t).min) for t in (np.float32, np.float64)}
 
 

@@ -53,6 +53,10 @@ def embedding(
     """
     weight = weight if isinstance(weight, Tensor) else as_tensor(weight)
     if max_norm is not None:
+        if not weight.is_floating_point():
+            raise DtypeError(
+                f"max_norm with a table of {weight.dtype}.\nIts rows must be floats: use weight.float()."
+            )
         with no_grad():
             ids = as_tensor(input)
             norms = weight[ids].norm(norm_type, -1, keepdim=True)  # type: ignore[arg-type]

@@ -200,6 +200,8 @@ def tensordot(a, b, dims=2):
             )
         dims = range(a.ndim - dims, a.ndim), range(dims)
     pairs = [(axis_of(i, a.ndim), axis_of(j, b.ndim)) for i, j in zip(*dims, strict=True)]
+    if any(len(set(axes)) < len(pairs) for axes in zip(*pairs, strict=True)):
+        raise ShapeError(f"an axis is repeated in dims={dims}.\nName each axis once.")
     for i, j in pairs:
         if a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]):
             raise ShapeError(

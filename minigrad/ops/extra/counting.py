@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...devices import array_module, as_array, result_type, through_cpu, uint8
+from ...devices import HALF, array_module, as_array, result_type, through_cpu, uint8
 from ...errors import DtypeError, OptionError, RangeError, ShapeError
 from ...tensor import Tensor, as_tensor
 from ..axes import as_floating, axis_of
@@ -104,8 +104,13 @@ def histc(x, bins=100, min=0, max=0):
         min, max = (min, max) if min != max else (min - 1, max + 1)
     if not min < max:
         raise OptionError(f"a histogram from {min} to {max}.\nGive numbers, the lower first.")
-    hist, _ = through_cpu(np.histogram, data[data == data], bins, (min, max))  # without NaN
+    hist, _ = through_cpu(np.histogram, _not_half(data[data == data]), bins, (min, max))  # without NaN
     return as_tensor(hist.astype(data.dtype))
+
+
+def _not_half(data):
+    """Half precision as float32: the bin that an element is in would be rounded."""
+    return data.astype(np.float32) if data.dtype in HALF else data
 
 
 class Histogram(NamedTuple):
@@ -128,7 +133,7 @@ def histogram(x, bins: object, *, range=None, weight=None, density=False):
     bins = bins if isinstance(bins, int) else as_tensor(bins).array
     weights = None if weight is None else as_floating(weight).array.reshape(-1)
     count = lambda data, bins, weights: np.histogram(data, bins, range, density, weights)
-    hist, edges = through_cpu(count, data, bins, weights)
+    hist, edges = through_cpu(count, _not_half(data), bins, weights)
     return Histogram(as_tensor(hist.astype(data.dtype)), as_tensor(edges.astype(data.dtype)))
 
 

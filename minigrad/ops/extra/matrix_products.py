@@ -97,16 +97,14 @@ def _added(input, product, beta, alpha):
     """beta * input + alpha * product; with beta = 0 `input` does not count, not even its NaN."""
     if alpha != 1:
         product = alpha * product
-    if beta == 0:
-        return product
     input = as_tensor(input)
-    value = (input if beta == 1 else beta * input) + product
-    if value.shape != product.shape:
+    own = product.shape[max(product.ndim - input.ndim, 0) :]
+    if len(own) < input.ndim or any(n not in (1, m) for n, m in zip(input.shape, own, strict=True)):
         raise ShapeError(
             f"an input of shape {input.shape} and a product of shape {product.shape}.\n"
             f"The input must broadcast to the product."
         )
-    return value
+    return product if beta == 0 else (input if beta == 1 else beta * input) + product
 
 
 @derived(

@@ -189,7 +189,8 @@ def hypot(x, y, /):
 def ldexp(x, y):
     """x * 2 ** y."""
     x, y = as_tensor(x), as_tensor(y)
-    return multiply(x, power(2.0, y.to(float64) if x.dtype == float64 else y))
+    result = multiply(x, power(2.0, y.to(float64) if x.dtype == float64 else y))
+    return result.to(x.dtype) if is_floating(x.dtype) and not is_floating(y.dtype) else result
 
 
 # ---------------------------------------------------------------- rounding

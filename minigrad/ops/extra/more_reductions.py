@@ -193,7 +193,7 @@ def cov(x, *, correction: int = 1, fweights=None, aweights=None):
     total = rows.shape[1] if weight is None else weight.sum()
     excess = correction if aweights is None else correction * (weight * weights[-1]).sum() / total
     centred = rows - weighted(rows).sum(1, keepdim=True) / total
-    result = (weighted(centred) @ centred.T) / (total - excess)
+    result = (weighted(centred) @ centred.T) / as_tensor(total - excess).clamp(min=0)
     return result if x.ndim == 2 and len(rows) > 1 else result.squeeze()
 
 
