@@ -8,7 +8,7 @@ from ...devices import float16, float32
 from ...errors import OptionError, ShapeError
 from ...kernels.cpu.linear import total
 from ...tensor import as_tensor
-from ..axes import axes_of, axis_of, count, expand_reduced
+from ..axes import as_floating, axes_of, axis_of, count, expand_reduced
 from ..comparisons import where
 from ..costs import per_input
 from ..namespace import namespace, value_in_rule
@@ -181,6 +181,8 @@ def linalg_norm(x, ord=None, dim=None, keepdim=False, *, dtype=None):
 def cond(x, p=None):
     """The condition number |X| |X⁻¹| in a norm of matrices, by default in that of order 2."""
     x = as_tensor(x)
+    if 0 in x.shape[-2:]:
+        return as_floating(x).sum((-2, -1))
     if p in (None, 2, -2):
         s = svdvals(x)
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
