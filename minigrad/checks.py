@@ -7,6 +7,7 @@ thing everywhere (`dim` is an axis, or several). Most values are of a type that 
 from __future__ import annotations
 
 import inspect
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from numbers import Real
@@ -143,7 +144,7 @@ NAMED = {
         INTEGER,
     ),
     **dict.fromkeys(["alpha", "beta"], COEFFICIENT),
-    **dict.fromkeys(["eps", "margin", "maxnorm", "scale", "value", "fill_value",
+    **dict.fromkeys(["eps", "margin", "maxnorm", "scale", "threshold", "value", "fill_value",
          "correction", "lambd", "posinf", "neginf", "max_norm", "delta"], NUMBER),
     "output_size": SIZES_OR_NONE,
     "scale_factor": FACTORS,
@@ -191,6 +192,9 @@ class Checks:
         named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         self.kinds = {p.name: kind_of(p, flag) for p in named if p.kind is not p.POSITIONAL_ONLY}
         self.plain = {name: set(kind.plain or USUAL) for name, kind in self.kinds.items()}
+        self.any_setting = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        if self.any_setting:
+            self.plain = defaultdict(lambda: set(USUAL), self.plain)
         by_position = [
             (p.name, self.kinds.get(p.name, ANYTHING)) for p in named if p.kind is not p.KEYWORD_ONLY
         ]
@@ -215,14 +219,15 @@ class Checks:
         Called where the function raised an error: what is wrong is said then, and costs nothing before.
         """
         if self.rest is not None and not isinstance(error, ArgumentError):
-            for x in args[self.rest :]:
-                if not _are_integers(_without_none(x)):
+            rest = args[self.rest :]
+            for x in rest:
+                if not (_are_integers(_without_none(x)) if len(rest) == 1 else x is None or is_integer(x)):
                     what = f"expected integers, got {describe(x)}.\n{SIZES.advice}"
                     raise place(SizesError(what), name, args, {}) from error
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         for name, x in settings.items():
-            kind = self.kinds.get(name, OTHER)
+            kind = self.kinds.get(name, ANYTHING if self.any_setting else OTHER)
             if type(x) not in kind.plain and not kind.fits(x):
                 refuse(name, x, kind)
             if kind is ANYTHING and not isinstance(x, Tensor):
@@ -241,15 +246,16 @@ def checked(function: F, flag: Kind = FLAG) -> F:
     """Refuse arguments that are not of their kinds, and explain NumPy's errors."""
     checks, own, name = Checks(function, flag), inspect.signature(function).parameters, function.__name__
     is_method = next(iter(own), "") == "self"
-    if name == "__init__":
-        name = function.__qualname__.split(".")[0]
+
+    def named(args: tuple) -> str:
+        return type(args[0]).__name__ if name == "__init__" else name
 
     @wraps(function)
     def call(*args: Any, **settings: Any) -> Any:
         try:
             checks.check(args, settings)
         except MinigradError as error:
-            place(error, name, args[is_method:], settings)
+            place(error, named(args), args[is_method:], settings)
             raise
         try:
             return function(*args, **settings)
@@ -258,7 +264,7 @@ def checked(function: F, flag: Kind = FLAG) -> F:
             raise
         except FOREIGN as error:
             if raised_by_library(error):
-                explain(name, args[is_method:], settings, error, function)
+                explain(named(args), args[is_method:], settings, error, function)
             raise
 
     return call  # type: ignore[return-value]

@@ -57,6 +57,8 @@ def refuse_unknown(name: str, unknown: Sequence[str], known: Iterable[str]) -> N
     """A SignatureError for keywords that a function does not have."""
     what = ", ".join(map(repr, unknown))
     takes = f"It takes {', '.join(known)}."
+    if not {"size_average", "reduce"}.isdisjoint(unknown) and "reduction" in known:
+        takes = 'Use reduction="mean", "sum" or "none", as PyTorch does since 2018.'
     if "out" in unknown:
         takes = f"Write `out = {name}(...)`, or write into a tensor: `mg.Tensor.copy_`."
     raise SignatureError(f"{name}() got an unexpected keyword argument {what}.\n{takes}")

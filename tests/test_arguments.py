@@ -6,13 +6,21 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.errors import ArgumentError, OptionError, OutOfMemoryError, ShapeError, SignatureError
+from minigrad.errors import (
+    ArgumentError,
+    OptionError,
+    OutOfMemoryError,
+    ShapeError,
+    SignatureError,
+    SizesError,
+)
 from minigrad.nn import functional as F
 from minitransformer import TrainConfig, TransformerConfig
 from minitransformer.errors import UserError
 from minitransformer.tokenizers import Tokenizer
 
 X = mg.ones(2, 3)
+SGD = mg.optim.SGD([mg.ones(2, requires_grad=True)], lr=0.1)
 AROUND: list = [1.0]
 AROUND.append(AROUND)
 
@@ -47,6 +55,33 @@ REFUSED = {
     "too large a result": (lambda: mg.ones(10**6, 1) + mg.ones(1, 10**8), OutOfMemoryError),
     "an unknown keyword": (lambda: X.sum(zzz=1), SignatureError),
     "an unknown keyword of a layer": (lambda: nn.Linear(2, 2, zzz=1), SignatureError),
+    "the least and a setting of an axis": (lambda: mg.min(X, X, True), ArgumentError),
+    "a repeated axis of a number": (lambda: mg.tensor(1.0).sum((0, 0)), ShapeError),
+    "sizes among sizes": (lambda: X.sum_to_size(1, (2, 3)), SizesError),
+    "a largest norm of nan": (lambda: X.renorm(2, 0, math.nan), OptionError),
+    "a narrower norm": (lambda: mg.linalg.norm(X.double(), dtype="float32"), mg.DtypeError),
+    "a grid of matrices": (lambda: mg.meshgrid(X), ShapeError),
+    "weights in two axes": (lambda: X.cov(fweights=X), ShapeError),
+    "a range of letters": (lambda: X.histogram(3, range="ab"), ArgumentError),
+    "a threshold of a list": (lambda: F.threshold(X, [1.5], 0), ArgumentError),
+    "spacings in a tensor": (lambda: mg.gradient(X, spacing=X), ArgumentError),
+    "differences with an object": (lambda: X.diff(0, 0, object()), mg.DtypeError),
+    "no pairs of axes": (lambda: mg.tensordot(X, X, ()), OptionError),
+    "axes in a dictionary": (lambda: mg.linalg.tensorsolve(mg.eye(4), mg.ones(4), {}), mg.DtypeError),
+    "more axes than there are": (lambda: mg.linalg.tensorinv(mg.tensor(1.0)), OptionError),
+    "a stride of nothing": (lambda: F.unfold(mg.ones(1, 1, 4, 4), 2, stride=[]), OptionError),
+    "a number for rows": (lambda: X.index_copy(0, mg.tensor([0]), mg.tensor(1.0)), ShapeError),
+    "None in a list": (lambda: mg.ones(2).__setitem__(0, [None]), mg.DtypeError),
+    "a copy by an array": (lambda: X.to("float64", copy=X.numpy()), ArgumentError),
+    "a parameter with None": (lambda: nn.Parameter(X, None), ArgumentError),
+    "an order of 3": (lambda: nn.MultiMarginLoss(p=3), OptionError),
+    "a margin of triplets below 0": (lambda: nn.TripletMarginLoss(margin=-1), OptionError),
+    "a lower bound of nan": (lambda: F.cosine_similarity(X, X, eps=math.nan), OptionError),
+    "learning rates in a tensor": (lambda: mg.optim.lr_scheduler.CyclicLR(SGD, X, 0.5), ShapeError),
+    "statistics of other channels": (
+        lambda: nn.InstanceNorm1d(3, track_running_stats=True)(mg.ones(1, 2)),
+        ShapeError,
+    ),
     "a string to save": (lambda: mg.save_file({"a": "x"}, "a.safetensors"), mg.FileError),
     "a folder that is none": (lambda: mg.save_file({"a": X}, "/dev/null/x"), mg.FileError),
     "a configuration of words": (lambda: TransformerConfig(vocab_size="x"), UserError),
@@ -83,6 +118,37 @@ def test_errors_of_the_users_functions_pass_unchanged():
         nn.Sequential(Model())(X)
     with pytest.raises(KeyError, match="mine"):
         mg.autograd.checkpoint(Model().forward, X)
+
+
+def test_a_rule_and_a_derived_function_take_settings_of_any_name():
+    @mg.ops.differentiable
+    def scaled(x, /, factor=1.0, **settings):
+        return x * factor + settings.get("offset", 0) + settings.get("axis", 0), (lambda g: g * factor,)
+
+    @mg.ops.derived
+    def moved(x, **settings):
+        return scaled(x, **settings)
+
+    x = mg.ones(2, requires_grad=True)
+    y = scaled(x, 2.0, offset=3.0, axis=1)
+    y.sum().backward()
+    assert y.tolist() == [6, 6]
+    assert x.grad.tolist() == [2, 2]
+    assert moved(x, factor=3.0, offset=mg.tensor(2.0)).tolist() == [5, 5]
+
+
+@pytest.mark.parametrize(
+    "call", [lambda: F.mse_loss(X, X, size_average=False), lambda: nn.MSELoss(reduce=True)]
+)
+def test_old_settings_of_losses_are_answered_by_reduction(call):
+    with pytest.raises(SignatureError, match=r'(?s)MSE.*Use reduction="mean"|mse.*Use reduction="mean"'):
+        call()
+
+
+def test_functions_in_place_are_the_methods():
+    x = mg.tensor([-1.0, 4.0])
+    assert mg.sqrt_(mg.relu_(x)) is x
+    assert x.tolist() == [0, 2]
 
 
 def test_a_keyword_that_is_not_there_is_answered_by_those_that_are():

@@ -527,7 +527,7 @@ def _some(names: list[str]) -> str:
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
-check_constructor(Parameter)
+check_methods(Parameter, ["__init__"])
 check_methods(
     Module,
     [

@@ -15,11 +15,13 @@ from .elementary import *
 from .extra import *
 from .indexing import *
 from .linalg import *
-from .methods import FUNCTIONS, METHODS, PROPERTIES, bind
+from .methods import FUNCTIONS, IN_PLACE_FUNCTIONS, METHODS, PROPERTIES, bind
 from .op import About, Op, OpInfo, composite, derived, differentiable, registry
 from .reductions import *
 from .shaping import *
 
-__all__ = [*FUNCTIONS, "fused"]
+__all__ = [*FUNCTIONS, *IN_PLACE_FUNCTIONS, "fused"]
+
+globals().update({name: METHODS[name] for name in IN_PLACE_FUNCTIONS})
 
 bind()

@@ -46,10 +46,10 @@ def bind(op: Op, inputs: tuple, settings: dict[str, Any]) -> tuple[tuple, dict[s
         if len(inputs) > op.arity + op.by_position:
             refuse_extra(op.name, op.source, len(inputs))
         by_position = dict(zip(names, inputs[op.arity :]))  # noqa: B905
-        settings = _rename(op.name, by_position | settings, names) if settings else by_position
+        settings = _rename(op.name, by_position | settings, names, op.any_setting)
         inputs = inputs[: op.arity]
     else:
-        settings = _rename(op.name, settings, (*operands, *names))
+        settings = _rename(op.name, settings, (*operands, *names), op.any_setting)
         if len(inputs) < len(operands):  # f(x, other=y) as f(x, y)
             inputs = (*inputs, *[settings.pop(k) for k in operands[len(inputs) :] if k in settings])
     return inputs, settings
@@ -73,12 +73,14 @@ def plain_settings(op: Op, settings: dict[str, Any], checks: Checks) -> dict[str
     return settings
 
 
-def _rename(name: str, settings: dict[str, Any], own: Sequence[str] = ()) -> dict[str, Any]:
+def _rename(
+    name: str, settings: dict[str, Any], own: Sequence[str], any_name: bool = False
+) -> dict[str, Any]:
     """NumPy's names of settings and PyTorch's of operands as the function's own names.
 
     `np.sum(x)` calls x.sum(axis=None, out=None): only `out=None` is accepted.
     """
-    if settings.keys() <= set(own):
+    if any_name or settings.keys() <= set(own):
         return settings
     if "out" in settings and settings["out"] is None:
         settings = {k: v for k, v in settings.items() if k != "out"}
@@ -113,7 +115,7 @@ def accept_aliases(function: Callable, autocast: str | None = None) -> Callable:
     @wraps(function)
     def call(*args: Any, **settings: Any) -> Any:
         if settings:
-            settings = _rename(name, settings, own)
+            settings = _rename(name, settings, own, checks.any_setting)
             if listed in settings:  # f(x, dims=(0, 1)) as f(x, 0, 1)
                 args = (*args, *[settings.pop(k) for k in in_order[len(args) :] if k in settings])
         if modes.autocast_dtype is not None:

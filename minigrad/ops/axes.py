@@ -22,10 +22,10 @@ def axes_of(dim, ndim):
     dims = dim if isinstance(dim, tuple | list) else (dim,)
     for d in dims:
         axis_of(d, ndim)
-    axes = tuple(sorted(d % ndim for d in dims)) if ndim else ()
+    axes = tuple(sorted(d % max(ndim, 1) for d in dims))
     if len(set(axes)) != len(axes):
         raise ShapeError(f"an axis is repeated in dim={dim}.\nName each axis once.")
-    return axes
+    return axes if ndim else ()
 
 
 def axis_of(dim, ndim):

@@ -9,7 +9,7 @@ import numpy as np
 from .. import creation, names
 from ..autograd.backward import backward
 from ..autograd.hooks import register_hook, retain_grad
-from ..checks import check_methods
+from ..checks import FLAG, check_methods, refuse
 from ..errors import DtypeError
 from ..tensor import Tensor, destination
 from . import activations, arithmetic, comparisons, elementary, extra, indexing, linalg, reductions, shaping
@@ -46,6 +46,8 @@ def to(x, *targets, dtype=None, device=None, copy=False, non_blocking=False, mem
 
     x itself where nothing changes, unless `copy` is set. `non_blocking` and `memory_format` are ignored.
     """
+    if type(copy) is not bool and not FLAG.fits(copy):
+        refuse("copy", copy, FLAG)
     dtype, device = destination(targets, dtype, device)
     y = x if device in (None, x.device) else to_device(x, device)
     if dtype is None or dtype == x.dtype:
@@ -109,6 +111,15 @@ FAMILIES = (  # whose functions are `mg.NAME`
     arithmetic, elementary, comparisons, activations, reductions, shaping, indexing, linalg, *extra.FAMILIES,
 )  # fmt: skip
 FUNCTIONS = {name: getattr(family, name) for family in FAMILIES for name in family.__all__}
+
+IN_PLACE_FUNCTIONS = (  # of PyTorch's, which are methods too: `mg.relu_(x)` is `x.relu_()`
+    "abs_", "acos_", "acosh_", "arccos_", "arccosh_", "arcsin_", "arcsinh_", "arctan_", "arctanh_", "asin_",
+    "asinh_", "atan_", "atanh_", "ceil_", "clamp_", "clamp_max_", "clamp_min_", "clip_", "cos_", "cosh_",
+    "deg2rad_", "detach_", "erf_", "erfc_", "exp2_", "exp_", "expm1_", "fill_", "fix_", "floor_", "frac_",
+    "index_put_", "log10_", "log1p_", "log2_", "log_", "logit_", "nan_to_num_", "neg_", "negative_",
+    "rad2deg_", "reciprocal_", "relu_", "round_", "rsqrt_", "sigmoid_", "sin_", "sinc_", "sinh_", "sqrt_",
+    "square_", "tan_", "tanh_", "trunc_", "xlogy_", "zero_",
+)  # fmt: skip
 
 # functions that take no tensor first, or several
 NOT_METHODS = {

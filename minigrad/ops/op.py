@@ -145,6 +145,7 @@ class Op(OpInfo):
         self.settings = tuple(p.name for p in kinds if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
         self.by_position = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in kinds)  # settings, at most
         variadic = any(p.kind is p.VAR_POSITIONAL for p in kinds)
+        self.any_setting = any(p.kind is p.VAR_KEYWORD for p in kinds)
         self.arity = sys.maxsize if variadic else len(self.operands)
 
     def pull_tensors(

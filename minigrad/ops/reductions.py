@@ -136,7 +136,7 @@ def max(x, dim: int | Tensor | None = None, keepdim=False):
 
     With a tensor in place of `dim`, the larger of each pair.
     """
-    if isinstance(dim, Tensor | np.ndarray):
+    if isinstance(dim, Tensor | np.ndarray) and not keepdim:
         return maximum(x, dim)
     return amax(x) if dim is None else _best(argmax, x, dim, keepdim)
 
@@ -147,7 +147,7 @@ def min(x, dim: int | Tensor | None = None, keepdim=False):
 
     With a tensor in place of `dim`, the smaller of each pair.
     """
-    if isinstance(dim, Tensor | np.ndarray):
+    if isinstance(dim, Tensor | np.ndarray) and not keepdim:
         return minimum(x, dim)
     return amin(x) if dim is None else _best(argmin, x, dim, keepdim)
 

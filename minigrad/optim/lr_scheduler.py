@@ -7,8 +7,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..checks import check_constructor
-from ..errors import DtypeError, OptionError, StateError
+from ..errors import DtypeError, OptionError, ShapeError, StateError
+from ..tensor import Tensor
 from .optimizer import Optimizer
 
 
@@ -148,6 +151,9 @@ def check_state(scheduler: Any, state: Any, *names: str) -> None:
 def one_for_each(name: str, value: Any, count: int) -> list[Any]:
     """A list with a value for each group, from one or from as many."""
     values = list(value) if isinstance(value, list | tuple) else [value] * count
+    for v in values:
+        if isinstance(v, Tensor | np.ndarray) and v.ndim:
+            raise ShapeError(f"{name} is a number, got shape {v.shape}.\nPass a number, or a list of them.")
     if len(values) != count:
         raise OptionError(
             f"{name} has {len(values)} values for {count} groups.\nPass one, or one for each group."

@@ -176,9 +176,10 @@ def differ(ours, theirs, is_random: bool) -> str:
 
 
 def _judge_error(error: Exception) -> Outcome:
-    """Whether an error names something that exists."""
+    """Whether an error names something that exists, or another keyword."""
     said = f"{type(error).__name__}: {error}"
-    return Outcome("instead" if replacements(str(error)) else "fails", said)
+    says_what = replacements(str(error)) or re.search(r"\nUse \w+=", str(error))
+    return Outcome("instead" if says_what else "fails", said)
 
 
 def replacements(message: str) -> list[str]:

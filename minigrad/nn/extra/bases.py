@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...checks import SETTING, Checks
 from ...errors import SignatureError
+from ...explain import refuse_unknown
 from ..module import Module
 
 
@@ -86,6 +87,8 @@ def _bind(
     try:
         return signature.bind(*args, **kwargs)
     except TypeError as error:
+        if unknown := sorted(kwargs.keys() - signature.parameters.keys()):
+            refuse_unknown(name.removesuffix("()"), unknown, signature.parameters)
         raise SignatureError(f"{name}: {error}.\nIt takes {', '.join(signature.parameters)}.") from None
 
 

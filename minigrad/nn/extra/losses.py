@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...ops.extra.margin_losses import check_margin, check_order
 from ...ops.losses import check_reduction
 from ...tensor import Tensor, as_tensor
 from .. import functional as F
@@ -51,6 +52,10 @@ class NLLLoss(Loss, function=F.nll_loss):
 
 class MultiMarginLoss(Loss, function=F.multi_margin_loss):
     """The mean over the other classes of max(0, margin - input[target] + input)**p."""
+
+    def _configure(self, **settings: Any) -> None:
+        check_order(settings["p"])
+        super()._configure(**settings)
 
 
 class MultiLabelMarginLoss(Loss, function=F.multilabel_margin_loss):
@@ -125,6 +130,10 @@ class CosineEmbeddingLoss(Loss, function=F.cosine_embedding_loss, inputs=3):
 class TripletMarginLoss(Loss, function=F.triplet_margin_loss, inputs=3):
     """max(0, margin + |anchor - positive| - |anchor - negative|)."""
 
+    def _configure(self, **settings: Any) -> None:
+        check_margin(settings["margin"])
+        super()._configure(**settings)
+
 
 class TripletMarginWithDistanceLoss(Module):
     """`TripletMarginLoss` with another distance, `distance_function(x, y)`."""
@@ -139,6 +148,7 @@ class TripletMarginWithDistanceLoss(Module):
     ) -> None:
         super().__init__()
         check_reduction(reduction)
+        check_margin(margin)
         self.distance_function, self.margin, self.swap = distance_function, margin, swap
         self.reduction = reduction
 

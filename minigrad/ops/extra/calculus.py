@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...creation import full
-from ...errors import OptionError, ShapeError
+from ...errors import ArgumentError, OptionError, ShapeError
+from ...explain import describe
 from ...tensor import Tensor, as_tensor, constant
 from ..axes import all_floating, as_floating, axes_of, axis_of, slice_along
 from ..op import derived
@@ -30,9 +31,9 @@ def diff(x, n=1, dim=-1, prepend=None, append=None):
         raise OptionError(f"diff of order {n}.\nGive an integer from 0 on.")
     if not x.ndim:
         raise ShapeError("diff of a number.\nGive a tensor that has an axis.")
+    ends = [as_tensor(end) for end in (prepend, x, append) if end is not None]
     if not n:
         return x.clone()
-    ends = [as_tensor(end) for end in (prepend, x, append) if end is not None]
     x = cat(ends, dim) if len(ends) > 1 else x
     dim = axis_of(dim, x.ndim)
     for _ in range(min(n, x.shape[dim])):
@@ -107,6 +108,11 @@ def gradient(x, *, spacing=1, dim=None, edge_order=1):
     dims = dim if isinstance(dim, tuple | list) else range(x.ndim) if dim is None else (dim,)
     axes_of(dim, x.ndim)  # refuses what is repeated
     spacing = 1 if spacing is None else spacing
+    if isinstance(spacing, Tensor) and spacing.ndim:
+        raise ArgumentError(
+            f"spacing must be a number or a list with one for each axis, got {describe(spacing)}.\n"
+            f"Places along one axis are a list of one vector: [places]."
+        )
     spacings = spacing if isinstance(spacing, tuple | list) else [spacing] * len(dims)
     if len(spacings) != len(dims):
         raise OptionError(f"{len(spacings)} spacings for {len(dims)} axes.\nGive one for each.")

@@ -199,6 +199,8 @@ def tensordot(a, b, dims=2):
                 f"{dims} axes of tensors of shapes {a.shape} and {b.shape}.\nGive no more than both have."
             )
         dims = range(a.ndim - dims, a.ndim), range(dims)
+    if len(dims) != 2:
+        raise OptionError(f"dims has {len(dims)} entries.\nGive an integer, or two lists of axes.")
     pairs = [(axis_of(i, a.ndim), axis_of(j, b.ndim)) for i, j in zip(*dims, strict=True)]
     if any(len(set(axes)) < len(pairs) for axes in zip(*pairs, strict=True)):
         raise ShapeError(f"an axis is repeated in dims={dims}.\nName each axis once.")

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...devices import HALF, array_module, as_array, result_type, through_cpu, uint8
-from ...errors import DtypeError, OptionError, RangeError, ShapeError
+from ...errors import ArgumentError, DtypeError, OptionError, RangeError, ShapeError
+from ...explain import describe
 from ...tensor import Tensor, as_tensor
 from ..axes import as_floating, axis_of
 from ..op import derived
@@ -129,10 +130,13 @@ def histogram(x, bins: object, *, range=None, weight=None, density=False):
 
     With `density` its integral is 1.
     """
+    if range is not None and not (isinstance(range, tuple | list) and len(range) == 2):
+        raise ArgumentError(f"range must be two numbers, got {describe(range)}.\nPass (least, largest).")
     data = as_floating(x).array.reshape(-1)
     bins = bins if isinstance(bins, int) else as_tensor(bins).array
     weights = None if weight is None else as_floating(weight).array.reshape(-1)
-    count = lambda data, bins, weights: np.histogram(data, bins, range, density, weights)
+    limits = (range[0], range[1]) if range else None
+    count = lambda data, bins, weights: np.histogram(data, bins, limits, density, weights)
     hist, edges = through_cpu(count, _not_half(data), bins, weights)
     return Histogram(as_tensor(hist.astype(data.dtype)), as_tensor(edges.astype(data.dtype)))
 

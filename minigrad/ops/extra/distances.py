@@ -36,6 +36,8 @@ def no_less(x, least):
 )
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """The cosine of the angle between x1 and x2 along `dim`; no length counts as less than `eps`."""
+    if not eps >= 0:
+        raise OptionError(f"eps must be at least 0, got {eps}.\nPass such a number.")
     x1, x2 = all_floating(x1, x2)
     shape = np.broadcast_shapes(x1.shape, x2.shape)
     x1, x2 = broadcast_to(x1, shape), broadcast_to(x2, shape)

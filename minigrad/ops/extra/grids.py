@@ -27,7 +27,11 @@ def meshgrid(*tensors, indexing="ij"):
     if indexing not in ("ij", "xy"):
         raise OptionError(f'indexing is "ij" or "xy", got {indexing!r}.\nChoose one of them.')
     listed = len(tensors) == 1 and isinstance(tensors[0], tuple | list)
-    lines = [ravel(as_tensor(x)) for x in (tensors[0] if listed else tensors)]
+    lines = [as_tensor(x) for x in (tensors[0] if listed else tensors)]
+    for i, x in enumerate(lines):
+        if x.ndim > 1:
+            raise ShapeError(f"meshgrid's tensor {i} has {x.ndim} axes.\nGive vectors: x.flatten().")
+    lines = [ravel(x) for x in lines]
     order = list(range(len(lines)))
     if indexing == "xy" and len(lines) > 1:
         order[:2] = 1, 0

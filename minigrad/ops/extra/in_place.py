@@ -249,7 +249,8 @@ def assign(x: Tensor, index: Any, value: Any) -> None:
 
 
 def write(x: Tensor, name: str, index: Any, value: Any) -> Tensor:
-    if value is None:  # NumPy would write NaN
+    if value is None or (isinstance(value, list | tuple) and any(v is None for v in value)):
+        # NumPy would write NaN
         raise DtypeError(f"{name} of None.\nGive a number, an array or a tensor.")
     if isinstance(value, Tensor) and value.requires_grad and not is_floating(x.dtype):
         raise DtypeError(

@@ -13,8 +13,9 @@ import numpy as np
 
 from ...creation import eye
 from ...devices import finfo, float16, float32, through_cpu, to_device_of
-from ...errors import MinigradError, ShapeError
+from ...errors import MinigradError, OptionError, ShapeError
 from ...tensor import Tensor, as_tensor
+from ..axes import axes_of
 from ..comparisons import where
 from ..costs import Flops
 from ..namespace import namespace, value_in_rule
@@ -381,6 +382,10 @@ def matrix_exp(x):
 def tensorinv(a, ind=2):
     """The inverse of a as a map from its last axes to its first `ind`."""
     a = as_tensor(a)
+    if not 0 < ind <= a.ndim:
+        raise OptionError(
+            f"the first {ind} axes of a tensor with {a.ndim}.\nPass a smaller `ind`, at least 1."
+        )
     rows, columns = tuple(a.shape[:ind]), tuple(a.shape[ind:])
     return inv(a.reshape(math.prod(rows), math.prod(columns))).reshape(*columns, *rows)
 
@@ -390,6 +395,7 @@ def tensorsolve(a, b, dims=None):
     """X with tensordot(a, X, X.ndim) = b; the axes `dims` of a are moved to its end first."""
     a, b = as_tensor(a), as_tensor(b)
     if dims is not None:
+        axes_of(dims, a.ndim)  # refuses what is no axis, or repeated
         moved = [d % a.ndim for d in dims]
         a = a.permute(*(d for d in range(a.ndim) if d not in moved), *moved)
     shape = tuple(a.shape[b.ndim :])

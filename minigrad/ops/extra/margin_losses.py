@@ -34,6 +34,18 @@ def sides(rng, *shape):
     return rng.choice([-1, 1], shape)
 
 
+def check_order(p):
+    """Refuse the p of multi_margin_loss that is not one of its two."""
+    if p not in (1, 2):
+        raise OptionError(f"p is 1 or 2, got {p}.\nChoose one of them.")
+
+
+def check_margin(margin):
+    """Refuse the margin of a triplet's distances that is none."""
+    if margin <= 0:
+        raise OptionError(f"margin must be above 0, got {margin}.\nPass such a number.")
+
+
 @derived(
     autocast="float32",
     samples=each((real, 2, 3), (sides, 2, 3)) | each((real, 3), (sides, 3), margin=0.5, reduction="none"),
@@ -90,8 +102,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, reduction="me
 
     input (N, V) with target (N,), or (V,) with (); p is 1 or 2, `weight` (V,) is for the target's class.
     """
-    if p not in (1, 2):
-        raise OptionError(f"p is 1 or 2, got {p}.\nChoose one of them.")
+    check_order(p)
     input = as_floating(input)
     classes = input.shape[-1] if input.ndim else 1
     target = checked_ids("multi_margin_loss", target, classes)
@@ -183,7 +194,11 @@ def triplet_margin_with_distance_loss(
     """triplet_margin_loss with another distance, `distance_function(x, y)`."""
     if distance_function is None:
         return triplet_margin_loss(anchor, positive, negative, margin, swap=swap, reduction=reduction)
+    check_margin(margin)
     anchor, positive, negative = all_floating(anchor, positive, negative)
+    ndims = [x.ndim for x in (anchor, positive, negative)]
+    if len({*ndims}) > 1:
+        raise ShapeError(f"an anchor, a positive and a negative of {ndims} axes.\nGive all as many.")
     far = distance_function(anchor, negative)
     if swap:
         far = minimum(far, distance_function(positive, negative))

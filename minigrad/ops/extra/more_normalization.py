@@ -174,4 +174,9 @@ def _follow(running_mean, running_var, statistics, momentum):
     with no_grad():
         for running, new in zip((running_mean, running_var), statistics(), strict=True):
             if isinstance(running, Tensor):
+                if running.shape != new.shape:
+                    raise ShapeError(
+                        f"running statistics of shape {running.shape} for {len(new)} channels.\n"
+                        f"Give one number for each channel."
+                    )
                 running.copy_(running * (1 - momentum) + new * momentum)

@@ -188,6 +188,9 @@ def cov(x, *, correction: int = 1, fweights=None, aweights=None):
         raise ShapeError(f"covariances of a tensor with {x.ndim} axes.\nGive variables by observations.")
     rows = as_floating(x if x.ndim == 2 else x.reshape(1, -1))
     weights = [as_tensor(w) for w in (fweights, aweights) if w is not None]
+    for w in weights:
+        if w.ndim > 1:
+            raise ShapeError(f"weights of shape {w.shape}.\nGive a vector: a number for each observation.")
     weight = weights[0] if len(weights) == 1 else weights[0] * weights[1] if weights else None
     weighted = (lambda rows: rows) if weight is None else (lambda rows: rows * weight)
     total = rows.shape[1] if weight is None else weight.sum()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ...devices import float16, float32
-from ...errors import OptionError, ShapeError
+from ...devices import as_dtype, float16, float32, is_floating
+from ...errors import DtypeError, OptionError, ShapeError
 from ...kernels.cpu.linear import total
 from ...tensor import as_tensor
 from ..axes import as_floating, axes_of, axis_of, count, expand_reduced
@@ -94,6 +94,10 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     x = as_tensor(x)
     if isinstance(ord, bool) or not isinstance(ord, int | float):
         raise OptionError(f"a vector's norm of order {ord!r}.\nChoose a number, or math.inf.")
+    if dtype is not None and is_floating(x.dtype) and as_dtype(dtype).itemsize < x.dtype.itemsize:
+        raise DtypeError(
+            f"a norm of {x.dtype} numbers in {dtype}, which is narrower.\nUse norm(x).to(dtype)."
+        )
     x = x if dtype is None else x.to(dtype)
     if x.dtype == float16:  # squares beyond 65504
         return p_norm(x.to(float32), ord, dim, keepdim).to(float16)
@@ -197,5 +201,10 @@ def renorm(x, p: float, dim, maxnorm):
     """x with each slice along `dim` whose norm of order p is above `maxnorm` scaled down to that norm."""
     x = as_tensor(x)
     dim = axis_of(dim, x.ndim)
+    if not p > 0 or not maxnorm >= 0 or x.ndim < 2:
+        raise OptionError(
+            f"renorm of {x.ndim} axes by the norm of order {p} to at most {maxnorm}.\n"
+            f"Give at least two axes, an order above 0 and a norm of at least 0."
+        )
     lengths = vector_norm(x, p, [i for i in range(x.ndim) if i != dim], keepdim=True)
     return x * where(lengths > maxnorm, maxnorm / (lengths + 1e-7), 1.0)

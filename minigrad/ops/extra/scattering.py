@@ -249,7 +249,7 @@ def _slices(name, x, dim, index, source, negative=False):
         expected = (*line.shape[:dim], len(places), *line.shape[dim + 1 :])
         if source.shape != expected:
             raise ShapeError(f"a source of shape {source.shape}, expected {expected}.\nGive that shape.")
-    elif isinstance(source, Tensor) and source.ndim:
+    elif isinstance(source, Tensor):
         raise ShapeError(f"a source of shape {source.shape} into {line.shape}.\nGive it as many axes.")
     return line, (slice(None),) * dim + (places,), source
 

@@ -56,7 +56,7 @@ def overlap_add(y, /, size, stride, padding, dilation):
 @derived(samples=each((real, 2, 1, 3, 4), 2) | each((real, 2, 3, 3), (2, 1), (1, 2), 1, (2, 1)))
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """The windows of images as columns: (N, C, H, W) -> (N, C KH KW, windows), row by row."""
-    x = with_leading_axes("unfold", as_tensor(input), 2)
+    x, stride = with_leading_axes("unfold", as_tensor(input), 2), per_axis("stride", stride, 2)
     kernel, stride, pairs, dilation, positions = geometry(
         x.shape[-2:], kernel_size, stride, padding, dilation
     )
@@ -76,6 +76,7 @@ def as_columns(windows, n):
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     """Columns added up into images, (N, C KH KW, windows) -> (N, C, H, W): unfold's transpose."""
     x, size = as_tensor(input), per_axis("output_size", output_size, 2)
+    stride = per_axis("stride", stride, 2)
     kernel, stride, pairs, dilation, positions = geometry(size, kernel_size, stride, padding, dilation)
     if x.ndim not in (2, 3) or x.shape[-2] % math.prod(kernel) or x.shape[-1] != math.prod(positions):
         raise ShapeError(
