@@ -136,8 +136,9 @@ class GradientSums:
 
         It is a new array, or `source` itself or a view of it.
         """
-        if g.shape != edge.shape:
-            g = unbroadcast(g, edge.shape)
+        shape = edge.shape if type(edge) is Node or type(edge) is Output else edge.array.shape
+        if g.shape != shape:
+            g = unbroadcast(g, shape)
         totals = self.totals
         total = totals.get(edge)
         if total is None:

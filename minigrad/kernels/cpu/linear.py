@@ -76,11 +76,13 @@ def total(x: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
     Where there are gaps in an array's memory it is added up in float64. Tensors and arrays on a GPU have
     sums of their own.
     """
-    if x.dtype in HALF and is_array(x):
-        return total(x.astype(float32), axes, keepdims).astype(x.dtype)
-    if is_array(x) and not is_floating(x.dtype):  # in its own dtype: NumPy's of uint8 is uint64
-        return x.sum(axis=axes, keepdims=keepdims, dtype=x.dtype)
-    if type(x) is not np.ndarray or x.size <= BLOCK or _is_fine(x, axes):
+    if type(x) is not np.ndarray or x.dtype.char not in "fd":
+        if x.dtype in HALF and is_array(x):
+            return total(x.astype(float32), axes, keepdims).astype(x.dtype)
+        if is_array(x) and not is_floating(x.dtype):  # in its own dtype: NumPy's of uint8 is uint64
+            return x.sum(axis=axes, keepdims=keepdims, dtype=x.dtype)
+        return x.sum(axis=axes, keepdims=keepdims)
+    if x.size <= BLOCK or _is_fine(x, axes):
         return x.sum(axis=axes, keepdims=keepdims)
     order = sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)  # as the axes lie in memory
     lying = x.transpose(order)
@@ -113,8 +115,10 @@ def column_sums(x: np.ndarray) -> np.ndarray:
     rows, columns = x.shape[-2:]
     if columns == 1:
         return x.sum(axis=-2)  # in pairs
+    if x.ndim == 2 and rows <= 8 * BLOCK:
+        return ones(rows, x.dtype) @ x
     if rows <= BLOCK:
-        return ones(rows, x.dtype) @ x if x.ndim == 2 or len(x) == 1 else x.sum(axis=-2)
+        return ones(rows, x.dtype) @ x if len(x) == 1 else x.sum(axis=-2)
     whole = rows - rows % BLOCK
     blocks = x[..., :whole, :].reshape(*x.shape[:-2], -1, BLOCK, columns)
     return column_sums(ones(BLOCK, x.dtype) @ blocks) + x[..., whole:, :].sum(axis=-2)

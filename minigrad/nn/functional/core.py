@@ -211,9 +211,10 @@ def cross_entropy(
     input = input if isinstance(input, Tensor) else as_tensor(input)
     target = as_tensor_like(target, input)
     weight = None if weight is None else losses.class_weights(weight, input)
-    if target.shape == input.shape and target.is_floating_point():
+    shape, expected = target.array.shape, input.array.shape
+    if shape == expected and target.is_floating_point():
         return losses.soft_cross_entropy(input, target, weight, reduction, label_smoothing)
-    if input.ndim != 2 or target.shape != input.shape[:1] or target.dtype.kind not in "iu":
+    if len(expected) != 2 or shape != expected[:1] or target.dtype.kind not in "iu":
         target = losses.class_numbers("cross_entropy", input, target)
     if weight is not None:
         return losses.weighted_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
