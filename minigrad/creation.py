@@ -325,7 +325,7 @@ def normal(
             "Write normal(0.0, 1.0, (2, 3)), or normal(mean_tensor, std)."
         )
     center, spread = (x.detach() if isinstance(x, Tensor) else x for x in (mean, std))
-    if bool((spread < 0).any() if isinstance(spread, Tensor) else spread < 0):
+    if bool((spread < 0).any() if isinstance(spread, Tensor) else not spread >= 0):
         raise OptionError(f"normal needs std >= 0, got {std!r}.\nA standard deviation is not negative.")
     if given:
         like = given[0]

@@ -319,7 +319,7 @@ def _check_implementation(optimizer: Optimizer, settings: Mapping[str, Any]) -> 
         raise OptionError("differentiable=True is not here.\nWrite the update with out-of-place operations.")
 
 
-check_methods(Optimizer, ["add_param_group", "load_state_dict"])
+check_methods(Optimizer, ["add_param_group", "load_state_dict", "zero_grad"])
 
 
 class SGD(Optimizer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...errors import OptionError
 from ...tensor import Tensor
 from .. import functional as F
 from ..layers import new_parameter, reset_uniformly
@@ -30,6 +31,10 @@ class Bilinear(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
+        if in1_features < 1:
+            raise OptionError(
+                f"in1_features must be at least 1, got {in1_features}.\nPass how many there are."
+            )
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         self.weight = new_parameter(out_features, in1_features, in2_features, device=device, dtype=dtype)
         new_bias = new_parameter(out_features, device=device, dtype=dtype) if bias else None

@@ -28,6 +28,8 @@ def meshgrid(*tensors, indexing="ij"):
         raise OptionError(f'indexing is "ij" or "xy", got {indexing!r}.\nChoose one of them.')
     listed = len(tensors) == 1 and isinstance(tensors[0], tuple | list)
     lines = [as_tensor(x) for x in (tensors[0] if listed else tensors)]
+    if not lines:
+        raise OptionError("meshgrid of no tensors.\nGive at least one.")
     for i, x in enumerate(lines):
         if x.ndim > 1:
             raise ShapeError(f"meshgrid's tensor {i} has {x.ndim} axes.\nGive vectors: x.flatten().")

@@ -216,7 +216,7 @@ def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
 )
 def huber_loss(input, target, reduction="mean", delta=1.0):
     """d**2 / 2 where d = |input - target| is below `delta`, delta (d - delta / 2) elsewhere (Huber 1964)."""
-    if delta <= 0:
+    if not delta > 0:
         raise OptionError(f"delta is above 0, got {delta}.\nPass one in that range.")
     input, target = all_floating(*_pair("huber_loss", input, target))
     d = (input - target).absolute()

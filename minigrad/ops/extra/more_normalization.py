@@ -45,8 +45,12 @@ def batch_norm(
                 f"batch_norm of {shape[1]} channels (axis 1 of {shape}) with parameters of shape "
                 f"{tuple(of_channels.shape)}.\nGive one number for each channel."
             )
+    if eps < 0:
+        raise OptionError(f"eps must be at least 0, got {eps}.\nPass such a number: 1e-5.")
     if not training:
         return _as_before("batch_norm", x, running_mean, running_var, weight, bias, eps)
+    if eps <= 0:
+        raise OptionError(f"eps must be above 0 in training, got {eps}.\nPass such a number: 1e-5.")
     n = math.prod(shape) // shape[1]
     if n == 1:
         raise ShapeError(
@@ -99,6 +103,8 @@ def instance_norm(
     of the images' by the fraction `momentum`.
     """
     x = as_tensor(input)
+    if (running_mean is None) != (running_var is None):
+        raise OptionError("a running mean without a variance, or one without a mean.\nPass both, or neither.")
     shape = _with_channels("instance_norm", x, 3)
     if not use_input_stats:
         return _as_before("instance_norm", x, running_mean, running_var, weight, bias, eps)
@@ -118,6 +124,8 @@ def instance_norm(
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     """x / (k + alpha mean(x**2))**beta, the mean over `size` channels about each (Krizhevsky et al. 2012)."""
     x = as_floating(input)
+    if size < 1:
+        raise OptionError(f"a mean over {size} channels.\nPass a size of at least 1.")
     _with_channels("local_response_norm", x, 3)
     if not x.numel():
         return clone(x)

@@ -252,7 +252,7 @@ def _quantile(x, q, dim, keepdim, interpolation, skip_nan):
         raise OptionError(f"interpolation is one of {said}, got {interpolation!r}.\nChoose one of them.")
     if not ((q.array >= 0) & (q.array <= 1)).all():
         raise OptionError(f"a quantile must be from 0 to 1, got {q.array}.\nPass a number in that range.")
-    axis = axis_of(dim, x.ndim) if dim is not None and x.ndim else 0
+    axis = axis_of(dim, x.ndim) if dim is not None else 0
     line = x.reshape(-1) if dim is None or not x.ndim else x.permute(_first(axis, x.ndim))
     if not line.shape[0]:
         raise ShapeError(f"a quantile of no elements, in shape {x.shape}.\nReduce an axis that has some.")
