@@ -582,7 +582,7 @@ def test_a_module_made_from_a_function_takes_its_settings_and_inputs_by_name():
     assert loss(target=classes, input=x).item() == F.cross_entropy(x, classes, label_smoothing=0.5).item()
     assert nn.LeakyReLU(0.5)(input=-x).tolist() == [[-0.5, -1]]
     assert str(inspect.signature(nn.LeakyReLU)) == "(negative_slope=0.01, inplace: bool = False)"
-    with pytest.raises(TypeError, match=r"LeakyReLU\(\): got an unexpected keyword argument 'slope'"):
+    with pytest.raises(TypeError, match=r"LeakyReLU\(\) got an unexpected keyword argument 'slope'"):
         nn.LeakyReLU(slope=0.5)
     with pytest.raises(TypeError, match=r"Threshold\(\): missing a required argument: 'value'"):
         nn.Threshold(1.0)

@@ -30,7 +30,7 @@ IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable")  # PyTorch
 def zero_gradients(parameters: Iterable[Tensor], set_to_none: bool) -> None:
     """Forget the gradients, or set them to zero in place (and out of any graph)."""
     for p in parameters:
-        if set_to_none or p.grad is None:
+        if p.grad is None or set_to_none:
             p.grad = None
         else:
             p.grad = p.grad.detach() if p.grad.requires_grad else p.grad
@@ -319,7 +319,7 @@ def _check_implementation(optimizer: Optimizer, settings: Mapping[str, Any]) -> 
         raise OptionError("differentiable=True is not here.\nWrite the update with out-of-place operations.")
 
 
-check_methods(Optimizer, ["add_param_group", "load_state_dict", "zero_grad"])
+check_methods(Optimizer, ["add_param_group", "load_state_dict"])
 
 
 class SGD(Optimizer):
