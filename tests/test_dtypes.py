@@ -122,6 +122,12 @@ OF_WHOLE = {  # what would wrap around, or lose its fractions
         [1, 0],
     ),
     "cov of too few": (lambda: mg.cov(mg.tensor([[0, 1]]), correction=3), np.inf),
+    "addmm": (
+        lambda: mg.addmm(mg.tensor(0), *[mg.full((1, 1), 20, dtype="int8")] * 2, alpha=0.5),
+        [[200]],
+    ),
+    "addcmul": (lambda: mg.addcmul(mg.tensor(V), mg.tensor(U), mg.tensor(U), value=0.5), [9.5, 31254, 33.5]),
+    "bilinear": (lambda: F.bilinear(*[mg.full((1, 1), 20, dtype="uint8")] * 2, mg.ones(1, 1, 1)), [[400]]),
     "ldexp": (lambda: mg.ldexp(mg.tensor([1.0], dtype="float64"), mg.tensor([200])), [2.0**200]),
     "var of nothing": (lambda: mg.zeros(0).var(correction=-1), np.nan),
 }

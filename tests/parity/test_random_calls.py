@@ -23,9 +23,11 @@ def test_every_reason_is_of_entries_and_kinds_that_there_are():
     bases = {name.partition("/")[0] for name in random_calls.ENTRIES}
     for known in random_calls.KNOWN["difference"]:
         assert known["reason"]
-        assert known["calls"].keys() <= random_calls.ENTRIES.keys() | bases, known["reason"]
-        for dtypes in known["calls"].values():
-            assert set(dtypes.split()) <= {*random_calls.DTYPES, "mixed", "none"}
+        calls = known.get("calls", {})
+        assert calls or known["said"], known["reason"]
+        assert calls.keys() <= random_calls.ENTRIES.keys() | bases, known["reason"]
+        for dtypes in calls.values():
+            assert set(dtypes.split()) <= {*random_calls.DTYPES, *random_calls.GROUPS, "mixed", "none"}
 
 
 @pytest.mark.parametrize(
@@ -43,3 +45,14 @@ def test_a_planted_difference_is_found(monkeypatch, change, kind):
     monkeypatch.setattr(random_calls, "forms_of", lambda op: ["function"])
     new, _, _ = random_calls.run(40, names=["exp"])
     assert ("exp", kind) in new
+
+
+def test_a_wrong_value_is_not_listed_where_only_pytorchs_integers_wrap(monkeypatch):
+    linear = random_calls.ours_of("nn.functional.linear")
+    entry = ["nn.functional.linear"]
+    monkeypatch.setattr(random_calls, "forms_of", lambda op: ["function"])
+    assert not random_calls.run(100, names=entry)[0]
+    monkeypatch.setattr(random_calls, "ours_of", lambda name: lambda *xs: linear(*xs) * 1.01)
+    new, _, _ = random_calls.run(100, names=entry)
+    integers = [c for group in new.values() for _, c, _ in group if c.dtype_class in random_calls.WHOLE]
+    assert integers

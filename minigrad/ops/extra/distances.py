@@ -71,6 +71,7 @@ def bilinear(input1, input2, weight, bias=None):
             f"bilinear of inputs {input1.shape} and {input2.shape} with a weight of shape {weight.shape}.\n"
             f"A weight is (out, in1, in2), with the inputs' last axes."
         )
+    input1, input2 = all_floating(input1, input2)  # a product of integers may wrap around
     products = input1.unsqueeze(-1) * input2.unsqueeze(-2)
     return linear(flatten(products, -2), flatten(weight, 1), bias)
 

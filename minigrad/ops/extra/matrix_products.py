@@ -93,6 +93,11 @@ def vecdot(x, y, *, dim=-1):
 # ---------------------------------------------------------------- a product and what is added to it
 
 
+def _factors(x, y, beta, alpha):
+    """x and y, as floats where beta or alpha is one: a product of integers may wrap around."""
+    return all_floating(x, y) if isinstance(beta, float) or isinstance(alpha, float) else (x, y)
+
+
 def _added(input, product, beta, alpha):
     """beta * input + alpha * product; with beta = 0 `input` does not count, not even its NaN."""
     if alpha != 1:
@@ -115,7 +120,7 @@ def _added(input, product, beta, alpha):
 )
 def addmm(input, x, y, *, beta=1, alpha=1):
     """beta * input + alpha * x @ y, of matrices x and y."""
-    return _added(input, mm(x, y), beta, alpha)
+    return _added(input, mm(*_factors(x, y, beta, alpha)), beta, alpha)
 
 
 @derived(
@@ -126,7 +131,7 @@ def addmm(input, x, y, *, beta=1, alpha=1):
 )
 def addmv(input, x, y, *, beta=1, alpha=1):
     """beta * input + alpha * x @ y, of a matrix x and a vector y."""
-    return _added(input, mv(x, y), beta, alpha)
+    return _added(input, mv(*_factors(x, y, beta, alpha)), beta, alpha)
 
 
 @derived(
@@ -136,6 +141,7 @@ def addmv(input, x, y, *, beta=1, alpha=1):
 )
 def addr(input, x, y, *, beta=1, alpha=1):
     """beta * input + alpha * outer(x, y)."""
+    x, y = _factors(x, y, beta, alpha)
     dtype = result_type(*map(as_tensor, (input, x, y)))
     return _added(as_tensor(input).to(dtype), outer(x, y).to(dtype), beta, alpha)
 
@@ -148,7 +154,7 @@ def addr(input, x, y, *, beta=1, alpha=1):
 )
 def baddbmm(input, x, y, *, beta=1, alpha=1):
     """beta * input + alpha * x @ y, of batches of matrices x and y."""
-    return _added(input, bmm(x, y), beta, alpha)
+    return _added(input, bmm(*_factors(x, y, beta, alpha)), beta, alpha)
 
 
 @derived(
@@ -159,7 +165,7 @@ def baddbmm(input, x, y, *, beta=1, alpha=1):
 )
 def addbmm(input, x, y, *, beta=1, alpha=1):
     """beta * input + alpha * the sum over the batch of x @ y."""
-    x, y = _batches(x, y)
+    x, y = _batches(*_factors(x, y, beta, alpha))
     rows = x.transpose(0, 1).reshape(x.shape[1], x.shape[0] * x.shape[2])
     columns = y.reshape(y.shape[0] * y.shape[1], y.shape[2])
     return _added(input, matmul(rows, columns), beta, alpha)

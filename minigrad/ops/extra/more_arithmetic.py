@@ -121,6 +121,8 @@ def reciprocal(x, /):
 )
 def addcmul(input, x, y, *, value=1):
     """input + value * x * y."""
+    if isinstance(value, float):
+        x, y = all_floating(x, y)  # a product of integers may wrap around
     return as_tensor(input) + value * multiply(x, y)
 
 
