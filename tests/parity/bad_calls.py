@@ -644,6 +644,7 @@ def by_this_file(error):
 
 def serve(calls, start, pipe):
     """Run the calls from number `start` on, and say before and after each what happens."""
+    os.chdir(tempfile.mkdtemp())  # a call may write a file
     resource.setrlimit(resource.RLIMIT_AS, (in_use() + MEMORY, in_use() + MEMORY))
     sys.setrecursionlimit(1000)
     for i in range(start, len(calls)):
