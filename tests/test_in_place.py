@@ -271,6 +271,18 @@ def test_shape_and_dtype_stay():
         mg.ones(2, dtype="int64")[0] = leaf(1)[0]
 
 
+def test_integers_are_converted_as_in_pytorch():
+    x = mg.tensor([250, 7], dtype="uint8")
+    x += mg.tensor([10, -3], dtype="int16")  # wraps around
+    assert (x.tolist(), x.dtype) == ([4, 4], mg.uint8)
+    x %= mg.tensor([3, 3], dtype="int64")
+    assert x.tolist() == [1, 1]
+    for change in (lambda: x.add_(0.5), lambda: x.div_(2), lambda: x.mul_(mg.ones(2))):
+        with pytest.raises(DtypeError, match="uint8 would give float32"):
+            change()
+    assert x.tolist() == [1, 1]
+
+
 def test_a_result_cannot_be_cut_out_of_its_graph():
     x = leaf(1, 2)
     y = x * 2

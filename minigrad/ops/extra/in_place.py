@@ -215,7 +215,7 @@ def overwrite(x: Tensor, name: str, write: Callable[[], Any]) -> Tensor:
 def copy_values(x: Tensor, value: Any, name: str) -> Tensor:
     """Write `value`, broadcast, into the memory of x."""
     value = on_device_of(value, x.array)
-    return overwrite(x, name, lambda: array_module(x.array).copyto(x.array, value, casting="same_kind"))
+    return overwrite(x, name, lambda: array_module(x.array).copyto(x.array, value, casting="unsafe"))
 
 
 def refuse_overlap(x: Tensor, name: str) -> None:

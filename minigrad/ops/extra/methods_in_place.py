@@ -51,9 +51,13 @@ def _arithmetic(name: str, function: Callable, ufunc: str) -> Callable:
     def change(x: Tensor, other: Any, **settings: Any) -> Tensor:
         alpha = settings.get("alpha", 1)
         plain = not settings or (settings.keys() == {"alpha"} and name in ("add_", "sub_"))
-        if not plain or other is None or is_recorded(x, other):
+        if not plain or is_recorded(x, other):
             return by_function(x, other, **settings)
         y = on_device_of(other, x.array)
+        fits = type(y) in (int, float) or getattr(y, "dtype", None) == x.array.dtype
+        whole = type(y) is not float and ufunc != "divide"  # the result is what x is
+        if not fits or not (whole or is_floating(x.array.dtype)):
+            return by_function(x, other, **settings)
         y = y if alpha == 1 else alpha * y
         return overwrite(x, name, lambda: getattr(array_module(x.array), ufunc)(x.array, y, out=x.array))
 
