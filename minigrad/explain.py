@@ -68,7 +68,7 @@ def signature_text(function: Callable) -> str:
     """The arguments of a function, as it declares them, without types."""
     signature = inspect.signature(function)
     kinds = lambda p: p.POSITIONAL_OR_KEYWORD if p.kind is p.POSITIONAL_ONLY else p.kind  # by name, too
-    declared = [p for p in signature.parameters.values() if p.name != "self"]
+    declared = [p for p in signature.parameters.values() if p.name != "self" and p.kind is not p.VAR_KEYWORD]
     shown = [p.replace(annotation=p.empty, kind=kinds(p)) for p in declared]
     return str(signature.replace(parameters=shown, return_annotation=signature.empty))
 

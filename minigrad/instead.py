@@ -73,7 +73,7 @@ INSTEAD = {
     "optim.Rprop optim.ASGD optim.SparseAdam optim.Adafactor optim.Muon": "`optim.AdamW`.",
     "optim.swa_utils": (
         "Keep an average by hand: `for a, p in zip(average, params): a.data.mul_(0.99).add_(p.data, "
-        "alpha=0.01)`; it needs only `mg.Tensor.add_`."
+        "alpha=0.01)`."
     ),
     # saving and data
     "save": (
@@ -143,7 +143,7 @@ INSTEAD = {
         "`x.to('cuda:1')`: naming a GPU makes it the one in use."
     ),
     "set_num_threads get_num_threads set_num_interop_threads": (
-        "The environment variable OMP_NUM_THREADS, before `mg.ops` is imported."
+        "The environment variable OMP_NUM_THREADS, before minigrad is imported."
     ),
     "set_default_tensor_type": (
         "`dtype=` and `device=` where a tensor is made: `mg.zeros(3, dtype='float64')`."
@@ -178,7 +178,9 @@ INSTEAD = {
     "linalg.inv_ex linalg.cholesky_ex linalg.solve_ex": (
         "`mg.linalg.inv`, `mg.linalg.cholesky`, `mg.linalg.solve`, which raise."
     ),
-    "svd qr lstsq": "`mg.linalg.svd(x, full_matrices=False)`, `mg.linalg.qr`, `mg.linalg.pinv`.",
+    "svd qr lstsq": (
+        "`mg.linalg.svd(x, full_matrices=False)` (with V transposed), `mg.linalg.qr`, `mg.linalg.pinv`."
+    ),
     "sparse sparse_coo_tensor sparse_csr_tensor Tensor.to_sparse Tensor.to_sparse_csr Tensor.coalesce "
     "Tensor.to_dense": (
         "Tensors are dense: `mg.scatter_add` and `mg.gather` with indices."
@@ -191,7 +193,7 @@ INSTEAD = {
     ),
     "range": "`mg.arange(start, end + 1)`.",
     "hann_window hamming_window blackman_window": (
-        "`mg.from_numpy(np.hanning(n))`, `np.hamming`, `np.blackman`."
+        "`mg.from_numpy(np.hanning(n + 1)[:-1])`, and so `np.hamming`, `np.blackman`."
     ),
 }  # fmt: skip
 
@@ -237,7 +239,7 @@ def _refusing(module: str) -> Callable[[str], NoReturn]:
         message = f"{module}.{name} is not here.\n{advice}"
         caller = sys._getframe(
             1
-        )  # Python replaces what an AttributeError says in `from minigrad import name`
+        )  # in `from minigrad import name` Python replaces what an AttributeError says
         if dis.opname[caller.f_code.co_code[caller.f_lasti]] == "IMPORT_FROM":
             raise MissingImportError(message)
         raise MissingNameError(message)

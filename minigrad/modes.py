@@ -76,7 +76,7 @@ class Switch:
 
     def __exit__(self, *exc: object) -> None:
         if not self.before:
-            raise OptionError(f"left without being entered.\nWrite `with {type(self).__name__}(...):`.")
+            raise OptionError(f"left without being entered.\nWrite `with {type(self).__name__}():`.")
         setattr(self.state, self.name, self.before.pop())
 
     def __call__(self, function: Callable) -> Callable:

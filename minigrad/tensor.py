@@ -249,7 +249,12 @@ class Tensor:
 
     @data.setter
     def data(self, value: Any) -> None:
-        self.array = _new_array(value, None, copy=False)
+        array = _new_array(value, None, copy=False)
+        if self._requires_grad and not is_floating(array.dtype):
+            raise DtypeError(
+                f"a tensor that requires a gradient cannot hold {array.dtype}.\nUse .to('float32')."
+            )
+        self.array = array
 
     # ------------------------------------------------------------ gradients
 

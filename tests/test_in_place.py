@@ -377,3 +377,11 @@ def test_diagonals_are_filled():
     assert mg.zeros(2, 2, 2).fill_diagonal_(1).sum().item() == 2
     with pytest.raises(ShapeError, match="all of one length"):
         mg.zeros(2, 2, 3).fill_diagonal_(1)
+
+
+def test_data_of_what_requires_a_gradient_stays_floating():
+    w = leaf(1, 2)
+    with pytest.raises(DtypeError, match="cannot hold int64"):
+        w.data = 5
+    with pytest.raises(mg.RangeError, match=r"out of bounds[\s\S]*Indices count from 0"):
+        mg.zeros(2)[9] = 1

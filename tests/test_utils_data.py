@@ -148,3 +148,21 @@ def test_a_generator_draws_the_order():
     assert order(1) == order(1)
     assert order(1) != order(2)
     assert mg.equal(mg.rand(2), expected)
+
+
+def test_a_subclass_of_a_tensor_dataset_gets_one_index_at_a_time():
+    class Augmented(TensorDataset):
+        def __getitem__(self, i):
+            (x,) = super().__getitem__(i)
+            return x + i % 2
+
+    loader = DataLoader(Augmented(mg.zeros(4)), batch_size=4, prefetch_factor=2, timeout=1, in_order=True)
+    assert next(iter(loader)).tolist() == [0, 1, 0, 1]
+
+
+def test_what_is_not_a_dataset_is_refused():
+    with pytest.raises(mg.DtypeError, match="takes a dataset, got int"):
+        DataLoader(5)
+    with pytest.raises(mg.OptionError, match="lengths sum to"):
+        random_split(range(3), [-1, 4])
+    assert [len(part) for part in random_split([7], [0.5, 0.5])] == [1, 0]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..devices import array_module, float32, float64, to_device_of
 from ..errors import OptionError
-from .optimizer import IMPLEMENTATION, Optimizer
+from .optimizer import Optimizer, check_implementation
 
 Betas = tuple[float, float]
 State = dict[str, np.ndarray]
@@ -25,11 +25,7 @@ class Formula(Optimizer):
     def __init__(self, params: Any, options: dict[str, Any]) -> None:
         """`options` are the local variables of a constructor."""
         ours = {name: value for name, value in options.items() if name not in ("self", "params", "__class__")}
-        for name, value in ours.pop("implementation").items():
-            if name not in IMPLEMENTATION:
-                raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
-            if name == "differentiable" and value:
-                raise OptionError(f"{name}=True is not here.\nWrite the update with out-of-place operations.")
+        check_implementation(self, ours.pop("implementation"))
         super().__init__(params, ours)
 
     def names(self, group: dict[str, Any]) -> tuple[str, ...]:

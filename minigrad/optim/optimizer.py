@@ -311,7 +311,7 @@ def _check_ranges(options: Mapping[str, Any]) -> None:
         )
 
 
-def _check_implementation(optimizer: Optimizer, settings: Mapping[str, Any]) -> None:
+def check_implementation(optimizer: Optimizer, settings: Mapping[str, Any]) -> None:
     """Accept PyTorch's settings that change nothing of the values."""
     if unknown := settings.keys() - set(IMPLEMENTATION):
         raise TypeError(f"{type(optimizer).__name__}() got an unexpected keyword argument {min(unknown)!r}")
@@ -340,7 +340,7 @@ class SGD(Optimizer):
         maximize: bool = False,
         **implementation: Any,
     ) -> None:
-        _check_implementation(self, implementation)
+        check_implementation(self, implementation)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise OptionError("nesterov needs a momentum and no dampening.\nPass momentum=0.9, dampening=0.")
         super().__init__(
@@ -392,7 +392,7 @@ class Adam(Optimizer):
         decoupled_weight_decay: bool = False,
         **implementation: Any,
     ) -> None:
-        _check_implementation(self, implementation)
+        check_implementation(self, implementation)
         super().__init__(
             params,
             lr=lr,

@@ -100,11 +100,11 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
     Of what fractions leave over by rounding down, the first parts get an example more each.
     """
     sizes: list[Any] = list(lengths)
-    if math.isclose(sum(sizes), 1) and sum(sizes) <= 1 and len(dataset) != 1:
+    if math.isclose(sum(sizes), 1) and sum(sizes) <= 1:
         sizes = [math.floor(len(dataset) * fraction) for fraction in lengths]
         for i in range(len(dataset) - sum(sizes)):
             sizes[i % len(sizes)] += 1
-    if sum(sizes) != len(dataset):
+    if sum(sizes) != len(dataset) or min(sizes, default=0) < 0:
         raise OptionError(
             f"lengths sum to {sum(sizes)}, the dataset has {len(dataset)} examples.\n"
             "Give lengths that sum to that, or fractions that sum to 1."
@@ -164,6 +164,11 @@ class DataLoader:
         worker_init_fn: Callable | None = None,
         generator: Generator | None = None,
         persistent_workers: bool = False,
+        timeout: float = 0,
+        prefetch_factor: int | None = None,
+        multiprocessing_context: Any = None,
+        pin_memory_device: str = "",
+        in_order: bool = True,
     ) -> None:
         if shuffle and (
             sampler is not None or batch_sampler is not None or isinstance(dataset, IterableDataset)
@@ -177,12 +182,13 @@ class DataLoader:
             )
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
             raise OptionError(f"batch_size must be a positive integer, got {batch_size!r}.\nGive 1 or more.")
-        self.dataset, self.batch_size, self.drop_last, self.num_workers = (
-            dataset,
-            batch_size,
-            drop_last,
-            num_workers,
-        )
+        if not hasattr(dataset, "__len__") and not hasattr(dataset, "__iter__"):
+            raise DtypeError(
+                f"DataLoader takes a dataset, got {type(dataset).__name__}.\n"
+                f"Pass a Dataset, a list, or what has len() and dataset[i]."
+            )
+        self.dataset, self.batch_size = dataset, batch_size
+        self.drop_last, self.num_workers = drop_last, num_workers
         self.shuffle, self.sampler, self.batch_sampler = shuffle, sampler, batch_sampler
         self.collate_fn, self.generator = collate_fn or default_collate, generator
 
@@ -199,7 +205,7 @@ class DataLoader:
                 yield batch
 
     def _make(self, indices: list[int]) -> Any:
-        if isinstance(self.dataset, TensorDataset) and self.collate_fn is default_collate:
+        if type(self.dataset) is TensorDataset and self.collate_fn is default_collate:
             return list(self.dataset[indices])  # the same, without a tensor for each row
         return self.collate_fn([self.dataset[i] for i in indices])
 

@@ -184,10 +184,8 @@ def reshape_itself(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) ->
     x._requires_grad = requires_grad
     if x.version is not None and x.version.views:  # they cannot follow it any more, see `_relatives`
         views = [View(*entry) for entry in x.version.views]
-        sharing = {x} | {t for view in views for t in (view.view(), view.base()) if t is not None} - {
-            old,
-            new,
-        }
+        tensors = {t for view in views for t in (view.view(), view.base()) if t is not None}
+        sharing = (tensors | {x}) - {old, new}
         x.version.views = [View(weakref.ref(t), lambda: None) for t in sharing]
     return x
 
@@ -204,9 +202,10 @@ def overwrite(x: Tensor, name: str, write: Callable[[], Any]) -> Tensor:
         write()
     except (ValueError, TypeError, IndexError, OverflowError) as error:
         kind: type[MinigradError] = RangeError if isinstance(error, IndexError) else ShapeError
+        is_index = "Indices count from 0, or from the end from -1." if kind is RangeError else ""
         raise (DtypeError if isinstance(error, TypeError | OverflowError) else kind)(
-            f"{name} on a tensor of shape {x.shape} and dtype {x.dtype}: {str(error).rstrip('.')}.\n"
-            f"Give a value that fits."
+            f"{name} on a tensor of shape {x.shape} and dtype {x.dtype}: {str(error).rstrip(' .')}.\n"
+            f"{is_index or 'Give a value that fits.'}"
         ) from None
     bump_version(x, name)
     return x
