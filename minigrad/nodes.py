@@ -8,6 +8,7 @@ closures; the edges of leaves and constants hold those tensors, too.
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable
 from types import CodeType
 from typing import Any, NoReturn
@@ -89,6 +90,14 @@ def tensor_of(edge: Any) -> Any:
     if type(edge) is Output:
         return edge.node.output[edge.index]()
     return edge
+
+
+def set_output(edge: Any, tensor: Any) -> None:
+    """Let an edge refer (weakly) to its tensor."""
+    if type(edge) is Output:
+        edge.node.output[edge.index] = weakref.ref(tensor)
+    else:
+        edge.output = weakref.ref(tensor)
 
 
 def refuse_freed(node: Node) -> NoReturn:

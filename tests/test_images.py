@@ -188,7 +188,7 @@ MISTAKES = {
     "large": (lambda: F.conv2d(IMAGE, KERNEL, groups=2, dilation=9), ShapeError, "spans 10", "Pad more"),
     "padding": (lambda: F.conv2d(IMAGE, KERNEL, groups=2, padding="some"), OptionError, '"same"', "Choose"),
     "same": (lambda: F.conv2d(IMAGE, KERNEL, None, 2, "same", 1, 2), OptionError, "stride", "is 1"),
-    "stride": (lambda: F.conv2d(IMAGE, KERNEL, groups=2, stride=1.5), DtypeError, "stride", "integers"),
+    "stride": (lambda: F.conv2d(IMAGE, KERNEL, groups=2, stride=1.5), DtypeError, "stride", "int"),
     "strides": (lambda: F.conv2d(IMAGE, KERNEL, groups=2, stride=(1, 2, 3)), OptionError, "2 numbers",
                 "Give"),
     "output_padding": (

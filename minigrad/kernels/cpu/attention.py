@@ -122,7 +122,7 @@ def attend(
 
     def gradient(g, needs, into=None):
         d_q, d_k, d_v = [np.empty(x.shape, x.dtype) for x in (q, k, v)] if into is None else into
-        d_mask = np.zeros((*lead, queries, keys), mask.dtype) if needs[3] else None
+        d_mask = np.zeros((*lead, queries, keys), mask.dtype) if needs[3] and mask is not None else None
         tiled.backward(g, logarithms, d_q, d_k, d_v, d_mask)
         return d_q, d_k, d_v, d_mask
 

@@ -21,7 +21,7 @@ from ...devices import array_module, is_floating, is_writeable
 from ...errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
 from ...indices import array_index
 from ...modes import modes, set_grad_enabled
-from ...nodes import Output
+from ...nodes import set_output
 from ...tensor import Tensor, on_device_of, stand_in
 from ...trees import leaves
 from ...versions import Change, VersionCounter, View, bump_version, caller, modifications, share_version
@@ -56,7 +56,8 @@ def become(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
         for node in nodes_behind([new.node]):
             node.edges = [old[e] if isinstance(e, Tensor) and e in old else e for e in node.edges]
     for t, value in old.items():
-        _let_node_refer_to(value, t.node)
+        if t.node is not None:
+            set_output(t.node, value)
     _take_place(base, new)
     base.version = VersionCounter()
     if base.node is not None:
@@ -136,22 +137,14 @@ def _with_elements(base: Tensor, new: Tensor, view: View) -> Tensor:
     return view_as_shape(flat, base.shape)
 
 
-def _let_node_refer_to(x: Tensor, node: Any) -> None:
-    """Let the node that made a tensor refer to it as x."""
-    if type(node) is Output:
-        node.node.output[node.index] = weakref.ref(x)
-    elif node is not None:
-        node.output = weakref.ref(x)
-
-
 def _take_place(x: Tensor, new: Tensor) -> None:
     """Let x be `new`, as its node sees it, too."""
     retains = x.node.hooks.pop(LAST, None) if x.node is not None and x.node.hooks else None
     x.array, x.node, x.version = new.array, new.node, new.version
     x._requires_grad = new.requires_grad
-    _let_node_refer_to(x, x.node)
-    if retains and x.node is not None:
-        x.node.hooks = {LAST: retains}
+    if x.node is not None:
+        set_output(x.node, x)
+        x.node.hooks = {LAST: retains} if retains else x.node.hooks
 
 
 def _follow(view: View) -> None:
@@ -179,7 +172,8 @@ def reshape_itself(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) ->
     old, requires_grad = stand_in(x), x.requires_grad
     with set_grad_enabled(x.node is not None):  # the gradient of a result has its shape
         new = compute(old)
-    _let_node_refer_to(old, x.node)
+    if x.node is not None:
+        set_output(x.node, old)
     _take_place(x, new)
     x._requires_grad = requires_grad
     if x.version is not None and x.version.views:  # they cannot follow it any more, see `_relatives`
