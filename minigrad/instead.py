@@ -72,8 +72,8 @@ INSTEAD = {
     # optimizers
     "optim.Rprop optim.ASGD optim.SparseAdam optim.Adafactor optim.Muon": "`optim.AdamW`.",
     "optim.swa_utils": (
-        "Keep an average by hand: `for a, p in zip(average, params): a.data.mul_(0.99).add_(p.data, "
-        "alpha=0.01)`."
+        "Keep an average by hand, with `mg.Tensor.add_`: "
+        "`for a, p in zip(average, params): a.data.mul_(0.99).add_(p.data, alpha=0.01)`."
     ),
     # saving and data
     "save": (
