@@ -143,7 +143,7 @@ INSTEAD = {
         "`x.to('cuda:1')`: naming a GPU makes it the one in use."
     ),
     "set_num_threads get_num_threads set_num_interop_threads": (
-        "The environment variable OMP_NUM_THREADS, before minigrad is imported."
+        "The environment variable OMP_NUM_THREADS, set before the import; `mg.kernels.use` chooses kernels."
     ),
     "set_default_tensor_type": (
         "`dtype=` and `device=` where a tensor is made: `mg.zeros(3, dtype='float64')`."

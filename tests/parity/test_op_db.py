@@ -62,7 +62,7 @@ def ours_of(name):
     room = {(): mg, ("nn", "functional"): F, ("linalg",): getattr(mg, "linalg", None),
             ("special",): getattr(mg, "special", None)}.get(tuple(rooms))  # fmt: skip
     found = getattr(room, last, None)
-    if found is None and not rooms:
+    if not callable(found) and not rooms:  # mg.float is a dtype
         found = getattr(mg.Tensor, last, None)
     return found if callable(found) else None
 

@@ -89,7 +89,9 @@ def hardsigmoid(x):
 def hardswish(x):
     """x relu6(x + 3) / 6 (Howard et al. 2019)."""
     x = as_floating(x)
-    inner = where(gt(absolute(x), 3), 0.0, x)  # the parabola in one piece: in 16 bits x + 3 may round to 6
+    inner = where(
+        gt(absolute(x), 3), x * 0.0, x
+    )  # the parabola in one piece: in 16 bits x + 3 may round to 6
     return where(gt(x, 3), x, inner * (inner + 3) / 6)
 
 
