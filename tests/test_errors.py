@@ -247,7 +247,7 @@ MISTAKES = {
     "a GELU": (lambda: F.gelu(A, "fast"), OptionError, "'fast'", "Choose"),
     "a norm": (lambda: A.norm("max"), OptionError, "'max'", "Choose"),
     "in place, larger": (lambda: mg.ones(3).add_(A), ShapeError, r"add_ on a tensor of shape \(3,\)", "fits"),
-    "in place, finer": (lambda: mg.tensor([1, 2]).div_(2), DtypeError, "div_ .* int64", "In place the dtype stays"),
+    "in place, finer": (lambda: mg.tensor([1, 2]).div_(2), DtypeError, "div_ .* int64", "dtype stays"),
     "backward of many": (
         lambda: mg.ones(2, requires_grad=True).backward(),
         GraphError,
