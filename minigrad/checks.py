@@ -17,7 +17,7 @@ import numpy as np
 
 from .devices import DTYPES
 from .errors import ArgumentError, MinigradError, SizesError
-from .explain import FOREIGN, describe, explain, place, raised_by_library
+from .explain import FOREIGN, bare, describe, explain, place, raised_by_library
 from .tensor import Tensor
 
 F = TypeVar("F", bound=Callable)
@@ -39,11 +39,7 @@ class Kind(NamedTuple):
 def _one_number(x: Any, kinds: str) -> bool:
     """Whether x is a NumPy number, or a tensor or an array of one element, of these kinds of dtypes."""
     known = isinstance(x, Tensor | np.ndarray | np.generic)
-    return known and x.dtype.kind in kinds and np.size(_bare(x)) == 1
-
-
-def _bare(x: Any) -> Any:
-    return x.array if isinstance(x, Tensor) else x
+    return known and x.dtype.kind in kinds and np.size(bare(x)) == 1
 
 
 def is_integer(x: Any) -> bool:

@@ -86,7 +86,7 @@ def explain(
         takes = f"It takes {signature_text(function)}." if function else "Look at help(...)."
         said = re.sub(r"^\S*\(\)", "", said).strip()
         raise SignatureError(f"{name}() {said}.\n{takes}") from None
-    arrays = arrays_in([_bare(x) for x in (*inputs, *settings.values())]) if gpu.arrays else ()
+    arrays = arrays_in([bare(x) for x in (*inputs, *settings.values())]) if gpu.arrays else ()
     places = list(dict.fromkeys(map(device_of, arrays)))
     if len(places) > 1:
         raise place(
@@ -119,7 +119,7 @@ def is_signature_error(said: str) -> bool:
     )
 
 
-def _bare(x: Any) -> Any:
+def bare(x: Any) -> Any:
     return x.array if isinstance(x, Tensor) else x
 
 

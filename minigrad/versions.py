@@ -177,8 +177,13 @@ def arrays_in(thing: Any) -> Iterator[Any]:
             stack += (thing.func, thing.args, thing.keywords)
         elif isinstance(thing, FunctionType) and id(thing) not in seen:
             seen.add(id(thing))
-            stack += [cell.cell_contents for cell in thing.__closure__ or () if _is_filled(cell)]
+            stack += closure_of(thing)
             stack += (thing.__defaults__, thing.__kwdefaults__)
+
+
+def closure_of(function: Any) -> list[Any]:
+    """What a function keeps of the variables around it."""
+    return [c.cell_contents for c in getattr(function, "__closure__", None) or () if _is_filled(c)]
 
 
 def _is_filled(cell: CellType) -> bool:

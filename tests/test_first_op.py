@@ -273,3 +273,15 @@ def test_right_rules_are_let_through():
     (g,) = mg.autograd.grad(sine(w).sum(), w, create_graph=True)
     np.testing.assert_allclose(mg.autograd.grad(g.sum(), w)[0].array, -np.sin(w.array))
     assert sine(mg.tensor(1.0, requires_grad=True)).shape == ()
+
+
+def test_a_tensor_beside_a_variable_that_is_never_assigned_is_seen():
+    @differentiable
+    def f(x, /):
+        kept = mg.ones(2)
+        if x is None:
+            never = 1
+        return x * 2, (lambda g: g * kept if kept is not None else never,)
+
+    with pytest.raises(MinigradError, match="keeps a Tensor"):
+        f(mg.ones(2, requires_grad=True))

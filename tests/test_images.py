@@ -226,3 +226,11 @@ def test_a_mistake_is_explained(mistake, error, what, remedy):
     first, second = str(raised.value).split("\n")
     assert re.search(what, first), first
     assert re.search(remedy, second), second
+
+
+def test_an_output_size_of_max_unpool_is_the_lengths_or_the_whole_shape():
+    x, places = mg.ones(1, 2, 3), mg.tensor([[[0, 2, 4], [0, 2, 4]]])
+    for size in ((6,), (1, 2, 6)):
+        assert F.max_unpool1d(x, places, 2, output_size=size).shape == (1, 2, 6)
+    with pytest.raises(OptionError, match=r"1 or 3 numbers, got \(2, 6\)"):
+        F.max_unpool1d(x, places, 2, output_size=(2, 6))

@@ -17,6 +17,7 @@ import numpy as np
 from ..devices import is_array
 from ..errors import DtypeError, MinigradError, OptionError, ShapeError
 from ..tensor import Tensor
+from ..versions import closure_of
 
 TESTED = ("minigrad.", "minitransformer.")  # whose rules have tests
 PASSES = 3  # gradients that must be as they should before a rule is trusted
@@ -65,7 +66,7 @@ def checked_rule(rule: Any, source: Any) -> Any:
         value, gradients = _parts(name, result)
         _check_value(name, value)
         for function in gradients if type(gradients) is tuple else (gradients,):
-            if _some_tensor(_kept(function)):
+            if _some_tensor(closure_of(function)):
                 what = f"the rule of {name} keeps a Tensor for its gradient: it called an op of minigrad's"
                 raise OptionError(f"{what}.\n{COMPUTE}")
         return value, _checked_gradients(name, gradients, arrays, trust)
@@ -190,15 +191,6 @@ def _checked_gradients(name: str, gradients: Any, arrays: Sequence[Any], trust: 
             f"Write `(lambda g: ...,)`, with a comma, or a function of (g, needs) that returns a tuple."
         )
     return partial(_pull_all, name, gradients, len(arrays), trust)
-
-
-def _kept(function: Any) -> list[Any]:
-    """What a gradient function keeps of the rule's variables."""
-    cells = getattr(function, "__closure__", None) or ()
-    try:
-        return [cell.cell_contents for cell in cells]
-    except ValueError:  # one is named, and never assigned
-        return []
 
 
 def _pull(name: str, function: Callable, dtype: Any, trust: _Trust, g: Any) -> Any:

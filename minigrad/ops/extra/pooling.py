@@ -289,6 +289,10 @@ def _put_back(n, x, indices, kernel_size, stride, padding, output_size):
     size = tuple((length - 1) * s - 2 * p + k for length, k, s, p in axes)
     if output_size is not None:
         wanted = tuple(output_size)[-n:]
+        if len(output_size) not in (n, n + 2):
+            raise OptionError(
+                f"output_size has {n} or {n + 2} numbers, got {output_size!r}.\nGive lengths, or a shape."
+            )
         if any(abs(a - b) >= s for a, b, s in zip(wanted, size, stride, strict=True)):
             raise ShapeError(
                 f"output_size {wanted}, about {size}.\nIt differs by less than the stride {stride}."
