@@ -1,7 +1,9 @@
 """Errors that a user can fix. The first line says what is wrong, the second how to fix it."""
 
+import difflib
 import inspect
 import math
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -39,3 +41,9 @@ def check_integer(name: str, value: Any, low: int, below: float = math.inf) -> N
 
 def _interval(low: float, below: float) -> str:
     return f">= {low}" if below == math.inf else f">= {low} and < {below}"
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """` Did you mean ...?`, or an empty string if no name is similar."""
+    close = difflib.get_close_matches(word[:100], list(known), n=3, cutoff=0.7)
+    return f" Did you mean {' or '.join(close)}?" if close else ""

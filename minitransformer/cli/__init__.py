@@ -15,9 +15,8 @@ from typing import Any
 
 from minigrad import MinigradError, __version__, allocator
 
-from ..errors import UserError
+from ..errors import UserError, nearest
 from ..files import printable
-from ..recipes import nearest
 from ..training.ranks import join, joined
 
 VERBS = {

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import reprlib
 import tomllib
 import types
 import typing
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import Any, ClassVar
 
 from ..config import GPTConfig, TrainConfig, TransformerConfig
 from ..data.datasets import check_language
-from ..errors import UserError, check_range
+from ..errors import UserError, check_range, nearest
 from ..files import printable, read_text
 
 
@@ -144,12 +142,6 @@ def with_own_data(recipe: Recipe, name: str) -> Recipe:
     if isinstance(data, PairData):
         data = dataclasses.replace(data, source_language="", target_language="")
     return dataclasses.replace(recipe, data=data, description=f"{recipe.name}, on {printable(name)}")  # type: ignore
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """` Did you mean ...?`, or an empty string if no name is similar."""
-    close = difflib.get_close_matches(word[:100], list(known), n=3, cutoff=0.7)
-    return f" Did you mean {' or '.join(close)}?" if close else ""
 
 
 def parse_recipe(text: str, name: str, where: str) -> Recipe:
