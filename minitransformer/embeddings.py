@@ -13,7 +13,7 @@ from minigrad.devices import as_array, to_device_of
 from minigrad.nn import functional as F
 from minigrad.tensor import as_tensor_like
 
-from .errors import UserError
+from .errors import UserError, check_integer
 
 
 def positional_encoding(
@@ -64,6 +64,49 @@ class LearnedPositions(nn.Module):
                 f"Shorten the input, or train with more positions (or sinusoidal ones, which have no limit)."
             )
         return x + self.weight[start:end]
+
+
+class RelativePositionBias(nn.Module):
+    """A learned number for each head and distance, added to the scores (Raffel et al. 2020, section 2.1).
+
+    Each short distance has a bucket of its own. Longer ones share buckets of equal width in the logarithm, up
+    to `max_distance`; all beyond share the last. If `bidirectional`, half of the buckets are for later keys;
+    otherwise these, which causal attention hides, share the bucket of distance 0.
+    """
+
+    def __init__(
+        self, num_heads: int, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
+    ) -> None:
+        super().__init__()
+        self.num_buckets, self.max_distance, self.bidirectional = num_buckets, max_distance, bidirectional
+        check_integer("num_buckets", num_buckets, 4 if bidirectional else 2)
+        if max_distance <= self._num_exact():
+            raise UserError(
+                f"a maximum distance of {max_distance} is too short for {num_buckets} buckets.\n"
+                f"Choose at least {self._num_exact() + 1}, or fewer buckets."
+            )
+        self.weight = nn.Parameter(np.empty((num_buckets, num_heads), np.float32))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def _num_exact(self) -> int:
+        """How many buckets of one direction hold a single distance."""
+        return self.num_buckets // (4 if self.bidirectional else 2)
+
+    def buckets(self, distance: Int[np.ndarray, "..."]) -> Int[np.ndarray, "..."]:
+        """The bucket of each distance, the position of the key minus that of the query."""
+        size = self.num_buckets // (2 if self.bidirectional else 1)
+        exact = self._num_exact()
+        length = np.abs(distance) if self.bidirectional else np.maximum(-distance, 0)
+        steps = np.log(np.maximum(length, 1).astype(np.float32) / exact) / math.log(self.max_distance / exact)
+        wide = np.minimum(exact + (steps * (size - exact)).astype(np.int64), size - 1)
+        bucket = np.where(length < exact, length, wide)
+        return bucket + size * (distance > 0) if self.bidirectional else bucket
+
+    def forward(self, queries: int, keys: int) -> Float[Tensor, "1 H T S"]:
+        """The bias for the last `queries` of `keys` positions."""
+        distance = np.arange(keys) - np.arange(keys - queries, keys)[:, None]  # (T, S)
+        buckets = as_tensor_like(self.buckets(distance), self.weight)
+        return F.embedding(buckets, self.weight).permute(2, 0, 1)[None]
 
 
 def token_ids(ids: Any) -> Int[Any, "B T"]:

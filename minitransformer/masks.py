@@ -37,6 +37,11 @@ def combine(*masks: Tensor | None) -> Tensor | None:
     return reduce(and_, tensors) if tensors else None
 
 
+def masked_bias(bias: Tensor, mask: Tensor | None) -> Tensor:
+    """`bias`, numbers to add to the scores, with -inf where the mask does not allow to attend."""
+    return bias if mask is None else bias.masked_fill(~mask, -math.inf)
+
+
 def resolve_mask(
     mask: Any, is_causal: bool, past: int, q: Tensor, kv: Tensor | None, num_heads: int
 ) -> tuple[Tensor | None, bool]:
