@@ -4,6 +4,10 @@ import os
 import shutil
 from pathlib import Path
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # `-n auto`: a process for each core, of one thread each
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 from jaxtyping import install_import_hook
 
