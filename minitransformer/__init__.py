@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from minigrad import __version__
 
     from .attention import MultiHeadAttention
-    from .config import GPTConfig, TrainConfig, TransformerConfig
+    from .config import TrainConfig
     from .generation import generate
     from .masks import causal_mask, padding_mask
-    from .models import GPT, Transformer
+    from .models import GPT, GPTConfig, Transformer, TransformerConfig
     from .tokenizers import Tokenizer
     from .training.trainer import Trainer
 
@@ -37,10 +37,10 @@ __all__ = [
 _MODULES = {
     "minigrad": ["__version__"],
     ".attention": ["MultiHeadAttention"],
-    ".config": ["GPTConfig", "TrainConfig", "TransformerConfig"],
+    ".config": ["TrainConfig"],
     ".generation": ["generate"],
     ".masks": ["causal_mask", "padding_mask"],
-    ".models": ["GPT", "Transformer"],
+    ".models": ["GPT", "GPTConfig", "Transformer", "TransformerConfig"],
     ".tokenizers": ["Tokenizer"],
     ".training.trainer": ["Trainer"],
 }

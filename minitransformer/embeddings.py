@@ -10,7 +10,9 @@ from jaxtyping import Float, Int
 
 from minigrad import Tensor, nn
 from minigrad.devices import as_array, to_device_of
+from minigrad.errors import ShapeError
 from minigrad.nn import functional as F
+from minigrad.ops.shaping import cat
 from minigrad.tensor import as_tensor_like
 
 from .errors import UserError, check_integer
@@ -31,39 +33,73 @@ def positional_encoding(
     return table.astype(dtype)
 
 
-class SinusoidalPositions(nn.Module):
-    """Adds the sinusoidal encoding to x, from position `start` on. The number of positions is unlimited."""
+class Positions(nn.Module):
+    """Gives x a vector for each of its positions: x + p, or x and p side by side (`concatenate`).
 
-    def __init__(self, d_model: int) -> None:
+    Positions count from `start`; with a padding `mask` (B, past + T), from the first real token of each row.
+    """
+
+    def __init__(self, concatenate: bool = False) -> None:
         super().__init__()
+        self.concatenate = concatenate
+
+    def forward(
+        self, x: Float[Tensor, "B T D"], start: int = 0, mask: Tensor | None = None
+    ) -> Float[Tensor, "B T E"]:
+        end = start + x.array.shape[1]
+        index: Any = slice(start, end)
+        if mask is not None:
+            index = row_positions(mask, start, end)
+            end = int(index.max(initial=0)) + 1
+        p = self.vectors(x, index, end)  # (T, D) or (B, T, D)
+        return cat([x, p.expand(*x.shape[:2], -1)], -1) if self.concatenate else x + p
+
+    def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
+        """The vectors of the positions `index`, all below `end`, with the dtype and on the device of x."""
+        raise NotImplementedError
+
+
+class SinusoidalPositions(Positions):
+    """The sinusoidal encoding. The number of positions is unlimited."""
+
+    def __init__(self, d_model: int, concatenate: bool = False) -> None:
+        super().__init__(concatenate)
         self.d_model = d_model
         self.table = positional_encoding(0, d_model)  # grows with the longest sequence
 
-    def forward(self, x: Float[Tensor, "B T D"], start: int = 0) -> Float[Tensor, "B T D"]:
-        end = start + x.shape[1]
+    def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
         table: Any = self.table
         if len(table) < end or table.dtype != x.dtype or type(table) is not type(x.array):
             table = positional_encoding(max(end, 2 * len(table)), self.d_model, x.dtype)
             table = self.table = to_device_of(table, x.array)
-        return x + Tensor(table[start:end])
+        return Tensor(table[index])
 
 
-class LearnedPositions(nn.Module):
-    """Adds a learned vector for each position to x, from `start` on, for up to `max_positions`."""
+class LearnedPositions(Positions):
+    """A learned vector for each position, for up to `max_positions`."""
 
-    def __init__(self, max_positions: int, d_model: int) -> None:
-        super().__init__()
+    def __init__(self, max_positions: int, d_model: int, concatenate: bool = False) -> None:
+        super().__init__(concatenate)
         self.weight = nn.Parameter(np.empty((max_positions, d_model), np.float32))
         nn.init.normal_(self.weight, std=0.02)
 
-    def forward(self, x: Float[Tensor, "B T D"], start: int = 0) -> Float[Tensor, "B T D"]:
-        end, limit = start + x.shape[1], len(self.weight)
-        if end > limit:
+    def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
+        if end > len(self.weight):
             raise UserError(
-                f"a sequence of {end} tokens is longer than the {limit} positions of this model.\n"
+                f"a sequence of {end} tokens is longer than the {len(self.weight)} positions of this model.\n"
                 f"Shorten the input, or train with more positions (or sinusoidal ones, which have no limit)."
             )
-        return x + self.weight[start:end]
+        return self.weight[index]
+
+
+def row_positions(mask: Tensor, start: int, end: int) -> Int[Any, "B T"]:
+    """The positions of tokens `start` to `end`, counted from the first real token of each row."""
+    if tuple(mask.shape[1:]) != (end,):
+        raise ShapeError(
+            f"a padding mask of shape {tuple(mask.shape)} for {end} tokens.\n"
+            f"Pass True or False for each token, (batch, {end}); those in the cache count."
+        )
+    return (mask.array.cumsum(1) - 1).clip(0)[:, start:]
 
 
 class RelativePositionBias(nn.Module):

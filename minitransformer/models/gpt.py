@@ -3,16 +3,47 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from jaxtyping import Float
 
 from minigrad import Tensor, nn
 
 from ..cache import Cache
-from ..config import GPTConfig
+from ..config import MAX_LAYERS, check_heads
 from ..embeddings import LearnedPositions, TokenEmbedding
+from ..errors import check_range
 from ..layers import Encoder, LayerConfig
+
+
+@dataclass(frozen=True)
+class GPTConfig:
+    """A decoder-only model. Defaults: the smallest GPT-2 (Radford et al. 2019); keys: Hugging Face's."""
+
+    vocab_size: int = 50257  # in a recipe, 0 means all tokens of the training data (8,000 for "bpe")
+    n_positions: int = 1024  # maximum sequence length
+    n_embd: int = 768  # size of each token's vector
+    n_layer: int = 12
+    n_head: int = 12
+    n_inner: int | None = None  # inner width of the feed-forward networks; None: 4 n_embd
+    embd_pdrop: float = 0.1  # dropout of embeddings
+    resid_pdrop: float = 0.1  # dropout of sub-layer outputs
+    attn_pdrop: float = 0.1  # dropout of attention weights
+    activation_function: str = "gelu_new"  # or "relu", "gelu"
+    layer_norm_epsilon: float = 1e-5
+    initializer_range: float = 0.02  # standard deviation of the initial weights
+    pad_token_id: int | None = None
+    eos_token_id: int | None = None  # the token that ends a text, where there is one
+
+    def __post_init__(self) -> None:
+        check_range(self, "vocab_size layer_norm_epsilon initializer_range", 0)
+        check_range(self, "n_positions n_embd n_head", 1)
+        check_range(self, "n_layer", 1, MAX_LAYERS + 1)
+        check_range(self, "embd_pdrop resid_pdrop attn_pdrop", 0, 1)
+        if self.n_inner is not None:
+            check_range(self, "n_inner", 1)
+        check_heads(self, "n_embd", "n_head")
 
 
 class GPT(nn.Module):
@@ -20,6 +51,10 @@ class GPT(nn.Module):
 
     model(ids) maps ids (B, T) to logits (B, T, V); logits t predict the token after position t.
     """
+
+    is_encoder_decoder: ClassVar[bool] = False
+    model_type: ClassVar[str] = "gpt2"
+    config_class: ClassVar[type] = GPTConfig
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
@@ -43,11 +78,21 @@ class GPT(nn.Module):
                 residual = name.endswith(("out_proj.weight", "linear2.weight"))
                 nn.init.normal_(p, std=std / math.sqrt(2 * self.config.n_layer) if residual else std)
 
-    def states(self, ids: Any, cache: Cache | None = None) -> Float[Tensor, "B T D"]:
-        """The hidden state of each token of ids (B, T), which follow the tokens of the `cache`."""
+    @property
+    def max_length(self) -> int:
+        """The largest number of positions."""
+        return self.config.n_positions
+
+    def states(
+        self, ids: Any, cache: Cache | None = None, mask: Tensor | None = None
+    ) -> Float[Tensor, "B T D"]:
+        """The hidden state of each token of ids (B, T), which follow the tokens of the `cache`.
+
+        `mask` (B, past + T) is False for padding, on the left of prompts that are shorter than others.
+        """
         start = 0 if cache is None else cache.length
-        x = self.dropout(self.positions(self.embedding(ids), start))
-        return self.layers(x, None, True, cache)
+        x = self.dropout(self.positions(self.embedding(ids), start, mask))
+        return self.layers(x, None if mask is None else mask[:, None, None, :], True, cache)
 
     def new_cache(self, max_length: int = 0) -> Cache:
         """An empty cache for decoding: each call of `states` with it continues the sequence of the last.
@@ -60,5 +105,5 @@ class GPT(nn.Module):
         """Hidden states to logits of the next token."""
         return self.embedding.logits(states)
 
-    def forward(self, ids: Any) -> Float[Tensor, "B T V"]:
-        return self.logits(self.states(ids))
+    def forward(self, ids: Any, mask: Tensor | None = None) -> Float[Tensor, "B T V"]:
+        return self.logits(self.states(ids, None, mask))

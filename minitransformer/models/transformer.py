@@ -2,19 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 from jaxtyping import Bool, Float
 
 from minigrad import Tensor, nn
 
 from ..cache import Cache
-from ..config import TransformerConfig
+from ..config import MAX_LAYERS, check_heads
 from ..embeddings import LearnedPositions, SinusoidalPositions, TokenEmbedding, token_ids
-from ..errors import UserError
+from ..errors import UserError, check_range
 from ..layers import Decoder, Encoder, LayerConfig
 from ..masks import padding_mask
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """The encoder-decoder of "Attention Is All You Need"; the defaults are its base model (table 3).
+
+    Source and target share a vocabulary; both embeddings and the output layer share a matrix (section 3.4).
+    The paper has neither `attention_dropout` nor `activation_dropout`.
+    """
+
+    vocab_size: int  # in a recipe, 0 means all tokens of the training data (8,000 for "bpe")
+    d_model: int = 512  # size of each token's vector
+    num_heads: int = 8
+    d_ff: int = 2048  # inner width of the feed-forward networks
+    num_encoder_layers: int = 6
+    num_decoder_layers: int = 6
+    dropout: float = 0.1  # of embeddings and of sub-layer outputs
+    attention_dropout: float = 0.0  # of attention weights
+    activation_dropout: float = 0.0  # inside the feed-forward networks
+    activation: str = "relu"  # or "gelu", "gelu_new"
+    norm_first: bool = False  # pre-norm: x + f(norm(x)), not norm(x + f(x)), and a norm after each stack
+    positions: str = "sinusoidal"  # or "learned"
+    max_positions: int = 512  # of learned positions; the sinusoids have no limit
+    scale_embeddings: bool = True  # by sqrt(d_model) (section 3.4)
+    layer_norm_eps: float = 1e-5
+    pad_token_id: int = 0  # the tokenizer's, in a recipe
+    bos_token_id: int = 2  # likewise
+    eos_token_id: int = 3  # likewise
+
+    def __post_init__(self) -> None:
+        check_range(self, "vocab_size layer_norm_eps", 0)
+        check_range(self, "d_model num_heads d_ff max_positions", 1)
+        check_range(self, "num_encoder_layers num_decoder_layers", 1, MAX_LAYERS + 1)
+        check_range(self, "dropout attention_dropout activation_dropout", 0, 1)
+        check_range(self, "pad_token_id bos_token_id eos_token_id", -(2**63))
+        check_heads(self, "d_model", "num_heads")
 
 
 class Transformer(nn.Module):
@@ -27,6 +63,10 @@ class Transformer(nn.Module):
     (`pad_token_id`) is masked. Target padding needs no mask: it is on the right, where causal attention
     hides it.
     """
+
+    is_encoder_decoder: ClassVar[bool] = True
+    model_type: ClassVar[str] = "transformer"
+    config_class: ClassVar[type] = TransformerConfig
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -49,6 +89,16 @@ class Transformer(nn.Module):
             if c.positions == "sinusoidal"
             else LearnedPositions(c.max_positions, c.d_model)
         )
+
+    @property
+    def max_length(self) -> int | None:
+        """The largest number of positions; None: no limit."""
+        return self.config.max_positions if self.config.positions == "learned" else None
+
+    @property
+    def decoder_start_token_id(self) -> int:
+        """The first token of every target."""
+        return self.config.bos_token_id
 
     def padding_mask(self, source: Any) -> Bool[Tensor, "B 1 1 S"]:
         """True where the source ids (B, S) are not padding, on the model's device."""
@@ -75,9 +125,12 @@ class Transformer(nn.Module):
 
         Pass the `source_mask` of `encode`, padding_mask(source, pad); without it, padding in the memory is
         attended to. With a `cache`, the ids follow those of earlier calls, and the memory is projected once.
+        A `target_mask` (B, past + T) is False for padding, such as on the left of prefixes.
         """
-        start = 0 if cache is None else cache.length
-        x = self.dropout(self.decoder_positions(self.embedding(target), start))
+        start, padding = 0 if cache is None else cache.length, None
+        if target_mask is not None and target_mask.ndim == 2:
+            padding, target_mask = target_mask, target_mask[:, None, None, :]
+        x = self.dropout(self.decoder_positions(self.embedding(target), start, padding))
         if x.shape[0] != memory.shape[0]:
             raise UserError(
                 f"{memory.shape[0]} source sequences and {x.shape[0]} target sequences.\n"

@@ -12,10 +12,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..config import GPTConfig, TrainConfig, TransformerConfig
+from ..config import TrainConfig
 from ..data.datasets import check_language
 from ..errors import UserError, check_range, nearest
 from ..files import printable, read_text
+from ..models import GPTConfig, TransformerConfig
 
 
 class RecipeError(UserError):

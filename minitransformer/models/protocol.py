@@ -1,0 +1,128 @@
+"""What training, generation, drawing and saving ask of a model, and the registry of model types.
+
+A model is any `nn.Module` with these attributes; nothing else is asked of it, its class least of all. Ids are
+integers (B, T). Masks are boolean, True = a real token, (B, past + T) with the `past` tokens of the cache;
+None means that all tokens are real. Padding does not change the results of real tokens.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+
+from minigrad import Tensor
+
+from ..cache import Cache
+from ..errors import UserError, nearest
+
+M = TypeVar("M", bound=type)
+
+
+class Language(Protocol):
+    """What every model that predicts tokens has: a name in recipes, its settings, and logits."""
+
+    is_encoder_decoder: ClassVar[bool]
+    model_type: ClassVar[str]  # its name in MODELS, recipes and run folders
+    config_class: ClassVar[type]  # a frozen dataclass
+    config: Any  # with vocab_size and, where they are known, eos_token_id and pad_token_id
+
+    @property
+    def max_length(self) -> int | None:
+        """The largest number of positions; None: no limit."""
+
+    def new_cache(self, max_length: int = 0) -> Cache:
+        """An empty cache for decoding, with room for `max_length` tokens; it grows beyond that if needed."""
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Hidden states (B, T, D) to the logits (B, T, V) of the next token."""
+
+
+@runtime_checkable
+class DecoderOnly(Language, Protocol):
+    """A model that continues a text: GPT, Llama, a recurrent language model. Padding is on the left."""
+
+    def states(self, ids: Any, cache: Any = None, mask: Tensor | None = None) -> Tensor:
+        """The hidden states (B, T, D) of ids (B, T), which follow the tokens of the cache."""
+
+    def forward(self, ids: Any, mask: Tensor | None = None) -> Tensor:
+        """logits(states(ids, None, mask)): (B, T, V)."""
+
+
+@runtime_checkable
+class EncoderDecoder(Language, Protocol):
+    """A model that reads a source and writes a target: Transformer, T5, BART, a seq2seq network.
+
+    Sources are padded on the right with `config.pad_token_id`.
+    """
+
+    @property
+    def decoder_start_token_id(self) -> int:
+        """The first token of every target."""
+
+    def padding_mask(self, source: Any) -> Tensor:
+        """The `source_mask` of source ids (B, S): True where they are not padding."""
+
+    def encode(self, source: Any, source_mask: Tensor | None = None) -> Tensor:
+        """The `memory` (B, M, D) of source ids (B, S); a single context vector has M = 1."""
+
+    def decode(
+        self,
+        target: Any,
+        memory: Tensor,
+        source_mask: Tensor | None = None,
+        target_mask: Tensor | None = None,
+        cache: Any = None,
+    ) -> Tensor:
+        """The hidden states (B, T, D) of target ids (B, T), which follow the tokens of the cache."""
+
+    def forward(
+        self,
+        source: Any,
+        target: Any,
+        source_mask: Tensor | None = None,
+        target_mask: Tensor | None = None,
+    ) -> Tensor:
+        """logits(decode(target, encode(source))): (B, T, V)."""
+
+
+MODELS: dict[str, str | type] = {  # model_type -> the class, or where it is
+    "gpt2": "minitransformer.models.gpt:GPT",
+    "transformer": "minitransformer.models.transformer:Transformer",
+}
+
+
+def register_model(cls: M) -> M:
+    """Make a model class known by its `model_type`; also as a decorator.
+
+    Then recipes may say `model_type = "..."`, and runs with it load.
+    """
+    name = cls.__dict__.get("model_type")
+    if not isinstance(name, str) or not hasattr(cls, "config_class"):
+        raise UserError(
+            f"{cls.__name__} has no model_type or no config_class.\n"
+            f'Give it the class attributes model_type = "..." (its name) and config_class (a dataclass).'
+        )
+    known = MODELS.get(name, cls)
+    if _path(known) != _path(cls):
+        raise UserError(f"model_type {name!r} is taken by {_path(known)}.\nChoose another name.")
+    MODELS[name] = cls
+    return cls
+
+
+def model_class(model_type: str) -> Any:
+    """The class of a model type; a UserError if there is none."""
+    if model_type not in MODELS:
+        raise UserError(
+            f"there is no model type {model_type!r}.{nearest(str(model_type), MODELS)}\n"
+            f"Choose one of {', '.join(sorted(MODELS))}, or register your own with register_model."
+        )
+    known = MODELS[model_type]
+    if isinstance(known, str):
+        module, _, name = known.partition(":")
+        return getattr(import_module(module), name)
+    return known
+
+
+def _path(known: str | type) -> str:
+    """Where a class is: a module that is imported again may replace its own class."""
+    return known if isinstance(known, str) else f"{known.__module__}:{known.__qualname__}"
