@@ -1,7 +1,10 @@
 """The layouts of a tokenizer: how a text is split into words, byte pairs or characters.
 
 "word" and "bpe" normalize some spaces and marks. "spaced word" and "byte bpe" are lossless: a token holds the
-space before it. A space is put before the text, so that its first word is a word like any other.
+space before it. A space is put before the text, so that its first word is a word like any other. "wordpiece"
+is BERT's: the longest known piece of a word first, `##` before a piece that does not start a word.
+
+Objectives add special tokens of their own ([MASK], <extra_id_0>) after the four that every vocabulary has.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 PAD, UNK, START, END = SPECIAL_TOKENS = ("<PAD>", "<UNK>", "<START>", "<END>")
 BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
+CLS, SEP, MASK = BERT_TOKENS = ("[CLS]", "[SEP]", "[MASK]")  # Devlin et al. 2018, 3.1
+_ADDED_TOKEN = re.compile(r"\[[A-Z]+\]|<[A-Z]+>|<extra_id_\d+>")
 LOSSLESS = ("spaced word", "byte bpe")
 
 # A word, with inner hyphens and the apostrophe of an elision (t'aime is t' aime); a French punctuation mark
@@ -67,23 +72,41 @@ _PARTS: dict[str, dict[str, Any]] = {
         "pre_tokenizer": pre_tokenizers.Sequence([_split(_SPACED_RUN, "isolated"), _BYTE_LEVEL]),
         "decoder": decoders.ByteLevel(),
     },
+    "wordpiece": {
+        "normalizer": normalizers.NFC(),
+        "pre_tokenizer": pre_tokenizers.BertPreTokenizer(),
+        "decoder": decoders.WordPiece(),
+    },
     "char": {"pre_tokenizer": _split(r"[\s\S]", "isolated")},
 }
 
 
+def sentinels(count: int) -> list[str]:
+    """T5's tokens for the spans of a text: <extra_id_0>, <extra_id_1>, ... (Raffel et al. 2020, 3.1.4)."""
+    return [f"<extra_id_{i}>" for i in range(count)]
+
+
 def make_backend(
-    layout: str, vocab: dict[str, int] | None = None, merges: Sequence[tuple[str, str]] = ()
+    layout: str,
+    vocab: dict[str, int] | None = None,
+    merges: Sequence[tuple[str, str]] = (),
+    added: Sequence[str] = (),
 ) -> hf.Tokenizer:
-    """A tokenizer of the library, in a layout, with a vocabulary or to be trained."""
+    """A tokenizer of the library, in a layout, with a vocabulary or to be trained.
+
+    `added` are the special tokens that follow SPECIAL_TOKENS.
+    """
     if layout.endswith("bpe"):
         unknown = UNK if layout == "bpe" else None
         backend = hf.Tokenizer(models.BPE(vocab or {}, list(merges), unk_token=unknown))
+    elif layout == "wordpiece":
+        backend = hf.Tokenizer(models.WordPiece(vocab or {}, unk_token=UNK))
     else:
         backend = hf.Tokenizer(models.WordLevel(vocab or {}, unk_token=UNK))
     for name, part in _PARTS[layout].items():
         setattr(backend, name, part)
     if vocab and layout != "char":
-        backend.add_special_tokens(list(SPECIAL_TOKENS))
+        backend.add_special_tokens([*SPECIAL_TOKENS, *added])
     return backend
 
 
@@ -122,14 +145,26 @@ def rebuild(content: dict[str, Any]) -> tuple[str, hf.Tokenizer]:
     ]
     if not found:
         raise ValueError("it was written by another program")
-    vocab = _checked_vocabulary(vocab, found[0])
-    backend = make_backend(found[0], vocab, _checked_merges(merges, vocab))
+    added = _added_tokens(content.get("added_tokens"), vocab if found[0] == "char" else None)
+    vocab = _checked_vocabulary(vocab, found[0], added)
+    backend = make_backend(found[0], vocab, _checked_merges(merges, vocab), added)
     if content.get("added_tokens") != json.loads(backend.to_str())["added_tokens"]:
-        raise ValueError(f"its added tokens are not {', '.join(SPECIAL_TOKENS)}")
+        raise ValueError(f"its added tokens are not {', '.join([*SPECIAL_TOKENS, *added])}")
     return found[0], backend
 
 
-def _checked_vocabulary(vocab: Any, layout: str) -> dict[str, int]:
+def _added_tokens(entries: Any, characters: Any) -> list[str]:
+    """The special tokens after the first four; of `characters`, those that are longer than one."""
+    tokens: list[Any] = []
+    if isinstance(characters, dict):
+        tokens = [token for token in characters if len(token) > 1]
+    elif isinstance(entries, list):
+        tokens = [entry.get("content") if isinstance(entry, dict) else None for entry in entries]
+    added = [token for token in tokens if token not in SPECIAL_TOKENS]
+    return [token for token in added if isinstance(token, str) and _ADDED_TOKEN.fullmatch(token)]
+
+
+def _checked_vocabulary(vocab: Any, layout: str, added: list[str]) -> dict[str, int]:
     if not isinstance(vocab, dict) or any(type(i) is not int for i in vocab.values()):
         raise ValueError("its vocabulary is not an object of token ids")
     if sorted(vocab.values()) != list(range(len(vocab))):
@@ -137,7 +172,9 @@ def _checked_vocabulary(vocab: Any, layout: str) -> dict[str, int]:
     special = [vocab.get(token) for token in SPECIAL_TOKENS]
     if special != [0, 1, 2, 3] and (layout != "char" or special != [None] * 4):
         raise ValueError(f"the ids of {', '.join(SPECIAL_TOKENS)} are {special}, not 0 to 3")
-    lengths = {len(token) for token in vocab if token not in SPECIAL_TOKENS}
+    if [vocab.get(token) for token in added] != list(range(4, 4 + len(added))):
+        raise ValueError(f"the ids of {', '.join(added)} are not 4 to {3 + len(added)}")
+    lengths = {len(token) for token in vocab if token not in (*SPECIAL_TOKENS, *added)}
     if 0 in lengths or (layout == "char" and lengths - {1}):
         raise ValueError("it has a token of the wrong length")
     if layout == "byte bpe" and not vocab.keys() >= set(BYTES):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,14 @@ class TokenizerError(UserError):
 class Tokenizer:
     """Encodes and decodes text. `<PAD>`, `<UNK>`, `<START>` and `<END>` are the ids 0 to 3.
 
-    A plain character vocabulary has no special tokens. `encode` adds none, and `decode` skips them. How
-    texts are split is the `layout`, see layouts.py.
+    A plain character vocabulary has no special tokens. `encode` adds none, and `decode` skips them. Those
+    of an objective ([MASK]) follow, in the order of `added`; `special_id` has their ids. How texts are split
+    is the `layout`, see layouts.py.
     """
 
     def __init__(self, layout: str, backend: hf.Tokenizer) -> None:
         self.layout = layout  # such as "spaced word"
-        self.kind = layout.split()[-1]  # "word", "bpe" or "char"
+        self.kind = layout.split()[-1]  # "word", "bpe", "wordpiece" or "char"
         self._backend = backend
         self._backend.encode_special_tokens = True  # "<END>" in a text is ordinary text
         self.token_to_id: dict[str, int] = backend.get_vocab()
@@ -45,7 +46,10 @@ class Tokenizer:
         self.pad_id, self.unk_id, self.start_id, self.end_id = (
             self.token_to_id.get(t) for t in SPECIAL_TOKENS
         )
-        self._special = {self.token_to_id[t] for t in SPECIAL_TOKENS if t in self.token_to_id}
+        specials = {*SPECIAL_TOKENS, *(t.content for t in backend.get_added_tokens_decoder().values())}
+        if self.kind == "char":  # whose backend has none
+            specials |= {t for t in self.token_to_id if len(t) > 1}
+        self._special = {self.token_to_id[t] for t in specials if t in self.token_to_id}
 
     # ------------------------------------------------------------ training
 
@@ -56,24 +60,45 @@ class Tokenizer:
         min_frequency: int = 1,
         vocab_size: int | None = None,
         held_out: Iterable[str] = (),
+        added: Sequence[str] = (),
     ) -> Tokenizer:
         """Words that occur at least `min_frequency` times, most frequent first, up to `vocab_size` tokens.
 
         If a text, or one of `held_out`, has other than standard spacing, tokens hold their spaces.
         """
-        check_integer("vocab_size", vocab_size or len(SPECIAL_TOKENS), len(SPECIAL_TOKENS))
+        special = [*SPECIAL_TOKENS, *added]
+        check_integer("vocab_size", vocab_size or len(special), len(special))
         texts = _strings(texts)
         layout = "word" if all(map(has_standard_spacing, (*texts, *held_out))) else "spaced word"
         trainer = trainers.WordLevelTrainer(
             vocab_size=min(vocab_size or 10**9, 10**9),
             min_frequency=min(min_frequency, 10**9),
-            special_tokens=list(SPECIAL_TOKENS),
+            special_tokens=special,
             show_progress=False,
         )
         return cls._trained(layout, texts, trainer)
 
     @classmethod
-    def train_bpe(cls, texts: Iterable[str], vocab_size: int, held_out: Iterable[str] = ()) -> Tokenizer:
+    def train_wordpiece(cls, texts: Iterable[str], vocab_size: int, added: Sequence[str] = ()) -> Tokenizer:
+        """Pieces of words, as BERT has them (Wu et al. 2016; Devlin et al. 2018, 3): "play", "##ing".
+
+        Spaces are not kept: `decode` puts one between words and none before a mark.
+        """
+        special = [*SPECIAL_TOKENS, *added]
+        check_integer("vocab_size", vocab_size, len(special))
+        trainer = trainers.WordPieceTrainer(
+            vocab_size=min(vocab_size, 10**6), special_tokens=special, show_progress=False
+        )
+        return cls._trained("wordpiece", _strings(texts), trainer)
+
+    @classmethod
+    def train_bpe(
+        cls,
+        texts: Iterable[str],
+        vocab_size: int,
+        held_out: Iterable[str] = (),
+        added: Sequence[str] = (),
+    ) -> Tokenizer:
         """Byte-pair encoding (Sennrich et al. 2016); "▁" starts a word, punctuation is split off.
 
         If this does not give back a text, or one of `held_out`: pairs of bytes, which give back any text.
@@ -83,7 +108,7 @@ class Tokenizer:
         options: dict[str, Any] = {
             # at most one for each character and each merge; the trainer reserves memory for as many
             "vocab_size": min(vocab_size, 1000 + 8 * sum(len(text) + 1 for text in texts)),
-            "special_tokens": list(SPECIAL_TOKENS),
+            "special_tokens": [*SPECIAL_TOKENS, *added],
             "show_progress": False,
         }
         # a longer word is trained on in parts, as training time grows with the square of its length
@@ -91,7 +116,7 @@ class Tokenizer:
         plain = cls._trained("bpe", short, trainers.BpeTrainer(**options))
         if all(plain.decode(plain.encode(text)) == text for text in (*texts, *held_out)):
             return plain
-        if vocab_size < (least := len(SPECIAL_TOKENS) + len(BYTES)):
+        if vocab_size < (least := len(SPECIAL_TOKENS) + len(added) + len(BYTES)):
             raise TokenizerError(
                 f"vocab_size = {vocab_size} is too small for these texts, which need a token for each byte.\n"
                 f"Choose at least {least}, or pass --tokenizer word."
@@ -100,9 +125,12 @@ class Tokenizer:
         return cls._trained("byte bpe", texts, trainer)
 
     @classmethod
-    def train_char(cls, texts: Iterable[str], special_tokens: bool = False) -> Tokenizer:
+    def train_char(
+        cls, texts: Iterable[str], special_tokens: bool = False, added: Sequence[str] = ()
+    ) -> Tokenizer:
         """Every character, sorted by code point; special tokens are optional."""
-        tokens = [*(SPECIAL_TOKENS if special_tokens else ()), *sorted(set().union(*_strings(texts)))]
+        special = [*SPECIAL_TOKENS, *added] if special_tokens or added else []
+        tokens = [*special, *sorted(set().union(*_strings(texts)))]
         return cls("char", make_backend("char", {t: i for i, t in enumerate(tokens)}))
 
     @classmethod
@@ -116,6 +144,21 @@ class Tokenizer:
     @property
     def vocab_size(self) -> int:
         return len(self.token_to_id)
+
+    def special_id(self, token: str) -> int:
+        """The id of a special token, such as [MASK]; a TokenizerError if the vocabulary has none."""
+        i = self.token_to_id.get(token)
+        if i not in self._special:
+            raise TokenizerError(
+                f"this tokenizer has no special token {token}.\n"
+                f"Train one with it, or start from a run whose task has it."
+            )
+        return i
+
+    @property
+    def first_ordinary_id(self) -> int:
+        """The number of special tokens: they come first."""
+        return len(self._special)
 
     def encode(self, text: str) -> list[int]:
         """The token ids of a text; unknown tokens are `<UNK>`."""
@@ -156,7 +199,7 @@ class Tokenizer:
                 f"there is no token {unknown[0]}: the vocabulary has {self.vocab_size}, from 0.\n"
                 f"Decode ids that this tokenizer made."
             )
-        if self.kind == "bpe":
+        if self.kind in ("bpe", "wordpiece"):
             text = self._backend.decode(ids)
         else:
             tokens = [self.id_to_token[i] for i in ids]

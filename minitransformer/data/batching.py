@@ -19,7 +19,7 @@ IGNORE = -100  # the target id that the loss ignores
 SHUFFLE, BLOCKS = 1, 2  # random streams
 
 
-def _generator(seed: int, stream: int, counter: int) -> np.random.Generator:
+def generator(seed: int, stream: int, counter: int) -> np.random.Generator:
     key = np.array([seed, stream], np.uint64)  # a list would become floats, where large seeds are equal
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, counter, 0]))
 
@@ -73,7 +73,7 @@ class TokenBatches:
 
     def epoch(self, number: int) -> list[Int[np.ndarray, " rows"]]:
         """The batches of an epoch, as indices into the data set."""
-        rng = _generator(self.seed, SHUFFLE, number)
+        rng = generator(self.seed, SHUFFLE, number)
         ties = rng.random(len(self.lengths))
         sources, targets = self.lengths.T
         order = np.lexsort((ties, sources, targets))  # by target, then source, then at random
@@ -125,7 +125,7 @@ class BlockBatches:
 
     def batch(self, step: int) -> tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]:
         """x and y, where y is x shifted by one token."""
-        starts = _generator(self.seed, BLOCKS, step).integers(
+        starts = generator(self.seed, BLOCKS, step).integers(
             0, len(self.ids) - self.block_size, self.batch_size
         )
         positions = starts[:, None] + np.arange(self.block_size)

@@ -13,7 +13,7 @@ import os
 import re
 import urllib.request
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from filelock import FileLock
@@ -55,28 +55,39 @@ class DataError(UserError):
 
 def read_pairs(path: str | Path) -> list[tuple[str, str]]:
     """The pairs of a UTF-8 file with `source<TAB>target` on each line; blank lines are skipped."""
-    content, path = read_bytes(path, LIMIT), printable(path)
-    pairs = []
-    for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").splitlines(), 1):
+    return [(source, target) for _, (source, target) in read_fields(path, "source", "target")]
+
+
+def read_fields(path: str | Path, *names: str) -> list[tuple[str, list[str]]]:
+    """The fields of a UTF-8 file, separated by tabs, and where each line is; blank lines are skipped."""
+    expected = "<TAB>".join(names)
+    rows = []
+    for where, line in read_lines(path):
+        if not line.strip():
+            continue
+        fields = [field.strip() for field in line.split("\t")]
+        if len(fields) != len(names) or not all(fields):
+            tabs = len(fields) - 1
+            found = {0: "no tab", len(names) - 1: "an empty side"}.get(tabs, f"{tabs} tabs")
+            raise DataError(
+                f"{where}: expected {expected}, found {found}: {line[:60]!r}.\nFix the line, or remove it."
+            )
+        rows.append((where, fields))
+    if not rows:
+        what = "sentence pairs" if names == ("source", "target") else "examples"
+        raise DataError(f"{printable(path)} has no {what}.\nWrite {expected} on each line.")
+    return rows
+
+
+def read_lines(path: str | Path) -> Iterator[tuple[str, str]]:
+    """Where each line of a UTF-8 file is, for errors ("mine.tsv, line 3"), and the line."""
+    content = read_bytes(path, LIMIT).removeprefix(b"\xef\xbb\xbf")
+    for number, raw in enumerate(content.splitlines(), 1):
+        where = f"{printable(path)}, line {number}"
         try:
-            line = raw.decode("utf-8")
+            yield where, raw.decode("utf-8")
         except UnicodeDecodeError:
-            raise DataError(f"{path}, line {number}: not UTF-8.\nSave the file as UTF-8.") from None
-        if line.strip():
-            pairs.append(_pair(line, f"{path}, line {number}"))
-    if not pairs:
-        raise DataError(f"{path} has no sentence pairs.\nWrite source<TAB>target on each line.")
-    return pairs
-
-
-def _pair(line: str, where: str) -> tuple[str, str]:
-    sides = [side.strip() for side in line.split("\t")]
-    if len(sides) == 2 and all(sides):
-        return sides[0], sides[1]
-    found = {1: "no tab", 2: "an empty side"}.get(len(sides), f"{len(sides) - 1} tabs")
-    raise DataError(
-        f"{where}: expected source<TAB>target, found {found}: {line[:60]!r}.\nFix the line, or remove it."
-    )
+            raise DataError(f"{where}: not UTF-8.\nSave the file as UTF-8.") from None
 
 
 def read_long_text(path: str | Path) -> str:

@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from .grammar import Pair
+from .grammar import Pair, Sentence
 from .patterns import PATTERNS, BalancedSampler
 
 DOCUMENT_SENTENCES: tuple[Pair, ...] = (  # always in the training split
@@ -52,14 +52,15 @@ def forms_of(pair: Pair) -> list[tuple[int, str]]:
 
 
 def draw_pairs(draw: BalancedSampler) -> list[Pair]:
-    """DOCUMENT_SENTENCES and samples of all patterns, without duplicates. A second pass adds only sentences
-    with a rare word."""
-    pairs = list(DOCUMENT_SENTENCES)
+    """DOCUMENT_SENTENCES and samples of all patterns, without duplicates; each sample is a `Sentence`. A
+    second pass adds only sentences with a rare word."""
+    pairs: list[Pair] = list(DOCUMENT_SENTENCES)
     seen = {bare(text) for pair in pairs for text in pair}
     counts = Counter(form for pair in pairs for form in forms_of(pair))
     draws = [pattern for pattern, count in PATTERNS.items() for _ in range(count)]
     for number, pattern in enumerate(draws * 2):
-        english, french = pattern(draw)
+        sentence = pattern(draw)
+        english, french = sentence
         keys = {bare(english), bare(french)}
         if keys & seen:
             continue
@@ -67,7 +68,7 @@ def draw_pairs(draw: BalancedSampler) -> list[Pair]:
         if number >= len(draws) and all(counts[form] >= RARE for form in forms):
             continue
         stop = "." if not english.endswith("?") and not draw.chance(4) else ""
-        pairs.append((english + stop, french + stop))
+        pairs.append(Sentence(english + stop, french + stop, sentence.parts))
         seen |= keys
         counts.update(forms)
     return pairs

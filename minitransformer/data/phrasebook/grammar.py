@@ -1,7 +1,9 @@
 """The grammar of both languages: words to phrases, phrases to sentences."""
 
+from __future__ import annotations
+
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .lexicon import (
     ADJECTIVES,
@@ -39,6 +41,30 @@ class Phrase:
     french: str
     person: int = IL
     feminine: bool = False
+    kind: str = ""  # of its noun, as in NOUN_TABLE; or "time"
+    preposition: str = ""  # that it starts with
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a sentence is made of; `data/labels.py` takes labels from it."""
+
+    mode: str  # STATEMENT, NEGATION or QUESTION
+    subject: Phrase
+    verb: tuple[str, str, str]  # as `english_verb` has it: auxiliary, main, finite
+    rest: tuple[Phrase, ...]  # objects, places, times
+    is_clause: bool = False  # made by `clause`: the verb is not a form of "be"
+
+
+class Sentence(tuple[str, str]):
+    """A pair that knows its parts."""
+
+    parts: Parts
+
+    def __new__(cls, english: str, french: str, parts: Parts) -> Sentence:
+        self = super().__new__(cls, (english, french))
+        self.parts = parts
+        return self
 
 
 SUBJECTS = {
@@ -48,10 +74,10 @@ SUBJECTS = {
     "she": Phrase("she", "elle", feminine=True),
     "we": Phrase("we", "nous", NOUS),
     "they": Phrase("they", "ils", ILS),
-    "Paul": Phrase("Paul", "Paul"),
-    "Thomas": Phrase("Thomas", "Thomas"),
-    "Marie": Phrase("Marie", "Marie", feminine=True),
-    "Alice": Phrase("Alice", "Alice", feminine=True),
+    "Paul": Phrase("Paul", "Paul", kind="people"),
+    "Thomas": Phrase("Thomas", "Thomas", kind="people"),
+    "Marie": Phrase("Marie", "Marie", feminine=True, kind="people"),
+    "Alice": Phrase("Alice", "Alice", feminine=True, kind="people"),
 }
 PRONOUNS = {
     "me": Phrase("me", "me", JE),
@@ -109,11 +135,12 @@ def noun_phrase(
     if plural:
         determiner = determiner.replace("this", "these")
     determiner = determiner.replace("general", "")
-    return Phrase(words(determiner, english), words(article, french), number, noun.feminine)
+    return Phrase(words(determiner, english), words(article, french), number, noun.feminine, noun.kind)
 
 
 def after(preposition: str, phrase: Phrase) -> Phrase:
-    return Phrase(words(preposition, phrase.english), words(PREPOSITIONS[preposition], phrase.french))
+    english, french = words(preposition, phrase.english), words(PREPOSITIONS[preposition], phrase.french)
+    return Phrase(english, french, kind=phrase.kind, preposition=preposition)
 
 
 # --- Phrases to sentences ---------------------------------------------------------------------------------
@@ -173,7 +200,7 @@ def french_verb(verb: Verb, tense: str, subject: Phrase, pronoun: Phrase | None)
 
 def sentence(
     mode: str, subject: Phrase, english: tuple[str, str, str], french: tuple[str, str], *rest: Phrase
-) -> Pair:
+) -> Sentence:
     """A pair with its capitals and question marks. For `english` and `french` see the two functions above."""
     auxiliary, main, finite = english
     head, tail = french
@@ -189,21 +216,23 @@ def sentence(
     one = join_english(*source, *(phrase.english for phrase in rest))
     other = join_french(*target, *(phrase.french for phrase in rest))
     marks = ("?", " ?") if mode == QUESTION else ("", "")
-    return one[0].upper() + one[1:] + marks[0], other[0].upper() + other[1:] + marks[1]
+    parts = Parts(mode, subject, english, rest)
+    return Sentence(one[0].upper() + one[1:] + marks[0], other[0].upper() + other[1:] + marks[1], parts)
 
 
 def clause(
     mode: str, tense: str, subject: Phrase, verb: str, *rest: Phrase, pronoun: Phrase | None = None
-) -> Pair:
+) -> Sentence:
     """Subject, verb, object pronoun, and what follows them: nouns, places, times."""
     english = english_verb(VERBS[verb], tense, subject.person)
     french = french_verb(VERBS[verb], tense, subject, pronoun)
     if pronoun:
         rest = (Phrase(pronoun.english, ""), *rest)
-    return sentence(mode, subject, english, french, *rest)
+    made = sentence(mode, subject, english, french, *rest)
+    return Sentence(*made, replace(made.parts, is_clause=True))
 
 
-def description(mode: str, past: bool, subject: Phrase, adjective: str, *rest: Phrase) -> Pair:
+def description(mode: str, past: bool, subject: Phrase, adjective: str, *rest: Phrase) -> Sentence:
     """She is tired, elle est fatiguée. She is hungry, elle a faim."""
     be = (WAS if past else BE)[subject.person]
     if adjective in NEEDS:
@@ -215,7 +244,7 @@ def description(mode: str, past: bool, subject: Phrase, adjective: str, *rest: P
     return sentence(mode, subject, (be, adjective, f"{be} {adjective}"), french, *rest)
 
 
-def presentation(mode: str, subject: Phrase, verb: tuple[str, ...], thing: Phrase, *rest: Phrase) -> Pair:
+def presentation(mode: str, subject: Phrase, verb: tuple[str, ...], thing: Phrase, *rest: Phrase) -> Sentence:
     """There is a cat, il y a un chat. These are my friends, ce sont mes amis."""
     be = BE[thing.person]
     english = be, thing.english, f"{be} {thing.english}"

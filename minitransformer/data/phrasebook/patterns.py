@@ -10,8 +10,8 @@ from .grammar import (
     QUESTION,
     STATEMENT,
     SUBJECTS,
-    Pair,
     Phrase,
+    Sentence,
     after,
     clause,
     description,
@@ -210,10 +210,10 @@ def some_place(draw: BalancedSampler, prepositions: str, *context: str) -> Phras
 
 def some_time(draw: BalancedSampler, tense: str) -> Phrase:
     english = draw(WHEN.get(tense, ("today", "tomorrow")), tense)
-    return Phrase(english, TIMES[english])
+    return Phrase(english, TIMES[english], kind="time")
 
 
-def liking_in_general(draw: BalancedSampler) -> Pair:
+def liking_in_general(draw: BalancedSampler) -> Sentence:
     """I love cats, j'aime les chats."""
     verb = draw("love hate")
     subject = some_subject(draw, verb, "general")
@@ -223,7 +223,7 @@ def liking_in_general(draw: BalancedSampler) -> Pair:
     return clause(some_mode(draw, subject, verb), "present", subject, verb, topic)
 
 
-def acting_on_something(draw: BalancedSampler) -> Pair:
+def acting_on_something(draw: BalancedSampler) -> Sentence:
     """The dog chased the cat, le chien a poursuivi le chat."""
     verb = draw(tuple(OBJECTS))
     tense = some_tense(draw, verb)
@@ -236,7 +236,7 @@ def acting_on_something(draw: BalancedSampler) -> Pair:
     return clause(mode, tense, subject, verb, *rest)
 
 
-def acting_on_someone(draw: BalancedSampler) -> Pair:
+def acting_on_someone(draw: BalancedSampler) -> Sentence:
     """I love you, je t'aime. We saw her, nous l'avons vue."""
     verb = draw(("love", "hate", "see", "know", "help", "find", "chase", "watch", "look for", "wait for"))
     tense = some_tense(draw, verb)
@@ -251,7 +251,7 @@ def acting_on_someone(draw: BalancedSampler) -> Pair:
     return clause(some_mode(draw, subject, verb, tense), tense, subject, verb, *rest, pronoun=pronoun)
 
 
-def taking_some(draw: BalancedSampler) -> Pair:
+def taking_some(draw: BalancedSampler) -> Sentence:
     """I want some bread, je veux du pain. I do not want any bread, je ne veux pas de pain."""
     verb = draw("eat drink buy want")
     tense = some_tense(draw, verb)
@@ -262,7 +262,7 @@ def taking_some(draw: BalancedSampler) -> Pair:
     return clause(mode, tense, subject, verb, some)
 
 
-def having(draw: BalancedSampler) -> Pair:
+def having(draw: BalancedSampler) -> Sentence:
     """I have a black cat, j'ai un chat noir. I do not have a cat, je n'ai pas de chat."""
     subject = some_subject(draw, "have", "present")
     mode = some_mode(draw, subject, "have")
@@ -271,7 +271,7 @@ def having(draw: BalancedSampler) -> Pair:
     return clause(mode, "present", subject, "have", thing)
 
 
-def giving(draw: BalancedSampler) -> Pair:
+def giving(draw: BalancedSampler) -> Sentence:
     """She gave a book to the boy, elle a donné un livre au garçon."""
     verb = draw("give show")
     tense = some_tense(draw, verb)
@@ -281,7 +281,7 @@ def giving(draw: BalancedSampler) -> Pair:
     return clause(mode, tense, subject, verb, gift, after("to", some_noun(draw, PERSONS)))
 
 
-def acting_somewhere(draw: BalancedSampler, verbs: str = "sleep work sing play") -> Pair:
+def acting_somewhere(draw: BalancedSampler, verbs: str = "sleep work sing play") -> Sentence:
     """The girl is singing in the garden, la fille chante dans le jardin."""
     verb = draw(verbs)
     tense = some_tense(draw, verb)
@@ -295,12 +295,12 @@ def acting_somewhere(draw: BalancedSampler, verbs: str = "sleep work sing play")
     return clause(some_mode(draw, subject, verb, tense), tense, subject, verb, *rest)
 
 
-def moving(draw: BalancedSampler) -> Pair:
+def moving(draw: BalancedSampler) -> Sentence:
     """The cat sat on the mat, le chat s'est assis sur le tapis."""
     return acting_somewhere(draw, "arrive stay leave go hide sit")
 
 
-def describing(draw: BalancedSampler) -> Pair:
+def describing(draw: BalancedSampler) -> Sentence:
     """The soup is cold, la soupe est froide. The girls were happy, les filles étaient heureuses."""
     past = draw.chance(3)
     if draw.chance(2):
@@ -315,14 +315,14 @@ def describing(draw: BalancedSampler) -> Pair:
     return description(some_mode(draw, subject, adjective), past, subject, adjective, *rest)
 
 
-def needing(draw: BalancedSampler) -> Pair:
+def needing(draw: BalancedSampler) -> Sentence:
     """She is hungry, elle a faim."""
     past = draw.chance(2)
     subject = some_subject(draw, "need", str(past))
     return description(some_mode(draw, subject), past, subject, draw(tuple(NEEDS)))
 
 
-def there_is(draw: BalancedSampler) -> Pair:
+def there_is(draw: BalancedSampler) -> Sentence:
     """There is a cat on the mat, il y a un chat sur le tapis."""
     preposition = draw("in on under behind near")
     options = "animals people friends"
@@ -335,7 +335,7 @@ def there_is(draw: BalancedSampler) -> Pair:
     return presentation(mode, Phrase("there", "il"), ("y a",) * 5, thing, some_place(draw, preposition))
 
 
-def this_is(draw: BalancedSampler) -> Pair:
+def this_is(draw: BalancedSampler) -> Sentence:
     """This is a good book, c'est un bon livre. These are my friends, ce sont mes amis."""
     kind = draw("animals cattle things clothes family friends")
     thing = some_noun(draw, kind, (OWNERS if kind == "family" else f"a a a {OWNERS}", OWNERS))
@@ -343,7 +343,7 @@ def this_is(draw: BalancedSampler) -> Pair:
     return presentation(some_mode(draw, subject, kind), subject, ETRE, thing)
 
 
-PATTERNS: dict[Callable[[BalancedSampler], Pair], int] = {  # how often each kind of sentence is drawn
+PATTERNS: dict[Callable[[BalancedSampler], Sentence], int] = {  # how often each kind of sentence is drawn
     liking_in_general: 600,
     acting_on_something: 2900,
     acting_on_someone: 1600,

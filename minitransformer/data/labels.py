@@ -1,0 +1,271 @@
+"""Labelled sentences of the phrasebook: kinds of sentences, entities, questions with answers.
+
+The grammar knows what it puts together (`Sentence.parts`), so that every label is right by construction. The
+splits are those of the phrasebook, so that no test sentence is ever trained on, whatever the objective.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from .batching import generator
+from .datasets import DataError, read_fields, read_lines
+from .phrasebook import Pair, Sentence, phrasebook
+from .phrasebook.grammar import NEGATION, QUESTION, STATEMENT, Parts
+from .phrasebook.lexicon import IL
+
+ANSWERS = 4  # random stream
+_TYPES = {
+    "person": "people family friends",
+    "animal": "animals cattle",
+    "food": "food dishes drinks",
+    "place": "places",
+    "thing": "things clothes openings furniture",
+    "topic": "subjects",
+    "time": "time",
+}
+ENTITY_TYPES = {kind: entity for entity, kinds in _TYPES.items() for kind in kinds.split()}
+
+
+class Labelled(NamedTuple):
+    """A text and its class."""
+
+    text: str
+    label: str
+
+
+class Tagged(NamedTuple):
+    """Words, with a tag for each."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+class Answered(NamedTuple):
+    """A question, a text that answers it, and the answer: the first place of the text that reads so."""
+
+    question: str
+    context: str
+    answer: str
+
+
+def sentence_splits() -> dict[str, list[Sentence]]:
+    """The sentences of the phrasebook whose parts are known, by split; 500 of them are for validation."""
+    book = phrasebook()
+    known = [pair for pair in book.train if isinstance(pair, Sentence)]
+    test = [pair for pair in book.test if isinstance(pair, Sentence)]
+    return {"train": known[500:], "validation": known[:500], "test": test}
+
+
+# ---------------------------------------------------------------- classes
+
+
+def sentence_kind(sentence: Sentence) -> str:
+    """statement, negation or question."""
+    return sentence.parts.mode
+
+
+def object_type(sentence: Sentence) -> str | None:
+    """What is acted on: a person, an animal, food, a place or a thing. None without a direct object."""
+    for phrase in sentence.parts.rest:
+        if phrase.kind and phrase.kind != "time" and not phrase.preposition and sentence.parts.is_clause:
+            return ENTITY_TYPES[phrase.kind]
+    return None
+
+
+def labelled(sentences: Iterable[Sentence], target: str = "object") -> list[Labelled]:
+    """English sentences with their kind ("kind"), or the type of their object ("object")."""
+    classify = {"kind": sentence_kind, "object": object_type}[target]
+    return [Labelled(pair[0], label) for pair in sentences if (label := classify(pair)) is not None]
+
+
+# ---------------------------------------------------------------- entities
+
+
+def tagged(sentences: Iterable[Sentence]) -> list[Tagged]:
+    """English words with entities as BIO tags: B-animal is an entity's first word, I-animal any other."""
+    return [
+        _tagged(pair) for pair in sentences if pair.parts.subject.english not in ("there", "this", "these")
+    ]
+
+
+def _tagged(sentence: Sentence) -> Tagged:
+    parts = sentence.parts
+    auxiliary, main, finite = parts.verb
+    verbs = {
+        QUESTION: ([(auxiliary, "")], [(main, "")]),
+        NEGATION: ([], [("cannot" if auxiliary == "can" else f"{auxiliary} not", ""), (main, "")]),
+        STATEMENT: ([], [(finite, "")]),
+    }
+    before, after = verbs[parts.mode]
+    rest = [
+        (phrase.english.removeprefix(phrase.preposition).strip(), phrase.kind, phrase.preposition)
+        for phrase in parts.rest
+    ]
+    pieces = [*before, (parts.subject.english, parts.subject.kind), *after]
+    for english, kind, preposition in rest:
+        pieces += [(preposition, ""), (english, kind)]
+    tags: list[str] = []
+    for english, kind in pieces:
+        length = len(english.split())
+        entity = ENTITY_TYPES.get(kind, "")
+        tags += (
+            [f"B-{entity}"] * min(length, 1) + [f"I-{entity}"] * (length - 1) if entity else ["O"] * length
+        )
+    words = re.findall(r"[\w']+|[^\w\s]", sentence[0])
+    return Tagged(tuple(words), tuple(tags + ["O"] * (len(words) - len(tags))))
+
+
+# ---------------------------------------------------------------- questions
+
+
+def question_of(parts: Parts, number: int) -> tuple[str, str] | None:
+    """A question about one part of a statement, and its answer: "What did the dog chase?", "the cat"."""
+    auxiliary, main, finite = parts.verb
+    subject = parts.subject
+    asked: list[tuple[str, str]] = []
+    rest = [phrase.english for phrase in parts.rest]
+    if subject.person == IL and subject.kind:
+        word = "Who" if ENTITY_TYPES[subject.kind] == "person" else "What"
+        asked.append((" ".join([word, finite, *rest]), subject.english))
+    for i, phrase in enumerate(parts.rest):
+        others = " ".join([auxiliary, subject.english, main, *rest[:i], *rest[i + 1 :]])
+        entity = ENTITY_TYPES.get(phrase.kind)
+        if entity is None:  # a pronoun
+            continue
+        if entity == "time":
+            asked.append((f"When {others}", phrase.english))
+        elif not phrase.preposition:
+            asked.append((f"{'Who' if entity == 'person' else 'What'} {others}", phrase.english))
+        elif phrase.preposition != "to":
+            asked.append((f"Where {others}", phrase.english))
+    if not asked:
+        return None
+    question, answer = asked[number % len(asked)]
+    return re.sub(r"\ba (?=[aeiou])", "an ", question) + "?", re.sub(r"\ba (?=[aeiou])", "an ", answer)
+
+
+def answered(sentences: Sequence[Sentence], rounds: int = 1, others: int = 2) -> list[Answered]:
+    """Questions about statements, each among `others` statements of the same split; `rounds` for each."""
+    statements = [pair for pair in sentences if pair.parts.mode == STATEMENT and pair.parts.is_clause]
+    draw = generator(0, ANSWERS, len(statements))
+    examples = []
+    for pair in statements * rounds:
+        found = question_of(pair.parts, int(draw.integers(0, 4)))
+        if found is None:
+            continue
+        question, answer = found
+        chosen = [pair]
+        while len(chosen) <= others:
+            other = statements[int(draw.integers(0, len(statements)))]
+            if all(_differ(other.parts, one.parts) for one in chosen):
+                chosen.append(other)
+        texts = [_with_stop(chosen[i][0]) for i in draw.permutation(len(chosen))]
+        context = " ".join(texts)
+        place = _place(context, texts, _with_stop(pair[0]), answer)
+        if context.lower().find(answer.lower()) == place:
+            examples.append(Answered(question, context, context[place : place + len(answer)]))
+    return examples
+
+
+def _differ(one: Parts, other: Parts) -> bool:
+    """Whether two statements differ in subject and in verb, so that a question fits one of them."""
+    return one.subject.english != other.subject.english and one.verb[2] != other.verb[2]
+
+
+def _with_stop(text: str) -> str:
+    return text if text.endswith(".") else text + "."
+
+
+def _place(context: str, texts: list[str], text: str, answer: str) -> int:
+    """Where the answer of `text` begins in the context."""
+    before = " ".join(texts[: texts.index(text)])
+    start = len(before) + bool(before)
+    return context.lower().find(answer.lower(), start)
+
+
+# ---------------------------------------------------------------- a user's file
+
+
+def read_labelled(path: str | Path) -> list[Labelled]:
+    """The examples of a file with text<TAB>label on each line."""
+    return [Labelled(text, label) for _, (text, label) in read_fields(path, "text", "label")]
+
+
+def read_tagged(path: str | Path) -> list[Tagged]:
+    """The sentences of a file with word<TAB>tag on each line, and a blank line after each sentence.
+
+    This is CoNLL-2003's format: of more than two columns, the first is the word and the last its tag.
+    """
+    sentences: list[list[tuple[str, str]]] = [[]]
+    for where, line in read_lines(path):
+        columns = line.split()
+        if not columns:
+            sentences.append([])
+        elif len(columns) == 1:
+            raise DataError(
+                f"{where}: expected word<TAB>tag, found {line[:60]!r}.\nFix the line, or remove it."
+            )
+        elif columns[0] != "-DOCSTART-":
+            sentences[-1].append((columns[0], columns[-1]))
+    examples = [
+        Tagged(tuple(word for word, _ in sentence), tuple(tag for _, tag in sentence))
+        for sentence in sentences
+        if sentence
+    ]
+    if not examples:
+        raise DataError(
+            f"{path} has no words.\nWrite word<TAB>tag on each line, a blank line between sentences."
+        )
+    return examples
+
+
+def read_answered(path: str | Path) -> list[Answered]:
+    """The examples of a file with question<TAB>context<TAB>answer on each line."""
+    examples = []
+    for where, (question, context, answer) in read_fields(path, "question", "context", "answer"):
+        if answer not in context:
+            raise DataError(
+                f"{where}: the answer {answer[:60]!r} does not occur in its context.\n"
+                f"Write it as the context has it, capital letters included."
+            )
+        examples.append(Answered(question, context, answer))
+    return examples
+
+
+def read_documents(path: str | Path) -> list[list[str]]:
+    """The documents of a file with a sentence on each line, and a blank line after each document."""
+    found: list[list[str]] = [[]]
+    for _, line in read_lines(path):
+        if line.strip():
+            found[-1].append(line.strip())
+        else:
+            found.append([])
+    texts = [document for document in found if document]
+    if not texts:
+        raise DataError(f"{path} has no sentences.\nWrite a sentence on each line.")
+    return texts
+
+
+# ---------------------------------------------------------------- documents
+
+
+def documents(sentences: Iterable[Pair], language: int = 0) -> list[list[str]]:
+    """Sentences grouped by who they are about: in a document, each is about the subject of the one before."""
+    groups: dict[str, list[str]] = {}
+    for pair in sentences:
+        key = pair.parts.subject.english if isinstance(pair, Sentence) else pair[0].split()[0]
+        groups.setdefault(key, []).append(pair[language])
+    return list(groups.values())
+
+
+def label_counts(examples: Iterable[Labelled]) -> dict[str, int]:
+    """How often each label occurs, most frequent first."""
+    names, counts = np.unique([example.label for example in examples], return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return {str(names[i]): int(counts[i]) for i in order}

@@ -1,0 +1,332 @@
+"""Data and objectives: what is generated, labelled, masked and corrupted, and how it is scored."""
+
+import itertools
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from minitransformer.data import denoising, digits, generated, labels, masking
+from minitransformer.data.batching import IGNORE
+from minitransformer.data.datasets import DataError
+from minitransformer.layouts import BERT_TOKENS, MASK, SPECIAL_TOKENS, sentinels
+from minitransformer.tokenizers import Tokenizer, TokenizerError
+from minitransformer.training import scores
+
+# ---------------------------------------------------------------- generated
+
+
+@pytest.mark.parametrize("make", [generated.reverse, generated.addition, generated.brackets])
+def test_no_generated_example_is_in_two_splits(make):
+    splits = make(count=200)
+    texts = [text for split in splits.values() for text, _ in split]
+    assert len(set(texts)) == len(texts) == 1200
+    assert make(count=200) == splits
+
+
+def test_generated_examples_are_right():
+    for text, backwards in generated.reverse(count=50)["test"]:
+        assert text.split() == backwards.split()[::-1]
+    for problem, total in generated.addition(count=50)["test"]:
+        assert eval(problem.replace(" ", "")) == int(total.replace(" ", ""))
+    for text, label in generated.brackets(count=50)["test"]:
+        shorter = text.replace(" ", "")
+        while shorter != (shorter := re.sub(r"\(\)|\[\]", "", shorter)):
+            pass
+        assert (shorter == "") == (label == "balanced")
+
+
+def test_brackets_cannot_be_told_by_counting_them():
+    splits = generated.brackets(count=500)
+    counted = {(tuple(sorted(Counter(text).items())), label) for text, label in splits["train"]}
+    balanced = {counts for counts, label in counted if label == "balanced"}
+    unbalanced = {counts for counts, label in counted if label == "unbalanced"}
+    assert len(balanced & unbalanced) > 20
+    assert all(dict(c).get("(", 0) == dict(c).get(")", 0) for c in unbalanced)
+
+
+# ---------------------------------------------------------------- the phrasebook's labels
+
+
+@pytest.fixture(scope="module")
+def sentences():
+    return labels.sentence_splits()
+
+
+def test_no_test_sentence_is_trained_on(sentences):
+    train = {english for english, _ in sentences["train"]}
+    assert len(sentences["test"]) == 500
+    assert not any(english in train for english, _ in (*sentences["test"], *sentences["validation"]))
+
+
+def test_kinds_and_objects_are_those_of_the_words(sentences):
+    for text, kind in labels.labelled(sentences["test"], "kind"):
+        negated = " not " in text or "cannot" in text
+        assert kind == ("question" if text.endswith("?") else "negation" if negated else "statement")
+    for text, kind in labels.labelled(sentences["train"], "object"):
+        if re.search(r" (drink|drank|drinking|drinks) ", text):
+            assert kind == "food"
+
+
+def test_each_word_has_a_tag_and_an_entity_is_a_noun_with_its_determiner(sentences):
+    found = Counter()
+    for words, tags in labels.tagged(sentences["train"]):
+        assert len(words) == len(tags)
+        for kind, start, end in scores.entities(tags):
+            found[" ".join(words[start:end]).lower(), kind] += 1
+        assert words[-1] not in ".?" or tags[-1] == "O"
+    assert found["the cat", "animal"]
+    assert found["marie", "person"]
+    assert found["every day", "time"]
+    assert not any(re.search(r"\b(in|on|to|is|not|cannot)\b", text) for text, kind in found if kind != "time")
+
+
+def test_an_answer_stands_in_its_context_and_belongs_to_its_question(sentences):
+    examples = labels.answered(sentences["test"])
+    assert len(examples) > 100
+    for question, context, answer in examples:
+        assert question.endswith("?")
+        assert answer in context
+        assert context.count(".") == 3
+
+
+# ---------------------------------------------------------------- masking
+
+
+def test_shares_of_masked_random_and_unchanged_tokens():
+    ids, chosen, kinds = np.arange(7, 107), 0, Counter()
+    for row in range(500):
+        random = masking.row_generator(0, masking.MASKING, 3, row)
+        read, targets = masking.mask_tokens(ids, ids % 10 != 0, 6, (7, 1000), random)
+        places = targets != IGNORE
+        assert (targets[places] == ids[places]).all()
+        assert (read[~places] == ids[~places]).all()
+        assert not (places & (ids % 10 == 0)).any()
+        chosen += int(places.sum())
+        kinds.update(np.where(read == 6, "mask", np.where(read == ids, "same", "random"))[places].tolist())
+    assert chosen / (500 * 90) == pytest.approx(0.15, abs=0.003)
+    assert [kinds[k] / chosen for k in ("mask", "random", "same")] == pytest.approx(
+        [0.8, 0.1, 0.1], abs=0.015
+    )
+
+
+def test_masks_are_new_in_each_step_and_the_same_when_drawn_again():
+    ids = np.arange(7, 47)
+    masks = [
+        masking.mask_tokens(ids, ids > 0, 6, (7, 50), masking.row_generator(1, masking.MASKING, step, row))[1]
+        for step, row in [(4, 0), (4, 1), (5, 0), (4, 0)]
+    ]
+    assert (masks[0] == masks[3]).all()
+    assert (masks[0] != masks[1]).any()
+    assert (masks[0] != masks[2]).any()
+
+
+def test_a_token_is_masked_even_in_a_short_sentence_and_none_where_none_may_be():
+    random = masking.row_generator(0, masking.MASKING, 0, 0)
+    assert (
+        masking.mask_tokens(np.array([4, 9, 5]), np.array([0, 1, 0], bool), 6, (7, 9), random)[1] == 9
+    ).any()
+    assert (masking.mask_tokens(np.array([4, 5]), np.zeros(2, bool), 6, (7, 9), random)[1] == IGNORE).all()
+
+
+def test_half_of_the_sentence_pairs_follow_each_other():
+    documents = [["a", "b"], ["c", "d", "e"], ["f", "g"]]
+    pairs = [
+        masking.sentence_pair(documents, masking.row_generator(0, masking.PAIRING, 0, row))
+        for row in range(2000)
+    ]
+    for (document, sentence), second, follows in pairs:
+        assert follows == (second == (document, sentence + 1))
+        assert follows or second[0] != document
+    assert np.mean([pair.follows for pair in pairs]) == pytest.approx(0.5, abs=0.04)
+
+
+# ---------------------------------------------------------------- denoising
+
+
+@pytest.mark.parametrize("length", [2, 3, 7, 40, 200])
+def test_corrupted_spans_are_put_back_by_their_sentinels(length):
+    random = np.random.default_rng(length)
+    ids, marks = list(range(100, 100 + length)), list(range(50))
+    for _ in range(20):
+        spans = denoising.corrupted_spans(length, random)
+        assert sum(b - a for a, b in spans) == max(round(0.15 * length), 1)
+        assert all(end < start for (_, end), (start, _) in itertools.pairwise(spans))
+        source, target = denoising.span_corruption(ids, spans, marks)
+        assert denoising.restored(source, target, marks) == ids
+        assert target[-1] == len(spans)
+        assert len(source) + len(target) == length + 2 * len(spans) + 1
+
+
+def test_every_token_can_be_corrupted():
+    random = np.random.default_rng(0)
+    counts = np.zeros(20)
+    for _ in range(4000):
+        for start, end in denoising.corrupted_spans(20, random):
+            counts[start:end] += 1
+    assert counts.sum() == 4000 * 3
+    assert counts.min() > 100
+
+
+def test_the_example_of_the_paper():
+    text = ["Thank", "you", "for", "inviting", "me", "to", "your", "party", "last", "week"]
+    ids = {word: i for i, word in enumerate([*text, "<X>", "<Y>", "<Z>", "<M>"])}
+    spell = {i: word for word, i in ids.items()}
+    marks = [ids["<X>"], ids["<Y>"], ids["<Z>"]]
+    source, target = denoising.span_corruption([ids[w] for w in text], [(2, 4), (8, 9)], marks)
+    assert " ".join(spell[i] for i in source) == "Thank you <X> me to your party <Y> week"
+    assert " ".join(spell[i] for i in target) == "<X> for inviting <Y> last <Z>"
+    source, target = denoising.text_infilling([ids[w] for w in text], [(2, 4), (8, 8)], ids["<M>"])
+    assert " ".join(spell[i] for i in source) == "Thank you <M> me to your party <M> last week"
+    assert target == [ids[w] for w in text]
+
+
+def test_lengths_of_infilled_spans_are_from_a_poisson_distribution():
+    random = np.random.default_rng(0)
+    drawn = [denoising.infilled_spans(400, random) for _ in range(100)]
+    sizes = np.array([end - start for spans in drawn for start, end in spans[:-1]])  # the last is cut off
+    assert sizes.mean() == pytest.approx(3, abs=0.12)
+    assert sizes.var() == pytest.approx(3, abs=0.4)
+    assert sizes.min() == 0
+    for spans in drawn:
+        assert all(end < start for (_, end), (start, _) in itertools.pairwise(spans))
+        assert 0.2 < sum(end - start for start, end in spans) / 400 <= 0.3
+
+
+# ---------------------------------------------------------------- special tokens
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe", "wordpiece", "char"])
+def test_an_objectives_special_tokens_follow_the_first_four(kind, tmp_path):
+    texts, added = ["the cats sat on the mats", "a cat"], [*BERT_TOKENS, *sentinels(2)]
+    size = {"vocab_size": 60} if kind in ("bpe", "wordpiece") else {}
+    tokenizer = getattr(Tokenizer, f"train_{kind}")(texts, added=added, **size)
+    assert [tokenizer.id_to_token[i] for i in range(9)] == [*SPECIAL_TOKENS, *added]
+    assert tokenizer.first_ordinary_id == 9
+    assert tokenizer.decode([tokenizer.special_id(MASK), *tokenizer.encode("the cats")]) == "the cats"
+    assert tokenizer.special_id(MASK) not in tokenizer.encode("the [MASK] sat")  # a user's text has no masks
+    tokenizer.save(tmp_path / "tokenizer.json")
+    loaded = Tokenizer.load(tmp_path / "tokenizer.json")
+    assert loaded.token_to_id == tokenizer.token_to_id
+    assert loaded.first_ordinary_id == 9
+    assert loaded.encode("the cats sat") == tokenizer.encode("the cats sat")
+
+
+def test_a_special_token_that_is_not_there_is_named():
+    with pytest.raises(TokenizerError, match=r"no special token \[MASK\]"):
+        Tokenizer.train_word(["a cat"]).special_id(MASK)
+
+
+def test_pieces_of_words():
+    tokenizer = Tokenizer.train_wordpiece(["playing played plays sing singing"] * 3, 24)
+    assert any(token.startswith("##") for token in tokenizer.tokens("playing"))
+    assert tokenizer.decode(tokenizer.encode("singing plays")) == "singing plays"
+
+
+# ---------------------------------------------------------------- images
+
+
+def test_digits_have_a_fixed_split():
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn (extra `digits`)")
+    splits = digits.digits()
+    assert {name: len(split.labels) for name, split in splits.items()} == {
+        "train": 1300, "validation": 100, "test": 397,
+    }  # fmt: skip
+    assert splits["test"].labels[:8].tolist() == digits.digits()["test"].labels[:8].tolist()
+    assert splits["train"].images.shape == (1300, 1, 8, 8)
+    assert splits["train"].images.max() == 1
+
+
+def test_without_scikit_learn_the_digits_say_how_to_install_it(monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(digits, "import_module", missing)
+    with pytest.raises(DataError, match=r"pip install 'minitransformer\[digits\]'"):
+        digits.digits()
+
+
+def test_shifts_move_pixels_and_lose_only_those_at_the_edge():
+    images = np.zeros((200, 1, 8, 8), np.float32)
+    images[:, :, 3:5, 3:5] = 1
+    shifted = digits.shift_images(images, 1, np.random.default_rng(0))
+    assert (shifted.sum((1, 2, 3)) == 4).all()
+    assert {tuple(np.argwhere(image[0])[0]) for image in shifted} == {
+        (i, j) for i in (2, 3, 4) for j in (2, 3, 4)
+    }
+
+
+def test_images_of_ones_own(tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez(path, images=np.arange(48, dtype=np.uint8).reshape(4, 2, 2, 3), labels=np.array([0, 1, 1, 2]))
+    found = digits.read_images(path)
+    assert found.images.shape == (4, 3, 2, 2)
+    assert found.images.max() == 1
+    np.savez(path, images=np.zeros((4, 2, 2)), labels=np.array([0, 1]))
+    with pytest.raises(DataError, match=r"labels must be integers >= 0 of shape \(4,\)"):
+        digits.read_images(path)
+    path.write_bytes(b"PK nothing")
+    with pytest.raises(DataError, match="is not an"):
+        digits.read_images(path)
+
+
+# ---------------------------------------------------------------- a user's file
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "message"),
+    [
+        (labels.read_labelled, "good\tyes\n\nbad\n", r"line 3: expected text<TAB>label, found no tab"),
+        (labels.read_labelled, "good\t\n", "line 1: expected text<TAB>label, found an empty side"),
+        (labels.read_labelled, "\n", "has no examples"),
+        (labels.read_tagged, "The\tO\ncat\n", r"line 2: expected word<TAB>tag, found 'cat'"),
+        (labels.read_answered, "Who?\tPaul sang.\tMarie\n", r"line 1: the answer 'Marie' does not occur"),
+        (labels.read_answered, "Who?\tPaul sang.\n", r"line 1: expected question<TAB>context<TAB>answer, fou"),
+        (labels.read_documents, "\n\n", "has no sentences"),
+    ],
+)  # fmt: skip
+def test_a_bad_file_is_an_error_that_names_the_line(tmp_path, read, text, message):
+    path = tmp_path / "mine.tsv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        read(path)
+
+
+def test_files_of_ones_own(tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\n\nPeter\tB-PER\n", encoding="utf-8")
+    assert labels.read_tagged(path) == [(("EU", "rejects"), ("B-ORG", "O")), (("Peter",), ("B-PER",))]
+    path.write_text("One.\nTwo.\n\nThree.\n", encoding="utf-8")
+    assert labels.read_documents(path) == [["One.", "Two."], ["Three."]]
+    path.write_text("Who sang?\tPaul sang.\tPaul\n", encoding="utf-8")
+    assert labels.read_answered(path) == [("Who sang?", "Paul sang.", "Paul")]
+
+
+# ---------------------------------------------------------------- scores
+
+
+def test_f1_of_classes_by_hand():
+    expected, predicted = ["a", "a", "a", "b"], ["a", "a", "b", "b"]
+    assert scores.accuracy(predicted, expected) == 0.75
+    assert scores.macro_f1(predicted, expected) == pytest.approx((0.8 + 2 / 3) / 2)  # a: 1, 2/3; b: 1/2, 1
+
+
+def test_entities_of_tags():
+    assert scores.entities(["B-x", "I-x", "O", "B-y", "B-y"]) == {("x", 0, 2), ("y", 3, 4), ("y", 4, 5)}
+    assert scores.entities(["I-x", "I-y", "O", "I-x"]) == {("x", 0, 1), ("y", 1, 2), ("x", 3, 4)}
+    assert scores.entities(["O"]) == set()
+
+
+def test_f1_of_entities_by_hand():
+    expected = [["B-x", "I-x", "O", "B-y"], ["O", "O"]]
+    predicted = [["B-x", "O", "O", "B-y"], ["B-x", "O"]]  # 1 of 3 predicted is right, and 1 of 2 was found
+    assert scores.entity_f1(predicted, expected) == pytest.approx(2 * (1 / 3) * (1 / 2) / (1 / 3 + 1 / 2))
+    assert scores.entity_f1(expected, expected) == 1
+    assert scores.entity_f1([["O"]], [["B-x"]]) == 0
+
+
+def test_scores_of_answers_by_hand():
+    found = scores.answer_scores(["The old dog.", "a cat", ""], ["the dog", "Cat", "mat"])
+    assert found["exact_match"] == pytest.approx(1 / 3)
+    assert found["f1"] == pytest.approx((2 / 3 + 1 + 0) / 3)
