@@ -449,13 +449,12 @@ def learned(model, inputs, fused):
 
 @pytest.mark.parametrize("name", ["Transformer", "GPT"])
 @pytest.mark.parametrize("use_cache", [True, False])
-@pytest.mark.parametrize("do_sample", [True, False])
-def test_generation_is_as_on_the_cpu(gpu, name, use_cache, do_sample):
-    texts = []
-    for model in twin(MODELS[name][0]):
-        mg.manual_seed(1)
-        prompts = [[4, 5, 6], [7, 8]] if name == "Transformer" else [[4, 5, 6], [7, 8, 9]]
-        texts.append(generate(model, prompts, 6, do_sample=do_sample, top_k=5, use_cache=use_cache))
+@pytest.mark.parametrize("options", [{}, {"do_sample": True, "top_k": 5, "seed": 1}, {"num_beams": 3}])
+def test_generation_is_as_on_the_cpu(gpu, name, use_cache, options):
+    texts = [
+        generate(model, [[4, 5, 6], [7, 8]], 6, use_cache=use_cache, **options)
+        for model in twin(MODELS[name][0])
+    ]
     assert texts[0] == texts[1]
 
 

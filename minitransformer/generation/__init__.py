@@ -1,5 +1,7 @@
-"""Text generation."""
+"""Text generation: greedy search, sampling and beam search, with any model that meets models/protocol.py."""
 
-from .search import generate
+from .generate import generate, stream
+from .request import GenerationConfig
+from .result import GenerationResult
 
-__all__ = ["generate"]
+__all__ = ["GenerationConfig", "GenerationResult", "generate", "stream"]

@@ -1,43 +1,199 @@
-"""Checks the arguments of `generate` before the model runs."""
+"""What is asked of `generate`: its options, and checks of them and of the ids before the model runs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from numbers import Real
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int
 
-from ..errors import UserError, check_integer
-from ..models import GPT, Transformer
+from ..errors import UserError, check_integer, nearest
 
 EXAMPLE = "Pass a list of ids for each text, such as [[5, 8, 3]]"
+SAMPLING = ("temperature", "top_k", "top_p", "min_p")  # options without effect in greedy and beam search
+BEAMS = (
+    "length_penalty",
+    "length_penalty_form",
+    "early_stopping",
+    "output_beams",
+)  # without effect elsewhere
 
 
-def check_request(
-    model: Any, input_ids: Any, max_new_tokens: Any, eos_token_id: Any, temperature: Any, top_k: Any
-) -> list[list[int]]:
-    """The ids of each text; a UserError if an argument is not valid."""
-    if not isinstance(model, GPT | Transformer):
+@dataclass(frozen=True)
+class GenerationConfig:
+    """How text is generated. Names and defaults are Hugging Face's; docs/generation.md has their formulas."""
+
+    max_new_tokens: int = 64  # the most tokens of a text, its end token included
+    eos_token_id: int | Sequence[int] | None = (
+        None  # what ends a text: an id or several; None: the model's, if any
+    )
+    do_sample: bool = False  # draw tokens instead of taking the likeliest
+    temperature: float = 1.0  # of sampling, as the next three
+    top_k: int | None = None
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int = 0  # 0: n-grams may repeat
+    num_beams: int = 1  # more than 1: beam search
+    num_return_sequences: int = 1  # texts for each input: samples, or the best of the beams
+    length_penalty: float = 1.0  # alpha, the exponent
+    length_penalty_form: str = "huggingface"  # length**alpha, or "gnmt": ((5 + length) / 6)**alpha
+    early_stopping: bool | str = False  # when a beam search ends: True, False or "never"
+    prefix: Sequence[int] | Sequence[Sequence[int]] | None = (
+        None  # how translations begin: one for all, or one each
+    )
+    stopping_criteria: Callable[[list[int]], bool] | None = (
+        None  # told a text's new ids: whether it ends there
+    )
+    seed: int | None = None  # of sampling; None: the streams of minigrad.random
+    use_cache: bool = True
+    output_probabilities: bool = False  # keep the distribution at each step
+    output_attentions: bool = False
+    output_beams: bool = False  # keep the tree of a beam search
+
+    def __post_init__(self) -> None:
+        check_integer("max_new_tokens", self.max_new_tokens, 0)
+        if self.top_k is not None:
+            check_integer("top_k", self.top_k, 1)
+        check_integer("no_repeat_ngram_size", self.no_repeat_ngram_size, 0)
+        check_integer("num_beams", self.num_beams, 1)
+        check_integer("num_return_sequences", self.num_return_sequences, 1)
+        if self.seed is not None:
+            check_integer("seed", self.seed, 0, 2**64)
+        if not (_is_number(self.temperature) and 0 < self.temperature < math.inf):
+            raise UserError(
+                f"temperature must be a finite number above 0, got {self.temperature!r}.\n"
+                f"For greedy decoding, leave do_sample out."
+            )
+        _check_number("top_p", self.top_p, 0 < _value(self.top_p) <= 1, "above 0 and at most 1")
+        _check_number("min_p", self.min_p, 0 <= _value(self.min_p) <= 1, "from 0 to 1")
+        penalty = self.repetition_penalty
+        _check_number("repetition_penalty", penalty, 0 < _value(penalty) < math.inf, "above 0, such as 1.2")
+        _check_number(
+            "length_penalty", self.length_penalty, math.isfinite(_value(self.length_penalty)), "such as 1"
+        )
+        check_choice("length_penalty_form", self.length_penalty_form, ("huggingface", "gnmt"))
+        check_choice("early_stopping", self.early_stopping, (True, False, "never"))
+        if self.stopping_criteria is not None and not callable(self.stopping_criteria):
+            raise UserError(
+                f"stopping_criteria is not a function, got {short(self.stopping_criteria)}.\n"
+                f"Pass a function of the new ids, such as lambda ids: ids[-1] == 5."
+            )
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Raise a UserError for options that do not go together."""
+        changed = {field.name for field in fields(self) if getattr(self, field.name) != field.default}
+        if self.do_sample and self.num_beams > 1:
+            raise UserError(
+                f"num_beams = {self.num_beams} with do_sample: a beam search draws nothing.\n"
+                f"Leave one of them out."
+            )
+        for name in SAMPLING:
+            if name in changed and not self.do_sample:
+                raise UserError(
+                    f"{name} = {getattr(self, name)!r} has no effect without sampling.\n"
+                    f"Pass do_sample=True, or leave {name} out."
+                )
+        for name in BEAMS:
+            if name in changed and self.num_beams == 1:
+                raise UserError(
+                    f"{name} = {getattr(self, name)!r} has no effect without beam search.\n"
+                    f"Pass num_beams=4, or leave {name} out."
+                )
+        if self.num_return_sequences > self.num_beams and not self.do_sample:
+            kind = f"{self.num_beams} beams give" if self.num_beams > 1 else "greedy decoding gives"
+            raise UserError(
+                f"num_return_sequences = {self.num_return_sequences}, but {kind} {self.num_beams}.\n"
+                f"Raise num_beams, or pass do_sample=True."
+            )
+
+
+def make_config(options: dict[str, Any]) -> GenerationConfig:
+    """The options as a GenerationConfig; a UserError names the nearest of a name that is not one."""
+    names = [field.name for field in fields(GenerationConfig)]
+    for name in options:
+        if name not in names:
+            raise UserError(
+                f"generate has no option {name!r}.{nearest(name, names)}\nThe options are {', '.join(names)}."
+            )
+    return GenerationConfig(**options)
+
+
+def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    """Raise a UserError if the value is not one of the choices (1 is not True)."""
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+        raise UserError(f"{name} = {value!r} is unknown.\nChoose one of {', '.join(map(repr, choices))}.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _value(value: Any) -> float:
+    return float(value) if _is_number(value) else math.nan
+
+
+def _check_number(name: str, value: Any, is_valid: bool, expected: str) -> None:
+    if not is_valid:
+        raise UserError(f"{name} = {value!r} is out of range.\nChoose a number {expected}.")
+
+
+# ---------------------------------------------------------------- ids, which depend on the model
+
+
+def check_model(model: Any) -> None:
+    """Raise a UserError for a model that does not meet the protocol of models/protocol.py."""
+    names = ["is_encoder_decoder", "config", "max_length", "new_cache", "logits"]
+    encoder_decoder = ["encode", "decode", "padding_mask", "decoder_start_token_id"]
+    names += encoder_decoder if getattr(model, "is_encoder_decoder", False) else ["states"]
+    missing = [name for name in names if not hasattr(model, name)]
+    if missing:
         raise UserError(
             f"a {type(model).__name__} does not generate text.\n"
-            f"Pass a GPT, which continues texts, or a Transformer, which translates them."
+            f"Pass a GPT, which continues texts, or a Transformer, which translates them. A model of your "
+            f"own needs what models/protocol.py lists; here {', '.join(missing)} is missing."
+        )
+
+
+def check_inputs(model: Any, input_ids: Any) -> list[list[int]]:
+    """The ids of each text; a UserError if they are not ids of the model."""
+    if not isinstance(input_ids, Iterable) or isinstance(input_ids, str | bytes | dict):
+        raise UserError(f"input_ids must be lists of ids, got {short(input_ids)}.\n{EXAMPLE}.")
+    vocab_size = model.config.vocab_size
+    return [_ids_of(row, f"input_ids[{i}]", vocab_size) for i, row in enumerate(input_ids)]
+
+
+def check_prefix(model: Any, prefix: Any, count: int) -> list[list[int]]:
+    """The ids that each of `count` targets begins with, after the decoder's start token."""
+    if prefix is None:
+        return [[]] * count
+    name = type(model).__name__
+    if not model.is_encoder_decoder:
+        raise UserError(
+            f"a {name} continues its prompt and takes no prefix.\nAppend the prefix to input_ids."
         )
     vocab_size = model.config.vocab_size
-    check_integer("max_new_tokens", max_new_tokens, 0)
-    if eos_token_id is not None:
-        check_integer("eos_token_id", eos_token_id, 0, vocab_size)
-    if top_k is not None:
-        check_integer("top_k", top_k, 1)
-    if not (isinstance(temperature, Real) and 0 < float(temperature) < math.inf):
-        raise UserError(
-            f"temperature must be a finite number above 0, got {temperature!r}.\n"
-            f"For greedy decoding, leave do_sample out."
-        )
-    if not isinstance(input_ids, Iterable) or isinstance(input_ids, str | bytes | dict):
-        raise UserError(f"input_ids must be lists of ids, got {_short(input_ids)}.\n{EXAMPLE}.")
-    return [_ids_of(row, f"input_ids[{i}]", vocab_size) for i, row in enumerate(input_ids)]
+    if all(isinstance(item, Integral) for item in prefix):
+        return [_ids_of(prefix, "prefix", vocab_size)] * count
+    if len(prefix) != count:
+        raise UserError(f"{len(prefix)} prefixes for {count} inputs.\nPass one for all, or one for each.")
+    return [_ids_of(row, f"prefix[{i}]", vocab_size) for i, row in enumerate(prefix)]
+
+
+def end_tokens(model: Any, eos_token_id: Any) -> Int[np.ndarray, " ends"]:
+    """The ids that end a text: those of the request, or else the model's own; none, if it has none."""
+    if eos_token_id is None:
+        eos_token_id = getattr(model.config, "eos_token_id", None)
+    ids = () if eos_token_id is None else eos_token_id
+    ids = list(ids) if isinstance(ids, list | tuple | np.ndarray) else [ids]
+    for each in ids:
+        check_integer("eos_token_id", each, 0, model.config.vocab_size)
+    return np.array(ids, np.int64)
 
 
 def _ids_of(row: Any, name: str, vocab_size: int) -> list[int]:
@@ -49,7 +205,7 @@ def _ids_of(row: Any, name: str, vocab_size: int) -> list[int]:
     if ids.ndim == 1 and not ids.size:
         raise UserError(f"{name} is empty.\nGive each text at least one token.")
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
-        raise UserError(f"{name} is not a sequence of integers, got {_short(row)}.\n{EXAMPLE}.")
+        raise UserError(f"{name} is not a sequence of integers, got {short(row)}.\n{EXAMPLE}.")
     invalid = ids[(ids < 0) | (ids >= vocab_size)]
     if invalid.size:
         raise UserError(
@@ -59,7 +215,7 @@ def _ids_of(row: Any, name: str, vocab_size: int) -> list[int]:
     return ids.tolist()
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
     """A value on one line, truncated."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:60]}..."

@@ -1,151 +1,96 @@
-"""Autoregressive decoding: greedy search and sampling."""
+"""Greedy search and sampling: each step adds a token to every text; texts that end leave the batch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
-from minigrad import Tensor, no_grad, random
+from minigrad import random
 
-from ..cache import Cache
-from ..errors import UserError
-from ..models import GPT, Transformer
-from .request import check_request
-
-Choose = Callable[[np.ndarray, np.ndarray], np.ndarray]  # logits (rows, V), row numbers -> a token each
+from .decoder import Decoder
+from .request import GenerationConfig
+from .result import Hypothesis, Step
+from .scoring import log_softmax, processors
 
 
-@no_grad()
-def generate(
-    model: GPT | Transformer,
-    input_ids: Sequence[Sequence[int]] | np.ndarray,
-    max_new_tokens: int = 64,
-    eos_token_id: int | None = None,
-    do_sample: bool = False,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    use_cache: bool = True,
-) -> list[list[int]]:
-    """The new tokens for each sequence of `input_ids`, without the end token, in evaluation mode.
+class Newest(NamedTuple):
+    """A step's tokens: of which texts they are, and which of them are end tokens."""
 
-    A Transformer translates its inputs (of any lengths) until `eos_token_id`. A GPT continues them (all of
-    the same length); its context is the last `n_positions` tokens. Decoding is greedy, or with `do_sample`
-    draws from softmax(logits / temperature) over the `top_k` best tokens, using the stream "generate" of
-    `minigrad.random`.
+    rows: Int[np.ndarray, " n"]
+    tokens: Int[np.ndarray, " n"]
+    are_ends: Bool[np.ndarray, " n"]
 
-    With `use_cache`, a step processes only the newest token; the keys and values of the others are cached.
-    The logits are the same. Beyond `n_positions`, a GPT processes its whole window for each token, with or
-    without a cache: every token in it has moved by one position, so cached keys and values are not valid.
+
+def search(
+    decoder: Decoder,
+    config: GenerationConfig,
+    ends: Int[np.ndarray, " ends"],
+    found: dict[int, Hypothesis],
+    record: list[Step] | None = None,
+) -> Iterator[Newest]:
+    """Yield each step's tokens. Texts are put in `found`, by number, and steps in the `record`."""
+    copies, process = config.num_return_sequences, processors(config)
+    generator = None if config.seed is None else random.Generator().manual_seed(config.seed)
+    rows = np.arange(len(decoder.ids) * copies)  # the number of the text in each row of the batch
+    scores, step, num_ended = np.zeros(len(rows)), -1, 0
+    for step in range(decoder.limit):
+        logits = decoder.logits()
+        if step == 0 and copies > 1:  # the prompts are processed once
+            decoder.select(rows // copies)
+            logits = logits[rows // copies]
+        processed = logits
+        for function in process:
+            processed = function(processed, decoder.history)
+        tokens = sample(processed, rows, generator) if config.do_sample else processed.argmax(-1)
+        decoder.append(tokens)
+        are_ends = is_in(tokens, ends)
+        ended = are_ends | stopped(decoder, config.stopping_criteria)
+        num_ended = int(ended.sum())
+        yield Newest(rows, tokens, are_ends)
+        if record is not None:
+            log_probabilities = log_softmax(logits)
+            logprobs = log_probabilities[np.arange(len(rows)), tokens]
+            scores += logprobs
+            order = np.argsort(~ended, kind="stable")
+            kept = log_probabilities if config.output_probabilities else None
+            each = (order, tokens[order], logprobs[order], scores[order])
+            record.append(Step(rows[order] // copies, *each, num_ended, kept))
+        if num_ended:
+            for last, row in enumerate(ended.nonzero()[0].tolist()):
+                ids = decoder.new_ids(row)
+                ids, reason = (ids[:-1], "eos") if are_ends[row] else (ids, "stop")
+                found[int(rows[row])] = Hypothesis(ids, float(scores[row]), reason, (step, last))
+            rows, scores = rows[~ended], scores[~ended]
+            decoder.select(~ended)
+            if not len(rows):
+                return
+    for i, row in enumerate(rows.tolist()):
+        found[row] = Hypothesis(decoder.new_ids(i), float(scores[i]), "length", (step, num_ended + i))
+
+
+def sample(
+    scores: Float[np.ndarray, "rows V"],
+    rows: Int[np.ndarray, " rows"],
+    generator: random.Generator | None = None,
+) -> Int[np.ndarray, " rows"]:
+    """A token for each row, by the Gumbel-max trick: argmax(scores + noise) ~ softmax(scores).
+
+    The noise of a row depends on its number in `rows`: other rows do not change what it draws.
     """
-    input_ids = check_request(model, input_ids, max_new_tokens, eos_token_id, temperature, top_k)
-    if not input_ids:
-        return []
-
-    def choose(logits: np.ndarray, row_ids: np.ndarray) -> np.ndarray:
-        if not do_sample:
-            return logits.argmax(-1)
-        return _sample(logits, temperature, top_k, row_ids)
-
-    cache = model.new_cache(_capacity(model, input_ids, max_new_tokens)) if use_cache else None
-    decoder = _Decoder(model, cache)
-    training = model.training
-    model.eval()
-    try:
-        if isinstance(model, Transformer):
-            end = model.config.eos_token_id if eos_token_id is None else eos_token_id
-            return _translate(decoder, input_ids, max_new_tokens, end, choose)
-        return _continue(decoder, input_ids, max_new_tokens, eos_token_id, choose)
-    finally:
-        model.train(training)
+    noise = random.generator(random.next_key("generate", generator))
+    return (scores + noise.gumbel(size=(rows.max() + 1, scores.shape[-1]))[rows]).argmax(-1)
 
 
-class _Decoder(NamedTuple):
-    """A model with its cache: it processes all tokens, or with a cache only the new ones."""
-
-    model: Any  # GPT or Transformer
-    cache: Cache | None
-
-    def logits(
-        self, ids: np.ndarray, memory: Tensor | None = None, mask: Tensor | None = None
-    ) -> Float[np.ndarray, "B V"]:
-        """The logits after the last token of each row of `ids`; a Transformer also attends to `memory`."""
-        model, cache = self.model, self.cache
-        if memory is None and ids.shape[1] > model.config.n_positions:
-            ids, cache = ids[:, -model.config.n_positions :], None
-        if cache is not None and cache.length:
-            ids = ids[:, cache.length :]
-        states = model.states(ids, cache) if memory is None else model.decode(ids, memory, mask, None, cache)
-        return model.logits(states[:, -1:]).numpy()[:, 0]
+def is_in(tokens: Int[np.ndarray, "*n"], ends: Int[np.ndarray, " ends"]) -> Bool[np.ndarray, "*n"]:
+    """Whether each token is an end token."""
+    return (tokens[..., None] == ends).any(-1)
 
 
-def _translate(
-    decoder: _Decoder, sources: Sequence[Sequence[int]], limit: int, end: int, choose: Choose
-) -> list[list[int]]:
-    """Encode once, then extend all targets together; finished targets leave the batch."""
-    model: Transformer = decoder.model
-    pad = model.config.pad_token_id
-    source = np.full((len(sources), max(map(len, sources), default=0)), pad)
-    for row, ids in zip(source, sources, strict=True):
-        row[: len(ids)] = ids
-    mask = model.padding_mask(source)
-    memory = model.encode(source, mask)
-    results: list[list[int]] = [[] for _ in sources]
-    active = np.arange(len(sources))  # the row in `sources` of each row of the batch
-    target = np.full((len(sources), 1), model.config.bos_token_id)
-    for _ in range(limit):
-        if not len(active):
-            break
-        chosen = choose(decoder.logits(target, memory, mask), active)
-        continuing = chosen != end
-        for row, token in zip(active[continuing], chosen[continuing], strict=True):
-            results[row].append(int(token))
-        active, target = active[continuing], np.concatenate([target, chosen[:, None]], 1)[continuing]
-        if not continuing.all():
-            memory, mask = memory[continuing], mask[continuing]
-            if decoder.cache is not None:
-                decoder.cache.batch_select_indices(continuing)
-    return results
-
-
-def _capacity(model: GPT | Transformer, prompts: Sequence[Sequence[int]], limit: int) -> int:
-    """The initial cache capacity; 0 for translations, most of which end long before their limit."""
-    return min(len(prompts[0]) + limit, model.config.n_positions) if isinstance(model, GPT) else 0
-
-
-def _continue(
-    decoder: _Decoder, prompts: Sequence[Sequence[int]], limit: int, end: int | None, choose: Choose
-) -> list[list[int]]:
-    if len({len(p) for p in prompts}) > 1:
-        raise UserError("a GPT needs prompts of the same length.\nPass them one at a time.")
-    start, rows, finished = len(prompts[0]), np.arange(len(prompts)), np.zeros(len(prompts), bool)
-    ids, length = np.array(prompts), start
-    while length < start + limit:
-        if length == ids.shape[1]:
-            ids = np.concatenate([ids, ids], 1)  # doubles the capacity
-        chosen = choose(decoder.logits(ids[:, :length]), rows)
-        ids[:, length] = chosen
-        length += 1
-        if end is not None:
-            finished |= chosen == end
-            if finished.all():
-                break
-    return [_truncate(row, end) for row in ids[:, start:length].tolist()]
-
-
-def _truncate(ids: list[int], end: int | None) -> list[int]:
-    """The ids before the first `end`."""
-    return ids[: ids.index(end)] if end in ids else ids
-
-
-def _sample(logits: np.ndarray, temperature: float, top_k: int | None, row_ids: np.ndarray) -> np.ndarray:
-    """One token for each row, by the Gumbel-max trick: argmax(logits + noise) ~ softmax(logits)."""
-    with np.errstate(over="ignore"):  # near temperature 0, all but the best token overflow to -inf
-        logits = (logits - logits.max(-1, keepdims=True)) / np.float64(temperature)
-    if top_k is not None:
-        kth = np.partition(logits, -min(top_k, logits.shape[-1]), axis=-1)[:, -min(top_k, logits.shape[-1])]
-        logits = np.where(logits < kth[:, None], -np.inf, logits)
-    noise = random.generator(random.next_key("generate")).gumbel(size=(row_ids.max() + 1, logits.shape[-1]))
-    return (logits + noise[row_ids]).argmax(-1)
+def stopped(decoder: Decoder, criteria: Callable[[list[int]], bool] | None) -> Any:
+    """Whether the stopping function ends each text."""
+    if criteria is None:
+        return False
+    return np.array([bool(criteria(decoder.new_ids(row))) for row in range(len(decoder.ids))])

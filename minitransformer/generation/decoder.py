@@ -1,0 +1,126 @@
+"""A model with the texts that it continues: what greedy search, sampling and beam search have in common.
+
+It knows the two protocols of models/protocol.py, the cache, the padding of prompts and the window of a model
+with a limited number of positions. A search sees logits, appends tokens and selects rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from minigrad import Tensor
+
+from ..errors import UserError
+
+
+class Decoder:
+    """`ids` (rows, `length`), padded on the left: prompts, or the start tokens and prefixes of targets.
+
+    `real` is False where they are padded, and None if no row is. Rows of an encoder-decoder have a `memory`.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        inputs: Sequence[Sequence[int]],
+        prefixes: Sequence[Sequence[int]],
+        limit: int,
+        use_cache: bool,
+    ) -> None:
+        self.model = model
+        self.memory: Any = None
+        self.source_mask: Any = None
+        begin = inputs
+        if model.is_encoder_decoder:
+            source = pad(inputs, model.config.pad_token_id, left=False)
+            self.source_mask = model.padding_mask(source)
+            self.memory = model.encode(source, self.source_mask)
+            begin = [[model.decoder_start_token_id, *prefix] for prefix in prefixes]
+        lengths = np.array([len(ids) for ids in begin])
+        self.start = self.length = int(lengths.max())
+        self.ids = pad(begin, 0, left=True)
+        self.real: Any = None
+        if (lengths < self.length).any():
+            self.real = np.arange(self.length) >= self.length - lengths[:, None]
+        most = model.max_length
+        if model.is_encoder_decoder and most is not None:  # a window without the start token is not a target
+            limit = min(limit, most - self.length)
+            if limit < 0:
+                raise UserError(
+                    f"a prefix of {self.start - 1} tokens, and the model has {most} positions.\nShorten it."
+                )
+        self.limit = limit
+        capacity = 0 if model.is_encoder_decoder or most is None else min(self.length + limit, most)
+        self.cache = model.new_cache(capacity) if use_cache else None
+
+    def logits(self) -> Float[np.ndarray, "rows V"]:
+        """The logits of each row's next token. With a cache, only tokens that it does not have are processed.
+
+        Of more tokens than the model has positions, the last are processed: each has moved by one position
+        since the step before, so that cached keys and values are not valid.
+        """
+        model, cache, first = self.model, self.cache, 0
+        most = model.max_length
+        if most is not None and self.length > most:
+            first, cache = self.length - most, None
+        mask = None if self.real is None else self.padding_mask(first)
+        if cache is not None:
+            first = cache.length
+        ids = self.ids[:, first : self.length]
+        if self.memory is not None:
+            states = model.decode(ids, self.memory, self.source_mask, mask, cache)
+        else:
+            states = model.states(ids, cache) if mask is None else model.states(ids, cache, mask)
+        logits = model.logits(states[:, -1:]).numpy()[:, 0]
+        return logits if logits.dtype.itemsize >= 4 else logits.astype(np.float32)  # 16 bits, under autocast
+
+    def padding_mask(self, first: int) -> Bool[Tensor, "rows T"]:
+        """True where the tokens from `first` on are real, on the model's device."""
+        mask = Tensor(self.real[:, first : self.length])
+        return mask.to(next(iter(self.model.parameters())).device)
+
+    def append(self, tokens: Int[np.ndarray, " rows"]) -> None:
+        """Add a token to each row."""
+        if self.length == self.ids.shape[1]:
+            self.ids = np.concatenate([self.ids, self.ids], 1)  # doubles the capacity
+            if self.real is not None:
+                self.real = np.concatenate([self.real, np.ones_like(self.real)], 1)
+        self.ids[:, self.length] = tokens
+        self.length += 1
+
+    def select(self, rows: Any) -> None:
+        """Keep these rows, by indices or a boolean mask."""
+        self.ids = self.ids[rows]
+        if self.real is not None:
+            self.real = self.real[rows]
+        if self.memory is not None:
+            self.memory, self.source_mask = self.memory[rows], self.source_mask[rows]
+        if self.cache is not None:
+            self.cache.batch_select_indices(rows)
+
+    def select_beams(self, sentences: Int[np.ndarray, " n"], parents: Int[np.ndarray, "n beams"]) -> None:
+        """Keep these sentences, with beams that continue the rows `parents`, each of its own sentence."""
+        self.select(parents.ravel())
+
+    def new_ids(self, row: int) -> list[int]:
+        """What has been appended to a row."""
+        return self.ids[row, self.start : self.length].tolist()
+
+    @property
+    def history(self) -> Int[np.ndarray, "rows T"]:
+        """The ids of each row, -1 where it is padded."""
+        ids = self.ids[:, : self.length]
+        return ids if self.real is None else np.where(self.real[:, : self.length], ids, -1)
+
+
+def pad(texts: Sequence[Sequence[int]], value: int, left: bool) -> Int[np.ndarray, "B T"]:
+    """The texts as an array, padded to the longest."""
+    length = max(map(len, texts))
+    ids = np.full((len(texts), length), value)
+    for row, text in zip(ids, texts, strict=True):
+        row[length - len(text) if left else 0 :][: len(text)] = text
+    return ids

@@ -1,0 +1,143 @@
+"""`generate` and `stream`: from a request to its texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from minigrad import no_grad
+
+from ..errors import UserError
+from .beams import beam_search
+from .decoder import Decoder
+from .request import GenerationConfig, check_inputs, check_model, check_prefix, end_tokens, make_config
+from .result import Hypothesis, Step, make_result
+from .search import search
+
+
+def generate(
+    model: Any,
+    input_ids: Sequence[Sequence[int]] | np.ndarray,
+    max_new_tokens: int = 64,
+    eos_token_id: int | Sequence[int] | None = None,
+    do_sample: bool = False,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    use_cache: bool = True,
+    *,
+    return_dict: bool = False,
+    **options: Any,
+) -> Any:
+    """The new tokens for each sequence of `input_ids`, without the end token, in evaluation mode.
+
+    A decoder-only model continues the sequences, an encoder-decoder translates them, until `eos_token_id` (if
+    None, the model's own). Decoding is greedy; or with `do_sample` draws from softmax(logits / temperature)
+    over the `top_k` best tokens, using the stream "generate" of `minigrad.random` or a `seed`; or with
+    `num_beams` is a beam search. The other options are the fields of `GenerationConfig`.
+
+    Returns lists of ids: `num_return_sequences` for the first input, then for the second, ... With
+    `return_dict`, returns a `GenerationResult`: ids, scores, log-probabilities, and what else is asked for.
+
+    With `use_cache`, a step processes only the newest token; the model caches what it needs of the others.
+    The logits are the same. Beyond its `max_length`, a decoder-only model processes its whole window for each
+    token, with or without a cache: every token in it has moved by one position, so cached keys and values are
+    not valid.
+    """
+    config = make_config({
+        "max_new_tokens": max_new_tokens, "eos_token_id": eos_token_id, "do_sample": do_sample,
+        "temperature": temperature, "top_k": top_k, "use_cache": use_cache, **options,
+    })  # fmt: skip
+    check_model(model)
+    inputs = check_inputs(model, input_ids)
+    record: list[Step] | None = [] if return_dict else None
+    found: list[list[Hypothesis]] = []
+    if inputs:
+        with evaluation(model):
+            found = search_texts(model, inputs, config, record)
+    if record is not None:
+        return make_result(found, record, config)
+    return [text.ids for group in found for text in group]
+
+
+def search_texts(
+    model: Any, inputs: list[list[int]], config: GenerationConfig, record: list[Step] | None
+) -> list[list[Hypothesis]]:
+    """The texts of each input, the best first; the steps of the search are put in the `record`."""
+    decoder, ends, count = (
+        new_decoder(model, inputs, config),
+        end_tokens(model, config.eos_token_id),
+        config.num_return_sequences,
+    )
+    if config.num_beams > 1:
+        found = [texts[:count] for texts in beam_search(decoder, config, ends, record)]
+        fewest = min(map(len, found))
+        if fewest < count:
+            raise UserError(
+                f"num_return_sequences = {count}, but an input has only {fewest} texts with these options.\n"
+                f"Ask for fewer, or raise max_new_tokens."
+            )
+        return found
+    texts: dict[int, Hypothesis] = {}
+    for _ in search(decoder, config, ends, texts, record):
+        pass
+    return [[texts[i] for i in range(first, first + count)] for first in range(0, len(texts), count)]
+
+
+def stream(
+    model: Any, input_ids: Sequence[Sequence[int]] | np.ndarray, **options: Any
+) -> Iterator[list[int | None]]:
+    """Yield the newest token of each text as soon as it is known; None for a text that has ended.
+
+        for (token,) in stream(model, [ids], do_sample=True, top_p=0.9):
+            ...
+
+    The options are those of `generate` but for beams, whose texts are known at the end only. End tokens are
+    not yielded. With `num_return_sequences`, each input has that many texts.
+    """
+    config = make_config(options)
+    check_model(model)
+    if config.num_beams > 1:
+        raise UserError(
+            f"num_beams = {config.num_beams}, but the text of a beam search is not known before its end.\n"
+            f"Leave num_beams out, or call generate."
+        )
+    inputs = check_inputs(model, input_ids)
+    return _stream(model, inputs, config)
+
+
+def _stream(model: Any, inputs: list[list[int]], config: GenerationConfig) -> Iterator[list[int | None]]:
+    """The steps of a search, each in evaluation mode; between them the model is as the caller has it."""
+    if not inputs:
+        return
+    with evaluation(model):
+        steps = search(new_decoder(model, inputs, config), config, end_tokens(model, config.eos_token_id), {})
+    while True:
+        with evaluation(model):
+            newest = next(steps, None)
+        if newest is None:
+            return
+        tokens: list[int | None] = [None for _ in range(len(inputs) * config.num_return_sequences)]
+        for row, token, is_end in zip(*(x.tolist() for x in newest), strict=True):
+            tokens[row] = None if is_end else token
+        if any(token is not None for token in tokens):
+            yield tokens
+
+
+def new_decoder(model: Any, inputs: list[list[int]], config: GenerationConfig) -> Decoder:
+    prefixes = check_prefix(model, config.prefix, len(inputs))
+    return Decoder(model, inputs, prefixes, config.max_new_tokens, config.use_cache)
+
+
+@contextmanager
+def evaluation(model: Any) -> Iterator[None]:
+    """Without gradients and in evaluation mode; afterwards in the mode that the model was in."""
+    training = model.training
+    model.eval()
+    try:
+        with no_grad():
+            yield
+    finally:
+        model.train(training)

@@ -1,0 +1,106 @@
+"""What a search has found, and what `generate` returns of it with `return_dict=True`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from .request import GenerationConfig
+
+
+class Step(NamedTuple):
+    """The tokens that a step of a search added: those that ended a text, then those of the next batch."""
+
+    inputs: Int[np.ndarray, " n"]  # the input that each belongs to
+    parents: Int[np.ndarray, " n"]  # the row of this step's batch that each continues
+    tokens: Int[np.ndarray, " n"]
+    logprobs: Float[np.ndarray, " n"]  # the model's log-probability of each
+    scores: Float[np.ndarray, " n"]  # the sum, up to this token, of what the search adds up
+    num_ended: int
+    log_probabilities: Float[np.ndarray, "rows V"] | None  # the model's, of each row of this step's batch
+
+
+class Hypothesis(NamedTuple):
+    """A text that a search has found."""
+
+    ids: list[int]  # without the end token
+    score: float
+    finish_reason: str  # "eos", "stop" (stopping_criteria) or "length"
+    last: tuple[int, int]  # its last token: which one of which step
+
+
+@dataclass(frozen=True)
+class BeamStep:
+    """One depth of the tree of a beam search: the tokens that were added to an input's beams, best first."""
+
+    parents: Int[np.ndarray, " n"]  # which node of the depth before each continues; 0 at the first
+    tokens: Int[np.ndarray, " n"]
+    scores: Float[np.ndarray, " n"]  # of the text up to the token, without the length penalty
+    ended: Bool[np.ndarray, " n"]  # whether the text ends with it
+
+
+@dataclass(frozen=True)
+class GenerationResult:
+    """Texts in the order of the inputs, `num_return_sequences` for each, the best first."""
+
+    ids: list[list[int]]  # the new tokens, without the end token
+    scores: list[
+        float
+    ]  # the sum of `logprobs`; of a beam search, the sum that it ranks by / the length penalty
+    logprobs: list[list[float]]  # the model's log-probability of each token, the end token included
+    finish_reasons: list[str]  # "eos", "stop" (stopping_criteria) or "length"
+    probabilities: list[Float[np.ndarray, "T V"]] | None = None  # the model's, before options change them
+    attentions: list[dict[str, np.ndarray]] | None = None
+    beams: list[list[BeamStep]] | None = None  # of each input
+
+
+def make_result(
+    found: list[list[Hypothesis]], record: list[Step], config: GenerationConfig
+) -> GenerationResult:
+    """The texts of each input, with what the record has of them."""
+    texts = [text for group in found for text in group]
+    paths = [path(record, text.last) for text in texts]
+    probabilities, beams = None, None
+    if config.output_probabilities:
+        size = record[0].log_probabilities.shape[1] if record else 0  # type: ignore[union-attr]
+        probabilities = [
+            np.exp([step.log_probabilities[step.parents[i]] for step, i in steps]).reshape(-1, size)  # type: ignore[index]
+            for steps in paths
+        ]
+    if config.output_beams:
+        beams = [beam_tree(record, number) for number in range(len(found))]
+    logprobs = [[float(step.logprobs[i]) for step, i in steps] for steps in paths]
+    return GenerationResult(
+        [text.ids for text in texts], [text.score for text in texts], logprobs,
+        [text.finish_reason for text in texts], probabilities, None, beams,
+    )  # fmt: skip
+
+
+def path(record: list[Step], last: tuple[int, int]) -> list[tuple[Step, int]]:
+    """The steps of a text and its token in each, from the first to the last."""
+    number, i = last
+    found: list[tuple[Step, int]] = []
+    while number >= 0:
+        step = record[number]
+        found.append((step, i))
+        number -= 1
+        i = record[number].num_ended + int(step.parents[i])
+    return found[::-1]
+
+
+def beam_tree(record: list[Step], number: int) -> list[BeamStep]:
+    """The tree of the beams of an input: its tokens in each step of the record."""
+    tree = []
+    node_of = {number: 0}  # of each row of the batch
+    for step in record:
+        nodes = (step.inputs == number).nonzero()[0]
+        nodes = nodes[np.argsort(-step.scores[nodes], kind="stable")]
+        if not len(nodes):
+            break
+        parents = np.array([node_of[row] for row in step.parents[nodes].tolist()])
+        tree.append(BeamStep(parents, step.tokens[nodes], step.scores[nodes], nodes < step.num_ended))
+        node_of = {row - step.num_ended: node for node, row in enumerate(nodes.tolist())}
+    return tree

@@ -1,0 +1,106 @@
+"""Scores of the next token, and what may change them before a token is chosen.
+
+Scores (rows, V) are logits, or log-probabilities in a beam search; -inf means "never". Each function returns
+new scores. `ids` (rows, T) are all tokens of each row so far, -1 where it is padded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from .request import GenerationConfig
+
+Scores = Float[np.ndarray, "rows V"]
+Ids = Int[np.ndarray, "rows T"]
+Process = Callable[[Scores, Ids], Scores]
+
+
+def log_softmax(scores: Scores) -> Scores:
+    """log p_i = s_i - log sum_j exp(s_j)."""
+    shifted = scores - scores.max(-1, keepdims=True)
+    shifted -= np.log(np.exp(shifted).sum(-1, keepdims=True))
+    return shifted
+
+
+def scale_by_temperature(scores: Scores, temperature: float) -> Float[np.ndarray, "rows V"]:
+    """s_i / temperature (Ackley et al. 1985), relative to the largest score."""
+    with np.errstate(over="ignore"):  # near temperature 0, all but the best token overflow to -inf
+        return (scores - scores.max(-1, keepdims=True)) / np.float64(temperature)
+
+
+def keep_top_k(scores: Scores, k: int) -> Scores:
+    """The k largest scores, and those equal to the smallest of them (Fan et al. 2018)."""
+    k = min(k, scores.shape[-1])
+    smallest = np.partition(scores, -k, axis=-1)[:, -k, None]
+    return np.where(scores < smallest, -np.inf, scores)
+
+
+def keep_top_p(scores: Scores, p: float) -> Scores:
+    """The nucleus: the fewest most likely tokens with a probability of p or more (Holtzman et al. 2020)."""
+    order = np.argsort(-scores, axis=-1, kind="stable")
+    probabilities = np.exp(log_softmax(np.take_along_axis(scores, order, -1)))
+    likelier = probabilities.cumsum(-1) - probabilities  # the sum over tokens before each
+    dropped = np.empty(scores.shape, bool)
+    np.put_along_axis(dropped, order, likelier >= p, -1)
+    return np.where(dropped, -np.inf, scores)
+
+
+def keep_min_p(scores: Scores, p: float) -> Scores:
+    """The tokens at least p times as likely as the likeliest one (Nguyen et al. 2024)."""
+    return np.where(scores < scores.max(-1, keepdims=True) + math.log(p), -np.inf, scores)
+
+
+def penalize_repetition(scores: Scores, ids: Ids, penalty: float) -> Scores:
+    """s_i / penalty for the tokens of `ids` where s_i > 0, s_i * penalty elsewhere (Keskar et al. 2019)."""
+    ids = np.where(ids < 0, ids[:, -1:], ids)  # the last one is never padding
+    used = np.take_along_axis(scores, ids, -1)
+    scores = scores.copy()
+    np.put_along_axis(scores, ids, np.where(used < 0, used * penalty, used / penalty), -1)
+    return scores
+
+
+def forbid_repeated_ngrams(scores: Scores, ids: Ids, size: int) -> Scores:
+    """-inf for each token that would repeat a sequence of `size` tokens of its row (Paulus et al. 2018).
+
+    A row in which every token would is left as it is.
+    """
+    length = ids.shape[1]
+    if length < size:
+        return scores
+    ngrams = np.lib.stride_tricks.sliding_window_view(ids, size, 1)  # (rows, T - size + 1, size)
+    begun = (ngrams[..., :-1] == ids[:, None, length + 1 - size :]).all(-1) & (ngrams[..., -1] >= 0)
+    rows, places = begun.nonzero()
+    allowed = scores.copy()
+    allowed[rows, ngrams[rows, places, -1]] = -np.inf
+    return np.where((allowed == -np.inf).all(-1, keepdims=True), scores, allowed)
+
+
+def length_penalty(length: int, alpha: float, form: str = "huggingface") -> float:
+    """What the log-probability of a text of `length` tokens, the end token included, is divided by.
+
+    "huggingface": length**alpha; with alpha = 1, the score is the mean of the log-probabilities. "gnmt":
+    ((5 + length) / 6)**alpha (Wu et al. 2016, equation 14).
+    """
+    return ((5 + length) / 6 if form == "gnmt" else length) ** alpha
+
+
+def processors(config: GenerationConfig) -> list[Process]:
+    """The functions that the options ask for, in Hugging Face's order."""
+    c, found = config, list[Process]()
+    if c.repetition_penalty != 1:
+        found.append(lambda scores, ids: penalize_repetition(scores, ids, c.repetition_penalty))
+    if c.no_repeat_ngram_size:
+        found.append(lambda scores, ids: forbid_repeated_ngrams(scores, ids, c.no_repeat_ngram_size))
+    if c.do_sample:
+        found.append(lambda scores, ids: scale_by_temperature(scores, c.temperature))
+        if (k := c.top_k) is not None:
+            found.append(lambda scores, ids: keep_top_k(scores, k))
+        if c.top_p < 1:
+            found.append(lambda scores, ids: keep_top_p(scores, c.top_p))
+        if c.min_p > 0:
+            found.append(lambda scores, ids: keep_min_p(scores, c.min_p))
+    return found
