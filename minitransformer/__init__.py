@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from .config import TrainConfig
     from .generation import generate
     from .masks import causal_mask, padding_mask
-    from .models import GPT, GPTConfig, Transformer, TransformerConfig
+    from .models import BERT, GPT, BERTConfig, GPTConfig, Transformer, TransformerConfig, ViT, ViTConfig
     from .tokenizers import Tokenizer
     from .training.trainer import Trainer
 
 __all__ = [
+    "BERT",
     "GPT",
+    "BERTConfig",
     "GPTConfig",
     "MultiHeadAttention",
     "Tokenizer",
@@ -28,6 +30,8 @@ __all__ = [
     "Trainer",
     "Transformer",
     "TransformerConfig",
+    "ViT",
+    "ViTConfig",
     "__version__",
     "causal_mask",
     "generate",
@@ -40,7 +44,16 @@ _MODULES = {
     ".config": ["TrainConfig"],
     ".generation": ["generate"],
     ".masks": ["causal_mask", "padding_mask"],
-    ".models": ["GPT", "GPTConfig", "Transformer", "TransformerConfig"],
+    ".models": [
+        "BERT",
+        "BERTConfig",
+        "GPT",
+        "GPTConfig",
+        "Transformer",
+        "TransformerConfig",
+        "ViT",
+        "ViTConfig",
+    ],
     ".tokenizers": ["Tokenizer"],
     ".training.trainer": ["Trainer"],
 }

@@ -1,17 +1,23 @@
 """Models: each one file, composed from the same layers; `protocol` says what they have in common."""
 
+from .bert import BERT, BERTConfig
 from .gpt import GPT, GPTConfig
 from .protocol import MODELS, DecoderOnly, EncoderDecoder, model_class, register_model
 from .transformer import Transformer, TransformerConfig
+from .vit import ViT, ViTConfig
 
 __all__ = [
+    "BERT",
     "GPT",
     "MODELS",
+    "BERTConfig",
     "DecoderOnly",
     "EncoderDecoder",
     "GPTConfig",
     "Transformer",
     "TransformerConfig",
+    "ViT",
+    "ViTConfig",
     "model_class",
     "register_model",
 ]

@@ -86,8 +86,10 @@ class EncoderDecoder(Language, Protocol):
 
 
 MODELS: dict[str, str | type] = {  # model_type -> the class, or where it is
+    "bert": "minitransformer.models.bert:BERT",
     "gpt2": "minitransformer.models.gpt:GPT",
     "transformer": "minitransformer.models.transformer:Transformer",
+    "vit": "minitransformer.models.vit:ViT",
 }
 
 

@@ -1,0 +1,313 @@
+"""BERT: the Transformer's encoder, which reads in both directions and is trained to fill in masked words
+(Devlin et al. 2018, "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding").
+
+One body, and a small head on it for each task: `BERTConfig.head` names it. The body's parameters have the
+same names under each head, so that training for one task can start from another's weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from minigrad import Tensor, nn
+from minigrad.errors import RangeError
+from minigrad.nn import functional as F
+from minigrad.tensor import as_tensor_like
+
+from ..config import MAX_LAYERS, check_heads
+from ..embeddings import LearnedPositions, TokenEmbedding, token_ids
+from ..errors import UserError, check_range, nearest
+from ..layers import ACTIVATIONS, Encoder, LayerConfig
+
+States = Float[Tensor, "B T D"]
+Mask = Bool[Tensor, "B T"] | None
+
+
+@dataclass(frozen=True)
+class BERTConfig:
+    """An encoder of text. Defaults: BERT-base; keys: Hugging Face's, but `head`."""
+
+    vocab_size: int = 30522  # in a recipe, 0 means all tokens of the training data
+    hidden_size: int = 768  # size of each token's vector
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072  # inner width of the feed-forward networks
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1  # of embeddings and of sub-layer outputs
+    attention_probs_dropout_prob: float = 0.1  # of attention weights
+    classifier_dropout: float | None = None  # before a classifier; None: hidden_dropout_prob
+    max_position_embeddings: int = 512  # maximum sequence length
+    type_vocab_size: int = 2  # how many kinds of segments token_type_ids tell apart
+    initializer_range: float = 0.02  # standard deviation of the initial weights
+    layer_norm_eps: float = 1e-12
+    pad_token_id: int | None = 0  # the tokenizer's, in a recipe; None: no token is padding
+    head: str = "masked_lm"  # a name of HEADS
+    num_labels: int = 2  # of classifiers; in a recipe, 0 means those of the training data
+
+    def __post_init__(self) -> None:
+        check_range(self, "vocab_size layer_norm_eps initializer_range num_labels", 0)
+        check_range(self, "hidden_size num_attention_heads intermediate_size", 1)
+        check_range(self, "max_position_embeddings type_vocab_size", 1)
+        check_range(self, "num_hidden_layers", 1, MAX_LAYERS + 1)
+        check_range(self, "hidden_dropout_prob attention_probs_dropout_prob", 0, 1)
+        if self.classifier_dropout is not None:
+            check_range(self, "classifier_dropout", 0, 1)
+        check_heads(self, "hidden_size", "num_attention_heads")
+        if self.head not in HEADS:
+            raise UserError(
+                f"BERT has no head {self.head!r}.{nearest(str(self.head), HEADS)}\n"
+                f"Choose one of {', '.join(HEADS)}."
+            )
+
+
+class BERT(nn.Module):
+    """Embeddings, post-norm layers without a causal mask, and a head.
+
+        model = BERT(BERTConfig(vocab_size=1000, head="classification", num_labels=3))
+        logits = model(ids)      # (B, T) -> (B, 3)
+
+    `mask` (B, T) is True for real tokens; by default, all but `pad_token_id` are real. `token_type_ids`
+    (B, T) tell the first segment (0, the default) from the second (1).
+    """
+
+    is_encoder_decoder: ClassVar[bool] = False
+    model_type: ClassVar[str] = "bert"
+    config_class: ClassVar[type] = BERTConfig
+
+    def __init__(self, config: BERTConfig) -> None:
+        super().__init__()
+        self.config = config
+        d = config.hidden_size
+        layer = LayerConfig(
+            d, config.num_attention_heads, config.intermediate_size,
+            config.hidden_dropout_prob, config.attention_probs_dropout_prob,
+            activation=config.hidden_act, layer_norm_eps=config.layer_norm_eps,
+        )  # fmt: skip
+        self.embedding = TokenEmbedding(config.vocab_size, d, scale=False)
+        self.positions = LearnedPositions(config.max_position_embeddings, d)
+        self.token_types = TokenEmbedding(config.type_vocab_size, d, scale=False)
+        self.norm, self.dropout = layer.norm(), nn.Dropout(config.hidden_dropout_prob)
+        self.encoder = Encoder(config.num_hidden_layers, layer)
+        self.head = HEADS[config.head](config)
+        self._initialize()
+
+    def _initialize(self) -> None:
+        """Matrices are normal, biases zero."""
+        for name, p in self.named_parameters():
+            if p.ndim == 2:
+                nn.init.normal_(p, std=self.config.initializer_range)
+            elif name.endswith("bias"):
+                nn.init.zeros_(p)
+
+    @property
+    def max_length(self) -> int:
+        """The largest number of positions."""
+        return self.config.max_position_embeddings
+
+    def embed(self, ids: Any, token_type_ids: Any = None) -> Float[Tensor, "B T D"]:
+        """The sum of token, segment and position vectors, normalized (figure 2)."""
+        x = self.positions(self.embedding(ids) + self._token_types(ids, token_type_ids))
+        return self.dropout(self.norm(x))
+
+    def states(self, ids: Any, mask: Any = None, token_type_ids: Any = None) -> Float[Tensor, "B T D"]:
+        """The hidden state of each token of ids (B, T), which has seen all real tokens."""
+        mask = self.real_tokens(ids, mask)
+        attended = None if mask is None else mask[:, None, None, :]
+        return self.encoder(self.embed(ids, token_type_ids), attended)
+
+    def forward(self, ids: Any, mask: Any = None, token_type_ids: Any = None) -> Any:
+        """What the head makes of the states."""
+        mask = self.real_tokens(ids, mask)
+        return self.head(self.states(ids, mask, token_type_ids), mask, self.embedding)
+
+    def real_tokens(self, ids: Any, mask: Any = None) -> Bool[Tensor, "B T"] | None:
+        """The mask, checked; by default, where ids are not padding. None: all tokens are real."""
+        if mask is None:
+            if self.config.pad_token_id is None:
+                return None
+            mask = token_ids(ids) != self.config.pad_token_id
+        mask, shape = as_tensor_like(mask, self.embedding.weight), tuple(np.shape(token_ids(ids)))
+        if tuple(mask.shape) != shape or mask.is_floating_point():
+            raise UserError(
+                f"a mask of shape {tuple(mask.shape)} and dtype {mask.dtype} for ids of shape {shape}.\n"
+                f"Pass True for each real token and False for padding, (batch, length)."
+            )
+        return mask.to(self.embedding.weight.device).to("bool")
+
+    def _token_types(self, ids: Any, token_type_ids: Any) -> Float[Tensor, "..."]:
+        """The vector of each token's segment; without token_type_ids, that of the first."""
+        if token_type_ids is None:
+            return self.token_types.weight[0]
+        types, shape = token_ids(token_type_ids), tuple(np.shape(token_ids(ids)))
+        if tuple(types.shape) != shape:
+            raise UserError(
+                f"token_type_ids of shape {tuple(types.shape)} for ids of shape {shape}.\n"
+                f"Pass the segment of each token, 0 or 1."
+            )
+        try:
+            return self.token_types(types)
+        except RangeError:
+            count = self.config.type_vocab_size
+            raise UserError(
+                f"token_type_ids from {types.min()} to {types.max()}, but type_vocab_size={count}.\n"
+                f"Pass integers from 0 to {count - 1}, or raise type_vocab_size."
+            ) from None
+
+
+# ---------------------------------------------------------------- heads
+
+
+class Head(nn.Module):
+    """Takes the states (B, T, D), the mask of real tokens (B, T) or None, and the body's token embedding."""
+
+    def __init__(self, config: BERTConfig) -> None:
+        super().__init__()
+
+
+class WordPrediction(nn.Module):
+    """A score of each word: the state, transformed, times the token embedding, plus a bias."""
+
+    def __init__(self, config: BERTConfig) -> None:
+        super().__init__()
+        d = config.hidden_size
+        self.linear, self.activation = nn.Linear(d, d), ACTIVATIONS[config.hidden_act]
+        self.norm = nn.LayerNorm(d, config.layer_norm_eps)
+        self.bias = nn.Parameter(np.zeros(config.vocab_size, np.float32))
+
+    def forward(self, states: Float[Tensor, "B T D"], embedding: TokenEmbedding) -> Float[Tensor, "B T V"]:
+        return embedding.logits(self.norm(self.activation(self.linear(states)))) + self.bias
+
+
+class MaskedLM(Head):
+    """Which word each token is, or was before it was masked (section 3.1, task 1)."""
+
+    def __init__(self, config: BERTConfig) -> None:
+        super().__init__(config)
+        self.words = WordPrediction(config)
+
+    def forward(self, states: States, mask: Mask, embedding: TokenEmbedding) -> Float[Tensor, "B T V"]:
+        return self.words(states, embedding)
+
+
+class Pooled(Head):
+    """A head on the state of the first token, [CLS], which stands for the whole input."""
+
+    def __init__(self, config: BERTConfig) -> None:
+        super().__init__(config)
+        self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
+
+    def pool(self, states: States) -> Float[Tensor, "B D"]:
+        return self.pooler(states[:, 0]).tanh()
+
+
+class NextSentence(Pooled):
+    """Whether the second segment follows the first in the text (section 3.1, task 2): 0 if so, 1 if not."""
+
+    def __init__(self, config: BERTConfig) -> None:
+        super().__init__(config)
+        self.next_sentence = nn.Linear(config.hidden_size, 2)
+
+    def forward(self, states: States, mask: Mask, embedding: TokenEmbedding) -> Float[Tensor, "B 2"]:
+        return self.next_sentence(self.pool(states))
+
+
+@dataclass
+class PretrainingOutput:
+    """Results of the head "pretraining"."""
+
+    logits: Float[Tensor, "B T V"]  # of words
+    next_sentence_logits: Float[Tensor, "B 2"]  # the second segment follows (0), or is another (1)
+
+
+class Pretraining(Pooled):
+    """Both tasks of the paper's pre-training at once."""
+
+    def __init__(self, config: BERTConfig) -> None:
+        super().__init__(config)
+        self.words = WordPrediction(config)
+        self.next_sentence = nn.Linear(config.hidden_size, 2)
+
+    def forward(self, states: States, mask: Mask, embedding: TokenEmbedding) -> PretrainingOutput:
+        return PretrainingOutput(self.words(states, embedding), self.next_sentence(self.pool(states)))
+
+
+class Classification(Pooled):
+    """A label of the whole input (section 4.1)."""
+
+    def __init__(self, config: BERTConfig) -> None:
+        super().__init__(config)
+        self.dropout, self.classifier = _dropout(config), nn.Linear(config.hidden_size, config.num_labels)
+
+    def forward(self, states: States, mask: Mask, embedding: TokenEmbedding) -> Float[Tensor, "B L"]:
+        return self.classifier(self.dropout(self.pool(states)))
+
+
+class TokenClassification(Head):
+    """A label of each token, as of named entities (section 5.3)."""
+
+    def __init__(self, config: BERTConfig) -> None:
+        super().__init__(config)
+        self.dropout, self.classifier = _dropout(config), nn.Linear(config.hidden_size, config.num_labels)
+
+    def forward(self, states: States, mask: Mask, embedding: TokenEmbedding) -> Float[Tensor, "B T L"]:
+        return self.classifier(self.dropout(states))
+
+
+@dataclass
+class QuestionAnsweringOutput:
+    """Results of the head "question_answering". Padding is not masked."""
+
+    logits: Float[Tensor, "B T 2"]
+
+    @property
+    def start_logits(self) -> Float[Tensor, "B T"]:
+        """A score of each token as the first of the answer."""
+        return self.logits[..., 0]
+
+    @property
+    def end_logits(self) -> Float[Tensor, "B T"]:
+        """A score of each token as the last of the answer."""
+        return self.logits[..., 1]
+
+
+class QuestionAnswering(Head):
+    """Where in the text the answer to a question starts and ends (section 4.2)."""
+
+    def __init__(self, config: BERTConfig) -> None:
+        super().__init__(config)
+        self.classifier = nn.Linear(config.hidden_size, 2)
+
+    def forward(self, states: States, mask: Mask, embedding: TokenEmbedding) -> QuestionAnsweringOutput:
+        return QuestionAnsweringOutput(self.classifier(states))
+
+
+class Similarity(Head):
+    """A unit vector for the whole input, the mean of its states (Reimers and Gurevych 2019, section 3).
+
+    The dot product of two inputs' vectors is the cosine of their angle.
+    """
+
+    def forward(self, states: States, mask: Mask, embedding: TokenEmbedding) -> Float[Tensor, "B D"]:
+        if mask is not None:
+            states = states * mask[:, :, None].to(states.dtype)
+        return F.normalize(states.sum(1))  # the sum has the direction of the mean
+
+
+def _dropout(config: BERTConfig) -> nn.Dropout:
+    p = config.classifier_dropout
+    return nn.Dropout(config.hidden_dropout_prob if p is None else p)
+
+
+HEADS: dict[str, type[Head]] = {
+    "masked_lm": MaskedLM,
+    "next_sentence": NextSentence,
+    "pretraining": Pretraining,
+    "classification": Classification,
+    "token_classification": TokenClassification,
+    "question_answering": QuestionAnswering,
+    "similarity": Similarity,
+}

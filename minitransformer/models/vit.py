@@ -1,0 +1,130 @@
+"""ViT: an image as a sequence of patches, read by the Transformer's encoder (Dosovitskiy et al. 2021,
+"An Image is Worth 16x16 Words: Transformers for Image Recognition at Scale")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+from minigrad import Tensor, nn
+from minigrad.ops.shaping import cat
+from minigrad.tensor import as_tensor_like
+
+from ..config import MAX_LAYERS, check_heads
+from ..embeddings import LearnedPositions
+from ..errors import UserError, check_range
+from ..layers import Encoder, LayerConfig
+
+
+@dataclass(frozen=True)
+class ViTConfig:
+    """A classifier of square images. Defaults: ViT-B/16 (table 1); keys: Hugging Face's."""
+
+    hidden_size: int = 768  # size of each patch's vector
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072  # inner width of the feed-forward networks
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.0  # of embeddings and of sub-layer outputs
+    attention_probs_dropout_prob: float = 0.0  # of attention weights
+    initializer_range: float = 0.02  # standard deviation of the initial weights
+    layer_norm_eps: float = 1e-12
+    image_size: int = 224  # height and width, in pixels
+    patch_size: int = 16  # likewise
+    num_channels: int = 3
+    num_labels: int = 1000  # in a recipe, 0 means those of the training data
+
+    def __post_init__(self) -> None:
+        check_range(self, "layer_norm_eps initializer_range num_labels", 0)
+        check_range(self, "hidden_size num_attention_heads intermediate_size", 1)
+        check_range(self, "image_size patch_size num_channels", 1, 2**15)
+        check_range(self, "num_hidden_layers", 1, MAX_LAYERS + 1)
+        check_range(self, "hidden_dropout_prob attention_probs_dropout_prob", 0, 1)
+        check_heads(self, "hidden_size", "num_attention_heads")
+        if self.image_size % self.patch_size:
+            raise UserError(
+                f"image_size={self.image_size} is not divisible by patch_size={self.patch_size}.\n"
+                f"Choose a patch size that divides it: {', '.join(map(str, _divisors(self.image_size)))}."
+            )
+
+    @property
+    def num_patches(self) -> int:
+        """How many patches an image has: N = HW / P²."""
+        return (self.image_size // self.patch_size) ** 2
+
+
+class Patches(nn.Module):
+    """Cuts images (B, C, H, W) into squares of P × P pixels, and projects each, flattened, to a vector.
+
+    That is the convolution with kernel and stride P whose weight (D, C, P, P) is the projection's (D, C P P).
+    """
+
+    def __init__(self, config: ViTConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.projection = nn.Linear(config.num_channels * config.patch_size**2, config.hidden_size)
+
+    def forward(self, images: Any) -> Float[Tensor, "B N D"]:
+        c, p = self.config.num_channels, self.config.patch_size
+        x = as_tensor_like(images, self.projection.weight)
+        expected = (c, self.config.image_size, self.config.image_size)
+        if tuple(x.shape[1:]) != expected:
+            raise UserError(
+                f"images of shape {tuple(x.shape)}, expected (batch, {', '.join(map(str, expected))}).\n"
+                f"Resize or reshape them, or build the model with their num_channels and image_size."
+            )
+        n = self.config.image_size // p
+        x = x.to(self.projection.weight.dtype).reshape(-1, c, n, p, n, p)
+        return self.projection(x.permute(0, 2, 4, 1, 3, 5).reshape(-1, n * n, c * p * p))  # (B, N, C P P)
+
+
+class ViT(nn.Module):
+    """Patches after a class token, learned positions, pre-norm layers, and a linear head (equations 1 to 4).
+
+    model(images) maps images (B, C, H, W) to logits (B, num_labels), read from the class token's state.
+    """
+
+    is_encoder_decoder: ClassVar[bool] = False
+    model_type: ClassVar[str] = "vit"
+    config_class: ClassVar[type] = ViTConfig
+
+    def __init__(self, config: ViTConfig) -> None:
+        super().__init__()
+        self.config = config
+        d = config.hidden_size
+        layer = LayerConfig(
+            d, config.num_attention_heads, config.intermediate_size,
+            config.hidden_dropout_prob, config.attention_probs_dropout_prob,
+            activation=config.hidden_act, norm_first=True, layer_norm_eps=config.layer_norm_eps,
+        )  # fmt: skip
+        self.patches = Patches(config)
+        self.class_token = nn.Parameter(np.empty((1, 1, d), np.float32))
+        self.positions = LearnedPositions(1 + config.num_patches, d)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.encoder = Encoder(config.num_hidden_layers, layer)
+        self.head = nn.Linear(d, config.num_labels)
+        self._initialize()
+
+    def _initialize(self) -> None:
+        """Matrices and the class token are normal, biases zero."""
+        for name, p in self.named_parameters():
+            if p.ndim > 1:
+                nn.init.normal_(p, std=self.config.initializer_range)
+            elif name.endswith("bias"):
+                nn.init.zeros_(p)
+
+    def states(self, images: Any) -> Float[Tensor, "B N D"]:
+        """The hidden states of the class token and of each patch, 1 + num_patches of them."""
+        x = self.patches(images)
+        x = cat([self.class_token.expand(x.shape[0], -1, -1), x], 1)
+        return self.encoder(self.dropout(self.positions(x)))
+
+    def forward(self, images: Any) -> Float[Tensor, "B L"]:
+        return self.head(self.states(images)[:, 0])
+
+
+def _divisors(n: int) -> list[int]:
+    return [d for d in range(1, n + 1) if n % d == 0]

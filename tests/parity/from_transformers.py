@@ -1,0 +1,138 @@
+"""Weights and gradients of Hugging Face's models under our names: one table for each family.
+
+A row is a pattern of their names (a regular expression of the whole name) and our name. Rows with the same
+name of ours are stacked along the first axis, in the rows' order: the projections of queries, keys and values
+are one matrix here. Shapes may differ where the elements are the same: a convolution over patches is a matrix
+here.
+"""
+
+import importlib
+import re
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+
+@dataclass(frozen=True)
+class Row:
+    theirs: str
+    ours: str
+    transposed: bool = False  # Conv1D of GPT-2 has (in, out)
+    skip: int = 0  # first rows of their table that are never read, as in BART's positions
+
+
+def qkv(theirs: str, ours: str, names: str, bias: bool = True, transposed: bool = False) -> list[Row]:
+    """Rows of the projections `names` of one attention ("query key value"), stacked in ours.in_proj_*."""
+    kinds = ["weight", "bias"] if bias else ["weight"]
+    return [
+        Row(rf"{theirs}\.{name}\.{kind}", f"{ours}.in_proj_{kind}", transposed)
+        for kind in kinds
+        for name in names.split()
+    ]
+
+
+_BERT = r"(?:bert\.)?encoder\.layer\.(\d+)"
+_VIT = r"vit\.layers\.(\d+)"
+KIND = r"(weight|bias)"
+
+TABLES = {
+    "bert": [
+        Row(r"(?:bert\.)?embeddings\.word_embeddings\.weight", "embedding.weight"),
+        Row(r"(?:bert\.)?embeddings\.position_embeddings\.weight", "positions.weight"),
+        Row(r"(?:bert\.)?embeddings\.token_type_embeddings\.weight", "token_types.weight"),
+        Row(rf"(?:bert\.)?embeddings\.LayerNorm\.{KIND}", r"norm.\1"),
+        *qkv(rf"{_BERT}\.attention\.self", r"encoder.layers.\1.self_attention", "query key value"),
+        Row(rf"{_BERT}\.attention\.output\.dense\.{KIND}", r"encoder.layers.\1.self_attention.out_proj.\2"),
+        Row(rf"{_BERT}\.attention\.output\.LayerNorm\.{KIND}", r"encoder.layers.\1.residual1.norm.\2"),
+        Row(rf"{_BERT}\.intermediate\.dense\.{KIND}", r"encoder.layers.\1.feed_forward.linear1.\2"),
+        Row(rf"{_BERT}\.output\.dense\.{KIND}", r"encoder.layers.\1.feed_forward.linear2.\2"),
+        Row(rf"{_BERT}\.output\.LayerNorm\.{KIND}", r"encoder.layers.\1.residual2.norm.\2"),
+        Row(rf"bert\.pooler\.dense\.{KIND}", r"head.pooler.\1"),
+        Row(rf"cls\.predictions\.transform\.dense\.{KIND}", r"head.words.linear.\1"),
+        Row(rf"cls\.predictions\.transform\.LayerNorm\.{KIND}", r"head.words.norm.\1"),
+        Row(r"cls\.predictions\.(?:decoder\.)?bias", "head.words.bias"),
+        Row(rf"cls\.seq_relationship\.{KIND}", r"head.next_sentence.\1"),
+        Row(rf"(?:classifier|qa_outputs)\.{KIND}", r"head.classifier.\1"),
+    ],
+    "vit": [
+        Row(r"vit\.embeddings\.cls_token", "class_token"),
+        Row(r"vit\.embeddings\.position_embeddings", "positions.weight"),
+        Row(rf"vit\.embeddings\.patch_embeddings\.projection\.{KIND}", r"patches.projection.\1"),
+        *qkv(rf"{_VIT}\.attention", r"encoder.layers.\1.self_attention", "q_proj k_proj v_proj"),
+        Row(rf"{_VIT}\.attention\.o_proj\.{KIND}", r"encoder.layers.\1.self_attention.out_proj.\2"),
+        Row(rf"{_VIT}\.layernorm_before\.{KIND}", r"encoder.layers.\1.residual1.norm.\2"),
+        Row(rf"{_VIT}\.layernorm_after\.{KIND}", r"encoder.layers.\1.residual2.norm.\2"),
+        Row(rf"{_VIT}\.mlp\.fc1\.{KIND}", r"encoder.layers.\1.feed_forward.linear1.\2"),
+        Row(rf"{_VIT}\.mlp\.fc2\.{KIND}", r"encoder.layers.\1.feed_forward.linear2.\2"),
+        Row(rf"vit\.layernorm\.{KIND}", r"encoder.norm.\1"),
+        Row(rf"classifier\.{KIND}", r"head.\1"),
+    ],
+}  # fmt: skip
+
+
+def transformers():
+    """The package, imported when a test first asks for it, since that takes seconds; a skip without it."""
+    pytest.importorskip("torch")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what it imports
+        try:
+            return importlib.import_module("transformers")
+        except ImportError:
+            pytest.skip('transformers is not installed: pip install -e ".[parity]"')
+
+
+def places(theirs, family):
+    """Of each of their parameters, in the table's order: it, our name, its first row in ours, the Row."""
+    table, found = TABLES[family], []
+    for name, p in theirs.named_parameters():
+        matches = [(i, m) for i, row in enumerate(table) if (m := re.fullmatch(row.theirs, name))]
+        assert len(matches) == 1, f"{len(matches)} rows of {family!r} match {name}: each name needs one"
+        i, match = matches[0]
+        found.append((i, p, match.expand(table[i].ours)))
+    end = {}
+    for i, p, ours in sorted(found, key=lambda place: place[0]):
+        start = end.get(ours, 0)
+        end[ours] = start + (p.shape[1] if table[i].transposed else p.shape[0]) - table[i].skip
+        yield p, ours, start, table[i]
+
+
+def copy_weights(ours, theirs, family):
+    """Copy every parameter of ours into theirs."""
+    import torch
+
+    parameters, read = dict(ours.named_parameters()), dict.fromkeys(n for n, _ in ours.named_parameters())
+    with torch.no_grad():
+        for p, name, start, row in places(theirs, family):
+            read.pop(name, None)
+            value = torch.tensor(parameters[name].numpy())
+            target = (p.T if row.transposed else p)[row.skip :]
+            whole = value.numel() == target.numel()
+            target.copy_((value if whole else value[start : start + len(target)]).reshape(target.shape))
+    assert not read, f"no row of {family!r} names our {', '.join(read)}"
+
+
+def gradients(theirs, ours, family):
+    """Their gradients under our names, in our shapes."""
+    parts = {}
+    for p, name, _, row in places(theirs, family):
+        gradient = (p.grad.T if row.transposed else p.grad)[row.skip :]
+        parts.setdefault(name, []).append(gradient.numpy())
+    return {name: np.concatenate(parts[name]).reshape(tuple(p.shape)) for name, p in ours.named_parameters()}
+
+
+def assert_same_gradients(theirs, ours, family, tolerance=1e-4):
+    """Every gradient of ours is theirs, relative to its largest element where that is above 1."""
+    for name, expected in gradients(theirs, ours, family).items():
+        scale = max(1.0, np.abs(expected).max())
+        actual = dict(ours.named_parameters())[name].grad.numpy()
+        np.testing.assert_allclose(actual / scale, expected / scale, rtol=0, atol=tolerance, err_msg=name)
+
+
+def randomized(model, std=0.2):
+    """The model with each parameter moved off its first value, so that biases and norms count too."""
+    rng = np.random.default_rng(0)
+    for p in model.parameters():
+        p.array += std * rng.normal(size=p.shape).astype(p.array.dtype)
+    return model
