@@ -26,11 +26,6 @@ INSTEAD = {
     "nn.TransformerDecoderLayer": (
         "`minitransformer.Transformer`, or the `Encoder` and `Decoder` of `minitransformer.layers`."
     ),
-    "nn.RNN nn.LSTM nn.GRU nn.RNNCell nn.LSTMCell nn.GRUCell nn.utils.rnn.pack_padded_sequence "
-    "nn.utils.rnn.pad_packed_sequence nn.utils.rnn.pack_sequence nn.utils.rnn.PackedSequence": (
-        "Write the cell out of `nn.Linear`, `mg.sigmoid` and `mg.tanh`, and a loop over time; or attend "
-        "(`minitransformer.MultiHeadAttention`)."
-    ),
     "nn.EmbeddingBag F.embedding_bag": "`nn.Embedding`, then `.sum(1)` or `.mean(1)` over the bag.",
     "nn.CTCLoss F.ctc_loss": (
         "Align the labels first, then `nn.CrossEntropyLoss`; CTC's sum over alignments is not here."

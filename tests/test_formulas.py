@@ -15,12 +15,14 @@ from minigrad.ops.op import registry
 
 UNDOES = "names the op that takes the gradient back to where the value came from"
 SUMS_PLACES = "says in words which places are added up"
+STEPS = "is a recurrence over steps"
 CHANNELS = "leaves out stride, padding and the sum over channels"
 NOT_EVALUATED = {
     **dict.fromkeys(("view_as_shape", "permute_axes", "joined", "split", "slices", "diagonal"), UNDOES),
     **dict.fromkeys(("getitem", "scattered", "replaced", "scatter_add", "reversed_along"), UNDOES),
     **dict.fromkeys(("gather", "embedding", "sliding_windows", "overlap_add", "extreme"), SUMS_PLACES),
     **dict.fromkeys(("convolution", "convolution_input", "convolution_weight"), CHANNELS),
+    **dict.fromkeys(("rnn", "lstm", "gru"), STEPS),
 }  # fmt: skip
 
 # what a formula leaves out: it holds for the samples of which this is true

@@ -10,6 +10,7 @@ import minigrad as mg
 from minigrad.gradcheck.every_op import ATOL, RTOL, as_function, floating, forms, samples_of
 from minigrad.nodes import Node, producer, tensor_of
 from minigrad.ops import METHODS
+from minigrad.ops.extra import recurrent
 from minigrad.ops.op import Op, info_of, registry
 from minigrad.ops.samplers import Sample
 from minitransformer import attention
@@ -106,6 +107,7 @@ def test_every_op_can_be_reached_by_a_public_name():
         *vars(mg.special).values(),
         *vars(mg.nn.functional).values(),
         attention.multi_head_attention,
+        *vars(recurrent).values(),
     ]
     found, seen, stack = set(), set(), [f for f in public if inspect.isfunction(f)]
     while stack:

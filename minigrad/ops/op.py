@@ -158,11 +158,11 @@ class Op(OpInfo):
             return gradients(g, needs)
         aliases = [ops["alias"].call(x) if needed else x for x, needed in zip(inputs, needs, strict=True)]
         value = self.definition(*aliases, **settings)
-        if not value.requires_grad:
-            return [None] * len(needs)
+        values, gs = (value, g) if type(value) is tuple else ([value], [g])
+        seeds = [(v.node, g) for v, g in zip(values, gs, strict=True) if v.requires_grad and g is not None]
         edges = [x.node if needed else None for x, needed in zip(aliases, needs, strict=True)]
         wanted = [edge for edge in edges if edge is not None]
-        found, _ = propagate_to(wanted, [(value.node, g)], True, True, ends=wanted)  # and no further back
+        found, _ = propagate_to(wanted, seeds, True, True, ends=wanted)  # and no further back
         return [found.get(edge) for edge in edges]
 
     def run(self, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
@@ -190,16 +190,21 @@ class Op(OpInfo):
         inputs = [Tensor(a, requires_grad=is_floating(a.dtype)) if is_array(a) else a for a in arrays]
         with Switch(modes, "autocast_dtype", None), unobserved():
             value = self.definition(*inputs, **settings)
+        values = value if type(value) is tuple else (value,)
+        results = tuple([x.array for x in values])
 
         # `versions.holds` finds what a gradient function refers to: these arrays must not be changed in place
-        def gradients(g: Any, needs: Sequence[bool], held: Any = (*arrays, value.array)) -> list[Any]:
+        def gradients(g: Any, needs: Sequence[bool], held: Any = (*arrays, *results)) -> list[Any]:
             wanted = [x for x, needed in zip(inputs, needs, strict=True) if needed]
+            pairs = zip(values, g if type(g) is list else [g], strict=True)
+            used = [(x, Tensor(part)) for x, part in pairs if x.requires_grad and part is not None]
+            outs, gs = [x for x, _ in used], [part for _, part in used]
             with unobserved():
-                found = grad(value, wanted, Tensor(g), retain_graph=True, allow_unused=True)
+                found = grad(outs, wanted, gs, retain_graph=True, allow_unused=True)
             remaining = iter([None if x is None else x.array for x in found])
             return [next(remaining) if needed else None for needed in needs]
 
-        return value.array, gradients
+        return results if type(value) is tuple else results[0], gradients
 
     def rebuild(self, inputs: list[Any], settings: dict[str, Any], edge: Any) -> Tensor:
         """Compute again a tensor that was freed, and put it in its old place in the graph."""

@@ -7,6 +7,7 @@ from .losses import cross_entropy
 from .normalization import layer_norm, rms_norm
 from .optimizers import adam, flatten, total_norm
 from .pooling import largest_place
+from .recurrent import gru, lstm, rnn
 from .reductions import logsumexp
 
 __all__ = [
@@ -16,12 +17,15 @@ __all__ = [
     "embedding",
     "flatten",
     "gelu",
+    "gru",
     "largest_place",
     "layer_norm",
     "linear",
     "log_softmax",
     "logsumexp",
+    "lstm",
     "rms_norm",
+    "rnn",
     "scaled_dot_product_attention",
     "softmax",
     "total_norm",

@@ -1,6 +1,6 @@
 """The breadth that PyTorch's users expect; a Transformer needs none of it."""
 
-from . import activations, convolution, losses, more_layers, normalization, padding, pooling
+from . import activations, convolution, losses, more_layers, normalization, padding, pooling, recurrent
 from .activations import *
 from .convolution import *
 from .losses import *
@@ -8,6 +8,7 @@ from .more_layers import *
 from .normalization import *
 from .padding import *
 from .pooling import *
+from .recurrent import *
 
 __all__ = [
     *activations.__all__,
@@ -17,4 +18,5 @@ __all__ = [
     *normalization.__all__,
     *padding.__all__,
     *pooling.__all__,
+    *recurrent.__all__,
 ]

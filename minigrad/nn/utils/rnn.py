@@ -1,14 +1,17 @@
-"""Sequences of different lengths as one tensor, and back."""
+"""Sequences of different lengths as one tensor, and back: padded, or packed for recurrent networks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...checks import check_all
-from ...errors import DtypeError, OptionError
+from ...errors import DtypeError, OptionError, ShapeError
+from ...ops.comparisons import where
 from ...ops.shaping import stack
-from ...tensor import Tensor
+from ...tensor import Tensor, as_tensor, constant
 from ..functional import pad
 
 
@@ -41,6 +44,159 @@ def unpad_sequence(
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     counts: list[Any] = list(lengths)
     return [row[: int(n)] for row, n in zip(rows, counts, strict=True)]
+
+
+# ---------------------------------------------------------------- packed
+
+
+class PackedSequence:
+    """Sequences of different lengths, to be read by RNN, LSTM and GRU as if each stood alone.
+
+    Here it is a padded batch and its lengths. `data`, `batch_sizes`, `sorted_indices` and `unsorted_indices`
+    are PyTorch's: the elements of the sequences, sorted from the longest to the shortest, step after step.
+    """
+
+    def __init__(
+        self,
+        data: Tensor,
+        batch_sizes: Tensor,
+        sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
+    ) -> None:
+        sizes = as_tensor(batch_sizes).numpy()
+        lengths = (sizes[:, None] > np.arange(sizes.max(initial=0))).sum(0)
+        if unsorted_indices is None and sorted_indices is not None:
+            unsorted_indices = as_tensor(sorted_indices).argsort()
+        rows = np.arange(len(lengths)) if unsorted_indices is None else as_tensor(unsorted_indices).numpy()
+        starts = np.cumsum(sizes) - sizes
+        places = starts[:, None] + rows  # of the sequences' elements in `data`
+        is_inside = np.arange(len(sizes))[:, None] < lengths[rows]
+        self.padded = data[constant(np.where(is_inside, places, 0), data)]
+        self.lengths = constant(lengths[rows], data)
+        self.is_sorted = unsorted_indices is None
+
+    @classmethod
+    def of_padded(cls, padded: Tensor, lengths: Tensor, is_sorted: bool) -> PackedSequence:
+        """From a batch (T, B, ...) and the lengths of its rows."""
+        self = cls.__new__(cls)
+        self.padded, self.lengths, self.is_sorted = padded, lengths, is_sorted
+        return self
+
+    def replaced(self, padded: Tensor) -> PackedSequence:
+        """Other elements in sequences of the same lengths."""
+        return self.of_padded(padded, self.lengths, self.is_sorted)
+
+    @property
+    def data(self) -> Tensor:
+        lengths, order = self.lengths.numpy(), self._order()
+        steps, places = np.nonzero(np.arange(len(self.padded))[:, None] < lengths[order])
+        return self.padded[constant(steps, self.padded), constant(order[places], self.padded)]
+
+    @property
+    def batch_sizes(self) -> Tensor:
+        return Tensor((np.arange(len(self.padded))[:, None] < self.lengths.numpy()).sum(1))
+
+    @property
+    def sorted_indices(self) -> Tensor | None:
+        return None if self.is_sorted else constant(self._order(), self.padded)
+
+    @property
+    def unsorted_indices(self) -> Tensor | None:
+        return None if self.is_sorted else constant(self._order().argsort(), self.padded)
+
+    def _order(self) -> np.ndarray:
+        return np.argsort(-self.lengths.numpy(), kind="stable")
+
+    def __iter__(self) -> Iterator[Tensor | None]:
+        return iter((self.data, self.batch_sizes, self.sorted_indices, self.unsorted_indices))
+
+    def __getitem__(self, place: int) -> Tensor | None:
+        return list(self)[place]
+
+    def __repr__(self) -> str:
+        names = ("data", "batch_sizes", "sorted_indices", "unsorted_indices")
+        return f"PackedSequence({', '.join(f'{n}={x}' for n, x in zip(names, self, strict=True))})"
+
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """On another device, or in another dtype."""
+        padded = self.padded.to(*args, **kwargs)
+        return self.of_padded(padded, self.lengths.to(padded.device), self.is_sorted)
+
+    def cpu(self) -> PackedSequence:
+        return self.to("cpu")
+
+    def cuda(self) -> PackedSequence:
+        return self.to("cuda")
+
+    def float(self) -> PackedSequence:
+        return self.to("float32")
+
+    def double(self) -> PackedSequence:
+        return self.to("float64")
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.padded.device != "cpu"
+
+
+def pack_padded_sequence(
+    input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
+    """A padded batch (T, B, ...), or (B, T, ...) with `batch_first`, and how long each of its rows is.
+
+    With `enforce_sorted` the rows must be in order, the longest first.
+    """
+    if input.ndim < 2:
+        raise ShapeError(f"a padded batch of shape {input.shape}.\nGive (T, B, ...), or (B, T, ...).")
+    counts = as_tensor(lengths).numpy().astype(np.int64)
+    padded = input.transpose(0, 1) if batch_first else input
+    steps, batch = padded.shape[:2]
+    if counts.shape != (batch,):
+        raise ShapeError(f"{counts.size} lengths for a batch of {batch} rows.\nGive one for each row.")
+    if batch and not 0 < counts.min() <= counts.max() <= steps:
+        raise OptionError(
+            f"lengths from {counts.min()} to {counts.max()} of rows with {steps} elements.\n"
+            f"Give lengths from 1 to {steps}."
+        )
+    if enforce_sorted and (counts[1:] > counts[:-1]).any():
+        raise OptionError(
+            "lengths are not in decreasing order, which enforce_sorted=True asks for.\n"
+            "Pass enforce_sorted=False."
+        )
+    padded = padded[: int(counts.max(initial=0))]
+    return PackedSequence.of_padded(padded, constant(counts, input), enforce_sorted)
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence,
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    total_length: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The padded batch (T, B, ...), or (B, T, ...) with `batch_first`, and the lengths of its rows."""
+    padded, lengths = sequence.padded, sequence.lengths
+    steps = len(padded)
+    if total_length is not None and total_length < steps:
+        raise OptionError(
+            f"total_length is {total_length}, and the longest sequence has {steps} elements.\n"
+            f"Pass {steps} or more, or None."
+        )
+    is_inside = np.arange(steps)[:, None] < lengths.numpy()
+    inside = constant(is_inside.reshape(is_inside.shape + (1,) * (padded.ndim - 2)), padded)
+    padded = padded if is_inside.all() else where(inside, padded, padding_value)
+    if total_length is not None and total_length > steps:
+        padded = pad(padded, [0, 0] * (padded.ndim - 1) + [0, total_length - steps], value=padding_value)
+    return padded.transpose(0, 1) if batch_first else padded, lengths.to("cpu")
+
+
+def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """Sequences (length, ...), packed; with `enforce_sorted` the longest must be first."""
+    return pack_padded_sequence(pad_sequence(sequences), list(map(len, sequences)), False, enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """The sequences that were packed."""
+    return unpad_sequence(*pad_packed_sequence(packed_sequences))
 
 
 check_all(globals())

@@ -24,6 +24,7 @@ from . import (
     norms,
     padding,
     pooling,
+    recurrent,
     repetition,
     resampling,
     sampling,
