@@ -15,13 +15,26 @@ if TYPE_CHECKING:
     from .config import TrainConfig
     from .generation import generate
     from .masks import causal_mask, padding_mask
-    from .models import BERT, GPT, BERTConfig, GPTConfig, Transformer, TransformerConfig, ViT, ViTConfig
+    from .models import (
+        BART,
+        BERT,
+        GPT,
+        BARTConfig,
+        BERTConfig,
+        GPTConfig,
+        Transformer,
+        TransformerConfig,
+        ViT,
+        ViTConfig,
+    )
     from .tokenizers import Tokenizer
     from .training.trainer import Trainer
 
 __all__ = [
+    "BART",
     "BERT",
     "GPT",
+    "BARTConfig",
     "BERTConfig",
     "GPTConfig",
     "MultiHeadAttention",
@@ -45,6 +58,8 @@ _MODULES = {
     ".generation": ["generate"],
     ".masks": ["causal_mask", "padding_mask"],
     ".models": [
+        "BART",
+        "BARTConfig",
         "BERT",
         "BERTConfig",
         "GPT",

@@ -1,5 +1,6 @@
 """Models: each one file, composed from the same layers; `protocol` says what they have in common."""
 
+from .bart import BART, BARTConfig
 from .bert import BERT, BERTConfig
 from .gpt import GPT, GPTConfig
 from .protocol import MODELS, DecoderOnly, EncoderDecoder, model_class, register_model
@@ -7,9 +8,11 @@ from .transformer import Transformer, TransformerConfig
 from .vit import ViT, ViTConfig
 
 __all__ = [
+    "BART",
     "BERT",
     "GPT",
     "MODELS",
+    "BARTConfig",
     "BERTConfig",
     "DecoderOnly",
     "EncoderDecoder",

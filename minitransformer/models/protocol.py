@@ -86,6 +86,7 @@ class EncoderDecoder(Language, Protocol):
 
 
 MODELS: dict[str, str | type] = {  # model_type -> the class, or where it is
+    "bart": "minitransformer.models.bart:BART",
     "bert": "minitransformer.models.bert:BERT",
     "gpt2": "minitransformer.models.gpt:GPT",
     "transformer": "minitransformer.models.transformer:Transformer",

@@ -37,7 +37,56 @@ _BERT = r"(?:bert\.)?encoder\.layer\.(\d+)"
 _VIT = r"vit\.layers\.(\d+)"
 KIND = r"(weight|bias)"
 
+
+def _t5() -> list[Row]:
+    """The stacks differ in the number of sub-layers: a decoder has cross-attention between the two others."""
+    rows = [Row(r"shared\.weight", "embedding.weight"), Row(r"lm_head\.weight", "output.weight")]
+    for stack, names in (
+        ("encoder", ["SelfAttention", "DenseReluDense"]),
+        ("decoder", ["SelfAttention", "EncDecAttention", "DenseReluDense"]),
+    ):
+        ours = {"SelfAttention": "self_attention", "EncDecAttention": "cross_attention"}
+        bias = rf"{stack}\.block\.0\.layer\.0\.SelfAttention\.relative_attention_bias\.weight"
+        rows += [
+            Row(bias, f"{stack}_bias.weight"),
+            Row(rf"{stack}\.final_layer_norm\.weight", f"{stack}.norm.weight"),
+        ]
+        for i, name in enumerate(names):
+            sublayer, layer = rf"{stack}\.block\.(\d+)\.layer\.{i}", rf"{stack}.layers.\1"
+            rows.append(Row(rf"{sublayer}\.layer_norm\.weight", rf"{layer}.residual{i + 1}.norm.weight"))
+            if name in ours:
+                rows += qkv(rf"{sublayer}\.{name}", f"{layer}.{ours[name]}", "q k v", bias=False)
+                rows.append(Row(rf"{sublayer}\.{name}\.o\.weight", f"{layer}.{ours[name]}.out_proj.weight"))
+            else:
+                for matrix, our_matrix in (("wi|wi_0", "linear1"), ("wi_1", "linear3"), ("wo", "linear2")):
+                    theirs = rf"{sublayer}\.{name}\.(?:{matrix})\.weight"
+                    rows.append(Row(theirs, f"{layer}.feed_forward.{our_matrix}.weight"))
+    return rows
+
+
+def _bart() -> list[Row]:
+    rows = [Row(r"model\.shared\.weight", "embedding.weight")]
+    for stack, attentions in (
+        ("encoder", {"self_attn": "self_attention"}),
+        ("decoder", {"self_attn": "self_attention", "encoder_attn": "cross_attention"}),
+    ):
+        theirs, ours = rf"model\.{stack}\.layers\.(\d+)", rf"{stack}.layers.\1"
+        rows += [
+            Row(rf"model\.{stack}\.embed_positions\.weight", f"{stack}_positions.weight", skip=2),
+            Row(rf"model\.{stack}\.layernorm_embedding\.{KIND}", rf"{stack}_norm.\1"),
+            Row(rf"{theirs}\.fc([12])\.{KIND}", rf"{ours}.feed_forward.linear\2.\3"),
+            Row(rf"{theirs}\.final_layer_norm\.{KIND}", rf"{ours}.residual{len(attentions) + 1}.norm.\2"),
+        ]
+        for i, (name, our_name) in enumerate(attentions.items(), 1):
+            rows += qkv(rf"{theirs}\.{name}", f"{ours}.{our_name}", "q_proj k_proj v_proj")
+            rows.append(Row(rf"{theirs}\.{name}\.out_proj\.{KIND}", rf"{ours}.{our_name}.out_proj.\2"))
+            rows.append(Row(rf"{theirs}\.{name}_layer_norm\.{KIND}", rf"{ours}.residual{i}.norm.\2"))
+    return rows
+
+
 TABLES = {
+    "t5": _t5(),
+    "bart": _bart(),
     "bert": [
         Row(r"(?:bert\.)?embeddings\.word_embeddings\.weight", "embedding.weight"),
         Row(r"(?:bert\.)?embeddings\.position_embeddings\.weight", "positions.weight"),

@@ -1,0 +1,145 @@
+"""BART: a denoising autoencoder (Lewis et al. 2019)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from minigrad import Tensor, nn
+from minigrad.nn import functional as F
+
+from ..cache import Cache
+from ..config import MAX_LAYERS, check_heads
+from ..embeddings import LearnedPositions, TokenEmbedding, token_ids
+from ..errors import check_range
+from ..layers import Decoder, Encoder, LayerConfig
+from ..masks import padding_mask
+
+
+@dataclass(frozen=True)
+class BARTConfig:
+    """BART; the defaults are its large model (section 2.1); keys: Hugging Face's."""
+
+    vocab_size: int = 50265  # in a recipe, 0 means all tokens of the training data
+    max_position_embeddings: int = 1024  # the longest source, and the longest target
+    encoder_layers: int = 12
+    encoder_ffn_dim: int = 4096  # inner width of the feed-forward networks
+    encoder_attention_heads: int = 16
+    decoder_layers: int = 12
+    decoder_ffn_dim: int = 4096
+    decoder_attention_heads: int = 16
+    activation_function: str = "gelu"
+    d_model: int = 1024  # size of each token's vector
+    dropout: float = 0.1  # of embeddings and of sub-layer outputs
+    attention_dropout: float = 0.0  # of attention weights
+    activation_dropout: float = 0.0  # inside the feed-forward networks
+    init_std: float = 0.02  # standard deviation of the initial weights
+    scale_embedding: bool = False  # by sqrt(d_model)
+    pad_token_id: int = 1  # the tokenizer's, in a recipe
+    bos_token_id: int = 0  # likewise
+    eos_token_id: int = 2  # likewise
+    decoder_start_token_id: int | None = None  # None: the end token
+
+    def __post_init__(self) -> None:
+        check_range(self, "vocab_size init_std", 0)
+        check_range(self, "d_model max_position_embeddings encoder_ffn_dim decoder_ffn_dim", 1)
+        check_range(self, "encoder_attention_heads decoder_attention_heads", 1)
+        check_range(self, "encoder_layers decoder_layers", 1, MAX_LAYERS + 1)
+        check_range(self, "dropout attention_dropout activation_dropout", 0, 1)
+        check_range(self, "pad_token_id bos_token_id eos_token_id", -(2**63))
+        check_heads(self, "d_model", "encoder_attention_heads")
+        check_heads(self, "d_model", "decoder_attention_heads")
+
+
+class BART(nn.Module):
+    """An encoder-decoder that learns to restore a text from a corrupted one.
+
+        model = BART(BARTConfig(vocab_size=1000))
+        logits = model(source_ids, target_ids)      # (B, S), (B, T) -> (B, T, V)
+
+    It is the Transformer of 2017 with GeLU and smaller initial weights (section 2.1). As in its code,
+    positions are learned, and layer norm follows the embeddings.
+    """
+
+    is_encoder_decoder: ClassVar[bool] = True
+    model_type: ClassVar[str] = "bart"
+    config_class: ClassVar[type] = BARTConfig
+    final_logits_bias: Tensor  # added to the logits; not trained, zero but in checkpoints of others
+
+    def __init__(self, config: BARTConfig) -> None:
+        super().__init__()
+        self.config = c = config
+        choices = (c.dropout, c.attention_dropout, c.activation_dropout, c.activation_function)
+        encoder_layer = LayerConfig(c.d_model, c.encoder_attention_heads, c.encoder_ffn_dim, *choices)
+        decoder_layer = LayerConfig(c.d_model, c.decoder_attention_heads, c.decoder_ffn_dim, *choices)
+        self.embedding = TokenEmbedding(c.vocab_size, c.d_model, c.scale_embedding)
+        self.encoder_positions = LearnedPositions(c.max_position_embeddings, c.d_model)
+        self.decoder_positions = LearnedPositions(c.max_position_embeddings, c.d_model)
+        self.encoder_norm, self.decoder_norm = nn.LayerNorm(c.d_model), nn.LayerNorm(c.d_model)
+        self.dropout = nn.Dropout(c.dropout)
+        self.encoder = Encoder(c.encoder_layers, encoder_layer)
+        self.decoder = Decoder(c.decoder_layers, decoder_layer)
+        self.register_buffer("final_logits_bias", Tensor(np.zeros(c.vocab_size, np.float32)))
+        for p in self.parameters():
+            if p.ndim == 2:
+                nn.init.normal_(p, std=c.init_std)
+
+    @property
+    def max_length(self) -> int:
+        """The largest number of positions, of a source and of a target."""
+        return self.config.max_position_embeddings
+
+    @property
+    def decoder_start_token_id(self) -> int:
+        """The first token of every target."""
+        start = self.config.decoder_start_token_id
+        return self.config.eos_token_id if start is None else start
+
+    def padding_mask(self, source: Any) -> Bool[Tensor, "B 1 1 S"]:
+        """True where the source ids (B, S) are not padding, on the model's device."""
+        return padding_mask(token_ids(source), self.config.pad_token_id).to(self.embedding.weight.device)
+
+    def encode(self, source: Any, source_mask: Tensor | None = None) -> Float[Tensor, "B S D"]:
+        """The encoder's hidden states of source ids (B, S). `source_mask` defaults to the padding mask."""
+        if source_mask is None:
+            source_mask = self.padding_mask(source)
+        x = self.encoder_positions(self.embedding(source))
+        return self.encoder(self.dropout(self.encoder_norm(x)), source_mask)
+
+    def decode(
+        self,
+        target: Any,
+        memory: Float[Tensor, "B S D"],
+        source_mask: Tensor | None = None,
+        target_mask: Bool[Tensor, "B _"] | None = None,
+        cache: Cache | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """The decoder's hidden states of target ids (B, T), given the encoder's states, `memory`.
+
+        Pass the `source_mask` of `encode`; without it, padding in the memory is attended to. `target_mask`
+        (B, past + T) is True for real tokens. With a `cache`, the ids follow those of earlier calls, and the
+        memory is projected once.
+        """
+        past = 0 if cache is None else cache.length
+        x = self.decoder_positions(self.embedding(target), past, target_mask)
+        mask = None if target_mask is None else target_mask[:, None, None, :]
+        return self.decoder(self.dropout(self.decoder_norm(x)), memory, source_mask, mask, cache)
+
+    def new_cache(self, max_length: int = 0) -> Cache:
+        """An empty cache for decoding, with room for `max_length` tokens; it grows beyond that if needed."""
+        return Cache(self.config.decoder_layers, max_length)
+
+    def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        """Hidden states to logits of the next token."""
+        return F.linear(states, self.embedding.weight, self.final_logits_bias)
+
+    def forward(
+        self, source: Any, target: Any, source_mask: Tensor | None = None, target_mask: Tensor | None = None
+    ) -> Float[Tensor, "B T V"]:
+        if source_mask is None:
+            source_mask = self.padding_mask(source)
+        memory = self.encode(source, source_mask)
+        return self.logits(self.decode(target, memory, source_mask, target_mask))

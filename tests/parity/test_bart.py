@@ -1,0 +1,55 @@
+"""BART against Hugging Face's, with the same random weights."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.nn import functional as F
+from minitransformer.models.bart import BART, BARTConfig
+
+from .from_transformers import assert_same_gradients, copy_weights, randomized, transformers
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.parity
+
+V = 29
+SOURCE = np.array([[5, 6, 7, 8, 9, 2], [3, 4, 2, 1, 1, 1], [11, 2, 1, 1, 1, 1]])
+LABELS = np.array([[6, 4, 9, 2], [5, 5, 2, -100], [2, -100, -100, -100]])
+TARGET = np.array([[2, 6, 4, 9], [2, 5, 5, 1], [2, 1, 1, 1]])
+REAL = TARGET != 1
+
+
+def pair(std=0.2, **settings):
+    """Our BART and theirs, with the same weights."""
+    config = BARTConfig(
+        V, max_position_embeddings=24, encoder_layers=2, encoder_ffn_dim=20, encoder_attention_heads=2,
+        decoder_layers=1, decoder_ffn_dim=16, decoder_attention_heads=3, d_model=12,
+        dropout=0.0, **settings,
+    )  # fmt: skip
+    ours = randomized(BART(config), std)
+    ours.final_logits_bias.array[:] = np.random.default_rng(1).normal(size=V)
+    keys = vars(config) | {"decoder_start_token_id": ours.decoder_start_token_id, "forced_eos_token_id": None}
+    theirs = transformers().BartForConditionalGeneration(transformers().BartConfig(**keys)).eval()
+    copy_weights(ours, theirs, "bart")
+    theirs.final_logits_bias[0] = torch.tensor(ours.final_logits_bias.numpy())
+    return ours, theirs
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"scale_embedding": True, "activation_function": "relu"}], ids=["BART", "options"]
+)
+def test_logits_loss_and_every_gradient_agree(settings):
+    ours, theirs = pair(**settings)
+    tensors = map(torch.tensor, (SOURCE, SOURCE != 1, TARGET, REAL))
+    names = "input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"
+    expected = theirs(**dict(zip(names, tensors, strict=True)), labels=torch.tensor(LABELS))
+    expected.loss.backward()
+
+    logits = ours(SOURCE, TARGET, target_mask=mg.tensor(REAL))
+    loss = F.cross_entropy(logits.flatten(0, 1), LABELS.ravel(), ignore_index=-100)
+    loss.backward()
+    np.testing.assert_allclose(
+        logits.numpy()[REAL], expected.logits.detach().numpy()[REAL], rtol=0, atol=1e-5
+    )
+    assert loss.item() == pytest.approx(expected.loss.item(), abs=1e-5)
+    assert_same_gradients(theirs, ours, "bart")
