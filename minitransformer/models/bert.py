@@ -124,25 +124,31 @@ class BERT(nn.Module):
         mask = self.real_tokens(ids, mask)
         return self.head(self.states(ids, mask, token_type_ids), mask, self.embedding)
 
-    def real_tokens(self, ids: Any, mask: Any = None) -> Bool[Tensor, "B T"] | None:
+    def real_tokens(self, ids: Any, mask: Any = None) -> Mask:
         """The mask, checked; by default, where ids are not padding. None: all tokens are real."""
+        ids, pad = token_ids(ids), self.config.pad_token_id
         if mask is None:
-            if self.config.pad_token_id is None:
-                return None
-            mask = token_ids(ids) != self.config.pad_token_id
-        mask, shape = as_tensor_like(mask, self.embedding.weight), tuple(np.shape(token_ids(ids)))
-        if tuple(mask.shape) != shape or mask.is_floating_point():
+            mask = None if pad is None else ids != pad
+            return None if mask is None else as_tensor_like(mask, self.embedding.weight)
+        mask = as_tensor_like(mask, self.embedding.weight)
+        if tuple(mask.shape) != tuple(ids.shape) or mask.is_floating_point():
             raise UserError(
-                f"a mask of shape {tuple(mask.shape)} and dtype {mask.dtype} for ids of shape {shape}.\n"
+                f"a mask of {mask.dtype} {tuple(mask.shape)} for ids of shape {tuple(ids.shape)}.\n"
                 f"Pass True for each real token and False for padding, (batch, length)."
             )
-        return mask.to(self.embedding.weight.device).to("bool")
+        mask = mask.to("bool")
+        if type(ids) is type(mask.array) is np.ndarray and ids.size and (mask.array == (ids == pad)).all():
+            raise UserError(
+                "the mask is True for padding and False for real tokens.\n"
+                "True means a real token: pass ~mask. (PyTorch's key_padding_mask has the opposite meaning.)"
+            )
+        return mask.to(self.embedding.weight.device)
 
     def _token_types(self, ids: Any, token_type_ids: Any) -> Float[Tensor, "..."]:
         """The vector of each token's segment; without token_type_ids, that of the first."""
         if token_type_ids is None:
             return self.token_types.weight[0]
-        types, shape = token_ids(token_type_ids), tuple(np.shape(token_ids(ids)))
+        types, shape = token_ids(token_type_ids), tuple(token_ids(ids).shape)
         if tuple(types.shape) != shape:
             raise UserError(
                 f"token_type_ids of shape {tuple(types.shape)} for ids of shape {shape}.\n"
