@@ -13,9 +13,9 @@ from pathlib import Path
 
 from minigrad import manual_seed, optim
 from minitransformer import GPT, GPTConfig, TrainConfig, Trainer
+from minitransformer.tasks import LanguageModelling
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.ranks import Ranks
-from minitransformer.training.tasks import LanguageModelling
 from minitransformer.training.trainer import _write
 
 from .measuring import CLOCKS, ratios, spread

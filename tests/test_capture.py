@@ -30,8 +30,8 @@ from minigrad.kernels.cuda import cublas as ours
 from minigrad.kernels.cuda import cublaslt
 from minitransformer import GPT, GPTConfig, TrainConfig, Trainer, Transformer, TransformerConfig
 from minitransformer.errors import UserError
+from minitransformer.tasks import LanguageModelling, Translation
 from minitransformer.tokenizers import Tokenizer
-from minitransformer.training.tasks import LanguageModelling, Translation
 
 
 @pytest.fixture

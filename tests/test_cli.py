@@ -15,9 +15,9 @@ from tiny import PAIRS, TEXT, TINY, TINY_GPT
 import minigrad
 import minitransformer
 from minitransformer.cli import VERBS
-from minitransformer.cli.generate import continuation
 from minitransformer.files import read_json
 from minitransformer.recipes import load_recipe, names, parse_recipe, to_toml
+from minitransformer.tasks.language_modelling import continuation
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.curves import read_log
 
@@ -247,7 +247,9 @@ def test_a_language_model_is_evaluated_on_its_held_out_text(cli):
 
 
 def test_a_perplexity_beyond_all_numbers_is_null(cli, monkeypatch):
-    monkeypatch.setattr("minitransformer.cli.evaluate.score_text", lambda *arguments: {"loss": 1e4})
+    monkeypatch.setattr(
+        "minitransformer.tasks.language_modelling.score_text", lambda *arguments: {"loss": 1e4}
+    )
     code, out, _ = cli("evaluate", "play", "--json", "--data", "text.txt")
     assert code == 0
     assert json.loads(out)["perplexity"] is None
@@ -268,11 +270,12 @@ def test_the_space_after_the_prompt_is_generated(monkeypatch, text, train):
     tokenizer = train([text])
     ids = tokenizer.encode(text)
     monkeypatch.setattr(
-        "minitransformer.cli.generate.generate", lambda _, prompts, *rest: [ids[len(prompts[0]) :]]
+        "minitransformer.tasks.language_modelling.generate",
+        lambda _, prompts, *rest: [ids[len(prompts[0]) :]],
     )
     run = SimpleNamespace(recipe=load_recipe("shakespeare-char"), tokenizer=tokenizer, model=None)
     for prompt in ("to", text[:6].rstrip()):
-        assert prompt + continuation(run, prompt, 5, None, None, seed=0) == text
+        assert prompt + continuation(run, prompt, 5) == text
 
 
 def test_greedy_is_the_same_for_every_seed(cli):

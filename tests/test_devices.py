@@ -23,8 +23,8 @@ from minigrad.ops.samplers import Sample
 from minigrad.random import Key, keep_mask
 from minitransformer import GPT, GPTConfig, TrainConfig, Transformer, TransformerConfig, generate
 from minitransformer.recipes import load_recipe
+from minitransformer.tasks import Translation
 from minitransformer.tokenizers import Tokenizer
-from minitransformer.training.tasks import Translation
 from minitransformer.training.trainer import Trainer
 
 OURS = {

@@ -8,7 +8,7 @@ import signal
 import pytest
 from tiny import TINY
 
-from minitransformer.training.tasks import Translation
+from minitransformer.tasks import Translation
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from minitransformer import GPT, GPTConfig, Tokenizer, TrainConfig, Trainer
+from minitransformer.tasks import LanguageModelling
 from minitransformer.training.notebook import NotebookLine
-from minitransformer.training.tasks import LanguageModelling
 
 TEXT = "the cat sat on the mat. " * 4
 

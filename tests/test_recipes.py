@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from minitransformer.errors import UserError
-from minitransformer.recipes import PairData, RecipeError, load_recipe, parse_recipe, to_toml
+from minitransformer.recipes import RecipeError, load_recipe, parse_recipe, to_toml
+from minitransformer.tasks.translation import PairData
 
 TRANSLATION = 'task = "translation"\n'
 LANGUAGE = 'task = "language-modelling"\n'

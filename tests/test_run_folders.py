@@ -257,7 +257,7 @@ import signal, sys, time
 from minitransformer.cli import main
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which a test run under nohup ignores
-from minitransformer.training.tasks import Translation
+from minitransformer.tasks import Translation
 next_batch = Translation.next_batch
 def slow(task):
     time.sleep(0.5)
@@ -488,7 +488,7 @@ def test_whether_pairs_were_trained_on_is_said_to_be_unknown_if_it_is(cli, here)
 
 
 def test_the_command_that_continues_a_run_names_the_recipe_as_it_was_given(cli, here, monkeypatch):
-    from minitransformer.training.tasks import Translation
+    from minitransformer.tasks import Translation
 
     (here / "own.toml").write_text('task = "translation"\n')
     next_batch = Translation.next_batch

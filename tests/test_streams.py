@@ -10,17 +10,17 @@ from types import SimpleNamespace
 import pytest
 from tiny import PAIRS, TINY
 
-from minitransformer.cli import PrintableStream, main, translate
+from minitransformer.cli import PrintableStream, main
 from minitransformer.cli.translate import (
     MAX_LINE,
     one_line,
     read_lines,
-    sentence_ids,
     translate_lines,
-    warn_of_unknown,
 )  # fmt: skip
 from minitransformer.errors import UserError
 from minitransformer.recipes import load_recipe
+from minitransformer.tasks import translation
+from minitransformer.tasks.translation import sentence_ids, warn_of_unknown
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.run import Run
 
@@ -157,8 +157,8 @@ def test_a_translation_that_never_ends_is_cut_off(here, monkeypatch):
     object.__setattr__(run.recipe.data, "max_length", 10**9)
     (token,) = run.tokenizer.encode("Je")
     endless = lambda model, sources, limit: [[token] * limit] * len(sources)
-    monkeypatch.setattr(translate, "generate", endless)
-    short, long = translate.translations(run, ["I", "I love you"])
+    monkeypatch.setattr(translation, "generate", endless)
+    short, long = translation.translations(run, ["I", "I love you"])
     assert [len(short.split()), len(long.split())] == [120, 140]  # with <END>, 2 and 4 tokens
 
 
@@ -187,7 +187,7 @@ def shows(text):
 
 def test_a_translation_is_one_line_without_escapes(here, cli, monkeypatch):
     monkeypatch.setattr(
-        translate, "translations", lambda run, sentences: [f"{RED}a\nb\u2028\tc"] * len(sentences)
+        translation, "translations", lambda run, sentences: [f"{RED}a\nb\u2028\tc"] * len(sentences)
     )
     assert cli("translate", "mine", "I love you", SECOND)[1] == "\\x1b[31ma\\nb\\u2028\tc\n" * 2
     assert one_line("Je t'aime, «\u00a0ça\u00a0» 😀") == "Je t'aime, «\u00a0ça\u00a0» 😀"
@@ -258,7 +258,10 @@ def test_a_recipe_with_escapes_is_refused(cli, here, key, argv):
 
 
 def test_what_a_language_model_writes_is_shown(cli, monkeypatch):
-    monkeypatch.setattr("minitransformer.cli.generate.continuation", lambda *arguments: f"{RED}\n\tend")
+    monkeypatch.setattr(
+        "minitransformer.tasks.language_modelling.continuation",
+        lambda *arguments, **decoding: f"{RED}\n\tend",
+    )
     assert cli("generate", "play", "--prompt", "ROMEO:")[1] == "ROMEO:\\x1b[31m\n\tend\n"
 
 
@@ -284,10 +287,10 @@ def test_a_stream_that_shows_control_characters_is_a_stream(tmp_path):
 
 @pytest.mark.parametrize("message", ["", "Unable to allocate 4 TiB"])
 def test_memory_that_is_not_there_is_an_error_with_exit_code_2(cli, monkeypatch, message):
-    def fail(*arguments):
+    def fail(*arguments, **decoding):
         raise MemoryError(message) if message else MemoryError
 
-    monkeypatch.setattr("minitransformer.cli.translate.translations", fail)
+    monkeypatch.setattr("minitransformer.tasks.translation.translations", fail)
     code, _, err = cli("translate", "mine", "I love you")
     assert code == 2
     assert err.startswith("error: there is not enough memory: ")

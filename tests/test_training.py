@@ -18,11 +18,11 @@ from minitransformer import GPT, GPTConfig, TrainConfig, Transformer, Transforme
 from minitransformer.data.batching import IGNORE
 from minitransformer.errors import UserError
 from minitransformer.files import to_json
+from minitransformer.tasks import LanguageModelling, Translation
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.checkpoint import CheckpointError, Checkpoints
 from minitransformer.training.curves import draw_curves, read_log
 from minitransformer.training.ranks import Ranks
-from minitransformer.training.tasks import LanguageModelling, Translation
 from minitransformer.training.trainer import Trainer
 
 PAIRS = [

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,11 @@ import tyro
 
 from minigrad.io import write_atomically
 
-from ..data.splits import filter_by_length, read_test
 from ..errors import UserError
 from ..files import printable, read_bytes, sha256, to_json
-from ..recipes import LanguageRecipe, TranslationRecipe
-from ..training.metrics import translation_scores
+from ..tasks import Task
 from ..training.run import Run
-from ..training.tasks import Translation, score_text
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
-from .translate import translations
 
 LABELS = {
     "exact_match": "exact match",
@@ -33,10 +28,13 @@ LABELS = {
     "loss": "loss, nats per token",
     "perplexity": "perplexity",
     "bits_per_char": "bits per character",
-    "n": "sentences, or tokens",
+    "accuracy": "accuracy",
+    "f1": "F1",
+    "n": "examples, or tokens",
     "split": "split",
     "decoding": "decoding",
 }
+SHARES = ("accuracy", "exact_match", "f1", "token_accuracy")  # printed as percentages
 
 
 def run(argv: list[str]) -> None:
@@ -61,7 +59,7 @@ def run(argv: list[str]) -> None:
         if json:
             print(to_json(scores))
         else:
-            report(scores)
+            report(scores, trained.task)
 
     tyro.cli(evaluate_run, args=argv, prog="minitransformer evaluate")
 
@@ -70,7 +68,7 @@ def splits_of(run: Run, data: Path | None, data_dir: Path | None) -> tuple[Mappi
     """The run's splits, and True; or all of a file that is not its own as the test split, and False."""
     if data is None or _is_own(run, data):
         return run.splits(data, data_dir), True
-    test = read_test(run.recipe, data)
+    test = run.task.read_file(run.recipe.data, data)
     try:
         train = run.splits(None, data_dir)["train"]
     except (UserError, OSError) as error:
@@ -79,7 +77,9 @@ def splits_of(run: Run, data: Path | None, data_dir: Path | None) -> tuple[Mappi
     else:
         seen = set(train) if isinstance(test, list) else set()
         if known := sum(pair in seen for pair in test):
-            print(f"warning: {known} of {len(test)} pairs are in the training data", file=sys.stderr)
+            print(
+                f"warning: {known} of {len(test)} {run.task.unit} are in the training data", file=sys.stderr
+            )
     return {"test": test}, False
 
 
@@ -92,18 +92,21 @@ def _is_own(run: Run, data: Path) -> bool:
     return False
 
 
-def evaluate(run: Run, splits: Mapping[str, Any], save: bool = True) -> dict[str, Any]:
-    """Scores on the test split (of a language model without one: the validation split).
+def evaluate(run: Run, splits: Mapping[str, Any], save: bool = True, **decoding: Any) -> dict[str, Any]:
+    """Scores on the test split, or of data without one on the validation split.
 
-    With `save`, they are written to `metrics.json`, and translations to `predictions.txt`.
+    With `save`, they are written to `metrics.json`, and predictions to `predictions.txt`. `decoding` are
+    arguments of `generate`.
     """
     files: dict[str, bytes] = {}
-    if isinstance(run.recipe, TranslationRecipe):
-        scores = _score_pairs(run, splits["test"], files)
-    else:
-        split = "test" if "test" in splits else "validation"
-        scores = {**_score_text(run, splits[split]), "split": split}
-    scores["perplexity"] = math.exp(scores["loss"]) if scores["loss"] < 700 else math.inf
+    split = "test" if "test" in splits else "validation"
+    scores, rows = run.task.evaluate(run, splits[split], **decoding)
+    scores |= {"split": split}
+    if run.task.verb == "translate":
+        scores["decoding"] = describe_decoding(decoding)
+    if rows:
+        lines = ["\t".join(cell.replace("\t", "\\t").replace("\n", "\\n") for cell in row) for row in rows]
+        files["predictions.txt"] = ("\n".join(lines) + "\n").encode()
     files["metrics.json"] = (to_json(scores, indent=1) + "\n").encode()
     for name, content in files.items() if save else ():
         try:
@@ -114,39 +117,18 @@ def evaluate(run: Run, splits: Mapping[str, Any], save: bool = True) -> dict[str
     return scores
 
 
-def _score_text(run: Run, text: str) -> dict[str, Any]:
-    assert isinstance(run.recipe, LanguageRecipe)
-    data = run.recipe.data
-    ids = run.tokenizer.encode_array(text)
-    return {**score_text(run.model, run.tokenizer, ids, data.block_size, data.batch_size), "n": len(ids) - 1}
+def describe_decoding(decoding: Mapping[str, Any]) -> str:
+    """How sequences were generated, such as "4 beams"."""
+    if not decoding:
+        return "greedy"
+    return ", ".join(f"{name}={value}" for name, value in decoding.items())
 
 
-def _score_pairs(run: Run, test: Sequence[tuple[str, str]], files: dict[str, bytes]) -> dict[str, Any]:
-    """Scores of greedy translations (for `predictions.txt`) and of the model with teacher forcing."""
-    assert isinstance(run.recipe, TranslationRecipe)
-    data = run.recipe.data
-    pairs = filter_by_length(test, run.tokenizer, data.max_length)
-    if len(pairs) < len(test):
-        left_out = len(test) - len(pairs)
-        print(f"warning: left out {left_out} test pairs of {data.max_length} tokens or more", file=sys.stderr)
-    sources, references = [s for s, _ in pairs], [t for _, t in pairs]
-    hypotheses = translations(run, sources)
-    rows = [("source", "reference", "prediction"), *zip(sources, references, hypotheses, strict=True)]
-    lines = ["\t".join(cell.replace("\t", "\\t").replace("\n", "\\n") for cell in row) for row in rows]
-    files["predictions.txt"] = ("\n".join(lines) + "\n").encode()
-    task = Translation(run.tokenizer, pairs, [], data.max_tokens, run.recipe.training.seed)
-    scores = {**translation_scores(hypotheses, references), **task.score(run.model, task.train)}
-    return {**scores, "n": len(pairs), "split": "test", "decoding": "greedy"}
-
-
-def report(scores: Mapping[str, Any]) -> None:
+def report(scores: Mapping[str, Any], task: type[Task]) -> None:
     """Print the scores, one per line."""
+    labels = {**LABELS, **task.metrics}
     for key, value in scores.items():
         shown = (
-            f"{value:.2%}"
-            if key in ("exact_match", "token_accuracy")
-            else f"{value:.4g}"
-            if isinstance(value, float)
-            else str(value)
+            f"{value:.2%}" if key in SHARES else f"{value:.4g}" if isinstance(value, float) else str(value)
         )
-        print(f"{LABELS[key]:<33} {shown}")
+        print(f"{labels.get(key, key.replace('_', ' ')):<33} {shown}")

@@ -12,8 +12,6 @@ from minigrad import random
 
 from ..errors import UserError, check_integer
 from ..files import printable
-from ..generation import generate
-from ..recipes import LanguageRecipe
 from ..training.run import Run
 from .arguments import Checkpoint, Device, Flag, RunFolder
 
@@ -53,11 +51,6 @@ def continuation(
     run: Run, prompt: str, max_new_tokens: int, temperature: float | None, top_k: int | None, seed: int
 ) -> str:
     """The run's continuation of `prompt`: sampled, or greedy if `temperature` is None."""
-    if not isinstance(run.recipe, LanguageRecipe):
-        raise UserError(
-            f"{run.folder} is a translation model, which does not continue a text.\n"
-            f"Use `minitransformer translate {run.folder} TEXT`."
-        )
     check_integer("max_new_tokens", max_new_tokens, 1, MAX_NEW_TOKENS + 1)
     if top_k is not None:
         check_integer("top_k", top_k, 1)
@@ -65,11 +58,6 @@ def continuation(
         raise UserError(
             f"temperature = {temperature} is out of range.\nChoose a value above 0, or pass --greedy."
         )
-    ids = run.tokenizer.encode(prompt)
-    if not ids:
-        raise UserError(f"the prompt {prompt!r} has no tokens.\nPass a longer prompt.")
     random.manual_seed(seed)
-    sampled = temperature is not None
-    (new,) = generate(run.model, [ids], max_new_tokens, None, sampled, temperature or 1.0, top_k)
-    decode = run.tokenizer.decode  # of both: the space between them may be part of a token
-    return decode([*ids, *new]).removeprefix(decode(ids))
+    sampling = {"do_sample": temperature is not None, "temperature": temperature or 1.0, "top_k": top_k}
+    return run.task.generate(run, prompt, max_new_tokens, **sampling)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from tyro.conf import Positional, arg
@@ -14,16 +14,11 @@ import minigrad as mg
 from minigrad.graph.saving import DRAWN, TEXTS
 
 from ..data.datasets import DataError
-from ..data.splits import filter_by_length
 from ..errors import UserError, check_integer
 from ..files import printable
-from ..recipes import LanguageRecipe
+from ..tasks import Task
 from ..training.run import Run
-from ..training.tasks import LanguageModelling, Translation
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
-from .translate import sentence_ids, translations, warn_of_unknown
-
-SHORT = 16  # maximum number of tokens of an example that is taken from the data
 
 
 def run(argv: list[str]) -> None:
@@ -90,70 +85,25 @@ def check_output(output: Path, overwrite: bool) -> None:
 
 def example(
     run: Run, text: str | None, translation: str | None, data: Path | None, data_dir: Path | None
-) -> tuple[Translation | LanguageModelling, str]:
+) -> tuple[Task, str]:
     """A task whose only batch is one example, and its title."""
-    if isinstance(run.recipe, LanguageRecipe):
-        if translation is not None:
-            raise UserError(
-                f"{run.folder} is a language model: a text has no translation.\nPass one text, in quotes."
-            )
-        return _passage(run, validation_text(run, data, data_dir) if text is None else text)
-    if text is None:
-        text, translation = validation_pair(run, data, data_dir)
-    return _pair(run, text, translation)
+    texts = [side for side in (text, translation) if side is not None]
+    return run.task.example(run, texts, lambda: _validation(run, data, data_dir))
 
 
-def _pair(run: Run, source: str, target: str | None) -> tuple[Translation, str]:
-    """A sentence and its translation, by default the run's own."""
-    source, target = source.strip(), target and target.strip()  # as the sides of training pairs
-    sides = [source] if target is None else [source, target]
-    for side in sides:
-        sentence_ids(run, side)
-    warn_of_unknown(run, sides)
-    if target is None:
-        (target,) = translations(run, [source])
-    max_tokens = run.recipe.data.max_length  # type: ignore[union-attr]
-    return Translation(run.tokenizer, [(source, target)], [], max_tokens, seed=0), f"{source} → {target}"
-
-
-def _passage(run: Run, text: str) -> tuple[LanguageModelling, str]:
-    """A text; each token but the first is a target."""
-    tokens, limit = len(run.tokenizer.encode(text)), run.recipe.model.n_positions + 1  # type: ignore[union-attr]
-    if not 2 <= tokens <= limit:
-        raise UserError(
-            f"a text of {tokens} tokens, but this run takes 2 to {limit}: {text[:60]!r}.\n"
-            f"Pass a {'longer' if tokens < 2 else 'shorter'} text."
-        )
-    warn_of_unknown(run, [text])
-    task = LanguageModelling(run.tokenizer, text, text, tokens - 1, batch_size=1, seed=0)
-    return task, text.replace("\n", "↵")
-
-
-def validation_pair(run: Run, data: Path | None, data_dir: Path | None) -> tuple[str, str]:
-    """The first pair of the run's validation split that is short."""
-    pairs = _validation(run, data, data_dir)
-    limit = min(SHORT, run.recipe.data.max_length)  # type: ignore[union-attr]
-    return filter_by_length(pairs, run.tokenizer, limit)[0]
-
-
-def validation_text(run: Run, data: Path | None, data_dir: Path | None) -> str:
-    """The start of the run's validation text."""
-    ids = run.tokenizer.encode(_validation(run, data, data_dir)[: 100 * SHORT])
-    return run.tokenizer.decode(ids[: min(SHORT, run.recipe.model.n_positions)])  # type: ignore[union-attr]
-
-
-def _validation(run: Run, data: Path | None, data_dir: Path | None):
+def _validation(run: Run, data: Path | None, data_dir: Path | None) -> Any:
+    """The run's validation split."""
     try:
         return run.splits(data, data_dir)["validation"]
     except DataError as error:
         raise DataError(f"{error}\nOr pass a TEXT.") from None
 
 
-def trace(run: Run, task: Translation | LanguageModelling, title: str, readable: bool) -> mg.graph.Graph:
+def trace(run: Run, task: Task, title: str, readable: bool) -> mg.graph.Graph:
     """The training loss of a task's batch, without dropout, as a graph."""
     batch = task.next_batch()
     with mg.fused(not readable):
-        loss = task.loss(run.model, batch, run.recipe.training.label_smoothing) / batch.n_tokens  # type: ignore
+        loss = task.loss(run.model, batch, run.recipe.training.label_smoothing) / batch.n_tokens
         return mg.graph.trace(loss, run.model, check=True, title=title)
 
 

@@ -17,11 +17,11 @@ from minigrad import MinigradError, random
 from minigrad.devices import check_device
 
 from .. import recipes
-from ..data.phrasebook import DOCUMENT_SENTENCES
-from ..data.splits import Sources, checksums, load_splits
+from ..data.splits import Sources, checksums
 from ..errors import UserError
 from ..files import printable
-from ..recipes import LanguageRecipe, Recipe
+from ..recipes import Recipe
+from ..tasks import task_class
 from ..tokenizers import Tokenizer
 from ..training import run as runs
 from ..training.curves import draw_curves
@@ -44,8 +44,6 @@ from ..training.run import check_same_data
 from ..training.trainer import Trainer
 from .arguments import DataFolder, Device, Flag
 from .evaluate import evaluate, report
-from .generate import continuation
-from .translate import translations
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,7 @@ class Resumed:
 
     record: Record
     recipe: Recipe
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | None
 
 
 def read_run(folder: Path, recipe: Recipe) -> Record | None:
@@ -188,18 +186,20 @@ def train(training: Training, stack: ExitStack) -> bool:
     recipe, options, folder, ranks = training.recipe, training.options, training.folder, training.ranks
     resumed, on_rank_0 = training.resumed, ranks.rank == 0
     console = Console(stderr=True, highlight=False, markup=False, quiet=not on_rank_0, soft_wrap=True)
-    splits = load_splits(recipe, sources=training.sources)
+    splits = runs.load_splits(recipe, sources=training.sources)
     if resumed is not None:
         check_same_data(folder, resumed.record, splits)
         check_same_run(resumed.recipe, recipe, folder)
     checked = checksums(splits)
+    kind = task_class(recipe.task)
     tokenizer = resumed.tokenizer if resumed is not None else runs.train_tokenizer(recipe, splits)
-    check_memory(recipe, tokenizer.vocab_size, training.device)
+    labels = kind.labels(recipe.data, splits) if resumed is None else resumed.record.labels
+    check_memory(recipe, tokenizer, labels, training.device)
     splits = runs.filter_splits(recipe, tokenizer, splits)
-    task = runs.build_task(recipe, tokenizer, splits)
+    task = runs.build_task(recipe, tokenizer, splits, labels)
     random.manual_seed(recipe.training.seed)
-    model = runs.build_model(recipe, tokenizer).to(training.device)
-    record = resumed.record if resumed else new_record(recipe, tokenizer, checked, training.sources)
+    model = runs.build_model(recipe, tokenizer, labels).to(training.device)
+    record = resumed.record if resumed else new_record(recipe, tokenizer, checked, training.sources, labels)
     trainer = Trainer(model, task, recipe.training, folder, console, ranks, options.capture, record.identity)
     ranks.barrier()  # all ranks have read the folder
     if resumed is None:
@@ -211,9 +211,11 @@ def train(training: Training, stack: ExitStack) -> bool:
             console.print("no checkpoint yet: starting at step 0")
     else:
         resume(trainer, training, resumed)
-    for line in runs.describe_splits(recipe, tokenizer, splits):
+    for line in kind.describe(recipe.data, tokenizer, splits):
         console.print(printable(line))
-    sizes = f"{model.num_parameters():,} parameters, {tokenizer.vocab_size:,} tokens"
+    sizes = f"{model.num_parameters():,} parameters"
+    sizes += "" if tokenizer is None else f", {tokenizer.vocab_size:,} tokens"
+    sizes += f", {len(labels)} labels" if labels else ""
     placement = f", {ranks.size} ranks" if ranks.size > 1 else ""
     placement += "" if training.device == "cpu" else f" on {training.device}"
     console.print(f"{sizes}, {recipe.training.steps:,} steps{placement}")
@@ -270,17 +272,9 @@ def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Cons
     """Evaluate the best checkpoint, write predictions and metrics, and print a few results."""
     run = runs.Run(folder, device=device)
     console.print(f"trained in {seconds:.0f} s; the best checkpoint is {run.checkpoint.name}")
-    report(evaluate(run, splits))
-    if isinstance(run.recipe, LanguageRecipe):
-        prompt = "\n" if "\n" in run.tokenizer.token_to_id else splits["validation"][:10]
-        print(printable(prompt + continuation(run, prompt, 300, temperature=0.8, top_k=None, seed=0)))
-        return
-    if run.recipe.data.dataset == "phrasebook":
-        examples = [source for source, _ in DOCUMENT_SENTENCES]
-    else:
-        examples = [source for source, _ in splits["test"][:5]]
-    for source, target in zip(examples, translations(run, examples), strict=True):
-        print(printable(f"{source} -> {target}"))
+    report(evaluate(run, splits), run.task)
+    for line in run.task.samples(run, splits):
+        print(printable(line))
 
 
 def listing() -> str:

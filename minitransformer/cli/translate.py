@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 import tyro
@@ -12,8 +12,7 @@ from tyro.conf import Positional, arg
 
 from ..errors import UserError
 from ..files import printable
-from ..generation import generate
-from ..recipes import TranslationRecipe
+from ..tasks.translation import sentence_ids, warn_of_unknown
 from ..training.run import Run
 from .arguments import Checkpoint, Device, RunFolder
 
@@ -33,10 +32,10 @@ def run(argv: list[str]) -> None:
             text: The sentences, each in quotes.
         """
         trained = Run(run, checkpoint, device)
-        check_translates(trained)
+        trained.task.translate(trained, [])  # or an error: it does not
         if text:
             warn_of_unknown(trained, text)
-            print(*map(one_line, translations(trained, text)), sep="\n")
+            print(*map(one_line, trained.task.translate(trained, text)), sep="\n")
             return
         for lines in translate_lines(trained, read_lines()):
             print(*map(one_line, lines), sep="\n", flush=True)
@@ -87,7 +86,8 @@ def translate_lines(run: Run, blocks: Iterable[list[bytes]]) -> Iterator[list[st
                 reason = str(error).partition("\n")[0]
                 print(printable(f"warning: line {number} is not translated: {reason}"), file=sys.stderr)
         warn_of_unknown(run, sentences.values())
-        results = dict(zip(sentences, translations(run, list(sentences.values())), strict=True))
+        translations = run.task.translate(run, list(sentences.values()))
+        results = dict(zip(sentences, translations, strict=True))
         yield [results.get(i, "") for i in range(len(lines))]
 
 
@@ -99,60 +99,3 @@ def decode_line(line: bytes, is_first: bool = False) -> str:
         return line.decode("utf-8-sig" if is_first else "utf-8").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise UserError(f"it is not UTF-8 (byte {error.start}).\nConvert it to UTF-8.") from None
-
-
-def warn_of_unknown(run: Run, texts: Iterable[str], most: int = 20) -> None:
-    """Warn of words that are not in the vocabulary, and name the first of them."""
-    unknown = list(dict.fromkeys(word for text in texts for word in run.tokenizer.unknown_words(text)))
-    if unknown:
-        others = f", and {len(unknown) - most:,} others" if len(unknown) > most else ""
-        named = printable(", ".join(unknown[:most]))
-        print(f"warning: not in the vocabulary, read as <UNK>: {named}{others}", file=sys.stderr)
-
-
-def check_translates(run: Run) -> None:
-    """Raise a UserError for a run that does not translate."""
-    if not isinstance(run.recipe, TranslationRecipe):
-        raise UserError(
-            f"{run.folder} is a language model, which does not translate.\n"
-            f"Use `minitransformer generate {run.folder}`."
-        )
-
-
-def translations(run: Run, sentences: Sequence[str], batch_size: int = 64) -> list[str]:
-    """The greedy translations of `sentences`."""
-    check_translates(run)
-    sources = [_source(run, sentence) for sentence in sentences]
-    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # similar lengths share a batch
-    results = [""] * len(sources)
-    for start in range(0, len(order), batch_size):
-        rows = order[start : start + batch_size]
-        limits = [_target_limit(run, sources[i]) for i in rows]
-        targets = generate(run.model, [sources[i] for i in rows], max(limits))
-        for i, ids, limit in zip(rows, targets, limits, strict=True):
-            results[i] = run.tokenizer.decode(ids[:limit])
-    return results
-
-
-def _target_limit(run: Run, source: Sequence[int]) -> int:
-    """The most tokens of a translation: a model that has learned little may never end it."""
-    return min(run.recipe.data.max_length, 10 * len(source) + 100)  # type: ignore[union-attr]
-
-
-def _source(run: Run, sentence: str) -> list[int]:
-    """The ids of a sentence, with <END>."""
-    return [*sentence_ids(run, sentence), run.tokenizer.end_id]  # type: ignore[list-item]
-
-
-def sentence_ids(run: Run, sentence: str) -> list[int]:
-    """The ids of a sentence; a UserError if it is empty or too long for the run."""
-    ids = run.tokenizer.encode(sentence.strip())  # as the sides of training pairs
-    limit = run.recipe.data.max_length  # type: ignore[union-attr]
-    if not ids:
-        raise UserError("an empty sentence has no translation.\nPass at least one word.")
-    if len(ids) >= limit:
-        raise UserError(
-            f"a sentence of {len(ids)} tokens, but this run takes at most {limit - 1}: {sentence[:60]!r}.\n"
-            f"Split the sentence."
-        )
-    return ids

@@ -36,9 +36,16 @@ class PairBatch:
     target_out: Int[Any, "B T"]
 
     @property
+    def target(self) -> Int[Any, "B T"]:
+        return self.target_out
+
+    @property
     def n_tokens(self) -> int:
         """The number of target tokens in the loss."""
         return int((self.target_out != IGNORE).sum())
+
+    def __len__(self) -> int:
+        return len(self.source)
 
     def __getitem__(self, rows: slice) -> PairBatch:
         return PairBatch(self.source[rows], self.target_in[rows], self.target_out[rows])

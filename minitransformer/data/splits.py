@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..files import printable, read_bytes, sha256
-from ..recipes import LanguageRecipe, Recipe
 from ..tokenizers import Tokenizer
-from .datasets import DataError, multi30k, read_long_text, read_pairs, sha256_of, tinyshakespeare
+from .datasets import DataError, read_long_text, read_pairs, sha256_of
 from .phrasebook import DOCUMENT_SENTENCES, phrasebook
 
 HELD_OUT = 500  # maximum number of a user's pairs for each of validation and test
@@ -71,57 +70,51 @@ class Splits(dict[str, Any]):
         self.dropped = dict(dropped or {})
 
 
-def load_splits(
-    recipe: Recipe, data: Path | None = None, data_dir: Path | None = None, sources: Sources | None = None
-) -> Splits:
-    """The splits of the recipe's data set, or of files of one's own."""
-    sources = sources or Sources(data, data_dir=data_dir)
+def check_sources(data: Any, sources: Sources) -> None:
+    """Raise a DataError for files of one's own that are missing, or that lack the training data."""
     own = sources.data is not None
-    dataset = "file" if own else recipe.data.dataset
-    if dataset == "file" and not own:
+    if getattr(data, "dataset", "") == "file" and not own:
         raise DataError("the data is a file of your own, which is not known.\nPass it with --data FILE.")
     if not own and (sources.validation_data or sources.test_data):
         raise DataError(
             "--validation-data and --test-data belong to training data of your own.\n"
             "Pass that with --data FILE, or leave them out."
         )
-    if own:
-        return _own_texts(sources) if isinstance(recipe, LanguageRecipe) else _own_pairs(sources)
-    if isinstance(recipe, LanguageRecipe):
-        return Splits(tinyshakespeare(sources.data_dir))
-    if dataset == "phrasebook":
-        book = phrasebook()
-        chosen = _random_indices(len(book.train), 300)
-        chosen = chosen[[book.train[i] not in DOCUMENT_SENTENCES for i in chosen]]
-        train, validation = _split_at(book.train, chosen)
-        return Splits({"train": train, "validation": validation, "test": book.test})
-    languages = recipe.data.source_language, recipe.data.target_language
-    return Splits(multi30k(*languages, sources.data_dir))
 
 
-def _random_indices(n: int, number: int) -> np.ndarray:
+def phrasebook_splits() -> Splits:
+    """The phrasebook: 300 pairs of its training split are the validation split."""
+    book = phrasebook()
+    chosen = random_indices(len(book.train), 300)
+    chosen = chosen[[book.train[i] not in DOCUMENT_SENTENCES for i in chosen]]
+    train, validation = split_at(book.train, chosen)
+    return Splits({"train": train, "validation": validation, "test": book.test})
+
+
+def random_indices(n: int, number: int) -> np.ndarray:
     """`number` of n indices, always the same."""
     return np.random.Generator(np.random.Philox(key=[0, n])).permutation(n)[:number]
 
 
-def _split_at(pairs: Sequence[Any], indices: np.ndarray) -> tuple[list, list]:
+def split_at(pairs: Sequence[Any], indices: np.ndarray) -> tuple[list, list]:
     """The pairs that are not at the indices, and those that are."""
     chosen = set(indices.tolist())
     return [p for i, p in enumerate(pairs) if i not in chosen], [pairs[i] for i in sorted(chosen)]
 
 
-def _own_pairs(sources: Sources) -> Splits:
-    """A user's pairs. Of the splits that have no file, each gets a tenth (at most HELD_OUT)."""
+def own_pairs(sources: Sources, read: Callable[[Path], list] = read_pairs, unit: str = "pairs") -> Splits:
+    """A user's pairs (or what `read` makes of a file). Of the splits without a file, each gets a tenth, at
+    most HELD_OUT."""
     assert sources.data is not None
-    pairs = read_pairs(sources.data)
+    pairs = read(sources.data)
     unique = list(dict.fromkeys(pairs))
     dropped = {"duplicates": len(pairs) - len(unique)}
     files = {"validation": sources.validation_data, "test": sources.test_data}
-    held = {name: read_pairs(path) for name, path in files.items() if path is not None}  # whole, as published
+    held = {name: read(path) for name, path in files.items() if path is not None}  # whole, as published
     missing = [name for name in files if name not in held]
     if len(unique) < 10 and missing:
         raise DataError(
-            f"{len(unique)} different pairs are too few for training and {' and '.join(missing)}.\n"
+            f"{len(unique)} different {unit} are too few for training and {' and '.join(missing)}.\n"
             f"Provide at least 10, or files of their own with --validation-data and --test-data."
         )
     known = {pair for split in held.values() for pair in split}
@@ -129,16 +122,16 @@ def _own_pairs(sources: Sources) -> Splits:
     dropped["also held out"] = len(unique) - len(train)
     if missing:
         number = min(HELD_OUT, len(train) // 10)
-        train, chosen = _split_at(train, _random_indices(len(train), len(missing) * number))
+        train, chosen = split_at(train, random_indices(len(train), len(missing) * number))
         held |= {name: chosen[i :: len(missing)] for i, name in enumerate(missing)}
     if not train or not all(held.values()):
         raise DataError(
-            f"{sources.data} has {len(train)} pairs to train on that are not held out.\nProvide more pairs."
+            f"{sources.data} has {len(train)} {unit} to train on that are not held out.\nProvide more {unit}."
         )
     return Splits({"train": train, "validation": held["validation"], "test": held["test"]}, dropped)
 
 
-def _own_texts(sources: Sources) -> Splits:
+def own_texts(sources: Sources) -> Splits:
     """A user's text. Its last tenth is the validation split, unless that has a file."""
     assert sources.data is not None
     text = read_long_text(sources.data)
@@ -151,17 +144,21 @@ def _own_texts(sources: Sources) -> Splits:
     return Splits(splits)
 
 
-def read_test(recipe: Recipe, path: Path) -> Any:
-    """A whole file to score a run on: pairs, or a text."""
-    return read_long_text(path) if isinstance(recipe, LanguageRecipe) else read_pairs(path)
-
-
 def checksums(splits: Mapping[str, Any]) -> dict[str, str]:
-    """SHA-256 of each split."""
+    """SHA-256 of each split: of a text, or of the examples one by one."""
     return {
-        name: sha256_of([split] if isinstance(split, str) else ["\t".join(pair) for pair in split])
+        name: sha256_of([split] if isinstance(split, str) else map(_line, split))
         for name, split in splits.items()
     }
+
+
+def _line(example: Any) -> str:
+    """An example as text: the sides of a pair with a tab between, the checksum of an array."""
+    if isinstance(example, np.ndarray):
+        return f"{example.dtype} {example.shape} {sha256(example.tobytes())}"
+    if isinstance(example, tuple | list):
+        return "\t".join(map(_line, example))
+    return str(example)
 
 
 def filter_by_length(pairs: Sequence[Pair], tokenizer: Tokenizer, max_length: int) -> list[Pair]:

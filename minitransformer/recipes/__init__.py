@@ -7,16 +7,18 @@ import reprlib
 import tomllib
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from ..config import TrainConfig
-from ..data.datasets import check_language
-from ..errors import UserError, check_range, nearest
+from ..errors import UserError, nearest
 from ..files import printable, read_text
-from ..models import GPTConfig, TransformerConfig
+from ..models.presets import preset
+from ..models.protocol import MODELS, model_class
+from ..tasks import TASKS, Task, task_class
 
 
 class RecipeError(UserError):
@@ -24,93 +26,58 @@ class RecipeError(UserError):
 
 
 @dataclass(frozen=True)
-class PairData:
-    """Sentence pairs: their source and batching."""
+class Recipe:
+    """A task with its data, a model and a training. `vocab_size` 0 means all tokens of the training data.
 
-    dataset: str = "phrasebook"  # "phrasebook", "multi30k", or "file" (--data FILE)
-    source_language: str = "en"  # of multi30k: "en", "de" or "fr"
-    target_language: str = "fr"
-    tokenizer: str = "word"  # or "bpe", "char"
-    max_tokens: int = 2048  # target tokens per batch, padding included
-    max_length: int = 128  # tokens per side; longer pairs are left out, and longer input is an error
+    Parts that are left out have the defaults of the task, and of the first of its models.
+    """
+
+    task: str
+    name: str = ""
+    description: str = ""
+    data: Any = None
+    model: Any = None
+    training: TrainConfig = field(default_factory=TrainConfig)
+    model_type: str = ""
 
     def __post_init__(self) -> None:
-        _check_dataset(self.dataset, ("phrasebook", "multi30k", "file"))
-        for language in (self.source_language, self.target_language):
-            if language or self.dataset != "file":  # the languages of a file may be unknown
-                check_language(language)
-        check_range(self, "max_length max_tokens", 2)
-        if self.max_tokens < self.max_length:
+        task = task_class(self.task)
+        model_type = self.model_type or self._type_of(self.model)
+        task.check_model(model_type)
+        config_class = model_class(model_type).config_class
+        model = config_class(**_without_vocabulary(config_class)) if self.model is None else self.model
+        if type(model) is not config_class:
             raise UserError(
-                f"max_tokens = {self.max_tokens} is less than max_length = {self.max_length}.\n"
-                f"Raise max_tokens, or lower max_length."
+                f"{model_type} has the settings of {config_class.__name__}, got {type(model).__name__}.\n"
+                f"Pass those, or another model_type."
             )
+        for name, value in (
+            ("data", task.Data() if self.data is None else self.data),
+            ("model", model),
+            ("model_type", model_type),
+        ):
+            object.__setattr__(self, name, value)
+        task.check(self.data, self.model)
 
-
-@dataclass(frozen=True)
-class TextData:
-    """A long text: its source and batching."""
-
-    dataset: str = "tinyshakespeare"  # or "file" (--data FILE)
-    tokenizer: str = "char"  # or "word", "bpe"
-    batch_size: int = 12  # blocks per batch
-    block_size: int = 64  # tokens per block
-
-    def __post_init__(self) -> None:
-        _check_dataset(self.dataset, ("tinyshakespeare", "file"))
-        check_range(self, "batch_size block_size", 1)
-
-
-@dataclass(frozen=True)
-class TranslationRecipe:
-    """A translation model (encoder-decoder). `vocab_size` 0 means all tokens of the training data."""
-
-    task: ClassVar[str] = "translation"
-    name: str = ""
-    description: str = ""
-    data: PairData = field(default_factory=PairData)
-    model: TransformerConfig = field(default_factory=lambda: TransformerConfig(vocab_size=0))
-    training: TrainConfig = field(default_factory=TrainConfig)
-
-    def __post_init__(self) -> None:
-        if self.model.positions == "learned":
-            _check_positions("max_length", self.data.max_length, "max_positions", self.model.max_positions)
-
-
-@dataclass(frozen=True)
-class LanguageRecipe:
-    """A decoder-only language model. `vocab_size` 0 means all tokens of the training data."""
-
-    task: ClassVar[str] = "language-modelling"
-    name: str = ""
-    description: str = ""
-    data: TextData = field(default_factory=TextData)
-    model: GPTConfig = field(default_factory=lambda: GPTConfig(vocab_size=0))
-    training: TrainConfig = field(default_factory=TrainConfig)
-
-    def __post_init__(self) -> None:
-        _check_positions("block_size", self.data.block_size, "n_positions", self.model.n_positions)
-
-
-def _check_dataset(dataset: str, known: tuple[str, ...]) -> None:
-    if dataset not in known:
+    def _type_of(self, model: Any) -> str:
+        """The type of a model with these settings; the task's first without any."""
+        types = task_class(self.task).model_types
+        if model is None:
+            return types[0]
+        registered = [name for name in (*types, *MODELS) if name in MODELS]
+        for name in registered:
+            if model_class(name).config_class is type(model):
+                return name
         raise UserError(
-            f"there is no dataset {dataset!r}.{nearest(dataset, known)}\n"
-            f"Choose one of {', '.join(known)} (with --data FILE)."
+            f"{type(model).__name__} belongs to no model type.\nRegister the model with register_model."
         )
 
 
-def _check_positions(length: str, n: int, positions: str, limit: int) -> None:
-    if n > limit:
-        raise UserError(
-            f"{length} = {n} is more than {positions} = {limit}.\nLower {length}, or raise {positions}."
-        )
+def _without_vocabulary(config_class: type) -> dict[str, Any]:
+    """vocab_size 0 for models that have a vocabulary."""
+    return {"vocab_size": 0} if "vocab_size" in config_class.__dataclass_fields__ else {}  # type: ignore[attr-defined]
 
 
-Recipe = TranslationRecipe | LanguageRecipe
-TASKS: dict[str, type[TranslationRecipe] | type[LanguageRecipe]] = {
-    recipe.task: recipe for recipe in (TranslationRecipe, LanguageRecipe)
-}
 LIMIT = 2**15  # characters of a recipe
 TYPE_NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "a string in quotes"}
 
@@ -138,11 +105,35 @@ def load_recipe(name: str) -> Recipe:
 
 
 def with_own_data(recipe: Recipe, name: str) -> Recipe:
-    """The recipe for a file of the user's: description and languages are no longer those of its data set."""
-    data = dataclasses.replace(recipe.data, dataset="file")
-    if isinstance(data, PairData):
-        data = dataclasses.replace(data, source_language="", target_language="")
-    return dataclasses.replace(recipe, data=data, description=f"{recipe.name}, on {printable(name)}")  # type: ignore
+    """The recipe for a file of the user's: it is no longer about its data set."""
+    data = task_class(recipe.task).own_data(recipe.data)
+    return dataclasses.replace(recipe, data=data, description=f"{recipe.name}, on {printable(name)}")
+
+
+def with_model(recipe: Recipe, model_type: str | None, preset_name: str | None) -> Recipe:
+    """The recipe with another type of model, or with a model of a preset, and its default settings."""
+    model_type, settings = _model_type(task_class(recipe.task), model_type or "", preset_name or "")
+    model = model_class(model_type).config_class(**settings)
+    return dataclasses.replace(recipe, model=model, model_type=model_type)
+
+
+def _model_type(task: type[Task], model_type: str, preset_name: str) -> tuple[str, dict[str, Any]]:
+    """The type of a model, and its settings if there is a preset."""
+    settings = {}
+    if preset_name:
+        config = preset(preset_name)
+        settings = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
+        of_preset = [name for name in MODELS if model_class(name).config_class is type(config)]
+        if model_type and model_type not in of_preset:
+            raise UserError(
+                f"the preset {preset_name!r} is a {' or '.join(of_preset)}, not a {model_type}.\n"
+                f"Leave model_type or preset out."
+            )
+        model_type = model_type or of_preset[0]
+    model_type = model_type or task.model_types[0]
+    config_class = model_class(model_type).config_class
+    task.check_model(model_type)
+    return model_type, {**settings, **_without_vocabulary(config_class)}
 
 
 def parse_recipe(text: str, name: str, where: str) -> Recipe:
@@ -158,16 +149,30 @@ def parse_recipe(text: str, name: str, where: str) -> Recipe:
         raise RecipeError(f"{where} has no task.\nAdd the line task = {known}.")
     task = content.pop("task")
     if not isinstance(task, str) or task not in TASKS:
-        raise RecipeError(f"{where}: unknown task {_shown(task)}.\nChoose one of {', '.join(TASKS)}.")
-    return _build(TASKS[task], {"name": name, **content}, where)
+        close = nearest(task, TASKS) if isinstance(task, str) else ""
+        raise RecipeError(f"{where}: unknown task {_shown(task)}.{close}\nChoose one of {', '.join(TASKS)}.")
+    model = content.pop("model", {})
+    chosen = {key: model.pop(key, "") for key in ("model_type", "preset")} if isinstance(model, dict) else {}
+    for key, value in chosen.items():
+        _value(value, str, key, f"{where} [model]")
+    try:
+        model_type, settings = _model_type(TASKS[task], *chosen.values()) if chosen else ("", {})
+    except UserError as error:
+        raise RecipeError(f"{where} [model]: {error}") from None
+    types = {
+        "name": str,
+        "description": str,
+        "data": TASKS[task].Data,
+        "model": model_class(model_type or TASKS[task].model_types[0]).config_class,
+        "training": TrainConfig,
+    }
+    content = {"name": name, **content, "model": {**settings, **model} if chosen else model}
+    build = lambda **parts: Recipe(task, **parts, model_type=model_type)
+    return _build(build, types, content, where)
 
 
-def _build(cls: type, content: dict[str, Any], where: str) -> Any:
-    """A dataclass from a table, with keys and types checked."""
-    hints = typing.get_type_hints(cls)
-    fields = {f.name: hints[f.name] for f in dataclasses.fields(cls)}
-    if "vocab_size" in fields:
-        content = {"vocab_size": 0, **content}
+def _build(cls: Callable[..., Any], fields: dict[str, Any], content: dict[str, Any], where: str) -> Any:
+    """A dataclass with these fields from a table, with keys and types checked."""
     values = {}
     for key, value in content.items():
         if key not in fields:
@@ -188,7 +193,9 @@ def _value(value: Any, kind: Any, key: str, where: str) -> Any:
             raise RecipeError(
                 f"{where}: {key} = {_shown(value)} is not a table.\nWrite its keys below the line [{key}]."
             )
-        return _build(typing.cast(type, kind), value, f"{where} [{key}]")
+        hints = typing.get_type_hints(kind)
+        fields = {f.name: hints[f.name] for f in dataclasses.fields(kind)}
+        return _build(typing.cast(type, kind), fields, value, f"{where} [{key}]")
     if typing.get_origin(kind) is tuple:
         length = len(typing.get_args(kind))
         if isinstance(value, list) and len(value) == length and all(_fits(v, float) for v in value):
@@ -230,7 +237,8 @@ def to_toml(recipe: Recipe) -> str:
     """The recipe as a TOML file that `load_recipe` reads back."""
     import tomli_w
 
-    content = {"task": recipe.task, **_without_none(dataclasses.asdict(recipe))}
+    content = _without_none(dataclasses.asdict(recipe))
+    content["model"] = {"model_type": content.pop("model_type"), **content["model"]}
     return tomli_w.dumps({k: v for k, v in content.items() if k != "name"})
 
 

@@ -17,7 +17,7 @@ import secrets
 import stat
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -128,6 +128,13 @@ class Record:
     id: str = ""
     begun: bool = True  # False while `begin` deletes what an earlier run left
     history: list[Any] = field(default_factory=list)  # from which step which settings were changed
+    labels: list[str] = field(default_factory=list)  # the names of the classes that the model tells apart
+    init_from: dict[str, Any] = field(default_factory=dict)  # the run that the first weights are from
+
+    @property
+    def has_tokenizer(self) -> bool:
+        """Whether there is a tokenizer.json: data without text has none."""
+        return bool(self.tokenizer_sha256) or not self.id
 
     @property
     def identity(self) -> dict[str, str]:
@@ -143,7 +150,9 @@ class Record:
 _TYPES = {
     "recipe": str, "seed": int, "versions": dict, "machine": dict, "data_sha256": dict, "data": dict,
     "tokenizer_sha256": str, "id": str, "begun": bool, "history": list,
+    "labels": list, "init_from": dict,
 }  # fmt: skip
+_LATER = {"labels", "init_from"}  # runs of older versions have none
 _REQUIRED = {"recipe", "seed", "versions", "machine", "data_sha256"}
 
 
@@ -158,7 +167,11 @@ def read_record(folder: Path) -> Record | None:
         return None
     if "id" in content and content.pop("sha256", "") != _sum(content):
         raise _unreadable(f"{printable(path)} is damaged or was changed: it does not match its checksum.")
-    known = {name: kind for name, kind in _TYPES.items() if name in content or "id" in content}
+    known = {
+        name: kind
+        for name, kind in _TYPES.items()
+        if name in content or ("id" in content and name not in _LATER)
+    }
     _read_record(path, known)
     for entry in content.get("history", []):
         kinds = [type(entry.get(key)) for key in ("step", "config_sha256")] if isinstance(entry, dict) else []
@@ -179,7 +192,14 @@ def _unreadable(problem: str) -> RunError:
     return RunError(f"{problem}\nRestore the file, or choose another folder with --run-dir DIR.")
 
 
-def new_record(recipe: Recipe, tokenizer: Tokenizer, data_sha256: dict[str, str], sources: Sources) -> Record:
+def new_record(
+    recipe: Recipe,
+    tokenizer: Tokenizer | None,
+    data_sha256: dict[str, str],
+    sources: Sources,
+    labels: Sequence[str] = (),
+    init_from: Mapping[str, Any] | None = None,
+) -> Record:
     """The record of a run that begins now."""
 
     def installed(package: str) -> str:
@@ -195,11 +215,17 @@ def new_record(recipe: Recipe, tokenizer: Tokenizer, data_sha256: dict[str, str]
         {"python": platform.python_version(), **{p: installed(p) for p in packages}},
         {"platform": platform.platform(), "processor": platform.machine(), "byteorder": sys.byteorder},
         data_sha256,
-        sources.to_json(recipe.data.dataset),
-        sha256(tokenizer.to_bytes()),
+        _places(recipe, sources),
+        "" if tokenizer is None else sha256(tokenizer.to_bytes()),
         secrets.token_hex(8),
         history=[{"step": 0, "config_sha256": sha256(_config(recipe)), "changes": {}, "time": _now()}],
+        labels=list(labels),
+        init_from=dict(init_from or {}),
     )
+
+
+def _places(recipe: Recipe, sources: Sources) -> dict[str, str | None]:
+    return sources.to_json(getattr(recipe.data, "dataset", recipe.task))
 
 
 def _config(recipe: Recipe) -> bytes:
@@ -271,7 +297,7 @@ def _check_kinds(folder: Path) -> None:
                 )
 
 
-def begin(folder: Path, record: Record, recipe: Recipe, tokenizer: Tokenizer) -> None:
+def begin(folder: Path, record: Record, recipe: Recipe, tokenizer: Tokenizer | None) -> None:
     """Write the record, delete what an earlier run left, and write tokenizer and settings."""
     checkpoints = Checkpoints(folder / "checkpoints")
     for path in (folder, checkpoints.folder, *checkpoints.folder.glob("step-*")):
@@ -282,7 +308,8 @@ def begin(folder: Path, record: Record, recipe: Recipe, tokenizer: Tokenizer) ->
         if name != "run.json":
             (folder / name).unlink(missing_ok=True)
     checkpoints.clear()
-    tokenizer.save(folder / "tokenizer.json")
+    if tokenizer is not None:
+        tokenizer.save(folder / "tokenizer.json")
     write_atomically(folder / "config.toml", _config(recipe))
     _write_record(folder, record)
 
@@ -296,8 +323,10 @@ def read_config(folder: Path, record: Record) -> Recipe:
     return replace(recipe, name=record.recipe)
 
 
-def read_tokenizer(folder: Path, record: Record) -> Tokenizer:
-    """The tokenizer of a run."""
+def read_tokenizer(folder: Path, record: Record) -> Tokenizer | None:
+    """The tokenizer of a run; None if its data has no text."""
+    if not record.has_tokenizer:
+        return None
     path = folder / "tokenizer.json"
     if record.id:
         _check_sum(path, [record.tokenizer_sha256])
@@ -338,7 +367,7 @@ def continue_run(
     if changes or (history and step < history[-1]["step"]):  # the latter if later checkpoints were damaged
         entry = {"step": step, "config_sha256": sha256(_config(recipe)), "changes": changes, "time": _now()}
         history = [*history, entry]
-    data = sources.to_json(recipe.data.dataset)
+    data = _places(recipe, sources)
     if (history, data) != (record.history, record.data):
         _write_record(folder, replace(record, history=history, data=data))
     if changes:

@@ -35,12 +35,12 @@ from minigrad.io import write_atomically
 from ..config import TrainConfig
 from ..errors import UserError
 from ..files import printable, to_json
+from ..tasks.base import Task
 from .checkpoint import CheckpointError, Checkpoints
 from .curves import read_log
 from .folder import lock
 from .notebook import NotebookLine
 from .ranks import Ranks, RanksError
-from .tasks import Task
 
 
 class Trainer:

@@ -10,8 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from minitransformer.tasks.metrics import translation_scores
 from minitransformer.tokenizers import Tokenizer
-from minitransformer.training.metrics import translation_scores
 
 from .commands import TRAIN, Report, full_or, run, spread
 

@@ -1,0 +1,62 @@
+"""The shapes of a module's parameters, before memory for them is allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..tensor import Tensor
+from . import init, layers
+from .module import Module, Parameter
+
+TOO_LARGE = 2**61  # float32 numbers: more bytes than an address has
+
+
+def parameter_shapes(build: Callable[[], Module]) -> list[tuple[int, ...]]:
+    """The shapes of the parameters of the module that `build` makes, each parameter once.
+
+    The parameters of nn's layers, and each `nn.Parameter(np.empty(shape))`, take no memory, and functions of
+    `nn.init` change nothing. Of a parameter that no machine could hold, only its own shape is given.
+    """
+    try:
+        with _shapes_only():
+            return [parameter.array.shape for parameter in build().parameters()]
+    except MemoryError as error:  # NumPy's knows the shape
+        return [getattr(error, "shape", (TOO_LARGE,))]
+    except (ValueError, OverflowError) as error:
+        if not str(error).startswith(
+            ("array is too big", "Maximum allowed dimension", "Python int too large")
+        ):
+            raise
+        return [(TOO_LARGE,)]
+
+
+def _one_number(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """An array of this shape, all of whose elements are the same number in memory."""
+    return np.lib.stride_tricks.as_strided(np.zeros(1, array.dtype), shape, (0,) * len(shape))
+
+
+@contextmanager
+def _shapes_only() -> Iterator[None]:
+    def new_parameter(*shape: int, device: Any = None, dtype: Any = None) -> Tensor:
+        return Tensor(_one_number(np.empty(0, np.dtype(dtype or np.float32)), shape))
+
+    def make(parameter: Parameter, data: Any, requires_grad: bool = True) -> None:
+        array = data.array if isinstance(data, Tensor) else np.asarray(data)
+        initialize(parameter, _one_number(array, array.shape), requires_grad)
+
+    initialize = Parameter.__init__
+    changes: list[tuple[Any, str, Any]] = [(layers, "empty", new_parameter), (Parameter, "__init__", make)]
+    fillers = [name for name in vars(init) if name.endswith("_") and not name.startswith("_")]
+    changes += [(init, name, lambda tensor, *_, **__: tensor) for name in fillers]
+    before = [(place, name, getattr(place, name)) for place, name, _ in changes]
+    try:
+        for place, name, value in changes:
+            setattr(place, name, value)
+        yield
+    finally:
+        for place, name, value in before:
+            setattr(place, name, value)

@@ -1,0 +1,152 @@
+"""Tasks whose data are separate examples: shuffled in each epoch, and collated into batches of one size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from minigrad import Tensor, no_grad
+
+from ..data.batching import IGNORE, SHUFFLE, generator
+from ..errors import UserError
+from .base import Rows, Task, Trained
+
+VALIDATION = 2**40  # the first step number of validation batches, which training never reaches
+B = TypeVar("B", bound="Batch")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Arrays whose first axis is the example. `target` has classes, IGNORE where there is none.
+
+    A task whose models read more than one array derives its batch from this one.
+    """
+
+    input: np.ndarray
+    target: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    def __getitem__(self: B, rows: slice) -> B:
+        return type(self)(*(array[rows] for array in vars(self).values()))
+
+    @property
+    def n_tokens(self) -> int:
+        """The number of targets."""
+        return int((self.target != IGNORE).sum())
+
+
+class ExampleTask(Task):
+    """The base of tasks with separate examples.
+
+    A kind of its own has `splits` and `collate`, and `[data]` has a `batch_size`. The examples of a step are
+    a function of seed and step.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        train: Sequence[Any],
+        validation: Sequence[Any],
+        tokenizer: Any = None,
+        labels: Sequence[str] = (),
+        seed: int = 0,
+    ) -> None:
+        self.data, self.train, self.validation = data, train, validation
+        self.tokenizer, self.label_names, self.seed, self.step = tokenizer, list(labels), seed, 0
+        self._epoch, self._order = -1, np.arange(0)
+
+    @classmethod
+    def build(
+        cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
+    ) -> ExampleTask:
+        train, validation = splits["train"], splits["validation"]
+        return cls(recipe.data, train, validation, tokenizer, labels, recipe.training.seed)
+
+    # ------------------------------------------------------------ what a kind defines
+
+    def collate(self, examples: Sequence[Any], step: int) -> Any:
+        """A batch of examples. What is drawn (such as masked positions) is a function of seed, step and row:
+        `data.masking.row_generator(self.seed, STREAM, step, row)`."""
+        raise NotImplementedError
+
+    def logits(self, model: Any, batch: Any) -> Tensor:
+        """The model's logits, one row for each target. A model may return an object with `logits`."""
+        out = model(batch.input)
+        return getattr(out, "logits", out) if not isinstance(out, Tensor) else out
+
+    def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
+        """Each example's input, what is right, and what the model says, as text; empty if there is none."""
+        return []
+
+    # ------------------------------------------------------------ batches
+
+    @property
+    def largest_batch(self) -> int:
+        return min(self.data.batch_size, len(self.train))
+
+    def next_batch(self) -> Any:
+        per_epoch = max(len(self.train) // self.data.batch_size, 1)
+        epoch, number = divmod(self.step, per_epoch)
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._order = generator(self.seed, SHUFFLE, epoch).permutation(len(self.train))
+        rows = self._order[number * self.data.batch_size :][: self.data.batch_size]
+        self.step += 1
+        return self.collate([self.train[i] for i in rows], self.step - 1)
+
+    def batches(self, examples: Sequence[Any]) -> Iterator[Any]:
+        for number, start in enumerate(range(0, len(examples), self.data.batch_size)):
+            yield self.collate(examples[start : start + self.data.batch_size], VALIDATION + number)
+
+    def state(self) -> dict[str, Any]:
+        return {"step": self.step}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.step = state["step"]
+
+    # ------------------------------------------------------------ a trained model
+
+    @classmethod
+    def of_run(cls, run: Trained, examples: Sequence[Any]) -> ExampleTask:
+        """The task of a run, with these examples."""
+        recipe = run.recipe
+        return cls(recipe.data, examples, examples, run.tokenizer, run.labels, recipe.training.seed)
+
+    @classmethod
+    @no_grad()
+    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
+        if not len(examples):
+            raise UserError("there is nothing to score.\nPass data with at least one example.")
+        task = cls.of_run(run, examples)
+        scores = {**task.score(run.model, examples), "n": len(examples)}
+        rows = task.predict(run.model, examples)
+        return scores, [("input", "expected", "prediction"), *rows] if rows else []
+
+    @classmethod
+    @no_grad()
+    def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
+        examples = splits.get("test", splits["validation"])[:5]
+        rows = cls.of_run(run, examples).predict(run.model, examples)
+        return [f"{given} -> {said}" for given, _, said in rows]
+
+    @classmethod
+    def example(
+        cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]
+    ) -> tuple[ExampleTask, str]:
+        """One of the user's (see `read_example`), or the first of the validation split."""
+        example = cls.read_example(run, texts) if texts else validation()[0]
+        task = cls.of_run(run, [example])
+        named = task.predict(run.model, [example])
+        return task, named[0][0] if named else f"{cls.name}: an example"
+
+    @classmethod
+    def read_example(cls, run: Trained, texts: Sequence[str]) -> Any:
+        """An example of texts from a command line."""
+        raise UserError(
+            f"the task {cls.name} takes no text.\nLeave it out to draw an example of the validation data."
+        )

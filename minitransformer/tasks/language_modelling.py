@@ -1,0 +1,231 @@
+"""Language modelling: a long text, in which a decoder-only model predicts each next token."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minigrad import Tensor, random
+
+from ..data.batching import IGNORE, BlockBatches, all_blocks
+from ..data.datasets import read_long_text, tinyshakespeare
+from ..data.splits import Sources, Splits, own_texts
+from ..errors import UserError, check_range
+from ..generation import generate
+from ..tokenizers import Tokenizer
+from .base import (
+    Rows,
+    Task,
+    Trained,
+    check_dataset,
+    check_positions,
+    perplexity,
+    register_task,
+    score_batches,
+    text_tokenizer,
+)
+from .translation import SHORT, warn_of_unknown
+
+
+@dataclass(frozen=True)
+class TextData:
+    """A long text: its source and batching."""
+
+    dataset: str = "tinyshakespeare"  # or "file" (--data FILE)
+    tokenizer: str = "char"  # or "word", "bpe"
+    batch_size: int = 12  # blocks per batch
+    block_size: int = 64  # tokens per block
+
+    def __post_init__(self) -> None:
+        check_dataset(self.dataset, ("tinyshakespeare", "file"))
+        check_range(self, "batch_size block_size", 1)
+
+
+@dataclass(frozen=True)
+class TokenBlocks:
+    """x and target, both (B, T): target is x shifted by one."""
+
+    x: np.ndarray
+    target: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, rows: slice) -> TokenBlocks:
+        return TokenBlocks(self.x[rows], self.target[rows])
+
+    @property
+    def n_tokens(self) -> int:
+        return int((self.target != IGNORE).sum())
+
+
+@register_task
+class LanguageModelling(Task):
+    """Blocks of a long text; the target of each position is the next token."""
+
+    name, Data, unit = "language-modelling", TextData, "characters"
+    noun, verb = "language model", "generate"
+    model_types = ("gpt2", "llama", "recurrent")
+    requires, is_encoder_decoder = ("states", "logits", "new_cache"), False
+    accuracy = "token_accuracy"
+
+    # ------------------------------------------------------------ the data
+
+    @classmethod
+    def splits(cls, data: Any, sources: Sources) -> Splits:
+        return Splits(tinyshakespeare(sources.data_dir)) if sources.data is None else own_texts(sources)
+
+    @classmethod
+    def read_file(cls, data: Any, path: Path) -> str:
+        return read_long_text(path)
+
+    @classmethod
+    def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
+        """Of a character vocabulary, the alphabet comes from all splits, and there are no special tokens."""
+        held_out = [text for name, text in splits.items() if name != "train"]
+        return text_tokenizer(data.tokenizer, vocab_size, [splits["train"]], held_out, special_tokens=False)
+
+    @classmethod
+    def from_data(cls, tokenizer: Any, labels: Sequence[str]) -> dict[str, Any]:
+        return {"vocab_size": tokenizer.vocab_size}  # a long text has no other special tokens
+
+    @classmethod
+    def check(cls, data: Any, model: Any) -> None:
+        check_positions("block_size", data.block_size, model)
+
+    @classmethod
+    def positions(cls, data: Any) -> int:
+        return data.batch_size * data.block_size
+
+    @classmethod
+    def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
+        if "test" in splits:
+            check_text(tokenizer.encode_array(splits["test"]))
+        return splits
+
+    # ------------------------------------------------------------ batches
+
+    def __init__(
+        self, tokenizer: Tokenizer, train: str, validation: str, block_size: int, batch_size: int, seed: int
+    ) -> None:
+        self.tokenizer, self.block_size, self.batch_size = tokenizer, block_size, batch_size
+        self.blocks = BlockBatches(tokenizer.encode_array(train), block_size, batch_size, seed)
+        self.validation = tokenizer.encode_array(validation)
+        self.step = 0
+        for ids, minimum in ((self.blocks.ids, block_size), (self.validation, 1)):
+            if len(ids) <= minimum:
+                raise UserError(
+                    f"{len(ids)} tokens of text are too few: a block has {block_size} tokens and a target.\n"
+                    f"Pass a longer text, or lower --block-size."
+                )
+
+    @classmethod
+    def build(
+        cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
+    ) -> LanguageModelling:
+        data, train, validation = recipe.data, splits["train"], splits["validation"]
+        return cls(tokenizer, train, validation, data.block_size, data.batch_size, recipe.training.seed)
+
+    @property
+    def largest_batch(self) -> int:
+        return self.batch_size
+
+    def next_batch(self) -> TokenBlocks:
+        x, y = self.blocks.batch(self.step)
+        self.step += 1
+        return TokenBlocks(x, y)
+
+    def batches(self, examples: np.ndarray) -> Iterator[TokenBlocks]:
+        return blocks_of(examples, self.block_size, self.batch_size)
+
+    def logits(self, model: Any, batch: TokenBlocks) -> Tensor:
+        return model(batch.x)
+
+    def score(self, model: Any, examples: np.ndarray) -> dict[str, float]:
+        """Mean loss, token accuracy and, of characters, bits per character over the ids of a text."""
+        return score_text(model, self.tokenizer, examples, self.block_size, self.batch_size)
+
+    def state(self) -> dict[str, Any]:
+        return {"step": self.step}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.step = state["step"]
+
+    # ------------------------------------------------------------ a trained model
+
+    @classmethod
+    def evaluate(cls, run: Trained, examples: str, **decoding: Any) -> tuple[dict[str, Any], Rows]:
+        ids, data = run.tokenizer.encode_array(examples), run.recipe.data
+        scores = score_text(run.model, run.tokenizer, ids, data.block_size, data.batch_size)
+        return {**scores, "perplexity": perplexity(scores["loss"]), "n": len(ids) - 1}, []
+
+    @classmethod
+    def generate(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> str:
+        return continuation(run, prompt, max_new_tokens, **decoding)
+
+    @classmethod
+    def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
+        prompt = "\n" if "\n" in run.tokenizer.token_to_id else splits["validation"][:10]
+        random.manual_seed(0)
+        return [prompt + cls.generate(run, prompt, 300, do_sample=True, temperature=0.8)]
+
+    @classmethod
+    def example(
+        cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]
+    ) -> tuple[LanguageModelling, str]:
+        """A text, by default the start of the validation text; each token but the first is a target."""
+        if len(texts) > 1:
+            raise UserError(
+                f"{run.folder} is a language model: a text has no translation.\nPass one text, in quotes."
+            )
+        most = run.model.max_length
+        if not texts:
+            ids = run.tokenizer.encode(validation()[: 100 * SHORT])
+            texts = [run.tokenizer.decode(ids[: min(SHORT, most or SHORT)])]
+        (text,) = texts
+        tokens, limit = len(run.tokenizer.encode(text)), math.inf if most is None else most + 1
+        if not 2 <= tokens <= limit:
+            raise UserError(
+                f"a text of {tokens} tokens, but this run takes 2 to {limit}: {text[:60]!r}.\n"
+                f"Pass a {'longer' if tokens < 2 else 'shorter'} text."
+            )
+        warn_of_unknown(run, [text])
+        return cls(run.tokenizer, text, text, tokens - 1, 1, seed=0), text.replace("\n", "↵")
+
+
+def blocks_of(ids: np.ndarray, block_size: int, batch_size: int) -> Iterator[TokenBlocks]:
+    """A whole text in batches of blocks."""
+    return (TokenBlocks(x, y) for x, y in all_blocks(ids, block_size, batch_size))
+
+
+def score_text(
+    model: Any, tokenizer: Tokenizer, ids: np.ndarray, block_size: int, batch_size: int
+) -> dict[str, float]:
+    """Mean loss, token accuracy and, of characters, bits per character over a text."""
+    check_text(ids)
+    batches = blocks_of(ids, block_size, batch_size)
+    scores = score_batches(lambda batch: model(batch.x), batches, LanguageModelling.accuracy)
+    if tokenizer.kind == "char":
+        scores["bits_per_char"] = scores["loss"] / math.log(2)
+    return scores
+
+
+def check_text(ids: np.ndarray) -> None:
+    """Raise a UserError for a text that has no token to predict."""
+    if len(ids) < 2:
+        raise UserError(f"a text of {len(ids)} tokens cannot be scored.\nPass a longer text.")
+
+
+def continuation(run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> str:
+    """The run's continuation of `prompt`; `decoding` are arguments of `generate`."""
+    ids = run.tokenizer.encode(prompt)
+    if not ids:
+        raise UserError(f"the prompt {prompt!r} has no tokens.\nPass a longer prompt.")
+    (new,) = generate(run.model, [ids], max_new_tokens, **decoding)
+    decode = run.tokenizer.decode  # of both: the space between them may be part of a token
+    return decode([*ids, *new]).removeprefix(decode(ids))

@@ -1,0 +1,273 @@
+"""Translation, or any text from another: pairs of texts for an encoder-decoder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minigrad import Tensor
+
+from ..data.batching import BatchStream, PairBatch, TokenBatches, collate
+from ..data.datasets import check_language, multi30k, read_pairs
+from ..data.phrasebook import DOCUMENT_SENTENCES
+from ..data.splits import Sources, Splits, filter_by_length, own_pairs, phrasebook_splits
+from ..errors import UserError, check_range
+from ..files import printable
+from ..generation import generate
+from ..tokenizers import Tokenizer
+from .base import (
+    Rows,
+    Task,
+    Trained,
+    check_dataset,
+    check_positions,
+    perplexity,
+    register_task,
+    text_tokenizer,
+)
+from .metrics import translation_scores
+
+SHORT = 16  # maximum number of tokens of an example that is taken from the data
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class PairData:
+    """Sentence pairs: their source and batching."""
+
+    dataset: str = "phrasebook"  # "phrasebook", "multi30k", or "file" (--data FILE)
+    source_language: str = "en"  # of multi30k: "en", "de" or "fr"
+    target_language: str = "fr"
+    tokenizer: str = "word"  # or "bpe", "char"
+    max_tokens: int = 2048  # target tokens per batch, padding included
+    max_length: int = 128  # tokens per side; longer pairs are left out, and longer input is an error
+
+    def __post_init__(self) -> None:
+        check_dataset(self.dataset, ("phrasebook", "multi30k", "file"))
+        for language in (self.source_language, self.target_language):
+            if language or self.dataset != "file":  # the languages of a file may be unknown
+                check_language(language)
+        check_lengths(self)
+
+
+def check_lengths(data: Any) -> None:
+    """Raise a UserError for a batch that has no room for the longest pair."""
+    check_range(data, "max_length max_tokens", 2)
+    if data.max_tokens < data.max_length:
+        raise UserError(
+            f"max_tokens = {data.max_tokens} is less than max_length = {data.max_length}.\n"
+            f"Raise max_tokens, or lower max_length."
+        )
+
+
+@register_task
+class Translation(Task):
+    """Pairs of texts, batched by length. The decoder's input is the target, shifted right."""
+
+    name, Data, unit, noun, verb = "translation", PairData, "pairs", "translation model", "translate"
+    model_types = ("transformer", "t5", "bart", "seq2seq")
+    requires, is_encoder_decoder = ("encode", "decode", "logits", "new_cache"), True
+    accuracy = "token_accuracy"
+
+    # ------------------------------------------------------------ the data
+
+    @classmethod
+    def splits(cls, data: Any, sources: Sources) -> Splits:
+        if sources.data is not None:
+            return own_pairs(sources)
+        if data.dataset == "phrasebook":
+            return phrasebook_splits()
+        return Splits(multi30k(data.source_language, data.target_language, sources.data_dir))
+
+    @classmethod
+    def read_file(cls, data: Any, path: Path) -> list[Pair]:
+        return read_pairs(path)
+
+    @classmethod
+    def own_data(cls, data: Any) -> Any:
+        return replace(data, dataset="file", source_language="", target_language="")
+
+    @classmethod
+    def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
+        """One for both sides (section 5.1)."""
+        texts = {name: [side for pair in pairs for side in pair] for name, pairs in splits.items()}
+        held_out = [text for name, split in texts.items() if name != "train" for text in split]
+        return text_tokenizer(data.tokenizer, vocab_size, texts["train"], held_out)
+
+    @classmethod
+    def check(cls, data: Any, model: Any) -> None:
+        if hasattr(model, "positions"):
+            check_positions("max_length", data.max_length, model)
+
+    @classmethod
+    def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
+        """The splits without pairs of `max_length` tokens or more; a DataError if one has nothing left."""
+        kept = {name: filter_by_length(pairs, tokenizer, data.max_length) for name, pairs in splits.items()}
+        too_long = sum(map(len, splits.values())) - sum(map(len, kept.values()))
+        return Splits(kept, {**splits.dropped, f"too long ({data.max_length} tokens or more)": too_long})
+
+    @classmethod
+    def describe(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> list[str]:
+        lines = super().describe(data, tokenizer, splits)
+        if tokenizer.kind == "bpe":  # whose pieces were chosen to lose none
+            return lines
+        targets = [target for pairs in splits.values() for _, target in pairs]
+        if lost := tokenizer.lost(targets):
+            example = f"{lost[0][:60]!r} as {tokenizer.decode(tokenizer.encode(lost[0]))[:60]!r}"
+            lines.append(
+                f"warning: {len(lost):,} of {len(targets):,} targets do not come back from the tokenizer "
+                f"(such as {example}), and cannot be translated exactly; try --tokenizer bpe"
+            )
+        return lines
+
+    # ------------------------------------------------------------ batches
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        train: Sequence[Pair],
+        validation: Sequence[Pair],
+        max_tokens: int,
+        seed: int,
+    ) -> None:
+        self.tokenizer, self.max_tokens, self.seed = tokenizer, max_tokens, seed
+        self.train, self.validation = self.ids(train), self.ids(validation)
+        self.stream = BatchStream(TokenBatches(_lengths(self.train), max_tokens, seed))
+
+    @classmethod
+    def build(
+        cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
+    ) -> Translation:
+        train, validation = splits["train"], splits["validation"]
+        return cls(tokenizer, train, validation, recipe.data.max_tokens, recipe.training.seed)
+
+    def ids(self, pairs: Sequence[Pair]) -> list[tuple[list[int], list[int]]]:
+        """Both sides of each pair as token ids."""
+        encode = self.tokenizer.encode
+        return [(encode(source), encode(target)) for source, target in pairs]
+
+    @property
+    def largest_batch(self) -> int:
+        return max(map(len, self.stream.batches.epoch(0)))
+
+    def next_batch(self) -> PairBatch:
+        return collate([self.train[i] for i in next(self.stream)], self.tokenizer)
+
+    def batches(self, examples: Sequence[tuple[list[int], list[int]]]) -> Iterator[PairBatch]:
+        for rows in TokenBatches(_lengths(examples), self.max_tokens, self.seed).epoch(0):
+            yield collate([examples[i] for i in rows], self.tokenizer)
+
+    def logits(self, model: Any, batch: PairBatch) -> Tensor:
+        return model(batch.source, batch.target_in)
+
+    def state(self) -> dict[str, Any]:
+        return self.stream.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.stream.restore(state)
+
+    # ------------------------------------------------------------ a trained model
+
+    @classmethod
+    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
+        """Scores of the model's own translations, and of the model with teacher forcing."""
+        data = run.recipe.data
+        pairs = filter_by_length(examples, run.tokenizer, data.max_length)
+        if left_out := len(examples) - len(pairs):
+            print(f"warning: left out {left_out} pairs of {data.max_length} tokens or more", file=sys.stderr)
+        sources, references = [s for s, _ in pairs], [t for _, t in pairs]
+        hypotheses = cls.translate(run, sources, **decoding)
+        task = cls(run.tokenizer, pairs, [], data.max_tokens, run.recipe.training.seed)
+        scores = {**cls.compare(hypotheses, references), **task.score(run.model, task.train)}
+        scores |= {"perplexity": perplexity(scores["loss"]), "n": len(pairs)}
+        rows = zip(sources, references, hypotheses, strict=True)
+        return scores, [("source", "reference", "prediction"), *rows]
+
+    compare = staticmethod(translation_scores)  # scores of texts: hypotheses, references
+
+    @classmethod
+    def translate(cls, run: Trained, texts: Sequence[str], **decoding: Any) -> list[str]:
+        """The model's translations, greedy unless `decoding` says otherwise."""
+        return translations(run, texts, **decoding)
+
+    @classmethod
+    def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
+        pairs = DOCUMENT_SENTENCES if run.recipe.data.dataset == "phrasebook" else splits["test"][:5]
+        sources = [source for source, _ in pairs]
+        return [f"{s} -> {t}" for s, t in zip(sources, cls.translate(run, sources), strict=True)]
+
+    @classmethod
+    def example(
+        cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]
+    ) -> tuple[Translation, str]:
+        """A sentence and its translation, by default the model's own."""
+        data = run.recipe.data
+        if not texts:
+            short = filter_by_length(validation(), run.tokenizer, min(SHORT, data.max_length))
+            texts = short[0]
+        texts = [text.strip() for text in texts]  # as the sides of training pairs
+        for text in texts:
+            sentence_ids(run, text)
+        warn_of_unknown(run, texts)
+        source, target = texts if len(texts) == 2 else (*texts, *cls.translate(run, texts))
+        return cls(run.tokenizer, [(source, target)], [], data.max_length, seed=0), f"{source} → {target}"
+
+
+def _lengths(pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:
+    """(N, 2): the lengths of source and target, each with its end or start token."""
+    return np.array([(len(s) + 1, len(t) + 1) for s, t in pairs], dtype=np.int64).reshape(-1, 2)
+
+
+# ---------------------------------------------------------------- translating
+
+
+def translations(run: Trained, sentences: Sequence[str], batch_size: int = 64, **decoding: Any) -> list[str]:
+    """The translations of `sentences`; `decoding` are arguments of `generate`."""
+    sources = [_source(run, sentence) for sentence in sentences]
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # similar lengths share a batch
+    results = [""] * len(sources)
+    for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        limits = [_target_limit(run, sources[i]) for i in rows]
+        targets = generate(run.model, [sources[i] for i in rows], max(limits), **decoding)
+        for i, ids, limit in zip(rows, targets, limits, strict=True):
+            results[i] = run.tokenizer.decode(ids[:limit])
+    return results
+
+
+def _target_limit(run: Trained, source: Sequence[int]) -> int:
+    """The most tokens of a translation: a model that has learned little may never end it."""
+    return min(run.recipe.data.max_length, 10 * len(source) + 100)
+
+
+def _source(run: Trained, sentence: str) -> list[int]:
+    """The ids of a sentence, with <END>."""
+    return [*sentence_ids(run, sentence), run.tokenizer.end_id]
+
+
+def sentence_ids(run: Trained, sentence: str) -> list[int]:
+    """The ids of a sentence; a UserError if it is empty or too long for the run."""
+    ids = run.tokenizer.encode(sentence.strip())  # as the sides of training pairs
+    limit = run.recipe.data.max_length
+    if not ids:
+        raise UserError("an empty sentence has no translation.\nPass at least one word.")
+    if len(ids) >= limit:
+        raise UserError(
+            f"a sentence of {len(ids)} tokens, but this run takes at most {limit - 1}: {sentence[:60]!r}.\n"
+            f"Split the sentence."
+        )
+    return ids
+
+
+def warn_of_unknown(run: Trained, texts: Iterable[str], most: int = 20) -> None:
+    """Warn of words that are not in the vocabulary, and name the first of them."""
+    unknown = list(dict.fromkeys(word for text in texts for word in run.tokenizer.unknown_words(text)))
+    if unknown:
+        others = f", and {len(unknown) - most:,} others" if len(unknown) > most else ""
+        named = printable(", ".join(unknown[:most]))
+        print(f"warning: not in the vocabulary, read as <UNK>: {named}{others}", file=sys.stderr)
