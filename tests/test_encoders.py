@@ -1,6 +1,8 @@
 """BERT and ViT: what each head reads, what is refused, and what a patch is."""
 
 import dataclasses
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -69,6 +71,20 @@ def test_a_word_has_another_vector_in_another_sentence():
     model = bert()
     bank = model.states(np.array([[5, 7], [6, 7]])).numpy()[:, 1]
     assert np.abs(bank[0] - bank[1]).max() > 1e-3
+
+
+def test_the_demo_of_the_word_bank_runs(capsys):
+    demo = runpy.run_path(str(Path(__file__).parents[1] / "demos" / "bank.py"))
+    same, other = demo["main"](steps=20)
+    assert -1 <= other < same <= 1
+    assert "in two sentences, less their mean" in capsys.readouterr().out
+
+
+def test_without_positions_tokens_are_a_bag():
+    model, order = bert(), [3, 0, 4, 2, 1]
+    model.positions.weight.array[:] = 0
+    states = model.states(IDS[:1]).numpy()
+    np.testing.assert_allclose(model.states(IDS[:1, order]).numpy(), states[:, order], rtol=1e-4, atol=1e-5)
 
 
 def test_token_types_are_0_unless_given():
