@@ -12,6 +12,7 @@ from minigrad.nn import functional as F
 from minitransformer import BERT, BERTConfig, ViT, ViTConfig
 from minitransformer.errors import UserError
 from minitransformer.models.bert import HEADS
+from minitransformer.models.presets import preset
 
 TINY = BERTConfig(
     vocab_size=11, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=12,
@@ -185,3 +186,10 @@ def test_each_patch_and_its_place_count():
     assert np.abs(model(swapped).numpy() - before).max() > 1e-3
     model.positions.weight.array[:] = 0  # without positions it sees a bag of patches
     np.testing.assert_allclose(model(swapped).numpy(), model(images).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_presets_have_the_sizes_of_their_papers():
+    tiny = BERT(dataclasses.replace(preset("bert-tiny"), head="classification"))
+    assert tiny.num_parameters() - tiny.head.classifier.num_parameters() == 4_385_920  # 4.4 million
+    assert preset("bert-base") == BERTConfig()
+    assert ViT(preset("vit-digits"))(np.zeros((1, 1, 8, 8))).shape == (1, 10)

@@ -7,6 +7,17 @@ from typing import Any
 from ..errors import UserError, nearest
 from .protocol import model_class
 
+
+def _bert(layers: int, width: int) -> dict[str, int]:
+    """Heads of width 64, feed-forward networks four times as wide as the layers."""
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "num_attention_heads": width // 64,
+        "intermediate_size": 4 * width,
+    }
+
+
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the model type, and what differs from its defaults
     # "Attention Is All You Need", table 3
     "paper-base": ("transformer", {"vocab_size": 37000}),
@@ -17,7 +28,25 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the model type, and what d
     # Radford et al. 2019, table 2
     "gpt2": ("gpt2", {}),
     "gpt2-medium": ("gpt2", {"n_embd": 1024, "n_layer": 24, "n_head": 16}),
-}
+    # Devlin et al. 2018, section 3; the small ones: Turc et al. 2019, table 1
+    "bert-tiny": ("bert", _bert(2, 128)),
+    "bert-mini": ("bert", _bert(4, 256)),
+    "bert-small": ("bert", _bert(4, 512)),
+    "bert-medium": ("bert", _bert(8, 512)),
+    "bert-base": ("bert", {}),
+    "bert-large": ("bert", _bert(24, 1024)),
+    # Dosovitskiy et al. 2021, table 1; the last for scikit-learn's digits of 8 x 8 pixels
+    "vit-base": ("vit", {}),
+    "vit-large": ("vit", _bert(24, 1024)),
+    "vit-digits": (
+        "vit",
+        {
+            "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 128,
+            "hidden_dropout_prob": 0.1, "initializer_range": 0.1,
+            "image_size": 8, "patch_size": 2, "num_channels": 1, "num_labels": 10,
+        },
+    ),
+}  # fmt: skip
 
 
 def preset(name: str) -> Any:
