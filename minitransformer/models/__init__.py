@@ -4,6 +4,8 @@ from .bart import BART, BARTConfig
 from .bert import BERT, BERTConfig
 from .gpt import GPT, GPTConfig
 from .protocol import MODELS, DecoderOnly, EncoderDecoder, model_class, register_model
+from .recurrent import RecurrentConfig, RecurrentLM
+from .seq2seq import Seq2Seq, Seq2SeqConfig
 from .transformer import Transformer, TransformerConfig
 from .vit import ViT, ViTConfig
 
@@ -17,6 +19,10 @@ __all__ = [
     "DecoderOnly",
     "EncoderDecoder",
     "GPTConfig",
+    "RecurrentConfig",
+    "RecurrentLM",
+    "Seq2Seq",
+    "Seq2SeqConfig",
     "Transformer",
     "TransformerConfig",
     "ViT",

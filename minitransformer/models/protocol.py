@@ -89,6 +89,8 @@ MODELS: dict[str, str | type] = {  # model_type -> the class, or where it is
     "bart": "minitransformer.models.bart:BART",
     "bert": "minitransformer.models.bert:BERT",
     "gpt2": "minitransformer.models.gpt:GPT",
+    "recurrent": "minitransformer.models.recurrent:RecurrentLM",
+    "seq2seq": "minitransformer.models.seq2seq:Seq2Seq",
     "transformer": "minitransformer.models.transformer:Transformer",
     "vit": "minitransformer.models.vit:ViT",
 }

@@ -1,0 +1,317 @@
+"""Sequence to sequence with recurrent networks: the encoder-decoders that came before the Transformer.
+
+An encoder reads the source into states h_1 ... h_S. A decoder writes the target, and its states are
+s_i = f(s_{i-1}, y_{i-1}, c_i). The context c_i is all that it sees of the source; `attention` says what:
+
+- "none": c_i = c, the last state of the encoder: one vector for a sentence of any length (Sutskever et al.
+  2014; Cho et al. 2014).
+- "additive": c_i = sum_j a_ij h_j, with a_ij = softmax_j(v·tanh(W s_{i-1} + U h_j)) (Bahdanau et al. 2015).
+- "dot": c_i = sum_j a_ij h_j, with a_ij = softmax_j(s_i·h_j), where c_i enters after the recurrence, which is
+  s_i = f(s_{i-1}, y_{i-1}) (Luong et al. 2015, global attention without input feeding).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from minigrad import Tensor, nn
+from minigrad.ops.shaping import cat
+
+from ..config import MAX_LAYERS
+from ..embeddings import TokenEmbedding, token_ids
+from ..errors import UserError, check_range
+from ..masks import padding_mask
+from .recurrent import RNN_TYPES, RecurrentCache, States, check_option, real_tokens, scan
+
+
+@dataclass(frozen=True)
+class Seq2SeqConfig:
+    """A recurrent encoder-decoder. Keys: those of PyTorch's nn.GRU and nn.Embedding, and Hugging Face's."""
+
+    vocab_size: int = 0  # in a recipe, 0 means all tokens of the training data (8,000 for "bpe")
+    embedding_dim: int = 128  # size of each token's vector
+    hidden_size: int = 256  # of the decoder, and of the encoder in each direction
+    num_layers: int = 1  # of encoder and decoder each
+    rnn_type: str = "gru"  # or "rnn", "lstm"
+    attention: str = "additive"  # or "none" (a fixed context vector), "dot"
+    bidirectional: bool = True  # whether the encoder also reads from right to left
+    dropout: float = 0.1  # of embeddings, between layers, and before the output layer
+    tie_word_embeddings: bool = True  # the output layer is the embedding
+    pad_token_id: int = 0  # the tokenizer's, in a recipe
+    bos_token_id: int = 2  # likewise
+    eos_token_id: int = 3  # likewise
+
+    def __post_init__(self) -> None:
+        check_range(self, "vocab_size", 0)
+        check_range(self, "embedding_dim hidden_size", 1)
+        check_range(self, "num_layers", 1, MAX_LAYERS + 1)
+        check_range(self, "dropout", 0, 1)
+        check_range(self, "pad_token_id bos_token_id eos_token_id", -(2**63))
+        check_option("rnn_type", self.rnn_type, RNN_TYPES)
+        check_option("attention", self.attention, ATTENTIONS)
+        if self.attention == "dot" and self.bidirectional:
+            raise UserError(
+                f"dot attention compares states of one size: the decoder's is {self.hidden_size}, that of a "
+                f"bidirectional encoder {self.memory_size}.\n"
+                f'Set bidirectional=False, or attention="additive".'
+            )
+
+    @property
+    def memory_size(self) -> int:
+        """The size of an encoder state: of both directions, one beside the other."""
+        return self.hidden_size * (2 if self.bidirectional else 1)
+
+
+# ---------------------------------------------------------------- the context
+
+
+class Source(NamedTuple):
+    """What the decoder reads: the memory, the keys that attention made of it, which positions are real."""
+
+    memory: Float[Tensor, "B S M"]
+    keys: Any  # (B, S, A); None without attention
+    mask: Bool[Tensor, "B 1 S"] | None
+
+
+class FixedContext(nn.Module):
+    """c_i = c: the decoder sees the same vector at each step (Cho et al. 2014, equation 6)."""
+
+    attends, enters_recurrence = False, True
+
+    def __init__(self, config: Seq2SeqConfig) -> None:
+        super().__init__()
+
+    def forward(
+        self, decoder: nn.Module, x: Float[Tensor, "B T E"], source: Source, states: States, written: Any
+    ) -> tuple[Tensor, Tensor, Tensor | None, States]:
+        context = source.memory.expand(-1, x.shape[1], -1)
+        h, states = scan(decoder, cat([x, context], -1), states, written)
+        return h, context, None, states
+
+
+class AdditiveAttention(nn.Module):
+    """a_ij = softmax_j(v·tanh(W s_{i-1} + U h_j)) (Bahdanau et al. 2015, section A.1.2).
+
+    The state before a step chooses its context, which enters the step: steps cannot be computed together.
+    """
+
+    attends, enters_recurrence = True, True
+
+    def __init__(self, config: Seq2SeqConfig) -> None:
+        super().__init__()
+        self.query = nn.Linear(config.hidden_size, config.hidden_size, bias=False)  # W
+        self.key = nn.Linear(config.memory_size, config.hidden_size, bias=False)  # U
+        self.score = nn.Linear(config.hidden_size, 1, bias=False)  # v
+
+    def keys(self, memory: Float[Tensor, "B S M"]) -> Float[Tensor, "B S A"]:
+        """U h_j, the same for all steps."""
+        return self.key(memory)
+
+    def weights(self, query: Float[Tensor, "B T H"], source: Source) -> Float[Tensor, "B T S"]:
+        pairs = self.query(query).unsqueeze(2) + source.keys.unsqueeze(1)  # (B, T, S, A)
+        return masked_softmax(self.score(pairs.tanh()).squeeze(-1), source.mask)
+
+    def forward(
+        self, decoder: nn.Module, x: Float[Tensor, "B T E"], source: Source, states: States, written: Any
+    ) -> tuple[Tensor, Tensor, Tensor | None, States]:
+        steps = []
+        for t in range(x.shape[1]):
+            now = slice(t, t + 1)
+            last_layer = states[0][-1].unsqueeze(1)  # s_{i-1}: (B, 1, H)
+            weights = self.weights(last_layer, source)  # (B, 1, S)
+            context = weights @ source.memory  # c_i: (B, 1, M)
+            inputs = cat([x[:, now], context], -1)
+            h, states = scan(decoder, inputs, states, None if written is None else written[:, now])
+            steps.append((h, context, weights))
+        h, context, weights = (cat(parts, 1) for parts in zip(*steps, strict=True))
+        return h, context, weights, states
+
+
+class DotAttention(nn.Module):
+    """a_ij = softmax_j(s_i·h_j) (Luong et al. 2015, equations 7 and 8), for all steps at once."""
+
+    attends, enters_recurrence = True, False
+
+    def __init__(self, config: Seq2SeqConfig) -> None:
+        super().__init__()
+
+    def keys(self, memory: Float[Tensor, "B S M"]) -> Float[Tensor, "B S M"]:
+        return memory
+
+    def weights(self, query: Float[Tensor, "B T H"], source: Source) -> Float[Tensor, "B T S"]:
+        return masked_softmax(query @ source.memory.mT, source.mask)
+
+    def forward(
+        self, decoder: nn.Module, x: Float[Tensor, "B T E"], source: Source, states: States, written: Any
+    ) -> tuple[Tensor, Tensor, Tensor | None, States]:
+        h, states = scan(decoder, x, states, written)
+        weights = self.weights(h, source)
+        return h, weights @ source.memory, weights, states
+
+
+def masked_softmax(
+    scores: Float[Tensor, "B T S"], mask: Bool[Tensor, "B 1 S"] | None
+) -> Float[Tensor, "B T S"]:
+    """The softmax over the source positions that are not padding."""
+    return (scores if mask is None else scores.masked_fill(~mask, -math.inf)).softmax(-1)
+
+
+ATTENTIONS: dict[str, Any] = {"none": FixedContext, "additive": AdditiveAttention, "dot": DotAttention}
+
+
+# ---------------------------------------------------------------- the model
+
+
+class Seq2Seq(nn.Module):
+    """Embedding (of both languages), encoder, decoder, and an output layer.
+
+        model = Seq2Seq(Seq2SeqConfig(vocab_size=1000, attention="none"))
+        logits = model(source_ids, target_ids)      # (B, S), (B, T) -> (B, T, V)
+
+    The decoder starts at s_0 = tanh(W_s h), where h is the last state of the encoder (Cho et al.), or the
+    backward one at position 1 (Bahdanau et al.). The output layer reads tanh(W_c [c_i; s_i]) (Luong et al.,
+    equation 5). Padding, `pad_token_id`, changes nothing.
+    """
+
+    is_encoder_decoder: ClassVar[bool] = True
+    model_type: ClassVar[str] = "seq2seq"
+    config_class: ClassVar[type] = Seq2SeqConfig
+
+    def __init__(self, config: Seq2SeqConfig) -> None:
+        super().__init__()
+        self.config = config
+        rnn, layers = RNN_TYPES[config.rnn_type], config.num_layers
+        embedding, hidden, memory = config.embedding_dim, config.hidden_size, config.memory_size
+        options: dict[str, Any] = {"batch_first": True, "dropout": config.dropout if layers > 1 else 0.0}
+        self.embedding = TokenEmbedding(config.vocab_size, embedding)
+        self.dropout = nn.Dropout(config.dropout)
+        self.encoder = rnn(embedding, hidden, layers, bidirectional=config.bidirectional, **options)
+        self.attention = ATTENTIONS[config.attention](config)
+        inputs = embedding + (memory if self.attention.enters_recurrence else 0)
+        self.decoder = rnn(inputs, hidden, layers, **options)
+        states = 2 if config.rnn_type == "lstm" else 1  # h and c, or h
+        summary = hidden if self.attention.attends else memory
+        self.start = nn.Linear(summary, states * layers * hidden)  # W_s
+        self.combine = nn.Linear(memory + hidden, embedding, bias=False)  # W_c
+        self.output = None if config.tie_word_embeddings else nn.Linear(embedding, config.vocab_size)
+
+    @property
+    def max_length(self) -> int | None:
+        """No limit: the network has no positions."""
+        return None
+
+    @property
+    def decoder_start_token_id(self) -> int:
+        """The first token of every target."""
+        return self.config.bos_token_id
+
+    def new_cache(self, max_length: int = 0) -> RecurrentCache:
+        """An empty cache for decoding; it holds the decoder's states, however long the target."""
+        return RecurrentCache()
+
+    def padding_mask(self, source: Any) -> Bool[Tensor, "B 1 1 S"]:
+        """True where the source ids (B, S) are not padding, on the model's device."""
+        mask = padding_mask(token_ids(source), self.config.pad_token_id)
+        return mask.to(self.embedding.weight.device)
+
+    # ------------------------------------------------------------ encoder
+
+    def encode(self, source: Any, source_mask: Any = None) -> Float[Tensor, "B S M"]:
+        """The encoder's state at each position of source ids (B, S); without attention, the last: (B, 1, M).
+
+        `source_mask` defaults to the padding mask.
+        """
+        x = self.dropout(self.embedding(source))
+        real = real_tokens(self.padding_mask(source) if source_mask is None else source_mask, x)
+        if not (x.shape[1] and (real is None or real.any(1).all())):
+            raise UserError("a source has no tokens.\nGive each source at least one, such as an end token.")
+        memory, last = scan(self.encoder, x, (), real)
+        if self.attention.attends:
+            return memory
+        directions = 2 if self.config.bidirectional else 1
+        return last[0][-directions:].transpose(0, 1).flatten(1).unsqueeze(1)
+
+    def first_states(self, memory: Float[Tensor, "B S M"], real: Any = None) -> States:
+        """The decoder's states before the first target token, from the memory alone: tanh(W_s h)."""
+        hidden, layers = self.config.hidden_size, self.config.num_layers
+        if not self.attention.attends:
+            h = memory[:, 0]
+        elif self.config.bidirectional:
+            h = memory[:, 0, hidden:]  # the backward state at position 1 has read the whole source
+        else:
+            last = -1 if real is None else real.shape[1] - 1 - real[:, ::-1].argmax(1)
+            h = memory[np.arange(len(memory)), last]
+        states = self.start(h).tanh().reshape(len(memory), -1, layers, hidden)
+        return tuple(part.squeeze(1).transpose(0, 1) for part in states.split(1, 1))
+
+    # ------------------------------------------------------------ decoder
+
+    def decode(
+        self,
+        target: Any,
+        memory: Float[Tensor, "B S M"],
+        source_mask: Any = None,
+        target_mask: Any = None,
+        cache: RecurrentCache | None = None,
+    ) -> Float[Tensor, "B T E"]:
+        """The decoder's hidden states of target ids (B, T), given the `memory` that `encode` returned.
+
+        Pass the `source_mask` of `encode`; without it, padding in the memory is attended to. With a `cache`,
+        the ids follow those of earlier calls.
+        """
+        states, context, _ = self._decode(target, memory, source_mask, target_mask, cache)
+        return self.dropout(self.combine(cat([context, states], -1)).tanh())
+
+    def attention_weights(self, source: Any, target: Any) -> Float[Tensor, "B T S"]:
+        """How much each of the target ids (B, T) attends to each of the source ids (B, S)."""
+        if not self.attention.attends:
+            raise UserError(
+                "a fixed context vector has no attention weights.\n"
+                'Build the model with attention="additive" or attention="dot".'
+            )
+        mask = self.padding_mask(source)
+        return self._decode(target, self.encode(source, mask), mask)[2]
+
+    def _decode(
+        self,
+        target: Any,
+        memory: Tensor,
+        source_mask: Any = None,
+        target_mask: Any = None,
+        cache: RecurrentCache | None = None,
+    ) -> tuple[Tensor, Tensor, Any]:
+        """The decoder's states s_i, the contexts c_i, and the attention weights a_ij."""
+        x = self.dropout(self.embedding(target))  # (B, T, E)
+        if len(x) != len(memory):
+            raise UserError(
+                f"{len(memory)} source sequences and {len(x)} target sequences.\n"
+                f"Pass one target for each source."
+            )
+        cache = RecurrentCache() if cache is None else cache
+        read = real_tokens(source_mask, memory) if self.attention.attends else None
+        written = real_tokens(target_mask, x, cache.length)
+        with cache:
+            if self.attention.attends and cache.keys is None:
+                cache.keys = self.attention.keys(memory)
+            source = Source(memory, cache.keys, None if read is None else Tensor(read[:, None]).to(x.device))
+            before = cache.read(len(x)) or self.first_states(memory, read)
+            states, context, weights, after = self.attention(self.decoder, x, source, before, written)
+            cache.update(after, x.shape[1])
+        return states, context, weights
+
+    def logits(self, states: Float[Tensor, "B T E"]) -> Float[Tensor, "B T V"]:
+        """Hidden states to logits of the next token."""
+        return self.embedding.logits(states) if self.output is None else self.output(states)
+
+    def forward(
+        self, source: Any, target: Any, source_mask: Any = None, target_mask: Any = None
+    ) -> Float[Tensor, "B T V"]:
+        if source_mask is None:
+            source_mask = self.padding_mask(source)
+        memory = self.encode(source, source_mask)
+        return self.logits(self.decode(target, memory, source_mask, target_mask))

@@ -1,0 +1,228 @@
+"""Recurrent models: the fixed context vector, additive and dot attention, and a recurrent language model."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minitransformer import RecurrentConfig, RecurrentLM, Seq2Seq, Seq2SeqConfig, generate
+from minitransformer.errors import UserError
+from minitransformer.models import model_class
+
+SOURCE = np.array([[4, 5, 6, 3], [7, 3, 0, 0]])  # padded on the right with 0
+TARGET = np.array([[2, 4, 5], [2, 8, 9]])
+KINDS = [
+    pytest.param({"rnn_type": rnn, "attention": attention, "bidirectional": both, "num_layers": layers},
+                 id=f"{rnn}-{attention}-{'both' if both else 'forward'}-{layers}")
+    for rnn, attention, both, layers in [
+        ("rnn", "none", False, 1), ("lstm", "none", False, 2), ("gru", "none", True, 2),
+        ("rnn", "additive", True, 1), ("lstm", "additive", True, 2), ("gru", "additive", False, 1),
+        ("lstm", "dot", False, 2), ("gru", "dot", False, 1),
+    ]
+]  # fmt: skip
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+def seq2seq(**options):
+    model = Seq2Seq(Seq2SeqConfig(11, embedding_dim=6, hidden_size=5, dropout=0.1, **options)).eval()
+    for p in model.parameters():
+        p.array *= 2  # far from uniform, so that outputs differ
+    return model
+
+
+def close(a, b):
+    np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+# ---------------------------------------------------------------- encoder and decoder
+
+
+@kinds
+def test_padding_of_source_and_target_changes_nothing(kind):
+    model = seq2seq(**kind)
+    full = model(SOURCE, TARGET).numpy()
+    close(full[1:], model(SOURCE[1:, :2], TARGET[1:]).numpy())
+    padded, mask = np.array([[2, 4, 5], [0, 2, 8]]), np.array([[True] * 3, [False, True, True]])
+    logits = model(SOURCE, padded, None, mg.tensor(mask)).numpy()
+    close(logits[0], full[0])
+    close(logits[1, 1:], full[1, :2])
+
+
+@kinds
+@mg.no_grad()
+def test_cached_decoding_is_uncached_decoding(kind):
+    model, full = seq2seq(**kind), None
+    full = model(SOURCE, TARGET).numpy()
+    mask = model.padding_mask(SOURCE)
+    memory, cache = model.encode(SOURCE, mask), model.new_cache()
+    first = model.logits(model.decode(TARGET[:, :2], memory, mask, None, cache)).numpy()
+    rows = np.array([1, 0, 1])  # as beams are reordered
+    cache.batch_select_indices(rows)
+    last = model.decode(TARGET[rows, 2:], memory[rows], mask[rows], None, cache)
+    close(first, full[:, :2])
+    close(model.logits(last).numpy(), full[rows, 2:])
+    assert cache.length == 3
+
+
+@kinds
+def test_the_decoder_sees_no_later_target(kind):
+    model = seq2seq(**kind)
+    other = TARGET.copy()
+    other[:, 2] = 10
+    a, b = model(SOURCE, TARGET).numpy(), model(SOURCE, other).numpy()
+    close(a[:, :2], b[:, :2])
+    assert np.abs(a[:, 2] - b[:, 2]).max() > 1e-3
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_without_attention_the_memory_is_one_vector_for_a_source_of_any_length(both):
+    model = seq2seq(attention="none", bidirectional=both)
+    for length in (1, 7):
+        assert model.encode(np.full((2, length), 4)).shape == (2, 1, 10 if both else 5)
+    assert seq2seq(attention="additive").encode(SOURCE).shape == (2, 4, 10)
+
+
+def test_the_fixed_context_is_the_encoders_last_state():
+    model = seq2seq(attention="none", bidirectional=True)
+    states, last = model.encoder(model.embedding(SOURCE[:1]))
+    close(
+        model.encode(SOURCE[:1]).numpy()[0, 0],
+        np.concatenate([states.numpy()[0, -1, :5], last.numpy()[1, 0]]),
+    )
+
+
+@pytest.mark.parametrize("options", [{"attention": "additive"}, {"attention": "dot", "bidirectional": False}])
+def test_weights_are_over_the_words_of_the_source_and_drive_the_output(options):
+    model = seq2seq(**options)
+    weights = model.attention_weights(SOURCE, TARGET).numpy()
+    assert weights.shape == (2, 3, 4)
+    close(weights.sum(-1), 1)
+    assert (weights[1, :, 2:] == 0).all()
+    assert weights.std() > 0.01
+
+
+def test_additive_attention_is_bahdanaus_formula():
+    model = seq2seq(attention="additive")
+    memory, keys = model.encode(SOURCE), None
+    keys = model.attention.keys(memory)
+    s = model.first_states(memory)[0][-1].numpy()  # s_0 of each source
+    w, u, v = (p.numpy() for p in (model.attention.query.weight, model.attention.key.weight,
+                                   model.attention.score.weight[0]))  # fmt: skip
+    expected = np.empty((2, 4))
+    for b in range(2):
+        energies = [v @ np.tanh(w @ s[b] + u @ memory.numpy()[b, j]) for j in range(4)]
+        expected[b] = np.exp(energies) / np.exp(energies).sum()
+    from minitransformer.models.seq2seq import Source
+
+    weights = model.attention.weights(mg.tensor(s[:, None]), Source(memory, keys, None))
+    close(weights.numpy()[:, 0], expected)
+
+
+def test_bahdanaus_decoder_starts_from_the_backward_state_at_position_1():
+    model = seq2seq(attention="additive")
+    _, last = model.encoder(model.embedding(SOURCE[:1]))
+    expected = np.tanh(model.start.weight.numpy() @ last.numpy()[1, 0] + model.start.bias.numpy())
+    close(model.first_states(model.encode(SOURCE[:1]))[0].numpy()[0, 0], expected)
+
+
+@pytest.mark.parametrize("options", [{"attention": "additive"}, {"attention": "dot", "bidirectional": False}])
+def test_gradients_are_those_of_finite_differences(options):
+    model = Seq2Seq(Seq2SeqConfig(7, 2, 2, **options)).to("float64").eval()
+    names = [name for name, _ in model.named_parameters()]
+
+    def loss(*values):
+        weights = dict(zip(names, values, strict=True))
+        return mg.nn.utils.stateless.functional_call(
+            model, weights, (SOURCE[:, :2] % 7, TARGET[:, :2] % 7)
+        ).sin()
+
+    values = [mg.tensor(p.numpy(), requires_grad=True) for p in model.parameters()]
+    mg.gradcheck(loss, values)
+
+
+# ---------------------------------------------------------------- generation
+
+
+@kinds
+def test_generation_is_the_same_with_and_without_cache_and_in_batches(kind):
+    model = seq2seq(**kind)
+    sources = [[4, 5, 6, 3], [7, 3], [8, 9, 3]]
+    for beams in (1, 3):
+        together = generate(model, sources, max_new_tokens=5, num_beams=beams)
+        assert together == generate(model, sources, max_new_tokens=5, num_beams=beams, use_cache=False)
+        assert together == [generate(model, [s], max_new_tokens=5, num_beams=beams)[0] for s in sources]
+    forced = [[5], [6, 7], [8]]  # prefixes of different lengths
+    results = [generate(model, sources, max_new_tokens=4, prefix=forced, use_cache=c) for c in (True, False)]
+    assert results[0] == results[1]
+
+
+# ---------------------------------------------------------------- the language model
+
+
+@pytest.mark.parametrize("rnn_type", ["rnn", "lstm", "gru"])
+@mg.no_grad()
+def test_a_recurrent_language_model_reads_left_padded_prompts_and_caches_states(rnn_type):
+    model = RecurrentLM(RecurrentConfig(9, 6, 6, 2, rnn_type)).eval()
+    ids, mask = np.array([[1, 2, 3, 4], [0, 0, 5, 6]]), np.array([[True] * 4, [False, False, True, True]])
+    logits = model(ids, mg.tensor(mask)).numpy()
+    close(logits[:1], model(ids[:1]).numpy())
+    close(logits[1:, 2:], model(ids[1:, 2:]).numpy())
+    cache = model.new_cache()
+    steps = [
+        model.logits(model.states(ids[:, t : t + 1], cache, mg.tensor(mask[:, : t + 1]))).numpy()
+        for t in range(4)
+    ]
+    close(np.concatenate(steps, 1)[mask], logits[mask])
+    prompts = [[1, 2, 3], [4], [5, 6]]
+    together = generate(model, prompts, max_new_tokens=6)
+    assert together == [generate(model, [p], max_new_tokens=6, use_cache=False)[0] for p in prompts]
+
+
+def test_the_output_layer_may_be_untied():
+    assert RecurrentLM(RecurrentConfig(9, 6, 4, tie_word_embeddings=False))(np.array([[1]])).shape == (
+        1,
+        1,
+        9,
+    )
+    assert seq2seq(tie_word_embeddings=False)(SOURCE, TARGET).shape == (2, 3, 11)
+    assert model_class("recurrent") is RecurrentLM
+    assert model_class("seq2seq") is Seq2Seq
+
+
+# ---------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rnn_type": "lstn"}, "rnn_type = 'lstn' does not exist. Did you mean lstm?"),
+        ({"attention": "additve"}, "attention = 'additve' does not exist. Did you mean additive?"),
+        ({"attention": "dot"}, "dot attention compares states of one size: the decoder's is 5"),
+        ({"dropout": 1.0}, "dropout = 1.0 is out of range"),
+        ({"num_layers": 0}, "num_layers = 0 is out of range"),
+    ],
+)
+def test_an_option_that_does_not_exist_is_one_clear_error(options, message):
+    with pytest.raises(UserError) as error:
+        Seq2SeqConfig(11, **{"embedding_dim": 6, "hidden_size": 5, "dropout": 0.1, **options})
+    assert str(error.value).startswith(message)
+    assert len(str(error.value).splitlines()) == 2
+
+
+def test_bad_calls_are_one_clear_error():
+    model = seq2seq(attention="none")
+    with pytest.raises(UserError, match="a source has no tokens"):
+        model.encode(np.array([[4, 3], [0, 0]]))
+    with pytest.raises(UserError, match="2 source sequences and 1 target"):
+        model(SOURCE, TARGET[:1])
+    with pytest.raises(UserError, match="a fixed context vector has no attention weights"):
+        model.attention_weights(SOURCE, TARGET)
+    with pytest.raises(mg.MinigradError, match=r"a padding mask of bool \(2, 3\) for 2 texts of 4 tokens"):
+        model.encode(SOURCE, mg.tensor(np.ones((2, 3), bool)))
+    with pytest.raises(UserError, match=r"embedding_dim=6 and hidden_size=4 differ"):
+        RecurrentConfig(9, 6, 4)
+    cache, lm = None, RecurrentLM(RecurrentConfig(9, 6, 6))
+    cache = lm.new_cache()
+    lm.states(np.array([[1], [2]]), cache)
+    with pytest.raises(UserError, match="a cache of batch 2, got a batch of 1"):
+        lm.states(np.array([[1]]), cache)
+    assert cache.length == 1
