@@ -24,6 +24,7 @@ from ..recipes import Recipe
 from ..tasks import task_class
 from ..tokenizers import Tokenizer
 from ..training import run as runs
+from ..training.checkpoint import Checkpoints
 from ..training.curves import draw_curves
 from ..training.folder import (
     Record,
@@ -38,6 +39,7 @@ from ..training.folder import (
     read_record,
     read_tokenizer,
 )
+from ..training.init_from import Source, initialize
 from ..training.memory import check_memory
 from ..training.ranks import Ranks, join
 from ..training.run import check_same_data
@@ -59,6 +61,12 @@ class Options:
     data_dir: DataFolder = None
     run_dir: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/RECIPE)")] = None
     """The run folder."""
+    model_type: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
+    """Another type of model for the task, with its default settings: its keys are flags then."""
+    preset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
+    """A model by name, such as gpt2 or paper-base."""
+    init_from: Annotated[Path | None, arg(metavar="RUN", help_behavior_hint="")] = None
+    """A run whose weights, where name and shape fit, and whose tokenizer this one starts with."""
     resume: Flag = False
     """Continue from the run's last checkpoint."""
     overwrite: Flag = False
@@ -108,6 +116,16 @@ def hold(folder: Path, options: Options, stack: ExitStack) -> None:
     check_folder(folder, options.resume, options.overwrite)  # it may have changed meanwhile
 
 
+def last_flag(argv: list[str], name: str) -> str | None:
+    """The value of a flag that decides which other flags there are; None if it is not given."""
+    value = None
+    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+        flag, equals, rest = word.partition("=")
+        if flag.replace("_", "-") == f"--{name}":
+            value = rest if equals else following
+    return value
+
+
 def requested_device(argv: list[str]) -> str:
     """The --device of a command line ("cpu", "cuda" or "cuda:1"), needed to join the ranks before parsing.
 
@@ -137,6 +155,9 @@ def read_command(argv: list[str]) -> tuple[Recipe, Options, Path]:
 
 def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
     """The recipe with flags applied to its keys, and the options."""
+    chosen = [last_flag(argv, name) for name in ("model-type", "preset")]
+    if any(chosen):
+        recipe = recipes.with_model(recipe, *chosen)
     parts = {"run": Options(), "data": recipe.data, "model": recipe.model, "training": recipe.training}
     bundle: Any = make_dataclass(
         "Train", [(name, type(part), part) for name, part in parts.items()], frozen=True
@@ -192,14 +213,28 @@ def train(training: Training, stack: ExitStack) -> bool:
         check_same_run(resumed.recipe, recipe, folder)
     checked = checksums(splits)
     kind = task_class(recipe.task)
-    tokenizer = resumed.tokenizer if resumed is not None else runs.train_tokenizer(recipe, splits)
+    source = first_weights(training)
+    if resumed is not None:
+        tokenizer = resumed.tokenizer
+    elif source is not None and source.tokenizer is not None and hasattr(recipe.data, "tokenizer"):
+        tokenizer = source.tokenizer
+        recipe = replace(recipe, data=replace(recipe.data, tokenizer=tokenizer.kind))
+    else:
+        tokenizer = runs.train_tokenizer(recipe, splits)
     labels = kind.labels(recipe.data, splits) if resumed is None else resumed.record.labels
     check_memory(recipe, tokenizer, labels, training.device)
     splits = runs.filter_splits(recipe, tokenizer, splits)
     task = runs.build_task(recipe, tokenizer, splits, labels)
     random.manual_seed(recipe.training.seed)
     model = runs.build_model(recipe, tokenizer, labels).to(training.device)
-    record = resumed.record if resumed else new_record(recipe, tokenizer, checked, training.sources, labels)
+    inherited = [] if source is None else initialize(model, source)
+    record = (
+        resumed.record
+        if resumed
+        else new_record(
+            recipe, tokenizer, checked, training.sources, labels, source.to_json() if source else None
+        )
+    )
     trainer = Trainer(model, task, recipe.training, folder, console, ranks, options.capture, record.identity)
     ranks.barrier()  # all ranks have read the folder
     if resumed is None:
@@ -211,7 +246,7 @@ def train(training: Training, stack: ExitStack) -> bool:
             console.print("no checkpoint yet: starting at step 0")
     else:
         resume(trainer, training, resumed)
-    for line in kind.describe(recipe.data, tokenizer, splits):
+    for line in [*kind.describe(recipe.data, tokenizer, splits), *inherited]:
         console.print(printable(line))
     sizes = f"{model.num_parameters():,} parameters"
     sizes += "" if tokenizer is None else f", {tokenizer.vocab_size:,} tokens"
@@ -232,6 +267,27 @@ def train(training: Training, stack: ExitStack) -> bool:
     conclude(folder, splits, trainer.seconds, console, training.device)
     console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}")
     return True
+
+
+def first_weights(training: Training) -> Source | None:
+    """The run that this one starts from; one that is resumed does so only if it has no checkpoint yet."""
+    options, resumed = training.options, training.resumed
+    if resumed is None:
+        return None if options.init_from is None else Source.read(options.init_from)
+    if options.init_from is not None:
+        raise RunError(
+            f"{training.folder} has begun: --init-from would change nothing.\n"
+            f"Leave it out, or start over with --overwrite."
+        )
+    if not resumed.record.init_from or Checkpoints(training.folder / "checkpoints").names():
+        return None
+    source = Source.read(Path(resumed.record.init_from["folder"]))
+    if source.to_json() != resumed.record.init_from:
+        raise RunError(
+            f"{training.folder} has no checkpoint yet, and {source.folder}, its --init-from, has changed.\n"
+            f"Start over with --overwrite."
+        )
+    return source
 
 
 def resume(trainer: Trainer, training: Training, resumed: Resumed) -> None:

@@ -112,6 +112,8 @@ def with_own_data(recipe: Recipe, name: str) -> Recipe:
 
 def with_model(recipe: Recipe, model_type: str | None, preset_name: str | None) -> Recipe:
     """The recipe with another type of model, or with a model of a preset, and its default settings."""
+    if not preset_name and model_type == recipe.model_type:
+        return recipe
     model_type, settings = _model_type(task_class(recipe.task), model_type or "", preset_name or "")
     model = model_class(model_type).config_class(**settings)
     return dataclasses.replace(recipe, model=model, model_type=model_type)

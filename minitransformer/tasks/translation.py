@@ -129,9 +129,9 @@ class Translation(Task):
 
     def __init__(
         self,
-        tokenizer: Tokenizer,
-        train: Sequence[Pair],
-        validation: Sequence[Pair],
+        tokenizer: Any,
+        train: Sequence[tuple[Any, Any]],
+        validation: Sequence[tuple[Any, Any]],
         max_tokens: int,
         seed: int,
     ) -> None:
@@ -146,7 +146,7 @@ class Translation(Task):
         train, validation = splits["train"], splits["validation"]
         return cls(tokenizer, train, validation, recipe.data.max_tokens, recipe.training.seed)
 
-    def ids(self, pairs: Sequence[Pair]) -> list[tuple[list[int], list[int]]]:
+    def ids(self, pairs: Sequence[tuple[Any, Any]]) -> list[tuple[list[int], list[int]]]:
         """Both sides of each pair as token ids."""
         encode = self.tokenizer.encode
         return [(encode(source), encode(target)) for source, target in pairs]

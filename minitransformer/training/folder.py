@@ -343,6 +343,12 @@ def _check_sum(path: Path, sums: list[str]) -> None:
 
 def check_same_run(before: Recipe, recipe: Recipe, folder: Path) -> None:
     """Raise a RunError if model, data settings or `FIXED_SETTINGS` differ from those of the run."""
+    if recipe.model_type != before.model_type:
+        raise RunError(
+            f"{folder} was started with different settings: model_type is {before.model_type}, "
+            f"not {recipe.model_type}.\n"
+            f"Leave that flag out, or start over with --overwrite."
+        )
     for part in ("data", "model", "training"):
         changed = [
             f"{name} is {old}, not {new}"

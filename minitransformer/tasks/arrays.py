@@ -1,0 +1,184 @@
+"""Tasks of your own arrays or pairs, for a `Trainer` in a program of your own.
+
+    task = ArrayTask((x, y), loss=F.mse_loss, batch_size=32)
+    Trainer(model, task, TrainConfig(steps=500), Path("runs/mine")).train()
+
+They are in no registry: a task that recipes and the command line know is a class with a name, see `base.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minigrad import Tensor, no_grad
+
+from ..data.splits import HELD_OUT, random_indices, split_at
+from ..errors import UserError, check_integer
+from .base import loss_sum
+from .examples import ExampleTask
+from .translation import Translation
+
+
+class ArrayBatch:
+    """Arrays whose first axis is the example; the last one is the target."""
+
+    def __init__(self, *arrays: Any) -> None:
+        vars(self).update({f"input{i}": array for i, array in enumerate(arrays[:-1])}, target=arrays[-1])
+
+    @property
+    def inputs(self) -> list[Any]:
+        return list(vars(self).values())[:-1]
+
+    @property
+    def n_tokens(self) -> int:
+        """The number of examples."""
+        return len(self.target)
+
+    target: Any
+
+    def __getitem__(self, rows: slice) -> ArrayBatch:
+        return ArrayBatch(*(array[rows] for array in vars(self).values()))
+
+
+@dataclass(frozen=True)
+class BatchSize:
+    """The [data] of arrays."""
+
+    batch_size: int = 32
+
+    def __post_init__(self) -> None:
+        check_integer("batch_size", self.batch_size, 1)
+
+
+class ArrayTask(ExampleTask):
+    """Arrays (inputs..., targets) of one length: the model is called as model(inputs...), each a Tensor.
+
+    `loss` takes the model's output and the targets, and gives their mean over the examples, as the functions
+    of `nn.functional` do. Without one it is the cross-entropy of integer targets (logits on the last axis,
+    with the label smoothing of the TrainConfig), or the mean squared error of others. `validation` are arrays
+    too; without them, a tenth of the examples is held out, or if there are fewer than 10, none is, and the
+    training examples are scored. The batch of a step is a function of seed and step, so that a resumed
+    training is the training.
+    """
+
+    def __init__(
+        self,
+        arrays: Sequence[Any],
+        loss: Callable[[Any, Any], Tensor] | None = None,
+        batch_size: int = 32,
+        validation: Sequence[Any] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.arrays, self.loss_function = _arrays(arrays, "arrays"), loss
+        n = len(self.arrays[0])
+        if validation is None:
+            held = random_indices(n, min(HELD_OUT, n // 10))
+            train, rows = np.setdiff1d(np.arange(n), held), held if len(held) else np.arange(n)
+        else:
+            held_out = _arrays(validation, "validation")
+            if len(held_out) != len(self.arrays):
+                raise UserError(
+                    f"validation has {len(held_out)} arrays, the training has {len(self.arrays)}.\n"
+                    f"Pass the same kinds of arrays."
+                )
+            train, rows = np.arange(n), n + np.arange(len(held_out[0]))
+            both = zip(self.arrays, held_out, strict=True)
+            self.arrays = tuple(np.concatenate(pair) for pair in both)
+        super().__init__(BatchSize(batch_size), train.tolist(), rows.tolist(), seed=seed)
+
+    def collate(self, examples: Sequence[Any], step: int) -> ArrayBatch:
+        """The rows of these numbers."""
+        return ArrayBatch(*(array[np.asarray(examples)] for array in self.arrays))
+
+    def logits(self, model: Any, batch: ArrayBatch) -> Any:
+        """The model's output, or the `logits` of a model with several."""
+        out = model(*map(_tensor, batch.inputs))
+        return getattr(out, "logits", out)
+
+    def loss(self, model: Any, batch: ArrayBatch, label_smoothing: float) -> Tensor:
+        return self._loss(self.logits(model, batch), _tensor(batch.target), label_smoothing)
+
+    def _loss(self, out: Any, target: Tensor, label_smoothing: float) -> Tensor:
+        """The sum over the examples."""
+        if self.loss_function is not None:
+            return self.loss_function(out, target) * len(target)
+        if target.array.dtype.kind in "iu":
+            return loss_sum(out, target.array, label_smoothing) * (len(target) / max(target.numel(), 1))
+        if out.shape != target.shape:
+            raise UserError(
+                f"the model's output has shape {tuple(out.shape)}, the targets {tuple(target.shape)}.\n"
+                f"Give them the same shape, or pass a loss."
+            )
+        return ((out - target) ** 2).mean() * len(target)
+
+    @no_grad()
+    def score(self, model: Any, examples: Any) -> dict[str, float]:
+        """The mean loss and, of integer targets that the logits have a row for, the accuracy."""
+        total, correct, targets, n = 0.0, 0, 0, 0
+        for batch in self.batches(examples):
+            out, target = self.logits(model, batch), _tensor(batch.target)
+            total, n = total + self._loss(out, target, 0.0).item(), n + batch.n_tokens
+            if target.array.dtype.kind in "iu" and out.ndim == target.ndim + 1:
+                correct += int((out.argmax(-1).numpy() == batch.target).sum())
+                targets += target.numel()
+        return {"loss": total / n, **({"accuracy": correct / targets} if targets else {})}
+
+
+def _tensor(array: Any) -> Tensor:
+    return array if isinstance(array, Tensor) else Tensor(array)
+
+
+def _arrays(arrays: Sequence[Any], name: str) -> tuple[np.ndarray, ...]:
+    """Inputs and targets as arrays of one length."""
+    found = tuple(np.asarray(array) for array in arrays)
+    lengths = {len(array) if array.ndim else 0 for array in found}
+    if len(found) < 2 or len(lengths) > 1 or lengths == {0}:
+        shapes = ", ".join(str(array.shape) for array in found)
+        raise UserError(
+            f"{name} must be inputs and targets with one row for each example, got shapes {shapes}.\n"
+            f"Pass (x, y), where len(x) == len(y)."
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class SpecialIds:
+    """The ids that a model's config names, for pairs that are ids already."""
+
+    pad_id: int = 0
+    start_id: int = 2
+    end_id: int = 3
+
+    def encode(self, ids: Iterable[Any]) -> list[int]:
+        """The ids themselves."""
+        return [int(i) for i in ids]
+
+
+class PairTask(Translation):
+    """Pairs (source, target) for an encoder-decoder: of texts with a tokenizer, else of lists of ids.
+
+        PairTask(pairs, tokenizer)
+        PairTask(pairs_of_ids, SpecialIds(pad_id=0, start_id=1, end_id=2))
+
+    A batch has up to `max_tokens` tokens a side, padding included. `validation` as of an `ArrayTask`.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[tuple[Any, Any]],
+        tokenizer: Any = None,
+        max_tokens: int = 1024,
+        validation: Sequence[tuple[Any, Any]] | None = None,
+        seed: int = 0,
+    ) -> None:
+        if not len(pairs):
+            raise UserError("there are no pairs to train on.\nPass a list of (source, target).")
+        train, held_out = list(pairs), validation
+        if validation is None:
+            train, held = split_at(pairs, random_indices(len(pairs), min(HELD_OUT, len(pairs) // 10)))
+            held_out = held or train
+        super().__init__(tokenizer or SpecialIds(), train, held_out or [], max_tokens, seed)

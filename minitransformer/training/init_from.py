@@ -1,0 +1,94 @@
+"""`train --init-from RUN`: the first weights, and the tokenizer, come from another run.
+
+So the body of a BERT that has learned to fill in words goes on under a new head (Devlin et al. 2018, 3.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minigrad import nn
+from minigrad.io import load_bytes
+
+from ..errors import UserError
+from ..files import printable, sha256
+from .checkpoint import Checkpoints, check_finite
+from .folder import Record, RunError, read_record, read_tokenizer
+
+
+@dataclass(frozen=True)
+class Source:
+    """Another run: its tokenizer and the weights of its best checkpoint."""
+
+    folder: Path
+    record: Record
+    tokenizer: Any
+    checkpoint: str
+    weights: dict[str, Any]
+    checksum: str
+
+    @classmethod
+    def read(cls, folder: Path) -> Source:
+        """Of a run folder; an error if it is not one, or has no checkpoint."""
+        record = read_record(folder) if folder.is_dir() else None
+        if record is None:
+            raise RunError(f"{printable(folder)} is not a run folder.\nPass one to --init-from.")
+        path, content = Checkpoints(folder / "checkpoints", identity=record.identity).read_model("best")
+        weights = load_bytes(content, str(path))
+        check_finite(weights, path.name)
+        return cls(folder, record, read_tokenizer(folder, record), path.name, weights, sha256(content))
+
+    def to_json(self) -> dict[str, Any]:
+        """For run.json."""
+        names = {"folder": str(self.folder.absolute()), "recipe": self.record.recipe, "run": self.record.id}
+        return {**names, "checkpoint": self.checkpoint, "model_sha256": self.checksum}
+
+
+def initialize(model: nn.Module, source: Source) -> list[str]:
+    """Give the model the weights that fit by name and shape; returns lines that say which, and which are new.
+
+    A UserError if none fits.
+    """
+    own, given = model.state_dict(), source.weights
+    taken = {
+        name: given[name]
+        for name, tensor in own.items()
+        if name in given and tuple(given[name].shape) == tuple(tensor.shape)
+    }
+    new = [name for name in own if name not in taken]
+    if not taken:
+        name = new[0]
+        found = f"{name} {tuple(given[name].shape)}" if name in given else next(iter(given), "nothing")
+        raise UserError(
+            f"no weight of {printable(source.folder)} fits this model: "
+            f"expected {name} {tuple(own[name].shape)}, found {found}.\n"
+            f"Choose a model of the same type and sizes, or leave --init-from out."
+        )
+    model.load_state_dict({**own, **taken})
+    numbers = sum(own[name].numel() for name in taken), sum(tensor.numel() for tensor in own.values())
+    of = f"{len(taken)} of {len(own)} weights ({numbers[0]:,} of {numbers[1]:,} numbers)"
+    lines = [f"{of} are from {source.folder}, {source.checkpoint}"]
+    if new:
+        changed = [f"{n} ({tuple(own[n].shape)}, not {tuple(given[n].shape)})" for n in new if n in given]
+        modules = _modules([n for n in new if n not in given], list(taken) + [n for n in new if n in given])
+        lines.append(f"new: {_listed([*modules, *changed])}")
+    if unused := [name for name in given if name not in taken and name not in own]:
+        lines.append(f"not used: {_listed(_modules(unused, list(taken)))}")
+    return lines
+
+
+def _modules(names: list[str], others: list[str]) -> list[str]:
+    """The names, or the largest modules all of whose weights they are."""
+    found = {}
+    for name in names:
+        parts = name.split(".")
+        prefixes = (".".join(parts[:n]) for n in range(1, len(parts) + 1))
+        found[next(p for p in prefixes if not any(f"{o}.".startswith(f"{p}.") for o in others))] = None
+    return list(found)
+
+
+def _listed(names: list[str], most: int = 6) -> str:
+    others = f" and {len(names) - most} others" if len(names) > most else ""
+    return ", ".join(names[:most]) + others
