@@ -81,7 +81,7 @@ def initialize(model: nn.Module, source: Source) -> list[str]:
 
 def _modules(names: list[str], others: list[str]) -> list[str]:
     """The names, or the largest modules all of whose weights they are."""
-    found = {}
+    found: dict[str, None] = {}
     for name in names:
         parts = name.split(".")
         prefixes = (".".join(parts[:n]) for n in range(1, len(parts) + 1))
