@@ -63,10 +63,10 @@ class Decoder:
         Of more tokens than the model has positions, the last are processed: each has moved by one position
         since the step before, so that cached keys and values are not valid.
         """
-        model, cache, first = self.model, self.cache, 0
-        most = model.max_length
+        model, first, most = self.model, 0, self.model.max_length
         if most is not None and self.length > most:
-            first, cache = self.length - most, None
+            first, self.cache = self.length - most, None
+        cache = self.cache
         mask = None if self.real is None else self.padding_mask(first)
         if cache is not None:
             first = cache.length
@@ -81,7 +81,8 @@ class Decoder:
     def padding_mask(self, first: int) -> Bool[Tensor, "rows T"]:
         """True where the tokens from `first` on are real, on the model's device."""
         mask = Tensor(self.real[:, first : self.length])
-        return mask.to(next(iter(self.model.parameters())).device)
+        weight = next(iter(self.model.parameters()), mask)
+        return mask.to(weight.device)
 
     def append(self, tokens: Int[np.ndarray, " rows"]) -> None:
         """Add a token to each row."""

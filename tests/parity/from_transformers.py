@@ -35,6 +35,7 @@ def qkv(theirs: str, ours: str, names: str, bias: bool = True, transposed: bool 
 
 _BERT = r"(?:bert\.)?encoder\.layer\.(\d+)"
 _VIT = r"vit\.layers\.(\d+)"
+_GPT2 = r"transformer\.h\.(\d+)"
 KIND = r"(weight|bias)"
 
 
@@ -104,6 +105,23 @@ TABLES = {
         Row(r"cls\.predictions\.(?:decoder\.)?bias", "head.words.bias"),
         Row(rf"cls\.seq_relationship\.{KIND}", r"head.next_sentence.\1"),
         Row(rf"(?:classifier|qa_outputs)\.{KIND}", r"head.classifier.\1"),
+    ],
+    "gpt2": [
+        Row(r"transformer\.wte\.weight", "embedding.weight"),
+        Row(r"transformer\.wpe\.weight", "positions.weight"),
+        *(
+            Row(rf"{_GPT2}\.{theirs}\.{kind}", rf"layers.layers.\1.{ours}{kind}", transposed and kind == "weight")
+            for theirs, ours, transposed in [
+                (r"ln_1", "residual1.norm.", False),
+                (r"attn\.c_attn", "self_attention.in_proj_", True),
+                (r"attn\.c_proj", "self_attention.out_proj.", True),
+                (r"ln_2", "residual2.norm.", False),
+                (r"mlp\.c_fc", "feed_forward.linear1.", True),
+                (r"mlp\.c_proj", "feed_forward.linear2.", True),
+            ]
+            for kind in ("weight", "bias")
+        ),
+        Row(rf"transformer\.ln_f\.{KIND}", r"layers.norm.\1"),
     ],
     "vit": [
         Row(r"vit\.embeddings\.cls_token", "class_token"),
