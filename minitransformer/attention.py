@@ -19,7 +19,7 @@ from minigrad.ops.costs import Flops
 from minigrad.ops.op import composite
 from minigrad.ops.samplers import each, mask, real
 
-from .cache import KeyValueCache
+from .cache import KeyValueCache, beams_as_queries
 from .errors import UserError, check_integer
 from .masks import resolve_mask
 
@@ -64,12 +64,17 @@ class MultiHeadAttention(nn.Module):
         """
         past = 0 if cache is None else cache.length
         q, kv = self.project(query, memory, cache)  # (B, T, D) and (B, S, 2 D), or packed as (B, T, 3 D)
+        shared = kv is not None and len(kv.array) < len(
+            q.array
+        )  # a cached memory, by the beams of a sentence
+        if shared:
+            q, mask = beams_as_queries(q, kv, mask)
         if mask is not None or past:
             mask, is_causal = resolve_mask(mask, is_causal, past, q, kv, self.num_heads)
         dropout = self.dropout if self.training else 0.0
         key = random.next_key("dropout") if dropout else None
         heads = multi_head_attention(q, kv, mask, self.num_heads, is_causal, dropout, key)  # (B, T, D)
-        return self.out_proj(heads)
+        return self.out_proj(heads.reshape(*query.shape[:2], -1) if shared else heads)
 
     def attention_weights(
         self,

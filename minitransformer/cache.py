@@ -28,6 +28,7 @@ class KeyValueCache:
         self.length, self.max_length = 0, max_length
         self.buffer: Any = np.empty((0, 0, 0), np.float32)
         self.layout: tuple = ()  # batch, heads, width of a head, dtype
+        self.beams = 1  # rows of queries that share a row of keys and values: the beams of a sentence
 
     @property
     def keys(self) -> Float[Any, "B H S Dh"]:
@@ -60,18 +61,28 @@ class KeyValueCache:
         self.length, self.layout = end, layout
         return Tensor(self.buffer[:, :end])
 
-    def read(self, q: Float[Tensor, "B T D"], num_heads: int) -> Float[Tensor, "B S 2*D"]:
-        """All keys and values, without a copy, for the queries q of `num_heads` heads."""
-        layout = q.shape[0], num_heads, q.shape[2] // num_heads, q.dtype
+    def read(self, q: Float[Tensor, "B T D"], num_heads: int) -> Float[Tensor, "sentences S 2*D"]:
+        """All keys and values, without a copy, for the queries q of `num_heads` heads.
+
+        The rows of q may be several for each row of the cache, `beams` of them.
+        """
+        layout = q.shape[0] // self.beams, num_heads, q.shape[2] // num_heads, q.dtype
         if layout != self.layout:
             raise self._mismatch(layout)
         return Tensor(self.buffer[:, : self.length])
 
     def batch_select_indices(self, indices: Any) -> None:
-        """Select rows of the batch, by indices or a boolean mask."""
-        if self.length:
-            self.buffer = self.buffer[indices]
-            self.layout = len(self.buffer), *self.layout[1:]
+        """Select rows of the batch, by indices or a boolean mask. Of as many rows, those that change are copied."""
+        if not self.length:
+            return
+        rows, (batch, capacity, width) = np.arange(len(self.buffer))[indices], self.buffer.shape
+        if len(rows) == batch:
+            changed = (rows != np.arange(batch)).nonzero()[0]
+            self.buffer[changed, : self.length] = self.buffer[rows[changed], : self.length]
+            return
+        selected = array_module(self.buffer).empty((len(rows), capacity, width), self.buffer.dtype)
+        selected[:, : self.length] = self.buffer[rows, : self.length]
+        self.buffer, self.layout = selected, (len(rows), *self.layout[1:])
 
     def _mismatch(self, layout: tuple) -> UserError:
         """The error for keys, values or queries of another batch or model than the stored ones."""
@@ -88,6 +99,14 @@ class KeyValueCache:
         if self.length:
             grown[:, : self.length] = self.buffer[:, : self.length]
         self.buffer = grown
+
+
+def beams_as_queries(q: Any, kv: Any, mask: Any) -> tuple[Any, Any]:
+    """Queries (B * beams, T, D) of B sentences as (B, beams * T, D), and the mask of the sentences."""
+    batch, beams = len(kv.array), len(q.array) // len(kv.array)
+    if mask is not None and len(mask.array) == batch * beams:
+        mask = mask[::beams]
+    return q.reshape(batch, beams * q.shape[1], q.shape[2]), mask
 
 
 class LayerCache:
@@ -118,6 +137,16 @@ class Cache:
         for layer in self.layers:
             layer.self_attention.batch_select_indices(indices)
             layer.cross_attention.batch_select_indices(indices)
+
+    def select_beams(self, sentences: Any, parents: Any) -> None:
+        """Keep these sentences, with beams that continue the rows `parents` (n, beams), each of its own sentence.
+
+        Beams of a sentence share its memory: keys and values of cross-attention stay as they are.
+        """
+        for layer in self.layers:
+            layer.self_attention.batch_select_indices(parents.ravel())
+            layer.cross_attention.batch_select_indices(sentences)
+            layer.cross_attention.beams = parents.shape[1]
 
     def __enter__(self) -> None:
         first = self.layers[0]

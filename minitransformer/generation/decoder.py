@@ -96,16 +96,27 @@ class Decoder:
     def select(self, rows: Any) -> None:
         """Keep these rows, by indices or a boolean mask."""
         self.ids = self.ids[rows]
-        if self.real is not None:
-            self.real = self.real[rows]
-        if self.memory is not None:
-            self.memory, self.source_mask = self.memory[rows], self.source_mask[rows]
+        self._select_given(rows)
         if self.cache is not None:
             self.cache.batch_select_indices(rows)
 
     def select_beams(self, sentences: Int[np.ndarray, " n"], parents: Int[np.ndarray, "n beams"]) -> None:
         """Keep these sentences, with beams that continue the rows `parents`, each of its own sentence."""
-        self.select(parents.ravel())
+        rows = parents.ravel()
+        if len(rows) != len(self.ids):  # else all sentences stay, and their beams have the same memory
+            self._select_given(rows)
+        self.ids = self.ids[rows]
+        if hasattr(self.cache, "select_beams"):
+            self.cache.select_beams(sentences, parents)
+        elif self.cache is not None:
+            self.cache.batch_select_indices(rows)
+
+    def _select_given(self, rows: Any) -> None:
+        """Select rows of what a row has from the start: its padding and its memory."""
+        if self.real is not None:
+            self.real = self.real[rows]
+        if self.memory is not None:
+            self.memory, self.source_mask = self.memory[rows], self.source_mask[rows]
 
     def new_ids(self, row: int) -> list[int]:
         """What has been appended to a row."""

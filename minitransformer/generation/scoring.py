@@ -12,6 +12,9 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float, Int
 
+from minigrad import Tensor
+from minigrad.nn import functional as F
+
 from .request import GenerationConfig
 
 Scores = Float[np.ndarray, "rows V"]
@@ -21,9 +24,7 @@ Process = Callable[[Scores, Ids], Scores]
 
 def log_softmax(scores: Scores) -> Scores:
     """log p_i = s_i - log sum_j exp(s_j)."""
-    shifted = scores - scores.max(-1, keepdims=True)
-    shifted -= np.log(np.exp(shifted).sum(-1, keepdims=True))
-    return shifted
+    return F.log_softmax(Tensor(scores), -1).array
 
 
 def scale_by_temperature(scores: Scores, temperature: float) -> Float[np.ndarray, "rows V"]:
