@@ -72,7 +72,7 @@ class KeyValueCache:
         return Tensor(self.buffer[:, : self.length])
 
     def batch_select_indices(self, indices: Any) -> None:
-        """Select rows of the batch, by indices or a boolean mask. Of as many rows, those that change are copied."""
+        """Select rows of the batch, by indices or a boolean mask; only rows that change are copied."""
         if not self.length:
             return
         rows, (batch, capacity, width) = np.arange(len(self.buffer))[indices], self.buffer.shape
@@ -139,7 +139,7 @@ class Cache:
             layer.cross_attention.batch_select_indices(indices)
 
     def select_beams(self, sentences: Any, parents: Any) -> None:
-        """Keep these sentences, with beams that continue the rows `parents` (n, beams), each of its own sentence.
+        """Keep these sentences (n,), with beams that continue the rows `parents` (n, beams) of theirs.
 
         Beams of a sentence share its memory: keys and values of cross-attention stay as they are.
         """

@@ -106,9 +106,11 @@ class Decoder:
         if len(rows) != len(self.ids):  # else all sentences stay, and their beams have the same memory
             self._select_given(rows)
         self.ids = self.ids[rows]
+        if self.cache is None:
+            return
         if hasattr(self.cache, "select_beams"):
             self.cache.select_beams(sentences, parents)
-        elif self.cache is not None:
+        else:
             self.cache.batch_select_indices(rows)
 
     def _select_given(self, rows: Any) -> None:
