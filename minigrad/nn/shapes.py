@@ -15,6 +15,14 @@ from .module import Module, Parameter
 TOO_LARGE = 2**61  # float32 numbers: more bytes than an address has
 
 
+class TooLargeError(MemoryError):
+    """A parameter of more bytes than an address has."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__(f"an array of shape {shape} is too large")
+        self.shape = shape
+
+
 def parameter_shapes(build: Callable[[], Module]) -> list[tuple[int, ...]]:
     """The shapes of the parameters of the module that `build` makes, each parameter once.
 
@@ -36,7 +44,10 @@ def parameter_shapes(build: Callable[[], Module]) -> list[tuple[int, ...]]:
 
 def _one_number(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """An array of this shape, all of whose elements are the same number in memory."""
-    return np.lib.stride_tricks.as_strided(np.zeros(1, array.dtype), shape, (0,) * len(shape))
+    try:
+        return np.lib.stride_tricks.as_strided(np.zeros(1, array.dtype), shape, (0,) * len(shape))
+    except (ValueError, OverflowError):
+        raise TooLargeError(shape) from None
 
 
 @contextmanager

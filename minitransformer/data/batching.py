@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from ..tokenizers import Tokenizer
 
 IGNORE = -100  # the target id that the loss ignores
 SHUFFLE, BLOCKS = 1, 2  # random streams
@@ -51,7 +50,7 @@ class PairBatch:
         return PairBatch(self.source[rows], self.target_in[rows], self.target_out[rows])
 
 
-def collate(pairs: Sequence[tuple[list[int], list[int]]], tokenizer: Tokenizer) -> PairBatch:
+def collate(pairs: Sequence[tuple[list[int], list[int]]], tokenizer: Any) -> PairBatch:
     """Pad pairs of ids to a batch."""
     start, end, pad = tokenizer.start_id, tokenizer.end_id, tokenizer.pad_id
     return PairBatch(

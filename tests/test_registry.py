@@ -1,0 +1,392 @@
+"""Models and tasks of one's own train, resume, are scored, generate and are drawn like the package's."""
+
+import json
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from tiny import PAIRS, TEXT, TINY
+
+import minigrad as mg
+from minigrad import nn
+from minigrad.nn import functional as F
+from minitransformer import TrainConfig, Trainer, Transformer, TransformerConfig, generate
+from minitransformer.cli import main
+from minitransformer.data.splits import Splits
+from minitransformer.errors import UserError
+from minitransformer.models.presets import PRESETS, preset
+from minitransformer.models.protocol import MODELS, model_class, register_model
+from minitransformer.recipes import Recipe, RecipeError, load_recipe, parse_recipe, to_toml
+from minitransformer.tasks import (
+    TASKS,
+    ArrayTask,
+    Batch,
+    ExampleTask,
+    PairTask,
+    SpecialIds,
+    register_task,
+)
+from minitransformer.tokenizers import Tokenizer
+from minitransformer.training.checkpoint import Checkpoints
+from minitransformer.training.folder import read_record
+from minitransformer.training.memory import check_memory
+from minitransformer.training.run import Run
+
+# ---------------------------------------------------------------- a model of one's own
+
+
+@dataclass(frozen=True)
+class AverageConfig:
+    vocab_size: int = 0
+    width: int = 8
+
+
+class Average(nn.Module):
+    """A language model that sees each token and the mean of all tokens before it."""
+
+    model_type, config_class, is_encoder_decoder, max_length = "average", AverageConfig, False, None
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.vocab_size, config.width)
+        self.mix = nn.Linear(2 * config.width, config.width)
+        self.dropout = nn.Dropout(0.1)
+        self.output = nn.Linear(config.width, config.vocab_size)
+
+    def new_cache(self, max_length=0):
+        return None
+
+    def states(self, ids, cache=None, mask=None):
+        x = self.embedding(ids)
+        mean = x.cumsum(1) / mg.arange(1, x.shape[1] + 1).reshape(-1, 1)
+        return self.dropout(self.mix(mg.cat([x, mean], -1)).tanh())
+
+    def logits(self, states):
+        return self.output(states)
+
+    def forward(self, ids, mask=None):
+        return self.logits(self.states(ids))
+
+
+RECIPE = """
+task = "language-modelling"
+[data]
+block_size = 16
+[model]
+model_type = "average"
+width = 6
+[training]
+steps = 6
+checkpoint_every = 3
+"""
+
+
+@pytest.fixture
+def registries():
+    """What a test registers is gone after it."""
+    before = dict(MODELS), dict(TASKS)
+    yield
+    for table, old in zip((MODELS, TASKS), before, strict=True):
+        table.clear()
+        table.update(old)
+
+
+@pytest.fixture
+def own_model(registries, tmp_path, monkeypatch):
+    register_model(Average)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text(TEXT)
+    (tmp_path / "mine.toml").write_text(RECIPE)
+
+
+def train(*argv):
+    return main(["train", *map(str, argv)])
+
+
+def weights(folder):
+    return (Checkpoints(folder / "checkpoints").path("last") / "model.safetensors").read_bytes()
+
+
+def test_a_model_of_ones_own_is_trained_resumed_scored_drawn_and_generates(own_model, tmp_path, capsys):
+    assert train("mine.toml", "--data", "text.txt", "--run-dir", "whole") == 0
+    assert train("mine.toml", "--data", "text.txt", "--run-dir", "parts", "--steps", 3) == 0
+    assert train("mine.toml", "--run-dir", "parts", "--resume", "--steps", 6) == 0
+    assert weights(tmp_path / "parts") == weights(tmp_path / "whole")
+    run = Run(tmp_path / "whole")
+    assert type(run.model) is Average
+    assert run.model.config == AverageConfig(run.tokenizer.vocab_size, 6)
+    capsys.readouterr()
+    assert main(["evaluate", "whole", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out).keys() >= {"loss", "perplexity", "bits_per_char"}
+    assert main(["generate", "whole", "--prompt", "ROMEO", "--max-new-tokens", "5"]) == 0
+    assert len(capsys.readouterr().out) == len("ROMEO") + 5 + 1
+    assert main(["graph", "whole", "ROMEO", "-o", "graph.dot"]) == 0
+    assert "embedding" in (tmp_path / "graph.dot").read_text()
+    ids = run.tokenizer.encode("ROM")
+    assert generate(run.model, [ids], 4) == generate(run.model, [ids], 4, use_cache=False)
+
+
+def test_a_model_of_ones_own_can_be_chosen_by_a_flag(own_model, tmp_path):
+    flags = "--data text.txt --run-dir flag --model-type average --width 5 --steps 1 --block-size 16"
+    assert train("shakespeare-char-cpu", *flags.split()) == 0
+    assert Run(tmp_path / "flag").model.config.width == 5
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ('model_type = "averge"', r"no model type 'averge'. Did you mean average"),
+        ('model_type = "transformer"', r"transformer cannot learn the task language-modelling"),
+        ('preset = "gpt2-medum"', r"no preset 'gpt2-medum'. Did you mean gpt2-medium"),
+        ('model_type = "average"\npreset = "gpt2"', r"the preset 'gpt2' is a gpt2, not a average"),
+        ('model_type = "average"\nwidht = 3', r"unknown key 'widht'. Did you mean width"),
+        ("model_type = 3", r"model_type = 3 is not a string in quotes"),
+    ],
+)
+def test_a_model_that_there_is_not_is_named(own_model, lines, problem):
+    with pytest.raises(RecipeError, match=problem):
+        parse_recipe(f'task = "language-modelling"\n[model]\n{lines}', "mine", "mine.toml")
+
+
+def test_a_model_without_what_a_task_needs_is_refused(registries):
+    register_model(type("Blind", (nn.Module,), {"model_type": "blind", "config_class": AverageConfig}))
+    with pytest.raises(UserError, match="a model of your own with is_encoder_decoder = False and states"):
+        Recipe("language-modelling", model_type="blind")
+
+
+def test_an_unknown_task_is_named():
+    with pytest.raises(RecipeError, match=r"unknown task 'translaton'. Did you mean translation"):
+        parse_recipe('task = "translaton"', "mine", "mine.toml")
+
+
+def test_a_preset_is_a_start_and_keys_change_it():
+    text = 'task = "language-modelling"\n[model]\npreset = "gpt2"\nn_layer = 2'
+    recipe = parse_recipe(text, "mine", "mine.toml")
+    assert (recipe.model.n_layer, recipe.model.n_embd, recipe.model.vocab_size) == (2, 768, 0)
+    assert parse_recipe(to_toml(recipe), "mine", "mine.toml") == recipe
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_of_a_registered_model(name):
+    model_type, _ = PRESETS[name]
+    assert type(preset(name)) is model_class(model_type).config_class
+
+
+def test_a_model_of_ones_own_that_does_not_fit_into_memory_is_refused_before_it_is_built(own_model):
+    recipe = parse_recipe(RECIPE.replace("width = 6", "width = 10000000000"), "mine", "mine.toml")
+    with pytest.raises(UserError, match="--width 10000000000 needs at least"):
+        check_memory(recipe, SimpleNamespace(vocab_size=30))
+
+
+# ---------------------------------------------------------------- a task of one's own
+
+
+@dataclass(frozen=True)
+class SumData:
+    batch_size: int = 8
+    length: int = 5
+
+
+class Sums(ExampleTask):
+    """Whether the sum of some numbers is positive."""
+
+    name, Data, unit, noun, model_types = "sums", SumData, "lists", "classifier", ()
+    metrics = {"positives": "share of positives"}  # noqa: RUF012
+
+    @classmethod
+    def splits(cls, data, sources):
+        draws = np.random.default_rng(0).normal(size=(60, data.length)).astype(np.float32)
+        lists = [(row, int(row.sum() > 0)) for row in draws]
+        return Splits({"train": lists[:40], "validation": lists[40:50], "test": lists[50:]})
+
+    @classmethod
+    def labels(cls, data, splits):
+        return ["negative", "positive"]
+
+    def collate(self, examples, step):
+        rows, labels = zip(*examples, strict=True)
+        return Batch(np.stack(rows), np.array(labels))
+
+    def predict(self, model, examples):
+        said = self.logits(model, self.collate(examples, 0)).argmax(-1).numpy()
+        names = self.label_names
+        return [(str(row), names[y], names[i]) for (row, y), i in zip(examples, said, strict=True)]
+
+    @classmethod
+    def evaluate(cls, run, examples, **decoding):
+        scores, rows = super().evaluate(run, examples)
+        return {**scores, "positives": float(np.mean([y for _, y in examples]))}, rows
+
+
+@dataclass(frozen=True)
+class ScorerConfig:
+    num_labels: int = 0
+    width: int = 5
+
+
+class Scorer(nn.Module):
+    model_type, config_class = "scorer", ScorerConfig
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.linear = nn.Linear(config.width, config.num_labels)
+
+    def forward(self, x):
+        return self.linear(mg.tensor(x))
+
+
+def test_a_task_of_ones_own_works_through_the_command_line(registries, tmp_path, monkeypatch, capsys):
+    register_task(Sums)
+    register_model(Scorer)
+    monkeypatch.chdir(tmp_path)
+    training = "[training]\nsteps = 60\nlr = 0.1\nlabel_smoothing = 0.0\ncheckpoint_every = 30"
+    (tmp_path / "sums.toml").write_text(f'task = "sums"\n[model]\nmodel_type = "scorer"\n{training}')
+    assert train("sums.toml", "--run-dir", "whole") == 0
+    out, err = capsys.readouterr()
+    assert "lists: 40 train, 10 validation, 10 test" in err
+    assert "12 parameters, 2 labels, 60 steps" in err
+    assert "share of positives" in out
+    assert "-> " in out
+    assert not (tmp_path / "whole" / "tokenizer.json").exists()
+    assert read_record(tmp_path / "whole").labels == ["negative", "positive"]
+    assert train("sums.toml", "--run-dir", "parts", "--steps", 30) == 0
+    assert train("sums.toml", "--run-dir", "parts", "--resume", "--steps", 60) == 0
+    assert weights(tmp_path / "parts") == weights(tmp_path / "whole")
+    capsys.readouterr()
+    assert main(["evaluate", "whole", "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["accuracy"] >= 0.9
+    assert scores["n"] == 10
+    predictions = (tmp_path / "whole" / "predictions.txt").read_text().splitlines()
+    assert predictions[0] == "input\texpected\tprediction"
+    assert len(predictions) == 11
+    assert main(["graph", "whole", "-o", "graph.dot"]) == 0
+    for verb, said in (("translate", "does not translate"), ("generate", "does not continue a text")):
+        assert main([verb, "whole", *(["x"] if verb == "translate" else [])]) == 2
+        assert f"whole is a classifier, which {said}" in capsys.readouterr().err
+
+
+def test_two_tasks_or_models_of_one_name_are_refused(registries):
+    with pytest.raises(UserError, match="the task 'translation' is taken"):
+        register_task(type("Mine", (Sums,), {"name": "translation"}))
+    with pytest.raises(UserError, match="'gpt2' is taken"):
+        register_model(type("Mine", (nn.Module,), {"model_type": "gpt2", "config_class": AverageConfig}))
+    with pytest.raises(UserError, match="has no name, Data, model_types"):
+        register_task(type("Mine", (ExampleTask,), {}))
+
+
+# ---------------------------------------------------------------- arrays and pairs
+
+X = np.random.default_rng(0).normal(size=(90, 3)).astype(np.float32)
+Y = X @ np.array([1.0, -2.0, 0.5], np.float32)
+
+
+def fit(folder, task, model, steps=60, resume=False, **settings):
+    trainer = Trainer(model, task, TrainConfig(steps=steps, checkpoint_every=20, **settings), folder)
+    if resume:
+        assert trainer.resume()
+    trainer.train()
+    return task.validate(model)
+
+
+def test_arrays_are_a_task(tmp_path):
+    model = nn.Linear(3, 1)
+    task = ArrayTask((X, Y[:, None]), loss=F.mse_loss, batch_size=16)
+    assert len(task.train) == 81
+    assert fit(tmp_path, task, model, steps=150, lr=0.1)["loss"] < 0.01
+    assert model.weight.numpy() == pytest.approx(np.array([[1, -2, 0.5]]), abs=0.05)
+
+
+def test_classes_have_an_accuracy_and_validation_data_of_their_own(tmp_path):
+    labels = (Y > 0).astype(np.int64)
+    task = ArrayTask((X[:60], labels[:60]), validation=(X[60:], labels[60:]), batch_size=16)
+    assert [len(task.train), len(task.validation)] == [60, 30]
+    scores = fit(tmp_path, task, nn.Linear(3, 2), lr=0.1, label_smoothing=0.0)
+    assert scores["accuracy"] > 0.9
+
+
+def test_micro_batches_of_arrays_are_the_batch_and_a_resumed_training_is_the_training(tmp_path):
+    def trained(name, steps=(60,), **settings):
+        for i, n in enumerate(steps):
+            mg.manual_seed(0)
+            model = nn.Linear(3, 1)
+            task = ArrayTask((X, Y[:, None]), loss=F.mse_loss, batch_size=16)
+            fit(tmp_path / name, task, model, n, resume=i > 0, lr=0.1, **settings)
+        return model.weight.numpy()
+
+    whole = trained("whole", micro_batches=1)
+    assert (trained("parts", (20, 60)) == whole).all()
+    assert trained("micro", micro_batches=3) == pytest.approx(whole, abs=1e-5)
+
+
+def test_pairs_of_texts_or_of_ids_are_a_task(tmp_path):
+    tokenizer = Tokenizer.train_word([side for pair in PAIRS for side in pair])
+    config = TransformerConfig(tokenizer.vocab_size, 16, 2, 32, 1, 1)
+    assert fit(tmp_path / "texts", PairTask(PAIRS, tokenizer, 256), Transformer(config), steps=2)["loss"] > 0
+    pairs = [([4 + i, 5], [5, 4 + i]) for i in range(4)]
+    task = PairTask(pairs, SpecialIds(0, 2, 3), 64)
+    assert task.next_batch().target_in[:, 0].tolist() == [2] * 4
+    model = Transformer(TransformerConfig(9, 16, 2, 32, 1, 1, dropout=0.0))
+    fit(tmp_path / "ids", task, model, steps=40, lr=0.01, label_smoothing=0.0, warmup_steps=5)
+    assert generate(model, [[5, 5, 3]], 3) == [[5, 5]]
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: ArrayTask((X, Y[:5])), r"one row for each example, got shapes \(90, 3\), \(5,\)"),
+        (lambda: ArrayTask((X,)), r"inputs and targets"),
+        (lambda: ArrayTask((X, Y), batch_size=0), "batch_size = 0 is out of range"),
+        (lambda: ArrayTask((X, Y), validation=(X, X, Y)), "validation has 3 arrays"),
+        (lambda: PairTask([]), "there are no pairs"),
+    ],
+)
+def test_arrays_that_do_not_belong_together_are_refused(make, problem):
+    with pytest.raises(UserError, match=problem):
+        make()
+
+
+def test_an_output_of_another_shape_than_the_targets_is_refused():
+    task = ArrayTask((X, Y))
+    with pytest.raises(UserError, match=r"the model's output has shape \(32, 1\), the targets \(32,\)"):
+        task.loss(nn.Linear(3, 1), task.next_batch(), 0.0)
+
+
+# ---------------------------------------------------------------- weights of another run
+
+
+def test_a_run_starts_from_the_weights_and_the_tokenizer_of_another(here, capsys):
+    flags = ["phrasebook", "--data", "pairs.tsv", *TINY, "--num-decoder-layers", 2, "--init-from", "mine"]
+    assert train(*flags, "--run-dir", "new") == 0
+    err = capsys.readouterr().err
+    assert "31 of 49 weights" in err
+    assert "are from mine, step-00000004" in err
+    assert "new: decoder.layers.1\n" in err
+    record = read_record(here / "new")
+    assert record.init_from["run"] == read_record(here / "mine").id
+    assert (here / "new" / "tokenizer.json").read_bytes() == (here / "mine" / "tokenizer.json").read_bytes()
+    assert train("phrasebook", "--run-dir", "new", "--resume", "--init-from", "mine") == 2
+    assert "--init-from would change nothing" in capsys.readouterr().err
+    (here / "mine").rename(here / "gone")
+    assert train("phrasebook", "--run-dir", "new", "--resume", "--steps", 6) == 0
+
+
+def test_a_run_of_which_nothing_fits_is_refused(here, capsys):
+    flags = ["shakespeare-char-cpu", "--data", "text.txt", "--block-size", "16", "--run-dir", "new"]
+    assert train(*flags, "--init-from", "nowhere") == 2
+    assert "nowhere is not a run folder" in capsys.readouterr().err
+    small = ["--n-embd", "4", "--n-head", "1", "--n-layer", "1", "--n-positions", "20"]
+    assert train(*flags, *small, "--init-from", "play") == 2
+    assert "no weight of play fits this model: expected embedding.weight" in capsys.readouterr().err
+    assert not (here / "new").exists()
+
+
+def test_runs_of_versions_without_model_types_load(here):
+    for name in ("mine", "play"):
+        config = here / name / "config.toml"
+        recipe = load_recipe(str(config))
+        old = config.read_text().replace(f'model_type = "{recipe.model_type}"\n', "")
+        assert parse_recipe(old, recipe.name, "old") == recipe
