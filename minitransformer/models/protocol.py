@@ -12,10 +12,20 @@ from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from minigrad import Tensor
 
-from ..cache import Cache
 from ..errors import UserError, nearest
 
 M = TypeVar("M", bound=type)
+
+
+class DecodingCache(Protocol):
+    """What a model keeps of the tokens it has processed: keys and values, or a recurrent state."""
+
+    @property
+    def length(self) -> int:
+        """The number of tokens."""
+
+    def batch_select_indices(self, indices: Any) -> None:
+        """Select rows of the batch, by indices or a boolean mask."""
 
 
 class Language(Protocol):
@@ -30,7 +40,7 @@ class Language(Protocol):
     def max_length(self) -> int | None:
         """The largest number of positions; None: no limit."""
 
-    def new_cache(self, max_length: int = 0) -> Cache:
+    def new_cache(self, max_length: int = 0) -> DecodingCache:
         """An empty cache for decoding, with room for `max_length` tokens; it grows beyond that if needed."""
 
     def logits(self, states: Tensor) -> Tensor:
