@@ -20,8 +20,9 @@ from minigrad.ops.op import composite
 from minigrad.ops.samplers import each, mask, real
 
 from .cache import KeyValueCache, beams_as_queries
-from .errors import UserError, check_integer
+from .config import check_heads
 from .masks import resolve_mask
+from .positions import rotary
 
 
 class MultiHeadAttention(nn.Module):
@@ -31,23 +32,39 @@ class MultiHeadAttention(nn.Module):
     module, so that self-attention projects with one matmul. A mask is boolean, True = may attend.
     """
 
-    def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0) -> None:
+    in_proj_bias: nn.Parameter | None
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        qkv_bias: bool = True,
+        num_kv_heads: int
+        | None = None,  # fewer: shared by groups of heads (Ainslie et al. 2023)
+        head_dim: int | None = None,  # if not d_model / num_heads
+        scale_scores: bool = True,
+        rope_theta: float | None = None,  # of rotary positions
+    ) -> None:
         super().__init__()
         F.check_probability(dropout)
-        check_integer("num_heads", num_heads, 1)
-        if d_model % num_heads:
-            raise UserError(
-                f"d_model={d_model} is not divisible by {num_heads} heads.\nChoose a multiple of {num_heads}."
-            )
         self.d_model, self.num_heads, self.dropout = d_model, num_heads, dropout
-        self.in_proj_weight = nn.Parameter(np.empty((3 * d_model, d_model), np.float32))
-        self.in_proj_bias = nn.Parameter(np.zeros(3 * d_model, np.float32))
-        self.out_proj = nn.Linear(d_model, d_model)
-        for matrix in (*np.split(self.in_proj_weight.array, 3), self.out_proj.weight.array):
+        self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        check_heads(self, "d_model", "num_heads", "num_kv_heads", head_dim)
+        self.head_dim, self.rope_theta = head_dim or d_model // num_heads, rope_theta
+        d = self.head_dim
+        self.scale = d**-0.5 if scale_scores else 1.0
+        self.widths = num_heads * d, 2 * self.num_kv_heads * d
+        self.in_proj_weight = nn.Parameter(np.empty((sum(self.widths), d_model), np.float32))
+        in_proj_bias = nn.Parameter(np.zeros(sum(self.widths), np.float32)) if bias and qkv_bias else None
+        self.register_parameter("in_proj_bias", in_proj_bias)
+        self.out_proj = nn.Linear(num_heads * d, d_model, bias)
+        edges = num_heads * d, (num_heads + self.num_kv_heads) * d
+        for matrix in (*np.split(self.in_proj_weight.array, edges), self.out_proj.weight.array):
             nn.init.xavier_uniform_(Tensor(matrix))
-        for p in self.out_proj.parameters():
-            if p.ndim == 1:
-                nn.init.zeros_(p)
+        if self.out_proj.bias is not None:
+            nn.init.zeros_(self.out_proj.bias)
 
     def forward(
         self,
@@ -73,7 +90,9 @@ class MultiHeadAttention(nn.Module):
             mask, is_causal = resolve_mask(mask, is_causal, past, q, kv, self.num_heads)
         dropout = self.dropout if self.training else 0.0
         key = random.next_key("dropout") if dropout else None
-        heads = multi_head_attention(q, kv, mask, self.num_heads, is_causal, dropout, key)  # (B, T, D)
+        heads = multi_head_attention(
+            q, kv, mask, self.num_heads, is_causal, dropout, key, self.num_kv_heads, self.scale
+        )  # (B, T, D)
         return self.out_proj(heads.reshape(*query.shape[:2], -1) if shared else heads)
 
     def attention_weights(
@@ -84,9 +103,10 @@ class MultiHeadAttention(nn.Module):
         is_causal: bool = False,
     ) -> Float[Tensor, "B H T S"]:
         """How much each query attends to each key: attention whose values are unit vectors."""
-        q, k, _ = split_heads(*self.project(query, memory), self.num_heads)
+        q, k, _ = split_heads(*self.project(query, memory), self.num_heads, self.num_kv_heads)
+        k = k.repeat_interleave(self.num_heads // self.num_kv_heads, 1)
         unit = mg.eye(k.shape[-2], dtype=k.dtype, device=k.device)
-        return F.scaled_dot_product_attention(q, k, unit, mask, is_causal=is_causal)
+        return F.scaled_dot_product_attention(q, k, unit, mask, is_causal=is_causal, scale=self.scale)
 
     def project(
         self, query: Tensor, memory: Tensor | None = None, cache: KeyValueCache | None = None
@@ -94,33 +114,39 @@ class MultiHeadAttention(nn.Module):
         """x Wᵀ + b of all heads: queries, keys and values packed in one; or queries, and keys with values."""
         if memory is None:
             qkv = F.linear(query, self.in_proj_weight, self.in_proj_bias)
+            if self.rope_theta is not None:
+                past = 0 if cache is None else cache.length
+                qkv = rotary(qkv, self.num_heads + self.num_kv_heads, self.head_dim, self.rope_theta, past)
             if cache is None:
                 return qkv, None
-            d, array = self.d_model, qkv.array  # a cache means that no graph is recorded: slice the array
-            return Tensor(array[..., :d]), cache.append(Tensor(array[..., d:]), self.num_heads)
+            d, array = self.widths[0], qkv.array  # a cache means that no graph is recorded: slice the array
+            return Tensor(array[..., :d]), cache.append(Tensor(array[..., d:]), self.num_kv_heads)
         if query.shape[0] != memory.shape[0]:
             raise ShapeError(
                 f"a query of batch {query.shape[0]} and a memory of batch {memory.shape[0]}.\n"
                 f"Pass a query and a memory with the same batch size."
             )
-        sizes = [self.d_model, 2 * self.d_model]
-        q_weight, kv_weight = self.in_proj_weight.split(sizes)
-        q_bias, kv_bias = self.in_proj_bias.split(sizes)
+        q_weight, kv_weight = self.in_proj_weight.split(self.widths)
+        q_bias, kv_bias = (None, None) if self.in_proj_bias is None else self.in_proj_bias.split(self.widths)
         q = F.linear(query, q_weight, q_bias)
         if cache is not None and cache.length:
-            return q, cache.read(q, self.num_heads)
+            return q, cache.read(q, self.num_kv_heads, self.head_dim)
         kv = F.linear(memory, kv_weight, kv_bias)
-        return q, kv if cache is None else cache.append(kv, self.num_heads)
+        return q, kv if cache is None else cache.append(kv, self.num_kv_heads)
 
 
-def split_heads(x: Any, kv: Any, num_heads: int) -> tuple[Any, Any, Any]:
-    """Queries, keys and values of each head, (B, H, T, d), as views.
+def split_heads(x: Any, kv: Any, num_heads: int, num_kv_heads: int | None = None) -> tuple[Any, Any, Any]:
+    """Queries, keys and values of each head, (B, H, T, d), as views; keys and values may have fewer heads.
 
     They are packed in x (B, T, 3 D); or x (B, T, D) has the queries and kv (B, S, 2 D) keys and values.
     """
-    if kv is None:
+    kv_heads = num_kv_heads or num_heads
+    if kv is None and kv_heads == num_heads:
         return tuple(_split(x, 3, num_heads))
-    return (*_split(x, 1, num_heads), *_split(kv, 2, num_heads))
+    if kv is None:
+        width = x.shape[2] // (num_heads + 2 * kv_heads) * num_heads
+        x, kv = x[..., :width], x[..., width:]
+    return (*_split(x, 1, num_heads), *_split(kv, 2, kv_heads))
 
 
 def _split(x: Any, parts: int, num_heads: int) -> Any:
@@ -130,13 +156,16 @@ def _split(x: Any, parts: int, num_heads: int) -> Any:
     return x.permute(2, 0, 3, 1, 4) if isinstance(x, Tensor) else x.transpose(2, 0, 3, 1, 4)
 
 
-def _kernel(x, kv, mask, num_heads, is_causal=False, dropout_p=0.0, key=None):
+def _kernel(x, kv, mask, num_heads, is_causal=False, dropout_p=0.0, key=None, num_kv_heads=None, scale=None):
     """The kernel of `multi_head_attention`: the device's attention kernel, on views of the projections."""
     if mask is not None and mask.ndim == 4 and mask.shape[0] not in (1, x.shape[0]):
         return None  # the result has the mask's batch
-    q, k, v = split_heads(x, kv, num_heads)
+    q, k, v = split_heads(x, kv, num_heads, num_kv_heads)
+    if k.shape[1] != num_heads:
+        return None
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     attend = getattr(kernels(x), "scaled_dot_product_attention", lambda *args: None)
-    result = attend(q, k, v, mask, is_causal, 1 / math.sqrt(q.shape[-1]), dropout_p, key)
+    result = attend(q, k, v, mask, is_causal, scale, dropout_p, key)
     if result is None:
         return None  # the definition runs instead
     heads, pull = result
@@ -168,6 +197,7 @@ _settings = {"num_heads": 2, "is_causal": False, "dropout_p": 0.0, "key": None}
     samples=each((real, 2, 3, 12), None, None, **_settings)
     | each((real, 2, 3, 12), None, None, **_settings | {"is_causal": True})
     | each((real, 2, 3, 4), (real, 2, 4, 8), (mask, 2, 1, 3, 4), **_settings)
+    | each((real, 2, 3, 16), None, (mask, 2, 1, 1, 3), **_settings | {"num_heads": 4, "num_kv_heads": 2})
     | each(
         (real, 1, 3, 12), None, (real, 3, 3), **_settings | {"dropout_p": 0.5, "key": random.Key(0, 0, 0, 0)}
     ),
@@ -178,13 +208,18 @@ _settings = {"num_heads": 2, "is_causal": False, "dropout_p": 0.0, "key": None}
     ),
     flops=Flops("queries × keys × (4 × width + 6 × heads)", _flops),
 )
-def multi_head_attention(x, kv, mask, /, num_heads, is_causal=False, dropout_p=0.0, key=None):
+def multi_head_attention(
+    x, kv, mask, /, num_heads, is_causal=False, dropout_p=0.0, key=None, num_kv_heads=None, scale=None
+):
     """Split into heads, attend, merge the heads.
 
     x (B, T, 3 D) is queries, keys and values packed; or x (B, T, D) is queries and kv (B, S, 2 D) keys and
-    values. D = heads × d. mask broadcasts to (B, heads, T, S). Returns (B, T, D).
+    values. D = heads × d. mask broadcasts to (B, heads, T, S). Returns (B, T, D). With fewer `num_kv_heads`,
+    each head of keys and values serves a group of heads. `scale` is 1 / sqrt(d) if it is not given.
     """
-    q, k, v = split_heads(x, kv, num_heads)
-    scale = 1 / math.sqrt(q.shape[-1])
+    q, k, v = split_heads(x, kv, num_heads, num_kv_heads)
+    if k.shape[1] != num_heads:
+        k, v = (heads.repeat_interleave(num_heads // num_kv_heads, 1) for heads in (k, v))
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     heads = scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key)  # (B, heads, T, d)
     return heads.transpose(1, 2).flatten(-2)

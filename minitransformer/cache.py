@@ -61,12 +61,12 @@ class KeyValueCache:
         self.length, self.layout = end, layout
         return Tensor(self.buffer[:, :end])
 
-    def read(self, q: Float[Tensor, "B T D"], num_heads: int) -> Float[Tensor, "sentences S 2*D"]:
-        """All keys and values, without a copy, for the queries q of `num_heads` heads.
+    def read(self, q: Float[Tensor, "B T D"], num_heads: int, head_dim: int) -> Float[Tensor, "N S 2*Dk"]:
+        """All keys and values (`num_heads` of each), without a copy, for the queries q.
 
         The rows of q may be several for each row of the cache, `beams` of them.
         """
-        layout = q.shape[0] // self.beams, num_heads, q.shape[2] // num_heads, q.dtype
+        layout = q.shape[0] // self.beams, num_heads, head_dim, q.dtype
         if layout != self.layout:
             raise self._mismatch(layout)
         return Tensor(self.buffer[:, : self.length])

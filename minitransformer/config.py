@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from minigrad import optim
 
-from .errors import UserError, check_range
+from .errors import UserError, check_integer, check_range
 
 SCHEDULES = ("inverse_sqrt", "cosine", "constant")
 PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
@@ -14,14 +14,30 @@ PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
 MAX_LAYERS = 1000  # even tiny ones take seconds for each step
 
 
-def check_heads(config: object, width: str, heads: str) -> None:
-    """Raise a UserError if the width is not a multiple of the number of heads."""
+def check_heads(
+    config: object, width: str, heads: str, kv_heads: str | None = None, head_dim: int | None = None
+) -> None:
+    """Raise a UserError if the heads do not divide the width, or the key/value heads do not divide the heads.
+
+    `width`, `heads` and `kv_heads` are fields of the configuration. With a `head_dim` any width will do.
+    """
     d, h = getattr(config, width), getattr(config, heads)
-    if d % h:
+    check_integer(heads, h, 1)
+    if head_dim is not None:
+        check_integer("head_dim", head_dim, 1)
+    elif d % h:
         raise UserError(
             f"{width}={d} is not divisible by {heads}={h}.\n"
             f"Choose a multiple of {h}, or another number of heads."
         )
+    groups = getattr(config, kv_heads) if kv_heads else None
+    if groups is not None:
+        check_integer(str(kv_heads), groups, 1)
+        if h % groups:
+            raise UserError(
+                f"{heads}={h} is not divisible by {kv_heads}={groups}.\n"
+                f"A head of keys and values serves a group of heads: choose a divisor of {h}."
+            )
 
 
 @dataclass(frozen=True)

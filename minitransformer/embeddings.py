@@ -15,7 +15,8 @@ from minigrad.nn import functional as F
 from minigrad.ops.shaping import cat
 from minigrad.tensor import as_tensor_like
 
-from .errors import UserError, check_integer
+from .errors import UserError, check_choice
+from .positions import SCHEMES
 
 
 def positional_encoding(
@@ -92,6 +93,38 @@ class LearnedPositions(Positions):
         return self.weight[index]
 
 
+class NoPositions(Positions):
+    """None: attention then sees a set of tokens, or has positions of its own (see `positions.py`)."""
+
+    def forward(
+        self, x: Float[Tensor, "B T D"], start: int = 0, mask: Tensor | None = None
+    ) -> Float[Tensor, "B T D"]:
+        return x
+
+
+def absolute_positions(scheme: str, d_model: int, max_positions: int, concatenate: bool = False) -> Positions:
+    """The module for a scheme of `positions.SCHEMES`, for vectors of width d_model.
+
+    With `concatenate`, half of the width is for positions: the token vectors must have the other half.
+    """
+    check_choice("positions", scheme, SCHEMES)
+    width = d_model // 2 if concatenate else d_model
+    if scheme == "sinusoidal":
+        return SinusoidalPositions(width, concatenate)
+    return LearnedPositions(max_positions, width, concatenate) if scheme == "learned" else NoPositions()
+
+
+def check_concatenation(concatenate: bool, scheme: str, name: str, width: int) -> None:
+    """Raise a UserError if positions shall be concatenated that have no vectors, or to vectors of width 1."""
+    if concatenate and scheme not in ("sinusoidal", "learned"):
+        raise UserError(
+            f'positions = "{scheme}" have no vectors to concatenate.\n'
+            f'Choose positions = "sinusoidal" or "learned", or leave concatenate_positions out.'
+        )
+    if concatenate and width < 2:
+        raise UserError(f"{name} = {width} cannot be divided in halves.\nChoose 2 or more.")
+
+
 def row_positions(mask: Tensor, start: int, end: int) -> Int[Any, "B T"]:
     """The positions of tokens `start` to `end`, counted from the first real token of each row."""
     if tuple(mask.shape[1:]) != (end,):
@@ -100,49 +133,6 @@ def row_positions(mask: Tensor, start: int, end: int) -> Int[Any, "B T"]:
             f"Pass True or False for each token, (batch, {end}); those in the cache count."
         )
     return (mask.array.cumsum(1) - 1).clip(0)[:, start:]
-
-
-class RelativePositionBias(nn.Module):
-    """A learned number for each head and distance, added to the scores (Raffel et al. 2020, section 2.1).
-
-    Each short distance has a bucket of its own. Longer ones share buckets of equal width in the logarithm, up
-    to `max_distance`; all beyond share the last. If `bidirectional`, half of the buckets are for later keys;
-    otherwise these, which causal attention hides, share the bucket of distance 0.
-    """
-
-    def __init__(
-        self, num_heads: int, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
-    ) -> None:
-        super().__init__()
-        self.num_buckets, self.max_distance, self.bidirectional = num_buckets, max_distance, bidirectional
-        check_integer("num_buckets", num_buckets, 4 if bidirectional else 2)
-        if max_distance <= self._num_exact():
-            raise UserError(
-                f"a maximum distance of {max_distance} is too short for {num_buckets} buckets.\n"
-                f"Choose at least {self._num_exact() + 1}, or fewer buckets."
-            )
-        self.weight = nn.Parameter(np.empty((num_buckets, num_heads), np.float32))
-        nn.init.normal_(self.weight, std=0.02)
-
-    def _num_exact(self) -> int:
-        """How many buckets of one direction hold a single distance."""
-        return self.num_buckets // (4 if self.bidirectional else 2)
-
-    def buckets(self, distance: Int[np.ndarray, "..."]) -> Int[np.ndarray, "..."]:
-        """The bucket of each distance, the position of the key minus that of the query."""
-        size = self.num_buckets // (2 if self.bidirectional else 1)
-        exact = self._num_exact()
-        length = np.abs(distance) if self.bidirectional else np.maximum(-distance, 0)
-        steps = np.log(np.maximum(length, 1).astype(np.float32) / exact) / math.log(self.max_distance / exact)
-        wide = np.minimum(exact + (steps * (size - exact)).astype(np.int64), size - 1)
-        bucket = np.where(length < exact, length, wide)
-        return bucket + size * (distance > 0) if self.bidirectional else bucket
-
-    def forward(self, queries: int, keys: int) -> Float[Tensor, "1 H T S"]:
-        """The bias for the last `queries` of `keys` positions."""
-        distance = np.arange(keys) - np.arange(keys - queries, keys)[:, None]  # (T, S)
-        buckets = as_tensor_like(self.buckets(distance), self.weight)
-        return F.embedding(buckets, self.weight).permute(2, 0, 1)[None]
 
 
 def token_ids(ids: Any) -> Int[Any, "B T"]:
@@ -167,16 +157,26 @@ class TokenEmbedding(nn.Module):
     Initialized with variance 1 / d_model, so that scaled vectors and the first logits have unit variance.
     """
 
-    def __init__(self, vocab_size: int, d_model: int, scale: bool = True) -> None:
+    output_bias: nn.Parameter | None
+
+    def __init__(self, vocab_size: int, d_model: int, scale: bool = True, output_bias: bool = False) -> None:
         super().__init__()
         self.weight = nn.Parameter(np.empty((vocab_size, d_model), np.float32))
         self.factor = math.sqrt(d_model) if scale else None
         nn.init.normal_(self.weight, std=d_model**-0.5)
+        bias = nn.Parameter(np.zeros(vocab_size, np.float32)) if output_bias else None
+        self.register_parameter("output_bias", bias)
 
     def forward(self, ids: Any) -> Float[Tensor, "B T D"]:
         x = F.embedding(as_tensor_like(token_ids(ids), self.weight), self.weight)
         return x if self.factor is None else x * self.factor
 
     def logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """A score of each token: x Eᵀ, the dot products with the token vectors."""
-        return F.linear(x, self.weight)
+        """A score of each token: x Eᵀ, the dot products with the token vectors, and a bias if there is one.
+
+        Where positions are concatenated, the half of x that token vectors have is multiplied.
+        """
+        width = self.weight.array.shape[1]
+        if x.array.shape[-1] > width:
+            x = x[..., :width]
+        return F.linear(x, self.weight, self.output_bias)

@@ -31,6 +31,14 @@ def check_kind(config: object, name: str, value: Any) -> None:
         raise UserError(f"{name} must be {kind}, got {value!r}.\nPass one.")
 
 
+def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
+    """Raise a UserError if the value is not one of the known names."""
+    if value not in (known := list(known)):
+        raise UserError(
+            f"unknown {name} {value!r}.{nearest(str(value), known)}\nChoose one of {', '.join(known)}."
+        )
+
+
 def check_integer(name: str, value: Any, low: int, below: float = math.inf) -> None:
     """Raise a UserError if the value is not an integer in [low, below)."""
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import repeat
+from typing import Any
 
 from jaxtyping import Float
 
@@ -19,18 +20,25 @@ from minigrad.nn import functional as F
 
 from .attention import MultiHeadAttention
 from .cache import Cache, LayerCache
-from .errors import UserError
+from .config import check_heads
+from .errors import UserError, check_choice
+from .masks import masked_bias
+from .positions import SCHEMES, ALiBi, RelativePositionBias
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
-    "gelu_new": lambda x: F.gelu(x, approximate="tanh"),  # Hugging Face's name for the tanh form
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
 }
+ACTIVATIONS["gelu_new"] = ACTIVATIONS["gelu_tanh"]  # Hugging Face's name
+GATED = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}  # activation(x W_1) * x W_3
+NORMS: dict[str, Callable[[int, float], nn.Module]] = {"layer_norm": nn.LayerNorm, "rms_norm": nn.RMSNorm}
 
 
 @dataclass(frozen=True)
 class LayerConfig:
-    """The settings of encoder and decoder layers."""
+    """The settings of encoder and decoder layers. Each choice is a value; the defaults are the paper's."""
 
     d_model: int
     num_heads: int
@@ -38,35 +46,77 @@ class LayerConfig:
     dropout: float = 0.0
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
-    activation: str = "relu"
+    activation: str = "relu"  # of ACTIVATIONS, or of GATED, with a third matrix (Shazeer 2020)
     norm_first: bool = False
     layer_norm_eps: float = 1e-5
+    norm: str = "layer_norm"  # or "rms_norm" (Zhang and Sennrich 2019)
+    bias: bool = True  # of all linear layers
+    qkv_bias: bool = True  # of the projections to queries, keys and values
+    num_kv_heads: int | None = None  # fewer than num_heads: grouped queries; None: as many
+    head_dim: int | None = None  # None: d_model / num_heads
+    scale_scores: bool = True  # by 1 / sqrt(head_dim)
+    positions: str = "none"  # of SCHEMES; "rotary", "alibi" and "t5" are the layers', others the embeddings'
+    rope_theta: float = 10000.0  # of rotary positions
+    num_buckets: int = 32  # of T5's relative positions
+    max_distance: int = 128  # likewise
 
-    def attention(self) -> MultiHeadAttention:
-        return MultiHeadAttention(self.d_model, self.num_heads, self.attention_dropout)
+    def __post_init__(self) -> None:
+        check_heads(self, "d_model", "num_heads", "num_kv_heads", self.head_dim)
+        check_choice("activation", self.activation, [*ACTIVATIONS, *GATED])
+        check_choice("norm", self.norm, NORMS)
+        check_choice("positions", self.positions, SCHEMES)
+        if self.positions == "rotary" and (self.head_dim or self.d_model // self.num_heads) % 2:
+            raise UserError(
+                "rotary positions rotate pairs, and the width of a head is odd.\n"
+                "Choose an even head_dim, or another number of heads."
+            )
 
-    def norm(self) -> nn.LayerNorm:
-        return nn.LayerNorm(self.d_model, self.layer_norm_eps)
+    def self_attention(self) -> MultiHeadAttention:
+        return self._attention(self.rope_theta if self.positions == "rotary" else None)
+
+    def cross_attention(self) -> MultiHeadAttention:
+        return self._attention(None)
+
+    def _attention(self, rope_theta: float | None) -> MultiHeadAttention:
+        return MultiHeadAttention(
+            self.d_model, self.num_heads, self.attention_dropout, self.bias, self.qkv_bias,
+            self.num_kv_heads, self.head_dim, self.scale_scores, rope_theta,
+        )  # fmt: skip
+
+    def make_norm(self) -> Any:
+        return NORMS[self.norm](self.d_model, self.layer_norm_eps)
+
+    def position_bias(self, is_causal: bool) -> nn.Module | None:
+        """What a stack adds to the scores of all its layers."""
+        if self.positions == "alibi":
+            return ALiBi(self.num_heads)
+        if self.positions == "t5":
+            return RelativePositionBias(self.num_heads, self.num_buckets, self.max_distance, not is_causal)
+        return None
 
 
 class FeedForward(nn.Module):
-    """FFN(x) = activation(x W_1 + b_1) W_2 + b_2, the same at each position (section 3.3)."""
+    """FFN(x) = activation(x W_1 + b_1) W_2 + b_2, the same at each position (section 3.3).
+
+    With a gated activation, (activation(x W_1) * x W_3) W_2 (Shazeer 2020, equation 6).
+    """
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
-        if config.activation not in ACTIVATIONS:
-            raise UserError(
-                f"unknown activation {config.activation!r}.\nChoose one of {', '.join(ACTIVATIONS)}."
-            )
-        self.linear1 = nn.Linear(config.d_model, config.d_ff)
-        self.linear2 = nn.Linear(config.d_ff, config.d_model)
+        self.linear1 = nn.Linear(config.d_model, config.d_ff, config.bias)
+        self.linear2 = nn.Linear(config.d_ff, config.d_model, config.bias)
+        gated = config.activation in GATED
+        self.linear3 = nn.Linear(config.d_model, config.d_ff, config.bias) if gated else None
         self.dropout = nn.Dropout(config.activation_dropout)
-        self.activation = ACTIVATIONS[config.activation]
+        self.activation = ACTIVATIONS[GATED.get(config.activation, config.activation)]
         for p in self.parameters():
             nn.init.xavier_uniform_(p) if p.ndim == 2 else nn.init.zeros_(p)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+        h = self.activation(self.linear1(x))
+        if self.linear3 is not None:
+            h = h * self.linear3(x)
+        return self.linear2(self.dropout(h))
 
 
 class Residual(nn.Module):
@@ -74,7 +124,7 @@ class Residual(nn.Module):
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
-        self.norm, self.dropout = config.norm(), nn.Dropout(config.dropout)
+        self.norm, self.dropout = config.make_norm(), nn.Dropout(config.dropout)
         self.norm_first = config.norm_first
 
     def forward(self, x: Float[Tensor, "B T D"], f: Callable[[Tensor], Tensor]) -> Float[Tensor, "B T D"]:
@@ -86,29 +136,30 @@ class Residual(nn.Module):
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward. With `is_causal`, the layer of a decoder-only model."""
 
-    def __init__(self, config: LayerConfig) -> None:
+    def __init__(self, config: LayerConfig, is_causal: bool = False) -> None:
         super().__init__()
-        self.self_attention, self.feed_forward = config.attention(), FeedForward(config)
+        self.is_causal = is_causal
+        self.self_attention, self.feed_forward = config.self_attention(), FeedForward(config)
         self.residual1, self.residual2 = Residual(config), Residual(config)
 
     def forward(
         self,
         x: Float[Tensor, "B T D"],
         mask: Tensor | None = None,
-        is_causal: bool = False,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T D"]:
         kv_cache = None if cache is None else cache.self_attention
-        x = self.residual1(x, lambda x: self.self_attention(x, None, mask, is_causal, kv_cache))
+        x = self.residual1(x, lambda x: self.self_attention(x, None, mask, self.is_causal, kv_cache))
         return self.residual2(x, self.feed_forward)
 
 
 class DecoderLayer(nn.Module):
     """Causal self-attention, attention to the encoder's output (`memory`), feed-forward."""
 
-    def __init__(self, config: LayerConfig) -> None:
+    def __init__(self, config: LayerConfig, is_causal: bool = True) -> None:
         super().__init__()
-        self.self_attention, self.cross_attention = config.attention(), config.attention()
+        self.is_causal = is_causal
+        self.self_attention, self.cross_attention = config.self_attention(), config.cross_attention()
         self.feed_forward = FeedForward(config)
         self.residual1, self.residual2, self.residual3 = Residual(config), Residual(config), Residual(config)
 
@@ -121,7 +172,7 @@ class DecoderLayer(nn.Module):
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T D"]:
         kv_cache, cross = (None, None) if cache is None else (cache.self_attention, cache.cross_attention)
-        x = self.residual1(x, lambda x: self.self_attention(x, None, mask, True, kv_cache))
+        x = self.residual1(x, lambda x: self.self_attention(x, None, mask, self.is_causal, kv_cache))
         x = self.residual2(x, lambda x: self.cross_attention(x, memory, memory_mask, False, cross))
         return self.residual3(x, self.feed_forward)
 
@@ -129,10 +180,19 @@ class DecoderLayer(nn.Module):
 class _Stack(nn.Module):
     """N layers in sequence, with a final norm if they are pre-norm."""
 
-    def __init__(self, layers: Sequence[nn.Module], config: LayerConfig) -> None:
+    def __init__(self, layers: Sequence[nn.Module], config: LayerConfig, is_causal: bool) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
-        self.norm = config.norm() if config.norm_first else None
+        self.positions = config.position_bias(is_causal)  # shared by the layers
+        self.norm = config.make_norm() if config.norm_first else None
+
+    def with_positions(self, mask: Any, x: Tensor, cache: Cache | None) -> Tensor | None:
+        """The mask of the layers' scores, with the position bias added."""
+        if self.positions is None:
+            return mask
+        keys = x.shape[1] + (0 if cache is None else cache.length)
+        bias = self.positions(x.shape[1], keys)  # (1, H, T, S)
+        return masked_bias(bias if bias.device == x.device else bias.to(x.device), mask)
 
     def with_caches(self, cache: Cache | None) -> Iterable[tuple[nn.Module, LayerCache | None]]:
         """Each layer with its cache, or None."""
@@ -149,27 +209,27 @@ class _Stack(nn.Module):
 class Encoder(_Stack):
     """N encoder layers (section 3.1)."""
 
-    def __init__(self, num_layers: int, config: LayerConfig) -> None:
-        super().__init__([EncoderLayer(config) for _ in range(num_layers)], config)
+    def __init__(self, num_layers: int, config: LayerConfig, is_causal: bool = False) -> None:
+        super().__init__([EncoderLayer(config, is_causal) for _ in range(num_layers)], config, is_causal)
 
     def forward(
         self,
         x: Float[Tensor, "B T D"],
         mask: Tensor | None = None,
-        is_causal: bool = False,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T D"]:
+        mask = self.with_positions(mask, x, cache)
         with cache or nullcontext():
             for layer, layer_cache in self.with_caches(cache):
-                x = layer(x, mask, is_causal, layer_cache)
+                x = layer(x, mask, layer_cache)
         return x if self.norm is None else self.norm(x)
 
 
 class Decoder(_Stack):
     """N decoder layers (section 3.1)."""
 
-    def __init__(self, num_layers: int, config: LayerConfig) -> None:
-        super().__init__([DecoderLayer(config) for _ in range(num_layers)], config)
+    def __init__(self, num_layers: int, config: LayerConfig, is_causal: bool = True) -> None:
+        super().__init__([DecoderLayer(config, is_causal) for _ in range(num_layers)], config, is_causal)
 
     def forward(
         self,
@@ -179,6 +239,7 @@ class Decoder(_Stack):
         mask: Tensor | None = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T D"]:
+        mask = self.with_positions(mask, x, cache)
         with cache or nullcontext():
             for layer, layer_cache in self.with_caches(cache):
                 x = layer(x, memory, memory_mask, mask, layer_cache)

@@ -38,8 +38,14 @@ def combine(*masks: Tensor | None) -> Tensor | None:
 
 
 def masked_bias(bias: Tensor, mask: Tensor | None) -> Tensor:
-    """`bias`, numbers to add to the scores, with -inf where the mask does not allow to attend."""
-    return bias if mask is None else bias.masked_fill(~mask, -math.inf)
+    """`bias`, numbers to add to the scores, with -inf where the mask does not allow to attend.
+
+    A mask of numbers is added to it.
+    """
+    if mask is None:
+        return bias
+    mask = attention_mask(mask, bias)
+    return bias + mask if mask.is_floating_point() else bias.masked_fill(~mask, -math.inf)
 
 
 def resolve_mask(

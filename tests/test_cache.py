@@ -154,7 +154,7 @@ def test_max_length_is_the_first_capacity():
     for t in range(7):
         cache.append(mg.tensor(rows[:, t : t + 1]), 3)
         capacities.append(cache.buffer.shape[1])
-    np.testing.assert_array_equal(cache.read(mg.zeros(2, 1, 12), 3), rows)
+    np.testing.assert_array_equal(cache.read(mg.zeros(2, 1, 12), 3, 4), rows)
     assert capacities == [5, 5, 5, 5, 5, 10, 10]
 
 

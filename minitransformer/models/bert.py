@@ -90,7 +90,7 @@ class BERT(nn.Module):
         self.embedding = TokenEmbedding(config.vocab_size, d, scale=False)
         self.positions = LearnedPositions(config.max_position_embeddings, d)
         self.token_types = TokenEmbedding(config.type_vocab_size, d, scale=False)
-        self.norm, self.dropout = layer.norm(), nn.Dropout(config.hidden_dropout_prob)
+        self.norm, self.dropout = layer.make_norm(), nn.Dropout(config.hidden_dropout_prob)
         self.encoder = Encoder(config.num_hidden_layers, layer)
         self.head = HEADS[config.head](config)
         self._initialize()

@@ -12,7 +12,7 @@ from minigrad import Tensor, nn
 
 from ..cache import Cache
 from ..config import MAX_LAYERS, check_heads
-from ..embeddings import LearnedPositions, TokenEmbedding
+from ..embeddings import TokenEmbedding, absolute_positions, check_concatenation
 from ..errors import check_range
 from ..layers import Encoder, LayerConfig
 
@@ -30,11 +30,22 @@ class GPTConfig:
     embd_pdrop: float = 0.1  # dropout of embeddings
     resid_pdrop: float = 0.1  # dropout of sub-layer outputs
     attn_pdrop: float = 0.1  # dropout of attention weights
-    activation_function: str = "gelu_new"  # or "relu", "gelu"
+    activation_function: str = "gelu_new"  # or "relu", "gelu", "silu", "swiglu", "geglu"
     layer_norm_epsilon: float = 1e-5
     initializer_range: float = 0.02  # standard deviation of the initial weights
     pad_token_id: int | None = None
     eos_token_id: int | None = None  # the token that ends a text, where there is one
+    positions: str = "learned"  # or "none", "sinusoidal", "rotary", "alibi", "t5"
+    concatenate_positions: bool = False  # absolute ones: half of n_embd is theirs, instead of a sum
+    rope_theta: float = 10000.0  # of rotary positions
+    norm: str = "layer_norm"  # or "rms_norm"
+    norm_first: bool = True  # pre-norm, as GPT-2; False: post-norm, as GPT-1
+    bias: bool = True  # of linear layers
+    n_kv_head: int | None = None  # grouped queries: heads of keys and values; None: n_head
+    head_dim: int | None = None  # None: n_embd / n_head
+    tie_word_embeddings: bool = True  # the output layer's matrix is the embedding's
+    output_bias: bool = False
+    is_causal: bool = True  # False: every token sees the later ones, and so its own target
 
     def __post_init__(self) -> None:
         check_range(self, "vocab_size layer_norm_epsilon initializer_range", 0)
@@ -43,11 +54,24 @@ class GPTConfig:
         check_range(self, "embd_pdrop resid_pdrop attn_pdrop", 0, 1)
         if self.n_inner is not None:
             check_range(self, "n_inner", 1)
-        check_heads(self, "n_embd", "n_head")
+        check_heads(self, "n_embd", "n_head", "n_kv_head", self.head_dim)
+        check_concatenation(self.concatenate_positions, self.positions, "n_embd", self.n_embd)
+        self.layer()
+
+    def layer(self) -> LayerConfig:
+        return LayerConfig(
+            self.n_embd, self.n_head, self.n_inner or 4 * self.n_embd, self.resid_pdrop, self.attn_pdrop,
+            activation=self.activation_function, norm_first=self.norm_first, norm=self.norm,
+            layer_norm_eps=self.layer_norm_epsilon, bias=self.bias, num_kv_heads=self.n_kv_head,
+            head_dim=self.head_dim, positions=self.positions, rope_theta=self.rope_theta,
+        )  # fmt: skip
 
 
 class GPT(nn.Module):
-    """Token and learned position embeddings, pre-norm causal layers, and a tied output layer.
+    """Token and position embeddings, causal layers, and an output layer.
+
+    As in GPT-2, positions are learned, layers are pre-norm, and the output layer's matrix is the embedding's,
+    unless the configuration says otherwise.
 
     model(ids) maps ids (B, T) to logits (B, T, V); logits t predict the token after position t.
     """
@@ -58,16 +82,14 @@ class GPT(nn.Module):
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
-        self.config = config
-        d = config.n_embd
-        layer = LayerConfig(
-            d, config.n_head, config.n_inner or 4 * d, config.resid_pdrop, config.attn_pdrop,
-            activation=config.activation_function, norm_first=True, layer_norm_eps=config.layer_norm_epsilon,
-        )  # fmt: skip
-        self.embedding = TokenEmbedding(config.vocab_size, d, scale=False)
-        self.positions = LearnedPositions(config.n_positions, d)
-        self.dropout = nn.Dropout(config.embd_pdrop)
-        self.layers = Encoder(config.n_layer, layer)
+        self.config = c = config
+        width = c.n_embd - c.n_embd // 2 if c.concatenate_positions else c.n_embd
+        tied_bias = c.output_bias and c.tie_word_embeddings
+        self.embedding = TokenEmbedding(c.vocab_size, width, scale=False, output_bias=tied_bias)
+        self.positions = absolute_positions(c.positions, c.n_embd, c.n_positions, c.concatenate_positions)
+        self.dropout = nn.Dropout(c.embd_pdrop)
+        self.layers = Encoder(c.n_layer, c.layer(), c.is_causal)
+        self.output = None if c.tie_word_embeddings else nn.Linear(c.n_embd, c.vocab_size, c.output_bias)
         self._initialize()
 
     def _initialize(self) -> None:
@@ -79,9 +101,9 @@ class GPT(nn.Module):
                 nn.init.normal_(p, std=std / math.sqrt(2 * self.config.n_layer) if residual else std)
 
     @property
-    def max_length(self) -> int:
-        """The largest number of positions."""
-        return self.config.n_positions
+    def max_length(self) -> int | None:
+        """The largest number of positions; None: no limit."""
+        return self.config.n_positions if self.config.positions == "learned" else None
 
     def states(
         self, ids: Any, cache: Cache | None = None, mask: Tensor | None = None
@@ -92,7 +114,7 @@ class GPT(nn.Module):
         """
         start = 0 if cache is None else cache.length
         x = self.dropout(self.positions(self.embedding(ids), start, mask))
-        return self.layers(x, None if mask is None else mask[:, None, None, :], True, cache)
+        return self.layers(x, None if mask is None else mask[:, None, None, :], cache)
 
     def new_cache(self, max_length: int = 0) -> Cache:
         """An empty cache for decoding: each call of `states` with it continues the sequence of the last.
@@ -103,7 +125,7 @@ class GPT(nn.Module):
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """Hidden states to logits of the next token."""
-        return self.embedding.logits(states)
+        return self.embedding.logits(states) if self.output is None else self.output(states)
 
     def forward(self, ids: Any, mask: Tensor | None = None) -> Float[Tensor, "B T V"]:
         return self.logits(self.states(ids, None, mask))

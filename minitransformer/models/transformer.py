@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ from minigrad import Tensor, nn
 
 from ..cache import Cache
 from ..config import MAX_LAYERS, check_heads
-from ..embeddings import LearnedPositions, SinusoidalPositions, TokenEmbedding, token_ids
+from ..embeddings import Positions, TokenEmbedding, absolute_positions, check_concatenation, token_ids
 from ..errors import UserError, check_range
 from ..layers import Decoder, Encoder, LayerConfig
 from ..masks import padding_mask
@@ -34,15 +35,26 @@ class TransformerConfig:
     dropout: float = 0.1  # of embeddings and of sub-layer outputs
     attention_dropout: float = 0.0  # of attention weights
     activation_dropout: float = 0.0  # inside the feed-forward networks
-    activation: str = "relu"  # or "gelu", "gelu_new"
+    activation: str = "relu"  # or "gelu", "gelu_new", "silu", "swiglu", "geglu"
     norm_first: bool = False  # pre-norm: x + f(norm(x)), not norm(x + f(x)), and a norm after each stack
-    positions: str = "sinusoidal"  # or "learned"
+    positions: str = "sinusoidal"  # or "none", "learned", "rotary", "alibi", "t5"
     max_positions: int = 512  # of learned positions; the sinusoids have no limit
     scale_embeddings: bool = True  # by sqrt(d_model) (section 3.4)
     layer_norm_eps: float = 1e-5
     pad_token_id: int = 0  # the tokenizer's, in a recipe
     bos_token_id: int = 2  # likewise
     eos_token_id: int = 3  # likewise
+    target_vocab_size: int | None = None  # a vocabulary of the target's own; None: one vocabulary for both
+    tie_embeddings: bool = True  # the output layer's matrix is the target embedding's
+    output_bias: bool = False
+    concatenate_positions: bool = False  # absolute ones: half of d_model is theirs, instead of a sum
+    rope_theta: float = 10000.0  # of rotary positions
+    norm: str = "layer_norm"  # or "rms_norm"
+    bias: bool = True  # of linear layers
+    num_kv_heads: int | None = None  # grouped queries: heads of keys and values; None: num_heads
+    head_dim: int | None = None  # None: d_model / num_heads
+    embedding_dropout: float | None = None  # None: dropout
+    is_causal: bool = True  # False: every target token sees the later ones, and so its own target
 
     def __post_init__(self) -> None:
         check_range(self, "vocab_size layer_norm_eps", 0)
@@ -50,11 +62,21 @@ class TransformerConfig:
         check_range(self, "num_encoder_layers num_decoder_layers", 1, MAX_LAYERS + 1)
         check_range(self, "dropout attention_dropout activation_dropout", 0, 1)
         check_range(self, "pad_token_id bos_token_id eos_token_id", -(2**63))
-        check_heads(self, "d_model", "num_heads")
+        for name in ("target_vocab_size", "embedding_dropout"):
+            if getattr(self, name) is not None:
+                check_range(self, name, 0, 1 if name == "embedding_dropout" else math.inf)
+        check_heads(self, "d_model", "num_heads", "num_kv_heads", self.head_dim)
+        check_concatenation(self.concatenate_positions, self.positions, "d_model", self.d_model)
+        self.layer()
+
+    def layer(self) -> LayerConfig:
+        ours = {field.name for field in fields(self)}
+        return LayerConfig(**{f.name: getattr(self, f.name) for f in fields(LayerConfig) if f.name in ours})
 
 
 class Transformer(nn.Module):
-    """Encoder and decoder; both embeddings and the output layer share a matrix (figure 1).
+    """Encoder and decoder; both embeddings and the output layer share a matrix, unless the configuration says
+    otherwise (figure 1).
 
         model = Transformer(TransformerConfig(vocab_size=1000))
         logits = model(source_ids, target_ids)      # (B, S), (B, T) -> (B, T, V)
@@ -70,25 +92,26 @@ class Transformer(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.config = config
-        layer = LayerConfig(**{field.name: getattr(config, field.name) for field in fields(LayerConfig)})
-        self.embedding = TokenEmbedding(config.vocab_size, config.d_model, config.scale_embeddings)
+        self.config = c = config
+        self.embedding = self._embedding(c.vocab_size, c.target_vocab_size is None)
+        size = c.target_vocab_size
+        self.target_embedding = None if size is None else self._embedding(size, True)
         self.encoder_positions, self.decoder_positions = self._positions(), self._positions()
-        self.dropout = nn.Dropout(config.dropout)
-        self.encoder = Encoder(config.num_encoder_layers, layer)
-        self.decoder = Decoder(config.num_decoder_layers, layer)
+        self.dropout = nn.Dropout(c.dropout if c.embedding_dropout is None else c.embedding_dropout)
+        self.encoder = Encoder(c.num_encoder_layers, c.layer())
+        self.decoder = Decoder(c.num_decoder_layers, c.layer(), c.is_causal)
+        size = size or c.vocab_size
+        self.output = None if c.tie_embeddings else nn.Linear(c.d_model, size, c.output_bias)
 
-    def _positions(self) -> nn.Module:
+    def _embedding(self, vocab_size: int, is_output: bool) -> TokenEmbedding:
         c = self.config
-        if c.positions not in ("sinusoidal", "learned"):
-            raise UserError(
-                f'positions must be "sinusoidal" or "learned", got {c.positions!r}.\nChoose one of them.'
-            )
-        return (
-            SinusoidalPositions(c.d_model)
-            if c.positions == "sinusoidal"
-            else LearnedPositions(c.max_positions, c.d_model)
-        )
+        width = c.d_model - c.d_model // 2 if c.concatenate_positions else c.d_model
+        has_bias = c.output_bias and c.tie_embeddings and is_output
+        return TokenEmbedding(vocab_size, width, c.scale_embeddings, has_bias)
+
+    def _positions(self) -> Positions:
+        c = self.config
+        return absolute_positions(c.positions, c.d_model, c.max_positions, c.concatenate_positions)
 
     @property
     def max_length(self) -> int | None:
@@ -130,7 +153,8 @@ class Transformer(nn.Module):
         start, padding = 0 if cache is None else cache.length, None
         if target_mask is not None and target_mask.ndim == 2:
             padding, target_mask = target_mask, target_mask[:, None, None, :]
-        x = self.dropout(self.decoder_positions(self.embedding(target), start, padding))
+        embedding = self.target_embedding or self.embedding
+        x = self.dropout(self.decoder_positions(embedding(target), start, padding))
         if x.shape[0] != memory.shape[0]:
             raise UserError(
                 f"{memory.shape[0]} source sequences and {x.shape[0]} target sequences.\n"
@@ -147,7 +171,9 @@ class Transformer(nn.Module):
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """Hidden states to logits of the next token."""
-        return self.embedding.logits(states)
+        if self.output is not None:
+            return self.output(states)
+        return (self.target_embedding or self.embedding).logits(states)
 
     def forward(
         self, source: Any, target: Any, source_mask: Tensor | None = None, target_mask: Tensor | None = None

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitransformer.embeddings import RelativePositionBias
+from minitransformer.positions import RelativePositionBias
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
