@@ -41,8 +41,7 @@ class MultiHeadAttention(nn.Module):
         dropout: float = 0.0,
         bias: bool = True,
         qkv_bias: bool = True,
-        num_kv_heads: int
-        | None = None,  # fewer: shared by groups of heads (Ainslie et al. 2023)
+        num_kv_heads: int | None = None,  # fewer: shared by groups of heads (Ainslie et al. 2023)
         head_dim: int | None = None,  # if not d_model / num_heads
         scale_scores: bool = True,
         rope_theta: float | None = None,  # of rotary positions
@@ -81,9 +80,8 @@ class MultiHeadAttention(nn.Module):
         """
         past = 0 if cache is None else cache.length
         q, kv = self.project(query, memory, cache)  # (B, T, D) and (B, S, 2 D), or packed as (B, T, 3 D)
-        shared = kv is not None and len(kv.array) < len(
-            q.array
-        )  # a cached memory, by the beams of a sentence
+        # the beams of a sentence share its cached memory
+        shared = kv is not None and len(kv.array) < len(q.array)
         if shared:
             q, mask = beams_as_queries(q, kv, mask)
         if mask is not None or past:

@@ -17,6 +17,7 @@ from ..errors import UserError, nearest
 M = TypeVar("M", bound=type)
 
 
+@runtime_checkable
 class DecodingCache(Protocol):
     """What a model keeps of the tokens it has processed: keys and values, or a recurrent state."""
 
