@@ -19,7 +19,7 @@ Arrays = Sequence[np.ndarray]
 
 
 class Cell(NamedTuple):
-    """One step. `a` is the gates' part from x, and in backward the gates; `r` is W_hh h + b_hh.
+    """One step. `a` is the gates' part from x, and in backward the gates; `r` is W_hh h + its bias.
 
     forward(a, r, before, after, kept) turns `a` into the gates, in place, and writes the new states; `kept`
     is what else backward needs. backward(a, before, after, kept, d, da, dr) turns `d`, the new states'
@@ -29,7 +29,7 @@ class Cell(NamedTuple):
     forward: Callable[..., None]
     backward: Callable[..., None]
     keeps: int = 0  # arrays (T, B, H)
-    separate: bool = False  # whether the gradient of r is not that of a
+    separate: bool = False  # whether r is not just added to a: then its gradient is another, and its bias
 
 
 def scan(
@@ -40,8 +40,11 @@ def scan(
     (steps, batch, width), hidden = x.shape, weight_hh.shape[1]
     rows = x.reshape(steps * batch, width)
     gates = (rows @ weight_ih.T).reshape(steps, batch, -1)
-    if bias_ih is not None:
+    bias = bias_hh
+    if bias_ih is not None and cell.separate:
         gates += bias_ih
+    elif bias_ih is not None:
+        bias = bias_ih if bias_hh is None else bias_ih + bias_hh
     # before and after step t: rows t and t + 1; in reverse the other way round
     states = [np.empty((steps + 1, batch, hidden), x.dtype) for _ in first]
     kept = [np.empty((steps, batch, hidden), x.dtype) for _ in range(cell.keeps)]
@@ -50,12 +53,12 @@ def scan(
     ended = None if lengths is None else np.arange(steps)[:, None, None] >= lengths[:, None]
     for state, start in zip(states, first, strict=True):
         state[steps if reverse else 0] = start
-    recurrent, to_gates = np.empty(gates.shape[1:], x.dtype), weight_hh.T
+    recurrent, to_gates = np.empty(gates.shape[1:], x.dtype), np.ascontiguousarray(weight_hh.T)
     for t in times:
         before, after = [s[t + past] for s in states], [s[t + now] for s in states]
         np.matmul(before[0], to_gates, out=recurrent)
-        if bias_hh is not None:
-            np.add(recurrent, bias_hh, out=recurrent)
+        if bias is not None:
+            np.add(recurrent, bias, out=recurrent)
         cell.forward(gates[t], recurrent, before, after, [k[t] for k in kept])
         if ended is not None:
             for old, new in zip(before, after, strict=True):

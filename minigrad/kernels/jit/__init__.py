@@ -11,3 +11,4 @@ from .indexing import embedding
 from .losses import cross_entropy
 from .normalization import layer_norm, rms_norm
 from .optimizers import adam
+from .recurrent import gru, lstm, rnn

@@ -93,6 +93,19 @@ def logistic(x):
 
 
 @inline
+def tanh(x):
+    """(1 - e^-2x) / (1 + e^-2x), of e^-2|x| - 1 = 2**n (e^r - 1) + (2**n - 1): small results have their digits."""
+    z = F(-2) * abs(x)
+    n = _powers_of_two(z if z > _LOWEST else _LOWEST)
+    r = z - n * _LN2_HIGH - n * _LN2_LOW
+    p = ((((_E[0] * r + _E[1]) * r + _E[2]) * r + _E[3]) * r + _E[4]) * r + _E[5]
+    scale = np.int32((np.int32(n) + 127) << 23).view(np.float32)
+    e = (p * r * r + r) * scale + (scale - F(1))
+    y = F(1) if z < F(-20) else -e / (F(2) + e)
+    return y if x > 0 else -y
+
+
+@inline
 def _powers_of_two(x):
     """n."""
     return np.floor(x * _LOG2E + F(0.5))
