@@ -9,6 +9,7 @@ import numpy as np
 
 import minigrad as mg
 from minigrad.nn import functional
+from minigrad.ops.extra import recurrent
 from minitransformer.attention import multi_head_attention
 
 from .children import in_child
@@ -45,6 +46,23 @@ def packed_attention(F: Any, x: Any) -> Any:
     return y.transpose(1, 2).reshape(batch, length, width // 3)
 
 
+def recurrent_layer(name: str, gates: int, states: int = 1) -> Case:
+    """A layer of width D, over T steps."""
+
+    def call(F: Any, x: Any, *others: Any) -> Any:
+        if F is functional:
+            return getattr(recurrent, name)(x, *others, None)[0]
+        import torch
+
+        first = [state.unsqueeze(0) for state in others[:states]]
+        function = getattr(torch, {"rnn": "rnn_tanh"}.get(name, name))
+        state = first[0] if states == 1 else first
+        return function(x, state, others[states:], True, 1, 0.0, True, False, False)[0]
+
+    weights = [(gates * D, D)] * 2 + [(gates * D,)] * 2
+    return Case(name, call, [(T, B, D), *[(B, D)] * states, *weights])
+
+
 HEADS = [(B, H, T, D // H)] * 3
 CASES = {
     "linear, D to 4 D": Case("linear", lambda F, *x: F.linear(*x), [(N, D), (4 * D, D), (4 * D,)]),
@@ -75,6 +93,9 @@ CASES = {
         lambda F, q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
         [(2, H, 512, D // H)] * 3,
     ),
+    "rnn": recurrent_layer("rnn", 1),
+    "lstm": recurrent_layer("lstm", 4, states=2),
+    "gru": recurrent_layer("gru", 3),
 }  # fmt: skip
 
 

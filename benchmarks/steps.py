@@ -18,7 +18,7 @@ from .measuring import measure, ratios, spread
 from .peers import KINDS, PEERS, missing, peer
 from .tables import Table
 from .worker import Worker
-from .works import MLP, Decoder, First, row_name, work_of
+from .works import MLP, Decoder, First, Recurrent, row_name, work_of
 
 UNSTEADY = 1.5  # quartiles of a ratio further apart than this are not to be relied on
 # how far two may be apart, relatively, by what products are of. float32: sums in different orders. TF32 and
@@ -61,7 +61,7 @@ def _beside(
     differences = compare(ours.first(), theirs.first(), key, peer(theirs.name).LABEL)
     ours.step(3)
     theirs.step(3)
-    if isinstance(work_of(key), Decoder | MLP):
+    if isinstance(work_of(key), Decoder | Recurrent | MLP):
         differences["after 3 steps"] = close(ours.loss(), theirs.loss(), key, "loss after 3 steps")
     settle = SETTLE if threads > 1 else 0.0
     times = measure({"ours": ours, theirs.name: theirs}, repeats, seconds, settle, clock)

@@ -1,7 +1,8 @@
 """What is measured: sizes, first weights and batches, the same for every library.
 
 Decoders are GPTs as minitransformer builds them: learned positions, pre-norm, GELU in its tanh form, one
-matrix for embedding and output, no dropout. The encoder-decoder is the phrasebook recipe's, on its batches.
+matrix for embedding and output, no dropout. Recurrent ones are an embedding, nn.LSTM, nn.GRU or nn.RNN, and
+an output of its own. The encoder-decoder is the phrasebook recipe's, on its batches.
 What is measured on a GPU has a precision: products of float32, of TF32, or of bfloat16 under autocast.
 """
 
@@ -103,6 +104,37 @@ def _phrasebook() -> tuple[TransformerConfig, float, list[tuple[np.ndarray, ...]
 
 
 @dataclass(frozen=True)
+class Recurrent:
+    """A recurrent language model: an embedding, layers of `kind`, "LSTM", "GRU" or "RNN", and an output."""
+
+    kind: str
+    layers: int
+    width: int
+    length: int
+    batch: int
+    vocabulary: int
+
+    def __str__(self) -> str:
+        return f"{self.kind} L{self.layers} d{self.width} T{self.length} B{self.batch} V{self.vocabulary:,}"
+
+    def model(self) -> nn.Module:
+        mg.manual_seed(0)
+        return self.model_of(nn)
+
+    def model_of(self, nn: Any) -> Any:
+        """The model made of the modules of a library."""
+        model = nn.Module()
+        model.embedding = nn.Embedding(self.vocabulary, self.width)
+        model.recurrent = getattr(nn, self.kind)(self.width, self.width, self.layers, batch_first=True)
+        model.output = nn.Linear(self.width, self.vocabulary)
+        return model
+
+    def batches(self, number: int = BATCHES) -> list[tuple[np.ndarray, ...]]:
+        """Inputs and targets, both (B, T)."""
+        return Decoder(self.layers, 1, self.width, self.length, self.batch, self.vocabulary).batches(number)
+
+
+@dataclass(frozen=True)
 class MLP:
     """A classifier of two hidden layers (ReLU), trained by plain SGD: what the smallest libraries can do."""
 
@@ -159,7 +191,7 @@ class Attention:
         return [(np.random.default_rng(1).normal(size=shape).astype(np.float32),)]
 
 
-Work = Decoder | Phrasebook | MLP | Attention
+Work = Decoder | Phrasebook | Recurrent | MLP | Attention
 
 
 class UnknownWorkError(UserError):
@@ -172,14 +204,15 @@ def work_of(name: str) -> Work:
     if name in known:
         return known[name]
     for cls, pattern in ((Decoder, r"L(\d+) H(\d+) d(\d+) T(\d+) B(\d+) V([\d,]+)(?: (tf32|bfloat16))?"),
+                         (Recurrent, r"(LSTM|GRU|RNN) L(\d+) d(\d+) T(\d+) B(\d+) V([\d,]+)"),
                          (Attention, r"attention H(\d+) d(\d+) T(\d+) B(\d+)")):  # fmt: skip
         found = re.fullmatch(pattern, name)
         if found:
             parts = [part for part in found.groups() if part]
-            sizes = [int(part.replace(",", "")) for part in parts if part[0].isdigit()]
+            sizes = [int(part.replace(",", "")) if part[0].isdigit() else part for part in parts]
             if 0 in sizes:
                 raise UnknownWorkError(f"a size of {name!r} is 0.\nChoose sizes from 1 on.")
-            return cls(*sizes, *parts[len(sizes) :])
+            return cls(*sizes)
     raise UnknownWorkError(
         f"unknown work {name!r}.\nName one of {', '.join(known)}, or a size as L2 H4 d64 T32 B8 V65."
     )
@@ -191,6 +224,7 @@ WORKS: dict[str, Work] = {
     "tiny": Decoder(layers=2, heads=4, width=64, length=32, batch=32, vocabulary=65),
     "nano": Decoder(layers=4, heads=4, width=128, length=64, batch=12, vocabulary=65),
     "phrasebook": Phrasebook(),
+    "lstm": Recurrent("LSTM", layers=2, width=128, length=64, batch=32, vocabulary=65),
     "base": Decoder(layers=6, heads=8, width=512, length=128, batch=8, vocabulary=8000),
 }
 SHAKESPEARE = Decoder(layers=6, heads=6, width=384, length=256, batch=64, vocabulary=65)

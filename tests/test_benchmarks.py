@@ -36,7 +36,7 @@ from benchmarks import (
 )  # fmt: skip
 from benchmarks.graphs import KIB, loss_of, measure
 from benchmarks.peers import PEERS, missing, peer, step_of
-from benchmarks.works import WORKS, Decoder, First, UnknownWorkError, weights_of, work_of
+from benchmarks.works import WORKS, Decoder, First, Recurrent, UnknownWorkError, weights_of, work_of
 from minigrad.ops.arguments import ops as registered
 from minitransformer import Transformer, TransformerConfig
 from minitransformer.errors import UserError
@@ -69,7 +69,7 @@ def test_a_turn_ends_when_the_gpu_has_done_all():
 
 def test_sizes_are_read_as_they_are_shown():
     for work in (*WORKS.values(), work_of(SMALL)):
-        if isinstance(work, Decoder):
+        if isinstance(work, Decoder | Recurrent):
             assert work_of(str(work)) == work
     assert str(work_of("attention H4 d32 T128 B1")) == "attention H4 d32 T128 B1"
     with pytest.raises(UnknownWorkError, match="unknown work 'huge'"):

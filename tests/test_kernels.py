@@ -33,6 +33,16 @@ IDS = np.array([[1, 4, 1], [0, 1, 4]])
 TARGET = np.array([3, 0, -100, 4, 1])
 MASK = np.random.default_rng(3).random((2, 1, 5, 7)) > 0.3
 NAMES = {f"minigrad.kernels.{path}": name for name, path in (kernels.NAMES | kernels.GPU_NAMES).items()}
+SHORT = np.array([4, 1, 5])
+
+
+def layer(gates, states, biases=True):
+    """A recurrent layer of width 6 to 7: x (5, 3, 6), the state to begin with, weights and biases."""
+    first = [draw(3, 7, seed=i) for i in range(states)]
+    both = [draw(7 * gates, seed=i, scale=0.5) if biases else None for i in (4, 5)]
+    return draw(5, 3, 6), *first, draw(7 * gates, 6, seed=2), draw(7 * gates, 7, seed=3, scale=0.5), *both
+
+
 HEADS = {"num_heads": 3, "key": mg.random.Key(1, 2, 3, 4)}
 CASES = {  # kernel -> (arrays, settings)
     "softmax": [((draw(4, 9, scale=5),), {"dim": -1}), ((draw(2, 3, 4),), {"dim": 1})],
@@ -53,6 +63,13 @@ CASES = {  # kernel -> (arrays, settings)
         for e in (0.0, 0.1)
     ],
     "embedding": [((draw(5, 3), IDS), {})],
+    **{
+        name: [
+            ((*layer(gates, states), None), {"reverse": False}),
+            ((*layer(gates, states, biases=False), SHORT), {"reverse": True}),
+        ]
+        for name, gates, states in (("rnn", 1, 1), ("lstm", 4, 2), ("gru", 3, 1))
+    },
     "scaled_dot_product_attention": [
         (
             (draw(2, 3, 5, 4), draw(2, 3, 7, 4, seed=1), draw(2, 3, 7, 6, seed=2), mask),
@@ -87,7 +104,10 @@ def kernel_of(module, name):
 def run(module, name, arrays, settings):
     """A kernel's value, and its gradients for a random g."""
     value, gradient = kernel_of(module, name)(*arrays, **settings)
-    g = draw(*np.shape(value), seed=9) if np.ndim(value) else np.float32(0.7) * np.ones((), np.float32)
+    if isinstance(value, tuple):
+        value, g = np.concatenate(value, axis=None), [draw(*part.shape, seed=9) for part in value]
+    else:
+        g = draw(*np.shape(value), seed=9) if np.ndim(value) else np.float32(0.7) * np.ones((), np.float32)
     needs = [a is not None and a.dtype == np.float32 for a in arrays]
     return value, [r for r, needed in zip(gradient(g, needs), needs, strict=True) if needed]
 
@@ -117,8 +137,9 @@ def test_loops_leave_other_dtypes_to_numpy():
         arrays, settings = cases[0]
         doubles = [a.astype(np.float64) if a is not None and a.dtype == np.float32 else a for a in arrays]
         ours, theirs = (kernel_of(m, name)(*doubles, **settings)[0] for m in (jit, cpu))
-        assert ours.dtype == np.float64
-        np.testing.assert_array_equal(ours, theirs)
+        for own, other in zip(ours, theirs, strict=True) if isinstance(ours, tuple) else [(ours, theirs)]:
+            assert own.dtype == np.float64
+            np.testing.assert_array_equal(own, other)
 
 
 @needs_numba
@@ -165,6 +186,21 @@ def test_exponentials_of_what_is_not_positive_take_fewer_steps_to_the_same():
     np.testing.assert_array_equal(y, z)
     assert z[0] == 0
     assert np.isnan(z[1])
+
+
+@needs_numba
+def test_tanh_has_its_digits_near_0_and_far_from_it():
+    from minigrad.kernels.jit.mathematics import loop, tanh
+
+    @loop
+    def each(x, y):
+        for i in range(x.size):
+            y[i] = tanh(x[i])
+
+    x = np.concatenate([np.linspace(-30, 30, 10_001), np.logspace(-30, 1, 1001), [np.inf, -np.inf, np.nan]])
+    y = np.empty(x.size, np.float32)
+    each(x.astype(np.float32), y)
+    np.testing.assert_allclose(y, np.tanh(x.astype(np.float32).astype(np.float64)), rtol=3e-7)
 
 
 @needs_numba

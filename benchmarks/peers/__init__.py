@@ -3,7 +3,7 @@
 A peer's module says what it is (`LABEL`, `PACKAGES` to install) and has a function for each kind of work that
 it can do, which gives a training step; `CANNOT` says why others are missing.
 
-    step = peer.decoder(work, weights)    # or phrasebook, mlp, attention; weights by our names
+    step = peer.decoder(work, weights)    # or phrasebook, recurrent, mlp, ...; weights by our names
     step()                                # forward, backward, AdamW, zero_grad, on the next batch
     step.first()                          # loss and gradients of the first batch, without dropout
     step.loss()                           # loss of the first batch now
@@ -21,7 +21,7 @@ import importlib.util
 import os
 from typing import Any, Protocol
 
-from ..works import MLP, Attention, Decoder, First, Phrasebook, Work
+from ..works import MLP, Attention, Decoder, First, Phrasebook, Recurrent, Work
 
 PEERS = ("torch", "compile", "reduce-overhead", "jax", "tinygrad", "autograd", "mygrad", "dezero")
 ON_GPU = PEERS[:3]
@@ -47,7 +47,9 @@ def missing(name: str) -> str | None:
     return f"{module.LABEL} is not installed: pip install {' '.join(lacking)}" if lacking else None
 
 
-KINDS = {Decoder: "decoder", Phrasebook: "phrasebook", MLP: "mlp", Attention: "attention"}
+KINDS = {
+    Decoder: "decoder", Phrasebook: "phrasebook", Recurrent: "recurrent", MLP: "mlp", Attention: "attention"
+}  # fmt: skip
 
 
 def step_of(name: str, work: Work, weights: Any, *device: str) -> Step | None:

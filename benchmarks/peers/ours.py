@@ -13,7 +13,7 @@ from minigrad.nn import functional as F
 
 from ..device_memory import Peak, peak_of_ours
 from ..overhead import START, run
-from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First, Phrasebook
+from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First, Phrasebook, Recurrent
 
 LABEL = "minigrad"
 PACKAGES: tuple[str, ...] = ()
@@ -100,6 +100,17 @@ def phrasebook(work: Phrasebook, weights: dict[str, np.ndarray]) -> Step:
     def loss(source: np.ndarray, target_in: np.ndarray, target_out: np.ndarray) -> Any:
         logits = model(source, target_in).reshape(-1, work.config.vocab_size)
         return F.cross_entropy(logits, target_out.reshape(-1), label_smoothing=smoothing)
+
+    return Step(model, loss, work.batches())
+
+
+def recurrent(work: Recurrent, weights: dict[str, np.ndarray]) -> Step:
+    model: Any = work.model()
+    model.load_state_dict(weights)
+
+    def loss(x: Any, y: Any) -> Any:
+        output, _ = model.recurrent(model.embedding(x))
+        return F.cross_entropy(model.output(output).reshape(-1, work.vocabulary), y.reshape(-1))
 
     return Step(model, loss, work.batches())
 

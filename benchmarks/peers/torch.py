@@ -15,7 +15,7 @@ import numpy as np
 
 from ..device_memory import Peak, peak_of_torch
 from ..overhead import START, run
-from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First, Phrasebook
+from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First, Phrasebook, Recurrent
 
 LABEL = "torch eager"
 PACKAGES = ("torch==2.13.0",)
@@ -116,6 +116,19 @@ def phrasebook(work: Phrasebook, weights: dict[str, np.ndarray]) -> Step:
     def loss(source: Any, target_in: Any, target_out: Any) -> Any:
         logits = model(source, target_in).view(-1, work.config.vocab_size)
         return F.cross_entropy(logits, target_out.view(-1), label_smoothing=work.label_smoothing)
+
+    return Step(model, loss, work.batches())
+
+
+def recurrent(work: Recurrent, weights: dict[str, np.ndarray]) -> Step:
+    from torch import nn
+    from torch.nn import functional as F
+
+    model = loaded(work.model_of(nn), weights)
+
+    def loss(x: Any, y: Any) -> Any:
+        output, _ = model.recurrent(model.embedding(x))
+        return F.cross_entropy(model.output(output).reshape(-1, work.vocabulary), y.reshape(-1))
 
     return Step(model, loss, work.batches())
 

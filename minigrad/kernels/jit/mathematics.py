@@ -94,7 +94,7 @@ def logistic(x):
 
 @inline
 def tanh(x):
-    """(1 - e^-2x) / (1 + e^-2x), of e^-2|x| - 1 = 2**n (e^r - 1) + (2**n - 1): small results have their digits."""
+    """(1 - e^-2x) / (1 + e^-2x), by e^-2|x| - 1 = 2**n (e^r - 1) + (2**n - 1): near 0 it has its digits."""
     z = F(-2) * abs(x)
     n = _powers_of_two(z if z > _LOWEST else _LOWEST)
     r = z - n * _LN2_HIGH - n * _LN2_LOW

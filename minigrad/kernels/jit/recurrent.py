@@ -1,4 +1,4 @@
-"""Recurrent layers: the loop over time of `cpu.recurrent`, with the gates of one step as loops over their rows.
+"""Recurrent layers: the loop over time of `cpu.recurrent`, with what is done with a step's gates as loops.
 
 Each loop reads and writes few arrays: of more, the compiler does not prove that none overlaps another.
 """
@@ -26,22 +26,6 @@ def lstm(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse=False
 def gru(x, h, weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse=False):
     cell = GRU if is_float32(x, h, weight_ih, weight_hh, bias_ih, bias_hh) else CELLS["gru"]
     return scan(cell, x, [h], weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse)
-
-
-RNN = Cell(
-    lambda a, r, before, after, kept: _tanh(a, r, after[0]),
-    lambda a, before, after, kept, d, da, dr: _tanh_backward(after[0], d[0], da),
-)
-LSTM = Cell(
-    lambda a, r, before, after, kept: _lstm(a, r, before[1], *after),
-    lambda a, before, after, kept, d, da, dr: _lstm_backward(a, before[1], after[1], *d, da),
-)
-GRU = Cell(
-    lambda a, r, before, after, kept: _gru(a, r, before[0], after[0], kept[0]),
-    lambda a, before, after, kept, d, da, dr: _gru_backward(a, before[0], kept[0], d[0], da, dr),
-    keeps=1,
-    separate=True,
-)
 
 
 @loop
@@ -134,3 +118,19 @@ def _gru_backward(a, h_before, kept, dh, da, dr):
             dh[row, j] *= z[j]
         for j in range(2 * hidden):
             dr[row, j] = da[row, j]
+
+
+RNN = Cell(
+    lambda a, r, before, after, kept: _tanh(a, r, after[0]),
+    lambda a, before, after, kept, d, da, dr: _tanh_backward(after[0], d[0], da),
+)
+LSTM = Cell(
+    lambda a, r, before, after, kept: _lstm(a, r, before[1], after[0], after[1]),
+    lambda a, before, after, kept, d, da, dr: _lstm_backward(a, before[1], after[1], d[0], d[1], da),
+)
+GRU = Cell(
+    lambda a, r, before, after, kept: _gru(a, r, before[0], after[0], kept[0]),
+    lambda a, before, after, kept, d, da, dr: _gru_backward(a, before[0], kept[0], d[0], da, dr),
+    keeps=1,
+    separate=True,
+)
