@@ -160,6 +160,7 @@ def draw(results: dict[str, dict[int, Measured]], path: Path) -> None:
         lengths = list(next(iter(results.values())))
         panel.set_xticks(lengths, [f"{n:,}" for n in lengths])
         panel.minorticks_off()
+        panel.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     panels[0].legend(frameon=False)
     figure.savefig(path, dpi=130)
 

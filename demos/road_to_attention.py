@@ -8,10 +8,11 @@ processor time), and is scored by the length of the source. `--sentences` above 
 phrasebook, so that a source is long and still made of known words.
 """
 
+import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,12 +23,13 @@ from matplotlib.figure import Figure
 import minigrad as mg
 from minigrad import nn, optim
 from minigrad.nn import functional as F
+from minigrad.nn.shapes import parameter_shapes
 from minitransformer import Transformer, TransformerConfig, generate
 from minitransformer.data.batching import IGNORE, BatchStream, TokenBatches, collate
 from minitransformer.data.phrasebook import phrasebook
 from minitransformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from minitransformer.tasks.metrics import translation_scores
 from minitransformer.tokenizers import Tokenizer
-from minitransformer.training.metrics import translation_scores
 
 Pair = tuple[str, str]
 
@@ -57,18 +59,18 @@ MODELS: dict[str, Callable[[int, int], nn.Module]] = {  # in the order of the do
 }
 
 
-def size(model: nn.Module) -> int:
-    return sum(math.prod(p.shape) for p in model.parameters())
+def size(name: str, vocab_size: int, width: int) -> int:
+    """The number of parameters."""
+    return sum(map(math.prod, parameter_shapes(lambda: MODELS[name](vocab_size, width))))
 
 
-def build(name: str, vocab_size: int, parameters: int) -> nn.Module:
-    """The model of that name whose width comes closest to a number of parameters without exceeding it."""
+def width_for(name: str, vocab_size: int, parameters: int) -> int:
+    """The largest width with at most so many parameters."""
     low, high = 1, 4096
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if size(MODELS[name](vocab_size, middle)) <= parameters else (low, middle)
-    mg.manual_seed(0)
-    return MODELS[name](vocab_size, low)
+        low, high = (middle, high) if size(name, vocab_size, middle) <= parameters else (low, middle)
+    return low
 
 
 # ---------------------------------------------------------------- data
@@ -180,6 +182,14 @@ class Row:
     scores: list[Scores]
 
 
+def read_rows(path: Path | None) -> dict[str, Row]:
+    """The rows that earlier commands wrote."""
+    found = json.loads(path.read_text()) if path is not None and path.exists() else {}
+    return {
+        name: Row(**{**row, "scores": [Scores(**s) for s in row["scores"]]}) for name, row in found.items()
+    }
+
+
 def table(rows: dict[str, Row], ranges: Sequence, counts: Sequence[int], measure: str) -> str:
     heads = [f"{first} to {last}" if first < last else f"{first}" for first, last in ranges]
     heads = [f"{head} ({n})" for head, n in zip([*heads, "all"], counts, strict=True)]
@@ -223,9 +233,13 @@ def main(
     ranges: int = 6,
     max_tokens: int = 1024,
     lr: float = 2e-3,
+    results: Path | None = None,
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("road-to-attention.png"),
 ) -> None:
-    """Train each model for the same time, and score it by the length of the source."""
+    """Train each model for the same time, and score it by the length of the source.
+
+    With a file for `results`, several commands can train the models of one table: each adds its own.
+    """
     book = phrasebook()
     training = joined(book.train, sentences, pairs, seed=1)
     test = joined(book.test, sentences, test_pairs, seed=2)
@@ -233,13 +247,17 @@ def main(
     lengths = [words(source) for source, _ in test]
     parts = bins(lengths, ranges)
     counts = [sum(first <= n <= last for n in lengths) for first, last in parts] + [len(test)]
-    budget, rows = Budget(minutes, lr, max_tokens), {}
+    budget, rows = Budget(minutes, lr, max_tokens), read_rows(results)
     for name in models:
-        model = build(name, tokenizer.vocab_size, parameters)
+        width = width_for(name, tokenizer.vocab_size, parameters)
+        mg.manual_seed(0)
+        model = MODELS[name](tokenizer.vocab_size, width)
         steps = train(model, tokenizer, training, budget)
-        rows[name] = Row(size(model), steps, score(model, tokenizer, test, parts))
+        rows[name] = Row(size(name, tokenizer.vocab_size, width), steps, score(model, tokenizer, test, parts))
         overall = rows[name].scores[-1]
         print(f"{name}: {overall.exact:.1f}% exact, {overall.bleu:.1f} BLEU", flush=True)
+    if results is not None:
+        results.write_text(json.dumps({name: asdict(row) for name, row in rows.items()}, indent=1))
     print(f"\n{minutes:g} minutes each; {len(training):,} pairs to train on, {len(test):,} to test")
     for measure in ("exact", "bleu"):
         print(f"\n{measure}\n\n{table(rows, parts, counts, measure)}")

@@ -1,10 +1,17 @@
-"""The demo that looks into a trained translator."""
+"""The demos: what a translator looks at; the road to attention and path lengths, at a reduced size."""
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
-DEMO = Path(__file__).parents[1] / "demos" / "alignment.py"
+import pytest
+from tiny import PAIRS
+
+from minitransformer.data.phrasebook import Phrasebook
+
+DEMOS = Path(__file__).parents[1] / "demos"
+DEMO = DEMOS / "alignment.py"
 
 
 def test_what_a_translator_looks_at_is_drawn(here):
@@ -12,3 +19,37 @@ def test_what_a_translator_looks_at_is_drawn(here):
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
     assert (done.returncode, done.stderr) == (0, "")
     assert Path("drawn.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("sentences", [1, 3])
+def test_the_road_to_attention_scores_each_model_by_length(sentences, tmp_path, capsys):
+    demo = runpy.run_path(str(DEMOS / "road_to_attention.py"))
+    demo["main"].__globals__["phrasebook"] = lambda: Phrasebook(PAIRS, PAIRS)
+    models, results = ("GRU", "bidirectional GRU + additive attention"), tmp_path / "rows.json"
+    for name in models:  # one command each, one table
+        demo["main"](
+            sentences, (name,), parameters=60_000, minutes=0.001, pairs=40, test_pairs=20, ranges=3,
+            results=results, output=tmp_path / "drawn.png",
+        )  # fmt: skip
+    rows = demo["read_rows"](results)
+    assert tuple(rows) == models
+    for row in rows.values():
+        assert 50_000 < row.parameters <= 60_000
+        assert row.steps > 0
+        assert len(row.scores) == 4  # three ranges of lengths, and all
+    assert capsys.readouterr().out.count("| bidirectional GRU + additive attention |") == 2
+    assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_steps_grow_with_the_length_for_recurrent_networks_only(tmp_path, capsys):
+    demo = runpy.run_path(str(DEMOS / "path_length.py"))
+    networks = demo["NETWORKS"]
+    count = {name: [demo["count_steps"](make(8), n, 8) for n in (2, 4, 8)] for name, make in networks.items()}
+    assert count["simple RNN"] == [8, 16, 32]
+    assert count["LSTM"][2] == 2 * count["LSTM"][1] == 4 * count["LSTM"][0]
+    assert len(set(count["Transformer"])) == 1
+    near, far = (demo["gradient_norm"](networks["simple RNN"](8).to("float64"), n, 8) for n in (2, 20))
+    assert far < 1e-3 * near
+    demo["main"](lengths=(2, 5), width=8, batch=2, repeats=1, seeds=1, output=tmp_path / "drawn.png")
+    assert "| GRU | 18 | 45 |" in capsys.readouterr().out
+    assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")

@@ -335,4 +335,5 @@ def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Cons
 
 def listing() -> str:
     """The recipes, one per line."""
-    return "\n".join(f"  {name:<22} {recipes.load_recipe(name).description}" for name in recipes.names())
+    width = max(map(len, recipes.names()))
+    return "\n".join(f"  {name:<{width}} {recipes.load_recipe(name).description}" for name in recipes.names())
