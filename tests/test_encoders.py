@@ -41,6 +41,22 @@ def numbers(result):
     return [r.numpy() for r in results]
 
 
+OPTIONS = [
+    {}, {"positions": "rotary"}, {"positions": "alibi"}, {"positions": "t5"}, {"positions": "sinusoidal"},
+    {"positions": "none"}, {"norm": "rms_norm", "norm_first": True}, {"hidden_act": "swiglu"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_with_every_option_padding_changes_nothing_and_only_without_positions_tokens_are_a_set(options):
+    model = bert(**options)
+    alone = model(IDS[1:, :3]).numpy()[0]
+    np.testing.assert_allclose(model(IDS).numpy()[1, :3], alone, rtol=1e-4, atol=1e-5)
+    permuted = model(IDS[1:, [1, 2, 0]]).numpy()[0]
+    is_set = np.allclose(permuted, alone[[1, 2, 0]], rtol=1e-3, atol=1e-4)
+    assert is_set == (options.get("positions") == "none")
+
+
 @pytest.mark.parametrize("head", HEADS)
 def test_padding_changes_nothing_of_what_a_head_says_of_real_tokens(head):
     model = bert(head)
@@ -79,13 +95,6 @@ def test_the_demo_of_the_word_bank_runs(capsys):
     same, other = demo["main"](steps=20)
     assert -1 <= other < same <= 1
     assert "in two sentences, less their mean" in capsys.readouterr().out
-
-
-def test_without_positions_tokens_are_a_bag():
-    model, order = bert(), [3, 0, 4, 2, 1]
-    model.positions.weight.array[:] = 0
-    states = model.states(IDS[:1]).numpy()
-    np.testing.assert_allclose(model.states(IDS[:1, order]).numpy(), states[:, order], rtol=1e-4, atol=1e-5)
 
 
 def test_token_types_are_0_unless_given():
@@ -138,7 +147,7 @@ def test_similar_inputs_are_unit_vectors_of_the_mean_state_of_real_tokens():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: bert("masked-lm"), r"BERT has no head 'masked-lm'. Did you mean masked_lm\?"),
+        (lambda: bert("masked-lm"), r"unknown head 'masked-lm'. Did you mean masked_lm\?"),
         (lambda: bert()(np.ones((1, 7), int)), "a sequence of 7 tokens is longer than the 6 positions"),
         (lambda: bert()(IDS, token_type_ids=IDS[:, :3]), r"token_type_ids of shape \(2, 3\) for ids"),
         (lambda: bert()(IDS, token_type_ids=2 * REAL.astype(int)), "from 0 to 2, but type_vocab_size=2"),
@@ -146,7 +155,8 @@ def test_similar_inputs_are_unit_vectors_of_the_mean_state_of_real_tokens():
         (lambda: bert()(IDS, ~REAL), "the mask is True for padding and False for real tokens"),
         (lambda: bert()(IDS, np.where(REAL, 0.0, -np.inf)), r"a mask of float64 \(2, 5\) for ids"),
         (lambda: bert(hidden_size=9), "hidden_size=9 is not divisible by num_attention_heads=2"),
-        (lambda: bert(hidden_act="gelo"), "unknown activation 'gelo'"),
+        (lambda: bert(hidden_act="gelo"), r"unknown activation 'gelo'. Did you mean gelu"),
+        (lambda: vit(positions="learnt"), r"unknown positions 'learnt'. Did you mean learned\?"),
         (lambda: vit(patch_size=4), "image_size=6 is not divisible by patch_size=4"),
         (lambda: vit()(np.zeros((1, 2, 8, 8))), r"shape \(1, 2, 8, 8\), expected \(batch, 2, 6, 6\)"),
         (lambda: vit()(np.zeros((1, 3, 6, 6))), r"shape \(1, 3, 6, 6\), expected \(batch, 2, 6, 6\)"),

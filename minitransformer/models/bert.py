@@ -19,9 +19,9 @@ from minigrad.nn import functional as F
 from minigrad.tensor import as_tensor_like
 
 from ..config import MAX_LAYERS, check_heads
-from ..embeddings import LearnedPositions, TokenEmbedding, token_ids
-from ..errors import UserError, check_range, nearest
-from ..layers import ACTIVATIONS, Encoder, LayerConfig
+from ..embeddings import TokenEmbedding, absolute_positions, token_ids
+from ..errors import UserError, check_choice, check_range
+from ..layers import ACTIVATIONS, GATED, Encoder, LayerConfig
 
 States = Float[Tensor, "B T D"]
 Mask = Bool[Tensor, "B T"] | None
@@ -40,11 +40,14 @@ class BERTConfig:
     hidden_dropout_prob: float = 0.1  # of embeddings and of sub-layer outputs
     attention_probs_dropout_prob: float = 0.1  # of attention weights
     classifier_dropout: float | None = None  # before a classifier; None: hidden_dropout_prob
-    max_position_embeddings: int = 512  # maximum sequence length
+    max_position_embeddings: int = 512  # maximum sequence length, of learned positions
     type_vocab_size: int = 2  # how many kinds of segments token_type_ids tell apart
     initializer_range: float = 0.02  # standard deviation of the initial weights
     layer_norm_eps: float = 1e-12
     pad_token_id: int | None = 0  # the tokenizer's, in a recipe; None: no token is padding
+    positions: str = "learned"  # or "none", "sinusoidal", "rotary", "alibi", "t5"
+    norm: str = "layer_norm"  # or "rms_norm"
+    norm_first: bool = False  # pre-norm layers
     head: str = "masked_lm"  # a name of HEADS
     num_labels: int = 2  # of classifiers; in a recipe, 0 means those of the training data
 
@@ -57,15 +60,20 @@ class BERTConfig:
         if self.classifier_dropout is not None:
             check_range(self, "classifier_dropout", 0, 1)
         check_heads(self, "hidden_size", "num_attention_heads")
-        if self.head not in HEADS:
-            raise UserError(
-                f"BERT has no head {self.head!r}.{nearest(str(self.head), HEADS)}\n"
-                f"Choose one of {', '.join(HEADS)}."
-            )
+        check_choice("head", self.head, HEADS)
+        self.layer()
+
+    def layer(self) -> LayerConfig:
+        return LayerConfig(
+            self.hidden_size, self.num_attention_heads, self.intermediate_size,
+            self.hidden_dropout_prob, self.attention_probs_dropout_prob, activation=self.hidden_act,
+            positions=self.positions, norm=self.norm, norm_first=self.norm_first,
+            layer_norm_eps=self.layer_norm_eps,
+        )  # fmt: skip
 
 
 class BERT(nn.Module):
-    """Embeddings, post-norm layers without a causal mask, and a head.
+    """Embeddings, layers without a causal mask, and a head.
 
         model = BERT(BERTConfig(vocab_size=1000, head="classification", num_labels=3))
         logits = model(ids)      # (B, T) -> (B, 3)
@@ -80,19 +88,13 @@ class BERT(nn.Module):
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__()
-        self.config = config
-        d = config.hidden_size
-        layer = LayerConfig(
-            d, config.num_attention_heads, config.intermediate_size,
-            config.hidden_dropout_prob, config.attention_probs_dropout_prob,
-            activation=config.hidden_act, layer_norm_eps=config.layer_norm_eps,
-        )  # fmt: skip
-        self.embedding = TokenEmbedding(config.vocab_size, d, scale=False)
-        self.positions = LearnedPositions(config.max_position_embeddings, d)
-        self.token_types = TokenEmbedding(config.type_vocab_size, d, scale=False)
-        self.norm, self.dropout = layer.make_norm(), nn.Dropout(config.hidden_dropout_prob)
-        self.encoder = Encoder(config.num_hidden_layers, layer)
-        self.head = HEADS[config.head](config)
+        self.config = c = config
+        self.embedding = TokenEmbedding(c.vocab_size, c.hidden_size, scale=False)
+        self.positions = absolute_positions(c.positions, c.hidden_size, c.max_position_embeddings)
+        self.token_types = TokenEmbedding(c.type_vocab_size, c.hidden_size, scale=False)
+        self.norm, self.dropout = c.layer().make_norm(), nn.Dropout(c.hidden_dropout_prob)
+        self.encoder = Encoder(c.num_hidden_layers, c.layer())
+        self.head = HEADS[c.head](c)
         self._initialize()
 
     def _initialize(self) -> None:
@@ -104,9 +106,9 @@ class BERT(nn.Module):
                 nn.init.zeros_(p)
 
     @property
-    def max_length(self) -> int:
-        """The largest number of positions."""
-        return self.config.max_position_embeddings
+    def max_length(self) -> int | None:
+        """The largest number of positions; None: no limit."""
+        return self.config.max_position_embeddings if self.config.positions == "learned" else None
 
     def embed(self, ids: Any, token_type_ids: Any = None) -> Float[Tensor, "B T D"]:
         """The sum of token, segment and position vectors, normalized (figure 2)."""
@@ -179,9 +181,9 @@ class WordPrediction(nn.Module):
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__()
-        d = config.hidden_size
-        self.linear, self.activation = nn.Linear(d, d), ACTIVATIONS[config.hidden_act]
-        self.norm = nn.LayerNorm(d, config.layer_norm_eps)
+        d, act = config.hidden_size, config.hidden_act
+        self.linear, self.activation = nn.Linear(d, d), ACTIVATIONS[GATED.get(act, act)]
+        self.norm = config.layer().make_norm()
         self.bias = nn.Parameter(np.zeros(config.vocab_size, np.float32))
 
     def forward(self, states: Float[Tensor, "B T D"], embedding: TokenEmbedding) -> Float[Tensor, "B T V"]:

@@ -14,7 +14,7 @@ from minigrad.ops.shaping import cat
 from minigrad.tensor import as_tensor_like
 
 from ..config import MAX_LAYERS, check_heads
-from ..embeddings import LearnedPositions
+from ..embeddings import absolute_positions
 from ..errors import UserError, check_range
 from ..layers import Encoder, LayerConfig
 
@@ -35,6 +35,8 @@ class ViTConfig:
     image_size: int = 224  # height and width, in pixels
     patch_size: int = 16  # likewise
     num_channels: int = 3
+    qkv_bias: bool = True  # of the projections to queries, keys and values
+    positions: str = "learned"  # or "none", "sinusoidal", "rotary", "alibi", "t5", in the order of reading
     num_labels: int = 1000  # in a recipe, 0 means those of the training data
 
     def __post_init__(self) -> None:
@@ -49,6 +51,16 @@ class ViTConfig:
                 f"image_size={self.image_size} is not divisible by patch_size={self.patch_size}.\n"
                 f"Choose a patch size that divides it: {', '.join(map(str, _divisors(self.image_size)))}."
             )
+
+        self.layer()
+
+    def layer(self) -> LayerConfig:
+        return LayerConfig(
+            self.hidden_size, self.num_attention_heads, self.intermediate_size,
+            self.hidden_dropout_prob, self.attention_probs_dropout_prob, activation=self.hidden_act,
+            positions=self.positions, qkv_bias=self.qkv_bias, norm_first=True,
+            layer_norm_eps=self.layer_norm_eps,
+        )  # fmt: skip
 
     @property
     def num_patches(self) -> int:
@@ -93,19 +105,13 @@ class ViT(nn.Module):
 
     def __init__(self, config: ViTConfig) -> None:
         super().__init__()
-        self.config = config
-        d = config.hidden_size
-        layer = LayerConfig(
-            d, config.num_attention_heads, config.intermediate_size,
-            config.hidden_dropout_prob, config.attention_probs_dropout_prob,
-            activation=config.hidden_act, norm_first=True, layer_norm_eps=config.layer_norm_eps,
-        )  # fmt: skip
-        self.patches = Patches(config)
-        self.class_token = nn.Parameter(np.empty((1, 1, d), np.float32))
-        self.positions = LearnedPositions(1 + config.num_patches, d)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
-        self.encoder = Encoder(config.num_hidden_layers, layer)
-        self.head = nn.Linear(d, config.num_labels)
+        self.config = c = config
+        self.patches = Patches(c)
+        self.class_token = nn.Parameter(np.empty((1, 1, c.hidden_size), np.float32))
+        self.positions = absolute_positions(c.positions, c.hidden_size, 1 + c.num_patches)
+        self.dropout = nn.Dropout(c.hidden_dropout_prob)
+        self.encoder = Encoder(c.num_hidden_layers, c.layer())
+        self.head = nn.Linear(c.hidden_size, c.num_labels)
         self._initialize()
 
     def _initialize(self) -> None:

@@ -16,12 +16,13 @@ SIZE = {
 }  # fmt: skip
 
 
-def test_logits_loss_and_every_gradient_agree():
+@pytest.mark.parametrize("qkv_bias", [True, False])
+def test_logits_loss_and_every_gradient_agree(qkv_bias):
     library = transformers()
     import torch
 
-    ours = randomized(ViT(ViTConfig(**SIZE)))
-    theirs = library.ViTForImageClassification(library.ViTConfig(**SIZE))
+    ours = randomized(ViT(ViTConfig(**SIZE, qkv_bias=qkv_bias)))
+    theirs = library.ViTForImageClassification(library.ViTConfig(**SIZE, qkv_bias=qkv_bias))
     copy_weights(ours, theirs, "vit")
     images = np.random.default_rng(0).normal(size=(4, 2, 6, 6)).astype(np.float32)
     labels = np.array([2, 0, 1, 1])
