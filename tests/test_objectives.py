@@ -282,7 +282,7 @@ def test_images_of_ones_own(tmp_path):
         (labels.read_labelled, "\n", "has no examples"),
         (labels.read_tagged, "The\tO\ncat\n", r"line 2: expected word<TAB>tag, found 'cat'"),
         (labels.read_answered, "Who?\tPaul sang.\tMarie\n", r"line 1: the answer 'Marie' does not occur"),
-        (labels.read_answered, "Who?\tPaul sang.\n", r"line 1: expected question<TAB>context<TAB>answer, fou"),
+        (labels.read_answered, "Who?\tPaul sang.\n", r"line 1: expected question<TAB>context<TAB>answer"),
         (labels.read_documents, "\n\n", "has no sentences"),
     ],
 )  # fmt: skip

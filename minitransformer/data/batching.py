@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-
 IGNORE = -100  # the target id that the loss ignores
 SHUFFLE, BLOCKS = 1, 2  # random streams
 

@@ -110,8 +110,8 @@ TABLES = {
         Row(r"transformer\.wte\.weight", "embedding.weight"),
         Row(r"transformer\.wpe\.weight", "positions.weight"),
         *(
-            Row(rf"{_GPT2}\.{theirs}\.{kind}", rf"layers.layers.\1.{ours}{kind}", transposed and kind == "weight")
-            for theirs, ours, transposed in [
+            Row(rf"{_GPT2}\.{theirs}\.{kind}", rf"layers.layers.\1.{ours}{kind}", conv and kind == "weight")
+            for theirs, ours, conv in [
                 (r"ln_1", "residual1.norm.", False),
                 (r"attn\.c_attn", "self_attention.in_proj_", True),
                 (r"attn\.c_proj", "self_attention.out_proj.", True),

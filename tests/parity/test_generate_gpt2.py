@@ -1,4 +1,4 @@
-"""Greedy and beam search of a GPT against Hugging Face's `generate`: same weights, prompts of several lengths."""
+"""Greedy and beam search of a GPT against Hugging Face's `generate`: same weights, prompts of any length."""
 
 import warnings
 
@@ -38,8 +38,8 @@ def check(models, beams=1, texts=1, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = theirs.generate(
-            PADDED, attention_mask=REAL, max_new_tokens=LIMIT, eos_token_id=end, pad_token_id=0, do_sample=False,
-            return_dict_in_generate=True, output_scores=True, **options,
+            PADDED, attention_mask=REAL, max_new_tokens=LIMIT, eos_token_id=end, pad_token_id=0,
+            do_sample=False, return_dict_in_generate=True, output_scores=True, **options,
         )  # fmt: skip
     found = generate(ours, PROMPTS, LIMIT, end, return_dict=True, **options)
     for ids, row in zip(found.ids, expected.sequences[:, WIDTH:].tolist(), strict=True):
