@@ -6,6 +6,7 @@ from .gpt import GPT, GPTConfig
 from .protocol import MODELS, DecoderOnly, EncoderDecoder, model_class, register_model
 from .recurrent import RecurrentConfig, RecurrentLM
 from .seq2seq import Seq2Seq, Seq2SeqConfig
+from .t5 import T5, T5Config
 from .transformer import Transformer, TransformerConfig
 from .vit import ViT, ViTConfig
 
@@ -14,6 +15,7 @@ __all__ = [
     "BERT",
     "GPT",
     "MODELS",
+    "T5",
     "BARTConfig",
     "BERTConfig",
     "DecoderOnly",
@@ -23,6 +25,7 @@ __all__ = [
     "RecurrentLM",
     "Seq2Seq",
     "Seq2SeqConfig",
+    "T5Config",
     "Transformer",
     "TransformerConfig",
     "ViT",

@@ -18,6 +18,13 @@ def _bert(layers: int, width: int) -> dict[str, int]:
     }
 
 
+def _bart(layers: int, width: int) -> dict[str, int]:
+    """Encoder and decoder of the same size, with heads of width 64 and feed-forward networks as BERT's."""
+    size = {"layers": layers, "attention_heads": width // 64, "ffn_dim": 4 * width}
+    sides = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in size.items()}
+    return {"d_model": width, **sides}
+
+
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the model type, and what differs from its defaults
     # "Attention Is All You Need", table 3
     "paper-base": ("transformer", {"vocab_size": 37000}),
@@ -35,6 +42,21 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the model type, and what d
     "bert-medium": ("bert", _bert(8, 512)),
     "bert-base": ("bert", {}),
     "bert-large": ("bert", _bert(24, 1024)),
+    # Raffel et al. 2020, section 3.7; of version 1.1, which Adam trains faster (see docs/models.md): the last
+    "t5-small": ("t5", {}),
+    "t5-base": ("t5", {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}),
+    "t5-tiny": (
+        "t5",
+        {
+            "d_model": 128, "d_kv": 32, "d_ff": 256, "num_layers": 2, "num_heads": 4,
+            "relative_attention_max_distance": 64,
+            "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False,
+        },
+    ),
+    # Lewis et al. 2019, section 2.1; the last is ours
+    "bart-base": ("bart", _bart(6, 768)),
+    "bart-large": ("bart", {}),
+    "bart-tiny": ("bart", {**_bart(2, 128), "max_position_embeddings": 128, "init_std": 0.1}),
     # Dosovitskiy et al. 2021, table 1; the last for scikit-learn's digits of 8 x 8 pixels
     "vit-base": ("vit", {}),
     "vit-large": ("vit", _bert(24, 1024)),

@@ -49,7 +49,7 @@ def _t5() -> list[Row]:
         ours = {"SelfAttention": "self_attention", "EncDecAttention": "cross_attention"}
         bias = rf"{stack}\.block\.0\.layer\.0\.SelfAttention\.relative_attention_bias\.weight"
         rows += [
-            Row(bias, f"{stack}_bias.weight"),
+            Row(bias, f"{stack}.positions.weight"),
             Row(rf"{stack}\.final_layer_norm\.weight", f"{stack}.norm.weight"),
         ]
         for i, name in enumerate(names):

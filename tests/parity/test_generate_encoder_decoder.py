@@ -5,7 +5,7 @@ import pytest
 
 from minitransformer import generate
 
-from . import test_bart
+from . import test_bart, test_t5
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
@@ -14,7 +14,8 @@ LIMIT = 12  # tokens
 RNG = np.random.default_rng(3)
 SOURCES = [RNG.integers(3, test_bart.V, length).tolist() for length in RNG.integers(1, 10, 20)]
 PAIRS = {  # our model and theirs, and end tokens that texts of different lengths end with
-    "BART": lambda: (*test_bart.pair(std=0.4), [2, 15, 28]),
+    "T5": lambda: (*test_t5.pair(std=0.4, tie_word_embeddings=False), [1, 4]),
+    "BART": lambda: (*test_bart.pair(std=0.5), [2, 4]),
 }
 
 

@@ -2,12 +2,57 @@
 
 import numpy as np
 import pytest
-
 from minitransformer.positions import RelativePositionBias
 
+import minigrad as mg
+from minigrad.nn import functional as F
+from minitransformer.models.t5 import T5, T5Config
+
+from .from_transformers import assert_same_gradients, copy_weights, randomized, transformers
+
 torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity
+
+V = 29
+SOURCE = np.array([[5, 6, 7, 8, 9, 10, 1], [3, 4, 2, 1, 0, 0, 0], [11, 1, 0, 0, 0, 0, 0]])
+LABELS = np.array([[6, 2, 9, 1], [5, 5, 1, -100], [1, -100, -100, -100]])
+TARGET = np.array([[0, 6, 2, 9], [0, 5, 5, 0], [0, 0, 0, 0]])  # starts with the padding token, as T5 does
+REAL = np.array([[1, 1, 1, 1], [1, 1, 1, 0], [1, 0, 0, 0]], bool)
+
+
+def pair(std=0.2, **settings):
+    """Our T5 and theirs, with the same weights; buckets of several distances occur in short texts."""
+    config = T5Config(
+        V, d_model=12, d_kv=5, d_ff=16, num_layers=2, num_decoder_layers=1, num_heads=2,
+        relative_attention_num_buckets=8, relative_attention_max_distance=6, dropout_rate=0.0, **settings,
+    )  # fmt: skip
+    mg.manual_seed(0)
+    ours = randomized(T5(config), std)
+    keys = vars(config) | {"decoder_start_token_id": ours.decoder_start_token_id}
+    theirs = transformers().T5ForConditionalGeneration(transformers().T5Config(**keys)).eval()
+    if not config.tie_word_embeddings:
+        theirs.lm_head.weight = torch.nn.Parameter(theirs.lm_head.weight.detach().clone())
+    copy_weights(ours, theirs, "t5")
+    return ours, theirs
+
+
+@pytest.mark.parametrize("tie_word_embeddings", [True, False])
+@pytest.mark.parametrize("feed_forward_proj", ["relu", "gated-gelu"])
+def test_logits_loss_and_every_gradient_agree(feed_forward_proj, tie_word_embeddings):
+    ours, theirs = pair(feed_forward_proj=feed_forward_proj, tie_word_embeddings=tie_word_embeddings)
+    tensors = map(torch.tensor, (SOURCE, SOURCE != 0, TARGET, REAL))
+    names = "input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"
+    expected = theirs(**dict(zip(names, tensors, strict=True)), labels=torch.tensor(LABELS))
+    expected.loss.backward()
+
+    logits = ours(SOURCE, TARGET, target_mask=mg.tensor(REAL))
+    loss = F.cross_entropy(logits.flatten(0, 1), LABELS.ravel(), ignore_index=-100)
+    loss.backward()
+    np.testing.assert_allclose(
+        logits.numpy()[REAL], expected.logits.detach().numpy()[REAL], rtol=0, atol=1e-5
+    )
+    assert loss.item() == pytest.approx(expected.loss.item(), abs=1e-5)
+    assert_same_gradients(theirs, ours, "t5")
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
@@ -15,11 +60,8 @@ pytestmark = pytest.mark.parity
     ("num_buckets", "max_distance"), [(4, 20), (8, 16), (31, 100), (32, 128), (64, 2000)]
 )
 def test_each_distance_has_their_bucket(num_buckets, max_distance, bidirectional):
-    from transformers.models.t5.modeling_t5 import T5Attention
-
+    theirs = transformers().models.t5.modeling_t5.T5Attention._relative_position_bucket
     distance = np.arange(-2500, 2501)
-    theirs = T5Attention._relative_position_bucket(
-        torch.tensor(distance), bidirectional, num_buckets, max_distance
-    )
+    expected = theirs(torch.tensor(distance), bidirectional, num_buckets, max_distance)
     ours = RelativePositionBias(2, num_buckets, max_distance, bidirectional).buckets(distance)
-    np.testing.assert_array_equal(ours, theirs.numpy())
+    np.testing.assert_array_equal(ours, expected.numpy())

@@ -1,0 +1,165 @@
+"""T5: every task as text to text (Raffel et al. 2020, "Exploring the Limits of Transfer Learning")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from jaxtyping import Bool, Float
+
+from minigrad import Tensor, nn
+
+from ..cache import Cache
+from ..config import MAX_LAYERS
+from ..embeddings import TokenEmbedding, token_ids
+from ..errors import UserError, check_range, nearest
+from ..layers import Decoder, Encoder, LayerConfig
+from ..masks import padding_mask
+
+FEED_FORWARDS = {  # feed_forward_proj -> the activation of the layers
+    "relu": "relu",  # T5
+    "gelu": "gelu",
+    "gated-gelu": "geglu_tanh",  # T5 1.1 (Shazeer 2020)
+    "gated-silu": "swiglu",
+}
+
+
+@dataclass(frozen=True)
+class T5Config:
+    """T5; the defaults are its small model (section 2.1 and "model size" in 3.7); keys: Hugging Face's."""
+
+    vocab_size: int = 32128  # in a recipe, 0 means all tokens of the training data
+    d_model: int = 512  # size of each token's vector
+    d_kv: int = 64  # size of each head's queries, keys and values
+    d_ff: int = 2048  # inner width of the feed-forward networks
+    num_layers: int = 6  # of the encoder
+    num_decoder_layers: int | None = None  # None: as many as the encoder has
+    num_heads: int = 8
+    relative_attention_num_buckets: int = 32
+    relative_attention_max_distance: int = 128  # all longer distances share a bucket
+    dropout_rate: float = 0.1  # of embeddings, attention weights, sub-layer outputs, ...
+    layer_norm_epsilon: float = 1e-6
+    initializer_factor: float = 1.0  # of the initial weights' standard deviations
+    feed_forward_proj: str = "relu"  # or "gelu", "gated-gelu" (T5 1.1), "gated-silu"
+    tie_word_embeddings: bool = True  # the output layer is the embedding (T5), or not (T5 1.1)
+    pad_token_id: int = 0  # the tokenizer's, in a recipe
+    eos_token_id: int = 1  # likewise
+    decoder_start_token_id: int | None = None  # None: the padding token
+
+    def __post_init__(self) -> None:
+        check_range(self, "vocab_size layer_norm_epsilon initializer_factor", 0)
+        check_range(self, "d_model d_kv d_ff num_heads", 1)
+        check_range(self, "relative_attention_num_buckets relative_attention_max_distance", 1)
+        check_range(self, "num_layers", 1, MAX_LAYERS + 1)
+        if self.num_decoder_layers is not None:
+            check_range(self, "num_decoder_layers", 1, MAX_LAYERS + 1)
+        check_range(self, "dropout_rate", 0, 1)
+        check_range(self, "pad_token_id eos_token_id", -(2**63))
+        if self.feed_forward_proj not in FEED_FORWARDS:
+            raise UserError(
+                f"unknown feed_forward_proj {self.feed_forward_proj!r}."
+                f"{nearest(str(self.feed_forward_proj), FEED_FORWARDS)}\n"
+                f"Choose one of {', '.join(FEED_FORWARDS)}."
+            )
+
+
+class T5(nn.Module):
+    """An encoder-decoder without position embeddings: distances between tokens are part of the scores.
+
+        model = T5(T5Config(vocab_size=1000))
+        logits = model(source_ids, target_ids)      # (B, S), (B, T) -> (B, T, V)
+
+    It differs from the Transformer of 2017 in this (section 2.1): a bias for each distance, computed once and
+    shared by the layers of a stack, takes the place of position embeddings; layer norm comes first, and has
+    neither mean nor bias (RMSNorm); no layer has a bias; scores are not divided by sqrt(d_kv), as the initial
+    weights see to that.
+    """
+
+    is_encoder_decoder: ClassVar[bool] = True
+    model_type: ClassVar[str] = "t5"
+    config_class: ClassVar[type] = T5Config
+    max_length: ClassVar[int | None] = None  # no limit
+
+    def __init__(self, config: T5Config) -> None:
+        super().__init__()
+        self.config = c = config
+        layer = LayerConfig(
+            c.d_model, c.num_heads, c.d_ff, c.dropout_rate, c.dropout_rate, c.dropout_rate,
+            FEED_FORWARDS[c.feed_forward_proj], norm_first=True, norm="rms_norm",
+            layer_norm_eps=c.layer_norm_epsilon, bias=False, head_dim=c.d_kv, scale_scores=False,
+            positions="t5", num_buckets=c.relative_attention_num_buckets,
+            max_distance=c.relative_attention_max_distance,
+        )  # fmt: skip
+        self.embedding = TokenEmbedding(c.vocab_size, c.d_model, scale=False)
+        self.dropout = nn.Dropout(c.dropout_rate)
+        self.encoder = Encoder(c.num_layers, layer)
+        self.decoder = Decoder(c.num_decoder_layers or c.num_layers, layer)
+        self.output = None if c.tie_word_embeddings else nn.Linear(c.d_model, c.vocab_size, bias=False)
+        self._initialize()
+
+    def _initialize(self) -> None:
+        """Normal: variance 1 / fan-in, of queries also / d_kv as scores are not scaled; 1 for embeddings."""
+        c = self.config
+        deviations = {  # by the end of the name
+            "embedding.weight": 1.0,
+            "out_proj.weight": (c.num_heads * c.d_kv) ** -0.5,
+            "linear2.weight": c.d_ff**-0.5,
+        }
+        for name, p in self.named_parameters():
+            if p.ndim == 2:
+                std = next((std for end, std in deviations.items() if name.endswith(end)), c.d_model**-0.5)
+                nn.init.normal_(p, std=c.initializer_factor * std)
+            if name.endswith("in_proj_weight"):
+                p.array[: c.num_heads * c.d_kv] *= c.d_kv**-0.5
+
+    @property
+    def decoder_start_token_id(self) -> int:
+        """The first token of every target."""
+        start = self.config.decoder_start_token_id
+        return self.config.pad_token_id if start is None else start
+
+    def padding_mask(self, source: Any) -> Bool[Tensor, "B 1 1 S"]:
+        """True where the source ids (B, S) are not padding, on the model's device."""
+        return padding_mask(token_ids(source), self.config.pad_token_id).to(self.embedding.weight.device)
+
+    def encode(self, source: Any, source_mask: Tensor | None = None) -> Float[Tensor, "B S D"]:
+        """The encoder's hidden states of source ids (B, S). `source_mask` defaults to the padding mask."""
+        if source_mask is None:
+            source_mask = self.padding_mask(source)
+        return self.dropout(self.encoder(self.dropout(self.embedding(source)), source_mask))
+
+    def decode(
+        self,
+        target: Any,
+        memory: Float[Tensor, "B S D"],
+        source_mask: Tensor | None = None,
+        target_mask: Bool[Tensor, "B _"] | None = None,
+        cache: Cache | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """The decoder's hidden states of target ids (B, T), given the encoder's states, `memory`.
+
+        Pass the `source_mask` of `encode`; without it, padding in the memory is attended to. `target_mask`
+        (B, past + T) is True for real tokens. With a `cache`, the ids follow those of earlier calls, and the
+        memory is projected once.
+        """
+        x = self.dropout(self.embedding(target))
+        mask = None if target_mask is None else target_mask[:, None, None, :]
+        return self.dropout(self.decoder(x, memory, source_mask, mask, cache))
+
+    def new_cache(self, max_length: int = 0) -> Cache:
+        """An empty cache for decoding, with room for `max_length` tokens; it grows beyond that if needed."""
+        return Cache(self.config.num_decoder_layers or self.config.num_layers, max_length)
+
+    def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        """Hidden states to logits of the next token; tied embeddings, of variance 1, are scaled down."""
+        if self.output is None:
+            return self.embedding.logits(states * self.config.d_model**-0.5)
+        return self.output(states)
+
+    def forward(
+        self, source: Any, target: Any, source_mask: Tensor | None = None, target_mask: Tensor | None = None
+    ) -> Float[Tensor, "B T V"]:
+        if source_mask is None:
+            source_mask = self.padding_mask(source)
+        memory = self.encode(source, source_mask)
+        return self.logits(self.decode(target, memory, source_mask, target_mask))

@@ -1,0 +1,88 @@
+"""T5 and BART: cached decoding, padding, initial weights and the errors of wrong settings."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minitransformer import BART, T5, BARTConfig, T5Config
+from minitransformer.errors import UserError
+from minitransformer.models.presets import preset
+
+V = 23
+SOURCE = np.array([[5, 6, 7, 8, 9], [3, 4, 1, 0, 0]])
+TARGET = np.array([[0, 6, 2, 9, 4], [0, 5, 5, 8, 3]])
+
+
+def t5(**settings):
+    sizes = {"d_model": 8, "d_kv": 3, "d_ff": 16, "num_layers": 2, "num_heads": 2}
+    return T5(T5Config(V, **sizes | {"relative_attention_max_distance": 20} | settings)).eval()
+
+
+def bart(**settings):
+    sizes = {"max_position_embeddings": 8, "pad_token_id": 0, "init_std": 0.3}
+    layers = {"encoder_layers": 1, "encoder_ffn_dim": 16, "encoder_attention_heads": 2}
+    layers |= {name.replace("encoder", "decoder"): value for name, value in layers.items()}
+    return BART(BARTConfig(V, d_model=8, **sizes | layers | settings)).eval()
+
+
+MODELS = pytest.mark.parametrize("make", [t5, bart, lambda: t5(feed_forward_proj="gated-gelu")])
+
+
+@MODELS
+def test_cached_decoding_gives_the_same_logits_and_padding_changes_nothing(make):
+    """A target of five tokens at once, in pieces with a cache, and padded on the left."""
+    model = make()
+    padded = np.concatenate([np.zeros((2, 2), int), TARGET], 1)
+    real = mg.tensor(np.arange(7) >= [[2], [2]])
+    with mg.no_grad():
+        whole = model(SOURCE, TARGET).numpy()
+        assert np.abs(model(SOURCE, padded, target_mask=real).numpy()[:, 2:] - whole).max() < 1e-5
+        short = model(SOURCE[1:, :3], TARGET[1:]).numpy()  # without the padding of the source
+        assert np.abs(short - whole[1:]).max() < 1e-5
+
+        mask = model.padding_mask(SOURCE)
+        memory, cache, padded_cache = model.encode(SOURCE), model.new_cache(), model.new_cache()
+        pieces = [(0, 2), (2, 3), (3, 5)]
+        steps = [model.decode(TARGET[:, a:b], memory, mask, None, cache) for a, b in pieces]
+        assert np.abs(model.logits(mg.cat(steps, 1)).numpy() - whole).max() < 1e-5
+        steps = [
+            model.decode(padded[:, a:b], memory, mask, real[:, :b], padded_cache)
+            for a, b in [(0, 3), *((a + 2, b + 2) for a, b in [(1, 2), *pieces[1:]])]
+        ]
+        assert np.abs(model.logits(mg.cat(steps, 1)).numpy()[:, 2:] - whole).max() < 1e-5
+
+
+@MODELS
+def test_initial_logits_say_little(make):
+    """The first loss is near that of a uniform distribution, log V."""
+    mg.manual_seed(0)
+    loss = mg.nn.functional.cross_entropy(make()(SOURCE, TARGET).flatten(0, 1), TARGET.ravel())
+    assert loss.item() == pytest.approx(np.log(V), abs=1.5)
+
+
+def test_targets_start_with_the_padding_token_or_the_end_token():
+    assert t5().decoder_start_token_id == 0
+    assert bart().decoder_start_token_id == 2
+    assert t5(decoder_start_token_id=5).decoder_start_token_id == 5
+    assert bart(decoder_start_token_id=5).decoder_start_token_id == 5
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: t5(feed_forward_proj="gated-gelo"), "unknown feed_forward_proj 'gated-gelo'.*gated-gelu"),
+        (lambda: t5(relative_attention_max_distance=8), "maximum distance of 8 is too short for 32 buckets"),
+        (lambda: t5(num_heads=0), "num_heads = 0"),
+        (lambda: t5()(SOURCE, TARGET[:1]), "2 source sequences and 1 target"),
+        (lambda: bart()(SOURCE, TARGET[:1]), "2 source sequences and 1 target"),
+        (lambda: bart(d_model=9), "d_model=9 is not divisible by encoder_attention_heads=2"),
+        (lambda: bart(activation_function="gelo"), "unknown activation 'gelo'.*gelu"),
+        (lambda: bart()(np.ones((1, 9), int), TARGET[:1]), "9 tokens is longer than the 8 positions"),
+        (lambda: bart()(SOURCE[:1], np.ones((1, 9), int)), "9 tokens is longer than the 8 positions"),
+        (lambda: preset("t5-smal"), "no preset 't5-smal'.*t5-small"),
+    ],
+)
+def test_a_wrong_setting_or_input_is_one_clear_error(call, message):
+    with pytest.raises(UserError, match=message) as error:
+        call()
+    assert len(str(error.value).splitlines()) == 2
