@@ -225,6 +225,15 @@ class Encoder(_Stack):
         return x if self.norm is None else self.norm(x)
 
 
+def check_batch(x: Tensor, memory: Tensor) -> None:
+    """Raise a UserError if there is not one target in x (B, T, D) for each source in memory (B, S, D)."""
+    targets, sources = x.array.shape[0], memory.array.shape[0]
+    if targets != sources:
+        raise UserError(
+            f"{sources} source sequences and {targets} target sequences.\nPass one target for each source."
+        )
+
+
 class Decoder(_Stack):
     """N decoder layers (section 3.1)."""
 

@@ -22,7 +22,7 @@ def bart(**settings):
     sizes = {"max_position_embeddings": 8, "pad_token_id": 0, "init_std": 0.3}
     layers = {"encoder_layers": 1, "encoder_ffn_dim": 16, "encoder_attention_heads": 2}
     layers |= {name.replace("encoder", "decoder"): value for name, value in layers.items()}
-    return BART(BARTConfig(V, d_model=8, **sizes | layers | settings)).eval()
+    return BART(BARTConfig(V, **{"d_model": 8} | sizes | layers | settings)).eval()
 
 
 MODELS = pytest.mark.parametrize("make", [t5, bart, lambda: t5(feed_forward_proj="gated-gelu")])

@@ -15,7 +15,7 @@ from ..cache import Cache
 from ..config import MAX_LAYERS, check_heads
 from ..embeddings import LearnedPositions, TokenEmbedding, token_ids
 from ..errors import check_range
-from ..layers import Decoder, Encoder, LayerConfig
+from ..layers import Decoder, Encoder, LayerConfig, check_batch
 from ..masks import padding_mask
 
 
@@ -125,6 +125,7 @@ class BART(nn.Module):
         """
         past = 0 if cache is None else cache.length
         x = self.decoder_positions(self.embedding(target), past, target_mask)
+        check_batch(x, memory)
         mask = None if target_mask is None else target_mask[:, None, None, :]
         return self.decoder(self.dropout(self.decoder_norm(x)), memory, source_mask, mask, cache)
 

@@ -13,7 +13,7 @@ from ..cache import Cache
 from ..config import MAX_LAYERS
 from ..embeddings import TokenEmbedding, token_ids
 from ..errors import UserError, check_range, nearest
-from ..layers import Decoder, Encoder, LayerConfig
+from ..layers import Decoder, Encoder, LayerConfig, check_batch
 from ..masks import padding_mask
 
 FEED_FORWARDS = {  # feed_forward_proj -> the activation of the layers
@@ -143,6 +143,7 @@ class T5(nn.Module):
         memory is projected once.
         """
         x = self.dropout(self.embedding(target))
+        check_batch(x, memory)
         mask = None if target_mask is None else target_mask[:, None, None, :]
         return self.dropout(self.decoder(x, memory, source_mask, mask, cache))
 

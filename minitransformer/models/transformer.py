@@ -13,8 +13,8 @@ from minigrad import Tensor, nn
 from ..cache import Cache
 from ..config import MAX_LAYERS, check_heads
 from ..embeddings import Positions, TokenEmbedding, absolute_positions, check_concatenation, token_ids
-from ..errors import UserError, check_range
-from ..layers import Decoder, Encoder, LayerConfig
+from ..errors import check_range
+from ..layers import Decoder, Encoder, LayerConfig, check_batch
 from ..masks import padding_mask
 
 
@@ -155,11 +155,7 @@ class Transformer(nn.Module):
             padding, target_mask = target_mask, target_mask[:, None, None, :]
         embedding = self.target_embedding or self.embedding
         x = self.dropout(self.decoder_positions(embedding(target), start, padding))
-        if x.shape[0] != memory.shape[0]:
-            raise UserError(
-                f"{memory.shape[0]} source sequences and {x.shape[0]} target sequences.\n"
-                f"Pass one target for each source."
-            )
+        check_batch(x, memory)
         return self.decoder(x, memory, source_mask, target_mask, cache)
 
     def new_cache(self, max_length: int = 0) -> Cache:

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from minitransformer.positions import RelativePositionBias
 
 import minigrad as mg
 from minigrad.nn import functional as F
 from minitransformer.models.t5 import T5, T5Config
+from minitransformer.positions import RelativePositionBias
 
 from .from_transformers import assert_same_gradients, copy_weights, randomized, transformers
 
