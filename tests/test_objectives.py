@@ -11,8 +11,8 @@ from minitransformer.data import denoising, digits, generated, labels, masking
 from minitransformer.data.batching import IGNORE
 from minitransformer.data.datasets import DataError
 from minitransformer.layouts import BERT_TOKENS, MASK, SPECIAL_TOKENS, sentinels
+from minitransformer.tasks import scores
 from minitransformer.tokenizers import Tokenizer, TokenizerError
-from minitransformer.training import scores
 
 # ---------------------------------------------------------------- generated
 

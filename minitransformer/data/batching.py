@@ -18,6 +18,7 @@ SHUFFLE, BLOCKS = 1, 2  # random streams
 
 
 def generator(seed: int, stream: int, counter: int) -> np.random.Generator:
+    """The random numbers of a stream (a constant of the file that draws) at a place of a run."""
     key = np.array([seed, stream], np.uint64)  # a list would become floats, where large seeds are equal
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, counter, 0]))
 
@@ -53,13 +54,14 @@ def collate(pairs: Sequence[tuple[list[int], list[int]]], tokenizer: Any) -> Pai
     """Pad pairs of ids to a batch."""
     start, end, pad = tokenizer.start_id, tokenizer.end_id, tokenizer.pad_id
     return PairBatch(
-        _padded([[*source, end] for source, _ in pairs], pad),
-        _padded([[start, *target] for _, target in pairs], pad),
-        _padded([[*target, end] for _, target in pairs], IGNORE),
+        pad_rows([[*source, end] for source, _ in pairs], pad),
+        pad_rows([[start, *target] for _, target in pairs], pad),
+        pad_rows([[*target, end] for _, target in pairs], IGNORE),
     )
 
 
-def _padded(rows: Sequence[Sequence[Any]], padding: int | None) -> Int[np.ndarray, "B T"]:
+def pad_rows(rows: Sequence[Sequence[Any]], padding: int | None) -> Int[np.ndarray, "B T"]:
+    """The rows as an array, padded on the right."""
     out = np.full((len(rows), max(map(len, rows), default=0)), padding, dtype=np.int64)
     for i, row in enumerate(rows):
         out[i, : len(row)] = row
@@ -94,10 +96,21 @@ class TokenBatches:
         return [batches[i] for i in rng.permutation(len(batches))]
 
 
+class ShuffledBatches:
+    """The batches of an epoch: each of `n` examples once, in random order, `batch_size` at a time."""
+
+    def __init__(self, n: int, batch_size: int, seed: int) -> None:
+        self.n, self.batch_size, self.seed = n, batch_size, seed
+
+    def epoch(self, number: int) -> list[Int[np.ndarray, " rows"]]:
+        order = generator(self.seed, SHUFFLE, number).permutation(self.n)
+        return [order[start : start + self.batch_size] for start in range(0, self.n, self.batch_size)]
+
+
 class BatchStream:
     """An endless iterator over the batches of successive epochs; `state` and `restore` its position."""
 
-    def __init__(self, batches: TokenBatches) -> None:
+    def __init__(self, batches: TokenBatches | ShuffledBatches) -> None:
         self.batches, self.epoch, self.next_batch = batches, 0, 0
         self._order = batches.epoch(0)
 

@@ -1,0 +1,71 @@
+"""Classification: one label for a text, from the state of [CLS] (Devlin et al. 2018, 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..data.generated import brackets
+from ..data.labels import Labelled, labelled, read_labelled, sentence_splits
+from .base import Trained, register_task
+from .encoder import EncoderTask, LabelledData, Row
+from .scores import accuracy, macro_f1
+
+
+@dataclass(frozen=True)
+class ClassificationData(LabelledData):
+    """Texts with a label each: their source and batching."""
+
+    dataset: str = "phrasebook-kind"  # or "phrasebook-object", "brackets", "file" (--data FILE)
+
+    datasets: ClassVar[tuple[str, ...]] = ("phrasebook-kind", "phrasebook-object", "brackets", "file")
+
+
+@register_task
+class Classification(EncoderTask):
+    """A label for each text."""
+
+    name, Data, unit, head = "classification", ClassificationData, "texts", "classification"
+    metrics: ClassVar[dict[str, str]] = {"macro_f1": "macro F1"}
+
+    @classmethod
+    def built_in(cls, data: Any) -> dict[str, list[Labelled]]:
+        if data.dataset == "brackets":
+            return {name: [Labelled(*pair) for pair in split] for name, split in brackets().items()}
+        target = data.dataset.removeprefix("phrasebook-")
+        return {name: labelled(split, target) for name, split in sentence_splits().items()}
+
+    @classmethod
+    def read_file(cls, data: Any, path: Path) -> list[Labelled]:
+        return read_labelled(path)
+
+    @classmethod
+    def texts(cls, example: Labelled) -> list[str]:
+        return [example.text]
+
+    @classmethod
+    def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
+        return sorted({example.label for example in splits["train"]})
+
+    def encode(self, example: Labelled) -> Row:
+        return Row(*self.joined(self.tokenizer.encode(example.text)), self.label_id(example.label))
+
+    def decode(self, logits: np.ndarray, row: Row, example: Labelled) -> str:
+        return self.label_names[int(logits.argmax())]
+
+    @classmethod
+    def expected(cls, example: Labelled) -> str:
+        return example.label
+
+    @classmethod
+    def compare(cls, predicted: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
+        return {"accuracy": accuracy(predicted, expected), "macro_f1": macro_f1(predicted, expected)}
+
+    @classmethod
+    def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Labelled:
+        example = Labelled(texts[0], run.labels[0])
+        return example._replace(label=cls.of(run, [example]).predictions(run.model, [example])[0])

@@ -1,0 +1,92 @@
+"""Tagging: a label for each word, such as named entities in BIO tags (Devlin et al. 2018, 5.3).
+
+A word's tag is predicted at its first piece; its other pieces have no target.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..data.batching import IGNORE
+from ..data.labels import Tagged, read_tagged, sentence_splits, tagged
+from ..tokenizers import Tokenizer
+from .base import Trained, register_task
+from .encoder import EncoderTask, LabelledData, Row
+from .scores import accuracy, entity_f1
+
+
+@dataclass(frozen=True)
+class TaggingData(LabelledData):
+    """Sentences with a tag for each word: their source and batching."""
+
+
+@register_task
+class Tagging(EncoderTask):
+    """A tag for each word."""
+
+    name, Data, unit, head = "tagging", TaggingData, "sentences", "token_classification"
+    metrics: ClassVar[dict[str, str]] = {"entity_f1": "entity F1"}
+
+    @classmethod
+    def built_in(cls, data: Any) -> dict[str, list[Tagged]]:
+        return {name: tagged(split) for name, split in sentence_splits().items()}
+
+    @classmethod
+    def read_file(cls, data: Any, path: Path) -> list[Tagged]:
+        return read_tagged(path)
+
+    @classmethod
+    def texts(cls, example: Tagged) -> list[str]:
+        return list(example.words)
+
+    @classmethod
+    def length(cls, tokenizer: Tokenizer, example: Tagged) -> int:
+        return sum(max(len(tokenizer.encode(word)), 1) for word in example.words) + 2
+
+    @classmethod
+    def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
+        return sorted({tag for example in splits["train"] for tag in example.tags})
+
+    def encode(self, example: Tagged) -> Row:
+        """Each word is split by itself; one that has no token is unknown."""
+        ids, target = [self.cls_id], [IGNORE]
+        for word, tag in zip(example.words, example.tags, strict=True):
+            pieces = self.tokenizer.encode(word) or [self.tokenizer.unk_id or 0]
+            ids += pieces
+            target += [self.label_id(tag)] + [IGNORE] * (len(pieces) - 1)
+        return Row([*ids, self.sep_id], [0] * (len(ids) + 1), [*target, IGNORE])
+
+    def decode(self, logits: np.ndarray, row: Row, example: Tagged) -> str:
+        places, place = [], 1
+        for word in example.words:
+            places.append(place)
+            place += max(len(self.tokenizer.encode(word)), 1)
+        return " ".join(self.label_names[i] for i in logits[places].argmax(-1))
+
+    @classmethod
+    def expected(cls, example: Tagged) -> str:
+        return " ".join(example.tags)
+
+    @classmethod
+    def compare(cls, predicted: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
+        one, other = [tags.split() for tags in predicted], [tags.split() for tags in expected]
+        flat = [tag for tags in one for tag in tags], [tag for tags in other for tag in tags]
+        return {"accuracy": accuracy(*flat), "entity_f1": entity_f1(one, other)}
+
+    @classmethod
+    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> Any:
+        scores, rows = super().evaluate(run, examples, **decoding)
+        return scores, [rows[0], *((" ".join(row[:-2]), *row[-2:]) for row in rows[1:])]
+
+    @classmethod
+    def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Tagged:
+        words = tuple(re.findall(r"[\w']+|[^\w\s]", texts[0]))
+        example = Tagged(words, (run.labels[0],) * len(words))
+        predicted = cls.of(run, [example]).predictions(run.model, [example])[0]
+        return example._replace(tags=tuple(predicted.split()))
