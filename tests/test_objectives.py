@@ -130,16 +130,16 @@ def test_a_token_is_masked_even_in_a_short_sentence_and_none_where_none_may_be()
     assert (masking.mask_tokens(np.array([4, 5]), np.zeros(2, bool), 6, (7, 9), random)[1] == IGNORE).all()
 
 
-def test_half_of_the_sentence_pairs_follow_each_other():
-    documents = [["a", "b"], ["c", "d", "e"], ["f", "g"]]
-    pairs = [
-        masking.sentence_pair(documents, masking.row_generator(0, masking.PAIRING, 0, row))
+def test_half_of_the_second_sentences_are_of_another_document():
+    examples = [("a", "b", "0"), ("c", "d", "1"), ("d", "e", "1"), ("f", "g", "2")]
+    drawn = [
+        masking.next_or_other(examples[1], examples, masking.row_generator(0, masking.PAIRING, 0, row))
         for row in range(2000)
     ]
-    for (document, sentence), second, follows in pairs:
-        assert follows == (second == (document, sentence + 1))
-        assert follows or second[0] != document
-    assert np.mean([pair.follows for pair in pairs]) == pytest.approx(0.5, abs=0.04)
+    for (first, second, _), follows in drawn:
+        assert first == "c"
+        assert second == "d" if follows else second in ("b", "g")
+    assert np.mean([follows for _, follows in drawn]) == pytest.approx(0.5, abs=0.04)
 
 
 # ---------------------------------------------------------------- denoising

@@ -7,7 +7,6 @@ Every draw is a function of (seed, step, row): masks are new in each step (dynam
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -53,24 +52,19 @@ def mask_tokens(
     return read, targets
 
 
-class SentencePair(NamedTuple):
-    """Two sentences (document, sentence), and whether the second follows the first."""
-
-    first: tuple[int, int]
-    second: tuple[int, int]
-    follows: bool
+Example = tuple[str, ...]  # a sentence, the one that follows it, the name of their document
 
 
-def sentence_pair(documents: Sequence[Sequence[object]], random: np.random.Generator) -> SentencePair:
-    """A sentence with the one that follows it, or, half of the time, with one of another document.
+def next_or_other(
+    example: Example, others: Sequence[Example], random: np.random.Generator
+) -> tuple[Example, bool]:
+    """The example, and True; or, half of the time, with a sentence of another document, and False.
 
-    The documents have at least two sentences each, and there are at least two of them.
+    If the first tries find no other document, there may be none, and the example stays.
     """
-    lengths = np.array([len(document) - 1 for document in documents])
-    document = int(random.choice(len(documents), p=lengths / lengths.sum()))  # each pair is equally likely
-    first = int(random.integers(lengths[document]))
     if random.random() < 0.5:
-        return SentencePair((document, first), (document, first + 1), True)
-    other = int(random.integers(len(documents) - 1))
-    other += other >= document
-    return SentencePair((document, first), (other, int(random.integers(len(documents[other])))), False)
+        return example, True
+    for i in random.integers(0, len(others), 100).tolist():
+        if others[i][2] != example[2]:
+            return (example[0], others[i][1], example[2]), False
+    return example, True

@@ -2,18 +2,28 @@
 
 from .arrays import ArrayTask, PairTask, SpecialIds
 from .base import TASKS, Task, register_task, task_class
+from .classification import Classification
 from .examples import Batch, ExampleTask
+from .image_classification import ImageClassification
 from .language_modelling import LanguageModelling
+from .masked_language_modelling import MaskedLanguageModelling
+from .question_answering import QuestionAnswering
+from .tagging import Tagging
 from .translation import Translation
 
 __all__ = [
     "TASKS",
     "ArrayTask",
     "Batch",
+    "Classification",
     "ExampleTask",
+    "ImageClassification",
     "LanguageModelling",
+    "MaskedLanguageModelling",
     "PairTask",
+    "QuestionAnswering",
     "SpecialIds",
+    "Tagging",
     "Task",
     "Translation",
     "register_task",

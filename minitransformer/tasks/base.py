@@ -135,6 +135,7 @@ class Task:
                 "pad_token_id": tokenizer.pad_id,
                 "bos_token_id": tokenizer.start_id,
                 "eos_token_id": tokenizer.end_id,
+                "decoder_start_token_id": tokenizer.start_id,
             }
         return values
 
@@ -298,22 +299,30 @@ def perplexity(loss: float) -> float:
 
 
 def text_tokenizer(
-    kind: str, vocab_size: int, texts: Sequence[str], held_out: Sequence[str], special_tokens: bool = True
+    kind: str,
+    vocab_size: int,
+    texts: Sequence[str],
+    held_out: Sequence[str],
+    special_tokens: bool = True,
+    added: Sequence[str] = (),
 ) -> Tokenizer:
-    """A "word", "bpe" or "char" tokenizer of the training texts; vocab_size 0 means all (8,000 for "bpe").
+    """A tokenizer of one of KINDS for the training texts; vocab_size 0 means all tokens (8,000 pieces).
 
-    How spaces and unknown characters are written depends on `held_out` too: they shall come back.
+    How spaces and unknown characters are written depends on `held_out` too: they shall come back. `added` are
+    special tokens of the task.
     """
     if kind == "word":
-        return Tokenizer.train_word(texts, vocab_size=vocab_size or None, held_out=held_out)
+        return Tokenizer.train_word(texts, vocab_size=vocab_size or None, held_out=held_out, added=added)
     if kind == "bpe":
-        return Tokenizer.train_bpe(texts, vocab_size or 8000, held_out=held_out)
+        return Tokenizer.train_bpe(texts, vocab_size or 8000, held_out=held_out, added=added)
+    if kind == "wordpiece":
+        return Tokenizer.train_wordpiece(texts, vocab_size or 8000, added=added)
     if kind == "char":
-        return Tokenizer.train_char(texts if special_tokens else [*texts, *held_out], special_tokens)
-    raise UserError(f"unknown tokenizer {kind!r}.{nearest(kind, KINDS)}\nChoose word, bpe or char.")
+        return Tokenizer.train_char(texts if special_tokens else [*texts, *held_out], special_tokens, added)
+    raise UserError(f"unknown tokenizer {kind!r}.{nearest(kind, KINDS)}\nChoose one of {', '.join(KINDS)}.")
 
 
-KINDS = ("word", "bpe", "char")
+KINDS = ("word", "bpe", "wordpiece", "char")
 
 
 def check_dataset(dataset: str, known: Sequence[str]) -> None:

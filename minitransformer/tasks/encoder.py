@@ -5,8 +5,8 @@ A subclass says how an example is written as a row (`encode`) and how a row's lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,14 +15,15 @@ from jaxtyping import Int
 
 from minigrad import Tensor, no_grad
 
-from ..data.batching import IGNORE, BatchStream, ShuffledBatches, pad_rows
+from ..data.batching import IGNORE, pad_rows
 from ..data.datasets import DataError
 from ..data.labels import sentence_splits
 from ..data.splits import Sources, Splits, own_pairs
 from ..errors import UserError, check_range
 from ..layouts import BERT_TOKENS, CLS, SEP
 from ..tokenizers import Tokenizer
-from .base import Rows, Task, Trained, check_dataset, check_positions, text_tokenizer
+from .base import Rows, Trained, check_dataset, check_positions, text_tokenizer
+from .examples import Batch, ExampleTask
 
 
 class Row(NamedTuple):
@@ -34,23 +35,10 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TextBatch:
-    """Padded rows, and what is to be predicted, IGNORE where that is nothing."""
+class TextBatch(Batch):
+    """Padded rows, and the segment of each token."""
 
-    ids: Int[Any, "B T"]
     token_types: Int[Any, "B T"]
-    target: Int[Any, "B ..."]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __getitem__(self, rows: slice) -> TextBatch:
-        return TextBatch(self.ids[rows], self.token_types[rows], self.target[rows])
-
-    @property
-    def n_tokens(self) -> int:
-        """The number of targets."""
-        return int((self.target != IGNORE).sum())
 
 
 @dataclass(frozen=True)
@@ -72,7 +60,7 @@ class LabelledData:
         check_range(self, "examples", 0)
 
 
-class EncoderTask(Task):
+class EncoderTask(ExampleTask):
     """Rows of tokens, read by an encoder whose `head` predicts the targets."""
 
     model_types = ("bert",)
@@ -98,8 +86,7 @@ class EncoderTask(Task):
             splits = own_pairs(sources, lambda path: cls.read_file(data, path), cls.unit)
         else:
             splits = Splits(cls.built_in(data))
-        number = getattr(data, "examples", 0)
-        return Splits({**splits, "train": splits["train"][: number or None]}, splits.dropped)
+        return Splits({**splits, "train": splits["train"][: data.examples or None]}, splits.dropped)
 
     @classmethod
     def texts(cls, example: Any) -> list[str]:
@@ -108,31 +95,28 @@ class EncoderTask(Task):
 
     @classmethod
     def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
-        """Trained on the texts of the training split; of the phrasebook, on all sentences, labelled or not."""
-        texts = [text for example in splits["train"] for text in cls.texts(example)]
-        if data.dataset.startswith("phrasebook"):
-            texts = [english for english, _ in sentence_splits()["train"]]
-        held_out = [
-            text for name, split in splits.items() if name != "train" for e in split for text in cls.texts(e)
-        ]
-        return text_tokenizer(data.tokenizer, vocab_size, texts, held_out, added=BERT_TOKENS)
+        """Trained on the texts of the training split; of the phrasebook, on all its sentences."""
+        texts = {
+            name: [text for example in split for text in cls.texts(example)] for name, split in splits.items()
+        }
+        held_out = [text for name, split in texts.items() if name != "train" for text in split]
+        if data.dataset.startswith("phrasebook"):  # labelled or not
+            texts["train"] = [english for english, _ in sentence_splits()["train"]]
+        return text_tokenizer(data.tokenizer, vocab_size, texts["train"], held_out, added=BERT_TOKENS)
 
     @classmethod
     def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
-        for token in BERT_TOKENS:
-            tokenizer.special_id(token)
-        short = {
-            name: [example for example in split if cls.length(tokenizer, example) <= data.max_length]
-            for name, split in splits.items()
-        }
-        for name, split in short.items():
-            if not split:
+        """The splits without examples of more than `max_length` tokens; a DataError if nothing is left."""
+        limit, short = data.max_length, {}
+        for name, split in splits.items():
+            short[name] = [example for example in split if cls.length(tokenizer, example) <= limit]
+            if not short[name]:
                 raise DataError(
-                    f"none of the {len(splits[name])} {cls.unit} of the {name} split has at most "
-                    f"{data.max_length} tokens.\nRaise --max-length, or pass shorter ones."
+                    f"none of the {len(split)} {cls.unit} of the {name} split has at most {limit} tokens.\n"
+                    f"Raise --max-length, or pass shorter ones."
                 )
         too_long = sum(map(len, splits.values())) - sum(map(len, short.values()))
-        return Splits(short, {**splits.dropped, f"too long (more than {data.max_length} tokens)": too_long})
+        return Splits(short, {**splits.dropped, f"too long (more than {limit} tokens)": too_long})
 
     @classmethod
     def length(cls, tokenizer: Tokenizer, example: Any) -> int:
@@ -143,7 +127,7 @@ class EncoderTask(Task):
     @classmethod
     def check(cls, data: Any, model: Any) -> None:
         check_positions("max_length", data.max_length, model)
-        head = cls.head_for(data)
+        head = cls.head_of(data)
         if getattr(model, "head", head) != head:
             raise UserError(
                 f"the task {cls.name} needs head = {head!r}, got {model.head!r}.\n"
@@ -151,48 +135,38 @@ class EncoderTask(Task):
             )
 
     @classmethod
-    def head_for(cls, data: Any) -> str:
+    def head_of(cls, data: Any) -> str:
+        """The head that a BERT needs."""
         return cls.head
-
-    @classmethod
-    def positions(cls, data: Any) -> int:
-        return 3 * data.batch_size
 
     # ------------------------------------------------------------ rows and batches
 
     def __init__(
         self,
-        tokenizer: Tokenizer,
+        data: Any,
         train: Sequence[Any],
         validation: Sequence[Any],
-        data: Any,
-        seed: int,
+        tokenizer: Any = None,
         labels: Sequence[str] = (),
+        seed: int = 0,
     ) -> None:
-        self.tokenizer, self.data, self.seed, self.label_names = tokenizer, data, seed, list(labels)
+        super().__init__(data, train, validation, tokenizer, labels, seed)
         self.label_ids = {label: i for i, label in enumerate(labels)}
         self.cls_id, self.sep_id = tokenizer.special_id(CLS), tokenizer.special_id(SEP)
-        self.train = [self.encode(example) for example in train]
-        self.validation = [self.encode(example) for example in validation]
-        self.stream = BatchStream(ShuffledBatches(len(self.train), data.batch_size, seed))
-
-    @classmethod
-    def build(
-        cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
-    ) -> EncoderTask:
-        train, validation = splits["train"], splits["validation"]
-        return cls(tokenizer, train, validation, recipe.data, recipe.training.seed, labels)
+        self._rows: dict[Any, Row] = {}
 
     def encode(self, example: Any) -> Row:
         """The row of an example."""
         raise NotImplementedError
 
-    def decode(self, logits: np.ndarray, row: Row, example: Any) -> str:
-        """What the logits of a row say, as text."""
-        raise NotImplementedError
+    def row(self, example: Any) -> Row:
+        """`encode`, once for each example."""
+        if example not in self._rows:
+            self._rows[example] = self.encode(example)
+        return self._rows[example]
 
     def joined(self, *texts: Sequence[int]) -> tuple[list[int], list[int]]:
-        """[CLS] first [SEP] second [SEP], and the segment of each token (figure 2 of the paper)."""
+        """[CLS] first [SEP] second [SEP], and the segment of each token (figure 2)."""
         ids, types = [self.cls_id], [0]
         for segment, text in enumerate(texts):
             ids += [*text, self.sep_id]
@@ -203,100 +177,70 @@ class EncoderTask(Task):
         """The class of a label; IGNORE for one that was not in the training data."""
         return self.label_ids.get(label, IGNORE)
 
-    def collate(self, rows: Sequence[Row]) -> TextBatch:
+    def collate(self, examples: Sequence[Any], step: int) -> TextBatch:
+        rows = [self.row(example) for example in examples]
         ids = pad_rows([row.ids for row in rows], self.tokenizer.pad_id)
         types = pad_rows([row.token_types for row in rows], 0)
-        per_token = isinstance(rows[0].target, list)
         targets = [row.target for row in rows]
-        return TextBatch(ids, types, pad_rows(targets, IGNORE) if per_token else np.array(targets, np.int64))
-
-    @property
-    def largest_batch(self) -> int:
-        return min(self.data.batch_size, len(self.train))
-
-    def next_batch(self) -> TextBatch:
-        return self.collate([self.train[i] for i in next(self.stream)])
-
-    def batches(self, examples: Sequence[Row]) -> Iterator[TextBatch]:
-        for start in range(0, len(examples), 64):
-            yield self.collate(examples[start : start + 64])
+        per_token = isinstance(targets[0], list)
+        return TextBatch(ids, pad_rows(targets, IGNORE) if per_token else np.array(targets, np.int64), types)
 
     def output(self, model: Any, batch: TextBatch) -> Any:
-        """What the model says of a batch; a model of one text is not asked about segments."""
-        if self.segments == 1:
-            return model(batch.ids)
-        return model(batch.ids, token_type_ids=batch.token_types)
+        """What the model makes of a batch; a model of one text is not told of segments."""
+        return model(batch.input) if self.segments == 1 else model(batch.input, None, batch.token_types)
 
-    def logits(self, model: Any, batch: TextBatch) -> Tensor:
+    def logits(self, model: Any, batch: Any) -> Tensor:
         return self.output(model, batch)
-
-    def state(self) -> dict[str, Any]:
-        return self.stream.state()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.stream.restore(state)
 
     # ------------------------------------------------------------ a trained model
 
-    @classmethod
-    def of(cls, run: Trained, examples: Sequence[Any]) -> EncoderTask:
-        """The task with these examples, with the settings of a run."""
-        return cls(run.tokenizer, examples, [], run.recipe.data, run.recipe.training.seed, run.labels)
-
-    @no_grad()
-    def predictions(self, model: Any, examples: Sequence[Any]) -> list[str]:
-        """What the model says of each example that the task was made of."""
-        found: list[str] = []
-        for batch in self.batches(self.train):
-            for logits in self.logits(model, batch).numpy():
-                i = len(found)
-                found.append(self.decode(logits, self.train[i], examples[i]))
-        return found
+    def decode(self, logits: np.ndarray, example: Any) -> str:
+        """What the logits of an example's row say, as text."""
+        raise NotImplementedError
 
     @classmethod
     def expected(cls, example: Any) -> str:
         """The right answer of an example."""
         raise NotImplementedError
 
+    @no_grad()
+    def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
+        said: list[str] = []
+        for batch in self.batches(examples):
+            for logits in self.logits(model, batch).numpy():
+                said.append(self.decode(logits, examples[len(said)]))
+        given = [" | ".join(self.texts(example)) for example in examples]
+        return list(zip(given, map(self.expected, examples), said, strict=True))
+
     @classmethod
-    def compare(cls, predicted: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
+    def compare(cls, said: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
         """The scores of predictions."""
         raise NotImplementedError
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
         kept = [e for e in examples if cls.length(run.tokenizer, e) <= run.recipe.data.max_length]
-        task = cls.of(run, kept)
-        predicted, expected = task.predictions(run.model, kept), [cls.expected(e) for e in kept]
-        scores = {**cls.compare(predicted, expected), "loss": task.score(run.model, task.train)["loss"]}
-        rows = [(*cls.texts(e), x, p) for e, x, p in zip(kept, expected, predicted, strict=True)]
-        columns = ("text", "second text")[: cls.segments]
-        return {**scores, "n": len(kept)}, [(*columns, "reference", "prediction"), *rows]
+        scores, rows = super().evaluate(run, kept, **decoding)
+        _, expected, said = zip(*rows[1:], strict=True)
+        return {**cls.compare(said, expected), "loss": scores["loss"], "n": scores["n"]}, rows
 
     @classmethod
-    def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
-        examples = splits["test"][:5]
-        predicted = cls.of(run, examples).predictions(run.model, examples)
-        return [f"{' '.join(cls.texts(e))} -> {p}" for e, p in zip(examples, predicted, strict=True)]
-
-    @classmethod
-    def example(
-        cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]
-    ) -> tuple[EncoderTask, str]:
-        """The user's text, or one of the data."""
-        if len(texts) not in (0, cls.segments):
-            raise UserError(
-                f"{run.folder} reads {cls.segments} text(s), got {len(texts)}.\nPass {cls.segments}, each in quotes."
-            )
-        chosen = cls.unlabelled(run, texts) if texts else validation()[0]
-        limit = run.recipe.data.max_length
-        if cls.length(run.tokenizer, chosen) > limit:
+    def read_example(cls, run: Trained, texts: Sequence[str]) -> Any:
+        if len(texts) != cls.segments:
+            count = f"{cls.segments} text{'s' if cls.segments > 1 else ''}"
+            raise UserError(f"{run.folder} reads {count}, got {len(texts)}.\nPass {count}, each in quotes.")
+        example, limit = cls.unlabelled(run, texts), run.recipe.data.max_length
+        if cls.length(run.tokenizer, example) > limit:
             raise UserError(f"a text of more than {limit} tokens, the limit of this run.\nShorten it.")
-        task = cls.of(run, [chosen])
-        task.data = replace(task.data, batch_size=1)
-        return task, " ".join(cls.texts(chosen))
+        said = cls.of_run(run, [example]).predict(run.model, [example])[0][2]
+        return cls.with_label(example, said)
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Any:
-        """An example of the user's texts, whose target is what the model says."""
+        """An example of the user's texts, with any target."""
+        raise NotImplementedError
+
+    @classmethod
+    def with_label(cls, example: Any, said: str) -> Any:
+        """The example with what the model says as its target."""
         raise NotImplementedError

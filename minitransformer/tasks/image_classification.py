@@ -1,23 +1,26 @@
-"""Images and their classes, as ViT learns them (Dosovitskiy et al. 2021); training images are shifted at random."""
+"""Images and their classes, as ViT learns them (Dosovitskiy et al. 2021). Training images are shifted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from jaxtyping import Float, Int
+import numpy as np
 
-from minigrad import Tensor, no_grad
+from minigrad import no_grad
 
-from ..data.batching import BatchStream, ShuffledBatches, generator
 from ..data.datasets import DataError
 from ..data.digits import SHIFTS, Images, digits, read_images, shift_images, split_images
+from ..data.masking import row_generator
 from ..data.splits import Sources, Splits
-from ..errors import UserError, check_range
-from .base import Rows, Task, Trained, check_dataset, register_task
+from ..errors import check_range
+from .base import Rows, Trained, check_dataset, register_task
+from .examples import VALIDATION, Batch, ExampleTask
 from .scores import accuracy, macro_f1
+
+Example = tuple[np.ndarray, int]
 
 
 @dataclass(frozen=True)
@@ -34,36 +37,8 @@ class ImageData:
         check_range(self, "shift", 0)
 
 
-@dataclass(frozen=True)
-class ImageBatch:
-    """Images and the class of each."""
-
-    images: Float[Any, "B C H W"]
-    target: Int[Any, " B"]
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def __getitem__(self, rows: slice) -> ImageBatch:
-        return ImageBatch(self.images[rows], self.target[rows])
-
-    @property
-    def n_tokens(self) -> int:
-        return len(self.target)
-
-
-class ImageList(Images):
-    """Images that are counted, and listed for checksums, one by one."""
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(zip(self.images, self.labels.tolist(), strict=True))
-
-
 @register_task
-class ImageClassification(Task):
+class ImageClassification(ExampleTask):
     """A class for each image."""
 
     name, Data, unit, noun = "image-classification", ImageData, "images", "image classifier"
@@ -72,93 +47,51 @@ class ImageClassification(Task):
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
-        if sources.data is None:
-            splits = digits()
-        else:
-            found = read_images(sources.data)
-            held = {
-                name: read_images(path)
-                for name, path in (("validation", sources.validation_data), ("test", sources.test_data))
-                if path is not None
-            }
-            tenth = min(len(found.labels) // 10, 1000)
-            if not tenth:
-                raise DataError(
-                    f"{sources.data} has {len(found.labels)} images, too few to train on.\nPass more."
-                )
-            splits = {**split_images(*found, test=tenth, validation=tenth), **held}
+        splits = digits() if sources.data is None else _own_images(sources)
         shapes = {split.images.shape[1:] for split in splits.values()}
         if len(shapes) > 1:
-            raise DataError(f"images of different shapes: {shapes}.\nPass splits of the same shape.")
-        return Splits({name: ImageList(*split) for name, split in splits.items()})
+            raise DataError(f"the splits have images of shapes {shapes}.\nPass images of one shape.")
+        return Splits({name: _examples(split) for name, split in splits.items()})
 
     @classmethod
-    def read_file(cls, data: Any, path: Path) -> ImageList:
-        return ImageList(*read_images(path))
+    def read_file(cls, data: Any, path: Path) -> list[Example]:
+        return _examples(read_images(path))
 
     @classmethod
     def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
-        return [str(i) for i in range(1 + max(int(split.labels.max()) for split in splits.values()))]
+        return [str(i) for i in range(1 + max(label for split in splits.values() for _, label in split))]
 
-    def __init__(self, train: Images, validation: Images, data: Any, seed: int) -> None:
-        self.train, self.validation, self.data, self.seed = train, validation, data, seed
-        self.stream = BatchStream(ShuffledBatches(len(train.labels), data.batch_size, seed))
+    def collate(self, examples: Sequence[Example], step: int) -> Batch:
+        images = np.stack([image for image, _ in examples])
+        if self.data.shift and step < VALIDATION:
+            images = shift_images(images, self.data.shift, row_generator(self.seed, SHIFTS, step, 0))
+        return Batch(images, np.array([label for _, label in examples]))
 
-    @classmethod
-    def build(
-        cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
-    ) -> ImageClassification:
-        return cls(splits["train"], splits["validation"], recipe.data, recipe.training.seed)
-
-    @property
-    def largest_batch(self) -> int:
-        return min(self.data.batch_size, len(self.train.labels))
-
-    def next_batch(self) -> ImageBatch:
-        rows = next(self.stream)
-        images, target = self.train.images[rows], self.train.labels[rows]
-        if self.data.shift:
-            state = self.stream.state()
-            random = generator(self.seed, SHIFTS, state["epoch"] * 2**32 + state["batch"])
-            images = shift_images(images, self.data.shift, random)
-        return ImageBatch(images, target)
-
-    def batches(self, examples: Images) -> Iterator[ImageBatch]:
-        for start in range(0, len(examples.labels), 256):
-            rows = slice(start, start + 256)
-            yield ImageBatch(examples.images[rows], examples.labels[rows])
-
-    def logits(self, model: Any, batch: ImageBatch) -> Tensor:
-        return model(batch.images)
-
-    def state(self) -> dict[str, Any]:
-        return self.stream.state()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.stream.restore(state)
-
-    @classmethod
     @no_grad()
-    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        task = cls(examples, examples, run.recipe.data, 0)
-        predicted = [
-            str(i)
-            for batch in task.batches(examples)
-            for i in task.logits(run.model, batch).numpy().argmax(-1)
+    def predict(self, model: Any, examples: Sequence[Example]) -> list[tuple[str, str, str]]:
+        said = [i for batch in self.batches(examples) for i in self.logits(model, batch).numpy().argmax(-1)]
+        return [
+            (f"image {n}", str(e[1]), str(i)) for n, (e, i) in enumerate(zip(examples, said, strict=True))
         ]
-        expected = [str(i) for i in examples.labels.tolist()]
-        scores = {"accuracy": accuracy(predicted, expected), "macro_f1": macro_f1(predicted, expected)}
-        scores |= {"loss": task.score(run.model, examples)["loss"], "n": len(expected)}
-        rows = [(str(i), e, p) for i, (e, p) in enumerate(zip(expected, predicted, strict=True))]
-        return scores, [("image", "reference", "prediction"), *rows]
 
     @classmethod
-    def example(
-        cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]
-    ) -> tuple[ImageClassification, str]:
-        """The first validation image."""
-        if texts:
-            raise UserError(f"{run.folder} reads images, not texts.\nLeave the text out.")
-        found = validation()
-        first = Images(found.images[:1], found.labels[:1])
-        return cls(first, first, replace(run.recipe.data, shift=0), 0), f"an image of class {first.labels[0]}"
+    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
+        scores, rows = super().evaluate(run, examples, **decoding)
+        _, expected, said = zip(*rows[1:], strict=True)
+        return {"accuracy": accuracy(said, expected), "macro_f1": macro_f1(said, expected), **scores}, rows
+
+
+def _examples(found: Images) -> list[Example]:
+    return list(zip(found.images, found.labels.tolist(), strict=True))
+
+
+def _own_images(sources: Sources) -> dict[str, Images]:
+    """A user's images. Of the splits without a file, each gets a tenth, at most 1,000."""
+    assert sources.data is not None
+    found = read_images(sources.data)
+    files = {"validation": sources.validation_data, "test": sources.test_data}
+    tenth = {name: 0 if path else min(len(found.labels) // 10, 1000) for name, path in files.items()}
+    if any(path is None and not tenth[name] for name, path in files.items()):
+        raise DataError(f"{sources.data} has {len(found.labels)} images, too few to train on.\nPass more.")
+    held = {name: read_images(path) for name, path in files.items() if path is not None}
+    return {**split_images(found.images, found.labels, **tenth), **held}

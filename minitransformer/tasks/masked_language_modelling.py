@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,13 +16,12 @@ from minigrad.nn import functional as F
 
 from ..data.batching import IGNORE, pad_rows
 from ..data.labels import documents, read_documents, sentence_splits
-from ..data.masking import MASKING, PAIRING, mask_tokens, row_generator, sentence_pair
+from ..data.masking import MASKING, PAIRING, mask_tokens, next_or_other, row_generator
+from ..data.splits import Sources, Splits, own_pairs
 from ..errors import UserError, check_range
 from ..layouts import MASK
 from .base import Rows, Trained, check_dataset, loss_sum, perplexity, register_task
-from .encoder import EncoderTask
-
-VALIDATION = 2**40  # the step whose masks the held-out splits have; no training comes so far
+from .encoder import EncoderTask, Row, TextBatch
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,10 @@ class MaskedData:
 
 
 @dataclass(frozen=True)
-class MaskedBatch:
-    """Rows with masks; `target` is the word at each chosen place, `follows` 0 if the second sentence follows."""
+class MaskedBatch(TextBatch):
+    """Rows with masks; `target` is the word at each chosen place, `follows` 0 if the second text follows."""
 
-    ids: Int[Any, "B T"]
-    token_types: Int[Any, "B T"]
-    target: Int[Any, "B T"]
     follows: Int[Any, " B"]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __getitem__(self, rows: slice) -> MaskedBatch:
-        return MaskedBatch(self.ids[rows], self.token_types[rows], self.target[rows], self.follows[rows])
 
     @property
     def n_tokens(self) -> int:
@@ -68,147 +59,119 @@ Document = tuple[str, ...]
 
 @register_task
 class MaskedLanguageModelling(EncoderTask):
-    """Fill in masked words. Masks and pairs of sentences are drawn anew in each step."""
+    """Fill in masked words. An example is a sentence; or two that follow each other, and their document.
 
-    name, Data, unit, noun = "masked-language-modelling", MaskedData, "documents", "masked language model"
+    Masks, and the other sentence that takes the place of the second half of the time, are drawn anew in each
+    step.
+    """
+
+    name, Data, unit, noun = "masked-language-modelling", MaskedData, "rows", "masked language model"
     metrics: ClassVar[dict[str, str]] = {
         "token_accuracy": "accuracy of masked tokens",
         "next_sentence_accuracy": "accuracy of next sentences",
-        "n": "masked tokens",
     }
 
-    # ------------------------------------------------------------ the data: documents; single sentences without pairs
+    # ------------------------------------------------------------ the data
 
     @classmethod
-    def built_in(cls, data: Any) -> dict[str, list[Document]]:
-        splits = sentence_splits()
+    def splits(cls, data: Any, sources: Sources) -> Splits:
+        if sources.data is None:
+            found = {name: documents(split) for name, split in sentence_splits().items()}
+            if not data.next_sentence:
+                found = {name: [[pair[0] for pair in split]] for name, split in sentence_splits().items()}
+            return Splits({name: cls.rows_of(data, split) for name, split in found.items()})
         if not data.next_sentence:
-            return {name: [(english,) for english, _ in split] for name, split in splits.items()}
-        return {name: [tuple(d) for d in documents(split)] for name, split in splits.items()}
+            return own_pairs(sources, lambda path: cls.read_file(data, path), "sentences")
+        own = own_pairs(sources, lambda path: [tuple(d) for d in read_documents(path)], "documents")
+        return Splits({name: cls.rows_of(data, split) for name, split in own.items()}, own.dropped)
+
+    @classmethod
+    def rows_of(cls, data: Any, found: Sequence[Sequence[str]]) -> list[Document]:
+        """The sentences of documents; or each two sentences that follow each other, and their document."""
+        if not data.next_sentence:
+            return [(text,) for document in found for text in document]
+        return [
+            (first, second, str(number))
+            for number, document in enumerate(found)
+            for first, second in pairwise(document)
+        ]
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Document]:
-        found = read_documents(path)
-        return [tuple(d) for d in found] if data.next_sentence else [(s,) for d in found for s in d]
+        return cls.rows_of(data, read_documents(path))
+
+    @classmethod
+    def filter(cls, data: Any, tokenizer: Any, splits: Splits) -> Splits:
+        if data.next_sentence and len({row[2] for row in splits["train"]}) < 2:
+            raise UserError(
+                "pairs of sentences need at least two documents of two sentences to train on.\n"
+                "Write a blank line after each document, or pass --no-next-sentence."
+            )
+        return super().filter(data, tokenizer, splits)
 
     @classmethod
     def texts(cls, example: Document) -> list[str]:
-        return list(example)
+        return list(example[:2])
 
     @classmethod
-    def length(cls, tokenizer: Any, example: Document) -> int:
-        """Of the longest row."""
-        lengths = sorted((len(tokenizer.encode(text)) for text in example), reverse=True)
-        return sum(lengths[:2]) + 3
-
-    @classmethod
-    def head_for(cls, data: Any) -> str:
+    def head_of(cls, data: Any) -> str:
         return "pretraining" if data.next_sentence else "masked_lm"
 
     # ------------------------------------------------------------ batches
 
-    def __init__(
-        self,
-        tokenizer: Any,
-        train: Sequence[Document],
-        validation: Sequence[Document],
-        data: Any,
-        seed: int,
-        labels: Sequence[str] = (),
-    ) -> None:
-        self.tokenizer, self.data, self.seed, self.step = tokenizer, data, seed, 0
-        self.cls_id, self.sep_id, self.mask_id = map(tokenizer.special_id, ("[CLS]", "[SEP]", MASK))
-        self.train, self.validation = self._documents(train), self._documents(validation)
+    def encode(self, example: Document) -> Row:
+        return Row(*self.joined(*map(self.tokenizer.encode, self.texts(example))), None)
 
-    def _documents(self, found: Sequence[Document]) -> list[list[list[int]]]:
-        """Token ids; of pairs, only documents of at least two sentences."""
-        encoded = [[self.tokenizer.encode(text) for text in document] for document in found]
-        if self.data.next_sentence:
-            encoded = [document for document in encoded if len(document) > 1]
-            if found and len(encoded) < 2:
-                raise UserError(
-                    f"{len(encoded)} documents of two or more sentences are too few for pairs of sentences.\n"
-                    f"Write a blank line after each document, or pass --no-next-sentence."
-                )
-        return encoded
-
-    def rows(
-        self, found: Sequence[Sequence[list[int]]], seed: int, step: int, numbers: Sequence[int | None]
-    ) -> MaskedBatch:
-        """A batch whose row r is drawn with (seed, step, r); of a document, if `numbers` says which."""
-        ids, types, targets, follows = [], [], [], []
-        for r, number in enumerate(numbers):
-            random = row_generator(seed, PAIRING, step, r)
+    def collate(self, examples: Sequence[Document], step: int) -> MaskedBatch:
+        """Row r is drawn with (seed, step, r)."""
+        rows, targets, follows = [], [], []
+        for r, example in enumerate(examples):
             if self.data.next_sentence:
-                first, second, follow = sentence_pair(found, random)
-                texts = [found[d][s] for d, s in (first, second)]
+                random = row_generator(self.seed, PAIRING, step, r)
+                example, follow = next_or_other(example, self.train, random)
                 follows.append(0 if follow else 1)
-            else:
-                texts = list(found[int(random.integers(len(found))) if number is None else number])
-                follows.append(IGNORE)
-            row, kinds = self.joined(*texts)
-            read, target = self._masked(row, row_generator(seed, MASKING, step, r))
-            ids.append(read)
-            types.append(kinds)
+            row = self.row(example)
+            read, target = self.masked(row.ids, row_generator(self.seed, MASKING, step, r))
+            rows.append(Row(read, row.token_types, target))
             targets.append(target)
         return MaskedBatch(
-            pad_rows(ids, self.tokenizer.pad_id),
-            pad_rows(types, 0),
+            pad_rows([row.ids for row in rows], self.tokenizer.pad_id),
             pad_rows(targets, IGNORE),
-            np.array(follows),
+            pad_rows([row.token_types for row in rows], 0),
+            np.array(follows or [IGNORE] * len(rows)),
         )
 
-    def _masked(self, row: list[int], random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def masked(self, row: list[int], random: np.random.Generator) -> tuple[Any, Any]:
+        """A row with masks, and its targets."""
         ids, first = np.array(row), self.tokenizer.first_ordinary_id
-        ordinary = (ids >= first) | (ids == self.tokenizer.unk_id)
-        return mask_tokens(ids, ordinary, self.mask_id, (first, self.tokenizer.vocab_size), random)
-
-    @property
-    def largest_batch(self) -> int:
-        return self.data.batch_size
-
-    def next_batch(self) -> MaskedBatch:
-        batch = self.rows(self.train, self.seed, self.step, [None] * self.data.batch_size)
-        self.step += 1
-        return batch
-
-    def batches(self, examples: Sequence[Any]) -> Iterator[MaskedBatch]:
-        """Each sentence once, or as many pairs as there are sentences, always with the same masks."""
-        n = sum(map(len, examples))
-        for i, start in enumerate(range(0, n, 256)):
-            numbers = range(start, min(start + 256, n))
-            chosen = [None if self.data.next_sentence else number for number in numbers]
-            yield self.rows(examples, 0, VALIDATION + i, chosen)
-
-    def state(self) -> dict[str, Any]:
-        return {"step": self.step}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.step = state["step"]
+        return mask_tokens(
+            ids, ids >= first, self.tokenizer.special_id(MASK), (first, self.tokenizer.vocab_size), random
+        )
 
     # ------------------------------------------------------------ loss and scores
 
-    def predict(self, model: Any, batch: MaskedBatch) -> tuple[Tensor, Tensor | None]:
+    def outputs(self, model: Any, batch: MaskedBatch) -> tuple[Tensor, Tensor | None]:
         """Logits of words, and of whether the second sentence follows."""
         if not self.data.next_sentence:
-            return model(batch.ids), None
-        out = model(batch.ids, token_type_ids=batch.token_types)
+            return model(batch.input), None
+        out = model(batch.input, None, batch.token_types)
         return out.logits, out.next_sentence_logits
 
     def logits(self, model: Any, batch: MaskedBatch) -> Tensor:
-        return self.predict(model, batch)[0]
+        return self.outputs(model, batch)[0]
 
     def loss(self, model: Any, batch: MaskedBatch, label_smoothing: float) -> Tensor:
         """The sum of the losses of masked words and of sentence pairs: all predictions weigh the same."""
-        words, follows = self.predict(model, batch)
+        words, follows = self.outputs(model, batch)
         total = loss_sum(words, batch.target, label_smoothing)
         return total if follows is None else total + loss_sum(follows, batch.follows, label_smoothing)
 
     @no_grad()
     def score(self, model: Any, examples: Sequence[Any]) -> dict[str, float]:
+        """Mean loss of masked words, and the share that is right; the same of sentence pairs."""
         total, hits, n, pair_total, pair_hits, pairs = 0.0, 0, 0, 0.0, 0, 0
         for batch in self.batches(examples):
-            words, follows = self.predict(model, batch)
+            words, follows = self.outputs(model, batch)
             total += loss_sum(words, batch.target, 0.0).item()
             hits += int((words.argmax(-1).numpy() == batch.target).sum())
             n += int((batch.target != IGNORE).sum())
@@ -216,20 +179,20 @@ class MaskedLanguageModelling(EncoderTask):
                 pair_total += loss_sum(follows, batch.follows, 0.0).item()
                 pair_hits += int((follows.argmax(-1).numpy() == batch.follows).sum())
                 pairs += len(batch)
-        scores = {"loss": (total + pair_total) / (n + pairs), "token_accuracy": hits / n}
+        scores = {"loss": total / n, "token_accuracy": hits / n}
         if pairs:
-            scores |= {"word_loss": total / n, "next_sentence_accuracy": pair_hits / pairs}
+            scores |= {
+                "next_sentence_loss": pair_total / pairs,
+                "next_sentence_accuracy": pair_hits / pairs,
+            }
         return scores
 
     # ------------------------------------------------------------ a trained model
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        task = cls(run.tokenizer, examples, [], run.recipe.data, 0)
-        scores = task.score(run.model, task.train)
-        scores["perplexity"] = perplexity(scores.get("word_loss", scores["loss"]))
-        n = sum(int((batch.target != IGNORE).sum()) for batch in task.batches(task.train))
-        return {**scores, "n": n}, []
+        scores = cls.of_run(run, examples).score(run.model, examples)
+        return {**scores, "perplexity": perplexity(scores["loss"]), "n": len(examples)}, []
 
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
@@ -243,19 +206,15 @@ class MaskedLanguageModelling(EncoderTask):
             lines.append(f"{text} -> {found}")
         return lines
 
+    def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
+        return [(" | ".join(self.texts(example)), "", "") for example in examples]
+
     @classmethod
-    def example(
-        cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]
-    ) -> tuple[MaskedLanguageModelling, str]:
-        """The user's sentence, or two, or those of the data."""
-        data = run.recipe.data
-        chosen = [tuple(texts)] if texts else [tuple(d) for d in validation()[:2]]
-        if texts and data.next_sentence:
-            chosen = [(texts[0], texts[-1]), (texts[-1], texts[0])]
-        task = cls(run.tokenizer, chosen, [], data, seed=0)
-        batch = task.rows(task.train, 0, 0, [0])
-        task.next_batch = lambda: batch  # type: ignore[method-assign]
-        return task, " ".join(chosen[0])
+    def read_example(cls, run: Trained, texts: Sequence[str]) -> Any:
+        if len(texts) != 1 + run.recipe.data.next_sentence:
+            count = "two texts" if run.recipe.data.next_sentence else "one text"
+            raise UserError(f"{run.folder} reads {count}, got {len(texts)}.\nPass {count}, in quotes.")
+        return (*texts, "0")[: len(texts) + run.recipe.data.next_sentence]
 
 
 @no_grad()

@@ -1,7 +1,6 @@
 """Question answering: where the answer to a question stands in a text (Devlin et al. 2018, 4.2).
 
-The model reads [CLS] question [SEP] context [SEP], and gives each token a score as the first and as the last one
-of the answer.
+The model reads [CLS] question [SEP] context [SEP], and scores each token as first and last of the answer.
 """
 
 from __future__ import annotations
@@ -42,10 +41,8 @@ class QuestionAnswering(EncoderTask):
 
     @classmethod
     def built_in(cls, data: Any) -> dict[str, list[Answered]]:
-        return {
-            name: answered(split, rounds=3 if name == "test" else 2)
-            for name, split in sentence_splits().items()
-        }
+        rounds = {"train": 3, "validation": 1, "test": 3}
+        return {name: answered(split, rounds[name]) for name, split in sentence_splits().items()}
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Answered]:
@@ -55,43 +52,43 @@ class QuestionAnswering(EncoderTask):
     def texts(cls, example: Answered) -> list[str]:
         return [example.question, example.context]
 
-    def encode(self, example: Answered) -> Row:
-        """Words and marks of the context are tokenized one by one, so that an answer has ends."""
-        question = self.tokenizer.encode(example.question)
-        places = pieces_of(self.tokenizer, example.context)
-        ids, types = self.joined(question, [i for pieces, _, _ in places for i in pieces])
-        start = example.context.find(example.answer)
-        end, offset = start + len(example.answer), len(question) + 2
-        target = [IGNORE, IGNORE]
-        for pieces, a, b in places:
-            if a < end and b > start:  # a part of the answer
-                target = [offset if target[0] == IGNORE else target[0], offset + len(pieces) - 1]
-            offset += len(pieces)
-        return Row(ids, types, tuple(target))
-
     @classmethod
-    def length(cls, tokenizer: Any, example: Answered) -> int:
+    def length(cls, tokenizer: Tokenizer, example: Answered) -> int:
         context = sum(len(pieces) for pieces, _, _ in pieces_of(tokenizer, example.context))
         return len(tokenizer.encode(example.question)) + context + 3
+
+    def encode(self, example: Answered) -> Row:
+        question, words = (
+            self.tokenizer.encode(example.question),
+            pieces_of(self.tokenizer, example.context),
+        )
+        ids, types = self.joined(question, [i for pieces, _, _ in words for i in pieces])
+        start = example.context.find(example.answer)
+        end, place = start + len(example.answer), len(question) + 2
+        answer: list[int] = []  # the places of its tokens
+        for pieces, a, b in words:
+            answer += range(place, place + len(pieces)) if a < end and b > start else []
+            place += len(pieces)
+        return Row(ids, types, (answer[0], answer[-1]) if answer else (IGNORE, IGNORE))
 
     def logits(self, model: Any, batch: TextBatch) -> Float[Tensor, "B 2 T"]:
         """A score of each token of the context; of other tokens -1e9."""
         scores = self.output(model, batch).logits.transpose(1, 2)  # (B, 2, T)
-        inside = (batch.token_types == 1) & (batch.ids != self.sep_id)
-        return scores + np.where(inside, 0, -1e9).astype(np.float32)[:, None, :]
+        inside = (batch.token_types == 1) & (batch.input != self.sep_id)
+        return scores + Tensor(np.where(inside, 0, -1e9).astype(np.float32)[:, None, :])
 
     def loss(self, model: Any, batch: TextBatch, label_smoothing: float) -> Tensor:
-        """The sum of the losses of first and last tokens; smoothing would reward tokens outside the context."""
+        """The sum of the losses of first and last tokens; smoothing would reward tokens of the question."""
         return loss_sum(self.logits(model, batch), batch.target, 0.0)
 
-    def decode(self, logits: np.ndarray, row: Row, example: Answered) -> str:
+    def decode(self, logits: np.ndarray, example: Answered) -> str:
         """The answer with the highest sum of scores whose last token is not before its first."""
         words = pieces_of(self.tokenizer, example.context)
         word_of = [i for i, (pieces, _, _) in enumerate(words) for _ in pieces]  # of each token
-        n, offset = len(word_of), row.token_types.index(1)
+        n, offset = len(word_of), len(self.tokenizer.encode(example.question)) + 2
         first, last = logits[:, offset : offset + n]
-        ordered = np.tri(n, n, LONGEST) > np.tri(n, n, -1)  # (first, last), at most LONGEST apart
-        sums = np.where(ordered, first[:, None] + last, -np.inf)
+        ordered = np.triu(np.ones((n, n))) * np.tri(n, n, LONGEST)  # first <= last <= first + LONGEST
+        sums = np.where(ordered > 0, first[:, None] + last, -np.inf)
         i, j = divmod(int(sums.argmax()), n)
         return example.context[words[word_of[i]][1] : words[word_of[j]][2]]
 
@@ -100,14 +97,16 @@ class QuestionAnswering(EncoderTask):
         return example.answer
 
     @classmethod
-    def compare(cls, predicted: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
-        return answer_scores(predicted, expected)
+    def compare(cls, said: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
+        return answer_scores(said, expected)
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Answered:
-        example = Answered(texts[0], texts[1], "")
-        answer = cls.of(run, [example]).predictions(run.model, [example])[0]
-        return example._replace(answer=answer)
+        return Answered(texts[0], texts[1], texts[1])
+
+    @classmethod
+    def with_label(cls, example: Answered, said: str) -> Answered:
+        return example._replace(answer=said)
 
 
 def pieces_of(tokenizer: Tokenizer, context: str) -> list[tuple[list[int], int, int]]:

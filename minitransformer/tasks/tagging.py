@@ -16,7 +16,7 @@ import numpy as np
 from ..data.batching import IGNORE
 from ..data.labels import Tagged, read_tagged, sentence_splits, tagged
 from ..tokenizers import Tokenizer
-from .base import Trained, register_task
+from .base import Rows, Trained, register_task
 from .encoder import EncoderTask, LabelledData, Row
 from .scores import accuracy, entity_f1
 
@@ -47,46 +47,50 @@ class Tagging(EncoderTask):
 
     @classmethod
     def length(cls, tokenizer: Tokenizer, example: Tagged) -> int:
-        return sum(max(len(tokenizer.encode(word)), 1) for word in example.words) + 2
+        return sum(len(_pieces(tokenizer, word)) for word in example.words) + 2
 
     @classmethod
     def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
         return sorted({tag for example in splits["train"] for tag in example.tags})
 
     def encode(self, example: Tagged) -> Row:
-        """Each word is split by itself; one that has no token is unknown."""
         ids, target = [self.cls_id], [IGNORE]
         for word, tag in zip(example.words, example.tags, strict=True):
-            pieces = self.tokenizer.encode(word) or [self.tokenizer.unk_id or 0]
+            pieces = _pieces(self.tokenizer, word)
             ids += pieces
             target += [self.label_id(tag)] + [IGNORE] * (len(pieces) - 1)
         return Row([*ids, self.sep_id], [0] * (len(ids) + 1), [*target, IGNORE])
 
-    def decode(self, logits: np.ndarray, row: Row, example: Tagged) -> str:
-        places, place = [], 1
-        for word in example.words:
-            places.append(place)
-            place += max(len(self.tokenizer.encode(word)), 1)
-        return " ".join(self.label_names[i] for i in logits[places].argmax(-1))
+    def decode(self, logits: np.ndarray, example: Tagged) -> str:
+        lengths = [len(_pieces(self.tokenizer, word)) for word in example.words]
+        first = 1 + np.cumsum([0, *lengths[:-1]])
+        return " ".join(self.label_names[i] for i in logits[first].argmax(-1))
 
     @classmethod
     def expected(cls, example: Tagged) -> str:
         return " ".join(example.tags)
 
     @classmethod
-    def compare(cls, predicted: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
-        one, other = [tags.split() for tags in predicted], [tags.split() for tags in expected]
-        flat = [tag for tags in one for tag in tags], [tag for tags in other for tag in tags]
-        return {"accuracy": accuracy(*flat), "entity_f1": entity_f1(one, other)}
+    def compare(cls, said: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
+        one, other = [tags.split() for tags in said], [tags.split() for tags in expected]
+        share = accuracy([tag for tags in one for tag in tags], [tag for tags in other for tag in tags])
+        return {"accuracy": share, "entity_f1": entity_f1(one, other)}
 
     @classmethod
-    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> Any:
+    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
         scores, rows = super().evaluate(run, examples, **decoding)
-        return scores, [rows[0], *((" ".join(row[:-2]), *row[-2:]) for row in rows[1:])]
+        return scores, [(row[0].replace(" | ", " "), *row[1:]) for row in rows]
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Tagged:
         words = tuple(re.findall(r"[\w']+|[^\w\s]", texts[0]))
-        example = Tagged(words, (run.labels[0],) * len(words))
-        predicted = cls.of(run, [example]).predictions(run.model, [example])[0]
-        return example._replace(tags=tuple(predicted.split()))
+        return Tagged(words, (run.labels[0],) * len(words))
+
+    @classmethod
+    def with_label(cls, example: Tagged, said: str) -> Tagged:
+        return example._replace(tags=tuple(said.split()))
+
+
+def _pieces(tokenizer: Tokenizer, word: str) -> list[int]:
+    """The tokens of a word, which is split by itself; one without tokens is unknown."""
+    return tokenizer.encode(word) or [tokenizer.unk_id or 0]
