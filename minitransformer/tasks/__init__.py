@@ -3,12 +3,14 @@
 from .arrays import ArrayTask, PairTask, SpecialIds
 from .base import TASKS, Task, register_task, task_class
 from .classification import Classification
+from .denoising import Denoising
 from .examples import Batch, ExampleTask
 from .image_classification import ImageClassification
 from .language_modelling import LanguageModelling
 from .masked_language_modelling import MaskedLanguageModelling
 from .question_answering import QuestionAnswering
 from .tagging import Tagging
+from .text_to_text import TextToText
 from .translation import Translation
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "ArrayTask",
     "Batch",
     "Classification",
+    "Denoising",
     "ExampleTask",
     "ImageClassification",
     "LanguageModelling",
@@ -25,6 +28,7 @@ __all__ = [
     "SpecialIds",
     "Tagging",
     "Task",
+    "TextToText",
     "Translation",
     "register_task",
     "task_class",

@@ -14,6 +14,7 @@ from minigrad import Tensor
 
 from ..data.batching import BatchStream, PairBatch, TokenBatches, collate
 from ..data.datasets import check_language, multi30k, read_pairs
+from ..data.generated import addition, reverse
 from ..data.phrasebook import DOCUMENT_SENTENCES
 from ..data.splits import Sources, Splits, filter_by_length, own_pairs, phrasebook_splits
 from ..errors import UserError, check_range
@@ -36,11 +37,14 @@ SHORT = 16  # maximum number of tokens of an example that is taken from the data
 Pair = tuple[str, str]
 
 
+GENERATED: dict[str, Callable[[], dict[str, Any]]] = {"reverse": reverse, "addition": addition}
+
+
 @dataclass(frozen=True)
 class PairData:
     """Sentence pairs: their source and batching."""
 
-    dataset: str = "phrasebook"  # "phrasebook", "multi30k", or "file" (--data FILE)
+    dataset: str = "phrasebook"  # "phrasebook", "multi30k", "reverse", "addition", "file" (--data FILE)
     source_language: str = "en"  # of multi30k: "en", "de" or "fr"
     target_language: str = "fr"
     tokenizer: str = "word"  # or "bpe", "char"
@@ -48,7 +52,7 @@ class PairData:
     max_length: int = 128  # tokens per side; longer pairs are left out, and longer input is an error
 
     def __post_init__(self) -> None:
-        check_dataset(self.dataset, ("phrasebook", "multi30k", "file"))
+        check_dataset(self.dataset, ("phrasebook", "multi30k", *GENERATED, "file"))
         for language in (self.source_language, self.target_language):
             if language or self.dataset != "file":  # the languages of a file may be unknown
                 check_language(language)
@@ -82,6 +86,8 @@ class Translation(Task):
             return own_pairs(sources)
         if data.dataset == "phrasebook":
             return phrasebook_splits()
+        if data.dataset in GENERATED:
+            return Splits(GENERATED[data.dataset]())
         return Splits(multi30k(data.source_language, data.target_language, sources.data_dir))
 
     @classmethod

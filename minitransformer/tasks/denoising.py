@@ -1,0 +1,204 @@
+"""Denoising: spans of a text are taken out, and the model puts them back, as T5 and BART are trained.
+
+What is taken out is drawn anew in each step. See data/denoising.py for both objectives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minigrad import Tensor
+
+from ..data.batching import PairBatch, collate
+from ..data.datasets import DataError, read_lines
+from ..data.denoising import (
+    DENOISING,
+    corrupted_spans,
+    infilled_spans,
+    restored,
+    span_corruption,
+    text_infilling,
+)
+from ..data.labels import sentence_splits
+from ..data.masking import row_generator
+from ..data.splits import Sources, Splits, own_pairs
+from ..errors import UserError, check_range, nearest
+from ..generation import generate
+from ..layouts import sentinels
+from ..tokenizers import Tokenizer
+from .base import Rows, Trained, check_dataset, check_positions, perplexity, register_task, text_tokenizer
+from .examples import VALIDATION, ExampleTask
+from .scores import accuracy
+
+SENTINELS, MASK = sentinels(32), "<MASK>"
+OBJECTIVES = ("span_corruption", "infilling")
+
+
+@dataclass(frozen=True)
+class DenoisingData:
+    """Texts, and what is taken out of them."""
+
+    dataset: str = "phrasebook"  # or "file" (--data FILE: a text on each line)
+    objective: str = "span_corruption"  # T5's, or "infilling", BART's
+    noise: float = 0.15  # the share of tokens that is taken out
+    mean_span: float = 3.0  # mean length of the spans
+    sentences: int = 3  # of the phrasebook, in a text
+    tokenizer: str = "word"  # or "bpe", "char"
+    batch_size: int = 64  # texts per batch
+    max_length: int = 64  # tokens of a text; longer ones are left out
+
+    def __post_init__(self) -> None:
+        check_dataset(self.dataset, ("phrasebook", "file"))
+        check_range(self, "batch_size sentences", 1)
+        check_range(self, "max_length", 4)
+        check_range(self, "mean_span", 1)
+        if self.objective not in OBJECTIVES:
+            raise UserError(
+                f"unknown objective {self.objective!r}.{nearest(self.objective, OBJECTIVES)}\n"
+                f"Choose one of {', '.join(OBJECTIVES)}."
+            )
+        if not 0 < self.noise < 1:
+            raise UserError(f"noise = {self.noise} is out of range.\nChoose a value > 0 and < 1.")
+
+
+@register_task
+class Denoising(ExampleTask):
+    """The source is a text with gaps; the target is what was there, or the whole text."""
+
+    name, Data, unit, noun, verb = "denoising", DenoisingData, "texts", "denoising model", "translate"
+    model_types = ("t5", "bart", "transformer")
+    requires, is_encoder_decoder = ("encode", "decode", "logits", "new_cache"), True
+    accuracy = "token_accuracy"
+
+    # ------------------------------------------------------------ the data
+
+    @classmethod
+    def splits(cls, data: Any, sources: Sources) -> Splits:
+        if sources.data is not None:
+            return own_pairs(sources, lambda path: cls.read_file(data, path), cls.unit)
+        found = {}
+        for name, split in sentence_splits().items():
+            texts = [english if english[-1] in ".?" else f"{english}." for english, _ in split]
+            n = data.sentences
+            found[name] = [" ".join(texts[i : i + n]) for i in range(0, len(texts) - n + 1, n)]
+        return Splits(found)
+
+    @classmethod
+    def read_file(cls, data: Any, path: Path) -> list[str]:
+        return [line.strip() for _, line in read_lines(path) if line.strip()]
+
+    @classmethod
+    def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
+        held_out = [text for name, split in splits.items() if name != "train" for text in split]
+        added = [*SENTINELS, MASK]
+        return text_tokenizer(data.tokenizer, vocab_size, splits["train"], held_out, added=added)
+
+    @classmethod
+    def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
+        """The splits without texts of fewer than 2 tokens, or more than `max_length`."""
+        kept = {
+            name: [text for text in split if 2 <= len(tokenizer.encode(text)) <= data.max_length]
+            for name, split in splits.items()
+        }
+        if empty := [name for name, split in kept.items() if not split]:
+            raise DataError(
+                f"no text of the {empty[0]} split has 2 to {data.max_length} tokens.\nRaise --max-length."
+            )
+        left_out = sum(map(len, splits.values())) - sum(map(len, kept.values()))
+        return Splits(kept, {**splits.dropped, f"not of 2 to {data.max_length} tokens": left_out})
+
+    @classmethod
+    def check(cls, data: Any, model: Any) -> None:
+        check_positions("max_length", data.max_length + 2, model)
+
+    # ------------------------------------------------------------ batches
+
+    def noisy(self, text: str, step: int, row: int) -> tuple[list[int], list[int]]:
+        """Source and target of a text, a function of (seed, step, row)."""
+        ids, data = self.tokenizer.encode(text), self.data
+        random = row_generator(self.seed, DENOISING, step, row)
+        if data.objective == "infilling":
+            spans = infilled_spans(len(ids), random, data.noise, data.mean_span)
+            return text_infilling(ids, spans, self.tokenizer.special_id(MASK))
+        spans = corrupted_spans(len(ids), random, data.noise, data.mean_span)
+        return span_corruption(ids, spans[: len(SENTINELS) - 1], sentinel_ids(self.tokenizer))
+
+    def collate(self, examples: Sequence[str], step: int) -> PairBatch:
+        return collate([self.noisy(text, step, row) for row, text in enumerate(examples)], self.tokenizer)
+
+    def logits(self, model: Any, batch: PairBatch) -> Tensor:
+        return model(batch.source, batch.target_in)
+
+    # ------------------------------------------------------------ a trained model
+
+    @classmethod
+    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
+        """How many texts come back word for word, and the scores of the targets with teacher forcing."""
+        task, sources = cls.of_run(run, examples), cls.sources(run, examples)
+        said = filled(run, sources, **decoding)
+        texts = [run.tokenizer.decode(run.tokenizer.encode(text)) for text in examples]
+        scores = {"exact_match": accuracy(said, texts), **task.score(run.model, examples)}
+        scores |= {"perplexity": perplexity(scores["loss"]), "n": len(examples)}
+        shown = [" ".join(run.tokenizer.id_to_token[i] for i in source) for source in sources]
+        return scores, [("source", "text", "prediction"), *zip(shown, texts, said, strict=True)]
+
+    @classmethod
+    def sources(cls, run: Trained, texts: Sequence[str]) -> list[list[int]]:
+        """The texts with gaps, always the same ones."""
+        recipe = run.recipe
+        task = cls(recipe.data, texts, texts, run.tokenizer, run.labels, recipe.training.seed)
+        return [task.noisy(text, VALIDATION, row)[0] for row, text in enumerate(texts)]
+
+    @classmethod
+    def translate(cls, run: Trained, texts: Sequence[str], **decoding: Any) -> list[str]:
+        """The texts with their gaps filled: <extra_id_0>, <extra_id_1>, ..., or <MASK>."""
+        return filled(run, [marked_ids(run.tokenizer, text) for text in texts], **decoding)
+
+    @classmethod
+    def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
+        sources = cls.sources(run, splits["test"][:5])
+        shown = [" ".join(run.tokenizer.id_to_token[i] for i in source) for source in sources]
+        return [f"{s} -> {t}" for s, t in zip(shown, filled(run, sources), strict=True)]
+
+    def predict(self, model: Any, examples: Sequence[str]) -> list[tuple[str, str, str]]:
+        return [(text, text, "") for text in examples]
+
+    @classmethod
+    def read_example(cls, run: Trained, texts: Sequence[str]) -> str:
+        if len(texts) != 1:
+            raise UserError(f"{run.folder} reads one text, got {len(texts)}.\nPass one, in quotes.")
+        return texts[0]
+
+
+def sentinel_ids(tokenizer: Tokenizer) -> list[int]:
+    return [tokenizer.special_id(token) for token in SENTINELS]
+
+
+def marked_ids(tokenizer: Tokenizer, text: str) -> list[int]:
+    """The ids of a text in which the special tokens of gaps are special."""
+    parts = re.split(rf"({'|'.join([*SENTINELS[::-1], MASK])})", text)
+    ids: list[int] = []
+    for part in parts:
+        ids += [tokenizer.special_id(part)] if part in (*SENTINELS, MASK) else tokenizer.encode(part)
+    if not ids:
+        raise UserError("an empty text has no gaps.\nPass a text with <extra_id_0> or <MASK>.")
+    return ids
+
+
+def filled(run: Trained, sources: Sequence[list[int]], **decoding: Any) -> list[str]:
+    """The texts whose gaps the model fills."""
+    tokenizer, marks = run.tokenizer, set(sentinel_ids(run.tokenizer))
+    texts = []
+    for start in range(0, len(sources), 64):
+        rows = [[*source, tokenizer.end_id] for source in sources[start : start + 64]]
+        targets = generate(run.model, rows, run.recipe.data.max_length + len(SENTINELS), **decoding)
+        for source, target in zip(sources[start : start + 64], targets, strict=True):
+            new = [i for i in target if i != tokenizer.end_id]
+            if run.recipe.data.objective == "span_corruption":
+                new = restored(source, new, list(marks))
+            texts.append(tokenizer.decode(new))
+    return texts

@@ -1,0 +1,61 @@
+"""Text to text: one model for several tasks, which a prefix tells apart (Raffel et al. 2020, 2.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from ..data.prefixes import PREFIXES, phrasebook_tasks
+from ..data.splits import Sources, Splits, own_pairs
+from .base import Rows, Trained, check_dataset, register_task
+from .scores import accuracy
+from .translation import Translation, check_lengths
+
+
+@dataclass(frozen=True)
+class PrefixedData:
+    """Pairs of a text with a prefix and its target: their source and batching."""
+
+    dataset: str = "phrasebook"  # or "file" (--data FILE); the prefix is part of the source
+    tokenizer: str = "word"  # or "bpe", "char"
+    max_tokens: int = 2048  # tokens per batch, padding included
+    max_length: int = 64  # tokens per side; longer pairs are left out, and longer input is an error
+
+    def __post_init__(self) -> None:
+        check_dataset(self.dataset, ("phrasebook", "file"))
+        check_lengths(self)
+
+
+@register_task
+class TextToText(Translation):
+    """Pairs of texts, whose source starts with what is to be done."""
+
+    name, noun = "text-to-text", "text-to-text model"
+    Data: ClassVar[Any] = PrefixedData
+    model_types = ("t5", "bart", "transformer", "seq2seq")
+
+    @classmethod
+    def splits(cls, data: Any, sources: Sources) -> Splits:
+        return Splits(phrasebook_tasks()) if sources.data is None else own_pairs(sources)
+
+    @classmethod
+    def own_data(cls, data: Any) -> Any:
+        return replace(data, dataset="file")
+
+    @classmethod
+    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
+        """Scores of all tasks together, and the exact matches of each prefix."""
+        scores, rows = super().evaluate(run, examples, **decoding)
+        for prefix in dict.fromkeys(row[0].partition(": ")[0] for row in rows[1:]):
+            of_task = [row for row in rows[1:] if row[0].startswith(f"{prefix}: ")]
+            if prefix in PREFIXES and of_task:
+                _, expected, said = zip(*of_task, strict=True)
+                scores[f"exact_match, {prefix}"] = accuracy(said, expected)
+        return scores, rows
+
+    @classmethod
+    def samples(cls, run: Trained, splits: Any) -> list[str]:
+        """One of each task."""
+        sources = {source.partition(":")[0]: source for source, _ in splits["test"]}
+        texts = list(sources.values())[:8]
+        return [f"{s} -> {t}" for s, t in zip(texts, cls.translate(run, texts), strict=True)]
