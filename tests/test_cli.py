@@ -18,7 +18,7 @@ import minitransformer
 from minitransformer.cli import VERBS
 from minitransformer.files import read_json
 from minitransformer.recipes import load_recipe, names, parse_recipe, to_toml
-from minitransformer.tasks.language_modelling import continuation
+from minitransformer.tasks.language_modelling import continuations, pieces
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.curves import read_log
 
@@ -274,9 +274,14 @@ def test_the_space_after_the_prompt_is_generated(monkeypatch, text, train):
         "minitransformer.tasks.language_modelling.generate",
         lambda _, prompts, *rest: [ids[len(prompts[0]) :]],
     )
+    monkeypatch.setattr(
+        "minitransformer.tasks.language_modelling.stream",
+        lambda _, prompts, **rest: ([token] for token in ids[len(prompts[0]) :]),
+    )
     run = SimpleNamespace(recipe=load_recipe("shakespeare-char"), tokenizer=tokenizer, model=None)
     for prompt in ("to", text[:6].rstrip()):
-        assert prompt + continuation(run, prompt, 5) == text
+        assert [prompt + new for new in continuations(run, prompt, 5)] == [text]
+        assert prompt + "".join(pieces(run, prompt, 5)) == text
 
 
 def test_greedy_is_the_same_for_every_seed(cli):

@@ -259,8 +259,8 @@ def test_a_recipe_with_escapes_is_refused(cli, here, key, argv):
 
 def test_what_a_language_model_writes_is_shown(cli, monkeypatch):
     monkeypatch.setattr(
-        "minitransformer.tasks.language_modelling.continuation",
-        lambda *arguments, **decoding: f"{RED}\n\tend",
+        "minitransformer.tasks.language_modelling.pieces",
+        lambda *arguments, **decoding: iter([RED[:1], f"{RED[1:]}\n\tend", ""]),
     )
     assert cli("generate", "play", "--prompt", "ROMEO:")[1] == "ROMEO:\\x1b[31m\n\tend\n"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Annotated, Any
 
 import tyro
@@ -14,7 +15,8 @@ from ..errors import UserError
 from ..files import printable
 from ..tasks.translation import sentence_ids, warn_of_unknown
 from ..training.run import Run
-from .arguments import Checkpoint, Device, RunFolder
+from .arguments import Checkpoint, Device, Flag, RunFolder
+from .decoding import Decoding
 
 MAX_LINE = 1 << 20  # bytes of a line of standard input
 
@@ -23,21 +25,27 @@ def run(argv: list[str]) -> None:
     def translate(
         run: RunFolder,
         text: Annotated[tuple[str, ...], Positional, arg(metavar="TEXT...", help_behavior_hint="")] = (),
+        do_sample: Flag = False,
+        decoding: Annotated[Decoding, arg(name="")] = Decoding(),  # noqa: B008 (frozen)
         checkpoint: Checkpoint = "best",
         device: Device = "cpu",
     ) -> None:
         """Translate sentences: each argument, or without arguments each line of standard input.
 
+        With --num-return-sequences N, N lines are printed for each sentence.
+
         Args:
             text: The sentences, each in quotes.
+            do_sample: Draw tokens instead of taking the most likely one.
         """
+        options = decoding.options(do_sample)
         trained = Run(run, checkpoint, device)
         trained.task.translate(trained, [])  # or an error: it does not
         if text:
             warn_of_unknown(trained, text)
-            print(*map(one_line, trained.task.translate(trained, text)), sep="\n")
+            print(*map(one_line, trained.task.translate(trained, text, **options)), sep="\n")
             return
-        for lines in translate_lines(trained, read_lines()):
+        for lines in translate_lines(trained, read_lines(), **options):
             print(*map(one_line, lines), sep="\n", flush=True)
 
     tyro.cli(translate, args=argv, prog="minitransformer translate")
@@ -70,9 +78,9 @@ def read_lines(max_lines: int = 512) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def translate_lines(run: Run, blocks: Iterable[list[bytes]]) -> Iterator[list[str]]:
-    """The translations of the lines of each block; an empty one, and a warning, if a line has none."""
-    number = 0
+def translate_lines(run: Run, blocks: Iterable[list[bytes]], **decoding: Any) -> Iterator[list[str]]:
+    """The translations of the lines of each block; empty ones, and a warning, if a line has none."""
+    number, count = 0, decoding.get("num_return_sequences", 1)
     for lines in blocks:
         sentences = {}
         for i, line in enumerate(lines):
@@ -86,9 +94,9 @@ def translate_lines(run: Run, blocks: Iterable[list[bytes]]) -> Iterator[list[st
                 reason = str(error).partition("\n")[0]
                 print(printable(f"warning: line {number} is not translated: {reason}"), file=sys.stderr)
         warn_of_unknown(run, sentences.values())
-        translations = run.task.translate(run, list(sentences.values()))
-        results = dict(zip(sentences, translations, strict=True))
-        yield [results.get(i, "") for i in range(len(lines))]
+        texts = iter(run.task.translate(run, list(sentences.values()), **decoding))
+        results = {i: list(islice(texts, count)) for i in sentences}
+        yield [text for i in range(len(lines)) for text in results.get(i, [""] * count)]
 
 
 def decode_line(line: bytes, is_first: bool = False) -> str:

@@ -3,5 +3,6 @@
 from .generate import generate, stream
 from .request import GenerationConfig
 from .result import GenerationResult
+from .streaming import TextStreamer
 
-__all__ = ["GenerationConfig", "GenerationResult", "generate", "stream"]
+__all__ = ["GenerationConfig", "GenerationResult", "TextStreamer", "generate", "stream"]

@@ -97,13 +97,13 @@ class GenerationConfig:
             if name in changed and not self.do_sample:
                 raise UserError(
                     f"{name} = {getattr(self, name)!r} has no effect without sampling.\n"
-                    f"Pass do_sample=True, or leave {name} out."
+                    f"Sample (do_sample=True), or leave {name} out."
                 )
         for name in BEAMS:
             if name in changed and self.num_beams == 1:
                 raise UserError(
                     f"{name} = {getattr(self, name)!r} has no effect without beam search.\n"
-                    f"Pass num_beams=4, or leave {name} out."
+                    f"Search with several beams (num_beams=4), or leave {name} out."
                 )
         if self.num_return_sequences > self.num_beams and not self.do_sample:
             kind = f"{self.num_beams} beams give" if self.num_beams > 1 else "greedy decoding gives"

@@ -166,12 +166,17 @@ class Task:
 
     @classmethod
     def translate(cls, run: Trained, texts: Sequence[str], **decoding: Any) -> list[str]:
-        """What the model writes for each text."""
+        """What the model writes for each text: one, or `num_return_sequences` for the first, then ..."""
         raise cls._cannot(run, "translate")
 
     @classmethod
-    def generate(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> str:
-        """How the model continues a text."""
+    def generate(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> list[str]:
+        """How the model continues a text: one text, or `num_return_sequences`."""
+        raise cls._cannot(run, "continue a text")
+
+    @classmethod
+    def stream_text(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> Iterator[str]:
+        """How the model continues a text, piece by piece as its tokens come."""
         raise cls._cannot(run, "continue a text")
 
     @classmethod

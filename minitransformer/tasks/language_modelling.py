@@ -16,7 +16,7 @@ from ..data.batching import IGNORE, BlockBatches, all_blocks
 from ..data.datasets import read_long_text, tinyshakespeare
 from ..data.splits import Sources, Splits, own_texts
 from ..errors import UserError, check_range
-from ..generation import generate
+from ..generation import TextStreamer, generate, stream
 from ..tokenizers import Tokenizer
 from .base import (
     Rows,
@@ -165,14 +165,19 @@ class LanguageModelling(Task):
         return {**scores, "perplexity": perplexity(scores["loss"]), "n": len(ids) - 1}, []
 
     @classmethod
-    def generate(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> str:
-        return continuation(run, prompt, max_new_tokens, **decoding)
+    def generate(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> list[str]:
+        return continuations(run, prompt, max_new_tokens, **decoding)
+
+    @classmethod
+    def stream_text(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> Iterator[str]:
+        return pieces(run, prompt, max_new_tokens, **decoding)
 
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
         prompt = "\n" if "\n" in run.tokenizer.token_to_id else splits["validation"][:10]
         random.manual_seed(0)
-        return [prompt + cls.generate(run, prompt, 300, do_sample=True, temperature=0.8)]
+        (text,) = cls.generate(run, prompt, 300, do_sample=True, temperature=0.8)
+        return [prompt + text]
 
     @classmethod
     def example(
@@ -221,11 +226,27 @@ def check_text(ids: np.ndarray) -> None:
         raise UserError(f"a text of {len(ids)} tokens cannot be scored.\nPass a longer text.")
 
 
-def continuation(run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> str:
-    """The run's continuation of `prompt`; `decoding` are arguments of `generate`."""
+def prompt_ids(run: Trained, prompt: str) -> list[int]:
+    """The ids of a prompt; a UserError if there are none."""
     ids = run.tokenizer.encode(prompt)
     if not ids:
         raise UserError(f"the prompt {prompt!r} has no tokens.\nPass a longer prompt.")
-    (new,) = generate(run.model, [ids], max_new_tokens, **decoding)
-    decode = run.tokenizer.decode  # of both: the space between them may be part of a token
-    return decode([*ids, *new]).removeprefix(decode(ids))
+    return ids
+
+
+def continuations(run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> list[str]:
+    """The run's continuations of `prompt`; `decoding` are arguments of `generate`."""
+    ids, decode = prompt_ids(run, prompt), run.tokenizer.decode
+    texts = generate(run.model, [ids], max_new_tokens, **decoding)
+    # decode both: the space between them may be part of a token
+    return [decode([*ids, *new]).removeprefix(decode(ids)) for new in texts]
+
+
+def pieces(run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> Iterator[str]:
+    """The run's continuation of `prompt`, piece by piece as its tokens come."""
+    ids = prompt_ids(run, prompt)
+    text = TextStreamer(run.tokenizer.decode, ids)
+    for (token,) in stream(run.model, [ids], max_new_tokens=max_new_tokens, **decoding):
+        if token is not None:
+            yield text.put(token)
+    yield text.end()

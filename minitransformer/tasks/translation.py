@@ -233,17 +233,24 @@ def _lengths(pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:
 
 
 def translations(run: Trained, sentences: Sequence[str], batch_size: int = 64, **decoding: Any) -> list[str]:
-    """The translations of `sentences`; `decoding` are arguments of `generate`."""
-    sources = [_source(run, sentence) for sentence in sentences]
+    """The translations of `sentences`; `decoding` are arguments of `generate`.
+
+    With `num_return_sequences`, there are so many of the first sentence, then of the second, ...
+    """
+    sources, count = (
+        [_source(run, sentence) for sentence in sentences],
+        decoding.get("num_return_sequences", 1),
+    )
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # similar lengths share a batch
-    results = [""] * len(sources)
+    results = [[""] * count for _ in sources]
     for start in range(0, len(order), batch_size):
         rows = order[start : start + batch_size]
         limits = [_target_limit(run, sources[i]) for i in rows]
         targets = generate(run.model, [sources[i] for i in rows], max(limits), **decoding)
-        for i, ids, limit in zip(rows, targets, limits, strict=True):
-            results[i] = run.tokenizer.decode(ids[:limit])
-    return results
+        for k, (i, limit) in enumerate(zip(rows, limits, strict=True)):
+            own = targets[k * count : (k + 1) * count]
+            results[i] = [run.tokenizer.decode(ids[:limit]) for ids in own]
+    return [text for texts in results for text in texts]
 
 
 def _target_limit(run: Trained, source: Sequence[int]) -> int:

@@ -1,0 +1,70 @@
+"""Flags of how texts are decoded, for `translate`, `generate` and `evaluate`: see docs/generation.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal
+
+from tyro.conf import arg
+
+from ..generation import GenerationConfig
+
+STOPPING: dict[str, bool | str] = {"true": True, "false": False, "never": "never"}
+
+
+@dataclass(frozen=True)
+class Search:
+    """beam search and penalties"""
+
+    num_beams: int = 1
+    """More than 1: beam search, which keeps so many beginnings of each text."""
+    length_penalty: float = 1.0
+    """A text of beam search scores its log-probability / length**length_penalty."""
+    length_penalty_form: Literal["huggingface", "gnmt"] = "huggingface"
+    """"gnmt": divide by ((5 + length) / 6)**length_penalty instead."""
+    early_stopping: Literal["false", "true", "never"] = "false"
+    """End a beam search when better texts are unlikely, when there are enough, or when none can be better."""
+    repetition_penalty: float = 1.0
+    """Above 1, tokens that were used become less likely."""
+    no_repeat_ngram_size: int = 0
+    """No sequence of so many tokens occurs twice; 0: any may."""
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of `generate` that differ from its defaults, checked."""
+        values = {field.name: getattr(self, field.name) for field in fields(Search)}
+        return checked(values | {"early_stopping": STOPPING[self.early_stopping]})
+
+
+@dataclass(frozen=True)
+class Decoding(Search):
+    """decoding"""
+
+    num_return_sequences: int = 1
+    """Texts for each input: samples, or the best ones of a beam search."""
+    temperature: Annotated[float | None, arg(metavar="FLOAT", help_behavior_hint="")] = None
+    """Of sampling: below 1, likely tokens become more likely; above 1, less likely."""
+    top_k: Annotated[int | None, arg(metavar="INT", help_behavior_hint="")] = None
+    """Sample from this many of the most likely tokens only."""
+    top_p: float = 1.0
+    """Sample from the most likely tokens whose probabilities sum to this."""
+    min_p: float = 0.0
+    """Sample from tokens that have this share of the most likely one's probability."""
+    seed: int = 0
+    """The same seed gives the same sample."""
+
+    def options(self, do_sample: bool = False, temperature: float = 1.0) -> dict[str, Any]:
+        """The arguments of `generate` that differ from its defaults, checked; by default at `temperature`."""
+        values = super().options()
+        names = ["num_return_sequences", "top_k", "top_p", "min_p"]
+        values |= {name: getattr(self, name) for name in names}
+        if do_sample:
+            values |= {"do_sample": True, "seed": self.seed}
+        if do_sample or self.temperature is not None:
+            values["temperature"] = temperature if self.temperature is None else self.temperature
+        return checked(values)
+
+
+def checked(values: dict[str, Any]) -> dict[str, Any]:
+    """The values that differ from the defaults of `generate`, or the UserError of what is wrong with them."""
+    config = GenerationConfig(**values)
+    return {f.name: getattr(config, f.name) for f in fields(config) if getattr(config, f.name) != f.default}
