@@ -1,8 +1,9 @@
-"""Plots the cross-attention of a trained translation model for a sentence.
+"""Plots the cross-attention of a trained translation model for a sentence: of a Transformer, or a Seq2Seq.
 
 python demos/alignment.py runs/phrasebook "The cat sat on the mat" -o alignment.png
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,32 +11,38 @@ import numpy as np
 import tyro
 from matplotlib.figure import Figure
 
-from minigrad import no_grad
+from minigrad import Tensor, no_grad
 from minitransformer import generate
 from minitransformer.training.run import Run
 
 
 @no_grad()
 def alignment(run: Run, sentence: str) -> tuple[list[str], list[str], np.ndarray]:
-    """Source and target tokens, and the last decoder layer's weights (target x source), its heads' mean."""
+    """Source and target tokens, and the weights (target x source)."""
     tokenizer, model = run.tokenizer, run.model
     source = [*tokenizer.encode(sentence), tokenizer.end_id]
     (target,) = generate(model, [source], max_new_tokens=64)
+    weigh = getattr(model, "attention_weights", None) or partial(last_layer_weights, model)
+    weights = weigh(np.array([source]), np.array([[tokenizer.start_id, *target]]))
+    names = (
+        [tokenizer.id_to_token[i].strip() for i in source],
+        [tokenizer.id_to_token[i].strip() for i in [*target, tokenizer.end_id]],
+    )
+    return *names, weights.numpy()[0]
+
+
+def last_layer_weights(model: Any, source: np.ndarray, target: np.ndarray) -> Tensor:
+    """The cross-attention of a Transformer's last decoder layer, the mean of its heads: (B, T, S)."""
     recorded = []
-    layer = model.decoder.layers[-1].cross_attention
 
     def record(module: Any, inputs: tuple, output: Any) -> None:
         query, memory, mask, *_ = inputs
         recorded.append(module.attention_weights(query, memory, mask))
 
-    remove = layer.register_forward_hook(record)
-    model(np.array([source]), np.array([[tokenizer.start_id, *target]]))
+    remove = model.decoder.layers[-1].cross_attention.register_forward_hook(record)
+    model(source, target)
     remove()
-    names = (
-        [tokenizer.id_to_token[i].strip() for i in source],
-        [tokenizer.id_to_token[i].strip() for i in [*target, tokenizer.end_id]],
-    )
-    return *names, recorded[0].numpy()[0].mean(0)
+    return recorded[0].mean(1)
 
 
 def draw(source: list[str], target: list[str], weights: np.ndarray, path: Path) -> None:

@@ -256,8 +256,8 @@ def main(
         rows[name] = Row(size(name, tokenizer.vocab_size, width), steps, score(model, tokenizer, test, parts))
         overall = rows[name].scores[-1]
         print(f"{name}: {overall.exact:.1f}% exact, {overall.bleu:.1f} BLEU", flush=True)
-    if results is not None:
-        results.write_text(json.dumps({name: asdict(row) for name, row in rows.items()}, indent=1))
+        if results is not None:
+            results.write_text(json.dumps({name: asdict(row) for name, row in rows.items()}, indent=1))
     print(f"\n{minutes:g} minutes each; {len(training):,} pairs to train on, {len(test):,} to test")
     for measure in ("exact", "bleu"):
         print(f"\n{measure}\n\n{table(rows, parts, counts, measure)}")
