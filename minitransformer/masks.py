@@ -13,8 +13,11 @@ from jaxtyping import Bool
 
 from minigrad import Tensor, as_tensor
 from minigrad.devices import as_array
-from minigrad.errors import ShapeError
+from minigrad.errors import DtypeError, ShapeError
 from minigrad.nn.functional.core import attention_mask
+from minigrad.tensor import as_tensor_like
+
+from .errors import UserError
 
 
 def causal_mask(length: int, past: int = 0) -> Bool[Tensor, "T S"]:
@@ -29,6 +32,38 @@ def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
     """Every query may attend to every token that is not padding. ids: (B, S)."""
     array = ids.array if isinstance(ids, Tensor) else ids if type(ids) is np.ndarray else as_array(ids)
     return Tensor((array != pad_token_id)[:, None, None, :])
+
+
+def real_tokens(mask: Any, x: Tensor, past: int = 0) -> Bool[Tensor, "B _"] | None:
+    """A model's padding mask (B, past + T) of tokens x (B, T, D), checked: True = a real token.
+
+    Integers 0 and 1, Hugging Face's `attention_mask`, become booleans.
+    """
+    if mask is None:
+        return None
+    mask = as_tensor_like(mask, x)
+    expected = x.array.shape[0], past + x.array.shape[1]
+    if mask.array.shape != expected:
+        raise ShapeError(
+            f"a padding mask of shape {tuple(mask.shape)} for {expected[0]} rows of {expected[1]} tokens.\n"
+            f"Pass True or False for each token, {expected}; those in the cache count."
+        )
+    if mask.is_floating_point():
+        raise DtypeError(
+            f"a padding mask of {mask.dtype}.\nPass booleans: True for real tokens, False for padding."
+        )
+    mask = mask.to("bool")
+    if not bool(mask.array.any(1).all()):
+        raise UserError(
+            "a row of the padding mask has no real token.\n"
+            "True means a real token: if yours means padding, pass ~mask."
+        )
+    return mask
+
+
+def over_keys(mask: Tensor | None) -> Tensor | None:
+    """A padding mask (B, S) as the mask (B, 1, 1, S) of scores: no query attends to padding."""
+    return None if mask is None else mask[:, None, None, :]
 
 
 def combine(*masks: Tensor | None) -> Tensor | None:
@@ -69,6 +104,8 @@ def resolve_mask(
         return None, is_causal
     mask = attention_mask(mask, q)
     scores = (q.shape[0], num_heads, length, keys)
+    if mask.dtype == bool and length == keys > 1 and mask.ndim == 2 and not mask.array[0, 0]:
+        _refuse_inverted(mask)
     try:
         fits = np.broadcast_shapes(mask.shape, scores) == scores
     except ValueError:
@@ -79,6 +116,15 @@ def resolve_mask(
             f"Pass a mask that broadcasts to the scores."
         )
     return mask, is_causal
+
+
+def _refuse_inverted(mask: Tensor) -> None:
+    """Raise an error if the mask (T, T) hides what a causal mask shows, and shows what it hides."""
+    if bool((mask.array == ~causal_mask(len(mask)).to(mask.device).array).all()):
+        raise UserError(
+            "the mask is True for later tokens and False for earlier ones: an inverted causal mask.\n"
+            "True means may attend: pass ~mask, or masks.from_blocked(mask) for one of torch.nn.Transformer."
+        )
 
 
 def from_blocked(mask: Any) -> Bool[Tensor, "..."]:

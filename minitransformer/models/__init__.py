@@ -3,6 +3,7 @@
 from .bart import BART, BARTConfig
 from .bert import BERT, BERTConfig
 from .gpt import GPT, GPTConfig
+from .llama import Llama, LlamaConfig
 from .protocol import MODELS, DecoderOnly, EncoderDecoder, model_class, register_model
 from .recurrent import RecurrentConfig, RecurrentLM
 from .seq2seq import Seq2Seq, Seq2SeqConfig
@@ -21,6 +22,8 @@ __all__ = [
     "DecoderOnly",
     "EncoderDecoder",
     "GPTConfig",
+    "Llama",
+    "LlamaConfig",
     "RecurrentConfig",
     "RecurrentLM",
     "Seq2Seq",

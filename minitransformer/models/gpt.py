@@ -15,6 +15,7 @@ from ..config import MAX_LAYERS, check_heads
 from ..embeddings import TokenEmbedding, absolute_positions, check_concatenation
 from ..errors import check_range
 from ..layers import Encoder, LayerConfig
+from ..masks import over_keys, real_tokens
 
 
 @dataclass(frozen=True)
@@ -105,16 +106,16 @@ class GPT(nn.Module):
         """The largest number of positions; None: no limit."""
         return self.config.n_positions if self.config.positions == "learned" else None
 
-    def states(
-        self, ids: Any, cache: Cache | None = None, mask: Tensor | None = None
-    ) -> Float[Tensor, "B T D"]:
+    def states(self, ids: Any, cache: Cache | None = None, mask: Any = None) -> Float[Tensor, "B T D"]:
         """The hidden state of each token of ids (B, T), which follow the tokens of the `cache`.
 
         `mask` (B, past + T) is False for padding, on the left of prompts that are shorter than others.
         """
         start = 0 if cache is None else cache.length
-        x = self.dropout(self.positions(self.embedding(ids), start, mask))
-        return self.layers(x, None if mask is None else mask[:, None, None, :], cache)
+        x = self.embedding(ids)
+        mask = real_tokens(mask, x, start)
+        x = self.dropout(self.positions(x, start, mask))
+        return self.layers(x, over_keys(mask), cache)
 
     def new_cache(self, max_length: int = 0) -> Cache:
         """An empty cache for decoding: each call of `states` with it continues the sequence of the last.
@@ -127,5 +128,5 @@ class GPT(nn.Module):
         """Hidden states to logits of the next token."""
         return self.embedding.logits(states) if self.output is None else self.output(states)
 
-    def forward(self, ids: Any, mask: Tensor | None = None) -> Float[Tensor, "B T V"]:
+    def forward(self, ids: Any, mask: Any = None) -> Float[Tensor, "B T V"]:
         return self.logits(self.states(ids, None, mask))

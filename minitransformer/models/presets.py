@@ -32,6 +32,23 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the model type, and what d
         "transformer",
         {"vocab_size": 37000, "d_model": 1024, "num_heads": 16, "d_ff": 4096, "dropout": 0.3},
     ),
+    # ten words and vectors of width 4, by hand (document 000)
+    "toy": (
+        "transformer",
+        {
+            "vocab_size": 10, "d_model": 4, "num_heads": 4, "d_ff": 16, "dropout": 0.0,
+            "num_encoder_layers": 1, "num_decoder_layers": 1,
+        },
+    ),
+    # Touvron et al. 2023, table 2; the smallest of nanoGPT's sizes
+    "llama-7b": ("llama", {}),
+    "llama-nano": (
+        "llama",
+        {
+            "vocab_size": 65, "hidden_size": 128, "intermediate_size": 344, "num_hidden_layers": 4,
+            "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
+        },
+    ),
     # Radford et al. 2019, table 2
     "gpt2": ("gpt2", {}),
     "gpt2-medium": ("gpt2", {"n_embd": 1024, "n_layer": 24, "n_head": 16}),

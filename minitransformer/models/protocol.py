@@ -102,6 +102,7 @@ MODELS: dict[str, str | type] = {  # model_type -> the class, or where it is
     "gpt2": "minitransformer.models.gpt:GPT",
     "recurrent": "minitransformer.models.recurrent:RecurrentLM",
     "seq2seq": "minitransformer.models.seq2seq:Seq2Seq",
+    "llama": "minitransformer.models.llama:Llama",
     "t5": "minitransformer.models.t5:T5",
     "transformer": "minitransformer.models.transformer:Transformer",
     "vit": "minitransformer.models.vit:ViT",

@@ -15,7 +15,7 @@ from ..config import MAX_LAYERS, check_heads
 from ..embeddings import Positions, TokenEmbedding, absolute_positions, check_concatenation, token_ids
 from ..errors import check_range
 from ..layers import Decoder, Encoder, LayerConfig, check_batch
-from ..masks import padding_mask
+from ..masks import over_keys, padding_mask, real_tokens
 
 
 @dataclass(frozen=True)
@@ -151,10 +151,11 @@ class Transformer(nn.Module):
         A `target_mask` (B, past + T) is False for padding, such as on the left of prefixes.
         """
         start, padding = 0 if cache is None else cache.length, None
+        x = (self.target_embedding or self.embedding)(target)
         if target_mask is not None and target_mask.ndim == 2:
-            padding, target_mask = target_mask, target_mask[:, None, None, :]
-        embedding = self.target_embedding or self.embedding
-        x = self.dropout(self.decoder_positions(embedding(target), start, padding))
+            padding = real_tokens(target_mask, x, start)
+            target_mask = over_keys(padding)
+        x = self.dropout(self.decoder_positions(x, start, padding))
         check_batch(x, memory)
         return self.decoder(x, memory, source_mask, target_mask, cache)
 

@@ -36,6 +36,7 @@ def qkv(theirs: str, ours: str, names: str, bias: bool = True, transposed: bool 
 _BERT = r"(?:bert\.)?encoder\.layer\.(\d+)"
 _VIT = r"vit\.layers\.(\d+)"
 _GPT2 = r"transformer\.h\.(\d+)"
+_LLAMA = r"model\.layers\.(\d+)"
 KIND = r"(weight|bias)"
 
 
@@ -122,6 +123,23 @@ TABLES = {
             for kind in ("weight", "bias")
         ),
         Row(rf"transformer\.ln_f\.{KIND}", r"layers.norm.\1"),
+    ],
+    "llama": [
+        Row(r"model\.embed_tokens\.weight", "embedding.weight"),
+        *qkv(rf"{_LLAMA}\.self_attn", r"layers.layers.\1.self_attention", "q_proj k_proj v_proj", bias=False),
+        *(
+            Row(rf"{_LLAMA}\.{theirs}\.weight", rf"layers.layers.\1.{ours}.weight")
+            for theirs, ours in [
+                (r"self_attn\.o_proj", "self_attention.out_proj"),
+                (r"mlp\.gate_proj", "feed_forward.linear1"),
+                (r"mlp\.up_proj", "feed_forward.linear3"),
+                (r"mlp\.down_proj", "feed_forward.linear2"),
+                ("input_layernorm", "residual1.norm"),
+                ("post_attention_layernorm", "residual2.norm"),
+            ]
+        ),
+        Row(r"model\.norm\.weight", "layers.norm.weight"),
+        Row(r"lm_head\.weight", "output.weight"),
     ],
     "vit": [
         Row(r"vit\.embeddings\.cls_token", "class_token"),

@@ -1,0 +1,114 @@
+"""Llama: a decoder-only Transformer with the choices of 2023 (Touvron et al. 2023, "LLaMA: Open and Efficient
+Foundation Language Models", section 2.2).
+
+It differs from GPT in five values: RMSNorm before each sub-layer (Zhang and Sennrich 2019), SwiGLU (Shazeer
+2020), rotary positions (Su et al. 2021), no biases, and since Llama 2 grouped queries (Ainslie et al. 2023).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from jaxtyping import Float
+
+from minigrad import Tensor, nn
+
+from ..cache import Cache
+from ..config import MAX_LAYERS, check_heads
+from ..embeddings import TokenEmbedding
+from ..errors import check_choice, check_range
+from ..layers import GATED, Encoder, LayerConfig
+from ..masks import over_keys, real_tokens
+
+# Hugging Face names the activation, and every feed-forward network of Llama is gated
+GATES = {gate: gated for gated, gate in GATED.items()} | {"gelu_new": "geglu_tanh"}
+
+
+@dataclass(frozen=True)
+class LlamaConfig:
+    """A decoder-only model. Defaults: Llama 7B (table 2); keys: Hugging Face's."""
+
+    vocab_size: int = 32000  # in a recipe, 0 means all tokens of the training data (8,000 for "bpe")
+    hidden_size: int = 4096  # size of each token's vector
+    intermediate_size: int = 11008  # inner width of the feed-forward networks
+    num_hidden_layers: int = 32
+    num_attention_heads: int = 32
+    num_key_value_heads: int | None = None  # grouped queries: heads of keys and values; None: as many
+    head_dim: int | None = None  # None: hidden_size / num_attention_heads
+    hidden_act: str = "silu"  # the activation of the gate: "silu" is SwiGLU, "gelu" GEGLU
+    max_position_embeddings: int = 2048  # the length of training; rotary positions have no limit
+    rope_theta: float = 10000.0
+    rms_norm_eps: float = 1e-6
+    attention_dropout: float = 0.0  # of attention weights
+    hidden_dropout: float = 0.0  # of embeddings and of sub-layer outputs; the paper has none
+    tie_word_embeddings: bool = False  # the output layer's matrix is the embedding's
+    initializer_range: float = 0.02  # standard deviation of the initial weights
+    pad_token_id: int | None = None
+    bos_token_id: int | None = None
+    eos_token_id: int | None = None
+
+    def __post_init__(self) -> None:
+        check_range(self, "vocab_size rms_norm_eps initializer_range", 0)
+        check_range(self, "hidden_size intermediate_size num_attention_heads max_position_embeddings", 1)
+        check_range(self, "num_hidden_layers", 1, MAX_LAYERS + 1)
+        check_range(self, "attention_dropout hidden_dropout", 0, 1)
+        check_range(self, "rope_theta", 1)
+        check_heads(self, "hidden_size", "num_attention_heads", "num_key_value_heads", self.head_dim)
+        check_choice("hidden_act", self.hidden_act, GATES)
+        self.layer()
+
+    def layer(self) -> LayerConfig:
+        return LayerConfig(
+            self.hidden_size, self.num_attention_heads, self.intermediate_size,
+            self.hidden_dropout, self.attention_dropout, activation=GATES[self.hidden_act], bias=False,
+            norm_first=True, norm="rms_norm", layer_norm_eps=self.rms_norm_eps,
+            num_kv_heads=self.num_key_value_heads, head_dim=self.head_dim,
+            positions="rotary", rope_theta=self.rope_theta,
+        )  # fmt: skip
+
+
+class Llama(nn.Module):
+    """Token embeddings, pre-norm causal layers with rotary positions, and an output layer.
+
+    model(ids) maps ids (B, T) to logits (B, T, V); logits t predict the token after position t.
+    """
+
+    is_encoder_decoder: ClassVar[bool] = False
+    model_type: ClassVar[str] = "llama"
+    config_class: ClassVar[type] = LlamaConfig
+    max_length: ClassVar[None] = None  # rotary positions have no limit
+
+    def __init__(self, config: LlamaConfig) -> None:
+        super().__init__()
+        self.config = c = config
+        self.embedding = TokenEmbedding(c.vocab_size, c.hidden_size, scale=False)
+        self.dropout = nn.Dropout(c.hidden_dropout)
+        self.layers = Encoder(c.num_hidden_layers, c.layer(), is_causal=True)
+        self.output = None if c.tie_word_embeddings else nn.Linear(c.hidden_size, c.vocab_size, bias=False)
+        for p in self.parameters():
+            if p.ndim == 2:
+                nn.init.normal_(p, std=c.initializer_range)
+
+    def states(self, ids: Any, cache: Cache | None = None, mask: Any = None) -> Float[Tensor, "B T D"]:
+        """The hidden state of each token of ids (B, T), which follow the tokens of the `cache`.
+
+        `mask` (B, past + T) is False for padding, on the left of prompts that are shorter than others.
+        """
+        x = self.dropout(self.embedding(ids))
+        mask = real_tokens(mask, x, 0 if cache is None else cache.length)
+        return self.layers(x, over_keys(mask), cache)
+
+    def new_cache(self, max_length: int = 0) -> Cache:
+        """An empty cache for decoding: each call of `states` with it continues the sequence of the last.
+
+        `max_length` is the initial capacity; the cache grows beyond it when needed.
+        """
+        return Cache(self.config.num_hidden_layers, max_length)
+
+    def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        """Hidden states to logits of the next token."""
+        return self.embedding.logits(states) if self.output is None else self.output(states)
+
+    def forward(self, ids: Any, mask: Any = None) -> Float[Tensor, "B T V"]:
+        return self.logits(self.states(ids, None, mask))
