@@ -194,8 +194,8 @@ def test_the_output_layer_may_be_untied():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rnn_type": "lstn"}, "rnn_type = 'lstn' does not exist. Did you mean lstm?"),
-        ({"attention": "additve"}, "attention = 'additve' does not exist. Did you mean additive?"),
+        ({"rnn_type": "lstn"}, "unknown rnn_type 'lstn'. Did you mean lstm?"),
+        ({"attention": "additve"}, "unknown attention 'additve'. Did you mean additive?"),
         ({"attention": "dot"}, "dot attention compares states of one size: the decoder's is 5"),
         ({"dropout": 1.0}, "dropout = 1.0 is out of range"),
         ({"num_layers": 0}, "num_layers = 0 is out of range"),

@@ -22,7 +22,7 @@ from minigrad.ops.extra.more_indexing import where
 
 from ..config import MAX_LAYERS
 from ..embeddings import TokenEmbedding
-from ..errors import UserError, check_range, nearest
+from ..errors import UserError, check_choice, check_range
 
 RNN_TYPES: dict[str, Any] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
 
@@ -48,7 +48,7 @@ class RecurrentConfig:
         check_range(self, "embedding_dim hidden_size", 1)
         check_range(self, "num_layers", 1, MAX_LAYERS + 1)
         check_range(self, "dropout", 0, 1)
-        check_option("rnn_type", self.rnn_type, RNN_TYPES)
+        check_choice("rnn_type", self.rnn_type, RNN_TYPES)
         if self.tie_word_embeddings and self.embedding_dim != self.hidden_size:
             raise UserError(
                 f"embedding_dim={self.embedding_dim} and hidden_size={self.hidden_size} differ: "
@@ -180,12 +180,3 @@ def real_tokens(mask: Any, x: Float[Tensor, "B T D"], past: int = 0) -> Bool[np.
             f"Pass booleans of shape {(batch, past + length)}, True = a real token."
         )
     return (array if type(array) is np.ndarray else array.get())[:, past:]
-
-
-def check_option(name: str, value: Any, options: Any) -> None:
-    """Raise a UserError if the value is not one of the options."""
-    if value not in options:
-        raise UserError(
-            f"{name} = {value!r} does not exist.{nearest(str(value), options)}\n"
-            f"Choose one of {', '.join(options)}."
-        )

@@ -24,9 +24,10 @@ from minigrad.ops.shaping import cat
 
 from ..config import MAX_LAYERS
 from ..embeddings import TokenEmbedding, token_ids
-from ..errors import UserError, check_range
+from ..errors import UserError, check_choice, check_range
+from ..layers import check_batch
 from ..masks import padding_mask
-from .recurrent import RNN_TYPES, RecurrentCache, States, check_option, real_tokens, scan
+from .recurrent import RNN_TYPES, RecurrentCache, States, real_tokens, scan
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ class Seq2SeqConfig:
         check_range(self, "num_layers", 1, MAX_LAYERS + 1)
         check_range(self, "dropout", 0, 1)
         check_range(self, "pad_token_id bos_token_id eos_token_id", -(2**63))
-        check_option("rnn_type", self.rnn_type, RNN_TYPES)
-        check_option("attention", self.attention, ATTENTIONS)
+        check_choice("rnn_type", self.rnn_type, RNN_TYPES)
+        check_choice("attention", self.attention, ATTENTIONS)
         if self.attention == "dot" and self.bidirectional:
             raise UserError(
                 f"dot attention compares states of one size: the decoder's is {self.hidden_size}, that of a "
@@ -287,11 +288,7 @@ class Seq2Seq(nn.Module):
     ) -> tuple[Tensor, Tensor, Any]:
         """The decoder's states s_i, the contexts c_i, and the attention weights a_ij."""
         x = self.dropout(self.embedding(target))  # (B, T, E)
-        if len(x) != len(memory):
-            raise UserError(
-                f"{len(memory)} source sequences and {len(x)} target sequences.\n"
-                f"Pass one target for each source."
-            )
+        check_batch(x, memory)
         cache = RecurrentCache() if cache is None else cache
         read = real_tokens(source_mask, memory) if self.attention.attends else None
         written = real_tokens(target_mask, x, cache.length)
