@@ -22,6 +22,7 @@ from ..config import MAX_LAYERS, check_heads
 from ..embeddings import TokenEmbedding, absolute_positions, token_ids
 from ..errors import UserError, check_choice, check_range
 from ..layers import ACTIVATIONS, GATED, Encoder, LayerConfig
+from ..masks import over_keys, real_tokens
 
 States = Float[Tensor, "B T D"]
 Mask = Bool[Tensor, "B T"] | None
@@ -117,34 +118,24 @@ class BERT(nn.Module):
 
     def states(self, ids: Any, mask: Any = None, token_type_ids: Any = None) -> Float[Tensor, "B T D"]:
         """The hidden state of each token of ids (B, T), which has seen all real tokens."""
-        mask = self.real_tokens(ids, mask)
-        attended = None if mask is None else mask[:, None, None, :]
-        return self.encoder(self.embed(ids, token_type_ids), attended)
+        return self._encode(ids, self.real_tokens(ids, mask), token_type_ids)
 
     def forward(self, ids: Any, mask: Any = None, token_type_ids: Any = None) -> Any:
         """What the head makes of the states."""
         mask = self.real_tokens(ids, mask)
-        return self.head(self.states(ids, mask, token_type_ids), mask, self.embedding)
+        return self.head(self._encode(ids, mask, token_type_ids), mask, self.embedding)
+
+    def _encode(self, ids: Any, mask: Mask, token_type_ids: Any) -> States:
+        return self.encoder(self.embed(ids, token_type_ids), over_keys(mask))
 
     def real_tokens(self, ids: Any, mask: Any = None) -> Mask:
         """The mask, checked; by default, where ids are not padding. None: all tokens are real."""
-        ids, pad = token_ids(ids), self.config.pad_token_id
-        if mask is None:
-            mask = None if pad is None else ids != pad
-            return None if mask is None else as_tensor_like(mask, self.embedding.weight)
-        mask = as_tensor_like(mask, self.embedding.weight)
-        if tuple(mask.shape) != tuple(ids.shape) or mask.is_floating_point():
-            raise UserError(
-                f"a mask of {mask.dtype} {tuple(mask.shape)} for ids of shape {tuple(ids.shape)}.\n"
-                f"Pass True for each real token and False for padding, (batch, length)."
-            )
-        mask = mask.to("bool")
-        if type(ids) is type(mask.array) is np.ndarray and ids.size and (mask.array == (ids == pad)).all():
-            raise UserError(
-                "the mask is True for padding and False for real tokens.\n"
-                "True means a real token: pass ~mask. (PyTorch's key_padding_mask has the opposite meaning.)"
-            )
-        return mask.to(self.embedding.weight.device)
+        ids = token_ids(ids)
+        if mask is not None:
+            return real_tokens(mask, as_tensor_like(ids, self.embedding.weight))
+        if self.config.pad_token_id is None:
+            return None
+        return as_tensor_like(ids != self.config.pad_token_id, self.embedding.weight)
 
     def _token_types(self, ids: Any, token_type_ids: Any) -> Float[Tensor, "..."]:
         """The vector of each token's segment; without token_type_ids, that of the first."""
