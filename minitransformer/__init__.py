@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         ViT,
         ViTConfig,
     )
+    from .models.protocol import register_model
+    from .tasks import ArrayTask, PairTask, Task, register_task
     from .tokenizers import Tokenizer
     from .training.trainer import Trainer
 
@@ -43,17 +45,20 @@ __all__ = [
     "BERT",
     "GPT",
     "T5",
+    "ArrayTask",
     "BARTConfig",
     "BERTConfig",
     "GPTConfig",
     "Llama",
     "LlamaConfig",
     "MultiHeadAttention",
+    "PairTask",
     "RecurrentConfig",
     "RecurrentLM",
     "Seq2Seq",
     "Seq2SeqConfig",
     "T5Config",
+    "Task",
     "Tokenizer",
     "TrainConfig",
     "Trainer",
@@ -65,6 +70,8 @@ __all__ = [
     "causal_mask",
     "generate",
     "padding_mask",
+    "register_model",
+    "register_task",
 ]
 
 _MODULES = {
@@ -93,6 +100,8 @@ _MODULES = {
         "ViT",
         "ViTConfig",
     ],
+    ".models.protocol": ["register_model"],
+    ".tasks": ["ArrayTask", "PairTask", "Task", "register_task"],
     ".tokenizers": ["Tokenizer"],
     ".training.trainer": ["Trainer"],
 }
