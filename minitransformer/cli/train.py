@@ -336,8 +336,6 @@ def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Cons
 def listing() -> str:
     """The recipes, one per line: name, task, type of model, description."""
     found = [recipes.load_recipe(name) for name in recipes.names()]
-    rows = [("RECIPE", "TASK", "MODEL"), *((r.name, r.task, r.model_type) for r in found)]
+    rows = [(recipe.name, recipe.task, recipe.model_type, recipe.description) for recipe in found]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(map(str.ljust, row, widths)) for row in rows]
-    descriptions = ["", *(recipe.description for recipe in found)]
-    return "\n".join(f"  {line}  {text}".rstrip() for line, text in zip(lines, descriptions, strict=True))
+    return "\n".join("  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
