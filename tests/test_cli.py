@@ -224,6 +224,15 @@ def test_evaluate_prints_one_json_object(cli, here):
     assert len(predictions) == 7
 
 
+def test_evaluate_decodes_as_it_is_told_and_says_so(cli):
+    code, out, _ = cli("evaluate", "mine", "--json", "--data", "pairs.tsv", "--num-beams", 2)
+    assert code == 0
+    assert json.loads(out)["decoding"] == "num_beams=2"
+    code, _, err = cli("evaluate", "play", "--num-beams", 2)
+    assert code == 2
+    assert err.startswith("error: --num-beams has no effect: play is scored without generating texts")
+
+
 def test_evaluate_prints_a_table(cli):
     code, out, _ = cli("evaluate", "mine", "--data", "pairs.tsv")
     assert code == 0

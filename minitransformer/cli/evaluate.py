@@ -6,9 +6,10 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
+from tyro.conf import arg
 
 from minigrad.io import write_atomically
 
@@ -17,6 +18,7 @@ from ..files import printable, read_bytes, sha256, to_json
 from ..tasks import Task
 from ..training.run import Run
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
+from .decoding import Search
 
 LABELS = {
     "exact_match": "exact match",
@@ -43,6 +45,7 @@ def run(argv: list[str]) -> None:
         json: Flag = False,
         data: DataFile = None,
         data_dir: DataFolder = None,
+        search: Annotated[Search, arg(name="")] = Search(),  # noqa: B008 (frozen)
         checkpoint: Checkpoint = "best",
         device: Device = "cpu",
     ) -> None:
@@ -51,9 +54,11 @@ def run(argv: list[str]) -> None:
         Args:
             json: Print one JSON object instead of a table.
         """
+        decoding = search.options()
         trained = Run(run, checkpoint, device)
+        check_generates(trained, decoding)
         splits, own = splits_of(trained, data, data_dir)
-        scores = evaluate(trained, splits, save=own and checkpoint == "best")
+        scores = evaluate(trained, splits, save=own and checkpoint == "best", **decoding)
         if not own and data is not None:
             scores["split"] = printable(data.name)
         if json:
@@ -62,6 +67,15 @@ def run(argv: list[str]) -> None:
             report(scores, trained.task)
 
     tyro.cli(evaluate_run, args=argv, prog="minitransformer evaluate")
+
+
+def check_generates(run: Run, decoding: Mapping[str, Any]) -> None:
+    """Raise a UserError for options of decoding if the run's scores are not of generated texts."""
+    if decoding and run.task.verb != "translate":
+        flag = f"--{next(iter(decoding)).replace('_', '-')}"
+        raise UserError(
+            f"{flag} has no effect: {run.folder} is scored without generating texts.\nLeave it out."
+        )
 
 
 def splits_of(run: Run, data: Path | None, data_dir: Path | None) -> tuple[Mapping[str, Any], bool]:
@@ -118,10 +132,8 @@ def evaluate(run: Run, splits: Mapping[str, Any], save: bool = True, **decoding:
 
 
 def describe_decoding(decoding: Mapping[str, Any]) -> str:
-    """How sequences were generated, such as "4 beams"."""
-    if not decoding:
-        return "greedy"
-    return ", ".join(f"{name}={value}" for name, value in decoding.items())
+    """How texts were generated: "greedy", or "num_beams=4, length_penalty=0.6"."""
+    return ", ".join(f"{name}={value}" for name, value in decoding.items()) or "greedy"
 
 
 def report(scores: Mapping[str, Any], task: type[Task]) -> None:

@@ -77,7 +77,7 @@ class ExampleTask(Task):
     def logits(self, model: Any, batch: Any) -> Tensor:
         """The model's logits, one row for each target. A model may return an object with `logits`."""
         out = model(batch.input)
-        return getattr(out, "logits", out) if not isinstance(out, Tensor) else out
+        return getattr(out, "logits", out)
 
     def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
         """Each example's input, what is right, and what the model says, as text; empty if there is none."""
