@@ -11,7 +11,6 @@ from jaxtyping import Float
 import minigrad as mg
 from minigrad import Tensor, nn, random
 from minigrad.devices import array_module
-from minigrad.errors import ShapeError
 from minigrad.kernels import kernels
 from minigrad.nn import functional as F
 from minigrad.ops.attention import scaled_dot_product_attention
@@ -20,8 +19,8 @@ from minigrad.ops.op import composite
 from minigrad.ops.samplers import each, mask, real
 
 from .cache import KeyValueCache, beams_as_queries
-from .config import check_heads
-from .masks import resolve_mask
+from .config import head_sizes
+from .masks import check_same_batch, resolve_mask
 from .positions import rotary
 
 
@@ -35,32 +34,24 @@ class MultiHeadAttention(nn.Module):
     in_proj_bias: nn.Parameter | None
 
     def __init__(
-        self,
-        d_model: int,
-        num_heads: int,
-        dropout: float = 0.0,
-        bias: bool = True,
-        qkv_bias: bool = True,
-        num_kv_heads: int | None = None,  # fewer: shared by groups of heads (Ainslie et al. 2023)
-        head_dim: int | None = None,  # if not d_model / num_heads
-        scale_scores: bool = True,
-        rope_theta: float | None = None,  # of rotary positions
-    ) -> None:
+        self, d_model: int, num_heads: int, dropout: float = 0.0, bias: bool = True, qkv_bias: bool = True,
+        num_kv_heads: int | None = None, head_dim: int | None = None, scale_scores: bool = True,
+        rope_theta: float | None = None,
+    ) -> None:  # fmt: skip
+        """Fewer `num_kv_heads`: groups of heads share keys and values (Ainslie et al. 2023). A `rope_theta`:
+        queries and keys are rotated by their positions. The rest has the paper's values."""
         super().__init__()
         F.check_probability(dropout)
-        self.d_model, self.num_heads, self.dropout = d_model, num_heads, dropout
-        self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        check_heads(self, "d_model", "num_heads", "num_kv_heads", head_dim)
-        self.head_dim, self.rope_theta = head_dim or d_model // num_heads, rope_theta
-        d = self.head_dim
-        self.scale = d**-0.5 if scale_scores else 1.0
-        self.widths = num_heads * d, 2 * self.num_kv_heads * d
-        self.in_proj_weight = nn.Parameter(np.empty((sum(self.widths), d_model), np.float32))
-        in_proj_bias = nn.Parameter(np.zeros(sum(self.widths), np.float32)) if bias and qkv_bias else None
+        self.d_model, self.num_heads, self.dropout, self.rope_theta = d_model, num_heads, dropout, rope_theta
+        self.num_kv_heads, self.head_dim = head_sizes(d_model, num_heads, num_kv_heads, head_dim)
+        self.scale = self.head_dim**-0.5 if scale_scores else 1.0
+        q, k = num_heads * self.head_dim, self.num_kv_heads * self.head_dim
+        self.widths = q, 2 * k
+        self.in_proj_weight = nn.Parameter(np.empty((q + 2 * k, d_model), np.float32))
+        in_proj_bias = nn.Parameter(np.zeros(q + 2 * k, np.float32)) if bias and qkv_bias else None
         self.register_parameter("in_proj_bias", in_proj_bias)
-        self.out_proj = nn.Linear(num_heads * d, d_model, bias)
-        edges = num_heads * d, (num_heads + self.num_kv_heads) * d
-        for matrix in (*np.split(self.in_proj_weight.array, edges), self.out_proj.weight.array):
+        self.out_proj = nn.Linear(q, d_model, bias)
+        for matrix in (*np.split(self.in_proj_weight.array, [q, q + k]), self.out_proj.weight.array):
             nn.init.xavier_uniform_(Tensor(matrix))
         if self.out_proj.bias is not None:
             nn.init.zeros_(self.out_proj.bias)
@@ -75,30 +66,23 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Attend from `query` to itself, or to `memory`; `mask` broadcasts to (B, H, T, S).
 
-        With a `cache`, the queries also attend to the tokens of earlier calls; a `memory` is projected in the
-        first call only.
+        With a `cache`, queries also attend to tokens of earlier calls; a `memory` is projected once.
         """
         past = 0 if cache is None else cache.length
         q, kv = self.project(query, memory, cache)  # (B, T, D) and (B, S, 2 D), or packed as (B, T, 3 D)
-        # the beams of a sentence share its cached memory
         shared = kv is not None and len(kv.array) < len(q.array)
-        if shared:
+        if shared:  # the beams of a sentence have one cached memory
             q, mask = beams_as_queries(q, kv, mask)
         if mask is not None or past:
             mask, is_causal = resolve_mask(mask, is_causal, past, q, kv, self.num_heads)
         dropout = self.dropout if self.training else 0.0
         key = random.next_key("dropout") if dropout else None
-        heads = multi_head_attention(
-            q, kv, mask, self.num_heads, is_causal, dropout, key, self.num_kv_heads, self.scale
-        )  # (B, T, D)
+        settings = self.num_heads, is_causal, dropout, key, self.num_kv_heads, self.scale
+        heads = multi_head_attention(q, kv, mask, *settings)  # (B, T, D)
         return self.out_proj(heads.reshape(*query.shape[:2], -1) if shared else heads)
 
     def attention_weights(
-        self,
-        query: Float[Tensor, "B T D"],
-        memory: Float[Tensor, "B S D"] | None = None,
-        mask: Tensor | None = None,
-        is_causal: bool = False,
+        self, query: Tensor, memory: Tensor | None = None, mask: Tensor | None = None, is_causal: bool = False
     ) -> Float[Tensor, "B H T S"]:
         """How much each query attends to each key: attention whose values are unit vectors."""
         q, k, _ = split_heads(*self.project(query, memory), self.num_heads, self.num_kv_heads)
@@ -119,11 +103,7 @@ class MultiHeadAttention(nn.Module):
                 return qkv, None
             d, array = self.widths[0], qkv.array  # a cache means that no graph is recorded: slice the array
             return Tensor(array[..., :d]), cache.append(Tensor(array[..., d:]), self.num_kv_heads)
-        if query.shape[0] != memory.shape[0]:
-            raise ShapeError(
-                f"a query of batch {query.shape[0]} and a memory of batch {memory.shape[0]}.\n"
-                f"Pass a query and a memory with the same batch size."
-            )
+        check_same_batch(query, memory)
         q_weight, kv_weight = self.in_proj_weight.split(self.widths)
         q_bias, kv_bias = (None, None) if self.in_proj_bias is None else self.in_proj_bias.split(self.widths)
         q = F.linear(query, q_weight, q_bias)
@@ -134,7 +114,7 @@ class MultiHeadAttention(nn.Module):
 
 
 def split_heads(x: Any, kv: Any, num_heads: int, num_kv_heads: int | None = None) -> tuple[Any, Any, Any]:
-    """Queries, keys and values of each head, (B, H, T, d), as views; keys and values may have fewer heads.
+    """Queries, keys and values of each head, (B, H, T, d), as views.
 
     They are packed in x (B, T, 3 D); or x (B, T, D) has the queries and kv (B, S, 2 D) keys and values.
     """
@@ -156,14 +136,12 @@ def _split(x: Any, parts: int, num_heads: int) -> Any:
 
 def _kernel(x, kv, mask, num_heads, is_causal=False, dropout_p=0.0, key=None, num_kv_heads=None, scale=None):
     """The kernel of `multi_head_attention`: the device's attention kernel, on views of the projections."""
-    if mask is not None and mask.ndim == 4 and mask.shape[0] not in (1, x.shape[0]):
+    grouped = num_kv_heads not in (None, num_heads)
+    if grouped or (mask is not None and mask.ndim == 4 and mask.shape[0] not in (1, x.shape[0])):
         return None  # the result has the mask's batch
-    q, k, v = split_heads(x, kv, num_heads, num_kv_heads)
-    if k.shape[1] != num_heads:
-        return None
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    q, k, v = split_heads(x, kv, num_heads)
     attend = getattr(kernels(x), "scaled_dot_product_attention", lambda *args: None)
-    result = attend(q, k, v, mask, is_causal, scale, dropout_p, key)
+    result = attend(q, k, v, mask, is_causal, scale or 1 / math.sqrt(q.shape[-1]), dropout_p, key)
     if result is None:
         return None  # the definition runs instead
     heads, pull = result
@@ -184,6 +162,7 @@ def _flops(inputs, result, settings):
     return batch * queries * keys * (4 * width + 6 * settings["num_heads"])
 
 
+_key = random.Key(0, 0, 0, 0)
 _settings = {"num_heads": 2, "is_causal": False, "dropout_p": 0.0, "key": None}
 
 
@@ -196,14 +175,8 @@ _settings = {"num_heads": 2, "is_causal": False, "dropout_p": 0.0, "key": None}
     | each((real, 2, 3, 12), None, None, **_settings | {"is_causal": True})
     | each((real, 2, 3, 4), (real, 2, 4, 8), (mask, 2, 1, 3, 4), **_settings)
     | each((real, 2, 3, 16), None, (mask, 2, 1, 1, 3), **_settings | {"num_heads": 4, "num_kv_heads": 2})
-    | each(
-        (real, 1, 3, 12), None, (real, 3, 3), **_settings | {"dropout_p": 0.5, "key": random.Key(0, 0, 0, 0)}
-    ),
-    latex=(
-        r"(dQ,\, dK,\, dV) \text{ of each head, as for scaled dot-product attention}",
-        r"(dK,\, dV)",
-        r"dS",
-    ),
+    | each((real, 1, 3, 12), None, (real, 3, 3), **_settings | {"dropout_p": 0.5, "key": _key}),
+    latex=(r"(dQ,\, dK,\, dV) \text{ as of scaled dot-product attention}", r"(dK,\, dV)", r"dS"),
     flops=Flops("queries × keys × (4 × width + 6 × heads)", _flops),
 )
 def multi_head_attention(
@@ -212,12 +185,11 @@ def multi_head_attention(
     """Split into heads, attend, merge the heads.
 
     x (B, T, 3 D) is queries, keys and values packed; or x (B, T, D) is queries and kv (B, S, 2 D) keys and
-    values. D = heads × d. mask broadcasts to (B, heads, T, S). Returns (B, T, D). With fewer `num_kv_heads`,
-    each head of keys and values serves a group of heads. `scale` is 1 / sqrt(d) if it is not given.
+    values, which may have fewer heads. D = heads × d. mask broadcasts to (B, heads, T, S). Returns (B, T, D).
     """
     q, k, v = split_heads(x, kv, num_heads, num_kv_heads)
     if k.shape[1] != num_heads:
         k, v = (heads.repeat_interleave(num_heads // num_kv_heads, 1) for heads in (k, v))
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scale = scale or 1 / math.sqrt(q.shape[-1])
     heads = scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key)  # (B, heads, T, d)
     return heads.transpose(1, 2).flatten(-2)

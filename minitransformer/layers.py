@@ -186,12 +186,11 @@ class _Stack(nn.Module):
         self.positions = config.position_bias(is_causal)  # shared by the layers
         self.norm = config.make_norm() if config.norm_first else None
 
-    def with_positions(self, mask: Any, x: Tensor, cache: Cache | None) -> Tensor | None:
+    @staticmethod
+    def with_positions(positions: nn.Module, mask: Any, x: Tensor, cache: Cache | None) -> Tensor:
         """The mask of the layers' scores, with the position bias added."""
-        if self.positions is None:
-            return mask
         keys = x.shape[1] + (0 if cache is None else cache.length)
-        bias = self.positions(x.shape[1], keys)  # (1, H, T, S)
+        bias = positions(x.shape[1], keys)  # (1, H, T, S)
         return masked_bias(bias if bias.device == x.device else bias.to(x.device), mask)
 
     def with_caches(self, cache: Cache | None) -> Iterable[tuple[nn.Module, LayerCache | None]]:
@@ -218,7 +217,8 @@ class Encoder(_Stack):
         mask: Tensor | None = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        mask = self.with_positions(mask, x, cache)
+        if self.positions is not None:
+            mask = self.with_positions(self.positions, mask, x, cache)
         with cache or nullcontext():
             for layer, layer_cache in self.with_caches(cache):
                 x = layer(x, mask, layer_cache)
@@ -248,7 +248,8 @@ class Decoder(_Stack):
         mask: Tensor | None = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        mask = self.with_positions(mask, x, cache)
+        if self.positions is not None:
+            mask = self.with_positions(self.positions, mask, x, cache)
         with cache or nullcontext():
             for layer, layer_cache in self.with_caches(cache):
                 x = layer(x, memory, memory_mask, mask, layer_cache)

@@ -83,6 +83,15 @@ def masked_bias(bias: Tensor, mask: Tensor | None) -> Tensor:
     return bias + mask if mask.is_floating_point() else bias.masked_fill(~mask, -math.inf)
 
 
+def check_same_batch(query: Tensor, memory: Tensor) -> None:
+    """Raise an error if the query (B, T, D) and the memory (B, S, D) have different batch sizes."""
+    if query.array.shape[0] != memory.array.shape[0]:
+        raise ShapeError(
+            f"a query of batch {query.shape[0]} and a memory of batch {memory.shape[0]}.\n"
+            f"Pass a query and a memory with the same batch size."
+        )
+
+
 def resolve_mask(
     mask: Any, is_causal: bool, past: int, q: Tensor, kv: Tensor | None, num_heads: int
 ) -> tuple[Tensor | None, bool]:
