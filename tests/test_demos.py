@@ -1,4 +1,4 @@
-"""The demos: what a translator looks at; the road to attention and path lengths, at a reduced size."""
+"""The demos, at a reduced size: alignments, the road to attention, path lengths, BERT's states."""
 
 import runpy
 import subprocess
@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from tiny import PAIRS
 
+from minitransformer import BERT, BERTConfig, Tokenizer
 from minitransformer.data.phrasebook import Phrasebook
+from minitransformer.layouts import BERT_TOKENS
 
 DEMOS = Path(__file__).parents[1] / "demos"
 DEMO = DEMOS / "alignment.py"
@@ -53,3 +55,22 @@ def test_steps_grow_with_the_length_for_recurrent_networks_only(tmp_path, capsys
     demo["main"](lengths=(2, 5), width=8, batch=2, repeats=1, seeds=1, output=tmp_path / "drawn.png")
     assert "| GRU | 18 | 45 |" in capsys.readouterr().out
     assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_nearest_sentence_to_one_is_itself():
+    demo = runpy.run_path(str(DEMOS / "similar.py"))
+    sentences = ["i see a cat", "you see a dog", "we read"]
+    tokenizer = Tokenizer.train_word(sentences, added=BERT_TOKENS)
+    size = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    model = BERT(BERTConfig(tokenizer.vocab_size, pad_token_id=tokenizer.pad_id, **size))
+    similar = demo["with_similarity"](model)
+    assert similar.embedding.weight.numpy().tolist() == model.embedding.weight.numpy().tolist()
+    (cosine, found), _ = demo["nearest"](similar, tokenizer, "you see a dog", sentences, count=2)
+    assert found == "you see a dog"
+    assert cosine == pytest.approx(1)
+
+
+def test_states_of_the_word_bank_are_compared(capsys):
+    same, other = runpy.run_path(str(DEMOS / "bank.py"))["main"](steps=20)
+    assert -1 <= other < same <= 1
+    assert "in two sentences, less their mean" in capsys.readouterr().out

@@ -1,8 +1,6 @@
 """BERT and ViT: what each head reads, what is refused, and what a patch is."""
 
 import dataclasses
-import runpy
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -88,13 +86,6 @@ def test_a_word_has_another_vector_in_another_sentence():
     model = bert()
     bank = model.states(np.array([[5, 7], [6, 7]])).numpy()[:, 1]
     assert np.abs(bank[0] - bank[1]).max() > 1e-3
-
-
-def test_the_demo_of_the_word_bank_runs(capsys):
-    demo = runpy.run_path(str(Path(__file__).parents[1] / "demos" / "bank.py"))
-    same, other = demo["main"](steps=20)
-    assert -1 <= other < same <= 1
-    assert "in two sentences, less their mean" in capsys.readouterr().out
 
 
 def test_token_types_are_0_unless_given():
