@@ -154,10 +154,35 @@ def get_device(x: Tensor) -> int:
     return x.array.device.id if isinstance(x.array, gpu.arrays) else -1
 
 
+def cpu(x: Tensor) -> Tensor:
+    """x on the CPU: x itself where it is there already."""
+    return x.to("cpu")
+
+
+def cuda(x: Tensor) -> Tensor:
+    """x on the GPU in use: x itself where it is there already."""
+    return x.to("cuda")
+
+
+def element_size(x: Tensor) -> int:
+    """Bytes of one element."""
+    return x.array.itemsize
+
+
+def stride(x: Tensor) -> tuple[int, ...]:
+    """How many elements lie between neighbours along each axis."""
+    return tuple(step // x.array.itemsize for step in x.array.strides)
+
+
+def is_contiguous(x: Tensor) -> bool:
+    """Whether the elements lie one behind another, row by row."""
+    return x.array.flags.c_contiguous
+
+
 METHODS = {
-    "type": in_type,
-    "type_as": type_as, "data_ptr": data_ptr, "get_device": get_device, "is_complex": is_complex,
-    "nelement": numel,
+    "type": in_type, "type_as": type_as, "cpu": cpu, "cuda": cuda, "get_device": get_device,
+    "data_ptr": data_ptr, "element_size": element_size, "stride": stride, "is_contiguous": is_contiguous,
+    "is_complex": is_complex, "nelement": numel,
 }  # fmt: skip
 
 

@@ -99,21 +99,9 @@ class Tensor:
     def numel(self) -> int:
         return self.array.size
 
-    def element_size(self) -> int:
-        """Bytes of one element."""
-        return self.array.itemsize
-
     @property
     def nbytes(self) -> int:
         return self.array.nbytes
-
-    def stride(self) -> tuple[int, ...]:
-        """How many elements lie between neighbours along each axis."""
-        return tuple(step // self.array.itemsize for step in self.array.strides)
-
-    def is_contiguous(self) -> bool:
-        """Whether the elements lie one behind another, row by row."""
-        return self.array.flags.c_contiguous
 
     def is_floating_point(self) -> bool:
         return is_floating(self.array.dtype)
@@ -227,14 +215,6 @@ class Tensor:
         alias = Tensor(self.array)
         share_version(self, alias)
         return alias
-
-    def cpu(self) -> Tensor:
-        """This tensor on the CPU: itself where it is there already."""
-        return self.to("cpu")
-
-    def cuda(self) -> Tensor:
-        """This tensor on the GPU in use: itself where it is there already."""
-        return self.to("cuda")
 
     @property
     def data(self) -> Tensor:

@@ -54,20 +54,8 @@ class Tensor:
     def numel(self) -> builtins.int:
         ...
 
-    def element_size(self) -> builtins.int:
-        """Bytes of one element."""
-        ...
-
     @property
     def nbytes(self) -> builtins.int:
-        ...
-
-    def stride(self) -> tuple[builtins.int, ...]:
-        """How many elements lie between neighbours along each axis."""
-        ...
-
-    def is_contiguous(self) -> builtins.bool:
-        """Whether the elements lie one behind another, row by row."""
         ...
 
     def is_floating_point(self) -> builtins.bool:
@@ -133,14 +121,6 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """The same memory, outside the graph."""
-        ...
-
-    def cpu(self) -> Tensor:
-        """This tensor on the CPU: itself where it is there already."""
-        ...
-
-    def cuda(self) -> Tensor:
-        """This tensor on the GPU in use: itself where it is there already."""
         ...
 
     @property
@@ -1655,16 +1635,31 @@ class Tensor:
     def type_as(self, other: Any) -> Tensor:
         """x in the other tensor's dtype and on its device; x itself where nothing changes."""
 
-    def data_ptr(self) -> Tensor:
-        """The address of the first element."""
+    def cpu(self) -> Tensor:
+        """x on the CPU: x itself where it is there already."""
 
-    def get_device(self) -> Tensor:
+    def cuda(self) -> Tensor:
+        """x on the GPU in use: x itself where it is there already."""
+
+    def get_device(self) -> builtins.int:
         """The number of the GPU that x is on, -1 on the CPU."""
 
-    def is_complex(self) -> Tensor:
+    def data_ptr(self) -> builtins.int:
+        """The address of the first element."""
+
+    def element_size(self) -> builtins.int:
+        """Bytes of one element."""
+
+    def stride(self) -> tuple[builtins.int, ...]:
+        """How many elements lie between neighbours along each axis."""
+
+    def is_contiguous(self) -> builtins.bool:
+        """Whether the elements lie one behind another, row by row."""
+
+    def is_complex(self) -> builtins.bool:
         """False: no tensor is complex."""
 
-    def nelement(self) -> Tensor:
+    def nelement(self) -> builtins.int:
         """How many elements a tensor has."""
 
 def on_device_of(value: Any, array: Any) -> Any:

@@ -96,7 +96,7 @@ def _method(name: str, function: Callable) -> str:
         if p.name == "dim" == required[-1]:
             default = " = ..."  # it may come as `axis`
         shown.append(f"{p.name}: {_type(p.default)}{default}")
-    result = _result(name)
+    result = _result(name, function)
     head = f"def {name}({', '.join(shown)}{_aliases(parameters)}) -> {result}:"
     return f"{head} {(inspect.getdoc(function) or '').splitlines()[0]!r}"
 
@@ -110,7 +110,10 @@ def _aliases(parameters: list[inspect.Parameter]) -> str:
     return ", **axis: Any" if any(p.name in ("dim", "keepdim") for p in parameters) else ""
 
 
-def _result(name: str) -> str:
+def _result(name: str, function: Callable) -> str:
+    declared = inspect.get_annotations(function).get("return")
+    if declared in ("int", "bool", "tuple[int, ...]"):
+        return declared.replace("int", "builtins.int").replace("bool", "builtins.bool")
     if name in ("equal", "allclose", "__contains__"):
         return "builtins.bool"
     if name in SEVERAL:
