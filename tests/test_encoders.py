@@ -194,3 +194,17 @@ def test_presets_have_the_sizes_of_their_papers():
     assert tiny.num_parameters() - tiny.head.classifier.num_parameters() == 4_385_920  # 4.4 million
     assert preset("bert-base") == BERTConfig()
     assert ViT(preset("vit-digits"))(np.zeros((1, 1, 8, 8))).shape == (1, 10)
+
+
+def test_on_a_gpu_the_numbers_are_the_same(gpu):
+    model, types = bert(), np.array([[0, 0, 1, 1, 1], [0, 1, 1, 0, 0]])
+    there = bert().to("cuda")
+    there.load_state_dict(model.state_dict())
+    for mask in (None, REAL):
+        expected = model(IDS, mask, types).numpy()
+        np.testing.assert_allclose(there(IDS, mask, types).cpu().numpy(), expected, rtol=1e-4, atol=1e-5)
+    images = np.random.default_rng(0).normal(size=(2, 2, 6, 6)).astype(np.float32)
+    classifier = vit()
+    expected = classifier(images).numpy()
+    result = classifier.to("cuda")(images)
+    np.testing.assert_allclose(result.cpu().numpy(), expected, rtol=1e-4, atol=1e-5)
