@@ -1,0 +1,313 @@
+"""What holds for every model that continues or translates texts, with every option: cached decoding is
+uncached decoding, no token sees a later one, padding changes nothing. A new family is one line of a table."""
+
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minitransformer.attention import MultiHeadAttention
+from minitransformer.errors import UserError
+from minitransformer.layers import ACTIVATIONS, GATED, NORMS, Decoder, Encoder, LayerConfig
+from minitransformer.masks import causal_mask
+from minitransformer.models import (
+    BART,
+    GPT,
+    T5,
+    BARTConfig,
+    DecoderOnly,
+    EncoderDecoder,
+    GPTConfig,
+    Llama,
+    LlamaConfig,
+    RecurrentConfig,
+    RecurrentLM,
+    Seq2Seq,
+    Seq2SeqConfig,
+    T5Config,
+    Transformer,
+    TransformerConfig,
+    model_class,
+    register_model,
+)  # fmt: skip
+from minitransformer.models.presets import PRESETS, preset
+from minitransformer.positions import SCHEMES
+
+V = 11
+
+
+def gpt(**options):
+    return lambda: GPT(GPTConfig(V, 12, 8, 2, 4, initializer_range=0.5, **options))
+
+
+def llama(**options):
+    return lambda: Llama(LlamaConfig(V, 8, 12, 2, 4, initializer_range=0.5, **options))
+
+
+def transformer(**options):
+    return lambda: Transformer(TransformerConfig(V, 8, 4, 12, 2, 2, max_positions=12, **options))
+
+
+OPTIONS = {
+    **{f"positions {scheme}": {"positions": scheme} for scheme in SCHEMES},
+    "concatenated sinusoids": {"positions": "sinusoidal", "concatenate_positions": True},
+    "concatenated learned": {"positions": "learned", "concatenate_positions": True},
+    "RMSNorm": {"norm": "rms_norm"},
+    "no biases": {"bias": False},
+    "wide heads": {"head_dim": 6, "positions": "rotary"},
+    "output bias": {"output_bias": True},
+}
+GPT_OPTIONS = {
+    "post-norm": {"norm_first": False},
+    "untied": {"tie_word_embeddings": False},
+    "grouped queries": {"n_kv_head": 2, "positions": "rotary"},
+    "one key head": {"n_kv_head": 1, "positions": "alibi"},
+    **{name: {"activation_function": name} for name in [*ACTIVATIONS, *GATED]},
+}
+TRANSFORMER_OPTIONS = {
+    "pre-norm": {"norm_first": True},
+    "untied": {"tie_embeddings": False, "output_bias": True},
+    "grouped queries": {"num_kv_heads": 2, "positions": "t5"},
+    "two vocabularies": {"target_vocab_size": V},
+    "swiglu": {"activation": "swiglu"},
+}
+DECODERS = {
+    **{f"GPT, {name}": gpt(**options) for name, options in (OPTIONS | GPT_OPTIONS).items()},
+    "Llama": llama(),
+    "Llama, grouped queries, tied": llama(num_key_value_heads=2, tie_word_embeddings=True),
+    "LSTM": lambda: RecurrentLM(RecurrentConfig(V, 8, 8)),
+}
+TRANSLATORS = {
+    **{f"Transformer, {n}": transformer(**options) for n, options in (OPTIONS | TRANSFORMER_OPTIONS).items()},
+    "T5": lambda: T5(T5Config(V, 8, 3, 12, 2, num_heads=2)),
+    "BART": lambda: BART(BARTConfig(V, 12, 2, 12, 2, 2, 12, 2, d_model=8, pad_token_id=0, bos_token_id=1)),
+    "seq2seq": lambda: Seq2Seq(Seq2SeqConfig(V, 6, 8)),
+}
+
+IDS = np.array([[3, 4, 9, 5, 7, 8], [6, 6, 10, 4, 3, 5]])
+SOURCE = np.array([[4, 5, 6, 3, 0], [7, 8, 3, 0, 0]])
+
+
+def built(make):
+    mg.manual_seed(3)
+    return make().eval()
+
+
+def assert_close(actual, expected):
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+
+
+decoders = pytest.mark.parametrize("make", DECODERS.values(), ids=DECODERS)
+translators = pytest.mark.parametrize("make", TRANSLATORS.values(), ids=TRANSLATORS)
+
+
+def in_pieces(read, length):
+    """The results of `read(start, stop)` for several pieces of a sequence, concatenated."""
+    edges = [0, length // 2, length // 2 + 1, length]
+    return np.concatenate([read(a, b).numpy() for a, b in pairwise(edges)], 1)
+
+
+# ---------------------------------------------------------------- models that continue a text
+
+
+@decoders
+@mg.no_grad()
+def test_a_batch_of_unequal_lengths_is_each_row_alone_cached_or_not(make):
+    """The rows' real tokens are the same in a batch, padded on the left, and in pieces with a cache."""
+    model = built(make)
+    assert isinstance(model, DecoderOnly)
+    real = np.array([[1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1]])  # integers, as Hugging Face's attention_mask
+    ids, cache = np.where(real, IDS, 0), model.new_cache()
+    whole = model(ids, mg.tensor(real == 1)).numpy()
+    pieces = in_pieces(
+        lambda a, b: model.logits(model.states(ids[:, a:b], cache, mg.tensor(real[:, :b] == 1))), 6
+    )
+    for row, start in enumerate((0, 2)):
+        alone = model(ids[row : row + 1, start:]).numpy()[0]
+        assert_close(whole[row, start:], alone)
+        assert_close(pieces[row, start:], alone)
+    assert cache.length == 6
+
+
+@decoders
+@mg.no_grad()
+def test_a_token_changes_no_earlier_logits(make):
+    model, changed = built(make), IDS.copy()
+    changed[:, 4] = 1
+    before, after = model(IDS).numpy(), model(changed).numpy()
+    np.testing.assert_allclose(before[:, :4], after[:, :4], rtol=0, atol=1e-6)
+    assert np.abs(before[:, 4:] - after[:, 4:]).max() > 1e-3
+
+
+# ---------------------------------------------------------------- models that translate
+
+
+@translators
+@mg.no_grad()
+def test_cached_decoding_is_uncached_decoding(make):
+    model = built(make)
+    assert isinstance(model, EncoderDecoder)
+    mask = model.padding_mask(SOURCE)
+    memory, cache = model.encode(SOURCE, mask), model.new_cache()
+    read = lambda a, b: model.logits(model.decode(IDS[:, a:b], memory, mask, cache=cache))
+    assert_close(in_pieces(read, 6), model(SOURCE, IDS).numpy())
+
+
+@translators
+@mg.no_grad()
+def test_padding_of_sources_changes_nothing_and_neither_do_later_tokens(make):
+    model, changed = built(make), IDS.copy()
+    changed[:, 4] = 1
+    whole = model(SOURCE, IDS).numpy()
+    for row, length in enumerate((4, 3)):
+        pad = model.config.pad_token_id
+        alone = model(SOURCE[row : row + 1, :length], IDS[row : row + 1]).numpy()[0]
+        assert_close(model(np.where(SOURCE == 0, pad, SOURCE), IDS).numpy()[row], alone)
+    np.testing.assert_allclose(whole[:, :4], model(SOURCE, changed).numpy()[:, :4], rtol=0, atol=1e-6)
+
+
+@translators
+@mg.no_grad()
+def test_padding_on_the_left_of_targets_changes_nothing(make):
+    model = built(make)
+    real = np.array([[1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1]]) == 1
+    found = model(SOURCE, np.where(real, IDS, 0), target_mask=mg.tensor(real)).numpy()
+    assert_close(found[1, 2:], model(SOURCE[1:], IDS[1:, 2:]).numpy()[0])
+
+
+# ---------------------------------------------------------------- options
+
+
+@pytest.mark.parametrize("make", [gpt(is_causal=False), gpt(is_causal=False, positions="t5")])
+@mg.no_grad()
+def test_without_causality_a_token_sees_the_future(make):
+    model, changed = built(make), IDS.copy()
+    changed[:, 5] = 1
+    assert np.abs(model(IDS).numpy()[:, 0] - model(changed).numpy()[:, 0]).max() > 1e-3
+
+
+@mg.no_grad()
+def test_without_causality_a_target_sees_its_future():
+    model, changed = built(transformer(is_causal=False)), IDS.copy()
+    changed[:, 5] = 1
+    assert np.abs((model(SOURCE, IDS) - model(SOURCE, changed)).numpy()[:, 0]).max() > 1e-4
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@mg.no_grad()
+def test_without_positions_an_encoder_is_permutation_equivariant(norm):
+    mg.manual_seed(0)
+    encoder = Encoder(2, LayerConfig(8, 4, 12, norm=norm, num_kv_heads=2, activation="swiglu"))
+    x, order = mg.randn(2, 5, 8), np.array([3, 0, 4, 1, 2])
+    assert_close(encoder(x[:, order]).numpy(), encoder(x).numpy()[:, order])
+
+
+@pytest.mark.parametrize("scheme", ["rotary", "alibi", "t5"])
+@mg.no_grad()
+def test_positions_inside_attention_are_relative_and_tell_orders_apart(scheme):
+    mg.manual_seed(0)
+    encoder = Encoder(1, LayerConfig(8, 2, 12, positions=scheme), is_causal=True)
+    if encoder.positions is not None:
+        for p in encoder.positions.parameters():
+            p.array *= 50
+    x, real = mg.randn(1, 5, 8), np.array([[0, 0, 1, 1, 1]]) == 1
+    shifted = encoder(x, mg.tensor(real[:, None, None]))[:, 2:]  # the same tokens, two positions later
+    assert_close(shifted.numpy(), encoder(x[:, 2:]).numpy())
+    assert np.abs((encoder(x[:, [1, 0, 2]]) - encoder(x[:, :3])).numpy()[:, 2]).max() > 1e-4
+
+
+def test_grouped_queries_are_repeated_keys_and_values():
+    """A head of keys and values for two of queries is that head twice (Ainslie et al. 2023)."""
+    mg.manual_seed(0)
+    grouped, full = MultiHeadAttention(8, 4, num_kv_heads=2), MultiHeadAttention(8, 4)
+    w = grouped.in_proj_weight.array
+    q, k, v = w[:8], w[8:12].reshape(2, 2, 8), w[12:].reshape(2, 2, 8)
+    repeat = lambda heads: np.repeat(heads, 2, 0).reshape(8, 8)
+    full.in_proj_weight.array[:] = np.concatenate([q, repeat(k), repeat(v)])
+    full.out_proj.load_state_dict(grouped.out_proj.state_dict())
+    x = mg.randn(2, 3, 8)
+    assert_close(grouped(x, is_causal=True).numpy(), full(x, is_causal=True).numpy())
+    assert_close(grouped.attention_weights(x).numpy(), full.attention_weights(x).numpy())
+
+
+def test_names_of_parameters_are_those_of_earlier_versions():
+    names = set(built(gpt()).state_dict())
+    assert names >= {"embedding.weight", "positions.weight", "layers.norm.weight"}
+    layer = {name for name in names if name.startswith("layers.layers.0.")}
+    assert {name.removeprefix("layers.layers.0.") for name in layer} == {
+        f"{module}.{kind}"
+        for module in (
+            "self_attention.out_proj", "feed_forward.linear1", "feed_forward.linear2",
+            "residual1.norm", "residual2.norm",
+        )
+        for kind in ("weight", "bias")
+    } | {"self_attention.in_proj_weight", "self_attention.in_proj_bias"}  # fmt: skip
+
+
+# ---------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (gpt(positions="rotery"), "unknown positions 'rotery'. Did you mean rotary?"),
+        (gpt(norm="rmsnorm"), "unknown norm 'rmsnorm'. Did you mean rms_norm?"),
+        (gpt(activation_function="swiglo"), "unknown activation 'swiglo'. Did you mean swiglu?"),
+        (gpt(n_kv_head=3), "n_head=4 is not divisible by n_kv_head=3"),
+        (gpt(n_kv_head=0), "n_kv_head = 0 is out of range"),
+        (gpt(positions="rotary", head_dim=3), "the width of a head is odd"),
+        (gpt(positions="rotary", concatenate_positions=True), "have no vectors to concatenate"),
+        (transformer(num_kv_heads=8), "num_heads=4 is not divisible by num_kv_heads=8"),
+        (llama(num_key_value_heads=3), "num_attention_heads=4 is not divisible by num_key_value_heads=3"),
+        (llama(hidden_act="sill"), "unknown hidden_act 'sill'. Did you mean silu?"),
+        (lambda: model_class("lama"), "there is no model type 'lama'. Did you mean llama?"),
+        (lambda: preset("lama-nano"), "there is no preset 'lama-nano'. Did you mean llama-nano"),
+    ],
+)
+def test_a_choice_that_does_not_exist_is_refused(make, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (np.ones((2, 5), bool), "padding mask of shape (2, 5) for 2 rows of 6 tokens"),
+        (np.ones((2, 6)), "padding mask of float64"),
+        (IDS == 6, "a row of the padding mask has no real token"),  # True for padding, by mistake
+    ],
+)
+def test_a_padding_mask_that_does_not_fit_is_refused(mask, message):
+    with pytest.raises((ValueError, TypeError), match=re.escape(message)):
+        built(gpt())(IDS, mg.tensor(mask))
+
+
+def test_masks_of_integers_are_padding_masks_and_inverted_causal_masks_are_refused():
+    model, ones = built(gpt()), np.ones((2, 6), np.int64)
+    assert_close(model(IDS, ones).numpy(), model(IDS).numpy())
+    attention, x = MultiHeadAttention(8, 2), mg.randn(1, 4, 8)
+    attention(x, mask=causal_mask(4))
+    with pytest.raises(UserError, match="an inverted causal mask"):
+        attention(x, mask=~causal_mask(4))
+
+
+def test_a_sequence_past_the_table_is_refused_and_other_positions_have_no_limit():
+    ids = np.ones((1, 13), int)
+    with pytest.raises(UserError, match="a sequence of 13 tokens is longer than the 12 positions"):
+        built(gpt())(ids)
+    assert built(gpt(positions="rotary"))(ids).shape == (1, 13, V)
+
+
+@pytest.mark.parametrize("name", ["toy", "gpt2", "paper-base", "llama-nano"])
+def test_a_preset_is_a_configuration(name):
+    config = preset(name)
+    assert type(config) is model_class(PRESETS[name][0]).config_class
+
+
+def test_a_model_type_is_registered_once():
+    with pytest.raises(UserError, match="model_type 'gpt2' is taken by"):
+        register_model(type("Mine", (GPT,), {"model_type": "gpt2"}))
+    with pytest.raises(UserError, match="has no model_type"):
+        register_model(Decoder)
