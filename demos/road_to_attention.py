@@ -213,7 +213,8 @@ def draw(rows: dict[str, Row], ranges: Sequence, path: Path) -> None:
     middle = [(first + last) / 2 for first, last in ranges]
     measures = {"exact": "Translated without a mistake, %", "bleu": "BLEU"}
     for panel, (measure, title) in zip(panels, measures.items(), strict=True):
-        for (name, row), (colour, marker) in zip(rows.items(), STYLES, strict=False):
+        for name, row in rows.items():
+            colour, marker = STYLES[list(MODELS).index(name)]
             values = [getattr(scores, measure) for scores in row.scores[:-1]]
             panel.plot(middle, values, color=colour, marker=marker, markersize=5, label=name)
         panel.set(title=title, xlabel="words in the source", ylim=(0, 103))
@@ -258,6 +259,7 @@ def main(
         print(f"{name}: {overall.exact:.1f}% exact, {overall.bleu:.1f} BLEU", flush=True)
         if results is not None:
             results.write_text(json.dumps({name: asdict(row) for name, row in rows.items()}, indent=1))
+    rows = {name: rows[name] for name in MODELS if name in rows}
     print(f"\n{minutes:g} minutes each; {len(training):,} pairs to train on, {len(test):,} to test")
     for measure in ("exact", "bleu"):
         print(f"\n{measure}\n\n{table(rows, parts, counts, measure)}")
