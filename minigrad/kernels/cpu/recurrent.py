@@ -30,6 +30,7 @@ class Cell(NamedTuple):
     backward: Callable[..., None]
     keeps: int = 0  # arrays (T, B, H)
     separate: bool = False  # whether r is not just added to a: then its gradient is another, and its bias
+    multiply: Callable[..., Any] = np.matmul  # (rows, matrix, out): the product of each step
 
 
 def scan(
@@ -56,7 +57,7 @@ def scan(
     recurrent, to_gates = np.empty(gates.shape[1:], x.dtype), np.ascontiguousarray(weight_hh.T)
     for t in times:
         before, after = [s[t + past] for s in states], [s[t + now] for s in states]
-        np.matmul(before[0], to_gates, out=recurrent)
+        cell.multiply(before[0], to_gates, recurrent)
         if bias is not None:
             np.add(recurrent, bias, out=recurrent)
         cell.forward(gates[t], recurrent, before, after, [k[t] for k in kept])
@@ -82,7 +83,7 @@ def scan(
             if ended is not None:
                 np.copyto(d_gates[t], 0, where=ended[t])
                 np.copyto(d_recurrent[t], 0, where=ended[t])
-            d[0] += np.matmul(d_recurrent[t], weight_hh, out=through)
+            d[0] += cell.multiply(d_recurrent[t], weight_hh, through)
             if ended is not None:
                 for part, old in zip(d, d_before, strict=True):
                     np.copyto(part, old, where=ended[t])
