@@ -1,8 +1,7 @@
-"""Recurrent layers: what comes from x in one product, then a loop over time, backwards again.
+"""Recurrent layers: a loop over time, and back.
 
-The loop over time is the same for all (`scan`); a cell is what is done with the gates of one step, here in
-NumPy. Backward writes the gradient of all gates of all steps; products with it, one each, are the gradients
-of x and of the weights.
+The loop is the same for all (`scan`); a cell is what is done with the gates of one step, here in NumPy. What
+comes from x is one product for several steps, and so are the gradients of x and of the weights.
 """
 
 from __future__ import annotations
@@ -15,7 +14,18 @@ import numpy as np
 from .linear import column_sums
 from .special import sigmoid
 
+ROWS = (
+    256  # of x that are multiplied at once, with the steps in between: they and their gates stay in the cache
+)
 Arrays = Sequence[np.ndarray]
+
+
+def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -> None:
+    """out = a @ b, or added to it."""
+    if add:
+        out += a @ b
+    else:
+        np.matmul(a, b, out=out)
 
 
 class Cell(NamedTuple):
@@ -30,7 +40,7 @@ class Cell(NamedTuple):
     backward: Callable[..., None]
     keeps: int = 0  # arrays (T, B, H)
     separate: bool = False  # whether r is not just added to a: then its gradient is another, and its bias
-    multiply: Callable[..., Any] = np.matmul  # (rows, matrix, out): the product of each step
+    multiply: Callable[..., None] = multiply
 
 
 def scan(
@@ -39,67 +49,107 @@ def scan(
 ) -> tuple[tuple[np.ndarray, ...], Callable]:  # fmt: skip
     """The outputs (T, B, H), the last states (B, H), and their gradient function."""
     (steps, batch, width), hidden = x.shape, weight_hh.shape[1]
-    rows = x.reshape(steps * batch, width)
-    gates = (rows @ weight_ih.T).reshape(steps, batch, -1)
-    bias = bias_hh
-    if bias_ih is not None and cell.separate:
-        gates += bias_ih
-    elif bias_ih is not None:
-        bias = bias_ih if bias_hh is None else bias_ih + bias_hh
+    x, multiply = np.ascontiguousarray(x), cell.multiply
+    gates = np.empty((steps, batch, len(weight_hh)), x.dtype)
     # before and after step t: rows t and t + 1; in reverse the other way round
     states = [np.empty((steps + 1, batch, hidden), x.dtype) for _ in first]
     kept = [np.empty((steps, batch, hidden), x.dtype) for _ in range(cell.keeps)]
-    times = range(steps)[::-1] if reverse else range(steps)
     past, now = (1, 0) if reverse else (0, 1)
     ended = None if lengths is None else np.arange(steps)[:, None, None] >= lengths[:, None]
     for state, start in zip(states, first, strict=True):
         state[steps if reverse else 0] = start
-    recurrent, to_gates = np.empty(gates.shape[1:], x.dtype), np.ascontiguousarray(weight_hh.T)
-    for t in times:
-        before, after = [s[t + past] for s in states], [s[t + now] for s in states]
-        cell.multiply(before[0], to_gates, recurrent)
-        if bias is not None:
-            np.add(recurrent, bias, out=recurrent)
-        cell.forward(gates[t], recurrent, before, after, [k[t] for k in kept])
-        if ended is not None:
-            for old, new in zip(before, after, strict=True):
-                np.copyto(new, old, where=ended[t])
+    together = _together(steps, batch, reverse)
+    recurrent = np.empty(gates.shape[1:], x.dtype)
+    from_x, from_h = (np.ascontiguousarray(w.T) for w in (weight_ih, weight_hh))
+    biases = [b for b in (bias_hh, None if cell.separate else bias_ih) if b is not None]
+    for part in together:
+        multiply(_rows(x[part]), from_x, _rows(gates[part]))
+        if bias_ih is not None and cell.separate:
+            gates[part] += bias_ih
+        for t in _times(part, reverse):
+            before, after = [s[t + past] for s in states], [s[t + now] for s in states]
+            multiply(before[0], from_h, recurrent)
+            for bias in biases:
+                recurrent += bias
+            cell.forward(gates[t], recurrent, before, after, [k[t] for k in kept])
+            if ended is not None:
+                for old, new in zip(before, after, strict=True):
+                    np.copyto(new, old, where=ended[t])
     outputs = states[0][now : steps + now]
     if ended is not None:
         outputs = np.where(ended, 0, outputs)
     last = [s[0 if reverse else steps].copy() for s in states]
 
     def gradient(g: Any, needs: Sequence[bool]) -> tuple:
-        d = [np.zeros((batch, hidden), x.dtype) if part is None else part.copy() for part in g[1:]]
-        d_gates = np.empty_like(gates)
-        d_recurrent = np.empty_like(gates) if cell.separate else d_gates
-        through = np.empty((batch, hidden), x.dtype)
-        for t in reversed(times):
-            before, after = [s[t + past] for s in states], [s[t + now] for s in states]
-            d_before = [] if ended is None else [part.copy() for part in d]
-            if g[0] is not None:
-                d[0] += g[0][t]
-            cell.backward(gates[t], before, after, [k[t] for k in kept], d, d_gates[t], d_recurrent[t])
-            if ended is not None:
-                np.copyto(d_gates[t], 0, where=ended[t])
-                np.copyto(d_recurrent[t], 0, where=ended[t])
-            d[0] += cell.multiply(d_recurrent[t], weight_hh, through)
-            if ended is not None:
-                for part, old in zip(d, d_before, strict=True):
-                    np.copyto(part, old, where=ended[t])
-        flat, flat_recurrent = (a.reshape(steps * batch, -1) for a in (d_gates, d_recurrent))
         *d_first, for_ih, for_hh, for_b_ih, for_b_hh, _ = needs[1:]
+        d = [np.zeros((batch, hidden), x.dtype) if part is None else part.copy() for part in g[1:]]
+        dx = np.empty_like(x) if needs[0] else None
+        d_ih = np.empty(weight_ih.shape, x.dtype) if for_ih else None
+        d_hh = np.empty(weight_hh.shape, x.dtype) if for_hh else None
+        sums, sums_recurrent = (np.zeros(gates.shape[2], x.dtype) for _ in range(2))
+        through = np.empty((batch, hidden), x.dtype)
+        d_gates = np.empty((max(_length(part) for part in together), *gates.shape[1:]), x.dtype)
+        d_recurrent = np.empty_like(d_gates) if cell.separate else d_gates
+        for part in reversed(together):
+            for t in _times(part, not reverse):
+                da, dr = d_gates[t - part.start], d_recurrent[t - part.start]
+                before, after = [s[t + past] for s in states], [s[t + now] for s in states]
+                d_before = [] if ended is None else [each.copy() for each in d]
+                if g[0] is not None:
+                    d[0] += g[0][t]
+                cell.backward(gates[t], before, after, [k[t] for k in kept], d, da, dr)
+                if ended is not None:
+                    np.copyto(da, 0, where=ended[t])
+                    np.copyto(dr, 0, where=ended[t])
+                multiply(dr, weight_hh, through)
+                d[0] += through
+                if ended is not None:
+                    for each, old in zip(d, d_before, strict=True):
+                        np.copyto(each, old, where=ended[t])
+            is_first = part == together[-1]
+            flat, flat_recurrent = (_rows(each[: _length(part)]) for each in (d_gates, d_recurrent))
+            if dx is not None:
+                multiply(flat, weight_ih, _rows(dx[part]))
+            if d_ih is not None:
+                multiply(flat.T, _rows(x[part]), d_ih, not is_first)
+            if d_hh is not None:
+                steps_before = states[0][part.start + past : part.stop + past]
+                multiply(flat_recurrent.T, _rows(steps_before), d_hh, not is_first)
+            if for_b_ih or for_b_hh:
+                sums += column_sums(flat)
+                sums_recurrent += column_sums(flat_recurrent) if cell.separate else 0
         return (
-            (flat @ weight_ih).reshape(x.shape) if needs[0] else None,
-            *[part if needed else None for part, needed in zip(d, d_first, strict=True)],
-            flat.T @ rows if for_ih else None,
-            flat_recurrent.T @ states[0][past : steps + past].reshape(len(rows), hidden) if for_hh else None,
-            column_sums(flat) if for_b_ih else None,
-            column_sums(flat_recurrent) if for_b_hh else None,
+            dx,
+            *[each if needed else None for each, needed in zip(d, d_first, strict=True)],
+            d_ih,
+            d_hh,
+            sums if for_b_ih else None,
+            (sums_recurrent if cell.separate else sums.copy()) if for_b_hh else None,
             None,
         )
 
     return (outputs, *last), gradient
+
+
+def _together(steps: int, batch: int, reverse: bool) -> list[slice]:
+    """Steps that are multiplied at once, in the order in which they are taken: few enough for the cache."""
+    count = max(1, ROWS // max(batch, 1))
+    parts = [slice(start, min(start + count, steps)) for start in range(0, steps, count)]
+    return parts[::-1] if reverse else parts
+
+
+def _times(part: slice, reverse: bool) -> range:
+    times = range(part.start, part.stop)
+    return times[::-1] if reverse else times
+
+
+def _length(part: slice) -> int:
+    return part.stop - part.start
+
+
+def _rows(x: np.ndarray) -> np.ndarray:
+    """(steps, batch, width) as (steps batch, width)."""
+    return x.reshape(x.shape[0] * x.shape[1], x.shape[2])
 
 
 # ---------------------------------------------------------------- the cells
