@@ -29,17 +29,18 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -
 
 
 class Cell(NamedTuple):
-    """One step. `a` is the gates' part from x, and in backward the gates; `r` is W_hh h + its bias.
+    """One step. `a` is W_ih x + W_hh h and biases, and in backward the gates.
 
     forward(a, r, before, after, kept) turns `a` into the gates, in place, and writes the new states; `kept`
     is what else backward needs. backward(a, before, after, kept, d, da, dr) turns `d`, the new states'
-    gradients, into those of the states before, without what goes through W_hh, and writes those of a and r.
+    gradients, into those of the states before, without what goes through W_hh, and writes that of `a`. Where
+    W_hh h + b_hh is not just added, it is not in `a` but is `r`, and its gradient is `dr`.
     """
 
     forward: Callable[..., None]
     backward: Callable[..., None]
     keeps: int = 0  # arrays (T, B, H)
-    separate: bool = False  # whether r is not just added to a: then its gradient is another, and its bias
+    separate: bool = False  # whether there is an r
     multiply: Callable[..., None] = multiply
 
 
@@ -48,7 +49,7 @@ def scan(
     lengths: Any, reverse: bool,
 ) -> tuple[tuple[np.ndarray, ...], Callable]:  # fmt: skip
     """The outputs (T, B, H), the last states (B, H), and their gradient function."""
-    (steps, batch, width), hidden = x.shape, weight_hh.shape[1]
+    (steps, batch, _), hidden = x.shape, weight_hh.shape[1]
     x, multiply = np.ascontiguousarray(x), cell.multiply
     gates = np.empty((steps, batch, len(weight_hh)), x.dtype)
     # before and after step t: rows t and t + 1; in reverse the other way round
@@ -59,18 +60,18 @@ def scan(
     for state, start in zip(states, first, strict=True):
         state[steps if reverse else 0] = start
     together = _together(steps, batch, reverse)
-    recurrent = np.empty(gates.shape[1:], x.dtype)
+    recurrent = np.empty(gates.shape[1:], x.dtype) if cell.separate else None
     from_x, from_h = (np.ascontiguousarray(w.T) for w in (weight_ih, weight_hh))
-    biases = [b for b in (bias_hh, None if cell.separate else bias_ih) if b is not None]
+    bias = _sum(bias_ih, None if cell.separate else bias_hh)
     for part in together:
-        multiply(_rows(x[part]), from_x, _rows(gates[part]))
-        if bias_ih is not None and cell.separate:
-            gates[part] += bias_ih
+        if bias is not None:
+            gates[part] = bias
+        multiply(_rows(x[part]), from_x, _rows(gates[part]), bias is not None)
         for t in _times(part, reverse):
             before, after = [s[t + past] for s in states], [s[t + now] for s in states]
-            multiply(before[0], from_h, recurrent)
-            for bias in biases:
-                recurrent += bias
+            if recurrent is not None:
+                recurrent[...] = 0 if bias_hh is None else bias_hh
+            multiply(before[0], from_h, gates[t] if recurrent is None else recurrent, True)
             cell.forward(gates[t], recurrent, before, after, [k[t] for k in kept])
             if ended is not None:
                 for old, new in zip(before, after, strict=True):
@@ -87,7 +88,6 @@ def scan(
         d_ih = np.empty(weight_ih.shape, x.dtype) if for_ih else None
         d_hh = np.empty(weight_hh.shape, x.dtype) if for_hh else None
         sums, sums_recurrent = (np.zeros(gates.shape[2], x.dtype) for _ in range(2))
-        through = np.empty((batch, hidden), x.dtype)
         d_gates = np.empty((max(_length(part) for part in together), *gates.shape[1:]), x.dtype)
         d_recurrent = np.empty_like(d_gates) if cell.separate else d_gates
         for part in reversed(together):
@@ -101,8 +101,7 @@ def scan(
                 if ended is not None:
                     np.copyto(da, 0, where=ended[t])
                     np.copyto(dr, 0, where=ended[t])
-                multiply(dr, weight_hh, through)
-                d[0] += through
+                multiply(dr, weight_hh, d[0], True)
                 if ended is not None:
                     for each, old in zip(d, d_before, strict=True):
                         np.copyto(each, old, where=ended[t])
@@ -138,6 +137,10 @@ def _together(steps: int, batch: int, reverse: bool) -> list[slice]:
     return parts[::-1] if reverse else parts
 
 
+def _sum(a: Any, b: Any) -> Any:
+    return a if b is None else b if a is None else a + b
+
+
 def _times(part: slice, reverse: bool) -> range:
     times = range(part.start, part.stop)
     return times[::-1] if reverse else times
@@ -156,8 +159,7 @@ def _rows(x: np.ndarray) -> np.ndarray:
 
 
 def _tanh(a, r, before, after, kept):
-    np.add(a, r, out=after[0])
-    np.tanh(after[0], out=after[0])
+    np.tanh(a, out=after[0])
 
 
 def _tanh_backward(a, before, after, kept, d, da, dr):
@@ -168,8 +170,7 @@ def _tanh_backward(a, before, after, kept, d, da, dr):
 
 
 def _relu(a, r, before, after, kept):
-    np.add(a, r, out=after[0])
-    np.maximum(after[0], 0, out=after[0])
+    np.maximum(a, 0, out=after[0])
 
 
 def _relu_backward(a, before, after, kept, d, da, dr):
@@ -178,7 +179,6 @@ def _relu_backward(a, before, after, kept, d, da, dr):
 
 
 def _lstm(a, r, before, after, kept):
-    a += r
     i, f, g, o = np.split(a, 4, axis=1)
     (h, c), hidden = after, a.shape[1] // 4
     a[:, : 2 * hidden] = sigmoid(a[:, : 2 * hidden])

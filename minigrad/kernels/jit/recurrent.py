@@ -30,10 +30,10 @@ def gru(x, h, weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse=False):
 
 
 @loop
-def _tanh(a, r, h):
+def _tanh(a, h):
     for row in range(h.shape[0]):
         for j in range(h.shape[1]):
-            h[row, j] = tanh(a[row, j] + r[row, j])
+            h[row, j] = tanh(a[row, j])
 
 
 @loop
@@ -45,19 +45,18 @@ def _tanh_backward(h, d, da):
 
 
 @loop
-def _lstm(a, r, c_before, h, c):
+def _lstm(a, c_before, h, c):
     """c = f c_before + i g, h = o tanh(c)."""
     hidden = h.shape[1]
     for row in range(h.shape[0]):
         i, f = a[row, :hidden], a[row, hidden : 2 * hidden]
         g, o = a[row, 2 * hidden : 3 * hidden], a[row, 3 * hidden :]
-        r_g, r_o = r[row, 2 * hidden : 3 * hidden], r[row, 3 * hidden :]
         for j in range(2 * hidden):
-            a[row, j] = logistic(a[row, j] + r[row, j])
+            a[row, j] = logistic(a[row, j])
         for j in range(hidden):
-            g[j] = tanh(g[j] + r_g[j])
+            g[j] = tanh(g[j])
         for j in range(hidden):
-            o[j] = logistic(o[j] + r_o[j])
+            o[j] = logistic(o[j])
         for j in range(hidden):
             c[row, j] = f[j] * c_before[row, j] + i[j] * g[j]
         for j in range(hidden):
@@ -122,12 +121,12 @@ def _gru_backward(a, h_before, kept, dh, da, dr):
 
 
 RNN = Cell(
-    lambda a, r, before, after, kept: _tanh(a, r, after[0]),
+    lambda a, r, before, after, kept: _tanh(a, after[0]),
     lambda a, before, after, kept, d, da, dr: _tanh_backward(after[0], d[0], da),
     multiply=multiply,
 )
 LSTM = Cell(
-    lambda a, r, before, after, kept: _lstm(a, r, before[1], after[0], after[1]),
+    lambda a, r, before, after, kept: _lstm(a, before[1], after[0], after[1]),
     lambda a, before, after, kept, d, da, dr: _lstm_backward(a, before[1], after[1], d[0], d[1], da),
     multiply=multiply,
 )
