@@ -14,9 +14,8 @@ import numpy as np
 from .linear import column_sums
 from .special import sigmoid
 
-ROWS = (
-    256  # of x that are multiplied at once, with the steps in between: they and their gates stay in the cache
-)
+# of x that are multiplied at once, with the steps in between: they and their gates stay in the cache
+ROWS = 256
 Arrays = Sequence[np.ndarray]
 
 

@@ -65,22 +65,25 @@ def _lstm(a, c_before, h, c):
 
 @loop
 def _lstm_backward(a, c_before, c, dh, dc, da):
+    """The gates are copied, in the order of memory, and become their gradients in place."""
     hidden = c.shape[1]
     for row in range(c.shape[0]):
-        i, f = a[row, :hidden], a[row, hidden : 2 * hidden]
-        g, o = a[row, 2 * hidden : 3 * hidden], a[row, 3 * hidden :]
-        d_i, d_f = da[row, :hidden], da[row, hidden : 2 * hidden]
-        d_g, d_o = da[row, 2 * hidden : 3 * hidden], da[row, 3 * hidden :]
+        i, f = da[row, :hidden], da[row, hidden : 2 * hidden]
+        g, o = da[row, 2 * hidden : 3 * hidden], da[row, 3 * hidden :]
+        for j in range(4 * hidden):
+            da[row, j] = a[row, j]
         for j in range(hidden):
-            t = tanh(c[row, j])
-            d_o[j] = dh[row, j] * t * (o[j] * (F(1) - o[j]))
-            dc[row, j] += dh[row, j] * o[j] * (F(1) - t * t)
+            t, d = tanh(c[row, j]), dh[row, j]
+            dc[row, j] += d * o[j] * (F(1) - t * t)
+            o[j] = d * t * (o[j] * (F(1) - o[j]))
         for j in range(hidden):
-            d_i[j] = dc[row, j] * g[j] * (i[j] * (F(1) - i[j]))
-            d_g[j] = dc[row, j] * i[j] * (F(1) - g[j] * g[j])
+            d, before = dc[row, j], i[j]
+            i[j] = d * g[j] * (before * (F(1) - before))
+            g[j] = d * before * (F(1) - g[j] * g[j])
         for j in range(hidden):
-            d_f[j] = dc[row, j] * c_before[row, j] * (f[j] * (F(1) - f[j]))
-            dc[row, j] *= f[j]
+            d, before = dc[row, j], f[j]
+            f[j] = d * c_before[row, j] * (before * (F(1) - before))
+            dc[row, j] = d * before
         for j in range(hidden):
             dh[row, j] = F(0)
 
