@@ -37,10 +37,11 @@ SHORT = np.array([4, 1, 5])
 
 
 def layer(gates, states, biases=True):
-    """A recurrent layer of width 6 to 7: x (5, 3, 6), the state to begin with, weights and biases."""
-    first = [draw(3, 7, seed=i) for i in range(states)]
-    both = [draw(7 * gates, seed=i, scale=0.5) if biases else None for i in (4, 5)]
-    return draw(5, 3, 6), *first, draw(7 * gates, 6, seed=2), draw(7 * gates, 7, seed=3, scale=0.5), *both
+    """A recurrent layer of width 6 to 32: x (5, 3, 6), the state to begin with, weights and biases."""
+    first = [draw(3, 32, seed=i) for i in range(states)]
+    both = [draw(32 * gates, seed=i, scale=0.3) if biases else None for i in (4, 5)]
+    weights = draw(32 * gates, 6, seed=2, scale=0.3), draw(32 * gates, 32, seed=3, scale=0.1)
+    return draw(5, 3, 6), *first, *weights, *both
 
 
 HEADS = {"num_heads": 3, "key": mg.random.Key(1, 2, 3, 4)}
@@ -186,6 +187,19 @@ def test_exponentials_of_what_is_not_positive_take_fewer_steps_to_the_same():
     np.testing.assert_array_equal(y, z)
     assert z[0] == 0
     assert np.isnan(z[1])
+
+
+@needs_numba
+@pytest.mark.parametrize("rows", [8, 21, 3])
+def test_products_in_tiles_are_products(rows):
+    from minigrad.kernels.jit.products import multiply
+
+    for a, columns in ((draw(rows, 9), 96), (draw(9, rows).T, 64), (draw(rows, 9), 5)):
+        w, out, other = draw(9, columns, seed=1), draw(rows, columns, seed=2), draw(rows, columns, seed=2)
+        for add in (True, False):
+            for product, result in ((multiply, out), (cpu.recurrent.multiply, other)):
+                product(a, w, result, add)
+            np.testing.assert_allclose(out, other, rtol=2e-6, atol=2e-6)
 
 
 @needs_numba

@@ -49,7 +49,8 @@ def scan(
 ) -> tuple[tuple[np.ndarray, ...], Callable]:  # fmt: skip
     """The outputs (T, B, H), the last states (B, H), and their gradient function."""
     (steps, batch, _), hidden = x.shape, weight_hh.shape[1]
-    x, multiply = np.ascontiguousarray(x), cell.multiply
+    x, weight_ih, weight_hh = (np.ascontiguousarray(each) for each in (x, weight_ih, weight_hh))
+    multiply = cell.multiply
     gates = np.empty((steps, batch, len(weight_hh)), x.dtype)
     # before and after step t: rows t and t + 1; in reverse the other way round
     states = [np.empty((steps + 1, batch, hidden), x.dtype) for _ in first]

@@ -19,18 +19,24 @@ from numba.extending import intrinsic
 from ..cpu import recurrent as cpu
 from .mathematics import loop
 
-LANES, ROWS = 16, 4  # numbers of a vector, rows of a tile
-VECTORS = 4 if binding.get_host_cpu_features().get("avx512f") else 1  # of a row of a tile: all fit registers
+LANES = 16  # numbers of a vector
+ROWS, VECTORS = (8, 2) if binding.get_host_cpu_features().get("avx512f") else (4, 1)  # of a tile
 COLUMNS = LANES * VECTORS
 LARGEST = 1 << 17  # numbers of the matrix
 
 
 def multiply(a: np.ndarray, w: np.ndarray, out: np.ndarray, add: bool = False) -> None:
-    """out = a @ w of float32 arrays, or added to it; by BLAS if w is large or tiles would not be whole."""
-    if w.size > LARGEST or a.shape[0] % ROWS or w.shape[1] % COLUMNS:
-        cpu.multiply(a, w, out, add)
-    else:
+    """out = a @ w of float32 arrays, or added to it; by BLAS if w is large, and where no tile is whole.
+
+    The rows of w and out have no gaps.
+    """
+    rows = a.shape[0] - a.shape[0] % ROWS if w.size <= LARGEST and not w.shape[1] % COLUMNS else 0
+    if rows == a.shape[0]:
         _multiply(a, w, out, add)
+        return
+    if rows:
+        _multiply(a[:rows], w, out[:rows], add)
+    cpu.multiply(a[rows:], w, out[rows:], add)
 
 
 @intrinsic
@@ -90,4 +96,6 @@ def _multiply(a, w, out, add):
     for j in range(0, out.shape[1], COLUMNS):
         for i in range(0, out.shape[0], ROWS):
             start, end = a.ctypes.data + i * row, out.ctypes.data + i * out_stride + 4 * j
-            _tile(start, row, column, w.ctypes.data + 4 * j, w_stride, end, out_stride, depth, int(add))
+            _tile(  # type: ignore[call-arg]
+                start, row, column, w.ctypes.data + 4 * j, w_stride, end, out_stride, depth, int(add)
+            )
