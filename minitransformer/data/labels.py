@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,6 +55,7 @@ class Answered(NamedTuple):
     answer: str
 
 
+@cache
 def sentence_splits() -> dict[str, list[Sentence]]:
     """The sentences of the phrasebook whose parts are known, by split; 500 of them are for validation."""
     book = phrasebook()

@@ -141,12 +141,12 @@ class MaskedLanguageModelling(EncoderTask):
             np.array(follows or [IGNORE] * len(rows)),
         )
 
-    def masked(self, row: list[int], random: np.random.Generator) -> tuple[Any, Any]:
+    def masked(self, row: list[int], random: np.random.Generator) -> tuple[list[int], list[int]]:
         """A row with masks, and its targets."""
         ids, first = np.array(row), self.tokenizer.first_ordinary_id
-        return mask_tokens(
-            ids, ids >= first, self.tokenizer.special_id(MASK), (first, self.tokenizer.vocab_size), random
-        )
+        words, mask_id = (first, self.tokenizer.vocab_size), self.tokenizer.special_id(MASK)
+        read, target = mask_tokens(ids, ids >= first, mask_id, words, random)
+        return read.tolist(), target.tolist()
 
     # ------------------------------------------------------------ loss and scores
 

@@ -1,0 +1,260 @@
+"""Tasks: what a batch holds, what is predicted and how it is read, and that every recipe trains."""
+
+from dataclasses import fields, replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minitransformer.config import TrainConfig
+from minitransformer.data.batching import IGNORE
+from minitransformer.data.labels import Answered, Labelled, Tagged
+from minitransformer.data.splits import Sources
+from minitransformer.errors import UserError
+from minitransformer.layouts import BERT_TOKENS
+from minitransformer.recipes import load_recipe, parse_recipe
+from minitransformer.tasks import (
+    Classification,
+    Denoising,
+    ImageClassification,
+    MaskedLanguageModelling,
+    QuestionAnswering,
+    Tagging,
+    TextToText,
+    Translation,
+)
+from minitransformer.tasks.denoising import MASK, SENTINELS, marked_ids
+from minitransformer.tasks.examples import VALIDATION
+from minitransformer.tokenizers import Tokenizer
+from minitransformer.training import run as runs
+from minitransformer.training.trainer import Trainer
+
+TEXTS = ["The cats were playing in the garden.", "Who was playing?", "A dog sat on the mat."]
+WORDS = Tokenizer.train_word(TEXTS, added=BERT_TOKENS)
+PIECES = Tokenizer.train_wordpiece(TEXTS, 45, added=BERT_TOKENS)
+
+
+# ---------------------------------------------------------------- tagging
+
+
+def test_a_words_first_piece_has_its_tag_and_the_others_have_no_target():
+    example = Tagged(("The", "cats", "sat"), ("O", "B-animal", "O"))
+    task = Tagging(Tagging.Data(), [example], [example], PIECES, ["B-animal", "O"])
+    row = task.encode(example)
+    pieces = [PIECES.id_to_token[i] for i in row.ids]
+    assert len(row.ids) == len(row.target) > 5
+    for piece, target in zip(pieces, row.target, strict=True):
+        assert (target == IGNORE) == (piece.startswith("##") or piece in BERT_TOKENS)
+    assert [t for t in row.target if t != IGNORE] == [1, 0, 1]
+    perfect = np.eye(2)[np.where(np.array(row.target) == IGNORE, 0, row.target)]
+    assert task.decode(perfect, example) == "O B-animal O"
+
+
+def test_a_label_that_was_not_trained_on_is_no_target_and_counts_as_wrong():
+    task = Classification(Classification.Data(), [], [], WORDS, ["a", "b"])
+    assert task.encode(Labelled("The dog", "c")).target == IGNORE
+    assert Classification.compare(["a", "b"], ["a", "c"])["accuracy"] == 0.5
+
+
+# ---------------------------------------------------------------- question answering
+
+
+@pytest.mark.parametrize("tokenizer", [WORDS, PIECES], ids=["words", "pieces"])
+def test_an_answer_is_found_where_its_tokens_are(tokenizer):
+    example = Answered("Who was playing?", "A dog sat. The cats were playing.", "The cats")
+    task = QuestionAnswering(QuestionAnswering.Data(), [example], [example], tokenizer)
+    row = task.encode(example)
+    first, last = row.target
+    assert tokenizer.decode(row.ids[first : last + 1]) == "The cats"
+    assert row.token_types == sorted(row.token_types)
+    logits = np.zeros((2, len(row.ids)))
+    logits[0, first] = logits[1, last] = 1
+    assert task.decode(logits, example) == "The cats"
+    logits[1, first - 2] = 5  # a last token before the first is no answer
+    assert len(task.decode(logits, example)) > 0
+
+
+def test_tokens_outside_the_context_are_never_an_answer():
+    example = Answered("Who was playing?", "The cats were playing.", "The cats")
+    task = QuestionAnswering(QuestionAnswering.Data(), [example], [example], WORDS)
+    batch = task.collate([example], 0)
+    zeros = mg.zeros((1, batch.input.shape[1], 2))
+    scores = task.logits(lambda *args: SimpleNamespace(logits=zeros), batch).numpy()
+    inside = scores[0, 0] == 0
+    assert WORDS.decode(batch.input[0][inside].tolist()) == example.context
+
+
+# ---------------------------------------------------------------- masked language modelling
+
+
+def masked_task(**settings):
+    rows = [("The cats sat", "A dog sat", "0"), ("Who was playing?", "The dog", "1")] * 4
+    if not settings.get("next_sentence"):
+        rows = [row[:1] for row in rows]
+    data = MaskedLanguageModelling.Data(batch_size=4, **settings)
+    return MaskedLanguageModelling(data, rows, rows, WORDS)
+
+
+@pytest.mark.parametrize("next_sentence", [False, True])
+def test_a_restored_task_continues_with_the_same_masks(next_sentence):
+    task = masked_task(next_sentence=next_sentence)
+    batches = [task.next_batch() for _ in range(5)]
+    other = masked_task(next_sentence=next_sentence)
+    other.restore({"step": 3})
+    for expected, batch in zip(batches[3:], (other.next_batch(), other.next_batch()), strict=True):
+        for name, array in vars(expected).items():
+            np.testing.assert_array_equal(array, getattr(batch, name))
+    assert any((a.target.shape != b.target.shape) or (a.target != b.target).any()
+               for a, b in zip(batches, batches[2:], strict=False))  # fmt: skip
+
+
+def test_special_tokens_are_never_masked_nor_put_in():
+    task = masked_task()
+    for _ in range(30):
+        batch = task.next_batch()
+        chosen = batch.target != IGNORE
+        assert (batch.target[chosen] >= WORDS.first_ordinary_id).all()
+        read = batch.input[chosen]
+        assert ((read >= WORDS.first_ordinary_id) | (read == WORDS.special_id("[MASK]"))).all()
+        assert (batch.follows == IGNORE).all()
+        assert batch.n_tokens == chosen.sum()
+
+
+def test_pairs_need_the_head_for_pairs():
+    text = 'task = "masked-language-modelling"\n[data]\nnext_sentence = true\n[model]\nhead = "masked_lm"'
+    with pytest.raises(UserError, match="needs head = 'pretraining', got 'masked_lm'"):
+        parse_recipe(text, "mine", "mine.toml")
+
+
+def test_pairs_need_documents(tmp_path):
+    path = tmp_path / "one.txt"
+    path.write_text("\n".join(f"Sentence {i}." for i in range(30)), encoding="utf-8")
+    data = MaskedLanguageModelling.Data(dataset="file", next_sentence=True)
+    with pytest.raises(UserError, match="1 different documents are too few"):
+        MaskedLanguageModelling.splits(data, Sources(path))
+
+
+# ---------------------------------------------------------------- denoising
+
+
+@pytest.mark.parametrize("objective", ["span_corruption", "infilling"])
+def test_gaps_are_drawn_anew_in_each_step_and_again_the_same(objective):
+    texts = [" ".join(TEXTS)] * 3
+    tokenizer = Tokenizer.train_word(texts, added=[*SENTINELS, MASK])
+    data = Denoising.Data(batch_size=2, objective=objective, noise=0.3)
+    task, other = (Denoising(data, texts, texts, tokenizer) for _ in range(2))
+    batches = [task.next_batch() for _ in range(3)]
+    other.restore({"step": 2})
+    np.testing.assert_array_equal(batches[2].source, other.next_batch().source)
+    sources = {batch.source[row].tobytes() for batch in batches for row in range(2)}
+    assert len(sources) > 3
+
+
+def test_a_users_gaps_are_special_tokens():
+    tokenizer = Tokenizer.train_word(TEXTS, added=[*SENTINELS, MASK])
+    ids = marked_ids(tokenizer, "The <extra_id_0> sat on <extra_id_10><MASK>")
+    assert [tokenizer.id_to_token[i] for i in ids] == [
+        "The", "<extra_id_0>", "sat", "on", "<extra_id_10>", "<MASK>",
+    ]  # fmt: skip
+
+
+def test_an_unknown_objective_is_named():
+    with pytest.raises(
+        UserError, match=r"unknown objective 'span-corruption'\. Did you mean span_corruption"
+    ):
+        Denoising.Data(objective="span-corruption")
+
+
+# ---------------------------------------------------------------- images
+
+
+def test_only_training_images_are_shifted():
+    image = np.zeros((1, 8, 8), np.float32)
+    image[0, 3:5, 3:5] = 1
+    task = ImageClassification(ImageClassification.Data(batch_size=16), [(image, 0)] * 16, [(image, 0)])
+    trained = task.next_batch().input
+    assert (trained != image).any()
+    task.restore({"step": 0})
+    np.testing.assert_array_equal(task.next_batch().input, trained)
+    assert (task.collate([(image, 0)], VALIDATION).input == image).all()
+
+
+def test_images_of_ones_own_are_split(tmp_path):
+    images, labels = np.zeros((30, 4, 4), np.uint8), np.arange(30) % 3
+    np.savez(tmp_path / "mine.npz", images=images, labels=labels)
+    data = ImageClassification.Data(dataset="file")
+    splits = ImageClassification.splits(data, Sources(tmp_path / "mine.npz"))
+    assert {name: len(split) for name, split in splits.items()} == {"train": 24, "validation": 3, "test": 3}
+    assert ImageClassification.labels(data, splits) == ["0", "1", "2"]
+
+
+# ---------------------------------------------------------------- text to text
+
+
+def test_every_prefix_has_examples_and_the_right_answer():
+    splits = TextToText.splits(TextToText.Data(), Sources())
+    pairs = dict(splits["train"])
+    assert pairs["negate: We know this museum."] == "We do not know this museum."
+    for source, target in splits["test"]:
+        prefix, _, text = source.partition(": ")
+        if prefix == "ask":
+            assert target.endswith("?")
+        if prefix == "negate":
+            assert " not " in target or "cannot" in target
+        if prefix == "question":
+            assert target in text
+        if prefix == "summarize":
+            assert " and " in target
+    train = set(pairs)
+    assert not any(source in train for source, _ in splits["test"])
+
+
+# ---------------------------------------------------------------- recipes
+
+SMALL = {
+    "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
+    "d_model": 16,
+    "num_heads": 2, "d_ff": 16, "d_kv": 8, "num_layers": 1, "num_encoder_layers": 1, "num_decoder_layers": 1,
+    "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16,
+    "encoder_attention_heads": 2, "decoder_attention_heads": 2,
+}  # fmt: skip
+RECIPES = [
+    "addition", "bart-infill", "bert-answers", "bert-classify", "bert-mlm", "bert-tag", "brackets",
+    "digits-vit", "reverse", "t5-denoise", "t5-prefixes",
+]  # fmt: skip
+
+
+def smaller(config, settings):
+    names = {field.name for field in fields(config)}
+    return replace(config, **{name: value for name, value in settings.items() if name in names})
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_trains_and_is_scored(name, tmp_path):
+    if name == "digits-vit":
+        pytest.importorskip("sklearn", reason="the digits come with scikit-learn (extra `digits`)")
+    recipe = load_recipe(name)
+    training = TrainConfig(steps=2, warmup_steps=1, validate_every=2, checkpoint_every=2, label_smoothing=0.0)
+    data = smaller(recipe.data, {"batch_size": 4, "max_tokens": 128})
+    recipe = replace(recipe, model=smaller(recipe.model, SMALL), data=data, training=training)
+    whole = runs.load_splits(recipe)
+    splits = type(whole)({split: examples[:12] for split, examples in whole.items()})
+    tokenizer = runs.train_tokenizer(recipe, splits)
+    splits = runs.filter_splits(recipe, tokenizer, splits)
+    labels = runs.task_class(recipe.task).labels(recipe.data, splits)
+    mg.manual_seed(0)
+    model = runs.build_model(recipe, tokenizer, labels)
+    task = runs.build_task(recipe, tokenizer, splits, labels)
+    assert Trainer(model, task, training, tmp_path).train()
+    trained = SimpleNamespace(recipe=recipe, tokenizer=tokenizer, labels=labels, model=model.eval())
+    scores, rows = type(task).evaluate(trained, splits["test"][:4])
+    assert scores["n"] > 0
+    assert np.isfinite(scores["loss"])
+    assert len(rows) in (0, 5)
+
+
+def test_the_generated_data_sets_belong_to_the_task_translation():
+    assert Translation.Data(dataset="reverse").dataset == "reverse"
+    with pytest.raises(UserError, match="Did you mean reverse"):
+        Translation.Data(dataset="revers")
