@@ -12,6 +12,8 @@ import pytest
 
 from minigrad.ops.op import ops, registry
 from minitransformer.cli import VERBS
+from minitransformer.models.presets import PRESETS
+from minitransformer.models.protocol import MODELS
 from minitransformer.recipes import load_recipe, names
 from tools import reading
 
@@ -146,6 +148,14 @@ def test_recipes_that_are_shown_can_be_trained(page, tmp_path):
         file = tmp_path / f"recipe{i}.toml"
         file.write_text(code, encoding="utf-8")
         load_recipe(str(file))
+
+
+def test_each_model_and_preset_is_on_the_page_of_models():
+    page = TEXT[ROOT / "docs" / "models.md"]
+    missing = [name for name in PRESETS if f"`{name}`" not in page]
+    modules = {path.partition(":")[0] for path in MODELS.values() if isinstance(path, str)}
+    missing += [name for name in modules if f"({name.replace('.', '/')}.py)".replace("(", "(../") not in page]
+    assert not missing
 
 
 # ---------------------------------------------------------------- the reading order
