@@ -78,12 +78,16 @@ DECODERS = {
     "Llama": llama(),
     "Llama, grouped queries, tied": llama(num_key_value_heads=2, tie_word_embeddings=True),
     "LSTM": lambda: RecurrentLM(RecurrentConfig(V, 8, 8)),
+    "simple RNN": lambda: RecurrentLM(RecurrentConfig(V, 8, 8, rnn_type="rnn")),
+    "GRU, untied": lambda: RecurrentLM(RecurrentConfig(V, 8, 6, 1, "gru", tie_word_embeddings=False)),
 }
 TRANSLATORS = {
     **{f"Transformer, {n}": transformer(**options) for n, options in (OPTIONS | TRANSFORMER_OPTIONS).items()},
     "T5": lambda: T5(T5Config(V, 8, 3, 12, 2, num_heads=2)),
     "BART": lambda: BART(BARTConfig(V, 12, 2, 12, 2, 2, 12, 2, d_model=8, pad_token_id=0, bos_token_id=1)),
     "seq2seq": lambda: Seq2Seq(Seq2SeqConfig(V, 6, 8)),
+    "seq2seq, fixed context": lambda: Seq2Seq(Seq2SeqConfig(V, 6, 8, 2, "lstm", attention="none")),
+    "seq2seq, dot": lambda: Seq2Seq(Seq2SeqConfig(V, 6, 8, attention="dot", bidirectional=False)),
 }
 
 IDS = np.array([[3, 4, 9, 5, 7, 8], [6, 6, 10, 4, 3, 5]])
