@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from .batching import generator
 from .labels import answered, sentence_splits
@@ -21,6 +22,7 @@ SUMMARIES = 12  # random stream
 PREFIXES = ("translate English to French", "negate", "ask", "summarize", "question")
 
 
+@cache
 def phrasebook_tasks() -> dict[str, list[Pair]]:
     """Prefixed pairs of every task, by split."""
     return {name: prefixed(split) for name, split in sentence_splits().items()}

@@ -25,6 +25,7 @@ from ..data.denoising import (
 )
 from ..data.labels import sentence_splits
 from ..data.masking import row_generator
+from ..data.prefixes import phrasebook_tasks
 from ..data.splits import Sources, Splits, own_pairs
 from ..errors import UserError, check_range, nearest
 from ..generation import generate
@@ -82,9 +83,11 @@ class Denoising(ExampleTask):
             return own_pairs(sources, lambda path: cls.read_file(data, path), cls.unit)
         found = {}
         for name, split in sentence_splits().items():
-            texts = [english if english[-1] in ".?" else f"{english}." for english, _ in split]
-            n = data.sentences
-            found[name] = [" ".join(texts[i : i + n]) for i in range(0, len(texts) - n + 1, n)]
+            texts, n = [], data.sentences
+            for sentences in zip(*split, strict=True):  # in English, in French
+                ended = [text if text[-1] in ".?" else f"{text}." for text in sentences]
+                texts += [" ".join(ended[i : i + n]) for i in range(0, len(ended) - n + 1, n)]
+            found[name] = texts
         return Splits(found)
 
     @classmethod
@@ -93,9 +96,12 @@ class Denoising(ExampleTask):
 
     @classmethod
     def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
+        """Of the phrasebook, with the words of the tasks that can be learned from here (--init-from)."""
         held_out = [text for name, split in splits.items() if name != "train" for text in split]
-        added = [*SENTINELS, MASK]
-        return text_tokenizer(data.tokenizer, vocab_size, splits["train"], held_out, added=added)
+        texts, added = splits["train"], [*SENTINELS, MASK]
+        if data.dataset == "phrasebook":
+            texts = [*texts, *(side for pair in phrasebook_tasks()["train"] for side in pair)]
+        return text_tokenizer(data.tokenizer, vocab_size, texts, held_out, added=added)
 
     @classmethod
     def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:

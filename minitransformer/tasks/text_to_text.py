@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from ..data.batching import generator
 from ..data.prefixes import PREFIXES, phrasebook_tasks
 from ..data.splits import Sources, Splits, own_pairs
+from ..errors import check_range
 from .base import Rows, Trained, check_dataset, register_task
 from .scores import accuracy
 from .translation import Translation, check_lengths
+
+FEW = 15  # random stream
 
 
 @dataclass(frozen=True)
@@ -20,9 +24,11 @@ class PrefixedData:
     tokenizer: str = "word"  # or "bpe", "char"
     max_tokens: int = 2048  # tokens per batch, padding included
     max_length: int = 64  # tokens per side; longer pairs are left out, and longer input is an error
+    examples: int = 0  # how many pairs to train on; 0: all
 
     def __post_init__(self) -> None:
         check_dataset(self.dataset, ("phrasebook", "file"))
+        check_range(self, "examples", 0)
         check_lengths(self)
 
 
@@ -36,7 +42,10 @@ class TextToText(Translation):
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
-        return Splits(phrasebook_tasks()) if sources.data is None else own_pairs(sources)
+        splits = Splits(phrasebook_tasks()) if sources.data is None else own_pairs(sources)
+        train = splits["train"]
+        rows = generator(0, FEW, len(train)).permutation(len(train))[: data.examples or None]  # of every task some
+        return Splits({**splits, "train": [train[i] for i in rows]}, splits.dropped)
 
     @classmethod
     def own_data(cls, data: Any) -> Any:
