@@ -44,7 +44,8 @@ class TextToText(Translation):
     def splits(cls, data: Any, sources: Sources) -> Splits:
         splits = Splits(phrasebook_tasks()) if sources.data is None else own_pairs(sources)
         train = splits["train"]
-        rows = generator(0, FEW, len(train)).permutation(len(train))[: data.examples or None]  # of every task some
+        # in random order, so that a few have every prefix
+        rows = generator(0, FEW, len(train)).permutation(len(train))[: data.examples or None]
         return Splits({**splits, "train": [train[i] for i in rows]}, splits.dropped)
 
     @classmethod
