@@ -20,6 +20,7 @@ from minigrad.devices import check_device
 from minitransformer.errors import UserError
 
 from . import machine
+from .beams import beams
 from .children import choose
 from .generation import generation
 from .graphs import graphs
@@ -37,7 +38,9 @@ from .tables import Table, markdown
 from .training import training
 from .works import GPU_WORKS, WORKS, Decoder, work_of
 
-Which = Literal["overhead", "ops", "steps", "generate", "memory", "scale", "graph", "trainer", "ranks", "all"]
+Which = Literal[
+    "overhead", "ops", "steps", "generate", "beams", "memory", "scale", "graph", "trainer", "ranks", "all"
+]  # fmt: skip
 Peer = Literal["torch", "compile", "reduce-overhead", "jax", "tinygrad", "autograd", "mygrad", "dezero"]
 Axis = Literal["attention", "length", "width", "layers", "vocabulary", "batch"]
 PACKAGES = (
@@ -59,7 +62,7 @@ class Options:
 
     which: tyro.conf.Positional[tuple[Which, ...]] = ("overhead",)
     """What to measure: the engine's overhead per operation, fused operations, training steps, generation,
-    memory, growth with sizes, drawing graphs, the trainer's overhead per step, or training
+    beam search, memory, growth with sizes, drawing graphs, the trainer's overhead per step, or training
     on several ranks."""
     threads: tuple[int, ...] = (1,)
     """Thread counts, each in processes of its own."""
@@ -251,6 +254,7 @@ TABLES: dict[str, Callable[[Options], Iterable[Table]]] = {
     "overhead": lambda o: overhead(o.peers, o.repeats, o.clock, o.kernels),
     "steps": training_steps,
     "generate": lambda o: generation(o.threads, o.repeats, o.seconds, o.clock, o.kernels),
+    "beams": lambda o: beams(o.threads, o.repeats, o.seconds, o.clock, o.kernels),
     "memory": memory,
     "ops": lambda o: ops(o.threads, o.repeats, o.seconds / 10, o.clock, o.kernels),
     "scale": lambda o: scale(

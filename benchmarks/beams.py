@@ -1,0 +1,98 @@
+"""Translation with beam search: ours beside the same search over torch modules, from the same weights.
+
+Before anything is timed, both must have written the same translations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import minigrad as mg
+from minitransformer import Transformer, TransformerConfig, generate
+
+from .children import in_child
+from .generation import SETTLE, DifferentTextError
+from .measuring import measure, ratios, spread
+from .peers import missing, peer
+from .tables import Table
+
+SENTENCES, BEAMS, LIMIT = 100, 4, 32
+CONFIG = TransformerConfig(
+    vocab_size=4000, d_model=128, num_heads=4, d_ff=512, num_encoder_layers=2, num_decoder_layers=2
+)
+
+
+def model() -> Transformer:
+    """A translator of the phrasebook's size; its weights make texts differ and end at different lengths."""
+    mg.manual_seed(0)
+    translator, rng = Transformer(CONFIG).eval(), np.random.default_rng(0)
+    for p in translator.parameters():
+        p.array += rng.normal(scale=0.1, size=p.shape).astype(np.float32)
+    table, end = translator.embedding.weight.array, CONFIG.eos_token_id
+    texts = generate(translator, sources(), LIMIT, eos_token_id=())
+    common = int(np.bincount(np.concatenate(texts)).argmax())
+    table[[end, common]] = table[[common, end]]  # a token that many texts have ends them
+    return translator
+
+
+def sources() -> list[list[int]]:
+    """Sentences of 5 to 20 tokens, with their end tokens."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(5, 20, SENTENCES)
+    return [[*rng.integers(4, CONFIG.vocab_size, n).tolist(), CONFIG.eos_token_id] for n in lengths]
+
+
+def translator_of(name: str) -> Callable[[], list[list[int]]]:
+    """A library's function that translates the sentences."""
+    ours, texts = model(), sources()
+    if name == "ours":
+        return lambda: generate(ours, texts, LIMIT, num_beams=BEAMS)
+    from .peers.torch_beams import BeamTransformer
+
+    theirs = BeamTransformer(CONFIG, {key: t.numpy().copy() for key, t in ours.state_dict().items()})
+    return lambda: theirs.translate(texts, LIMIT, BEAMS)
+
+
+def alone(repeats: int, seconds: float, threads: int, clock: str) -> dict[str, Any]:
+    """Seconds, without anyone to compare with."""
+    return {"ours": spread(measure({"ours": translator_of("ours")}, repeats, seconds, clock=clock)["ours"])}
+
+
+def pair(repeats: int, seconds: float, threads: int, clock: str) -> dict[str, Any]:
+    """Seconds: ours, torch's, and their ratio."""
+    peer("torch").set_threads(threads)
+    steps = {"ours": translator_of("ours"), "theirs": translator_of("torch")}
+    if steps["ours"]() != steps["theirs"]():
+        raise DifferentTextError("torch and minigrad write different translations with the same weights.")
+    times = measure(steps, repeats, seconds, SETTLE if threads > 1 else 0.0, clock)
+    each = {name: spread(found) for name, found in times.items()}
+    return {**each, "ratio": ratios(times["ours"], times["theirs"])}
+
+
+def beams(
+    threads: Sequence[int] = (1,),
+    repeats: int = 50,
+    seconds: float = 20.0,
+    clock: str = "wall",
+    kernels: str | None = None,
+) -> list[Table]:
+    """The time of the translations, for each number of threads."""
+    c = CONFIG
+    size = f"{c.num_encoder_layers} + {c.num_decoder_layers} layers of {c.d_model}, {c.vocab_size:,} tokens"
+    table = Table(f"{SENTENCES} sentences translated with {BEAMS} beams, {size}: seconds")
+    note = missing("torch")
+    if note:
+        table.notes.append(note)
+    for number in threads:
+        function = "alone" if note else "pair"
+        found = in_child("beams", function, repeats, seconds, number, clock, threads=number, kernels=kernels)
+        table.rows[f"{number} thread{'s' if number > 1 else ''}"] = {
+            "minigrad": found["ours"],
+            "sentences a second": SENTENCES / found["ours"][1],
+            "the same over torch": found.get("theirs"),
+            "ratio ours / theirs": found.get("ratio"),
+        }
+    return [table]
