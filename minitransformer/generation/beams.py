@@ -30,6 +30,8 @@ def beam_search(
     found: list[list[Hypothesis]] = [[] for _ in decoder.ids]
     inputs = np.arange(len(found))  # the number of each sentence of the batch
     scores = np.zeros((len(found), 1), np.float32)  # of each sentence's beams: one at first
+    if not decoder.limit:
+        return [[Hypothesis([], 0.0, "length", (-1, 0))] * beams for _ in found]
     for step in range(decoder.limit):
         # the candidates: the best of each sentence's beams with each token
         log_probabilities = log_softmax(decoder.logits())  # (sentences * beams, V)

@@ -52,7 +52,7 @@ class GenerationResult:
     ]  # the sum of `logprobs`; of a beam search, the sum that it ranks by / the length penalty
     logprobs: list[list[float]]  # the model's log-probability of each token, the end token included
     finish_reasons: list[str]  # "eos", "stop" (stopping_criteria) or "length"
-    probabilities: list[Float[np.ndarray, "T V"]] | None = None  # the model's, before options change them
+    probabilities: list[Float[np.ndarray, "_ V"]] | None = None  # the model's, before options change them
     attentions: list[dict[str, np.ndarray]] | None = None
     beams: list[list[BeamStep]] | None = None  # of each input
 

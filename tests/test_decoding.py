@@ -1,0 +1,510 @@
+"""Search and scoring: each option does what its formula says, whatever the model and the batch."""
+
+import itertools
+import re
+from types import SimpleNamespace
+
+import jaxtyping
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+from minitransformer import GPT, GPTConfig, Tokenizer, Transformer, TransformerConfig, generate
+from minitransformer.errors import UserError
+from minitransformer.generation import TextStreamer, scoring, stream
+from minitransformer.generation.beams import largest
+
+PROMPTS = [[1, 2, 3, 4], [5], [6, 2], [3, 3, 1]]
+SOURCES = [[4, 5, 6, 3], [7, 3], [8, 8, 4, 5, 6, 7, 3], [5, 3]]
+
+
+class Bigrams(nn.Module):
+    """A user's own model: the next token depends on the last one only. It has no parameters."""
+
+    is_encoder_decoder, max_length = False, None
+
+    def __init__(self, log_probabilities):
+        super().__init__()
+        self.table = np.array(log_probabilities, np.float32)
+        self.config = SimpleNamespace(vocab_size=len(self.table))
+        self.calls = []
+
+    def new_cache(self, max_length=0):
+        return SimpleNamespace(length=0, batch_select_indices=lambda rows: None)
+
+    def states(self, ids, cache=None):
+        self.calls.append(ids.shape)
+        if cache is not None:
+            cache.length += ids.shape[1]
+        return mg.tensor(self.table[ids])
+
+    def logits(self, states):
+        return states
+
+
+def bigrams(seed=0, V=4):
+    return Bigrams(scoring.log_softmax(np.random.default_rng(seed).normal(0, 2, (V, V)).astype(np.float32)))
+
+
+@pytest.fixture(scope="module")
+def gpt():
+    mg.manual_seed(1)
+    model = GPT(GPTConfig(7, 16, 8, 2, 2)).eval()
+    for p in model.parameters():
+        if p.ndim == 2:
+            p.array *= 10  # far from uniform, so that the text differs from position to position
+    return model
+
+
+@pytest.fixture(scope="module")
+def translator():
+    mg.manual_seed(5)
+    model = Transformer(TransformerConfig(9, 8, 2, 12, 1, 1))
+    for p in model.parameters():
+        p.array *= 3
+    return model
+
+
+@pytest.fixture
+def unchecked(monkeypatch):
+    """Arguments reach the function whatever their types, as they do where tests do not check them."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+# ---------------------------------------------------------------- scoring
+
+ROW = np.log(np.array([[0.4, 0.3, 0.2, 0.1]], np.float32))
+
+
+def kept(scores):
+    return np.isfinite(scores)[0].nonzero()[0].tolist()
+
+
+def test_top_k_keeps_ties():
+    assert kept(scoring.keep_top_k(ROW, 2)) == [0, 1]
+    assert kept(scoring.keep_top_k(np.array([[1.0, 3, 3, 3]]), 2)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("p", "expected"), [(0.01, [0]), (0.41, [0, 1]), (0.69, [0, 1]), (0.95, [0, 1, 2, 3])]
+)
+def test_the_nucleus_is_the_fewest_tokens_with_that_probability(p, expected):
+    assert kept(scoring.keep_top_p(ROW, p)) == expected
+    assert kept(scoring.keep_top_p(ROW[:, ::-1], p)) == sorted(3 - i for i in expected)
+
+
+@pytest.mark.parametrize(
+    ("p", "expected"), [(0.2, [0, 1, 2, 3]), (0.3, [0, 1, 2]), (0.6, [0, 1]), (1.0, [0])]
+)
+def test_min_p_is_relative_to_the_likeliest_token(p, expected):
+    assert kept(scoring.keep_min_p(ROW, p)) == expected
+
+
+def test_a_repetition_penalty_lowers_scores_of_both_signs_once():
+    scores = np.array([[2.0, -2.0, 3.0, -3.0]])
+    found = scoring.penalize_repetition(scores, np.array([[-1, 0, 1, 1]]), 2.0)
+    assert found.tolist() == [[1.0, -4.0, 3.0, -3.0]]
+
+
+@pytest.mark.parametrize(
+    ("size", "ids", "forbidden"),
+    [(1, [-1, 2, 0], [0, 2]), (2, [1, 2, 1, 3, 1], [2, 3]), (3, [1, 2, 3, 1, 2], [3])],
+)
+def test_no_ngram_occurs_twice(size, ids, forbidden):
+    scores = scoring.forbid_repeated_ngrams(ROW, np.array([ids]), size)
+    assert sorted({0, 1, 2, 3} - set(kept(scores))) == forbidden
+
+
+def test_a_row_without_an_allowed_token_is_left_as_it_is(gpt):
+    assert kept(scoring.forbid_repeated_ngrams(ROW, np.array([[0, 1, 2, 3]]), 1)) == [0, 1, 2, 3]
+    for options in ({}, {"num_beams": 2}, {"do_sample": True}):
+        (text,) = generate(gpt, [[1]], 9, no_repeat_ngram_size=1, **options)
+        assert sorted([1, *text[:6]]) == list(range(7))
+        assert len(text) == 9
+
+
+def test_length_penalties_are_the_stated_formulas():
+    assert scoring.length_penalty(7, 0.6) == pytest.approx(7**0.6)
+    assert scoring.length_penalty(7, 0.6, "gnmt") == pytest.approx((12 / 6) ** 0.6)
+    assert scoring.length_penalty(1, 0.6, "gnmt") == 1
+
+
+@pytest.mark.parametrize(("width", "k"), [(3, 5), (50, 4), (1000, 8), (1001, 2), (4096, 64)])
+def test_the_largest_are_those_of_a_sort(width, k):
+    x = np.random.default_rng(0).integers(0, 300, (3, width)).astype(np.float32)
+    x[1, :-2] = -np.inf
+    values, places = largest(x, k)
+    np.testing.assert_array_equal(values, -np.sort(-x, 1)[:, :k])
+    np.testing.assert_array_equal(places, np.argsort(-x, 1, kind="stable")[:, :k])
+
+
+# ---------------------------------------------------------------- sampling
+
+SETTINGS = [
+    {"temperature": 0.6}, {"top_k": 2}, {"top_p": 0.7}, {"min_p": 0.2}, {"temperature": 2.0, "top_p": 0.8},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", SETTINGS, ids=str)
+def test_sampled_frequencies_match_the_distribution(options):
+    """Pearson's chi-square of 4,000 draws, below the 99.9% point of 5 degrees of freedom or fewer."""
+    model, n = bigrams(3, 6), 4000
+    scores = model.table[[2]]
+    for name, function in [
+        ("temperature", scoring.scale_by_temperature), ("top_k", scoring.keep_top_k),
+        ("top_p", scoring.keep_top_p), ("min_p", scoring.keep_min_p),
+    ]:  # fmt: skip
+        if name in options:
+            scores = function(scores, options[name])
+    expected = n * np.exp(scores[0]) / np.exp(scores[0]).sum()
+    found = generate(model, [[2]], 1, do_sample=True, num_return_sequences=n, seed=7, **options)
+    counts = np.bincount([ids[0] for ids in found], minlength=6)
+    possible = expected > 0
+    assert counts[~possible].sum() == 0
+    assert 1 < possible.sum() <= 6
+    assert ((counts - expected)[possible] ** 2 / expected[possible]).sum() < 20.5
+
+
+def test_a_seed_gives_the_same_texts_and_leaves_other_draws_alone(gpt):
+    texts = [generate(gpt, PROMPTS, 9, do_sample=True, seed=s) for s in (3, 3, 4)]
+    assert texts[0] == texts[1] != texts[2]
+    mg.manual_seed(0)
+    first = generate(gpt, PROMPTS, 9, do_sample=True)
+    mg.manual_seed(0)
+    generate(gpt, PROMPTS, 9, do_sample=True, seed=3)
+    assert generate(gpt, PROMPTS, 9, do_sample=True) == first
+
+
+def test_the_draws_of_a_row_do_not_depend_on_the_others(gpt, translator):
+    for model, inputs in ((gpt, PROMPTS), (translator, SOURCES)):
+        options = {"do_sample": True, "seed": 1, "temperature": 2.0}
+        assert generate(model, inputs, 9, **options)[:2] == generate(model, inputs[:2], 9, **options)
+
+
+def test_several_samples_of_a_prompt_differ_and_the_prompt_is_processed_once():
+    model = bigrams()
+    texts = generate(model, [[1, 2, 3], [2, 2, 2]], 8, do_sample=True, num_return_sequences=5, seed=0)
+    assert len(texts) == 10
+    assert len({tuple(text) for text in texts}) > 5
+    assert model.calls == [(2, 3), *[(10, 1)] * 7]
+
+
+# ---------------------------------------------------------------- batches of prompts and prefixes
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+@pytest.mark.parametrize(
+    "options", [{}, {"num_beams": 3}, {"repetition_penalty": 1.5, "no_repeat_ngram_size": 2}], ids=str
+)
+@pytest.mark.parametrize("limit", [4, 15])  # within the 16 positions, and beyond
+def test_prompts_of_different_lengths_do_not_change_each_other(gpt, options, limit, use_cache):
+    together = generate(gpt, PROMPTS, limit, use_cache=use_cache, **options)
+    assert together == [generate(gpt, [ids], limit, **options)[0] for ids in PROMPTS]
+
+
+@pytest.mark.parametrize("options", [{}, {"num_beams": 3}], ids=str)
+def test_a_prefix_is_forced_and_continued(translator, options):
+    free = generate(translator, SOURCES, 6, **options)
+    prefixes = [[8, 8], [5], [4, 4, 4], [8]]
+    forced = generate(translator, SOURCES, 6, prefix=prefixes, **options)
+    assert forced != free
+    assert forced == [
+        generate(translator, [s], 6, prefix=p, **options)[0] for s, p in zip(SOURCES, prefixes, strict=True)
+    ]
+    if not options:  # the model's own beginning leads to its own text
+        assert generate(translator, [SOURCES[0]], 5, prefix=free[0][:1]) == [free[0][1:]]
+
+
+def test_several_end_tokens_and_none(gpt):
+    free = generate(gpt, PROMPTS, 9)
+    ends = [free[0][2], free[1][4]]
+    until = lambda ids: next((i for i, token in enumerate(ids) if token in ends), 9)
+    assert generate(gpt, PROMPTS, 9, ends) == [ids[: until(ids)] for ids in free]
+    assert generate(gpt, PROMPTS, 9, eos_token_id=()) == free
+
+
+def test_a_model_knows_its_end_token():
+    model = bigrams()
+    (free,) = generate(model, [[1]], 9)
+    model.config.eos_token_id = free[3]
+    assert generate(model, [[1]], 9) == [free[: free.index(free[3])]]
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_stopping_function_sees_the_new_tokens_and_ends_a_text(gpt, beams):
+    stop = lambda ids: len(ids) == 2 or sum(ids) > 12
+    found = generate(gpt, PROMPTS, 9, stopping_criteria=stop, num_beams=beams, return_dict=True)
+    assert set(found.finish_reasons) == {"stop"}
+    assert all(stop(ids) and not stop(ids[:-1]) for ids in found.ids)
+
+
+# ---------------------------------------------------------------- beam search
+
+
+def all_texts(model, prompt, limit, end):
+    """Every text of at most `limit` tokens and its log-probability; ended ones include the end token."""
+    for length in range(1, limit + 1):
+        for ids in itertools.product(range(len(model.table)), repeat=length):
+            if end not in ids[:-1] and (ids[-1] == end or length == limit):
+                path = [prompt[-1], *ids]
+                yield ids, sum(float(model.table[a, b]) for a, b in itertools.pairwise(path))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("form", ["huggingface", "gnmt"])
+@pytest.mark.parametrize("alpha", [0.0, 0.7, 1.5])
+def test_as_many_beams_as_texts_are_an_exhaustive_search(seed, form, alpha):
+    model, limit, end = bigrams(seed), 4, 0
+    texts = list(all_texts(model, [2], limit, end))
+    scores = {ids: p / scoring.length_penalty(len(ids), alpha, form) for ids, p in texts}
+    best = sorted(scores.values(), reverse=True)[:5]
+    found = generate(
+        model, [[2]], limit, end, num_beams=len(texts), num_return_sequences=5, return_dict=True,
+        length_penalty=alpha, **({"length_penalty_form": form} if form == "gnmt" else {}),
+    )  # fmt: skip
+    np.testing.assert_allclose(found.scores, best, rtol=1e-5)  # of bigrams, several texts may be as likely
+    for ids, score, reason in zip(found.ids, found.scores, found.finish_reasons, strict=True):
+        assert scores[(*ids, end) if reason == "eos" else tuple(ids)] == pytest.approx(score, rel=1e-5)
+
+
+def test_beams_find_no_worse_texts_than_greedy_search(gpt, translator):
+    """In this sense: of these models and inputs, no text of 4 beams is less likely than the greedy one.
+
+    Both have no length penalty and end within the limit or at it. It is not a theorem, see the next test.
+    """
+    for model, inputs in [
+        (gpt, PROMPTS),
+        (translator, SOURCES),
+        *((bigrams(s, 9), [[1], [5]]) for s in range(8)),
+    ]:
+        greedy = generate(model, inputs, 6, eos_token_id=3, return_dict=True)
+        beams = generate(model, inputs, 6, 3, num_beams=4, length_penalty=0.0, return_dict=True)
+        assert all(b >= g - 1e-5 for b, g in zip(beams.scores, greedy.scores, strict=True))
+
+
+def test_a_beam_search_can_lose_the_greedy_text():
+    """From 0, greedy search takes 1, 3; beams prefer 2, then 4 or 5, after which all tokens are unlikely."""
+    p = np.full((16, 16), 1 / 16)
+    p[0] = [0, 0.51, 0.49, *[0] * 13]
+    p[1] = [0, 0, 0, *[1 / 13] * 13]
+    p[1, 3] += 1e-3
+    p[2] = [0, 0, 0, 0, 0.5, 0.5, *[0] * 10]
+    p[3] = [0, 0, 0, 0, 0, 0, 1, *[0] * 9]
+    with np.errstate(divide="ignore"):
+        model = Bigrams(np.log(p / p.sum(1, keepdims=True)))
+    greedy = generate(model, [[0]], 3, return_dict=True)
+    beams = generate(model, [[0]], 3, num_beams=2, length_penalty=0.0, return_dict=True)
+    assert greedy.ids[0] == [1, 3, 6]
+    assert beams.scores[0] < greedy.scores[0]
+    wide = generate(model, [[0]], 3, num_beams=64, length_penalty=0.0, return_dict=True)
+    assert wide.ids[0] == [1, 3, 6]
+
+
+@pytest.mark.parametrize("early_stopping", [True, False, "never"])
+def test_beams_with_a_cache_and_with_other_inputs_are_those_alone(translator, early_stopping):
+    ends = [ids[i] for i, ids in zip((2, 5), generate(translator, SOURCES, 9), strict=False)]
+    options = {"num_beams": 4, "num_return_sequences": 4, "early_stopping": early_stopping}
+    options["eos_token_id"] = ends
+    together = generate(translator, SOURCES, 9, return_dict=True, **options)
+    assert len({len(ids) for ids in together.ids}) > 2
+    assert generate(translator, SOURCES, 9, use_cache=False, **options) == together.ids
+    alone = [ids for source in SOURCES for ids in generate(translator, [source], 9, **options)]
+    assert alone == together.ids
+
+
+def test_the_best_of_the_beams_come_first_and_one_beam_is_greedy(gpt):
+    found = generate(gpt, PROMPTS, 6, num_beams=5, num_return_sequences=3, return_dict=True)
+    scores = np.array(found.scores).reshape(-1, 3)
+    assert (np.diff(scores, axis=1) <= 0).all()
+    assert generate(gpt, PROMPTS, 6, num_beams=1) == generate(gpt, PROMPTS, 6)
+
+
+# ---------------------------------------------------------------- results
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"do_sample": True, "seed": 0, "num_return_sequences": 2}, {"num_beams": 3}], ids=str
+)
+def test_a_result_has_the_models_log_probability_of_each_token(gpt, options):
+    """Those of the text read at once, without search or cache."""
+    found = generate(
+        gpt,
+        PROMPTS,
+        5,
+        2,
+        return_dict=True,
+        output_probabilities=True,
+        length_penalty_form="huggingface",
+        **options,
+    )
+    copies = options.get("num_return_sequences", 1)
+    for i, ids in enumerate(found.ids):
+        prompt, ended = PROMPTS[i // copies], found.finish_reasons[i] == "eos"
+        whole = [*prompt, *ids, *([2] if ended else [])]
+        assert ended or len(ids) == 5
+        expected = scoring.log_softmax(gpt(np.array([whole])).numpy()[0, len(prompt) - 1 : -1])
+        np.testing.assert_allclose(found.probabilities[i], np.exp(expected), atol=1e-5)
+        logprobs = np.take_along_axis(expected, np.array(whole[len(prompt) :])[:, None], 1)[:, 0]
+        np.testing.assert_allclose(found.logprobs[i], logprobs, atol=1e-4)
+        length = len(logprobs) if "num_beams" in options else 1
+        assert found.scores[i] == pytest.approx(logprobs.sum() / length, abs=1e-4)
+
+
+def test_the_beam_tree_leads_to_every_text(translator):
+    found = generate(
+        translator, SOURCES, 9, num_beams=3, num_return_sequences=3, return_dict=True, output_beams=True
+    )
+    for i, tree in enumerate(found.beams):
+        texts = set()
+        for depth, step in enumerate(tree):
+            assert (np.diff(step.scores) <= 0).all()
+            for node in step.ended.nonzero()[0]:
+                path, at = [], int(node)
+                for above in tree[depth::-1]:
+                    path.append(int(above.tokens[at]))
+                    at = int(above.parents[at])
+                texts.add(tuple(token for token in path[::-1] if token != 3))
+        assert texts >= {tuple(ids) for ids in found.ids[3 * i : 3 * i + 3]}
+
+
+def test_nothing_asked_for_is_nothing_found(gpt):
+    empty = generate(gpt, [], return_dict=True, num_beams=2, output_beams=True, output_probabilities=True)
+    assert empty.ids == empty.scores == empty.probabilities == empty.beams == []
+    none = generate(gpt, PROMPTS, 0, return_dict=True, num_beams=2, num_return_sequences=2)
+    assert none.ids == [[]] * 8
+    assert none.finish_reasons == ["length"] * 8
+
+
+# ---------------------------------------------------------------- streams
+
+
+@pytest.mark.parametrize("options", [{}, {"do_sample": True, "seed": 2, "num_return_sequences": 2}], ids=str)
+def test_a_stream_yields_the_texts_of_generate(gpt, options):
+    texts = generate(gpt, PROMPTS, 9, eos_token_id=2, **options)
+    steps = list(stream(gpt, PROMPTS, max_new_tokens=9, eos_token_id=2, **options))
+    assert [[step[i] for step in steps if step[i] is not None] for i in range(len(texts))] == texts
+
+
+def test_between_the_steps_of_a_stream_the_model_is_as_the_caller_has_it(gpt):
+    gpt.train()
+    try:
+        steps = stream(gpt, [[1, 2]], max_new_tokens=5)
+        for _ in steps:
+            assert gpt.training
+            assert mg.is_grad_enabled()
+    finally:
+        gpt.eval()
+
+
+TEXT = "L'été, on dit « zut ! » — (ça va?) naïve façade… 日本語 🙂🙂 don't\n\nend of  it."
+
+
+@pytest.mark.parametrize("layout", ["word", "bpe", "byte bpe", "char"])
+def test_streamed_text_is_the_decoded_whole(layout):
+    """Also of tokens in an order that no text has, with parts of characters."""
+    if layout == "char":
+        tokenizer = Tokenizer.train_char([TEXT])
+    elif layout == "word":
+        tokenizer = Tokenizer.train_word([TEXT])
+    else:
+        tokenizer = Tokenizer.train_bpe([TEXT], 280 if layout == "byte bpe" else 300)
+    rng = np.random.default_rng(0)
+    prompt, written = tokenizer.encode("L'été"), tokenizer.encode(TEXT)
+    for ids in (
+        written,
+        written * 8,
+        *(rng.integers(4, tokenizer.vocab_size, 300).tolist() for _ in range(5)),
+    ):
+        text = TextStreamer(tokenizer.decode, prompt)
+        pieces = [text.put(token) for token in ids]
+        whole = tokenizer.decode([*prompt, *ids]).removeprefix(tokenizer.decode(prompt))
+        assert "".join([*pieces, text.end()]) == whole
+        assert sum(map(bool, pieces)) > len(pieces) / 4
+
+
+# ---------------------------------------------------------------- what is refused
+
+REFUSED = [
+    ({"num_beams": 0}, "num_beams = 0 is out of range"),
+    ({"num_beams": 2.0}, "num_beams = 2.0 is out of range"),
+    ({"do_sample": True, "top_p": 2}, "top_p = 2 is out of range.\nChoose a number above 0 and at most 1"),
+    ({"do_sample": True, "top_p": 0}, "top_p = 0 is out of range"),
+    ({"do_sample": True, "min_p": -0.1}, "min_p = -0.1 is out of range"),
+    ({"repetition_penalty": 0}, "repetition_penalty = 0 is out of range"),
+    ({"num_beams": 2, "length_penalty": np.inf}, "length_penalty = inf is out of range"),
+    ({"num_beams": 2, "length_penalty_form": "wu"}, "length_penalty_form = 'wu' is unknown.\nChoose one of"),
+    ({"num_beams": 2, "early_stopping": "always"}, "early_stopping = 'always' is unknown"),
+    ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size = -1 is out of range"),
+    ({"num_return_sequences": 2}, "greedy decoding gives 1"),
+    ({"num_return_sequences": 3, "num_beams": 2}, "num_return_sequences = 3, but 2 beams give 2"),
+    ({"do_sample": True, "num_beams": 2}, "num_beams = 2 with do_sample"),
+    ({"top_p": 0.9}, "top_p = 0.9 has no effect without sampling"),
+    ({"length_penalty": 2.0}, "length_penalty = 2.0 has no effect without beam search"),
+    ({"do_sample": True, "seed": -1}, "seed = -1 is out of range"),
+    ({"stopping_criteria": 5}, "stopping_criteria is not a function, got 5"),
+    ({"num_beam": 4}, "generate has no option 'num_beam'. Did you mean num_beams?"),
+    ({"topp": 0.4}, "generate has no option 'topp'. Did you mean top_p"),
+    ({"prefix": [1]}, "a GPT continues its prompt and takes no prefix"),
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(("options", "message"), REFUSED, ids=lambda value: str(value)[:40])
+def test_what_cannot_be_is_refused(gpt, options, message):
+    with pytest.raises(UserError, match=re.escape(message)) as caught:
+        generate(gpt, [[1]], **options)
+    assert str(caught.value).count("\n") == 1
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("prefix", "message"),
+    [
+        ([9], "prefix has the id 9"),
+        ([[1], [-1]], "prefix[1] has the id -1"),
+        ([[1]], "1 prefixes for 2 inputs"),
+    ],
+)
+def test_a_prefix_that_cannot_be_is_refused(translator, prefix, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        generate(translator, SOURCES[:2], prefix=prefix)
+
+
+def test_more_texts_than_there_are_are_refused():
+    with pytest.raises(UserError, match="an input has only 4 texts"):
+        generate(bigrams(), [[1]], 1, num_beams=9, num_return_sequences=9)
+
+
+def test_a_stream_of_beams_is_refused(gpt):
+    with pytest.raises(UserError, match="not known before its end"):
+        stream(gpt, [[1]], num_beams=2)
+
+
+def test_what_a_model_lacks_is_named():
+    model = bigrams()
+    del Bigrams.logits
+    try:
+        with pytest.raises(UserError, match="here logits is missing"):
+            generate(model, [[1]])
+    finally:
+        Bigrams.logits = lambda self, states: states
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def test_flags_of_decoding_reach_the_search(cli, here):
+    code, out, err = cli("translate", "mine", "I love you", "--num-beams", 3, "--num-return-sequences", 3)
+    assert (code, err) == (0, "")
+    assert len(out.splitlines()) == 3
+    flags = ["--prompt", "ROMEO:", "--max-new-tokens", 9]
+    outs = [
+        cli("generate", "play", *flags, *more)[1]
+        for more in (["--top-k", 1], ["--greedy"], ["--top-p", 1e-6])
+    ]
+    assert outs[0] == outs[1] == outs[2]
+    assert cli("generate", "play", *flags, "--num-beams", 2)[0] == 0
+    code, out, err = cli("generate", "play", "--top-p", 2)
+    assert (code, out) == (2, "")
+    assert err == "error: top_p = 2.0 is out of range.\nChoose a number above 0 and at most 1.\n"
