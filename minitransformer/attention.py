@@ -136,10 +136,12 @@ def _split(x: Any, parts: int, num_heads: int) -> Any:
 
 def _kernel(x, kv, mask, num_heads, is_causal=False, dropout_p=0.0, key=None, num_kv_heads=None, scale=None):
     """The kernel of `multi_head_attention`: the device's attention kernel, on views of the projections."""
-    grouped = num_kv_heads not in (None, num_heads)
-    if grouped or (mask is not None and mask.ndim == 4 and mask.shape[0] not in (1, x.shape[0])):
+    if mask is not None and mask.ndim == 4 and mask.shape[0] not in (1, x.shape[0]):
         return None  # the result has the mask's batch
-    q, k, v = split_heads(x, kv, num_heads)
+    q, k, v = split_heads(x, kv, num_heads, num_kv_heads)
+    groups = num_heads // k.shape[1]
+    if groups > 1:  # of heads that share keys and values
+        k, v = k.repeat(groups, 1), v.repeat(groups, 1)
     attend = getattr(kernels(x), "scaled_dot_product_attention", lambda *args: None)
     result = attend(q, k, v, mask, is_causal, scale or 1 / math.sqrt(q.shape[-1]), dropout_p, key)
     if result is None:
@@ -149,8 +151,12 @@ def _kernel(x, kv, mask, num_heads, is_causal=False, dropout_p=0.0, key=None, nu
 
     def gradient(g, needs):
         d_x, d_kv = empty(x.shape, x.dtype), None if kv is None else empty(kv.shape, kv.dtype)
-        d_heads = split_heads(d_x, d_kv, num_heads)  # views that `pull` fills
-        *_, d_mask = pull(_split(g, 1, num_heads)[0], (True, True, True, needs[2]), d_heads)
+        d_heads = split_heads(d_x, d_kv, num_heads, num_kv_heads)  # views that `pull` fills
+        into = d_heads if groups == 1 else (d_heads[0], empty(k.shape, k.dtype), empty(v.shape, v.dtype))
+        *_, d_mask = pull(_split(g, 1, num_heads)[0], (True, True, True, needs[2]), into)
+        if groups > 1:
+            for total, parts in zip(d_heads[1:], into[1:], strict=True):
+                parts.reshape(len(g), -1, groups, *parts.shape[2:]).sum(2, out=total)
         return d_x, d_kv, d_mask
 
     return heads.swapaxes(1, 2).reshape(*x.shape[:2], num_heads * q.shape[-1]), gradient
