@@ -9,6 +9,7 @@ from .image_classification import ImageClassification
 from .language_modelling import LanguageModelling
 from .masked_language_modelling import MaskedLanguageModelling
 from .question_answering import QuestionAnswering
+from .similarity import Similarity
 from .tagging import Tagging
 from .text_to_text import TextToText
 from .translation import Translation
@@ -25,6 +26,7 @@ __all__ = [
     "MaskedLanguageModelling",
     "PairTask",
     "QuestionAnswering",
+    "Similarity",
     "SpecialIds",
     "Tagging",
     "Task",

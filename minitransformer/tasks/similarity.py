@@ -1,0 +1,128 @@
+"""Similarity: texts of the same meaning get similar vectors (Reimers and Gurevych 2019).
+
+Of a batch of pairs, each text has its partner among all second texts to find: the loss is the cross-entropy of
+the cosines, times 20 (Henderson et al. 2017, 4; in the form of Sentence-BERT's later training).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from minigrad import Tensor, no_grad
+
+from ..data.batching import pad_rows
+from ..data.datasets import read_pairs
+from ..data.labels import sentence_splits
+from ..errors import UserError
+from ..layouts import BERT_TOKENS
+from ..tokenizers import Tokenizer
+from .base import Rows, Trained, register_task, text_tokenizer
+from .encoder import EncoderTask, LabelledData
+from .examples import Batch
+
+SCALE = 20.0
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class SimilarityData(LabelledData):
+    """Pairs of texts that mean the same: a sentence and its translation, or the pairs of a file."""
+
+
+@dataclass(frozen=True)
+class PairedTexts(Batch):
+    """The rows of all first texts, then of all second texts; first text i belongs to second text `target[i]`."""
+
+    @property
+    def n_tokens(self) -> int:
+        return len(self.target)
+
+
+@register_task
+class Similarity(EncoderTask):
+    """A unit vector for each text, nearest to that of the text with the same meaning."""
+
+    name, Data, unit, head = "similarity", SimilarityData, "pairs", "similarity"
+    metrics: ClassVar[dict[str, str]] = {"accuracy": "partner is the nearest", "mrr": "mean reciprocal rank"}
+
+    @classmethod
+    def built_in(cls, data: Any) -> dict[str, list[Pair]]:
+        return {name: [(e, f) for e, f in split] for name, split in sentence_splits().items()}
+
+    @classmethod
+    def read_file(cls, data: Any, path: Path) -> list[Pair]:
+        return read_pairs(path)
+
+    @classmethod
+    def texts(cls, example: Pair) -> list[str]:
+        return list(example)
+
+    @classmethod
+    def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
+        texts = {name: [text for pair in split for text in pair] for name, split in splits.items()}
+        held_out = [text for name, split in texts.items() if name != "train" for text in split]
+        return text_tokenizer(data.tokenizer, vocab_size, texts["train"], held_out, added=BERT_TOKENS)
+
+    @classmethod
+    def length(cls, tokenizer: Tokenizer, example: Pair) -> int:
+        return max(len(tokenizer.encode(text)) for text in example) + 2
+
+    # ------------------------------------------------------------ batches
+
+    def text_rows(self, texts: Sequence[str]) -> np.ndarray:
+        """Each text by itself: [CLS] text [SEP]."""
+        return pad_rows(
+            [self.joined(self.tokenizer.encode(text))[0] for text in texts], self.tokenizer.pad_id
+        )
+
+    def collate(self, examples: Sequence[Pair], step: int) -> Any:
+        texts = [pair[side] for side in (0, 1) for pair in examples]
+        return PairedTexts(self.text_rows(texts), np.arange(len(examples)))
+
+    def split(self, batch: Any, parts: int) -> Iterator[tuple[int, Any]]:
+        """Whole: each text is compared with all others of the batch."""
+        yield 0, batch
+
+    def logits(self, model: Any, batch: Any) -> Tensor:
+        vectors, n = model(batch.input), len(batch.target)
+        return vectors[:n] @ vectors[n:].transpose(0, 1) * SCALE
+
+    # ------------------------------------------------------------ a trained model
+
+    @classmethod
+    @no_grad()
+    def vectors(cls, run: Trained, texts: Sequence[str]) -> np.ndarray:
+        """The unit vector of each text; the cosine of two texts is the dot product of theirs."""
+        task = cls.of_run(run, [])
+        parts = [texts[start : start + 64] for start in range(0, len(texts), 64)]
+        return np.concatenate([run.model(task.text_rows(part)).numpy() for part in parts])  # type: ignore[attr-defined]
+
+    @classmethod
+    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
+        """How often a text's partner is the nearest of all second texts."""
+        first, second = [a for a, _ in examples], [b for _, b in examples]
+        cosines = cls.vectors(run, first) @ cls.vectors(run, second).T
+        ranks = (cosines > np.diag(cosines)[:, None]).sum(1) + 1
+        scores = {"accuracy": float((ranks == 1).mean()), "mrr": float((1 / ranks).mean())}
+        scores |= {"loss": cls.of_run(run, examples).score(run.model, examples)["loss"], "n": len(examples)}
+        nearest = [second[i] for i in cosines.argmax(1)]
+        return scores, [("text", "partner", "nearest"), *zip(first, second, nearest, strict=True)]
+
+    @classmethod
+    def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
+        rows = cls.evaluate(run, splits["test"])[1][1:6]
+        return [f"{text} -> {nearest}" for text, _, nearest in rows]
+
+    def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
+        return [(a, b, "") for a, b in examples]
+
+    @classmethod
+    def read_example(cls, run: Trained, texts: Sequence[str]) -> Pair:
+        if len(texts) != 2:
+            raise UserError(f"{run.folder} compares two texts, got {len(texts)}.\nPass two, each in quotes.")
+        return texts[0], texts[1]
