@@ -21,7 +21,16 @@ from minigrad.kernels.cuda import draws
 from minigrad.ops.op import Op, registry
 from minigrad.ops.samplers import Sample
 from minigrad.random import Key, keep_mask
-from minitransformer import GPT, GPTConfig, TrainConfig, Transformer, TransformerConfig, generate
+from minitransformer import (
+    GPT,
+    GPTConfig,
+    Llama,
+    LlamaConfig,
+    TrainConfig,
+    Transformer,
+    TransformerConfig,
+    generate,
+)
 from minitransformer.recipes import load_recipe
 from minitransformer.tasks import Translation
 from minitransformer.tokenizers import Tokenizer
@@ -414,6 +423,18 @@ MODELS = {
     ),
     "GPT": (
         lambda: GPT(GPTConfig(11, 8, 8, 2, 2)),
+        (np.array([[4, 5, 6, 0], [7, 8, 9, 10]]),),
+    ),
+    "Llama, grouped queries": (
+        lambda: Llama(LlamaConfig(11, 8, 12, 1, 4, 2)),
+        (np.array([[4, 5, 6, 0], [7, 8, 9, 10]]),),
+    ),
+    "T5's bias, RMSNorm": (
+        lambda: Transformer(TransformerConfig(11, 8, 2, 16, 1, 1, 0.0, positions="t5", norm="rms_norm")),
+        (np.array([[4, 5, 0], [7, 8, 9]]), np.array([[2, 5, 6], [2, 9, 9]])),
+    ),
+    "ALiBi": (
+        lambda: GPT(GPTConfig(11, 8, 8, 1, 2, positions="alibi", activation_function="swiglu")),
         (np.array([[4, 5, 6, 0], [7, 8, 9, 10]]),),
     ),
 }
