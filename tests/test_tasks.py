@@ -220,8 +220,8 @@ SMALL = {
     "encoder_attention_heads": 2, "decoder_attention_heads": 2,
 }  # fmt: skip
 RECIPES = [
-    "addition", "bart-infill", "bert-answers", "bert-classify", "bert-mlm", "bert-similar", "bert-tag", "brackets",
-    "digits-vit", "reverse", "t5-denoise", "t5-prefixes",
+    "addition", "bart-infill", "bert-answers", "bert-classify", "bert-mlm", "bert-similar", "bert-tag",
+    "brackets", "digits-vit", "reverse", "t5-denoise", "t5-prefixes",
 ]  # fmt: skip
 
 

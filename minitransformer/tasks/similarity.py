@@ -1,7 +1,7 @@
 """Similarity: texts of the same meaning get similar vectors (Reimers and Gurevych 2019).
 
-Of a batch of pairs, each text has its partner among all second texts to find: the loss is the cross-entropy of
-the cosines, times 20 (Henderson et al. 2017, 4; in the form of Sentence-BERT's later training).
+In a batch of pairs, each first text has to find its partner among all second texts: the loss is the
+cross-entropy of their cosines, times 20 (the other pairs are the negatives, as in Henderson et al. 2017).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SimilarityData(LabelledData):
 
 @dataclass(frozen=True)
 class PairedTexts(Batch):
-    """The rows of all first texts, then of all second texts; first text i belongs to second text `target[i]`."""
+    """The rows of all first texts, then of all second texts; text i belongs to second text `target[i]`."""
 
     @property
     def n_tokens(self) -> int:
