@@ -11,6 +11,7 @@ import minigrad as mg
 from minigrad.nn import functional
 from minigrad.ops.extra import recurrent
 from minitransformer.attention import multi_head_attention
+from minitransformer.positions import rotary
 
 from .children import in_child
 from .measuring import measure, ratios, spread
@@ -44,6 +45,20 @@ def packed_attention(F: Any, x: Any) -> Any:
     q, k, v = x.view(batch, length, 3, H, -1).permute(2, 0, 3, 1, 4)
     y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     return y.transpose(1, 2).reshape(batch, length, width // 3)
+
+
+def packed_rotary(F: Any, x: Any) -> Any:
+    """Rotary positions of queries and keys that stand side by side with values in (B, T, 3 D)."""
+    if F is functional:
+        return rotary(x, 2 * H, D // H)
+    import torch
+
+    batch, length, _ = x.shape
+    angle = torch.arange(length)[:, None, None] / 10000 ** (torch.arange(0, D // H, 2) / (D // H))
+    a, b = x[..., : 2 * D].view(batch, length, 2 * H, 2, -1).unbind(-2)
+    cos, sin = angle.cos(), angle.sin()
+    turned = torch.cat([a * cos - b * sin, b * cos + a * sin], -1).view(batch, length, 2 * D)
+    return torch.cat([turned, x[..., 2 * D :]], -1)
 
 
 def recurrent_layer(name: str, gates: int, states: int = 1) -> Case:
@@ -88,6 +103,7 @@ CASES = {
         HEADS,
     ),
     "attention of all heads, causal": Case("multi_head_attention", packed_attention, [(B, T, 3 * D)]),
+    "rotary positions": Case("rotary", packed_rotary, [(B, T, 3 * D)]),
     "attention, T 512": Case(
         "scaled_dot_product_attention",
         lambda F, q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),

@@ -13,7 +13,7 @@ from minigrad.ops import METHODS
 from minigrad.ops.extra import recurrent
 from minigrad.ops.op import Op, info_of, registry
 from minigrad.ops.samplers import Sample
-from minitransformer import attention
+from minitransformer import attention, positions
 from tools.reference import ops_in
 
 WITHOUT_SAMPLES: dict[str, str] = {}  # op -> why it names none
@@ -107,6 +107,7 @@ def test_every_op_can_be_reached_by_a_public_name():
         *vars(mg.special).values(),
         *vars(mg.nn.functional).values(),
         attention.multi_head_attention,
+        positions.rotary,
         *vars(recurrent).values(),
     ]
     found, seen, stack = set(), set(), [f for f in public if inspect.isfunction(f)]
