@@ -121,13 +121,12 @@ class AdditiveAttention(nn.Module):
         self, decoder: nn.Module, x: Float[Tensor, "B T E"], source: Source, states: States, written: Any
     ) -> tuple[Tensor, Tensor, Tensor | None, States]:
         steps = []
-        for t in range(x.shape[1]):
-            now = slice(t, t + 1)
+        for t, word in enumerate(x.split(1, 1)):  # (B, 1, E)
             last_layer = states[0][-1].unsqueeze(1)  # s_{i-1}: (B, 1, H)
             weights = self.weights(last_layer, source)  # (B, 1, S)
             context = weights @ source.memory  # c_i: (B, 1, M)
-            inputs = cat([x[:, now], context], -1)
-            h, states = scan(decoder, inputs, states, None if written is None else written[:, now])
+            real = None if written is None else written[:, t : t + 1]
+            h, states = scan(decoder, cat([word, context], -1), states, real)
             steps.append((h, context, weights))
         h, context, weights = (cat(parts, 1) for parts in zip(*steps, strict=True))
         return h, context, weights, states
