@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from .attention import MultiHeadAttention
     from .config import TrainConfig
-    from .generation import generate
+    from .generation import generate, stream
     from .masks import causal_mask, padding_mask
     from .models import (
         BART,
@@ -72,13 +72,14 @@ __all__ = [
     "padding_mask",
     "register_model",
     "register_task",
+    "stream",
 ]
 
 _MODULES = {
     "minigrad": ["__version__"],
     ".attention": ["MultiHeadAttention"],
     ".config": ["TrainConfig"],
-    ".generation": ["generate"],
+    ".generation": ["generate", "stream"],
     ".masks": ["causal_mask", "padding_mask"],
     ".models": [
         "BART",

@@ -368,6 +368,25 @@ def test_the_beam_tree_leads_to_every_text(translator):
         assert texts >= {tuple(ids) for ids in found.ids[3 * i : 3 * i + 3]}
 
 
+def test_attentions_are_those_of_the_whole_text(gpt, translator):
+    found = generate(gpt, PROMPTS, 4, return_dict=True, output_attentions=True)
+    for prompt, ids, weights in zip(PROMPTS, found.ids, found.attentions, strict=True):
+        length = len(prompt) + len(ids)
+        assert {a.shape for a in weights.values()} == {(2, length, length)}
+        assert len(weights) == 2
+        for a in weights.values():
+            np.testing.assert_allclose(a.sum(-1), 1, atol=1e-5)
+            assert not np.triu(a, 1).any()
+    found = generate(
+        translator, SOURCES, 4, num_beams=2, prefix=[8], return_dict=True, output_attentions=True
+    )
+    for source, ids, weights in zip(SOURCES, found.ids, found.attentions, strict=True):
+        assert weights["decoder.layers.0.cross_attention"].shape == (2, 2 + len(ids), len(source))
+        assert len(weights) == 3
+    with pytest.raises(UserError, match="output_attentions has no effect without a result"):
+        generate(gpt, PROMPTS, output_attentions=True)
+
+
 def test_nothing_asked_for_is_nothing_found(gpt):
     empty = generate(gpt, [], return_dict=True, num_beams=2, output_beams=True, output_probabilities=True)
     assert empty.ids == empty.scores == empty.probabilities == empty.beams == []

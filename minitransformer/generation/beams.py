@@ -38,7 +38,8 @@ def beam_search(
         processed = log_probabilities
         for function in process:
             processed = function(processed, decoder.history)
-        totals = (processed + scores.reshape(-1, 1)).reshape(len(scores), -1)
+        totals = np.add(processed, scores.reshape(-1, 1), out=processed if record is None else None)
+        totals = totals.reshape(len(scores), -1)
         best, places = largest(totals, width)  # (sentences, width)
         parents, tokens = np.divmod(places, processed.shape[1])
         rows = parents + np.arange(len(scores))[:, None] * scores.shape[1]  # of the batch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from minigrad import no_grad
 
 from ..errors import UserError
+from .attentions import attentions_of
 from .beams import beam_search
 from .decoder import Decoder
 from .request import GenerationConfig, check_inputs, check_model, check_prefix, end_tokens, make_config
@@ -53,12 +55,20 @@ def generate(
     check_model(model)
     inputs = check_inputs(model, input_ids)
     record: list[Step] | None = [] if return_dict else None
+    for name in ("output_probabilities", "output_attentions", "output_beams"):
+        if getattr(config, name) and not return_dict:
+            raise UserError(f"{name} has no effect without a result.\nPass return_dict=True.")
     found: list[list[Hypothesis]] = []
+    attentions: list[dict[str, np.ndarray]] | None = [] if config.output_attentions else None
     if inputs:
         with evaluation(model):
             found = search_texts(model, inputs, config, record)
+            if attentions is not None:
+                prefixes = check_prefix(model, config.prefix, len(inputs))
+                for ids, prefix, texts in zip(inputs, prefixes, found, strict=True):
+                    attentions += [attentions_of(model, ids, prefix, text.ids) for text in texts]
     if record is not None:
-        return make_result(found, record, config)
+        return replace(make_result(found, record, config), attentions=attentions)
     return [text.ids for group in found for text in group]
 
 
