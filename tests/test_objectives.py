@@ -247,14 +247,23 @@ def test_without_scikit_learn_the_digits_say_how_to_install_it(monkeypatch):
         digits.digits()
 
 
-def test_shifts_move_pixels_and_lose_only_those_at_the_edge():
-    images = np.zeros((200, 1, 8, 8), np.float32)
-    images[:, :, 3:5, 3:5] = 1
-    shifted = digits.shift_images(images, 1, np.random.default_rng(0))
-    assert (shifted.sum((1, 2, 3)) == 4).all()
-    assert {tuple(np.argwhere(image[0])[0]) for image in shifted} == {
-        (i, j) for i in (2, 3, 4) for j in (2, 3, 4)
-    }
+def test_warped_images_are_moved_turned_and_scaled():
+    random = np.random.default_rng(0)
+    images = np.zeros((200, 1, 9, 9), np.float32)
+    images[:, :, 3:6, 4] = 1  # a vertical line in the middle
+    np.testing.assert_allclose(digits.warp_images(images, random), images, atol=1e-6)
+    moved = digits.warp_images(images, random, shift=2.0)
+    np.testing.assert_allclose(moved.sum((1, 2, 3)), 3, rtol=1e-5)  # nothing is lost but at the edge
+    rows, columns = np.mgrid[:9, :9]
+    places = (moved[:, 0] * rows).sum((1, 2)) / 3, (moved[:, 0] * columns).sum((1, 2)) / 3
+    for place in places:
+        assert place.min() == pytest.approx(2, abs=0.2)
+        assert place.max() == pytest.approx(6, abs=0.2)
+    turned = digits.warp_images(images, random, rotation=90.0)[:, 0]
+    assert (turned[:, 4, 3] > 0.9).any()  # some lines lie flat
+    sizes = digits.warp_images(images, random, scale=0.5).sum((1, 2, 3))
+    assert sizes.min() < 2.2
+    assert sizes.max() > 5
 
 
 def test_images_of_ones_own(tmp_path):

@@ -169,7 +169,7 @@ def test_an_unknown_objective_is_named():
 # ---------------------------------------------------------------- images
 
 
-def test_only_training_images_are_shifted():
+def test_only_training_images_are_warped():
     image = np.zeros((1, 8, 8), np.float32)
     image[0, 3:5, 3:5] = 1
     task = ImageClassification(ImageClassification.Data(batch_size=16), [(image, 0)] * 16, [(image, 0)])

@@ -15,7 +15,7 @@ from ..files import printable, read_bytes
 from .batching import generator
 from .datasets import LIMIT, DataError
 
-IMAGES, SHIFTS = 9, 10  # random streams
+IMAGES, WARPS = 9, 10  # random streams
 
 
 class Images(NamedTuple):
@@ -87,12 +87,28 @@ def read_images(path: str | Path) -> Images:
     return Images(np.ascontiguousarray(pixels), labels.astype(np.int64))
 
 
-def shift_images(
-    images: Float[np.ndarray, "N C H W"], most: int, random: np.random.Generator
+def warp_images(
+    images: Float[np.ndarray, "N C H W"],
+    random: np.random.Generator,
+    shift: float = 0.0,
+    rotation: float = 0.0,
+    scale: float = 0.0,
 ) -> Float[np.ndarray, "N C H W"]:
-    """Each image shifted by up to `most` pixels along both axes; what comes in is 0."""
+    """Each image moved by up to `shift` pixels along both axes, turned by up to `rotation` degrees, and made
+    larger or smaller by a factor of up to 1 + `scale`. Between pixels values are interpolated; outside they
+    are 0."""
     n, _, height, width = images.shape
-    padded = np.pad(images, [(0, 0), (0, 0), (most, most), (most, most)])
-    rows, columns = random.integers(0, 2 * most + 1, (2, n))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (height, width), axis=(2, 3))
-    return np.ascontiguousarray(windows[np.arange(n), :, rows, columns])
+    angle = np.deg2rad(random.uniform(-rotation, rotation, n))
+    factor = (1 + scale) ** random.uniform(-1, 1, n)
+    move = random.uniform(-shift, shift, (2, n, 1, 1))
+    y, x = np.mgrid[:height, :width] - np.array([height - 1, width - 1]).reshape(2, 1, 1) / 2
+    cos, sin = (factor * np.array([np.cos(angle), np.sin(angle)]))[..., None, None]
+    # where each pixel comes from, (N, H, W), in the image with a frame of two zeros
+    rows = np.clip(cos * y - sin * x + (height - 1) / 2 + move[0] + 2, 0, height + 2.999)
+    columns = np.clip(sin * y + cos * x + (width - 1) / 2 + move[1] + 2, 0, width + 2.999)
+    padded = np.pad(images, [(0, 0), (0, 0), (2, 2), (2, 2)]).transpose(0, 2, 3, 1)
+    i, j, k = rows.astype(np.int64), columns.astype(np.int64), np.arange(n)[:, None, None]
+    down, right = (rows - i)[..., None], (columns - j)[..., None]
+    upper = (1 - right) * padded[k, i, j] + right * padded[k, i, j + 1]
+    lower = (1 - right) * padded[k, i + 1, j] + right * padded[k, i + 1, j + 1]
+    return ((1 - down) * upper + down * lower).transpose(0, 3, 1, 2).astype(images.dtype)

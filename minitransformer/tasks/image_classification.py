@@ -1,4 +1,4 @@
-"""Images and their classes, as ViT learns them (Dosovitskiy et al. 2021). Training images are shifted."""
+"""Images and their classes, as ViT learns them (Dosovitskiy et al. 2021). Training images are warped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from minigrad import no_grad
 
 from ..data.datasets import DataError
-from ..data.digits import SHIFTS, Images, digits, read_images, shift_images, split_images
+from ..data.digits import WARPS, Images, digits, read_images, split_images, warp_images
 from ..data.masking import row_generator
 from ..data.splits import Sources, Splits
 from ..errors import check_range
@@ -29,12 +29,14 @@ class ImageData:
 
     dataset: str = "digits"  # scikit-learn's, 8 x 8 pixels; or "file" (--data FILE.npz)
     batch_size: int = 64  # images per batch
-    shift: int = 1  # training images are moved by up to so many pixels
+    shift: float = 0.5  # training images are moved by up to so many pixels,
+    rotation: float = 12.0  # turned by up to so many degrees,
+    scale: float = 0.1  # and made larger or smaller by a factor of up to 1 + scale
 
     def __post_init__(self) -> None:
         check_dataset(self.dataset, ("digits", "file"))
         check_range(self, "batch_size", 1)
-        check_range(self, "shift", 0)
+        check_range(self, "shift rotation scale", 0)
 
 
 @register_task
@@ -63,8 +65,9 @@ class ImageClassification(ExampleTask):
 
     def collate(self, examples: Sequence[Example], step: int) -> Batch:
         images = np.stack([image for image, _ in examples])
-        if self.data.shift and step < VALIDATION:
-            images = shift_images(images, self.data.shift, row_generator(self.seed, SHIFTS, step, 0))
+        if step < VALIDATION:
+            random = row_generator(self.seed, WARPS, step, 0)
+            images = warp_images(images, random, self.data.shift, self.data.rotation, self.data.scale)
         return Batch(images, np.array([label for _, label in examples]))
 
     @no_grad()
