@@ -63,3 +63,23 @@ def test_beam_search_gives_the_same_tokens_and_scores(models, options, length_pe
     given = generate(ours, SOURCES, LIMIT, end, return_dict=True, **options)
     assert given.ids == expected
     np.testing.assert_allclose(given.scores, result.sequences_scores.numpy(), rtol=0, atol=1e-4)
+
+
+def test_attention_weights_of_the_texts_are_the_same(models):
+    ours, theirs, end = models
+    given = generate(ours, SOURCES[:3], LIMIT, end, num_beams=2, return_dict=True, output_attentions=True)
+    theirs.set_attn_implementation("eager")
+    for source, text, weights in zip(SOURCES, given.ids, given.attentions, strict=False):
+        target = [ours.decoder_start_token_id, *text]
+        expected = theirs(
+            torch.tensor([source]), decoder_input_ids=torch.tensor([target]), output_attentions=True
+        )
+        names = {
+            "encoder.layers.{}.self_attention": expected.encoder_attentions,
+            "decoder.layers.{}.self_attention": expected.decoder_attentions,
+            "decoder.layers.{}.cross_attention": expected.cross_attentions,
+        }
+        both = [(name.format(i), x[0]) for name, layers in names.items() for i, x in enumerate(layers)]
+        assert weights.keys() == {name for name, _ in both}
+        for name, x in both:
+            np.testing.assert_allclose(weights[name], x.detach().numpy(), rtol=0, atol=1e-5, err_msg=name)
