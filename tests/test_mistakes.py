@@ -67,7 +67,7 @@ def contents(folder):
         ("train phrasebook --max-length 2 --data pairs.tsv", ["shorter than 2 tokens", "--max-length"]),
         ("train phrasebook --micro-batches 0", ["micro_batches = 0"]),
         ("train phrasebook --schedule linear", ["schedule", "linear", "cosine"]),
-        ("train phrasebook --tokenizer wordpiece --data pairs.tsv", ["tokenizer 'wordpiece'", "bpe"]),
+        ("train phrasebook --tokenizer sentencepiece --data pairs.tsv", ["tokenizer 'sentencepiece'", "bpe"]),
         ("train phrasebook --activation swish --data pairs.tsv", ["activation 'swish'", "relu"]),
         ("train phrasebook --positions none --data pairs.tsv", ["positions", "sinusoidal"]),
         ("train phrasebook --positions learned --max-positions 9", ["max_length = 32", "max_positions = 9"]),
