@@ -1,7 +1,7 @@
 """The road to attention: one translation task by RNN, LSTM, GRU, with and without attention, and Transformer.
 
 python demos/road_to_attention.py                       # the phrasebook: sentences of 3 to 11 words
-python demos/road_to_attention.py --sentences 6         # up to six of them joined: sources of up to 40 words
+python demos/road_to_attention.py --sentences 6         # up to six of them joined: sources of up to 46 words
 
 Every model has the same number of parameters, trains on the same data for the same number of minutes (of
 processor time), and is scored by the length of the source. `--sentences` above 1 joins sentences of the
@@ -48,7 +48,7 @@ def transformer(vocab_size: int, d_ff: int) -> nn.Module:
 
 
 FIXED: dict[str, Any] = {"attention": "none", "bidirectional": False}
-MODELS: dict[str, Callable[[int, int], nn.Module]] = {  # in the order of the documents: (vocab_size, width)
+MODELS: dict[str, Callable[[int, int], nn.Module]] = {  # in historical order: (vocab_size, width)
     "simple RNN": recurrent(rnn_type="rnn", **FIXED),
     "LSTM": recurrent(rnn_type="lstm", **FIXED),
     "GRU": recurrent(rnn_type="gru", **FIXED),

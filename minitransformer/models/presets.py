@@ -32,7 +32,7 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the model type, and what d
         "transformer",
         {"vocab_size": 37000, "d_model": 1024, "num_heads": 16, "d_ff": 4096, "dropout": 0.3},
     ),
-    # ten words and vectors of width 4, by hand (document 000)
+    # ten words and vectors of width 4: small enough to compute by hand
     "toy": (
         "transformer",
         {
