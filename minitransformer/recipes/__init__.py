@@ -147,8 +147,9 @@ def parse_recipe(text: str, name: str, where: str) -> Recipe:
     except (ValueError, RecursionError) as error:
         raise RecipeError(f"{where} is not valid TOML: {error}.\nFix that line.") from None
     if "task" not in content:
-        known = " or ".join(f'"{task}"' for task in TASKS)
-        raise RecipeError(f"{where} has no task.\nAdd the line task = {known}.")
+        raise RecipeError(
+            f'{where} has no task.\nAdd the line task = "NAME", with one of {", ".join(sorted(TASKS))}.'
+        )
     task = content.pop("task")
     if not isinstance(task, str) or task not in TASKS:
         close = nearest(task, TASKS) if isinstance(task, str) else ""
