@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import tyro
 from tyro.conf import arg
 
-from ..errors import check_integer
+from ..errors import UserError, check_integer
 from ..files import printable
 from ..training.run import Run
 from .arguments import Checkpoint, Device, Flag, RunFolder
@@ -37,6 +38,11 @@ def run(argv: list[str]) -> None:
             greedy: Always take the most likely token.
         """
         check_integer("max_new_tokens", max_new_tokens, 1, MAX_NEW_TOKENS + 1)
+        if decoding.temperature is not None and not 0 < decoding.temperature < math.inf:
+            raise UserError(
+                f"temperature = {decoding.temperature} is out of range.\n"
+                f"Choose a value above 0, or pass --greedy."
+            )
         options = decoding.options(not greedy and decoding.num_beams == 1, TEMPERATURE)
         trained = Run(run, checkpoint, device)
         if decoding.num_beams > 1 or decoding.num_return_sequences > 1:
