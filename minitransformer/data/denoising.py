@@ -11,7 +11,7 @@ one mask in the place of each, and the target is the whole text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import numpy as np
 
@@ -96,7 +96,7 @@ def text_infilling(ids: Sequence[int], spans: Sequence[Span], mask_id: int) -> t
     return [*source, *ids[end:]], list(ids)
 
 
-def restored(source: Sequence[int], target: Sequence[int], sentinels: Sequence[int]) -> list[int]:
+def restored(source: Sequence[int], target: Sequence[int], sentinels: Container[int]) -> list[int]:
     """The text of which `span_corruption` made source and target; also of a target that a model wrote."""
     spans: dict[int, list[int]] = {}
     current: list[int] = []

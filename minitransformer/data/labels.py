@@ -12,8 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from .batching import generator
 from .datasets import DataError, read_fields, read_lines
 from .phrasebook import Pair, Sentence, phrasebook
@@ -264,10 +262,3 @@ def documents(sentences: Iterable[Pair], language: int = 0) -> list[list[str]]:
         key = pair.parts.subject.english if isinstance(pair, Sentence) else pair[0].split()[0]
         groups.setdefault(key, []).append(pair[language])
     return list(groups.values())
-
-
-def label_counts(examples: Iterable[Labelled]) -> dict[str, int]:
-    """How often each label occurs, most frequent first."""
-    names, counts = np.unique([example.label for example in examples], return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    return {str(names[i]): int(counts[i]) for i in order}

@@ -205,6 +205,6 @@ def filled(run: Trained, sources: Sequence[list[int]], **decoding: Any) -> list[
         for source, target in zip(sources[start : start + 64], targets, strict=True):
             new = [i for i in target if i != tokenizer.end_id]
             if run.recipe.data.objective == "span_corruption":
-                new = restored(source, new, list(marks))
+                new = restored(source, new, marks)
             texts.append(tokenizer.decode(new))
     return texts
