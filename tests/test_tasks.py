@@ -20,12 +20,14 @@ from minitransformer.tasks import (
     ImageClassification,
     MaskedLanguageModelling,
     QuestionAnswering,
+    Similarity,
     Tagging,
     TextToText,
     Translation,
 )
 from minitransformer.tasks.denoising import MASK, SENTINELS, marked_ids
 from minitransformer.tasks.examples import VALIDATION
+from minitransformer.tasks.question_answering import LONGEST
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training import run as runs
 from minitransformer.training.trainer import Trainer
@@ -75,6 +77,25 @@ def test_an_answer_is_found_where_its_tokens_are(tokenizer):
     assert len(task.decode(logits, example)) > 0
 
 
+def test_an_answer_has_at_most_the_longest_number_of_tokens():
+    words = [f"w{i}" for i in range(LONGEST + 5)]
+    tokenizer = Tokenizer.train_word([" ".join(words)], added=BERT_TOKENS)
+    example = Answered("w0", " ".join(words), "w0")
+    task = QuestionAnswering(QuestionAnswering.Data(), [example], [example], tokenizer)
+    logits = np.zeros((2, len(task.encode(example).ids)))
+    logits[0, 3] = 9  # the first token of the context
+    logits[1, 3:] = np.arange(len(words) + 1)  # the later the last one is, the better
+    assert task.decode(logits, example).split() == words[:LONGEST]
+
+
+def test_a_text_without_words_is_refused():
+    run = SimpleNamespace(tokenizer=WORDS, labels=["O"])
+    with pytest.raises(UserError, match="has no words to tag"):
+        Tagging.unlabelled(run, [" "])
+    with pytest.raises(UserError, match="the context has no words"):
+        QuestionAnswering.unlabelled(run, ["Who?", " "])
+
+
 def test_tokens_outside_the_context_are_never_an_answer():
     example = Answered("Who was playing?", "The cats were playing.", "The cats")
     task = QuestionAnswering(QuestionAnswering.Data(), [example], [example], WORDS)
@@ -119,6 +140,63 @@ def test_special_tokens_are_never_masked_nor_put_in():
         assert ((read >= WORDS.first_ordinary_id) | (read == WORDS.special_id("[MASK]"))).all()
         assert (batch.follows == IGNORE).all()
         assert batch.n_tokens == chosen.sum()
+
+
+def test_sentences_that_do_not_follow_are_from_the_scored_split():
+    task = masked_task(next_sentence=True)
+    scored = [("The dog sat", "The cats sat", "0"), ("A mat", "A garden", "1")] * 10
+    spied = []
+    task.encode = lambda example: spied.append(example) or type(task).encode(task, example)
+    batches = list(task.batches(scored))
+    assert {example[1] for example in spied} == {"The cats sat", "A garden"}
+    assert 0 < sum(int(batch.follows.sum()) for batch in batches) < 20
+
+
+def test_pairs_drawn_in_each_step_do_not_fill_the_memory():
+    task = masked_task(next_sentence=True)
+    for _ in range(20):
+        task.next_batch()
+    assert not task._rows
+    assert task.token_ids.cache_info().currsize == 4  # texts
+
+
+def run_of(task, tokenizer, model, **settings):
+    recipe = SimpleNamespace(data=task.Data(**settings), training=SimpleNamespace(seed=0))
+    return SimpleNamespace(recipe=recipe, tokenizer=tokenizer, labels=[], model=model, folder="run")
+
+
+def test_texts_that_are_too_long_are_not_scored():
+    def model(ids):
+        assert ids.shape[1] <= 6
+        return mg.zeros((*ids.shape, WORDS.vocab_size))
+
+    run = run_of(MaskedLanguageModelling, WORDS, model, max_length=6)
+    long = ("The cats were playing in the garden",)
+    assert MaskedLanguageModelling.evaluate(run, [("A dog sat",), long])[0]["n"] == 1
+    with pytest.raises(UserError, match="none of 1 rows has at most 6 tokens"):
+        MaskedLanguageModelling.evaluate(run, [long])
+
+
+# ---------------------------------------------------------------- similarity
+
+
+def test_a_model_with_one_vector_for_all_texts_finds_no_partner():
+    run = run_of(Similarity, WORDS, lambda ids: mg.ones((len(ids), 2)), max_length=6)
+    long = ("The cats were playing in the garden", "A mat")
+    pairs = [("A dog", "The dog"), ("The cats", "The mat"), ("A cat", "A mat")]
+    scores = Similarity.evaluate(run, [*pairs, long])[0]
+    assert scores["n"] == 3
+    assert scores["accuracy"] == 0
+    assert scores["mrr"] == pytest.approx(1 / 3)
+    assert Similarity.evaluate(run, [("A dog", "The dog"), ("The dog", "The dog")])[0]["accuracy"] == 1
+
+
+def test_a_batch_of_similar_texts_is_not_split():
+    task = Similarity(Similarity.Data(), [], [], WORDS)
+    batch = task.collate([("A dog", "The dog"), ("The cats", "The mat")], 0)
+    assert len(list(task.split(batch, 1))) == 1
+    with pytest.raises(UserError, match="cannot be split into 2 parts"):
+        list(task.split(batch, 2))
 
 
 def test_pairs_need_the_head_for_pairs():

@@ -218,9 +218,20 @@ class EncoderTask(ExampleTask):
         raise NotImplementedError
 
     @classmethod
+    def within_limit(cls, run: Trained, examples: Sequence[Any]) -> list[Any]:
+        """The examples of at most `max_length` tokens; a UserError if there are none."""
+        limit = run.recipe.data.max_length
+        short = [example for example in examples if cls.length(run.tokenizer, example) <= limit]
+        if not short:
+            raise UserError(
+                f"none of {len(examples)} {cls.unit} has at most {limit} tokens, the limit of this run.\n"
+                f"Pass shorter ones."
+            )
+        return short
+
+    @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        kept = [e for e in examples if cls.length(run.tokenizer, e) <= run.recipe.data.max_length]
-        scores, rows = super().evaluate(run, kept, **decoding)
+        scores, rows = super().evaluate(run, cls.within_limit(run, examples), **decoding)
         _, expected, said = zip(*rows[1:], strict=True)
         return {**cls.compare(said, expected), "loss": scores["loss"], "n": scores["n"]}, rows
 

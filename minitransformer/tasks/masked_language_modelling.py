@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,6 +23,7 @@ from ..errors import UserError, check_range
 from ..layouts import MASK
 from .base import Rows, Trained, check_dataset, loss_sum, perplexity, register_task
 from .encoder import EncoderTask, Row, TextBatch
+from .examples import VALIDATION
 
 
 @dataclass(frozen=True)
@@ -119,18 +121,32 @@ class MaskedLanguageModelling(EncoderTask):
 
     # ------------------------------------------------------------ batches
 
-    def encode(self, example: Document) -> Row:
-        return Row(*self.joined(*map(self.tokenizer.encode, self.texts(example))), None)
+    @cached_property
+    def token_ids(self) -> Callable[[str], list[int]]:
+        """The tokens of a text, which is tokenized once: pairs of texts are new in each step."""
+        return cache(self.tokenizer.encode)
 
-    def collate(self, examples: Sequence[Document], step: int) -> MaskedBatch:
-        """Row r is drawn with (seed, step, r)."""
+    def encode(self, example: Document) -> Row:
+        return Row(*self.joined(*map(self.token_ids, self.texts(example))), None)
+
+    def batches(self, examples: Sequence[Document]) -> Iterator[MaskedBatch]:
+        """Other sentences come from the same examples: that a sentence was trained on tells nothing."""
+        size = self.data.batch_size
+        for number, start in enumerate(range(0, len(examples), size)):
+            yield self.collate(examples[start : start + size], VALIDATION + number, examples)
+
+    def collate(
+        self, examples: Sequence[Document], step: int, others: Sequence[Document] | None = None
+    ) -> MaskedBatch:
+        """Row r is drawn with (seed, step, r); others than the next are from `others` (None: train)."""
+        others = self.train if others is None else others
         rows, targets, follows = [], [], []
         for r, example in enumerate(examples):
             if self.data.next_sentence:
                 random = row_generator(self.seed, PAIRING, step, r)
-                example, follow = next_or_other(example, self.train, random)
+                example, follow = next_or_other(example, others, random)
                 follows.append(0 if follow else 1)
-            row = self.row(example)
+            row = self.encode(example)
             read, target = self.masked(row.ids, row_generator(self.seed, MASKING, step, r))
             rows.append(Row(read, row.token_types, target))
             targets.append(target)
@@ -191,6 +207,7 @@ class MaskedLanguageModelling(EncoderTask):
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
+        examples = cls.within_limit(run, examples)
         scores = cls.of_run(run, examples).score(run.model, examples)
         return {**scores, "perplexity": perplexity(scores["loss"]), "n": len(examples)}, []
 

@@ -18,6 +18,7 @@ from minigrad import Tensor
 
 from ..data.batching import IGNORE
 from ..data.labels import Answered, answered, read_answered, sentence_splits
+from ..errors import UserError
 from ..tokenizers import Tokenizer
 from .base import Trained, loss_sum, register_task
 from .encoder import EncoderTask, LabelledData, Row, TextBatch
@@ -87,7 +88,7 @@ class QuestionAnswering(EncoderTask):
         word_of = [i for i, (pieces, _, _) in enumerate(words) for _ in pieces]  # of each token
         n, offset = len(word_of), len(self.tokenizer.encode(example.question)) + 2
         first, last = logits[:, offset : offset + n]
-        ordered = np.triu(np.ones((n, n))) * np.tri(n, n, LONGEST)  # first <= last <= first + LONGEST
+        ordered = np.triu(np.ones((n, n))) * np.tri(n, n, LONGEST - 1)  # first <= last < first + LONGEST
         sums = np.where(ordered > 0, first[:, None] + last, -np.inf)
         i, j = divmod(int(sums.argmax()), n)
         return example.context[words[word_of[i]][1] : words[word_of[j]][2]]
@@ -102,6 +103,8 @@ class QuestionAnswering(EncoderTask):
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Answered:
+        if not pieces_of(run.tokenizer, texts[1]):
+            raise UserError("the context has no words.\nPass a text that answers the question.")
         return Answered(texts[0], texts[1], texts[1])
 
     @classmethod

@@ -86,6 +86,11 @@ class Similarity(EncoderTask):
 
     def split(self, batch: Any, parts: int) -> Iterator[tuple[int, Any]]:
         """Whole: each text is compared with all others of the batch."""
+        if parts > 1:
+            raise UserError(
+                f"a batch of the task {self.name} cannot be split into {parts} parts: each text is compared "
+                f"with all others.\nTrain with micro_batches = 1, in one process."
+            )
         yield 0, batch
 
     def logits(self, model: Any, batch: Any) -> Tensor:
@@ -104,10 +109,14 @@ class Similarity(EncoderTask):
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        """How often a text's partner is the nearest of all second texts."""
+        """How often a text's partner is the nearest of all second texts. A tie counts as nearer, unless
+        both texts are the same: a model that maps all texts to one vector finds no partner."""
+        examples = cls.within_limit(run, examples)
         first, second = [a for a, _ in examples], [b for _, b in examples]
         cosines = cls.vectors(run, first) @ cls.vectors(run, second).T
-        ranks = (cosines > np.diag(cosines)[:, None]).sum(1) + 1
+        same = np.unique(second, return_inverse=True)[1]
+        ahead = (cosines >= np.diag(cosines)[:, None]) & (same[:, None] != same)
+        ranks = ahead.sum(1) + 1
         scores = {"accuracy": float((ranks == 1).mean()), "mrr": float((1 / ranks).mean())}
         scores |= {"loss": cls.of_run(run, examples).score(run.model, examples)["loss"], "n": len(examples)}
         nearest = [second[i] for i in cosines.argmax(1)]

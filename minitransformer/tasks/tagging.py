@@ -15,6 +15,7 @@ import numpy as np
 
 from ..data.batching import IGNORE
 from ..data.labels import Tagged, read_tagged, sentence_splits, tagged
+from ..errors import UserError
 from ..tokenizers import Tokenizer
 from .base import Rows, Trained, register_task
 from .encoder import EncoderTask, LabelledData, Row
@@ -84,6 +85,8 @@ class Tagging(EncoderTask):
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Tagged:
         words = tuple(re.findall(r"[\w']+|[^\w\s]", texts[0]))
+        if not words:
+            raise UserError("the text has no words to tag.\nPass a sentence, in quotes.")
         return Tagged(words, (run.labels[0],) * len(words))
 
     @classmethod
