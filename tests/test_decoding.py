@@ -313,6 +313,18 @@ def test_beams_with_a_cache_and_with_other_inputs_are_those_alone(translator, ea
     assert alone == together.ids
 
 
+def test_a_sentence_keeps_its_memory_when_another_leaves_in_the_first_step(translator):
+    """Two sentences of one row each become one sentence of two beams: as many rows, another memory."""
+    num_left = 0
+    for leaving, staying in itertools.permutations(SOURCES, 2):
+        ends = generate(translator, [leaving], 1, eos_token_id=[], num_beams=2, num_return_sequences=2)
+        options = {"num_beams": 2, "early_stopping": True, "eos_token_id": [end for (end,) in ends]}
+        found = generate(translator, [leaving, staying], 5, **options)
+        assert found == [[], *generate(translator, [staying], 5, **options)]
+        num_left += found[1] != []
+    assert num_left > 3
+
+
 def test_the_best_of_the_beams_come_first_and_one_beam_is_greedy(gpt):
     found = generate(gpt, PROMPTS, 6, num_beams=5, num_return_sequences=3, return_dict=True)
     scores = np.array(found.scores).reshape(-1, 3)

@@ -43,6 +43,7 @@ class Decoder:
         lengths = np.array([len(ids) for ids in begin])
         self.start = self.length = int(lengths.max())
         self.ids = pad(begin, 0, left=True)
+        self.beams = 1  # rows of each sentence
         self.real: Any = None
         if (lengths < self.length).any():
             self.real = np.arange(self.length) >= self.length - lengths[:, None]
@@ -103,8 +104,10 @@ class Decoder:
     def select_beams(self, sentences: Int[np.ndarray, " n"], parents: Int[np.ndarray, "n beams"]) -> None:
         """Keep these sentences, with beams that continue the rows `parents`, each of its own sentence."""
         rows = parents.ravel()
-        if len(rows) != len(self.ids):  # else all sentences stay, and their beams have the same memory
+        # as many sentences as before: all stay, and the beams of each have the same memory
+        if (len(rows), parents.shape[1]) != (len(self.ids), self.beams):
             self._select_given(rows)
+        self.beams = parents.shape[1]
         self.ids = self.ids[rows]
         if self.cache is None:
             return
