@@ -25,7 +25,7 @@ class Node:
 
     `gradients` is a tuple of functions g -> gradient, one for each edge (None where none is needed), or one
     function (g, needs) -> gradients; None once freed. `shape` is the shape of the result, or a list of the
-    shapes of several results. `output` refers weakly to the tensor that it made, or to each of them.
+    shapes of several results; so is `version`. `output` refers weakly to the tensor, or each, that it made.
     """
 
     __slots__ = (
@@ -56,7 +56,7 @@ class Node:
         self.number = next(node_numbers)
         self.scope = scope
         self.recorded_at = modifications.count
-        self.version: VersionCounter | None = None
+        self.version: VersionCounter | list[VersionCounter] | None = None
         self.hooks: dict[int, Callable] | None = None
 
     def __repr__(self) -> str:

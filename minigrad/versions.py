@@ -207,8 +207,9 @@ def check_versions(node: Node, needs: list[bool], replayed: bool = False) -> Non
     gradients = node.gradients
     if type(gradients) is tuple:
         gradients = [f for f, needed in zip(gradients, needs, strict=True) if needed]
-    for edge in (*node.edges, node):
-        version = getattr(edge, "version", None)
+    results = node.version if isinstance(node.version, list) else [node.version]
+    versions = [(edge, getattr(edge, "version", None)) for edge in node.edges]
+    for edge, version in [*versions, *((node, result) for result in results)]:
         if version is None or version.modified_at <= node.recorded_at:
             continue
         for change in version.changes:

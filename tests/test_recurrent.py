@@ -137,6 +137,16 @@ def test_a_state_may_be_changed_in_place():
     output.sum().backward()
 
 
+@KIND
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_an_output_that_backward_needs_must_not_change(kind, batch_first):
+    output, state = kind(3, 2, batch_first=batch_first)(draw(4, 2, 3).float())
+    with mg.no_grad():
+        output.add_(1)
+    with pytest.raises(mg.GraphError, match=r"needs its output, which was changed since by add_"):
+        parts(state)[0].sum().backward()
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_is_computed_in_float32(dtype):
     model, x = nn.LSTM(3, 2, 2), draw(5, 2, 3).float()

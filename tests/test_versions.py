@@ -76,6 +76,15 @@ def test_an_output_that_backward_needs_must_not_change():
         z.backward()
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_each_of_several_outputs_that_backward_needs_must_not_change(index):
+    outputs = mg.linalg.eigh(leaf(2, 1, 1, 5, shape=(2, 2)))
+    with mg.no_grad():
+        outputs[index].add_(1)
+    with pytest.raises(GraphError, match=r"eigen_factors .* needs its output"):
+        outputs[1 - index].sum().backward()
+
+
 def test_two_memories_under_one_version_are_told_apart():
     x, c = leaf(1, 2, 3, 4, shape=(2, 2)), mg.ones(2, 2, dtype="float64")
     y = (x * c).sum()

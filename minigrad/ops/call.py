@@ -143,11 +143,14 @@ def _several(
         node = Node(op, settings, edges, needs, gradients, [], [], caller(), modes.scope)
         if type(gradients) is tuple:
             node.gradients = _needed(op, gradients, needs)
+        node.version = []
         for i, out in enumerate(outs):
+            out.version = version = VersionCounter()
             node.shape.append(out.shape)
             node.output.append(weakref.ref(out))
+            node.version.append(version)
             if out.dtype.kind in "fV":
-                out._requires_grad, out.node = True, Output(node, i, out.shape, VersionCounter())
+                out._requires_grad, out.node = True, Output(node, i, out.shape, version)
     if op.view:
         for i, out in enumerate(outs):
             share_version(inputs[0], out, op, settings, i)
