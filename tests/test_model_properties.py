@@ -181,6 +181,22 @@ def test_padding_on_the_left_of_targets_changes_nothing(make):
     assert_close(found[1, 2:], model(SOURCE[1:], IDS[1:, 2:]).numpy()[0])
 
 
+@translators
+@mg.no_grad()
+def test_a_source_mask_of_two_axes_is_a_padding_mask(make):
+    """Also where there are as many sources as tokens in each, so that the shape fits queries and keys too."""
+    model, rows = built(make), [0, 1, 1, 0, 1]
+    source, target = SOURCE[rows], IDS[rows]
+    real = mg.tensor(np.arange(5) < np.array([[3], [2], [1], [4], [2]]))  # (5, 5)
+    scores = real[:, None, None, :]
+    expected = model(source, target, scores).numpy()
+    assert_close(model(source, target, real).numpy(), expected)
+    states = model.decode(target, model.encode(source, real), real, cache=model.new_cache())
+    assert_close(model.logits(states).numpy(), expected)
+    with pytest.raises(ValueError, match="a padding mask of"):
+        model(source, target, real[:, :4])
+
+
 # ---------------------------------------------------------------- options
 
 

@@ -16,7 +16,7 @@ from ..config import MAX_LAYERS, check_heads
 from ..embeddings import LearnedPositions, TokenEmbedding, token_ids
 from ..errors import check_range
 from ..layers import Decoder, Encoder, LayerConfig, check_batch
-from ..masks import padding_mask
+from ..masks import over_keys, padding_mask, real_tokens
 
 
 @dataclass(frozen=True)
@@ -103,10 +103,15 @@ class BART(nn.Module):
         return padding_mask(token_ids(source), self.config.pad_token_id).to(self.embedding.weight.device)
 
     def encode(self, source: Any, source_mask: Tensor | None = None) -> Float[Tensor, "B S D"]:
-        """The encoder's hidden states of source ids (B, S). `source_mask` defaults to the padding mask."""
+        """The encoder's hidden states of source ids (B, S).
+
+        `source_mask` defaults to the padding mask; (B, S) is True for real tokens.
+        """
         if source_mask is None:
             source_mask = self.padding_mask(source)
         x = self.encoder_positions(self.embedding(source))
+        if source_mask.ndim == 2:
+            source_mask = over_keys(real_tokens(source_mask, x))
         return self.encoder(self.dropout(self.encoder_norm(x)), source_mask)
 
     def decode(
@@ -126,6 +131,8 @@ class BART(nn.Module):
         past = 0 if cache is None else cache.length
         x = self.decoder_positions(self.embedding(target), past, target_mask)
         check_batch(x, memory)
+        if source_mask is not None and source_mask.ndim == 2:
+            source_mask = over_keys(real_tokens(source_mask, memory))
         mask = None if target_mask is None else target_mask[:, None, None, :]
         return self.decoder(self.dropout(self.decoder_norm(x)), memory, source_mask, mask, cache)
 

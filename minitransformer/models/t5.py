@@ -14,7 +14,7 @@ from ..config import MAX_LAYERS
 from ..embeddings import TokenEmbedding, token_ids
 from ..errors import UserError, check_range, nearest
 from ..layers import Decoder, Encoder, LayerConfig, check_batch
-from ..masks import padding_mask
+from ..masks import over_keys, padding_mask, real_tokens
 
 FEED_FORWARDS = {  # feed_forward_proj -> the activation of the layers
     "relu": "relu",  # T5
@@ -123,10 +123,16 @@ class T5(nn.Module):
         return padding_mask(token_ids(source), self.config.pad_token_id).to(self.embedding.weight.device)
 
     def encode(self, source: Any, source_mask: Tensor | None = None) -> Float[Tensor, "B S D"]:
-        """The encoder's hidden states of source ids (B, S). `source_mask` defaults to the padding mask."""
+        """The encoder's hidden states of source ids (B, S).
+
+        `source_mask` defaults to the padding mask; (B, S) is True for real tokens.
+        """
         if source_mask is None:
             source_mask = self.padding_mask(source)
-        return self.dropout(self.encoder(self.dropout(self.embedding(source)), source_mask))
+        x = self.dropout(self.embedding(source))
+        if source_mask.ndim == 2:
+            source_mask = over_keys(real_tokens(source_mask, x))
+        return self.dropout(self.encoder(x, source_mask))
 
     def decode(
         self,
@@ -144,6 +150,8 @@ class T5(nn.Module):
         """
         x = self.dropout(self.embedding(target))
         check_batch(x, memory)
+        if source_mask is not None and source_mask.ndim == 2:
+            source_mask = over_keys(real_tokens(source_mask, memory))
         mask = None if target_mask is None else target_mask[:, None, None, :]
         return self.dropout(self.decoder(x, memory, source_mask, mask, cache))
 

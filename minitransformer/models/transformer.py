@@ -130,10 +130,15 @@ class Transformer(nn.Module):
         return mask if mask.device == device else mask.to(device)
 
     def encode(self, source: Any, source_mask: Tensor | None = None) -> Float[Tensor, "B S D"]:
-        """The encoder's hidden states of source ids (B, S). `source_mask` defaults to the padding mask."""
+        """The encoder's hidden states of source ids (B, S).
+
+        `source_mask` defaults to the padding mask; (B, S) is True for real tokens.
+        """
         if source_mask is None:
             source_mask = self.padding_mask(source)
         x = self.dropout(self.encoder_positions(self.embedding(source)))
+        if source_mask.ndim == 2:
+            source_mask = over_keys(real_tokens(source_mask, x))
         return self.encoder(x, source_mask)
 
     def decode(
@@ -157,6 +162,8 @@ class Transformer(nn.Module):
             target_mask = over_keys(padding)
         x = self.dropout(self.decoder_positions(x, start, padding))
         check_batch(x, memory)
+        if source_mask is not None and source_mask.ndim == 2:
+            source_mask = over_keys(real_tokens(source_mask, memory))
         return self.decoder(x, memory, source_mask, target_mask, cache)
 
     def new_cache(self, max_length: int = 0) -> Cache:
