@@ -59,6 +59,33 @@ def test_a_label_that_was_not_trained_on_is_no_target_and_counts_as_wrong():
     assert Classification.compare(["a", "b"], ["a", "c"])["accuracy"] == 0.5
 
 
+@pytest.mark.parametrize(
+    ("task", "text", "message"),
+    [
+        (
+            Classification,
+            "The dog\ta\nThe cat\tc\n",
+            r"line 2: 'c' is not a label of this run.*\n.*are a, b\.",
+        ),
+        (Tagging, "The\ta\ndog\tc\n", r"line 2: 'c' is not a label of this run"),
+    ],
+)
+def test_a_file_to_score_has_labels_of_the_run_only(tmp_path, task, text, message):
+    path = tmp_path / "l.tsv"
+    path.write_text(text, encoding="utf-8")
+    run = SimpleNamespace(recipe=SimpleNamespace(data=task.Data()), labels=["a", "b"])
+    with pytest.raises(UserError, match=message):
+        task.read_test_file(run, path)
+    assert task.read_file(run.recipe.data, path)  # to train on, any label will do
+
+
+def test_examples_without_a_target_are_an_error_not_a_division_by_zero():
+    example = Labelled("The dog", "c")
+    task = Classification(Classification.Data(), [], [example], WORDS, ["a", "b"])
+    with pytest.raises(UserError, match="nothing to score"):
+        task.validate(lambda ids: mg.zeros((len(ids), 2)))
+
+
 # ---------------------------------------------------------------- question answering
 
 

@@ -82,7 +82,7 @@ def splits_of(run: Run, data: Path | None, data_dir: Path | None) -> tuple[Mappi
     """The run's splits, and True; or all of a file that is not its own as the test split, and False."""
     if data is None or _is_own(run, data):
         return run.splits(data, data_dir), True
-    test = run.task.read_file(run.recipe.data, data)
+    test = run.task.read_test_file(run, data)
     try:
         train = run.splits(None, data_dir)["train"]
     except (UserError, OSError) as error:

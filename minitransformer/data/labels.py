@@ -7,11 +7,12 @@ splits are those of the phrasebook, so that no test sentence is ever trained on,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from ..errors import nearest
 from .batching import generator
 from .datasets import DataError, read_fields, read_lines
 from .phrasebook import Pair, Sentence, phrasebook
@@ -192,15 +193,30 @@ def _place(context: str, texts: list[str], text: str, answer: str) -> int:
 # ---------------------------------------------------------------- a user's file
 
 
-def read_labelled(path: str | Path) -> list[Labelled]:
-    """The examples of a file with text<TAB>label on each line."""
-    return [Labelled(text, label) for _, (text, label) in read_fields(path, "text", "label")]
+def check_label(where: str, label: str, known: Collection[str]) -> None:
+    """Raise a DataError for a label that a model was not trained on; `known` is empty if any may occur."""
+    if known and label not in known:
+        names = ", ".join(sorted(known)[:20]) + (", ..." if len(known) > 20 else "")
+        raise DataError(
+            f"{where}: {label[:60]!r} is not a label of this run.{nearest(label, known)}\n"
+            f"Its labels are {names}. Fix the line, or remove it."
+        )
 
 
-def read_tagged(path: str | Path) -> list[Tagged]:
+def read_labelled(path: str | Path, known: Collection[str] = ()) -> list[Labelled]:
+    """The examples of a file with text<TAB>label on each line; if `known` is given, its labels only."""
+    examples = []
+    for where, (text, label) in read_fields(path, "text", "label"):
+        check_label(where, label, known)
+        examples.append(Labelled(text, label))
+    return examples
+
+
+def read_tagged(path: str | Path, known: Collection[str] = ()) -> list[Tagged]:
     """The sentences of a file with word<TAB>tag on each line, and a blank line after each sentence.
 
     This is CoNLL-2003's format: of more than two columns, the first is the word and the last its tag.
+    If `known` is given, its tags only.
     """
     sentences: list[list[tuple[str, str]]] = [[]]
     for where, line in read_lines(path):
@@ -212,6 +228,7 @@ def read_tagged(path: str | Path) -> list[Tagged]:
                 f"{where}: expected word<TAB>tag, found {line[:60]!r}.\nFix the line, or remove it."
             )
         elif columns[0] != "-DOCSTART-":
+            check_label(where, columns[-1], known)
             sentences[-1].append((columns[0], columns[-1]))
     examples = [
         Tagged(tuple(word for word, _ in sentence), tuple(tag for _, tag in sentence))

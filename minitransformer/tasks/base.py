@@ -69,6 +69,11 @@ class Task:
         )
 
     @classmethod
+    def read_test_file(cls, run: Trained, path: Path) -> Any:
+        """`read_file`, of which a trained run is to be scored: an error for labels that it does not know."""
+        return cls.read_file(run.recipe.data, path)
+
+    @classmethod
     def own_data(cls, data: Any) -> Any:
         """The [data] section for a file of the user's, which is no longer about its data set."""
         return replace(data, dataset="file")
@@ -295,6 +300,11 @@ def score_batches(
         total += loss_sum(out, batch.target, 0.0).item()
         correct += int((out.argmax(-1).numpy() == batch.target).sum())
         n += batch.n_tokens
+    if not n:
+        raise UserError(
+            "there is nothing to score: no example has a target.\n"
+            "Pass examples with labels that the training data has."
+        )
     return {"loss": total / n, accuracy: correct / n}
 
 

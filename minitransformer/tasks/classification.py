@@ -44,6 +44,10 @@ class Classification(EncoderTask):
         return read_labelled(path)
 
     @classmethod
+    def read_test_file(cls, run: Trained, path: Path) -> list[Labelled]:
+        return read_labelled(path, run.labels)
+
+    @classmethod
     def texts(cls, example: Labelled) -> list[str]:
         return [example.text]
 

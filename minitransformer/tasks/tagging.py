@@ -43,6 +43,10 @@ class Tagging(EncoderTask):
         return read_tagged(path)
 
     @classmethod
+    def read_test_file(cls, run: Trained, path: Path) -> list[Tagged]:
+        return read_tagged(path, run.labels)
+
+    @classmethod
     def texts(cls, example: Tagged) -> list[str]:
         return list(example.words)
 
