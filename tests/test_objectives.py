@@ -1,7 +1,9 @@
 """Data and objectives: what is generated, labelled, masked and corrupted, and how it is scored."""
 
+import io
 import itertools
 import re
+import zipfile
 from collections import Counter
 
 import numpy as np
@@ -249,7 +251,7 @@ def test_without_scikit_learn_the_digits_say_how_to_install_it(monkeypatch):
 
 
 def test_warped_images_are_moved_turned_and_scaled():
-    random = np.random.default_rng(0)
+    random = [masking.row_generator(0, digits.WARPS, 0, row) for row in range(200)]
     images = np.zeros((200, 1, 9, 9), np.float32)
     images[:, :, 3:6, 4] = 1  # a vertical line in the middle
     np.testing.assert_allclose(digits.warp_images(images, random), images, atol=1e-6)
@@ -274,10 +276,50 @@ def test_images_of_ones_own(tmp_path):
     assert found.images.shape == (4, 3, 2, 2)
     assert found.images.max() == 1
     np.savez(path, images=np.zeros((4, 2, 2)), labels=np.array([0, 1]))
-    with pytest.raises(DataError, match=r"labels must be integers >= 0 of shape \(4,\)"):
+    with pytest.raises(DataError, match=r"labels must be integers from 0 to 2\*\*63 - 1 of shape \(4,\)"):
         digits.read_images(path)
-    path.write_bytes(b"PK nothing")
-    with pytest.raises(DataError, match="is not an"):
+    np.savez(path, images=np.zeros((1, 2, 2)), labels=np.array([2**63], np.uint64))
+    with pytest.raises(DataError, match="labels must be integers from 0"):
+        digits.read_images(path)
+
+
+def npy(header):
+    """An .npy file with this header and no data."""
+    text = f"{header}\n".encode()
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+def zipped(content, compression=0, flags=0):
+    """An .npz file, with a compression method and flags that zipfile would not write."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("images.npy", content)
+    raw = bytearray(file.getvalue())
+    for start, magic in ((6, b"PK\3\4"), (8, b"PK\1\2")):
+        at = raw.index(magic) + start
+        raw[at], raw[at + 2] = flags, compression
+    return bytes(raw)
+
+
+HUGE = "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000)}"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"PK nothing", "is not an .npz"),
+        (npy("{'descr': '<f8', 'fortran_order': False, 'shape': (0,)}"), "is not an .npz"),
+        (zipped(npy(HUGE)), "images has 8,000,000,000,000 bytes, the limit is"),
+        (zipped(npy("{'descr': (")), "is not an .npz"),
+        (zipped(npy(HUGE), compression=77), "compression method"),
+        (zipped(npy(HUGE), flags=1), "encrypted"),
+    ],
+    ids=["damaged", "npy", "huge", "header", "compression", "encrypted"],
+)
+def test_a_file_without_images_is_refused(tmp_path, content, message):
+    path = tmp_path / "mine.npz"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=message):
         digits.read_images(path)
 
 

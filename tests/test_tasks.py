@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minitransformer.cli.evaluate import splits_of
 from minitransformer.config import TrainConfig
 from minitransformer.data.batching import IGNORE
 from minitransformer.data.labels import Answered, Labelled, Tagged
@@ -286,12 +287,44 @@ def test_only_training_images_are_warped():
 
 
 def test_images_of_ones_own_are_split(tmp_path):
-    images, labels = np.zeros((30, 4, 4), np.uint8), np.arange(30) % 3
-    np.savez(tmp_path / "mine.npz", images=images, labels=labels)
+    images, labels = np.arange(480, dtype=np.uint16).reshape(30, 4, 4), np.arange(30) % 3
+    twice = {"images": np.concatenate([images, images[:5]]), "labels": np.concatenate([labels, labels[:5]])}
+    np.savez(tmp_path / "mine.npz", **twice)
     data = ImageClassification.Data(dataset="file")
     splits = ImageClassification.splits(data, Sources(tmp_path / "mine.npz"))
     assert {name: len(split) for name, split in splits.items()} == {"train": 24, "validation": 3, "test": 3}
+    assert splits.dropped["duplicates"] == 5
     assert ImageClassification.labels(data, splits) == ["0", "1", "2"]
+
+
+def test_classes_are_those_of_the_training_images():
+    image = np.zeros((1, 8, 8), np.float32)
+    splits = {"train": [(image, 0), (image, 1)], "test": [(image, 5)]}
+    assert ImageClassification.labels(None, splits) == ["0", "1"]
+    task = ImageClassification(ImageClassification.Data(), [], [], None, ["0", "1"])
+    assert task.collate([(image, 1), (image, 5)], VALIDATION).target.tolist() == [1, IGNORE]
+    with pytest.raises(UserError, match=r"that makes 1,000,000,000,001 classes, of 1 training images"):
+        ImageClassification.labels(None, {"train": [(image, 10**12)]})
+
+
+def test_the_warp_of_an_image_does_not_depend_on_its_batch():
+    image = np.zeros((1, 8, 8), np.float32)
+    image[0, 3:5, 3:5] = 1
+    task = ImageClassification(ImageClassification.Data(), [], [])
+    many, few = (task.collate([(image, 0)] * n, 3).input for n in (5, 2))
+    np.testing.assert_array_equal(many[:2], few)
+    assert (many[0] != many[1]).any()
+
+
+def test_arrays_of_a_file_that_were_trained_on_are_counted(tmp_path, capsys):
+    images = np.arange(48, dtype=np.float32).reshape(3, 4, 4)
+    np.savez(tmp_path / "mine.npz", images=images, labels=np.arange(3))
+    recipe = SimpleNamespace(data=ImageClassification.Data())
+    train = ImageClassification.read_file(None, tmp_path / "mine.npz")[1:]
+    run = SimpleNamespace(task=ImageClassification, recipe=recipe, splits=lambda *args: {"train": train})
+    run.record = SimpleNamespace(data={"sha256": ""})
+    splits_of(run, tmp_path / "mine.npz", None)
+    assert "warning: 2 of 3 images are in the training data" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------- text to text

@@ -13,6 +13,7 @@ from tyro.conf import arg
 
 from minigrad.io import write_atomically
 
+from ..data.splits import example_line
 from ..errors import UserError
 from ..files import printable, read_bytes, sha256, to_json
 from ..tasks import Task
@@ -89,8 +90,8 @@ def splits_of(run: Run, data: Path | None, data_dir: Path | None) -> tuple[Mappi
         problem = printable(str(error).splitlines()[0])
         print(f"warning: whether {printable(data)} was trained on is not known: {problem}", file=sys.stderr)
     else:
-        seen = set(train) if isinstance(test, list) else set()
-        if known := sum(pair in seen for pair in test):
+        seen = set(map(example_line, train)) if isinstance(test, list) else set()
+        if seen and (known := sum(example_line(example) in seen for example in test)):
             print(
                 f"warning: {known} of {len(test)} {run.task.unit} are in the training data", file=sys.stderr
             )

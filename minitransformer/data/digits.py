@@ -1,9 +1,11 @@
-"""Images: scikit-learn's 1,797 handwritten digits of 8 x 8 pixels, or an .npz file of one's own."""
+"""Images: scikit-learn's 1,797 handwritten digits of 8 x 8 pixels, or your own .npz file."""
 
 from __future__ import annotations
 
 import io
+import math
 import zipfile
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -58,25 +60,25 @@ def read_images(path: str | Path) -> Images:
 
     Integer pixels are divided by the largest one.
     """
-    where = printable(path)
+    where, content = printable(path), read_bytes(path, LIMIT)
     try:
-        with np.load(io.BytesIO(read_bytes(path, LIMIT)), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in ("images", "labels")}
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            images, labels = _read_array(archive, "images"), _read_array(archive, "labels")
+    except Exception as error:  # what zipfile, its decompressors and NumPy's parser raise is not documented
         raise DataError(
-            f"{where} is not an .npz file with the arrays images and labels: {error}.\n"
+            f"{where} is not an .npz file with the arrays images and labels: {error!s:.200}.\n"
             f"Write it with numpy.savez(file, images=..., labels=...)."
         ) from None
-    images, labels = arrays["images"], arrays["labels"]
     if images.ndim not in (3, 4) or images.dtype.kind not in "uif" or not images.size:
         raise DataError(
             f"{where}: images must be numbers of shape (N, H, W) or (N, H, W, C), got {images.dtype} "
             f"{images.shape}.\nSave them so."
         )
-    if labels.shape != images.shape[:1] or labels.dtype.kind not in "ui" or labels.min() < 0:
+    integers = labels.shape == images.shape[:1] and labels.dtype.kind in "ui"
+    if not integers or labels.min() < 0 or int(labels.max()) >= 2**63:
         raise DataError(
-            f"{where}: labels must be integers >= 0 of shape ({len(images)},), one for each image, got "
-            f"{labels.dtype} {labels.shape}.\nSave one label for each image."
+            f"{where}: labels must be integers from 0 to 2**63 - 1 of shape ({len(images)},), one for each "
+            f"image, got {labels.dtype} {labels.shape}.\nSave one label for each image."
         )
     pixels = images.astype(np.float32)
     if not np.isfinite(pixels).all():
@@ -87,20 +89,34 @@ def read_images(path: str | Path) -> Images:
     return Images(np.ascontiguousarray(pixels), labels.astype(np.int64))
 
 
+def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    """An array of an .npz file. A ValueError if its header declares more than LIMIT bytes."""
+    with archive.open(f"{name}.npy") as file:
+        version = np.lib.format.read_magic(file)
+        read_header = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, _, dtype = read_header(file)
+        if (size := math.prod(shape) * dtype.itemsize) > LIMIT:
+            raise ValueError(f"{name} has {size:,} bytes, the limit is {LIMIT:,}")
+    with archive.open(f"{name}.npy") as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
+
+
 def warp_images(
     images: Float[np.ndarray, "N C H W"],
-    random: np.random.Generator,
+    generators: Sequence[np.random.Generator],
     shift: float = 0.0,
     rotation: float = 0.0,
     scale: float = 0.0,
 ) -> Float[np.ndarray, "N C H W"]:
     """Each image moved by up to `shift` pixels along both axes, turned by up to `rotation` degrees, and made
-    larger or smaller by a factor of up to 1 + `scale`. Between pixels values are interpolated; outside they
-    are 0."""
+    larger or smaller by a factor of up to 1 + `scale`, as its own generator draws. Between pixels values are
+    interpolated; outside they are 0."""
     n, _, height, width = images.shape
-    angle = np.deg2rad(random.uniform(-rotation, rotation, n))
-    factor = (1 + scale) ** random.uniform(-1, 1, n)
-    move = random.uniform(-shift, shift, (2, n, 1, 1))
+    turn, grow, *moves = np.transpose([random.uniform(-1, 1, 4) for random in generators])
+    angle, factor = np.deg2rad(rotation * turn), (1 + scale) ** grow
+    move = shift * np.reshape(moves, (2, n, 1, 1))
     y, x = np.mgrid[:height, :width] - np.array([height - 1, width - 1]).reshape(2, 1, 1) / 2
     cos, sin = (factor * np.array([np.cos(angle), np.sin(angle)]))[..., None, None]
     # where each pixel comes from, (N, H, W), in the image with a frame of two zeros

@@ -22,7 +22,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Sources:
-    """Where data is: files of one's own, or the folder of a public data set."""
+    """Where data is: your own files, or the folder of a public data set."""
 
     data: Path | None = None
     validation_data: Path | None = None
@@ -71,7 +71,7 @@ class Splits(dict[str, Any]):
 
 
 def check_sources(data: Any, sources: Sources) -> None:
-    """Raise a DataError for files of one's own that are missing, or that lack the training data."""
+    """Raise a DataError for a user's files that are missing, or that lack the training data."""
     own = sources.data is not None
     if getattr(data, "dataset", "") == "file" and not own:
         raise DataError("the data is a file of your own, which is not known.\nPass it with --data FILE.")
@@ -102,12 +102,17 @@ def split_at(pairs: Sequence[Any], indices: np.ndarray) -> tuple[list, list]:
     return [p for i, p in enumerate(pairs) if i not in chosen], [pairs[i] for i in sorted(chosen)]
 
 
-def own_pairs(sources: Sources, read: Callable[[Path], list] = read_pairs, unit: str = "pairs") -> Splits:
+def own_pairs(
+    sources: Sources,
+    read: Callable[[Path], list] = read_pairs,
+    unit: str = "pairs",
+    key: Callable[[Any], Any] = lambda pair: pair,
+) -> Splits:
     """A user's pairs (or what `read` makes of a file). Of the splits without a file, each gets a tenth, at
-    most HELD_OUT."""
+    most HELD_OUT. Pairs with equal keys are the same."""
     assert sources.data is not None
     pairs = read(sources.data)
-    unique = list(dict.fromkeys(pairs))
+    unique = list({key(pair): pair for pair in pairs}.values())
     dropped = {"duplicates": len(pairs) - len(unique)}
     files = {"validation": sources.validation_data, "test": sources.test_data}
     held = {name: read(path) for name, path in files.items() if path is not None}  # whole, as published
@@ -117,8 +122,8 @@ def own_pairs(sources: Sources, read: Callable[[Path], list] = read_pairs, unit:
             f"{len(unique)} different {unit} are too few for training and {' and '.join(missing)}.\n"
             f"Provide at least 10, or files of their own with --validation-data and --test-data."
         )
-    known = {pair for split in held.values() for pair in split}
-    train = [pair for pair in unique if pair not in known]
+    known = {key(pair) for split in held.values() for pair in split}
+    train = [pair for pair in unique if key(pair) not in known]
     dropped["also held out"] = len(unique) - len(train)
     if missing:
         number = min(HELD_OUT, len(train) // 10)
@@ -147,17 +152,17 @@ def own_texts(sources: Sources) -> Splits:
 def checksums(splits: Mapping[str, Any]) -> dict[str, str]:
     """SHA-256 of each split: of a text, or of the examples one by one."""
     return {
-        name: sha256_of([split] if isinstance(split, str) else map(_line, split))
+        name: sha256_of([split] if isinstance(split, str) else map(example_line, split))
         for name, split in splits.items()
     }
 
 
-def _line(example: Any) -> str:
+def example_line(example: Any) -> str:
     """An example as text: the sides of a pair with a tab between, the checksum of an array."""
     if isinstance(example, np.ndarray):
         return f"{example.dtype} {example.shape} {sha256(example.tobytes())}"
     if isinstance(example, tuple | list):
-        return "\t".join(map(_line, example))
+        return "\t".join(map(example_line, example))
     return str(example)
 
 

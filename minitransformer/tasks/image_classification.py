@@ -11,10 +11,11 @@ import numpy as np
 
 from minigrad import no_grad
 
+from ..data.batching import IGNORE
 from ..data.datasets import DataError
-from ..data.digits import WARPS, Images, digits, read_images, split_images, warp_images
+from ..data.digits import WARPS, Images, digits, read_images, warp_images
 from ..data.masking import row_generator
-from ..data.splits import Sources, Splits
+from ..data.splits import Sources, Splits, example_line, own_pairs
 from ..errors import check_range
 from .base import Rows, Trained, check_dataset, register_task
 from .examples import VALIDATION, Batch, ExampleTask
@@ -49,11 +50,13 @@ class ImageClassification(ExampleTask):
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
-        splits = digits() if sources.data is None else _own_images(sources)
-        shapes = {split.images.shape[1:] for split in splits.values()}
+        if sources.data is None:
+            return Splits({name: _examples(split) for name, split in digits().items()})
+        splits = own_pairs(sources, lambda path: cls.read_file(data, path), cls.unit, example_line)
+        shapes = {image.shape for split in splits.values() for image, _ in split}
         if len(shapes) > 1:
             raise DataError(f"the splits have images of shapes {shapes}.\nPass images of one shape.")
-        return Splits({name: _examples(split) for name, split in splits.items()})
+        return splits
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Example]:
@@ -61,14 +64,22 @@ class ImageClassification(ExampleTask):
 
     @classmethod
     def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
-        return [str(i) for i in range(1 + max(label for split in splits.values() for _, label in split))]
+        """The numbers up to the largest label of the training split."""
+        number, images = 1 + max(label for _, label in splits["train"]), len(splits["train"])
+        if number > images:
+            raise DataError(
+                f"the largest label is {number - 1}: that makes {number:,} classes, of {images:,} training "
+                f"images.\nNumber the classes from 0."
+            )
+        return [str(i) for i in range(number)]
 
     def collate(self, examples: Sequence[Example], step: int) -> Batch:
         images = np.stack([image for image, _ in examples])
         if step < VALIDATION:
-            random = row_generator(self.seed, WARPS, step, 0)
-            images = warp_images(images, random, self.data.shift, self.data.rotation, self.data.scale)
-        return Batch(images, np.array([label for _, label in examples]))
+            generators = [row_generator(self.seed, WARPS, step, row) for row in range(len(images))]
+            images = warp_images(images, generators, self.data.shift, self.data.rotation, self.data.scale)
+        known = len(self.label_names)
+        return Batch(images, np.array([label if label < known else IGNORE for _, label in examples]))
 
     @no_grad()
     def predict(self, model: Any, examples: Sequence[Example]) -> list[tuple[str, str, str]]:
@@ -81,20 +92,9 @@ class ImageClassification(ExampleTask):
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
         scores, rows = super().evaluate(run, examples, **decoding)
         _, expected, said = zip(*rows[1:], strict=True)
-        return {"accuracy": accuracy(said, expected), "macro_f1": macro_f1(said, expected), **scores}, rows
+        compared = {"accuracy": accuracy(said, expected), "macro_f1": macro_f1(said, expected)}
+        return {**compared, "loss": scores["loss"], "n": scores["n"]}, rows
 
 
 def _examples(found: Images) -> list[Example]:
     return list(zip(found.images, found.labels.tolist(), strict=True))
-
-
-def _own_images(sources: Sources) -> dict[str, Images]:
-    """A user's images. Of the splits without a file, each gets a tenth, at most 1,000."""
-    assert sources.data is not None
-    found = read_images(sources.data)
-    files = {"validation": sources.validation_data, "test": sources.test_data}
-    tenth = {name: 0 if path else min(len(found.labels) // 10, 1000) for name, path in files.items()}
-    if any(path is None and not tenth[name] for name, path in files.items()):
-        raise DataError(f"{sources.data} has {len(found.labels)} images, too few to train on.\nPass more.")
-    held = {name: read_images(path) for name, path in files.items() if path is not None}
-    return {**split_images(found.images, found.labels, **tenth), **held}
