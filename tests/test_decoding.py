@@ -325,6 +325,17 @@ def test_a_sentence_keeps_its_memory_when_another_leaves_in_the_first_step(trans
     assert num_left > 3
 
 
+def test_a_model_that_is_not_causal_generates_without_a_cache():
+    """Each token changes the states of all others: cached ones are not valid."""
+    mg.manual_seed(0)
+    gpt = GPT(GPTConfig(7, 16, 8, 2, 2, is_causal=False, initializer_range=1.0))
+    translator = Transformer(TransformerConfig(9, 8, 2, 12, 1, 2, is_causal=False))
+    for p in translator.parameters():
+        p.array *= 3
+    for model, inputs in (gpt, PROMPTS), (translator, SOURCES):
+        assert generate(model, inputs, 9) == generate(model, inputs, 9, use_cache=False)
+
+
 def test_the_best_of_the_beams_come_first_and_one_beam_is_greedy(gpt):
     found = generate(gpt, PROMPTS, 6, num_beams=5, num_return_sequences=3, return_dict=True)
     scores = np.array(found.scores).reshape(-1, 3)

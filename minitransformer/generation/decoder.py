@@ -56,6 +56,8 @@ class Decoder:
                 )
         self.limit = limit
         capacity = 0 if model.is_encoder_decoder or most is None else min(self.length + limit, most)
+        if not getattr(model.config, "is_causal", True):  # a new token changes the states of earlier ones
+            use_cache = False
         self.cache = model.new_cache(capacity) if use_cache else None
 
     def logits(self) -> Float[np.ndarray, "rows V"]:

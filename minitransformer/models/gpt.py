@@ -46,7 +46,7 @@ class GPTConfig:
     head_dim: int | None = None  # None: n_embd / n_head
     tie_word_embeddings: bool = True  # the output layer's matrix is the embedding's
     output_bias: bool = False
-    is_causal: bool = True  # False: every token sees the later ones, and so its own target
+    is_causal: bool = True  # False: every token sees the later ones; generation has no cache
 
     def __post_init__(self) -> None:
         check_range(self, "vocab_size layer_norm_epsilon initializer_range", 0)

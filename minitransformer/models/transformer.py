@@ -54,7 +54,7 @@ class TransformerConfig:
     num_kv_heads: int | None = None  # grouped queries: heads of keys and values; None: num_heads
     head_dim: int | None = None  # None: d_model / num_heads
     embedding_dropout: float | None = None  # None: dropout
-    is_causal: bool = True  # False: every target token sees the later ones, and so its own target
+    is_causal: bool = True  # False: target tokens see the later ones; generation has no cache
 
     def __post_init__(self) -> None:
         check_range(self, "vocab_size layer_norm_eps", 0)
