@@ -293,9 +293,10 @@ def test_the_space_after_the_prompt_is_generated(monkeypatch, text, train):
         assert prompt + "".join(pieces(run, prompt, 5)) == text
 
 
-def test_greedy_is_the_same_for_every_seed(cli):
-    command = ("generate", "play", "--prompt", "ROMEO:", "--greedy", "--seed")
-    assert cli(*command, 1)[1] == cli(*command, 2)[1]
+def test_a_seed_without_sampling_is_refused(cli):
+    code, out, err = cli("generate", "play", "--prompt", "ROMEO:", "--greedy", "--seed", 1)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: seed = 1 has no effect without sampling.\n")
 
 
 def test_a_graph_of_a_run_is_a_page_by_default(cli, here):

@@ -483,6 +483,7 @@ REFUSED = [
     ({"do_sample": True, "num_beams": 2}, "num_beams = 2 with do_sample"),
     ({"top_p": 0.9}, "top_p = 0.9 has no effect without sampling"),
     ({"length_penalty": 2.0}, "length_penalty = 2.0 has no effect without beam search"),
+    ({"seed": 1}, "seed = 1 has no effect without sampling"),
     ({"do_sample": True, "seed": -1}, "seed = -1 is out of range"),
     ({"stopping_criteria": 5}, "stopping_criteria is not a function, got 5"),
     ({"num_beam": 4}, "generate has no option 'num_beam'. Did you mean num_beams?"),

@@ -49,16 +49,16 @@ class Decoding(Search):
     """Sample from the most likely tokens whose probabilities sum to this."""
     min_p: float = 0.0
     """Sample from tokens that have this share of the most likely one's probability."""
-    seed: int = 0
-    """The same seed gives the same sample."""
+    seed: Annotated[int | None, arg(metavar="INT", help_behavior_hint="(default: 0)")] = None
+    """Of sampling: the same seed gives the same sample."""
 
     def options(self, do_sample: bool = False, temperature: float = 1.0) -> dict[str, Any]:
         """The arguments of `generate` that differ from its defaults, checked; by default at `temperature`."""
         values = super().options()
-        names = ["num_return_sequences", "top_k", "top_p", "min_p"]
+        names = ["num_return_sequences", "top_k", "top_p", "min_p", "seed"]
         values |= {name: getattr(self, name) for name in names}
         if do_sample:
-            values |= {"do_sample": True, "seed": self.seed}
+            values |= {"do_sample": True, "seed": self.seed or 0}
         if do_sample or self.temperature is not None:
             values["temperature"] = temperature if self.temperature is None else self.temperature
         return checked(values)

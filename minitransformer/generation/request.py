@@ -14,7 +14,7 @@ from jaxtyping import Int
 from ..errors import UserError, check_integer, nearest
 
 EXAMPLE = "Pass a list of ids for each text, such as [[5, 8, 3]]"
-SAMPLING = ("temperature", "top_k", "top_p", "min_p")  # options without effect in greedy and beam search
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # without effect in greedy and beam search
 BEAMS = (
     "length_penalty",
     "length_penalty_form",
