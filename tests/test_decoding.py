@@ -14,6 +14,7 @@ from minitransformer import GPT, GPTConfig, Tokenizer, Transformer, TransformerC
 from minitransformer.errors import UserError
 from minitransformer.generation import TextStreamer, scoring, stream
 from minitransformer.generation.beams import largest
+from minitransformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 
 PROMPTS = [[1, 2, 3, 4], [5], [6, 2], [3, 3, 1]]
 SOURCES = [[4, 5, 6, 3], [7, 3], [8, 8, 4, 5, 6, 7, 3], [5, 3]]
@@ -372,6 +373,17 @@ def test_a_result_has_the_models_log_probability_of_each_token(gpt, options):
         np.testing.assert_allclose(found.logprobs[i], logprobs, atol=1e-4)
         length = len(logprobs) if "num_beams" in options else 1
         assert found.scores[i] == pytest.approx(logprobs.sum() / length, abs=1e-4)
+
+
+@pytest.mark.parametrize("attention", ["additive", "dot"])
+def test_attentions_of_a_recurrent_network_are_those_of_its_whole_translation(attention):
+    model = Seq2Seq(Seq2SeqConfig(9, 4, 5, attention=attention, bidirectional=False)).eval()
+    found = generate(model, SOURCES, 3, return_dict=True, output_attentions=True)
+    for source, ids, weights in zip(SOURCES, found.ids, found.attentions, strict=True):
+        target = np.array([[2, *ids]])
+        expected = model.attention_weights(np.array([source]), target).detach().numpy()
+        assert weights["attention"].shape == (1, 1 + len(ids), len(source))
+        np.testing.assert_allclose(weights["attention"], expected, atol=1e-6)
 
 
 def test_the_beam_tree_leads_to_every_text(translator):

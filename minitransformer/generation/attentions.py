@@ -32,6 +32,8 @@ def attentions_of(
         if model.is_encoder_decoder:
             source = np.array([input_ids])
             target = np.array([[model.decoder_start_token_id, *prefix, *ids]])
+            if not layers and hasattr(model, "attention_weights"):  # one attention, without heads (Seq2Seq)
+                return {"attention": model.attention_weights(source, target).numpy()}
             model.decode(target, model.encode(source), model.padding_mask(source))
         else:
             model.states(np.array([[*input_ids, *ids][-(model.max_length or 0) :]]))
