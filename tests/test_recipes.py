@@ -5,8 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from minitransformer import GPTConfig, LlamaConfig
 from minitransformer.errors import UserError
+from minitransformer.models.bart import BARTConfig
 from minitransformer.recipes import RecipeError, load_recipe, parse_recipe, to_toml
+from minitransformer.tasks import task_class
 from minitransformer.tasks.translation import PairData
 
 TRANSLATION = 'task = "translation"\n'
@@ -56,6 +59,16 @@ def test_the_languages_of_a_file_may_be_unknown():
     assert PairData(dataset="file", source_language="", target_language="").source_language == ""
     with pytest.raises(UserError, match="is not a language"):
         PairData(dataset="file", source_language="..", target_language="")
+
+
+def test_examples_longer_than_the_positions_are_refused_where_there_is_such_a_limit():
+    with pytest.raises(UserError, match=r"max_length = 128 is more than max_position_embeddings = 16"):
+        task_class("translation").check(PairData(), BARTConfig(max_position_embeddings=16))
+    language_modelling = task_class("language-modelling")
+    data = language_modelling.Data(block_size=4096)
+    language_modelling.check(data, LlamaConfig(max_position_embeddings=2048))  # rotary: no limit
+    with pytest.raises(UserError, match=r"block_size = 4096 is more than n_positions = 1024"):
+        language_modelling.check(data, GPTConfig())
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,8 @@ class LlamaConfig:
     bos_token_id: int | None = None
     eos_token_id: int | None = None
 
+    positions: ClassVar[str] = "rotary"
+
     def __post_init__(self) -> None:
         check_range(self, "vocab_size rms_norm_eps initializer_range", 0)
         check_range(self, "hidden_size intermediate_size num_attention_heads max_position_embeddings", 1)
@@ -64,7 +66,7 @@ class LlamaConfig:
             self.hidden_dropout, self.attention_dropout, activation=GATES[self.hidden_act], bias=False,
             norm_first=True, norm="rms_norm", layer_norm_eps=self.rms_norm_eps,
             num_kv_heads=self.num_key_value_heads, head_dim=self.head_dim,
-            positions="rotary", rope_theta=self.rope_theta,
+            positions=self.positions, rope_theta=self.rope_theta,
         )  # fmt: skip
 
 

@@ -107,8 +107,7 @@ class Translation(Task):
 
     @classmethod
     def check(cls, data: Any, model: Any) -> None:
-        if hasattr(model, "positions"):
-            check_positions("max_length", data.max_length, model)
+        check_positions("max_length", data.max_length, model)
 
     @classmethod
     def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
