@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minitransformer import BART, T5, BARTConfig, T5Config
+from minitransformer import BART, T5, BARTConfig, T5Config, Transformer, TransformerConfig
 from minitransformer.data.prefixes import PREFIXES
 from minitransformer.data.splits import Sources
 from minitransformer.errors import UserError
@@ -53,6 +53,19 @@ def test_cached_decoding_gives_the_same_logits_and_padding_changes_nothing(make)
             for a, b in [(0, 3), *((a + 2, b + 2) for a, b in [(1, 2), *pieces[1:]])]
         ]
         assert np.abs(model.logits(mg.cat(steps, 1)).numpy()[:, 2:] - whole).max() < 1e-5
+
+
+def transformer():
+    return Transformer(TransformerConfig(V, 8, 2, 16, 1, 1, positions="learned", max_positions=8)).eval()
+
+
+@pytest.mark.parametrize("make", [t5, bart, transformer])
+def test_a_target_mask_may_be_an_array_or_integers(make):
+    """Hugging Face's `attention_mask` has 1 for real tokens."""
+    model, real = make(), np.arange(5) >= [[2], [1]]
+    whole = model(SOURCE, TARGET, target_mask=mg.tensor(real)).detach().numpy()
+    for mask in real, real.astype(int), mg.tensor(real.astype(int)):
+        np.testing.assert_array_equal(model(SOURCE, TARGET, target_mask=mask).detach().numpy(), whole)
 
 
 @MODELS

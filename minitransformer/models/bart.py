@@ -119,7 +119,7 @@ class BART(nn.Module):
         target: Any,
         memory: Float[Tensor, "B S D"],
         source_mask: Tensor | None = None,
-        target_mask: Bool[Tensor, "B _"] | None = None,
+        target_mask: Any = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T D"]:
         """The decoder's hidden states of target ids (B, T), given the encoder's states, `memory`.
@@ -129,12 +129,13 @@ class BART(nn.Module):
         memory is projected once.
         """
         past = 0 if cache is None else cache.length
-        x = self.decoder_positions(self.embedding(target), past, target_mask)
+        x = self.embedding(target)
+        real = real_tokens(target_mask, x, past)
+        x = self.decoder_positions(x, past, real)
         check_batch(x, memory)
         if source_mask is not None and source_mask.ndim == 2:
             source_mask = over_keys(real_tokens(source_mask, memory))
-        mask = None if target_mask is None else target_mask[:, None, None, :]
-        return self.decoder(self.dropout(self.decoder_norm(x)), memory, source_mask, mask, cache)
+        return self.decoder(self.dropout(self.decoder_norm(x)), memory, source_mask, over_keys(real), cache)
 
     def new_cache(self, max_length: int = 0) -> Cache:
         """An empty cache for decoding, with room for `max_length` tokens; it grows beyond that if needed."""
@@ -145,7 +146,7 @@ class BART(nn.Module):
         return F.linear(states, self.embedding.weight, self.final_logits_bias)
 
     def forward(
-        self, source: Any, target: Any, source_mask: Tensor | None = None, target_mask: Tensor | None = None
+        self, source: Any, target: Any, source_mask: Tensor | None = None, target_mask: Any = None
     ) -> Float[Tensor, "B T V"]:
         if source_mask is None:
             source_mask = self.padding_mask(source)

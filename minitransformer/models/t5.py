@@ -139,7 +139,7 @@ class T5(nn.Module):
         target: Any,
         memory: Float[Tensor, "B S D"],
         source_mask: Tensor | None = None,
-        target_mask: Bool[Tensor, "B _"] | None = None,
+        target_mask: Any = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T D"]:
         """The decoder's hidden states of target ids (B, T), given the encoder's states, `memory`.
@@ -152,7 +152,7 @@ class T5(nn.Module):
         check_batch(x, memory)
         if source_mask is not None and source_mask.ndim == 2:
             source_mask = over_keys(real_tokens(source_mask, memory))
-        mask = None if target_mask is None else target_mask[:, None, None, :]
+        mask = over_keys(real_tokens(target_mask, x, 0 if cache is None else cache.length))
         return self.dropout(self.decoder(x, memory, source_mask, mask, cache))
 
     def new_cache(self, max_length: int = 0) -> Cache:
@@ -166,7 +166,7 @@ class T5(nn.Module):
         return self.output(states)
 
     def forward(
-        self, source: Any, target: Any, source_mask: Tensor | None = None, target_mask: Tensor | None = None
+        self, source: Any, target: Any, source_mask: Tensor | None = None, target_mask: Any = None
     ) -> Float[Tensor, "B T V"]:
         if source_mask is None:
             source_mask = self.padding_mask(source)

@@ -146,7 +146,7 @@ class Transformer(nn.Module):
         target: Any,
         memory: Float[Tensor, "B S D"],
         source_mask: Tensor | None = None,
-        target_mask: Tensor | None = None,
+        target_mask: Any = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T D"]:
         """The decoder's hidden states of target ids (B, T), given the encoder's states, `memory`.
@@ -180,7 +180,7 @@ class Transformer(nn.Module):
         return (self.target_embedding or self.embedding).logits(states)
 
     def forward(
-        self, source: Any, target: Any, source_mask: Tensor | None = None, target_mask: Tensor | None = None
+        self, source: Any, target: Any, source_mask: Tensor | None = None, target_mask: Any = None
     ) -> Float[Tensor, "B T V"]:
         if source_mask is None:
             source_mask = self.padding_mask(source)
