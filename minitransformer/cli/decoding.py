@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import arg
 
+from ..errors import UserError
 from ..generation import GenerationConfig
 
 STOPPING: dict[str, bool | str] = {"true": True, "false": False, "never": "never"}
@@ -31,8 +32,19 @@ class Search:
 
     def options(self) -> dict[str, Any]:
         """The arguments of `generate` that differ from its defaults, checked."""
+        for flag, value in self.changed("length_penalty", "length_penalty_form", "early_stopping"):
+            if self.num_beams == 1:
+                raise UserError(
+                    f"{flag} {value} has no effect without beam search.\n"
+                    f"Search with several beams (--num-beams 4), or leave {flag} out."
+                )
         values = {field.name: getattr(self, field.name) for field in fields(Search)}
         return checked(values | {"early_stopping": STOPPING[self.early_stopping]})
+
+    def changed(self, *names: str) -> list[tuple[str, Any]]:
+        """Those of the fields that are not at their defaults, as flags, with their values."""
+        chosen = [(f, getattr(self, f.name)) for f in fields(self) if f.name in names]
+        return [(f"--{f.name.replace('_', '-')}", value) for f, value in chosen if value != f.default]
 
 
 @dataclass(frozen=True)
@@ -52,8 +64,28 @@ class Decoding(Search):
     seed: Annotated[int | None, arg(metavar="INT", help_behavior_hint="(default: 0)")] = None
     """Of sampling: the same seed gives the same sample."""
 
-    def options(self, do_sample: bool = False, temperature: float = 1.0) -> dict[str, Any]:
-        """The arguments of `generate` that differ from its defaults, checked; by default at `temperature`."""
+    def options(
+        self, do_sample: bool = False, temperature: float = 1.0, how: str = "pass --do-sample"
+    ) -> dict[str, Any]:
+        """The arguments of `generate` that differ from its defaults, checked; by default at `temperature`.
+
+        `how` a command samples, for errors of options that need it.
+        """
+        how = "leave --num-beams out" if self.num_beams > 1 and not do_sample else how
+        for flag, value in () if do_sample else self.changed("temperature", "top_k", "top_p", "min_p"):
+            raise UserError(
+                f"{flag} {value} has no effect without sampling.\nTo sample, {how}; or leave {flag} out."
+            )
+        if do_sample and self.num_beams > 1:
+            raise UserError(
+                f"--num-beams {self.num_beams} with --do-sample: a beam search draws nothing.\n"
+                f"Leave one of them out."
+            )
+        if self.num_return_sequences > self.num_beams and not do_sample:
+            raise UserError(
+                f"--num-return-sequences {self.num_return_sequences}, but --num-beams {self.num_beams} "
+                f"gives {self.num_beams}.\nRaise --num-beams; or to sample, {how}."
+            )
         values = super().options()
         names = ["num_return_sequences", "top_k", "top_p", "min_p", "seed"]
         values |= {name: getattr(self, name) for name in names}

@@ -43,7 +43,7 @@ def run(argv: list[str]) -> None:
                 f"temperature = {decoding.temperature} is out of range.\n"
                 f"Choose a value above 0, or pass --greedy."
             )
-        options = decoding.options(not greedy and decoding.num_beams == 1, TEMPERATURE)
+        options = decoding.options(not greedy and decoding.num_beams == 1, TEMPERATURE, "leave --greedy out")
         trained = Run(run, checkpoint, device)
         if decoding.num_beams > 1 or decoding.num_return_sequences > 1:
             for text in trained.task.generate(trained, prompt, max_new_tokens, **options):

@@ -67,7 +67,7 @@ class GenerationConfig:
         if not (_is_number(self.temperature) and 0 < self.temperature < math.inf):
             raise UserError(
                 f"temperature must be a finite number above 0, got {self.temperature!r}.\n"
-                f"For greedy decoding, leave do_sample out."
+                f"Choose a value above 0; greedy decoding needs no temperature."
             )
         _check_number("top_p", self.top_p, 0 < _value(self.top_p) <= 1, "above 0 and at most 1")
         _check_number("min_p", self.min_p, 0 <= _value(self.min_p) <= 1, "from 0 to 1")
