@@ -47,7 +47,7 @@ class Task:
     name: ClassVar[str]  # in TASKS and recipes
     Data: ClassVar[Any]  # the [data] section, a frozen dataclass
     model_types: ClassVar[tuple[str, ...]]  # of the package's models; the first is the default
-    requires: ClassVar[tuple[str, ...]] = ()  # the methods that a model of one's own must have
+    requires: ClassVar[tuple[str, ...]] = ()  # the methods that your own model must have
     is_encoder_decoder: ClassVar[bool | None] = None  # which models it takes; None: both
     unit: ClassVar[str] = "examples"  # what a split is counted in
     noun: ClassVar[str] = "model"  # what a model of it is called in messages
@@ -323,8 +323,8 @@ def text_tokenizer(
 ) -> Tokenizer:
     """A tokenizer of one of KINDS for the training texts; vocab_size 0 means all tokens (8,000 pieces).
 
-    How spaces and unknown characters are written depends on `held_out` too: they shall come back. `added` are
-    special tokens of the task.
+    How spaces and unknown characters are written depends on `held_out` too, which must round-trip. `added`
+    are special tokens of the task.
     """
     if kind == "word":
         return Tokenizer.train_word(texts, vocab_size=vocab_size or None, held_out=held_out, added=added)

@@ -66,13 +66,13 @@ class Classification(EncoderTask):
         return example.label
 
     @classmethod
-    def compare(cls, said: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
-        return {"accuracy": accuracy(said, expected), "macro_f1": macro_f1(said, expected)}
+    def compare(cls, predictions: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
+        return {"accuracy": accuracy(predictions, expected), "macro_f1": macro_f1(predictions, expected)}
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Labelled:
         return Labelled(texts[0], run.labels[0])
 
     @classmethod
-    def with_label(cls, example: Labelled, said: str) -> Labelled:
-        return example._replace(label=said)
+    def with_label(cls, example: Labelled, prediction: str) -> Labelled:
+        return example._replace(label=prediction)

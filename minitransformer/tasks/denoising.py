@@ -145,12 +145,12 @@ class Denoising(ExampleTask):
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
         """How many texts come back word for word, and the scores of the targets with teacher forcing."""
         task, sources = cls.of_run(run, examples), cls.sources(run, examples)
-        said = filled(run, sources, **decoding)
+        predictions = filled(run, sources, **decoding)
         texts = [run.tokenizer.decode(run.tokenizer.encode(text)) for text in examples]
-        scores = {"exact_match": accuracy(said, texts), **task.score(run.model, examples)}
+        scores = {"exact_match": accuracy(predictions, texts), **task.score(run.model, examples)}
         scores |= {"perplexity": perplexity(scores["loss"]), "n": len(examples)}
         shown = [" ".join(run.tokenizer.id_to_token[i] for i in source) for source in sources]
-        return scores, [("source", "text", "prediction"), *zip(shown, texts, said, strict=True)]
+        return scores, [("source", "text", "prediction"), *zip(shown, texts, predictions, strict=True)]
 
     @classmethod
     def sources(cls, run: Trained, texts: Sequence[str]) -> list[list[int]]:

@@ -205,15 +205,15 @@ class EncoderTask(ExampleTask):
 
     @no_grad()
     def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
-        said: list[str] = []
+        predictions: list[str] = []
         for batch in self.batches(examples):
             for logits in self.logits(model, batch).numpy():
-                said.append(self.decode(logits, examples[len(said)]))
+                predictions.append(self.decode(logits, examples[len(predictions)]))
         given = [" | ".join(self.texts(example)) for example in examples]
-        return list(zip(given, map(self.expected, examples), said, strict=True))
+        return list(zip(given, map(self.expected, examples), predictions, strict=True))
 
     @classmethod
-    def compare(cls, said: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
+    def compare(cls, predictions: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
         """The scores of predictions."""
         raise NotImplementedError
 
@@ -232,8 +232,8 @@ class EncoderTask(ExampleTask):
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
         scores, rows = super().evaluate(run, cls.within_limit(run, examples), **decoding)
-        _, expected, said = zip(*rows[1:], strict=True)
-        return {**cls.compare(said, expected), "loss": scores["loss"], "n": scores["n"]}, rows
+        _, expected, predictions = zip(*rows[1:], strict=True)
+        return {**cls.compare(predictions, expected), "loss": scores["loss"], "n": scores["n"]}, rows
 
     @classmethod
     def read_example(cls, run: Trained, texts: Sequence[str]) -> Any:
@@ -243,8 +243,8 @@ class EncoderTask(ExampleTask):
         example, limit = cls.unlabelled(run, texts), run.recipe.data.max_length
         if cls.length(run.tokenizer, example) > limit:
             raise UserError(f"a text of more than {limit} tokens, the limit of this run.\nShorten it.")
-        said = cls.of_run(run, [example]).predict(run.model, [example])[0][2]
-        return cls.with_label(example, said)
+        prediction = cls.of_run(run, [example]).predict(run.model, [example])[0][2]
+        return cls.with_label(example, prediction)
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Any:
@@ -252,6 +252,6 @@ class EncoderTask(ExampleTask):
         raise NotImplementedError
 
     @classmethod
-    def with_label(cls, example: Any, said: str) -> Any:
+    def with_label(cls, example: Any, prediction: str) -> Any:
         """The example with what the model says as its target."""
         raise NotImplementedError

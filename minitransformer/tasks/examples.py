@@ -132,7 +132,7 @@ class ExampleTask(Task):
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
         examples = splits.get("test", splits["validation"])[:5]
         rows = cls.of_run(run, examples).predict(run.model, examples)
-        return [f"{given} -> {said}" for given, _, said in rows]
+        return [f"{given} -> {prediction}" for given, _, prediction in rows]
 
     @classmethod
     def example(

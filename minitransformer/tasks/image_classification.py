@@ -83,16 +83,19 @@ class ImageClassification(ExampleTask):
 
     @no_grad()
     def predict(self, model: Any, examples: Sequence[Example]) -> list[tuple[str, str, str]]:
-        said = [i for batch in self.batches(examples) for i in self.logits(model, batch).numpy().argmax(-1)]
+        predictions = [
+            i for batch in self.batches(examples) for i in self.logits(model, batch).numpy().argmax(-1)
+        ]
         return [
-            (f"image {n}", str(e[1]), str(i)) for n, (e, i) in enumerate(zip(examples, said, strict=True))
+            (f"image {n}", str(e[1]), str(i))
+            for n, (e, i) in enumerate(zip(examples, predictions, strict=True))
         ]
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
         scores, rows = super().evaluate(run, examples, **decoding)
-        _, expected, said = zip(*rows[1:], strict=True)
-        compared = {"accuracy": accuracy(said, expected), "macro_f1": macro_f1(said, expected)}
+        _, expected, predictions = zip(*rows[1:], strict=True)
+        compared = {"accuracy": accuracy(predictions, expected), "macro_f1": macro_f1(predictions, expected)}
         return {**compared, "loss": scores["loss"], "n": scores["n"]}, rows
 
 

@@ -98,8 +98,8 @@ class QuestionAnswering(EncoderTask):
         return example.answer
 
     @classmethod
-    def compare(cls, said: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
-        return answer_scores(said, expected)
+    def compare(cls, predictions: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
+        return answer_scores(predictions, expected)
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Answered:
@@ -108,8 +108,8 @@ class QuestionAnswering(EncoderTask):
         return Answered(texts[0], texts[1], texts[1])
 
     @classmethod
-    def with_label(cls, example: Answered, said: str) -> Answered:
-        return example._replace(answer=said)
+    def with_label(cls, example: Answered, prediction: str) -> Answered:
+        return example._replace(answer=prediction)
 
 
 def pieces_of(tokenizer: Tokenizer, context: str) -> list[tuple[list[int], int, int]]:

@@ -20,9 +20,9 @@ def f1(hits: int, predicted: int, expected: int) -> float:
 def macro_f1(predicted: Sequence[str], expected: Sequence[str]) -> float:
     """The mean over the classes of each one's F1; a rare class counts as much as a frequent one."""
     hits = Counter(e for p, e in zip(predicted, expected, strict=True) if p == e)
-    found, there = Counter(predicted), Counter(expected)
-    classes = found.keys() | there.keys()
-    return sum(f1(hits[c], found[c], there[c]) for c in classes) / max(len(classes), 1)
+    n_predicted, n_expected = Counter(predicted), Counter(expected)
+    classes = n_predicted.keys() | n_expected.keys()
+    return sum(f1(hits[c], n_predicted[c], n_expected[c]) for c in classes) / max(len(classes), 1)
 
 
 def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
@@ -43,11 +43,13 @@ def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
 
 def entity_f1(predicted: Sequence[Sequence[str]], expected: Sequence[Sequence[str]]) -> float:
     """F1 of entities: right is one whose type and both ends are right."""
-    hits = found = there = 0
+    hits = n_predicted = n_expected = 0
     for p, e in zip(predicted, expected, strict=True):
         one, other = entities(p), entities(e)
-        hits, found, there = hits + len(one & other), found + len(one), there + len(other)
-    return f1(hits, found, there)
+        hits += len(one & other)
+        n_predicted += len(one)
+        n_expected += len(other)
+    return f1(hits, n_predicted, n_expected)
 
 
 def answer_words(text: str) -> list[str]:

@@ -76,8 +76,8 @@ class Tagging(EncoderTask):
         return " ".join(example.tags)
 
     @classmethod
-    def compare(cls, said: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
-        one, other = [tags.split() for tags in said], [tags.split() for tags in expected]
+    def compare(cls, predictions: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
+        one, other = [tags.split() for tags in predictions], [tags.split() for tags in expected]
         share = accuracy([tag for tags in one for tag in tags], [tag for tags in other for tag in tags])
         return {"accuracy": share, "entity_f1": entity_f1(one, other)}
 
@@ -94,8 +94,8 @@ class Tagging(EncoderTask):
         return Tagged(words, (run.labels[0],) * len(words))
 
     @classmethod
-    def with_label(cls, example: Tagged, said: str) -> Tagged:
-        return example._replace(tags=tuple(said.split()))
+    def with_label(cls, example: Tagged, prediction: str) -> Tagged:
+        return example._replace(tags=tuple(prediction.split()))
 
 
 def _pieces(tokenizer: Tokenizer, word: str) -> list[int]:

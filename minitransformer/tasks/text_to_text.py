@@ -59,8 +59,8 @@ class TextToText(Translation):
         for prefix in dict.fromkeys(row[0].partition(": ")[0] for row in rows[1:]):
             of_task = [row for row in rows[1:] if row[0].startswith(f"{prefix}: ")]
             if prefix in PREFIXES and of_task:
-                _, expected, said = zip(*of_task, strict=True)
-                scores[f"exact_match, {prefix}"] = accuracy(said, expected)
+                _, expected, predictions = zip(*of_task, strict=True)
+                scores[f"exact_match, {prefix}"] = accuracy(predictions, expected)
         return scores, rows
 
     @classmethod
