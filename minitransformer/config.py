@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 from minigrad import optim
 
-from .errors import UserError, check_integer, check_range
+from .errors import UserError, check_integer, check_range, nearest
 
 SCHEDULES = ("inverse_sqrt", "cosine", "constant")
 PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
 
 MAX_LAYERS = 1000  # even tiny ones take seconds for each step
+
+
+class Config:
+    """Base of the configurations, frozen dataclasses: an unknown field is refused with the nearest names."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __new__(cls, *values: Any, **fields: Any) -> Self:
+        for name in fields:
+            if name not in cls.__dataclass_fields__:
+                known = list(cls.__dataclass_fields__)
+                raise UserError(
+                    f"{cls.__name__} has no field {name!r}.{nearest(name, known)}\n"
+                    f"The fields are {', '.join(known)}."
+                )
+        return super().__new__(cls)
 
 
 def head_sizes(
@@ -49,7 +66,7 @@ def check_heads(
 
 
 @dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(Config):
     """How a model is trained. Batch sizes belong to the task."""
 
     steps: int = 1000  # number of batches

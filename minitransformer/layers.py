@@ -20,7 +20,7 @@ from minigrad.nn import functional as F
 
 from .attention import MultiHeadAttention
 from .cache import Cache, LayerCache
-from .config import check_heads
+from .config import Config, check_heads
 from .errors import UserError, check_choice
 from .masks import masked_bias
 from .positions import SCHEMES, ALiBi, RelativePositionBias
@@ -37,7 +37,7 @@ NORMS: dict[str, Callable[[int, float], nn.Module]] = {"layer_norm": nn.LayerNor
 
 
 @dataclass(frozen=True)
-class LayerConfig:
+class LayerConfig(Config):
     """The settings of encoder and decoder layers. Each choice is a value; the defaults are the paper's."""
 
     d_model: int

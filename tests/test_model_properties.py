@@ -272,6 +272,8 @@ def test_names_of_parameters_are_those_of_earlier_versions():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (gpt(n_embed=8), "GPTConfig has no field 'n_embed'. Did you mean n_embd"),
+        (lambda: T5Config(V, d_modle=8), "T5Config has no field 'd_modle'. Did you mean d_model"),
         (gpt(positions="rotery"), "unknown positions 'rotery'. Did you mean rotary?"),
         (gpt(norm="rmsnorm"), "unknown norm 'rmsnorm'. Did you mean rms_norm?"),
         (gpt(activation_function="swiglo"), "unknown activation 'swiglo'. Did you mean swiglu?"),

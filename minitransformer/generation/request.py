@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from ..config import Config
 from ..errors import UserError, check_integer, nearest
 
 EXAMPLE = "Pass a list of ids for each text, such as [[5, 8, 3]]"
@@ -24,7 +25,7 @@ BEAMS = (
 
 
 @dataclass(frozen=True)
-class GenerationConfig:
+class GenerationConfig(Config):
     """How text is generated. Names and defaults are Hugging Face's; docs/generation.md has their formulas."""
 
     max_new_tokens: int = 64  # the most tokens of a text, its end token included

@@ -12,7 +12,7 @@ from minigrad import Tensor, nn
 from minigrad.nn import functional as F
 
 from ..cache import Cache
-from ..config import MAX_LAYERS, check_heads
+from ..config import MAX_LAYERS, Config, check_heads
 from ..embeddings import LearnedPositions, TokenEmbedding, token_ids
 from ..errors import check_range
 from ..layers import Decoder, Encoder, LayerConfig, check_batch
@@ -20,7 +20,7 @@ from ..masks import over_keys, padding_mask, real_tokens
 
 
 @dataclass(frozen=True)
-class BARTConfig:
+class BARTConfig(Config):
     """BART; the defaults are its large model (section 2.1); keys: Hugging Face's."""
 
     vocab_size: int = 50265  # in a recipe, 0 means all tokens of the training data

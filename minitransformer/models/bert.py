@@ -18,7 +18,7 @@ from minigrad.errors import RangeError
 from minigrad.nn import functional as F
 from minigrad.tensor import as_tensor_like
 
-from ..config import MAX_LAYERS, check_heads
+from ..config import MAX_LAYERS, Config, check_heads
 from ..embeddings import TokenEmbedding, absolute_positions, token_ids
 from ..errors import UserError, check_choice, check_range
 from ..layers import ACTIVATIONS, GATED, Encoder, LayerConfig
@@ -29,7 +29,7 @@ Mask = Bool[Tensor, "B T"] | None
 
 
 @dataclass(frozen=True)
-class BERTConfig:
+class BERTConfig(Config):
     """An encoder of text. Defaults: BERT-base; keys: Hugging Face's, but `head`."""
 
     vocab_size: int = 30522  # in a recipe, 0 means all tokens of the training data

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from minigrad import Tensor, nn
 
 from ..cache import Cache
-from ..config import MAX_LAYERS, check_heads
+from ..config import MAX_LAYERS, Config, check_heads
 from ..embeddings import TokenEmbedding, absolute_positions, check_concatenation
 from ..errors import check_range
 from ..layers import Encoder, LayerConfig
@@ -19,7 +19,7 @@ from ..masks import over_keys, real_tokens
 
 
 @dataclass(frozen=True)
-class GPTConfig:
+class GPTConfig(Config):
     """A decoder-only model. Defaults: the smallest GPT-2 (Radford et al. 2019); keys: Hugging Face's."""
 
     vocab_size: int = 50257  # in a recipe, 0 means all tokens of the training data (8,000 for "bpe")

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from minigrad import Tensor, nn
 
 from ..cache import Cache
-from ..config import MAX_LAYERS, check_heads
+from ..config import MAX_LAYERS, Config, check_heads
 from ..embeddings import TokenEmbedding
 from ..errors import check_choice, check_range
 from ..layers import GATED, Encoder, LayerConfig
@@ -26,7 +26,7 @@ GATES = {gate: gated for gated, gate in GATED.items()} | {"gelu_new": "geglu_tan
 
 
 @dataclass(frozen=True)
-class LlamaConfig:
+class LlamaConfig(Config):
     """A decoder-only model. Defaults: Llama 7B (table 2); keys: Hugging Face's."""
 
     vocab_size: int = 32000  # in a recipe, 0 means all tokens of the training data (8,000 for "bpe")

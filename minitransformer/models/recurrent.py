@@ -20,7 +20,7 @@ from minigrad.nn.extra.recurrent import GRU, LSTM, RNN
 from minigrad.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from minigrad.ops.extra.more_indexing import where
 
-from ..config import MAX_LAYERS
+from ..config import MAX_LAYERS, Config
 from ..embeddings import TokenEmbedding
 from ..errors import UserError, check_choice, check_range
 
@@ -30,7 +30,7 @@ States = tuple[Tensor, ...]  # h, and of an LSTM also c: (layers, B, hidden) eac
 
 
 @dataclass(frozen=True)
-class RecurrentConfig:
+class RecurrentConfig(Config):
     """A recurrent language model. Keys: those of PyTorch's nn.LSTM and nn.Embedding, and Hugging Face's."""
 
     vocab_size: int = 0  # in a recipe, 0 means all tokens of the training data (8,000 for "bpe")

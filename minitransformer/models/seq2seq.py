@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float
 from minigrad import Tensor, nn
 from minigrad.ops.shaping import cat
 
-from ..config import MAX_LAYERS
+from ..config import MAX_LAYERS, Config
 from ..embeddings import TokenEmbedding, token_ids
 from ..errors import UserError, check_choice, check_range
 from ..layers import check_batch
@@ -31,7 +31,7 @@ from .recurrent import RNN_TYPES, RecurrentCache, States, real_tokens, scan
 
 
 @dataclass(frozen=True)
-class Seq2SeqConfig:
+class Seq2SeqConfig(Config):
     """A recurrent encoder-decoder. Keys: those of PyTorch's nn.GRU and nn.Embedding, and Hugging Face's."""
 
     vocab_size: int = 0  # in a recipe, 0 means all tokens of the training data (8,000 for "bpe")

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from minigrad import Tensor, nn
 
 from ..cache import Cache
-from ..config import MAX_LAYERS
+from ..config import MAX_LAYERS, Config
 from ..embeddings import TokenEmbedding, token_ids
 from ..errors import UserError, check_range, nearest
 from ..layers import Decoder, Encoder, LayerConfig, check_batch
@@ -25,7 +25,7 @@ FEED_FORWARDS = {  # feed_forward_proj -> the activation of the layers
 
 
 @dataclass(frozen=True)
-class T5Config:
+class T5Config(Config):
     """T5; the defaults are its small model (section 2.1 and "model size" in 3.7); keys: Hugging Face's."""
 
     vocab_size: int = 32128  # in a recipe, 0 means all tokens of the training data

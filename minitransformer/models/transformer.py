@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from minigrad import Tensor, nn
 
 from ..cache import Cache
-from ..config import MAX_LAYERS, check_heads
+from ..config import MAX_LAYERS, Config, check_heads
 from ..embeddings import Positions, TokenEmbedding, absolute_positions, check_concatenation, token_ids
 from ..errors import check_range
 from ..layers import Decoder, Encoder, LayerConfig, check_batch
@@ -19,7 +19,7 @@ from ..masks import over_keys, padding_mask, real_tokens
 
 
 @dataclass(frozen=True)
-class TransformerConfig:
+class TransformerConfig(Config):
     """The encoder-decoder of "Attention Is All You Need"; the defaults are its base model (table 3).
 
     Source and target share a vocabulary; both embeddings and the output layer share a matrix (section 3.4).

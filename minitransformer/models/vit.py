@@ -13,14 +13,14 @@ from minigrad import Tensor, nn
 from minigrad.ops.shaping import cat
 from minigrad.tensor import as_tensor_like
 
-from ..config import MAX_LAYERS, check_heads
+from ..config import MAX_LAYERS, Config, check_heads
 from ..embeddings import absolute_positions
 from ..errors import UserError, check_range
 from ..layers import Encoder, LayerConfig
 
 
 @dataclass(frozen=True)
-class ViTConfig:
+class ViTConfig(Config):
     """A classifier of square images. Defaults: ViT-B/16 (table 1); keys: Hugging Face's."""
 
     hidden_size: int = 768  # size of each patch's vector
