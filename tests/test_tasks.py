@@ -327,6 +327,15 @@ def test_arrays_of_a_file_that_were_trained_on_are_counted(tmp_path, capsys):
     assert "warning: 2 of 3 images are in the training data" in capsys.readouterr().err
 
 
+def test_images_that_do_not_fit_the_model_are_refused_before_it_is_trained():
+    recipe = load_recipe("digits-vit")
+    splits = {name: [(np.zeros((3, 9, 9), np.float32), 0)] for name in ("train", "validation")}
+    with pytest.raises(
+        UserError, match=r"\(3, 9, 9\), expected \(1, 8, 8\).*\n.*--num-channels 3 --image-size 9"
+    ):
+        runs.build_task(recipe, None, splits, ["0"])
+
+
 # ---------------------------------------------------------------- text to text
 
 

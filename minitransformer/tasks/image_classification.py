@@ -16,7 +16,7 @@ from ..data.datasets import DataError
 from ..data.digits import WARPS, Images, digits, read_images, warp_images
 from ..data.masking import row_generator
 from ..data.splits import Sources, Splits, example_line, own_pairs
-from ..errors import check_range
+from ..errors import UserError, check_range
 from .base import Rows, Trained, check_dataset, register_task
 from .examples import VALIDATION, Batch, ExampleTask
 from .scores import accuracy, macro_f1
@@ -57,6 +57,19 @@ class ImageClassification(ExampleTask):
         if len(shapes) > 1:
             raise DataError(f"the splits have images of shapes {shapes}.\nPass images of one shape.")
         return splits
+
+    @classmethod
+    def build(
+        cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
+    ) -> ExampleTask:
+        shape, model = splits["train"][0][0].shape, recipe.model
+        channels, size = getattr(model, "num_channels", shape[0]), getattr(model, "image_size", shape[1])
+        if shape != (channels, size, size):
+            raise UserError(
+                f"images of shape {shape}, expected {(channels, size, size)}: channels, height, width.\n"
+                f"Pass square images with --num-channels {shape[0]} --image-size {shape[1]}."
+            )
+        return super().build(recipe, tokenizer, splits, labels)
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Example]:
