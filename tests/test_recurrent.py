@@ -1,5 +1,7 @@
 """Recurrent networks: what padding, direction, layers and chunks of time change, and what they do not."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import minigrad as mg
 from minigrad import nn
 from minigrad.autograd.backward import nodes_behind
 from minigrad.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from minigrad.ops.op import ops
 
 KINDS = [nn.RNN, nn.LSTM, nn.GRU]
 KIND = pytest.mark.parametrize("kind", KINDS)
@@ -156,6 +159,27 @@ def test_half_precision_is_computed_in_float32(dtype):
     assert output.dtype == dtype
     np.testing.assert_allclose(output.float().numpy(), exact.numpy(), atol=0.02)
     output.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("name", "replaced"),
+    [
+        ("x", (5, 64)), ("h", (1, 32)), ("c", (8, 32)), ("weight_ih", (128, 32)), ("weight_hh", (96, 32)),
+        ("bias_ih", (32,)), ("bias_hh", (1,)),
+    ],
+)  # fmt: skip
+def test_shapes_that_do_not_fit_are_refused(name, replaced):
+    shapes = {"x": (5, 2, 64), "h": (2, 32), "c": (2, 32), "weight_ih": (128, 64), "weight_hh": (128, 32)}
+    shapes |= {"bias_ih": (128,), "bias_hh": (128,), name: replaced}
+    with pytest.raises(mg.ShapeError, match=rf"{name} must have shape .*, got {re.escape(str(replaced))}"):
+        ops["lstm"].call(*[mg.zeros(*shape) for shape in shapes.values()], None)
+
+
+def test_weights_of_another_width_are_refused():
+    model = nn.LSTM(32, 32)
+    model.weight_ih_l0 = nn.Parameter(np.zeros((64, 32), np.float32))
+    with pytest.raises(mg.ShapeError, match=r"weight_ih must have shape \(128, 32\), got \(64, 32\)"):
+        model(mg.ones(3, 8, 32))
 
 
 @pytest.mark.parametrize(

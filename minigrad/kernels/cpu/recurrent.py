@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...errors import ShapeError
 from .linear import column_sums
 from .special import sigmoid
 
@@ -40,6 +41,7 @@ class Cell(NamedTuple):
     backward: Callable[..., None]
     keeps: int = 0  # arrays (T, B, H)
     separate: bool = False  # whether there is an r
+    gates: int = 1
     multiply: Callable[..., None] = multiply
 
 
@@ -48,6 +50,7 @@ def scan(
     lengths: Any, reverse: bool,
 ) -> tuple[tuple[np.ndarray, ...], Callable]:  # fmt: skip
     """The outputs (T, B, H), the last states (B, H), and their gradient function."""
+    _check_shapes(cell.gates, x, first, weight_ih, weight_hh, bias_ih, bias_hh, lengths)
     (steps, batch, _), hidden = x.shape, weight_hh.shape[1]
     x, weight_ih, weight_hh = (np.ascontiguousarray(each) for each in (x, weight_ih, weight_hh))
     multiply = cell.multiply
@@ -128,6 +131,30 @@ def scan(
         )
 
     return (outputs, *last), gradient
+
+
+def _check_shapes(
+    gates: int, x: Any, first: Arrays, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any,
+    lengths: Any,
+) -> None:  # fmt: skip
+    if x.ndim != 3:
+        raise ShapeError(f"x must have shape (T, B, I), got {x.shape}.\nAdd an axis: x.unsqueeze(1).")
+    (_, batch, width), hidden = x.shape, weight_hh.shape[-1]
+    rows = gates * hidden
+    expected: list[tuple[str, Any, tuple[int, ...]]] = [
+        *((name, state, (batch, hidden)) for name, state in zip("hc", first, strict=False)),
+        ("weight_ih", weight_ih, (rows, width)),
+        ("weight_hh", weight_hh, (rows, hidden)),
+        ("bias_ih", bias_ih, (rows,)),
+        ("bias_hh", bias_hh, (rows,)),
+        ("lengths", lengths, (batch,)),
+    ]
+    for name, array, shape in expected:
+        if array is not None and array.shape != shape:
+            raise ShapeError(
+                f"{name} must have shape {shape}, got {array.shape}.\n"
+                f"It has to fit x (T, B, I) {x.shape} and H = {hidden}, the width of weight_hh."
+            )
 
 
 def _together(steps: int, batch: int, reverse: bool) -> list[slice]:
@@ -233,8 +260,8 @@ def _gru_backward(a, before, after, kept, d, da, dr):
 CELLS = {
     "tanh": Cell(_tanh, _tanh_backward),
     "relu": Cell(_relu, _relu_backward),
-    "lstm": Cell(_lstm, _lstm_backward),
-    "gru": Cell(_gru, _gru_backward, keeps=1, separate=True),
+    "lstm": Cell(_lstm, _lstm_backward, gates=4),
+    "gru": Cell(_gru, _gru_backward, keeps=1, separate=True, gates=3),
 }
 
 

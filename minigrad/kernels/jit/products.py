@@ -30,7 +30,10 @@ def multiply(a: np.ndarray, w: np.ndarray, out: np.ndarray, add: bool = False) -
 
     The rows of w and out have no gaps.
     """
+    assert a.shape[1] == w.shape[0]
+    assert out.shape == (a.shape[0], w.shape[1])
     rows = a.shape[0] - a.shape[0] % ROWS if w.size <= LARGEST and not w.shape[1] % COLUMNS else 0
+    assert not rows or w.strides[1] == out.strides[1] == 4
     if rows == a.shape[0]:
         _multiply(a, w, out, add)
         return

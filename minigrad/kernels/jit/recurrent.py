@@ -131,6 +131,7 @@ RNN = Cell(
 LSTM = Cell(
     lambda a, r, before, after, kept: _lstm(a, before[1], after[0], after[1]),
     lambda a, before, after, kept, d, da, dr: _lstm_backward(a, before[1], after[1], d[0], d[1], da),
+    gates=4,
     multiply=multiply,
 )
 GRU = Cell(
@@ -138,5 +139,6 @@ GRU = Cell(
     lambda a, before, after, kept, d, da, dr: _gru_backward(a, before[0], kept[0], d[0], da, dr),
     keeps=1,
     separate=True,
+    gates=3,
     multiply=multiply,
 )
