@@ -1,5 +1,6 @@
 """Memory that cannot be had: said before it is asked for, with the size."""
 
+import threading
 import tracemalloc
 from dataclasses import asdict, replace
 from types import SimpleNamespace
@@ -8,10 +9,11 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad import devices, memory
+from minigrad import devices, memory, nn
 from minigrad.nn.shapes import parameter_shapes
 from minitransformer import GPT, GPTConfig, Tokenizer, Trainer, Transformer, TransformerConfig
 from minitransformer.errors import UserError
+from minitransformer.models.t5 import T5, T5Config
 from minitransformer.recipes import Recipe, load_recipe, names
 from minitransformer.tasks import LanguageModelling
 from minitransformer.training.memory import check_memory
@@ -166,6 +168,31 @@ SMALL_MODELS = [
 def test_parameters_are_counted_as_the_model_has_them(recipe, build):
     shapes = parameter_shapes(lambda: build(recipe))
     assert shapes == [tuple(p.shape) for p in build(recipe).parameters()]
+
+
+def test_t5_writes_to_its_parameters_by_functions_of_init_alone(monkeypatch):
+    """What writes past them takes memory where only the shapes are asked for."""
+
+    def read_only(array, shape):
+        return np.broadcast_to(np.zeros(1, array.dtype), shape)
+
+    monkeypatch.setattr("minigrad.nn.shapes._one_number", read_only)
+    config = T5Config(vocab_size=32, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)
+    assert (24, 8) in parameter_shapes(lambda: T5(config))
+
+
+def test_other_threads_make_modules_with_memory():
+    made = []
+
+    def build():
+        thread = threading.Thread(target=lambda: made.append(nn.init.ones_(nn.Linear(3, 2).weight)))
+        thread.start()
+        thread.join()
+        return nn.Linear(3, 2)
+
+    assert parameter_shapes(build) == [(2, 3), (2,)]
+    assert made[0].array.strides == (12, 4)
+    assert made[0].tolist() == [[1, 1, 1]] * 2
 
 
 def tokenizer_of(vocab_size):

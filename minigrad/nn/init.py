@@ -81,6 +81,11 @@ def ones_(tensor: Tensor) -> Tensor:
     return _fill(tensor, np.ones(1))
 
 
+def scale_(tensor: Tensor, factor: float) -> Tensor:
+    """Its own values, times `factor`."""
+    return _fill(tensor, tensor.array * factor)
+
+
 def eye_(tensor: Tensor) -> Tensor:
     """The identity matrix."""
     if tensor.ndim != 2:

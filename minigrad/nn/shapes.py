@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import RLock, get_ident
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from . import init, layers
 from .module import Module, Parameter
 
 TOO_LARGE = 2**61  # float32 numbers: more bytes than an address has
+one_at_a_time = RLock()  # of the threads that change what modules are made with
 
 
 class TooLargeError(MemoryError):
@@ -30,7 +32,7 @@ def parameter_shapes(build: Callable[[], Module]) -> list[tuple[int, ...]]:
     `nn.init` change nothing. Of a parameter that no machine could hold, only its own shape is given.
     """
     try:
-        with _shapes_only():
+        with one_at_a_time, _shapes_only():
             return [parameter.array.shape for parameter in build().parameters()]
     except MemoryError as error:  # NumPy's knows the shape
         return [getattr(error, "shape", (TOO_LARGE,))]
@@ -50,8 +52,16 @@ def _one_number(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         raise TooLargeError(shape) from None
 
 
+def _in_this_thread(function: Callable, usual: Callable) -> Callable:
+    """`function` in the thread that calls this, and the usual one in others."""
+    thread = get_ident()
+    return lambda *args, **kwargs: (function if get_ident() == thread else usual)(*args, **kwargs)
+
+
 @contextmanager
 def _shapes_only() -> Iterator[None]:
+    """Let this thread make modules without memory; others make theirs as usual."""
+
     def new_parameter(*shape: int, device: Any = None, dtype: Any = None) -> Tensor:
         return Tensor(_one_number(np.empty(0, np.dtype(dtype or np.float32)), shape))
 
@@ -65,8 +75,8 @@ def _shapes_only() -> Iterator[None]:
     changes += [(init, name, lambda tensor, *_, **__: tensor) for name in fillers]
     before = [(place, name, getattr(place, name)) for place, name, _ in changes]
     try:
-        for place, name, value in changes:
-            setattr(place, name, value)
+        for (place, name, value), (*_, usual) in zip(changes, before, strict=True):
+            setattr(place, name, _in_this_thread(value, usual))
         yield
     finally:
         for place, name, value in before:

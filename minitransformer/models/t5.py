@@ -110,7 +110,7 @@ class T5(nn.Module):
                 std = next((std for end, std in deviations.items() if name.endswith(end)), c.d_model**-0.5)
                 nn.init.normal_(p, std=c.initializer_factor * std)
             if name.endswith("in_proj_weight"):
-                p.array[: c.num_heads * c.d_kv] *= c.d_kv**-0.5
+                nn.init.scale_(Tensor(p.array[: c.num_heads * c.d_kv]), c.d_kv**-0.5)
 
     @property
     def decoder_start_token_id(self) -> int:
