@@ -34,10 +34,11 @@ def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
     return Tensor((array != pad_token_id)[:, None, None, :])
 
 
-def real_tokens(mask: Any, x: Tensor, past: int = 0) -> Bool[Tensor, "B _"] | None:
+def real_tokens(mask: Any, x: Tensor, past: int = 0, allow_empty: bool = False) -> Bool[Tensor, "B _"] | None:
     """A model's padding mask (B, past + T) of tokens x (B, T, D), checked: True = a real token.
 
-    Integers 0 and 1, Hugging Face's `attention_mask`, become booleans.
+    Integers 0 and 1, Hugging Face's `attention_mask`, become booleans. With `allow_empty`, all of
+    a row may be padding.
     """
     if mask is None:
         return None
@@ -53,7 +54,7 @@ def real_tokens(mask: Any, x: Tensor, past: int = 0) -> Bool[Tensor, "B _"] | No
             f"a padding mask of {mask.dtype}.\nPass booleans: True for real tokens, False for padding."
         )
     mask = mask.to("bool")
-    if not bool(mask.array.any(1).all()):
+    if not allow_empty and not bool(mask.array.any(1).all()):
         raise UserError(
             "a row of the padding mask has no real token.\n"
             "True means a real token: if yours means padding, pass ~mask."

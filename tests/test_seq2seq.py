@@ -216,8 +216,10 @@ def test_bad_calls_are_one_clear_error():
         model(SOURCE, TARGET[:1])
     with pytest.raises(UserError, match="a fixed context vector has no attention weights"):
         model.attention_weights(SOURCE, TARGET)
-    with pytest.raises(mg.MinigradError, match=r"a padding mask of bool \(2, 3\) for 2 texts of 4 tokens"):
+    with pytest.raises(mg.MinigradError, match=r"a padding mask of shape \(2, 3\) for 2 rows of 4 tokens"):
         model.encode(SOURCE, mg.tensor(np.ones((2, 3), bool)))
+    with pytest.raises(mg.MinigradError, match="a padding mask of float64"):
+        RecurrentLM(RecurrentConfig(9, 6, 6))(SOURCE, np.ones(SOURCE.shape))
     with pytest.raises(UserError, match=r"embedding_dim=6 and hidden_size=4 differ"):
         RecurrentConfig(9, 6, 4)
     cache, lm = None, RecurrentLM(RecurrentConfig(9, 6, 6))

@@ -14,8 +14,6 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from minigrad import Tensor, nn
-from minigrad.devices import as_array
-from minigrad.errors import ShapeError
 from minigrad.nn.extra.recurrent import GRU, LSTM, RNN
 from minigrad.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from minigrad.ops.extra.more_indexing import where
@@ -23,6 +21,7 @@ from minigrad.ops.extra.more_indexing import where
 from ..config import MAX_LAYERS, Config
 from ..embeddings import TokenEmbedding
 from ..errors import UserError, check_choice, check_range
+from ..masks import real_tokens
 
 RNN_TYPES: dict[str, Any] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
 
@@ -93,7 +92,7 @@ class RecurrentLM(nn.Module):
         x = self.dropout(self.embedding(ids))
         cache = RecurrentCache() if cache is None else cache
         with cache:
-            h, after = scan(self.rnn, x, cache.read(len(x)), real_tokens(mask, x, cache.length))
+            h, after = scan(self.rnn, x, cache.read(len(x)), real_columns(mask, x, cache.length))
             cache.update(after, x.shape[1])
         return self.dropout(h)
 
@@ -167,16 +166,9 @@ def _states(after: Any) -> States:
     return after if type(after) is tuple else (after,)
 
 
-def real_tokens(mask: Any, x: Float[Tensor, "B T D"], past: int = 0) -> Bool[np.ndarray, "B T"] | None:
-    """The last T columns of a padding mask (B, past + T) or (B, 1, 1, past + T); None: no padding."""
-    if mask is None:
-        return None
-    array = as_array(mask)
-    array = array.reshape(len(array), -1) if array.shape[1:-1] == (1, 1) else array
-    batch, length, _ = x.shape
-    if array.dtype != bool or array.shape != (batch, past + length):
-        raise ShapeError(
-            f"a padding mask of {array.dtype} {array.shape} for {batch} texts of {past + length} tokens.\n"
-            f"Pass booleans of shape {(batch, past + length)}, True = a real token."
-        )
-    return (array if type(array) is np.ndarray else array.get())[:, past:]
+def real_columns(mask: Any, x: Float[Tensor, "B T D"], past: int = 0) -> Bool[np.ndarray, "B T"] | None:
+    """`real_tokens` of the last T tokens, in NumPy; also of a mask of scores, (B, 1, 1, past + T)."""
+    if mask is not None and mask.ndim == 4:
+        mask = mask[:, 0, 0]
+    real = real_tokens(mask, x, past, allow_empty=True)
+    return None if real is None else real.numpy()[:, past:]

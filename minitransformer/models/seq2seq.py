@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from minigrad import Tensor, nn
+from minigrad.devices import as_array
 from minigrad.ops.shaping import cat
 
 from ..config import MAX_LAYERS, Config
@@ -27,7 +28,7 @@ from ..embeddings import TokenEmbedding, token_ids
 from ..errors import UserError, check_choice, check_range
 from ..layers import check_batch
 from ..masks import padding_mask
-from .recurrent import RNN_TYPES, RecurrentCache, States, real_tokens, scan
+from .recurrent import RNN_TYPES, RecurrentCache, States, real_columns, scan
 
 
 @dataclass(frozen=True)
@@ -227,10 +228,11 @@ class Seq2Seq(nn.Module):
         `source_mask` defaults to the padding mask.
         """
         x = self.dropout(self.embedding(source))
-        real = real_tokens(self.padding_mask(source) if source_mask is None else source_mask, x)
-        if not (x.shape[1] and (real is None or real.any(1).all())):
+        if source_mask is None:
+            source_mask = self.padding_mask(source)
+        if not as_array(source_mask).any(-1).all():
             raise UserError("a source has no tokens.\nGive each source at least one, such as an end token.")
-        memory, last = scan(self.encoder, x, (), real)
+        memory, last = scan(self.encoder, x, (), real_columns(source_mask, x))
         if self.attention.attends:
             return memory
         directions = 2 if self.config.bidirectional else 1
@@ -289,8 +291,8 @@ class Seq2Seq(nn.Module):
         x = self.dropout(self.embedding(target))  # (B, T, E)
         check_batch(x, memory)
         cache = RecurrentCache() if cache is None else cache
-        read = real_tokens(source_mask, memory) if self.attention.attends else None
-        written = real_tokens(target_mask, x, cache.length)
+        read = real_columns(source_mask, memory) if self.attention.attends else None
+        written = real_columns(target_mask, x, cache.length)
         with cache:
             if self.attention.attends and cache.keys is None:
                 cache.keys = self.attention.keys(memory)
