@@ -225,6 +225,9 @@ def test_a_batch_of_similar_texts_is_not_split():
     assert len(list(task.split(batch, 1))) == 1
     with pytest.raises(UserError, match="cannot be split into 2 parts"):
         list(task.split(batch, 2))
+    recipe = SimpleNamespace(data=task.data, training=TrainConfig(micro_batches=2))
+    with pytest.raises(UserError, match="cannot be split into 2 parts"):
+        Similarity.build(recipe, WORDS, {"train": [], "validation": []})
 
 
 def test_pairs_need_the_head_for_pairs():
