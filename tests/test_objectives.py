@@ -11,7 +11,7 @@ import pytest
 
 from minitransformer.data import denoising, digits, generated, labels, masking
 from minitransformer.data.batching import IGNORE
-from minitransformer.data.datasets import DataError
+from minitransformer.data.datasets import DataError, read_prefixed
 from minitransformer.layouts import BERT_TOKENS, MASK, SPECIAL_TOKENS, sentinels
 from minitransformer.tasks import scores
 from minitransformer.tokenizers import Tokenizer, TokenizerError
@@ -333,6 +333,8 @@ def test_a_file_without_images_is_refused(tmp_path, content, message):
         (labels.read_labelled, "good\t\n", "line 1: expected text<TAB>label, found an empty side"),
         (labels.read_labelled, "\n", "has no examples"),
         (labels.read_tagged, "The\tO\ncat\n", r"line 2: expected word<TAB>tag, found 'cat'"),
+        (labels.read_tagged, "The\tO\ncat\tB-x\n\nHe S-x\n", r"line 4: the tag 'S-x' is not O, B-type"),
+        (read_prefixed, "ask: a\tb\nA dog\tb\n", r"line 2: expected a prefix before the source.*'A dog'"),
         (labels.read_answered, "Who?\tPaul sang.\tMarie\n", r"line 1: the answer 'Marie' does not occur"),
         (labels.read_answered, "Who?\tPaul sang.\n", r"line 1: expected question<TAB>context<TAB>answer"),
         (labels.read_documents, "\n\n", "has no sentences"),

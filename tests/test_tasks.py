@@ -60,6 +60,16 @@ def test_a_label_that_was_not_trained_on_is_no_target_and_counts_as_wrong():
     assert Classification.compare(["a", "b"], ["a", "c"])["accuracy"] == 0.5
 
 
+def test_a_single_label_is_nothing_to_learn():
+    with pytest.raises(UserError, match="all training texts have the label 'a'"):
+        Classification.labels(Classification.Data(), {"train": [Labelled("The dog", "a")] * 3})
+
+
+def test_tags_that_mark_no_entities_have_no_entity_f1():
+    assert Tagging.compare(["NN VB"], ["NN NN"]) == {"accuracy": 0.5}
+    assert Tagging.compare(["B-x O"], ["B-x O"]) == {"accuracy": 1.0, "entity_f1": 1.0}
+
+
 @pytest.mark.parametrize(
     ("task", "text", "message"),
     [

@@ -58,6 +58,20 @@ def read_pairs(path: str | Path) -> list[tuple[str, str]]:
     return [(source, target) for _, (source, target) in read_fields(path, "source", "target")]
 
 
+def read_prefixed(path: str | Path) -> list[tuple[str, str]]:
+    """The pairs of a file with `prefix: source<TAB>target` on each line."""
+    pairs = []
+    for where, (source, target) in read_fields(path, "prefix: source", "target"):
+        prefix, _, text = source.partition(":")
+        if not prefix.strip() or not text.strip():
+            raise DataError(
+                f"{where}: expected a prefix before the source, such as 'negate: ', found {source[:60]!r}.\n"
+                f"Write what is to be done before it, or use the task translation."
+            )
+        pairs.append((source, target))
+    return pairs
+
+
 def read_fields(path: str | Path, *names: str) -> list[tuple[str, list[str]]]:
     """The fields of a UTF-8 file, separated by tabs, and where each line is; blank lines are skipped."""
     expected = "<TAB>".join(names)

@@ -212,13 +212,20 @@ def read_labelled(path: str | Path, known: Collection[str] = ()) -> list[Labelle
     return examples
 
 
+def is_bio(tag: str) -> bool:
+    """Whether a tag is O, B-type or I-type."""
+    return tag == "O" or (tag[:2] in ("B-", "I-") and len(tag) > 2)
+
+
 def read_tagged(path: str | Path, known: Collection[str] = ()) -> list[Tagged]:
     """The sentences of a file with word<TAB>tag on each line, and a blank line after each sentence.
 
-    This is CoNLL-2003's format: of more than two columns, the first is the word and the last its tag.
-    If `known` is given, its tags only.
+    This is CoNLL-2003's format: columns are separated by tabs or spaces, the first is the
+    word and the last its tag. If one tag is B-type or I-type, all others must be so too, or O.
+    If `known` is given, there are its tags only.
     """
     sentences: list[list[tuple[str, str]]] = [[]]
+    tags: dict[str, str] = {}  # and where each first occurs
     for where, line in read_lines(path):
         columns = line.split()
         if not columns:
@@ -230,6 +237,14 @@ def read_tagged(path: str | Path, known: Collection[str] = ()) -> list[Tagged]:
         elif columns[0] != "-DOCSTART-":
             check_label(where, columns[-1], known)
             sentences[-1].append((columns[0], columns[-1]))
+            tags.setdefault(columns[-1], where)
+    if any(tag != "O" and is_bio(tag) for tag in tags):
+        for tag, where in tags.items():
+            if not is_bio(tag):
+                raise DataError(
+                    f"{where}: the tag {tag[:60]!r} is not O, B-type or I-type, as others of the file are.\n"
+                    f"Write all tags in BIO."
+                )
     examples = [
         Tagged(tuple(word for word, _ in sentence), tuple(tag for _, tag in sentence))
         for sentence in sentences

@@ -53,7 +53,7 @@ class Classification(EncoderTask):
 
     @classmethod
     def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
-        return sorted({example.label for example in splits["train"]})
+        return cls.class_names(example.label for example in splits["train"])
 
     def encode(self, example: Labelled) -> Row:
         return Row(*self.joined(self.tokenizer.encode(example.text)), self.label_id(example.label))

@@ -5,7 +5,7 @@ A subclass says how an example is written as a row (`encode`) and how a row's lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -87,6 +87,17 @@ class EncoderTask(ExampleTask):
         else:
             splits = Splits(cls.built_in(data))
         return Splits({**splits, "train": splits["train"][: data.examples or None]}, splits.dropped)
+
+    @classmethod
+    def class_names(cls, labels: Iterable[str]) -> list[str]:
+        """The labels of the training data, each once; a DataError for fewer than two."""
+        names = sorted(set(labels))
+        if len(names) < 2:
+            raise DataError(
+                f"all training {cls.unit} have the label {names[0][:60]!r}: there is nothing to tell apart.\n"
+                f"Pass data with two labels or more."
+            )
+        return names
 
     @classmethod
     def texts(cls, example: Any) -> list[str]:

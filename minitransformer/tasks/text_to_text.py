@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 from ..data.batching import generator
+from ..data.datasets import read_prefixed
 from ..data.prefixes import PREFIXES, phrasebook_tasks
-from ..data.splits import Sources, Splits, own_pairs
+from ..data.splits import Pair, Sources, Splits, own_pairs
 from ..errors import check_range
 from .base import Rows, Trained, check_dataset, register_task
 from .scores import accuracy
@@ -42,11 +44,15 @@ class TextToText(Translation):
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
-        splits = Splits(phrasebook_tasks()) if sources.data is None else own_pairs(sources)
+        splits = Splits(phrasebook_tasks()) if sources.data is None else own_pairs(sources, read_prefixed)
         train = splits["train"]
         # in random order, so that a few have every prefix
         rows = generator(0, FEW, len(train)).permutation(len(train))[: data.examples or None]
         return Splits({**splits, "train": [train[i] for i in rows]}, splits.dropped)
+
+    @classmethod
+    def read_file(cls, data: Any, path: Path) -> list[Pair]:
+        return read_prefixed(path)
 
     @classmethod
     def own_data(cls, data: Any) -> Any:
