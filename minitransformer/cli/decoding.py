@@ -18,7 +18,7 @@ class Search:
     """beam search and penalties"""
 
     num_beams: int = 1
-    """More than 1: beam search, which keeps so many beginnings of each text."""
+    """More than 1: beam search, which keeps this many hypotheses for each input."""
     length_penalty: float = 1.0
     """A text of beam search scores its log-probability / length**length_penalty."""
     length_penalty_form: Literal["huggingface", "gnmt"] = "huggingface"
@@ -28,7 +28,7 @@ class Search:
     repetition_penalty: float = 1.0
     """Above 1, tokens that were used become less likely."""
     no_repeat_ngram_size: int = 0
-    """No sequence of so many tokens occurs twice; 0: any may."""
+    """No sequence of this many tokens occurs twice; 0: any may."""
 
     def options(self) -> dict[str, Any]:
         """The arguments of `generate` that differ from its defaults, checked."""

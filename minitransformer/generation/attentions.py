@@ -1,4 +1,4 @@
-"""What a model attends to in a text: a text that has been found is read once more, as a whole."""
+"""What a model attends to in a text: a finished hypothesis is read once more, as a whole."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def attentions_of(
     Query t is the t-th token that the layer reads. A decoder's are its start token, the prefix and the new
     ids, or the prompt and the new ids (of more than the model has positions, the last ones).
     """
-    found: dict[str, np.ndarray] = {}
+    weights: dict[str, np.ndarray] = {}
 
     def observe(name: str) -> Any:
         def hook(module: Any, args: tuple[Any, ...], output: Any) -> None:
-            found[name] = module.attention_weights(*args[:4]).numpy()[0]
+            weights[name] = module.attention_weights(*args[:4]).numpy()[0]
 
         return hook
 
@@ -40,4 +40,4 @@ def attentions_of(
     finally:
         for handle in handles:
             handle.remove()
-    return found
+    return weights

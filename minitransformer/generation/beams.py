@@ -1,7 +1,8 @@
-"""Beam search: a step keeps the `num_beams` best beginnings of a text (Sutskever et al. 2014, section 3.2).
+"""Beam search: a step keeps the `num_beams` best hypotheses (Sutskever et al. 2014, section 3.2).
 
-A beginning scores the sum of its tokens' log-probabilities; a text, that sum divided by the length penalty.
-When a text counts, and when a search is over, follows Hugging Face, so that the texts are the same.
+A beam is an unfinished hypothesis; its score is the sum of its tokens' log-probabilities. The score of a
+finished hypothesis is that sum divided by the length penalty. When a hypothesis is finished, and when the
+search ends, follows Hugging Face, so that the texts are the same.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """The best texts of each input, at most `num_beams`, the best first. Steps are put in the `record`."""
     process, beams = processors(config), config.num_beams
-    width = max(2, 1 + len(ends)) * beams  # of so many candidates, at least `beams` do not end
-    found: list[list[Hypothesis]] = [[] for _ in decoder.ids]
-    inputs = np.arange(len(found))  # the number of each sentence of the batch
-    scores = np.zeros((len(found), 1), np.float32)  # of each sentence's beams: one at first
+    width = max(2, 1 + len(ends)) * beams  # of this many candidates, at least `beams` do not end
+    finished: list[list[Hypothesis]] = [[] for _ in decoder.ids]
+    inputs = np.arange(len(finished))  # the number of each sentence of the batch
+    scores = np.zeros((len(finished), 1), np.float32)  # of each sentence's beams: one at first
     if not decoder.limit:
-        return [[Hypothesis([], 0.0, "length", (-1, 0))] * beams for _ in found]
+        return [[Hypothesis([], 0.0, "length", (-1, 0))] * beams for _ in finished]
     for step in range(decoder.limit):
         # the candidates: the best of each sentence's beams with each token
         log_probabilities = log_softmax(decoder.logits())  # (sentences * beams, V)
@@ -52,31 +53,31 @@ def beam_search(
             ids = decoder.new_ids(int(rows[i, j])) + ([] if are_ends[i, j] else [int(tokens[i, j])])
             reason = "eos" if are_ends[i, j] else "length" if is_last else "stop"
             text = Hypothesis(ids, float(best[i, j]) / penalty(step + 1, config), reason, (step, last))
-            others = found[inputs[i]]
+            others = finished[inputs[i]]
             others[:] = sorted([*others, text], key=lambda text: -text.score)[:beams]
 
         # the beams: the best candidates that do not end, of sentences that may get better texts
         order = np.argsort(ended, 1, kind="stable")[:, :beams]
         scores = np.take_along_axis(np.where(ended, -np.inf, best).astype(best.dtype), order, 1)
         best_scores = zip(inputs.tolist(), scores[:, 0].tolist(), strict=True)
-        going = np.array(
-            [may_improve(found[i], score, step + 1, decoder, config) for i, score in best_scores]
+        is_active = np.array(
+            [may_improve(finished[i], score, step + 1, decoder, config) for i, score in best_scores]
         )
-        chosen = going.nonzero()[0][:, None], order[going]
+        chosen = is_active.nonzero()[0][:, None], order[is_active]
         if record is not None:
             record.append(new_step(inputs, rows, tokens, best, log_probabilities, texts, chosen, config))
-        if not going.any():
+        if not is_active.any():
             break
-        inputs, scores = inputs[going], scores[going]
+        inputs, scores = inputs[is_active], scores[is_active]
         decoder.select_beams(chosen[0][:, 0], rows[chosen])
         decoder.append(tokens[chosen].ravel())
-    return found
+    return finished
 
 
 def may_improve(
     texts: list[Hypothesis], score: float, length: int, decoder: Decoder, config: GenerationConfig
 ) -> bool:
-    """Whether beams, the best of this score, may lead to a text better than the worst that was found.
+    """Whether beams, the best of this score, may lead to a text better than the worst of `texts`.
 
     The score is taken as if the text ended now, or with "never" at the length that is best for it. With
     early_stopping=True, the search is over as soon as there are enough texts.

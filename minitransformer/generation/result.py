@@ -1,4 +1,4 @@
-"""What a search has found, and what `generate` returns of it with `return_dict=True`."""
+"""The hypotheses of a search, and what `generate` returns of it with `return_dict=True`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Step(NamedTuple):
 
 
 class Hypothesis(NamedTuple):
-    """A text that a search has found."""
+    """A finished hypothesis."""
 
     ids: list[int]  # without the end token
     score: float

@@ -91,17 +91,17 @@ def length_penalty(length: int, alpha: float, form: str = "huggingface") -> floa
 
 def processors(config: GenerationConfig) -> list[Process]:
     """The functions that the options ask for, in Hugging Face's order."""
-    c, found = config, list[Process]()
+    c, functions = config, list[Process]()
     if c.repetition_penalty != 1:
-        found.append(lambda scores, ids: penalize_repetition(scores, ids, c.repetition_penalty))
+        functions.append(lambda scores, ids: penalize_repetition(scores, ids, c.repetition_penalty))
     if c.no_repeat_ngram_size:
-        found.append(lambda scores, ids: forbid_repeated_ngrams(scores, ids, c.no_repeat_ngram_size))
+        functions.append(lambda scores, ids: forbid_repeated_ngrams(scores, ids, c.no_repeat_ngram_size))
     if c.do_sample:
-        found.append(lambda scores, ids: scale_by_temperature(scores, c.temperature))
+        functions.append(lambda scores, ids: scale_by_temperature(scores, c.temperature))
         if (k := c.top_k) is not None:
-            found.append(lambda scores, ids: keep_top_k(scores, k))
+            functions.append(lambda scores, ids: keep_top_k(scores, k))
         if c.top_p < 1:
-            found.append(lambda scores, ids: keep_top_p(scores, c.top_p))
+            functions.append(lambda scores, ids: keep_top_p(scores, c.top_p))
         if c.min_p > 0:
-            found.append(lambda scores, ids: keep_min_p(scores, c.min_p))
-    return found
+            functions.append(lambda scores, ids: keep_min_p(scores, c.min_p))
+    return functions
