@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from dataclasses import fields
@@ -16,8 +17,10 @@ from tiny import PAIRS, TEXT, TINY, TINY_GPT
 import minigrad
 import minitransformer
 from minitransformer.cli import VERBS
+from minitransformer.cli.evaluate import report
 from minitransformer.files import read_json
 from minitransformer.recipes import load_recipe, names, parse_recipe, to_toml
+from minitransformer.tasks import TextToText
 from minitransformer.tasks.language_modelling import continuations, pieces
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.curves import read_log
@@ -237,6 +240,12 @@ def test_evaluate_prints_a_table(cli):
     code, out, _ = cli("evaluate", "mine", "--data", "pairs.tsv")
     assert code == 0
     assert "exact match" in out
+    assert re.search(r"^pairs +\d+$", out, re.MULTILINE)  # what was counted
+
+
+def test_the_exact_match_of_a_prefix_is_a_percentage(capsys):
+    report({"exact_match, negate": 0.25}, TextToText)
+    assert capsys.readouterr().out.split() == ["exact", "match,", "negate", "25.00%"]
 
 
 def test_the_test_split_was_not_trained_on(place):

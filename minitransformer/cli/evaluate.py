@@ -28,12 +28,11 @@ LABELS = {
     "bleu_signature": "sacreBLEU signature",
     "bleu_lc_tok": "BLEU, lowercased",
     "chrf": "chrF",
-    "loss": "loss, nats per token",
+    "loss": "loss, nats",
     "perplexity": "perplexity",
     "bits_per_char": "bits per character",
     "accuracy": "accuracy",
     "f1": "F1",
-    "n": "examples, or tokens",
     "split": "split",
     "decoding": "decoding",
 }
@@ -139,9 +138,13 @@ def describe_decoding(decoding: Mapping[str, Any]) -> str:
 
 def report(scores: Mapping[str, Any], task: type[Task]) -> None:
     """Print the scores, one per line."""
-    labels = {**LABELS, **task.metrics}
+    labels = {**LABELS, "n": task.unit, **task.metrics}
     for key, value in scores.items():
         shown = (
-            f"{value:.2%}" if key in SHARES else f"{value:.4g}" if isinstance(value, float) else str(value)
+            f"{value:.2%}"
+            if key.partition(",")[0] in SHARES
+            else f"{value:.4g}"
+            if isinstance(value, float)
+            else str(value)
         )
         print(f"{labels.get(key, key.replace('_', ' ')):<33} {shown}")

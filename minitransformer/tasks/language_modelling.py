@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -70,6 +70,7 @@ class LanguageModelling(Task):
 
     name, Data, unit = "language-modelling", TextData, "characters"
     noun, verb = "language model", "generate"
+    metrics: ClassVar[dict[str, str]] = {"n": "tokens"}
     model_types = ("gpt2", "llama", "recurrent")
     requires, is_encoder_decoder = ("states", "logits", "new_cache"), False
     accuracy = "token_accuracy"

@@ -59,7 +59,7 @@ def draw_curves(folder: Path) -> Path:
         markersize=4,
         label="validation",
     )
-    losses.set_ylabel("loss, nats per token")
+    losses.set_ylabel("loss, nats")
     losses.grid(alpha=0.3)
     losses.legend(frameon=False)
     losses.set_title(printable(folder.name), parse_math=False)
