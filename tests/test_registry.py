@@ -384,6 +384,18 @@ def test_a_run_of_which_nothing_fits_is_refused(here, capsys):
     assert not (here / "new").exists()
 
 
+def test_a_run_of_another_type_of_model_is_refused_by_its_type_or_its_tokenizer(here, capsys):
+    flags = ["bert-classify", "--run-dir", "new", "--hidden-size", "16", "--num-attention-heads", "2"]
+    assert train(*flags, "--init-from", "mine") == 2
+    err = capsys.readouterr().err
+    assert "the tokenizer of mine has no special token [CLS]" in err
+    assert "--init-from" in err
+    llama = ["llama-char", "--data", "text.txt", "--block-size", "16", "--run-dir", "new"]
+    assert train(*llama, "--init-from", "play") == 2
+    assert "it is of type gpt2, this model of type llama" in capsys.readouterr().err
+    assert not (here / "new").exists()
+
+
 def test_runs_of_versions_without_model_types_load(here):
     for name in ("mine", "play"):
         config = here / name / "config.toml"

@@ -22,7 +22,7 @@ from ..errors import UserError
 from ..files import printable
 from ..recipes import Recipe
 from ..tasks import task_class
-from ..tokenizers import Tokenizer
+from ..tokenizers import Tokenizer, TokenizerError
 from ..training import run as runs
 from ..training.checkpoint import Checkpoints
 from ..training.curves import draw_curves
@@ -224,7 +224,13 @@ def train(training: Training, stack: ExitStack) -> bool:
     labels = kind.labels(recipe.data, splits) if resumed is None else resumed.record.labels
     check_memory(recipe, tokenizer, labels, training.device)
     splits = runs.filter_splits(recipe, tokenizer, splits)
-    task = runs.build_task(recipe, tokenizer, splits, labels)
+    try:
+        task = runs.build_task(recipe, tokenizer, splits, labels)
+    except TokenizerError as error:
+        if source is None:
+            raise
+        problem = str(error).splitlines()[0].replace("this tokenizer", f"the tokenizer of {source.folder}")
+        raise UserError(f"{problem}\nPass --init-from a run whose task has it, or leave it out.") from None
     random.manual_seed(recipe.training.seed)
     model = runs.build_model(recipe, tokenizer, labels).to(training.device)
     inherited = [] if source is None else initialize(model, source)

@@ -15,7 +15,7 @@ from minigrad.io import load_bytes
 from ..errors import UserError
 from ..files import printable, sha256
 from .checkpoint import Checkpoints, check_finite
-from .folder import Record, RunError, read_record, read_tokenizer
+from .folder import Record, RunError, read_config, read_record, read_tokenizer
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,13 @@ def initialize(model: nn.Module, source: Source) -> list[str]:
     }
     new = [name for name in own if name not in taken]
     if not taken:
+        type_of_source = read_config(source.folder, source.record).model_type
+        if type_of_source != (own_type := getattr(model, "model_type", "")):
+            raise UserError(
+                f"no weight of {printable(source.folder)} fits this model: it is of type {type_of_source}, "
+                f"this model of type {own_type}.\n"
+                f"Choose a run with a model of the same type, or leave --init-from out."
+            )
         name = new[0]
         found = f"{name} {tuple(given[name].shape)}" if name in given else next(iter(given), "nothing")
         raise UserError(
