@@ -196,6 +196,12 @@ def test_weights_of_another_width_are_refused():
             lambda: nn.GRU(3, 4)(mg.ones(5, 2, 3), mg.ones(2, 2, 4)),
             r"h_0 must have shape \(1, 2, 4\), got \(2, 2",
         ),
+        (
+            lambda: nn.GRU(3, 4)(mg.ones(5, 3), mg.ones(2, 4)),
+            r"shape \(1, 4\), got \(2, 4\).\nIt is \(num_layers \* directions, hidden_size\) without",
+        ),
+        (lambda: pack_padded_sequence(mg.ones(5, 2), [5, 2.5]), r"lengths must be integers, got float32"),
+        (lambda: pad_packed_sequence(mg.ones(5, 2)), r"needs a PackedSequence, got Tensor"),
         (lambda: nn.LSTM(3, 4)(mg.ones(5, 2, 3), mg.ones(1, 2, 4)), r"must be a pair, \(h_0, c_0\)"),
         (lambda: nn.GRU(3, 4)(mg.ones(5, 2, 3).double()), r"float32 weights, and its input is float64"),
         (lambda: nn.GRU(3, 4)(mg.ones(0, 2, 3)), r"there are no steps"),

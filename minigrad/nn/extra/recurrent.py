@@ -171,12 +171,13 @@ class RNNBase(Module):
                 f"the state of {type(self).__name__} must be one tensor, got {type(hx).__name__}.\nPass h_0."
             )
         expected = (count, x.shape[1], self.hidden_size) if is_batched else (count, self.hidden_size)
+        form = "batch, hidden_size), also with batch_first" if is_batched else "hidden_size) without a batch"
         parts = []
         for name, part in zip(names, hx if self.mode == "LSTM" else [hx], strict=True):
             if tuple(part.shape) != expected:
                 raise ShapeError(
                     f"{type(self).__name__}: {name} must have shape {expected}, got {tuple(part.shape)}.\n"
-                    f"It is (num_layers * directions, batch, hidden_size), also with batch_first."
+                    f"It is (num_layers * directions, {form}."
                 )
             parts.append(unbind(part if is_batched else part.unsqueeze(1)))
         return list(zip(*parts, strict=True))

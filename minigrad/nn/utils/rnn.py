@@ -148,7 +148,10 @@ def pack_padded_sequence(
     """
     if input.ndim < 2:
         raise ShapeError(f"a padded batch of shape {input.shape}.\nGive (T, B, ...), or (B, T, ...).")
-    counts = as_tensor(lengths).numpy().astype(np.int64)
+    counts = as_tensor(lengths).numpy()
+    if counts.size and counts.dtype.kind not in "iu":
+        raise DtypeError(f"lengths must be integers, got {counts.dtype}.\nGive an integer for each row.")
+    counts = counts.astype(np.int64)
     padded = input.transpose(0, 1) if batch_first else input
     steps, batch = padded.shape[:2]
     if counts.shape != (batch,):
@@ -174,6 +177,11 @@ def pad_packed_sequence(
     total_length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The padded batch (T, B, ...), or (B, T, ...) with `batch_first`, and the lengths of its rows."""
+    if not isinstance(sequence, PackedSequence):
+        raise DtypeError(
+            f"needs a PackedSequence, got {type(sequence).__name__}.\n"
+            f"Make one with pack_padded_sequence or pack_sequence."
+        )
     padded, lengths = sequence.padded, sequence.lengths
     steps = len(padded)
     if total_length is not None and total_length < steps:
