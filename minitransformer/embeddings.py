@@ -15,7 +15,7 @@ from minigrad.nn import functional as F
 from minigrad.ops.shaping import cat
 from minigrad.tensor import as_tensor_like
 
-from .errors import UserError, check_choice
+from .errors import UserError, check_choice, check_integer
 from .positions import SCHEMES
 
 
@@ -161,6 +161,7 @@ class TokenEmbedding(nn.Module):
 
     def __init__(self, vocab_size: int, d_model: int, scale: bool = True, output_bias: bool = False) -> None:
         super().__init__()
+        check_integer("vocab_size", vocab_size, 1)
         self.weight = nn.Parameter(np.empty((vocab_size, d_model), np.float32))
         self.factor = math.sqrt(d_model) if scale else None
         nn.init.normal_(self.weight, std=d_model**-0.5)

@@ -14,9 +14,11 @@ from minitransformer.layers import ACTIVATIONS, GATED, NORMS, Decoder, Encoder, 
 from minitransformer.masks import causal_mask
 from minitransformer.models import (
     BART,
+    BERT,
     GPT,
     T5,
     BARTConfig,
+    BERTConfig,
     DecoderOnly,
     EncoderDecoder,
     GPTConfig,
@@ -29,6 +31,8 @@ from minitransformer.models import (
     T5Config,
     Transformer,
     TransformerConfig,
+    ViT,
+    ViTConfig,
     model_class,
     register_model,
 )  # fmt: skip
@@ -272,6 +276,16 @@ def test_names_of_parameters_are_those_of_earlier_versions():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: GPT(GPTConfig(0, 12, 8, 2, 4)), "vocab_size = 0 is out of range"),
+        (lambda: Seq2Seq(Seq2SeqConfig(0, 6, 8)), "vocab_size = 0 is out of range"),
+        (lambda: BERT(BERTConfig(V, 8, 1, 2, 8, head="classification", num_labels=0)), "num_labels = 0"),
+        (
+            lambda: BERT(BERTConfig(V, 8, 1, 2, 8, head="token_classification", num_labels=0)),
+            "num_labels = 0",
+        ),
+        (lambda: ViT(ViTConfig(8, 1, 2, 8, num_labels=0)), "num_labels = 0"),
+        (lambda: RecurrentLM(RecurrentConfig(V, 8, 8))(IDS[:, :0]), "ids of shape (2, 0) have no tokens"),
+        (lambda: Seq2Seq(Seq2SeqConfig(V, 6, 8))(SOURCE, IDS[:, :0]), "ids of shape (2, 0) have no tokens"),
         (gpt(n_embed=8), "GPTConfig has no field 'n_embed'. Did you mean n_embd"),
         (lambda: T5Config(V, d_modle=8), "T5Config has no field 'd_modle'. Did you mean d_model"),
         (gpt(positions="rotery"), "unknown positions 'rotery'. Did you mean rotary?"),

@@ -20,7 +20,7 @@ from minigrad.tensor import as_tensor_like
 
 from ..config import MAX_LAYERS, Config, check_heads
 from ..embeddings import TokenEmbedding, absolute_positions, token_ids
-from ..errors import UserError, check_choice, check_range
+from ..errors import UserError, check_choice, check_integer, check_range
 from ..layers import ACTIVATIONS, GATED, Encoder, LayerConfig
 from ..masks import over_keys, real_tokens
 
@@ -239,6 +239,7 @@ class Classification(Pooled):
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__(config)
+        check_integer("num_labels", config.num_labels, 1)
         self.dropout, self.classifier = _dropout(config), nn.Linear(config.hidden_size, config.num_labels)
 
     def forward(self, states: States, mask: Mask, embedding: TokenEmbedding) -> Float[Tensor, "B L"]:
@@ -250,6 +251,7 @@ class TokenClassification(Head):
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__(config)
+        check_integer("num_labels", config.num_labels, 1)
         self.dropout, self.classifier = _dropout(config), nn.Linear(config.hidden_size, config.num_labels)
 
     def forward(self, states: States, mask: Mask, embedding: TokenEmbedding) -> Float[Tensor, "B T L"]:

@@ -90,6 +90,7 @@ class RecurrentLM(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """The last layer's state after each token of ids (B, T), which follow the tokens of the `cache`."""
         x = self.dropout(self.embedding(ids))
+        check_has_tokens(x)
         cache = RecurrentCache() if cache is None else cache
         with cache:
             h, after = scan(self.rnn, x, cache.read(len(x)), real_columns(mask, x, cache.length))
@@ -102,6 +103,12 @@ class RecurrentLM(nn.Module):
 
     def forward(self, ids: Any, mask: Any = None) -> Float[Tensor, "B T V"]:
         return self.logits(self.states(ids, None, mask))
+
+
+def check_has_tokens(x: Float[Tensor, "B T D"]) -> None:
+    """Raise a UserError if there is no token to read: a recurrent network takes at least one step."""
+    if not x.array.shape[1]:
+        raise UserError(f"ids of shape {tuple(x.shape[:2])} have no tokens.\nGive each row at least one.")
 
 
 class RecurrentCache:

@@ -28,7 +28,7 @@ from ..embeddings import TokenEmbedding, token_ids
 from ..errors import UserError, check_choice, check_range
 from ..layers import check_batch
 from ..masks import padding_mask
-from .recurrent import RNN_TYPES, RecurrentCache, States, real_columns, scan
+from .recurrent import RNN_TYPES, RecurrentCache, States, check_has_tokens, real_columns, scan
 
 
 @dataclass(frozen=True)
@@ -289,6 +289,7 @@ class Seq2Seq(nn.Module):
     ) -> tuple[Tensor, Tensor, Any]:
         """The decoder's states s_i, the contexts c_i, and the attention weights a_ij."""
         x = self.dropout(self.embedding(target))  # (B, T, E)
+        check_has_tokens(x)
         check_batch(x, memory)
         cache = RecurrentCache() if cache is None else cache
         read = real_columns(source_mask, memory) if self.attention.attends else None

@@ -15,7 +15,7 @@ from minigrad.tensor import as_tensor_like
 
 from ..config import MAX_LAYERS, Config, check_heads
 from ..embeddings import absolute_positions
-from ..errors import UserError, check_range
+from ..errors import UserError, check_integer, check_range
 from ..layers import Encoder, LayerConfig
 
 
@@ -111,6 +111,7 @@ class ViT(nn.Module):
         self.positions = absolute_positions(c.positions, c.hidden_size, 1 + c.num_patches)
         self.dropout = nn.Dropout(c.hidden_dropout_prob)
         self.encoder = Encoder(c.num_hidden_layers, c.layer())
+        check_integer("num_labels", c.num_labels, 1)
         self.head = nn.Linear(c.hidden_size, c.num_labels)
         self._initialize()
 
