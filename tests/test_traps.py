@@ -259,7 +259,7 @@ def test_08_every_composite_has_a_definition_and_a_kernel():
     assert composites == {
         "softmax", "log_softmax", "logsumexp", "gelu", "dropout", "layer_norm", "linear", "embedding",
         "cross_entropy",
-        "scaled_dot_product_attention", "multi_head_attention", "rms_norm",
+        "scaled_dot_product_attention", "multi_head_attention", "rms_norm", "rotary", "rnn", "lstm", "gru",
     }  # fmt: skip
 
 

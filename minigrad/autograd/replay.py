@@ -69,9 +69,11 @@ def refuse_changed(node: Node, result: Any) -> None:
     """Refuse to recompute a result if an input, or the result itself, has been changed in place since."""
     for edge in (*node.edges, result):
         version = getattr(edge, "version", None)
-        if version is not None and version.modified_at > node.recorded_at:
+        versions = version if isinstance(version, list) else [version]  # a list: of several results
+        changed = [v for v in versions if v is not None and v.modified_at > node.recorded_at]
+        if changed:
             what = "its result" if edge is result else "its input"
             raise GraphError(
-                f"{node} must be recomputed, but {what} was changed since by {version.changes[-1]}.\n"
+                f"{node} must be recomputed, but {what} was changed since by {changed[0].changes[-1]}.\n"
                 f"Keep its result in a variable, or change the tensor after backward()."
             )
