@@ -15,7 +15,7 @@ from minigrad.errors import (
     SizesError,
 )
 from minigrad.nn import functional as F
-from minitransformer import TrainConfig, TransformerConfig
+from minitransformer import TrainConfig
 from minitransformer.errors import UserError
 from minitransformer.tokenizers import Tokenizer
 
@@ -95,7 +95,7 @@ REFUSED = {
     "a delta of nan": (lambda: F.huber_loss(X, X, delta=math.nan), OptionError),
     "a string to save": (lambda: mg.save_file({"a": "x"}, "a.safetensors"), mg.FileError),
     "a folder that is none": (lambda: mg.save_file({"a": X}, "/dev/null/x"), mg.FileError),
-    "a configuration of words": (lambda: TransformerConfig(vocab_size="x"), UserError),
+    "a learning rate of words": (lambda: TrainConfig(lr="x"), UserError),
     "steps of words": (lambda: TrainConfig(steps="a"), UserError),
     "an id that is none": (lambda: Tokenizer.train_char(["ab"]).decode([99]), UserError),
 }
