@@ -20,6 +20,7 @@ from .peers import missing, peer
 from .tables import Table
 
 SENTENCES, BEAMS, LIMIT = 100, 4, 32
+SEED = 1  # with some others, two texts have scores that are equal to float32's rounding
 CONFIG = TransformerConfig(
     vocab_size=4000, d_model=128, num_heads=4, d_ff=512, num_encoder_layers=2, num_decoder_layers=2
 )
@@ -28,7 +29,7 @@ CONFIG = TransformerConfig(
 def model() -> Transformer:
     """A translator of the phrasebook's size; its weights make texts differ and end at different lengths."""
     mg.manual_seed(0)
-    translator, rng = Transformer(CONFIG).eval(), np.random.default_rng(0)
+    translator, rng = Transformer(CONFIG).eval(), np.random.default_rng(SEED)
     for p in translator.parameters():
         p.array += rng.normal(scale=0.1, size=p.shape).astype(np.float32)
     table, end = translator.embedding.weight.array, CONFIG.eos_token_id
@@ -40,7 +41,7 @@ def model() -> Transformer:
 
 def sources() -> list[list[int]]:
     """Sentences of 5 to 20 tokens, with their end tokens."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(SEED)
     lengths = rng.integers(5, 20, SENTENCES)
     return [[*rng.integers(4, CONFIG.vocab_size, n).tolist(), CONFIG.eos_token_id] for n in lengths]
 

@@ -76,13 +76,12 @@ class KeyValueCache:
         if not self.length:
             return
         rows, (batch, capacity, width) = np.arange(len(self.buffer))[indices], self.buffer.shape
-        if len(rows) == batch:
-            changed = (rows != np.arange(batch)).nonzero()[0]
-            self.buffer[changed, : self.length] = self.buffer[rows[changed], : self.length]
-            return
-        selected = array_module(self.buffer).empty((len(rows), capacity, width), self.buffer.dtype)
-        selected[:, : self.length] = self.buffer[rows, : self.length]
-        self.buffer, self.layout = selected, (len(rows), *self.layout[1:])
+        new, changed = self.buffer, (rows != np.arange(len(rows))).nonzero()[0]
+        if len(rows) > batch:
+            new = array_module(new).empty((len(rows), capacity, width), new.dtype)
+            new[:batch, : self.length] = self.buffer[:, : self.length]
+        new[changed, : self.length] = self.buffer[rows[changed], : self.length]
+        self.buffer, self.layout = new[: len(rows)], (len(rows), *self.layout[1:])
 
     def _mismatch(self, layout: tuple) -> UserError:
         """The error for keys, values or queries of another batch or model than the stored ones."""

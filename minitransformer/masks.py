@@ -100,7 +100,7 @@ def resolve_mask(
 
     The kernels' `is_causal` takes queries for the first positions. After `past` tokens they are the last.
     """
-    length, keys = q.shape[1], (q if kv is None else kv).shape[1]
+    length, keys = q.array.shape[1], (q if kv is None else kv).array.shape[1]
     if is_causal and past:
         is_causal = False
         if length > 1:  # a single query attends to every key

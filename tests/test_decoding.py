@@ -13,7 +13,7 @@ from minigrad import nn
 from minitransformer import GPT, GPTConfig, Tokenizer, Transformer, TransformerConfig, generate
 from minitransformer.errors import UserError
 from minitransformer.generation import TextStreamer, scoring, stream
-from minitransformer.generation.beams import largest
+from minitransformer.generation.beams import best_candidates
 from minitransformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 
 PROMPTS = [[1, 2, 3, 4], [5], [6, 2], [3, 3, 1]]
@@ -131,13 +131,20 @@ def test_length_penalties_are_the_stated_formulas():
     assert scoring.length_penalty(1, 0.6, "gnmt") == 1
 
 
-@pytest.mark.parametrize(("width", "k"), [(3, 5), (50, 4), (1000, 8), (1001, 2), (4096, 64)])
-def test_the_largest_are_those_of_a_sort(width, k):
-    x = np.random.default_rng(0).integers(0, 300, (3, width)).astype(np.float32)
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize(("vocabulary", "k"), [(3, 20), (50, 4), (1000, 8), (1001, 2), (4096, 64)])
+def test_the_best_candidates_are_those_of_a_sort(vocabulary, k, beams):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 300, (4 * beams, vocabulary)).astype(np.float32) / 7
+    scores = -rng.integers(0, 300, (4, beams)).astype(np.float32) / 9
     x[1, :-2] = -np.inf
-    values, places = largest(x, k)
-    np.testing.assert_array_equal(values, -np.sort(-x, 1)[:, :k])
-    np.testing.assert_array_equal(places, np.argsort(-x, 1, kind="stable")[:, :k])
+    scores[2], scores[3, -1] = -1e9, -np.inf
+    sums = (x.reshape(4, beams, -1) + scores[..., None]).reshape(4, -1)
+    best, rows, tokens = best_candidates(x, scores, k)
+    expected = np.argsort(-sums, 1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(best, np.take_along_axis(sums, expected, 1))
+    np.testing.assert_array_equal(rows - beams * np.arange(4)[:, None], expected // vocabulary)
+    np.testing.assert_array_equal(tokens, expected % vocabulary)
 
 
 # ---------------------------------------------------------------- sampling

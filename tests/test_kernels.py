@@ -32,6 +32,7 @@ def draw(*shape, seed=0, scale=1.0):
 IDS = np.array([[1, 4, 1], [0, 1, 4]])
 TARGET = np.array([3, 0, -100, 4, 1])
 MASK = np.random.default_rng(3).random((2, 1, 5, 7)) > 0.3
+SEEN = np.random.default_rng(4).random((2, 1, 1, 7)) > 0.3
 NAMES = {f"minigrad.kernels.{path}": name for name, path in (kernels.NAMES | kernels.GPU_NAMES).items()}
 SHORT = np.array([4, 1, 5])
 
@@ -45,6 +46,7 @@ def layer(gates, states, biases=True):
 
 
 HEADS = {"num_heads": 3, "key": mg.random.Key(1, 2, 3, 4)}
+PLAIN = {"is_causal": False, "dropout_p": 0.0, "key": None}
 CASES = {  # kernel -> (arrays, settings)
     "softmax": [((draw(4, 9, scale=5),), {"dim": -1}), ((draw(2, 3, 4),), {"dim": 1})],
     "log_softmax": [((draw(4, 9, scale=5),), {"dim": -1}), ((draw(3, 1),), {"dim": 1})],
@@ -79,6 +81,11 @@ CASES = {  # kernel -> (arrays, settings)
         for mask in (None, MASK, draw(5, 7, seed=4))
         for causal in (False, True)
         for p in (0.0, 0.3)
+    ]
+    + [
+        ((draw(2, 3, 1, 4), keys, draw(2, 3, 7, 4, seed=2), seen), PLAIN | {"scale": 0.5})
+        for keys in (draw(2, 3, 7, 4, seed=1), draw(2, 7, 3, 4, seed=1).swapaxes(1, 2))
+        for seen in (None, SEEN, SEEN & np.array([True, False]).reshape(2, 1, 1, 1), draw(1, 7, seed=4))
     ],
     "multi_head_attention": [
         ((x, memory, mask), HEADS | {"is_causal": causal, "dropout_p": p})

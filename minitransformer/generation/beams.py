@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from .decoder import Decoder
 from .request import GenerationConfig
@@ -39,11 +39,7 @@ def beam_search(
         processed = log_probabilities
         for function in process:
             processed = function(processed, decoder.history)
-        totals = np.add(processed, scores.reshape(-1, 1), out=processed if record is None else None)
-        totals = totals.reshape(len(scores), -1)
-        best, places = largest(totals, width)  # (sentences, width)
-        parents, tokens = np.divmod(places, processed.shape[1])
-        rows = parents + np.arange(len(scores))[:, None] * scores.shape[1]  # of the batch
+        best, rows, tokens = best_candidates(processed, scores, width)  # (sentences, width)
         is_last, are_ends = step + 1 == decoder.limit, is_in(tokens, ends)
         ended = are_ends | is_last | stopped(decoder, config, rows, tokens)
 
@@ -58,18 +54,21 @@ def beam_search(
 
         # the beams: the best candidates that do not end, of sentences that may get better texts
         order = np.argsort(ended, 1, kind="stable")[:, :beams]
+        if step:
+            order = after_parents(order, np.take_along_axis(rows, order, 1) % beams)
         scores = np.take_along_axis(np.where(ended, -np.inf, best).astype(best.dtype), order, 1)
-        best_scores = zip(inputs.tolist(), scores[:, 0].tolist(), strict=True)
+        best_scores = zip(inputs.tolist(), scores.max(1).tolist(), strict=True)
         is_active = np.array(
             [may_improve(finished[i], score, step + 1, decoder, config) for i, score in best_scores]
         )
-        chosen = is_active.nonzero()[0][:, None], order[is_active]
+        active = without_gaps(is_active)
+        chosen = active[:, None], order[active]
         if record is not None:
             record.append(new_step(inputs, rows, tokens, best, log_probabilities, texts, chosen, config))
-        if not is_active.any():
+        if not len(active):
             break
-        inputs, scores = inputs[is_active], scores[is_active]
-        decoder.select_beams(chosen[0][:, 0], rows[chosen])
+        inputs, scores = inputs[active], scores[active]
+        decoder.select_beams(active, rows[chosen])
         decoder.append(tokens[chosen].ravel())
     return finished
 
@@ -107,22 +106,54 @@ def stopped(
     return np.array(answers).reshape(rows.shape)
 
 
-def largest(x: Float[np.ndarray, "B N"], k: int) -> tuple[Float[np.ndarray, "B n"], Int[np.ndarray, "B n"]]:
-    """The k largest values of each row, in descending order, and where they are; all, if there are fewer.
+def best_candidates(
+    x: Float[np.ndarray, "rows V"], scores: Float[np.ndarray, "B beams"], k: int
+) -> tuple[Float[np.ndarray, "B n"], Int[np.ndarray, "B n"], Int[np.ndarray, "B n"]]:
+    """The k largest x[row, token] + score of row, in descending order, for `beams` rows of x at a time.
 
-    Only values from a lower bound on are sorted: the k-th largest of the maxima of parts of the row.
+    Returns the sums, their rows and tokens; all, if there are fewer than k. Only sums from a lower bound on
+    are computed: the k-th largest of the maxima of parts of the rows.
     """
-    B, N = x.shape
-    k = min(k, N)
-    size = N // max(4 * k, 64)  # of a part
-    bound = np.full((B, 1), -np.inf, x.dtype)
-    if size > 1:
-        maxima = x[:, : N // size * size].reshape(B, size, -1).max(1)
-        bound = np.partition(maxima, -k, 1)[:, -k, None]
-    rows, places = np.divmod(np.flatnonzero(x >= bound), N)
-    order = np.lexsort((-x[rows, places], rows))
-    places = places[order][np.searchsorted(rows, np.arange(B))[:, None] + np.arange(k)]
-    return np.take_along_axis(x, places, 1), places
+    (B, beams), V = scores.shape, x.shape[1]
+    k = min(k, beams * V)
+    parts = min(V, 2 * k // beams + 1)  # of a row
+    maxima = x[:, : V // parts * parts].reshape(B, beams, parts, -1).max(-1) + scores[..., None]
+    bound = np.partition(maxima.reshape(B, -1), -k, 1)[:, -k, None]
+    rounding = 4 * np.finfo(x.dtype).eps * (abs(bound) + abs(scores))
+    with np.errstate(invalid="ignore"):  # where fewer than k sums are finite
+        bound = np.where(bound == -np.inf, bound, bound - scores - rounding)
+    is_candidate = x.reshape(B, beams, V) >= bound[..., None]
+    rows, tokens = np.divmod(np.flatnonzero(is_candidate), V)
+    sums, sentences = x[rows, tokens] + scores.reshape(-1)[rows], rows // beams
+    order = np.lexsort((-sums, sentences))
+    chosen = order[np.searchsorted(sentences, np.arange(B))[:, None] + np.arange(k)]
+    return sums[chosen], rows[chosen], tokens[chosen]
+
+
+def without_gaps(is_active: Bool[np.ndarray, " B"]) -> Int[np.ndarray, " n"]:
+    """The numbers of the active sentences; the last take the places of others, so that few caches move."""
+    n = int(is_active.sum())
+    numbers = np.arange(n)
+    numbers[~is_active[:n]] = n + is_active[n:].nonzero()[0]
+    return numbers
+
+
+def after_parents(
+    order: Int[np.ndarray, "B beams"], parents: Int[np.ndarray, "B beams"]
+) -> Int[np.ndarray, "B beams"]:
+    """The `order` of beams, permuted: one of each parent takes its place, so that few caches move.
+
+    The others take the places of parents that none continues.
+    """
+    beams = parents.shape[1]
+    same = parents[:, :, None] == parents[:, None, :]
+    others = (same & np.tri(beams, k=-1, dtype=bool)).any(2)  # not the first ones of their parents
+    unused = ~(parents[:, :, None] == np.arange(beams)).any(1)
+    moved = np.empty_like(order)
+    places = np.argsort(unused, 1, kind="stable")
+    choices = np.argsort(np.where(others, beams, parents), 1, kind="stable")
+    np.put_along_axis(moved, places, np.take_along_axis(order, choices, 1), 1)
+    return moved
 
 
 def new_step(

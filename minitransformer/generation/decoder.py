@@ -16,6 +16,8 @@ from minigrad import Tensor
 
 from ..errors import UserError
 
+CAPACITY = 256  # tokens that a cache has room for at first, of a model without a limit
+
 
 class Decoder:
     """`ids` (rows, `length`), padded on the left: prompts, or the start tokens and prefixes of targets.
@@ -55,7 +57,7 @@ class Decoder:
                     f"a prefix of {self.start - 1} tokens, and the model has {most} positions.\nShorten it."
                 )
         self.limit = limit
-        capacity = 0 if model.is_encoder_decoder or most is None else min(self.length + limit, most)
+        capacity = min(self.length + limit, CAPACITY if most is None else most)
         if not getattr(model.config, "is_causal", True):  # a new token changes the states of earlier ones
             use_cache = False
         self.cache = model.new_cache(capacity) if use_cache else None

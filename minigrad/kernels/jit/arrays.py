@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -20,6 +22,16 @@ def is_float32(*arrays: Any) -> bool:
 def contiguous(array: np.ndarray) -> np.ndarray:
     """The array, or a contiguous copy."""
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+@intrinsic
+def pointer(typing_context, address):
+    """An address as a pointer to float32 numbers, in loops."""
+
+    def generate(context, builder, signature, args):
+        return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+    return types.CPointer(types.float32)(types.uintp), generate
 
 
 def rows_of(array: np.ndarray) -> np.ndarray:

@@ -1,19 +1,49 @@
-"""Attention: the tiles of `cpu.attention`, with the work on rows of scores as loops."""
+"""Attention: the tiles of `cpu.attention`, with the work on rows as loops; one loop for a single query."""
 
 from __future__ import annotations
 
 import numpy as np
+from numba import carray
 
 from .. import cpu
-from ..cpu.attention import EXACT, RowWork, attend
-from .arrays import is_float32, rows_of
+from ..cpu.attention import EXACT, RowWork, attend, empty_heads
+from .arrays import is_float32, pointer, rows_of
 from .mathematics import F, exp_below, inline, largest, loop
 
 
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
     if not is_float32(q, k, v) or (mask is not None and mask.dtype not in (bool, F)):
         return cpu.scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key)
+    if q.shape[-2] == 1 and not (is_causal or dropout_p) and _reads_in_place(q, k, v, mask):
+        return _attend_from_one(q, k, v, mask, scale)
     return attend(LOOPS, q, k, v, mask, is_causal, scale, dropout_p, key)
+
+
+def _reads_in_place(q, k, v, mask):
+    """Whether `_one_query` takes these: several keys, their numbers side by side, and a mask of keys."""
+    if not (q.ndim == k.ndim == 4 and k.shape[2] > 1 and q.shape[:2] == k.shape[:2] and k.shape == v.shape):
+        return False
+    if not q.strides[3] == k.strides[3] == v.strides[3] == 4:
+        return False
+    return mask is None or (mask.dtype == bool and mask.shape == (q.shape[0], 1, 1, k.shape[2]))
+
+
+def _attend_from_one(q, k, v, mask, scale):
+    """A token that is being generated: keys and values are read where they are, in a cache.
+
+    Where a gradient is asked for after all, the tiles compute it.
+    """
+    y = empty_heads(np.empty, q, q.shape)
+    _one_query(q, k, v, _ALL if mask is None else np.ascontiguousarray(mask[:, 0, 0]), F(scale), y)
+
+    def gradient(g, needs, into=None):
+        _, pull = attend(LOOPS, q, k, v, mask, False, scale, 0.0, None)
+        return pull(g, needs) if into is None else pull(g, needs, into)
+
+    return y, gradient
+
+
+_ALL = np.ones((0, 0), bool)  # the mask of keys that are all visible
 
 
 def _softmax(scores, causal_offset):
@@ -51,6 +81,42 @@ def _is_hidden(row):
     for j in range(row.size):
         hidden += row[j] == F(-np.inf)
     return hidden == row.size
+
+
+@loop
+def _one_query(q, k, v, mask, scale, y):
+    """softmax(scale q kᵀ) v for each sequence and head; 0 where no key is visible."""
+    keys, width = k.shape[2], k.shape[3]
+    weights = np.empty(keys, F)
+    for b in range(q.shape[0]):
+        for h in range(q.shape[1]):
+            query, out = _row(q, b, h, 0), _row(y, b, h, 0)
+            for s in range(keys):
+                key, total = _row(k, b, h, s), F(0)
+                for j in range(width):
+                    total += query[j] * key[j]
+                weights[s] = total * scale
+            if mask.size:
+                for s in range(keys):
+                    weights[s] = weights[s] if mask[b, s] else F(-np.inf)
+            out[:] = F(0)
+            m, total = largest(weights), F(0)
+            if m == F(-np.inf) and _is_hidden(weights):
+                continue
+            for s in range(keys):
+                weights[s] = exp_below(weights[s] - m)
+                total += weights[s]
+            for s in range(keys):
+                value, weight = _row(v, b, h, s), weights[s] / total
+                for j in range(width):
+                    out[j] += weight * value[j]
+
+
+@inline
+def _row(x, b, h, t):
+    """x[b, h, t], of which the compiler knows that it has no gaps."""
+    first = x.ctypes.data + b * x.strides[0] + h * x.strides[1] + t * x.strides[2]
+    return carray(pointer(first), (x.shape[3],))  # type: ignore[call-arg]
 
 
 @loop
