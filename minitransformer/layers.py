@@ -1,4 +1,4 @@
-"""Encoder and decoder layers and their stacks (figure 1 of the paper).
+"""Encoder and decoder layers, their stacks, and what every model of two stacks has (figure 1 of the paper).
 
 Each sub-layer f has a residual connection with layer norm: norm(x + dropout(f(x))) as in the paper
 (post-norm), or x + dropout(f(norm(x))) with `norm_first` (pre-norm, Xiong et al. 2020), where a final norm
@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any
+from typing import Any, ClassVar
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from minigrad import Tensor, nn
 from minigrad.nn import functional as F
@@ -21,6 +21,7 @@ from minigrad.nn import functional as F
 from .attention import MultiHeadAttention
 from .cache import Cache, LayerCache
 from .config import Config, check_heads
+from .embeddings import TokenEmbedding, token_ids
 from .errors import UserError, check_choice
 from .masks import masked_bias
 from .positions import SCHEMES, ALiBi, RelativePositionBias
@@ -254,3 +255,41 @@ class Decoder(_Stack):
             for layer, layer_cache in self.with_caches(cache):
                 x = layer(x, memory, memory_mask, mask, layer_cache)
         return x if self.norm is None else self.norm(x)
+
+
+class EncoderDecoder(nn.Module):
+    """What Transformer, BART, T5 and Seq2Seq share. A subclass has `encode`, `decode` and `logits`."""
+
+    is_encoder_decoder: ClassVar[bool] = True
+    config: Any
+    embedding: TokenEmbedding
+    decoder: Any
+    encode: Any
+    decode: Any
+    logits: Any
+
+    @property
+    def decoder_start_token_id(self) -> int:
+        """The first token of every target."""
+        return self.config.bos_token_id
+
+    def padding_mask(self, source: Any) -> Bool[Tensor, "B 1 1 S"]:
+        """True where the source ids (B, S) are not padding, on the model's device."""
+        mask = Tensor((token_ids(source) != self.config.pad_token_id)[:, None, None])
+        device = self.embedding.weight.device
+        return mask if mask.device == device else mask.to(device)
+
+    def new_cache(self, max_length: int = 0) -> Any:
+        """An empty cache for decoding: each call of `decode` with it continues the targets of the last.
+
+        `max_length` is the initial capacity; the cache grows beyond it when needed.
+        """
+        return Cache(len(self.decoder.layers), max_length)
+
+    def forward(
+        self, source: Any, target: Any, source_mask: Any = None, target_mask: Any = None
+    ) -> Float[Tensor, "B T V"]:
+        if source_mask is None:
+            source_mask = self.padding_mask(source)
+        memory = self.encode(source, source_mask)
+        return self.logits(self.decode(target, memory, source_mask, target_mask))

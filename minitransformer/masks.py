@@ -67,6 +67,14 @@ def over_keys(mask: Tensor | None) -> Tensor | None:
     return None if mask is None else mask[:, None, None, :]
 
 
+def key_mask(mask: Any, keys: Tensor) -> Tensor | None:
+    """A padding mask (B, S) of the `keys` (B, S, D) as a mask of scores; one of more axes is one already."""
+    if mask is None:
+        return None
+    mask = as_tensor_like(mask, keys)
+    return over_keys(real_tokens(mask, keys)) if mask.ndim == 2 else mask
+
+
 def combine(*masks: Tensor | None) -> Tensor | None:
     """The logical and of the masks; None allows everything."""
     tensors = [as_tensor(mask) for mask in masks if mask is not None]

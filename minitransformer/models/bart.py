@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from minigrad import Tensor, nn
 from minigrad.nn import functional as F
 
 from ..cache import Cache
 from ..config import MAX_LAYERS, Config, check_heads
-from ..embeddings import LearnedPositions, TokenEmbedding, token_ids
+from ..embeddings import LearnedPositions, TokenEmbedding
 from ..errors import check_range
-from ..layers import Decoder, Encoder, LayerConfig, check_batch
-from ..masks import over_keys, padding_mask, real_tokens
+from ..layers import Decoder, Encoder, EncoderDecoder, LayerConfig, check_batch
+from ..masks import key_mask, over_keys, real_tokens
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class BARTConfig(Config):
         check_heads(self, "d_model", "decoder_attention_heads")
 
 
-class BART(nn.Module):
+class BART(EncoderDecoder):
     """An encoder-decoder that learns to restore a text from a corrupted one.
 
         model = BART(BARTConfig(vocab_size=1000))
@@ -64,7 +64,6 @@ class BART(nn.Module):
     positions are learned, and layer norm follows the embeddings.
     """
 
-    is_encoder_decoder: ClassVar[bool] = True
     model_type: ClassVar[str] = "bart"
     config_class: ClassVar[type] = BARTConfig
     final_logits_bias: Tensor  # added to the logits; not trained, zero but in checkpoints of others
@@ -98,27 +97,20 @@ class BART(nn.Module):
         start = self.config.decoder_start_token_id
         return self.config.eos_token_id if start is None else start
 
-    def padding_mask(self, source: Any) -> Bool[Tensor, "B 1 1 S"]:
-        """True where the source ids (B, S) are not padding, on the model's device."""
-        return padding_mask(token_ids(source), self.config.pad_token_id).to(self.embedding.weight.device)
-
-    def encode(self, source: Any, source_mask: Tensor | None = None) -> Float[Tensor, "B S D"]:
+    def encode(self, source: Any, source_mask: Any = None) -> Float[Tensor, "B S D"]:
         """The encoder's hidden states of source ids (B, S).
 
         `source_mask` defaults to the padding mask; (B, S) is True for real tokens.
         """
-        if source_mask is None:
-            source_mask = self.padding_mask(source)
         x = self.encoder_positions(self.embedding(source))
-        if source_mask.ndim == 2:
-            source_mask = over_keys(real_tokens(source_mask, x))
-        return self.encoder(self.dropout(self.encoder_norm(x)), source_mask)
+        mask = self.padding_mask(source) if source_mask is None else key_mask(source_mask, x)
+        return self.encoder(self.dropout(self.encoder_norm(x)), mask)
 
     def decode(
         self,
         target: Any,
         memory: Float[Tensor, "B S D"],
-        source_mask: Tensor | None = None,
+        source_mask: Any = None,
         target_mask: Any = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T D"]:
@@ -133,22 +125,9 @@ class BART(nn.Module):
         real = real_tokens(target_mask, x, past)
         x = self.decoder_positions(x, past, real)
         check_batch(x, memory)
-        if source_mask is not None and source_mask.ndim == 2:
-            source_mask = over_keys(real_tokens(source_mask, memory))
-        return self.decoder(self.dropout(self.decoder_norm(x)), memory, source_mask, over_keys(real), cache)
-
-    def new_cache(self, max_length: int = 0) -> Cache:
-        """An empty cache for decoding, with room for `max_length` tokens; it grows beyond that if needed."""
-        return Cache(self.config.decoder_layers, max_length)
+        x = self.dropout(self.decoder_norm(x))
+        return self.decoder(x, memory, key_mask(source_mask, memory), over_keys(real), cache)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """Hidden states to logits of the next token."""
         return F.linear(states, self.embedding.weight, self.final_logits_bias)
-
-    def forward(
-        self, source: Any, target: Any, source_mask: Tensor | None = None, target_mask: Any = None
-    ) -> Float[Tensor, "B T V"]:
-        if source_mask is None:
-            source_mask = self.padding_mask(source)
-        memory = self.encode(source, source_mask)
-        return self.logits(self.decode(target, memory, source_mask, target_mask))

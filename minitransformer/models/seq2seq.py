@@ -24,10 +24,9 @@ from minigrad.devices import as_array
 from minigrad.ops.shaping import cat
 
 from ..config import MAX_LAYERS, Config
-from ..embeddings import TokenEmbedding, token_ids
+from ..embeddings import TokenEmbedding
 from ..errors import UserError, check_choice, check_range
-from ..layers import check_batch
-from ..masks import padding_mask
+from ..layers import EncoderDecoder, check_batch
 from .recurrent import RNN_TYPES, RecurrentCache, States, check_has_tokens, real_columns, scan
 
 
@@ -168,7 +167,7 @@ ATTENTIONS: dict[str, Any] = {"none": FixedContext, "additive": AdditiveAttentio
 # ---------------------------------------------------------------- the model
 
 
-class Seq2Seq(nn.Module):
+class Seq2Seq(EncoderDecoder):
     """Embedding (of both languages), encoder, decoder, and an output layer.
 
         model = Seq2Seq(Seq2SeqConfig(vocab_size=1000, attention="none"))
@@ -179,7 +178,6 @@ class Seq2Seq(nn.Module):
     equation 5). Padding, `pad_token_id`, changes nothing.
     """
 
-    is_encoder_decoder: ClassVar[bool] = True
     model_type: ClassVar[str] = "seq2seq"
     config_class: ClassVar[type] = Seq2SeqConfig
 
@@ -206,19 +204,9 @@ class Seq2Seq(nn.Module):
         """No limit: the network has no positions."""
         return None
 
-    @property
-    def decoder_start_token_id(self) -> int:
-        """The first token of every target."""
-        return self.config.bos_token_id
-
     def new_cache(self, max_length: int = 0) -> RecurrentCache:
         """An empty cache for decoding; it holds the decoder's states, however long the target."""
         return RecurrentCache()
-
-    def padding_mask(self, source: Any) -> Bool[Tensor, "B 1 1 S"]:
-        """True where the source ids (B, S) are not padding, on the model's device."""
-        mask = padding_mask(token_ids(source), self.config.pad_token_id)
-        return mask.to(self.embedding.weight.device)
 
     # ------------------------------------------------------------ encoder
 
@@ -306,11 +294,3 @@ class Seq2Seq(nn.Module):
     def logits(self, states: Float[Tensor, "B T E"]) -> Float[Tensor, "B T V"]:
         """Hidden states to logits of the next token."""
         return self.embedding.logits(states) if self.output is None else self.output(states)
-
-    def forward(
-        self, source: Any, target: Any, source_mask: Any = None, target_mask: Any = None
-    ) -> Float[Tensor, "B T V"]:
-        if source_mask is None:
-            source_mask = self.padding_mask(source)
-        memory = self.encode(source, source_mask)
-        return self.logits(self.decode(target, memory, source_mask, target_mask))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from minigrad import Tensor, nn
 
 from ..cache import Cache
 from ..config import MAX_LAYERS, Config
-from ..embeddings import TokenEmbedding, token_ids
+from ..embeddings import TokenEmbedding
 from ..errors import UserError, check_range, nearest
-from ..layers import Decoder, Encoder, LayerConfig, check_batch
-from ..masks import over_keys, padding_mask, real_tokens
+from ..layers import Decoder, Encoder, EncoderDecoder, LayerConfig, check_batch
+from ..masks import key_mask, over_keys, real_tokens
 
 FEED_FORWARDS = {  # feed_forward_proj -> the activation of the layers
     "relu": "relu",  # T5
@@ -63,7 +63,7 @@ class T5Config(Config):
             )
 
 
-class T5(nn.Module):
+class T5(EncoderDecoder):
     """An encoder-decoder without position embeddings: distances between tokens are part of the scores.
 
         model = T5(T5Config(vocab_size=1000))
@@ -75,7 +75,6 @@ class T5(nn.Module):
     weights see to that.
     """
 
-    is_encoder_decoder: ClassVar[bool] = True
     model_type: ClassVar[str] = "t5"
     config_class: ClassVar[type] = T5Config
     max_length: ClassVar[int | None] = None  # no limit
@@ -118,27 +117,20 @@ class T5(nn.Module):
         start = self.config.decoder_start_token_id
         return self.config.pad_token_id if start is None else start
 
-    def padding_mask(self, source: Any) -> Bool[Tensor, "B 1 1 S"]:
-        """True where the source ids (B, S) are not padding, on the model's device."""
-        return padding_mask(token_ids(source), self.config.pad_token_id).to(self.embedding.weight.device)
-
-    def encode(self, source: Any, source_mask: Tensor | None = None) -> Float[Tensor, "B S D"]:
+    def encode(self, source: Any, source_mask: Any = None) -> Float[Tensor, "B S D"]:
         """The encoder's hidden states of source ids (B, S).
 
         `source_mask` defaults to the padding mask; (B, S) is True for real tokens.
         """
-        if source_mask is None:
-            source_mask = self.padding_mask(source)
         x = self.dropout(self.embedding(source))
-        if source_mask.ndim == 2:
-            source_mask = over_keys(real_tokens(source_mask, x))
-        return self.dropout(self.encoder(x, source_mask))
+        mask = self.padding_mask(source) if source_mask is None else key_mask(source_mask, x)
+        return self.dropout(self.encoder(x, mask))
 
     def decode(
         self,
         target: Any,
         memory: Float[Tensor, "B S D"],
-        source_mask: Tensor | None = None,
+        source_mask: Any = None,
         target_mask: Any = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T D"]:
@@ -150,25 +142,11 @@ class T5(nn.Module):
         """
         x = self.dropout(self.embedding(target))
         check_batch(x, memory)
-        if source_mask is not None and source_mask.ndim == 2:
-            source_mask = over_keys(real_tokens(source_mask, memory))
         mask = over_keys(real_tokens(target_mask, x, 0 if cache is None else cache.length))
-        return self.dropout(self.decoder(x, memory, source_mask, mask, cache))
-
-    def new_cache(self, max_length: int = 0) -> Cache:
-        """An empty cache for decoding, with room for `max_length` tokens; it grows beyond that if needed."""
-        return Cache(self.config.num_decoder_layers or self.config.num_layers, max_length)
+        return self.dropout(self.decoder(x, memory, key_mask(source_mask, memory), mask, cache))
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """Hidden states to logits of the next token; tied embeddings, of variance 1, are scaled down."""
         if self.output is None:
             return self.embedding.logits(states * self.config.d_model**-0.5)
         return self.output(states)
-
-    def forward(
-        self, source: Any, target: Any, source_mask: Tensor | None = None, target_mask: Any = None
-    ) -> Float[Tensor, "B T V"]:
-        if source_mask is None:
-            source_mask = self.padding_mask(source)
-        memory = self.encode(source, source_mask)
-        return self.logits(self.decode(target, memory, source_mask, target_mask))

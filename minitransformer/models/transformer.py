@@ -6,16 +6,17 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from minigrad import Tensor, nn
+from minigrad.tensor import as_tensor_like
 
 from ..cache import Cache
 from ..config import MAX_LAYERS, Config, check_heads
-from ..embeddings import Positions, TokenEmbedding, absolute_positions, check_concatenation, token_ids
+from ..embeddings import Positions, TokenEmbedding, absolute_positions, check_concatenation
 from ..errors import check_range
-from ..layers import Decoder, Encoder, LayerConfig, check_batch
-from ..masks import over_keys, padding_mask, real_tokens
+from ..layers import Decoder, Encoder, EncoderDecoder, LayerConfig, check_batch
+from ..masks import key_mask, over_keys, real_tokens
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class TransformerConfig(Config):
         return LayerConfig(**{f.name: getattr(self, f.name) for f in fields(LayerConfig) if f.name in ours})
 
 
-class Transformer(nn.Module):
+class Transformer(EncoderDecoder):
     """Encoder and decoder; both embeddings and the output layer share a matrix, unless the configuration says
     otherwise (figure 1).
 
@@ -86,7 +87,6 @@ class Transformer(nn.Module):
     hides it.
     """
 
-    is_encoder_decoder: ClassVar[bool] = True
     model_type: ClassVar[str] = "transformer"
     config_class: ClassVar[type] = TransformerConfig
 
@@ -118,34 +118,19 @@ class Transformer(nn.Module):
         """The largest number of positions; None: no limit."""
         return self.config.max_positions if self.config.positions == "learned" else None
 
-    @property
-    def decoder_start_token_id(self) -> int:
-        """The first token of every target."""
-        return self.config.bos_token_id
-
-    def padding_mask(self, source: Any) -> Bool[Tensor, "B 1 1 S"]:
-        """True where the source ids (B, S) are not padding, on the model's device."""
-        mask = padding_mask(token_ids(source), self.config.pad_token_id)
-        device = self.embedding.weight.device
-        return mask if mask.device == device else mask.to(device)
-
-    def encode(self, source: Any, source_mask: Tensor | None = None) -> Float[Tensor, "B S D"]:
+    def encode(self, source: Any, source_mask: Any = None) -> Float[Tensor, "B S D"]:
         """The encoder's hidden states of source ids (B, S).
 
         `source_mask` defaults to the padding mask; (B, S) is True for real tokens.
         """
-        if source_mask is None:
-            source_mask = self.padding_mask(source)
         x = self.dropout(self.encoder_positions(self.embedding(source)))
-        if source_mask.ndim == 2:
-            source_mask = over_keys(real_tokens(source_mask, x))
-        return self.encoder(x, source_mask)
+        return self.encoder(x, self.padding_mask(source) if source_mask is None else key_mask(source_mask, x))
 
     def decode(
         self,
         target: Any,
         memory: Float[Tensor, "B S D"],
-        source_mask: Tensor | None = None,
+        source_mask: Any = None,
         target_mask: Any = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T D"]:
@@ -157,32 +142,15 @@ class Transformer(nn.Module):
         """
         start, padding = 0 if cache is None else cache.length, None
         x = (self.target_embedding or self.embedding)(target)
-        if target_mask is not None and target_mask.ndim == 2:
+        if target_mask is not None and (target_mask := as_tensor_like(target_mask, x)).ndim == 2:
             padding = real_tokens(target_mask, x, start)
             target_mask = over_keys(padding)
         x = self.dropout(self.decoder_positions(x, start, padding))
         check_batch(x, memory)
-        if source_mask is not None and source_mask.ndim == 2:
-            source_mask = over_keys(real_tokens(source_mask, memory))
-        return self.decoder(x, memory, source_mask, target_mask, cache)
-
-    def new_cache(self, max_length: int = 0) -> Cache:
-        """An empty cache for decoding: each call of `decode` with it continues the targets of the last.
-
-        `max_length` is the initial capacity; the cache grows beyond it when needed.
-        """
-        return Cache(self.config.num_decoder_layers, max_length)
+        return self.decoder(x, memory, key_mask(source_mask, memory), target_mask, cache)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """Hidden states to logits of the next token."""
         if self.output is not None:
             return self.output(states)
         return (self.target_embedding or self.embedding).logits(states)
-
-    def forward(
-        self, source: Any, target: Any, source_mask: Tensor | None = None, target_mask: Any = None
-    ) -> Float[Tensor, "B T V"]:
-        if source_mask is None:
-            source_mask = self.padding_mask(source)
-        memory = self.encode(source, source_mask)
-        return self.logits(self.decode(target, memory, source_mask, target_mask))
