@@ -188,6 +188,15 @@ MISTAKES = {
     "channels": (lambda: F.dropout2d(mg.ones(2, 3)), ShapeError, "dropout2d"),
     "heads": (lambda: F.scaled_dot_product_attention(
         mg.ones(3, 2, 4), *[mg.ones(2, 2, 4)] * 2, enable_gqa=True), ShapeError, "multiple"),
+    "groups of heads": (lambda: F.scaled_dot_product_attention(
+        mg.ones(4, 2, 4), *[mg.ones(2, 2, 4)] * 2), ShapeError, "4 query heads on 2 .* enable_gqa=True"),
+    "heads that are no groups": (lambda: F.scaled_dot_product_attention(
+        mg.ones(4, 2, 4), *[mg.ones(3, 2, 4)] * 2), ShapeError, "same batch and heads"),
+    "batches": (lambda: F.scaled_dot_product_attention(
+        mg.ones(2, 4, 2, 4), *[mg.ones(3, 2, 2, 4)] * 2), ShapeError, "same batch and heads"),
+    "the mask of scores": (lambda: F.scaled_dot_product_attention(
+        mg.ones(3, 2, 4), *[mg.ones(3, 5, 4)] * 2, mg.ones(5, 2) > 0), ShapeError,
+        r"attn_mask of shape \(5, 2\) for scores of shape \(3, 2, 5\)"),
 }  # fmt: skip
 
 

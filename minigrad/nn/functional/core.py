@@ -256,9 +256,45 @@ def scaled_dot_product_attention(
             f"Query and key must agree in their last axis, key and value in the one before."
         )
     mask = None if attn_mask is None else attention_mask(attn_mask, query)
+    if mask is not None or not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
+        _check_broadcast(query, key, value, mask)
     draw = _draw(dropout_p)
     scale = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
     return attention.scaled_dot_product_attention(query, key, value, mask, is_causal, scale, dropout_p, draw)
+
+
+def _check_broadcast(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> None:
+    """Raise a ShapeError if the axes before (length, width), or the mask and the scores, do not broadcast."""
+    try:
+        batch = np.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    except ValueError:
+        raise ShapeError(
+            f"attention of query {query.shape}, key {key.shape}, value {value.shape}: the axes before the "
+            f"last two do not broadcast.\n{_advice_on_heads(query, key, value)}"
+        ) from None
+    scores = (*batch, query.shape[-2], key.shape[-2])
+    try:
+        fits = mask is None or np.broadcast_shapes(mask.shape, scores)[-2:] == scores[-2:]
+    except ValueError:
+        fits = False
+    if mask is not None and not fits:
+        raise ShapeError(
+            f"attn_mask of shape {mask.shape} for scores of shape {scores}: (..., queries, keys).\n"
+            f"Pass a mask that broadcasts to the scores."
+        )
+
+
+def _advice_on_heads(query: Tensor, key: Tensor, value: Tensor) -> str:
+    """`enable_gqa` where all else fits: a multiple of query heads, and the same batch."""
+    try:
+        heads, kv_heads = query.shape[-3], key.shape[-3]
+        np.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
+        grouped = kv_heads == value.shape[-3] and kv_heads > 0 and heads % kv_heads == 0
+    except (IndexError, ValueError):
+        grouped = False
+    if grouped:
+        return f"For {heads} query heads on {kv_heads} heads of key and value, pass enable_gqa=True."
+    return "Give all three the same batch and heads."
 
 
 def _draw(dropout_p: float) -> Any:
