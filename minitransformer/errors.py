@@ -51,6 +51,11 @@ def _interval(low: float, below: float) -> str:
     return f">= {low}" if below == math.inf else f">= {low} and < {below}"
 
 
+def counted(n: int, noun: str) -> str:
+    """`1 step`, `1,000 steps`."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """` Did you mean ...?`, or an empty string if no name is similar."""
     close = difflib.get_close_matches(word[:100], list(known), n=3, cutoff=0.7)

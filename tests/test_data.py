@@ -22,7 +22,8 @@ from minitransformer.data.batching import (
     collate,
 )
 from minitransformer.data.datasets import DataError, multi30k, read_pairs, sha256_of, tinyshakespeare
-from minitransformer.errors import UserError
+from minitransformer.data.labels import read_answered
+from minitransformer.errors import UserError, counted
 from minitransformer.tokenizers import Tokenizer
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=60).map(np.array)
@@ -65,6 +66,12 @@ def test_a_malformed_line_is_named_with_what_stands_there(tsv, line, found):
     with pytest.raises(DataError, match=rf"pairs\.tsv, line 3: .*{found}") as caught:
         read_pairs(path)
     assert len(str(caught.value).splitlines()) == 2  # what is wrong, and what to do
+
+
+def test_one_tab_is_a_tab(tsv):
+    with pytest.raises(DataError, match="found 1 tab: 'a"):
+        read_answered(tsv(b"a\tb\n"))
+    assert [counted(n, "step") for n in (0, 1, 1000)] == ["0 steps", "1 step", "1,000 steps"]
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n", b"\xef\xbb\xbf"])

@@ -301,6 +301,7 @@ def zipped(content, compression=0, flags=0):
     return bytes(raw)
 
 
+NO_IMAGES = npy("{'descr': '<f8', 'fortran_order': False, 'shape': (0,)}")
 HUGE = "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000)}"
 
 
@@ -311,10 +312,11 @@ HUGE = "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000)}"
         (npy("{'descr': '<f8', 'fortran_order': False, 'shape': (0,)}"), "is not an .npz"),
         (zipped(npy(HUGE)), "images has 8,000,000,000,000 bytes, the limit is"),
         (zipped(npy("{'descr': (")), "is not an .npz"),
+        (zipped(NO_IMAGES), "images and labels: no array labels, found images"),
         (zipped(npy(HUGE), compression=77), "compression method"),
         (zipped(npy(HUGE), flags=1), "encrypted"),
     ],
-    ids=["damaged", "npy", "huge", "header", "compression", "encrypted"],
+    ids=["damaged", "npy", "huge", "header", "labels", "compression", "encrypted"],
 )
 def test_a_file_without_images_is_refused(tmp_path, content, message):
     path = tmp_path / "mine.npz"

@@ -392,8 +392,9 @@ def test_a_run_of_another_type_of_model_is_refused_by_its_type_or_its_tokenizer(
     assert "the tokenizer of mine has no special token [CLS]" in err
     assert "--init-from" in err
     llama = ["llama-char", "--data", "text.txt", "--block-size", "16", "--run-dir", "new"]
-    assert train(*llama, "--init-from", "play") == 2
-    assert "it is of type gpt2, this model of type llama" in capsys.readouterr().err
+    sizes = ["--hidden-size", "16"]  # so that the embedding would fit
+    assert train(*llama, *sizes, "--init-from", "play") == 2
+    assert "of type gpt2, and this model is of type llama" in capsys.readouterr().err
     assert not (here / "new").exists()
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad import nn
 from minitransformer.cli.evaluate import splits_of
 from minitransformer.config import TrainConfig
 from minitransformer.data.batching import IGNORE
@@ -31,6 +32,7 @@ from minitransformer.tasks.examples import VALIDATION
 from minitransformer.tasks.question_answering import LONGEST
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training import run as runs
+from minitransformer.training.ranks import Ranks
 from minitransformer.training.trainer import Trainer
 
 TEXTS = ["The cats were playing in the garden.", "Who was playing?", "A dog sat on the mat."]
@@ -95,6 +97,15 @@ def test_examples_without_a_target_are_an_error_not_a_division_by_zero():
     task = Classification(Classification.Data(), [], [example], WORDS, ["a", "b"])
     with pytest.raises(UserError, match="nothing to score"):
         task.validate(lambda ids: mg.zeros((len(ids), 2)))
+
+
+def test_validation_data_without_a_label_of_the_training_data_is_refused_before_training():
+    recipe = SimpleNamespace(data=Classification.Data(), training=TrainConfig())
+    splits = {"train": [Labelled("A dog", "a"), Labelled("The dog", "b")], "validation": [Labelled("A", "c")]}
+    with pytest.raises(UserError, match="no label of the validation texts occurs in the training data"):
+        Classification.build(recipe, WORDS, splits, ["a", "b"])
+    splits["validation"].append(Labelled("A cat", "b"))
+    assert Classification.build(recipe, WORDS, splits, ["a", "b"]).validation == splits["validation"]
 
 
 # ---------------------------------------------------------------- question answering
@@ -235,9 +246,19 @@ def test_a_batch_of_similar_texts_is_not_split():
     assert len(list(task.split(batch, 1))) == 1
     with pytest.raises(UserError, match="cannot be split into 2 parts"):
         list(task.split(batch, 2))
-    recipe = SimpleNamespace(data=task.data, training=TrainConfig(micro_batches=2))
+
+
+@pytest.mark.parametrize(("micro_batches", "size"), [(2, 1), (1, 2)])
+def test_training_that_would_split_similar_texts_is_refused_before_it_begins(tmp_path, micro_batches, size):
+    ranks, pairs = Ranks(), [("A dog", "The dog"), ("The cats", "The mat")]
+    ranks.size = size
+    task, config = (
+        Similarity(Similarity.Data(), pairs, pairs, WORDS),
+        TrainConfig(micro_batches=micro_batches),
+    )
     with pytest.raises(UserError, match="cannot be split into 2 parts"):
-        Similarity.build(recipe, WORDS, {"train": [], "validation": []})
+        Trainer(nn.Linear(2, 2), task, config, tmp_path / "run", ranks=ranks)
+    assert not (tmp_path / "run").exists()
 
 
 def test_pairs_need_the_head_for_pairs():

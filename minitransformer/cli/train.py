@@ -18,7 +18,7 @@ from minigrad.devices import check_device
 
 from .. import recipes
 from ..data.splits import Sources, checksums
-from ..errors import UserError
+from ..errors import UserError, counted
 from ..files import printable
 from ..recipes import Recipe
 from ..tasks import task_class
@@ -255,11 +255,11 @@ def train(training: Training, stack: ExitStack) -> bool:
     for line in [*kind.describe(recipe.data, tokenizer, splits), *inherited]:
         console.print(printable(line))
     sizes = f"{model.num_parameters():,} parameters"
-    sizes += "" if tokenizer is None else f", {tokenizer.vocab_size:,} tokens"
-    sizes += f", {len(labels)} labels" if labels else ""
+    sizes += "" if tokenizer is None else f", {counted(tokenizer.vocab_size, 'token')}"
+    sizes += f", {counted(len(labels), 'label')}" if labels else ""
     placement = f", {ranks.size} ranks" if ranks.size > 1 else ""
     placement += "" if training.device == "cpu" else f" on {training.device}"
-    console.print(f"{sizes}, {recipe.training.steps:,} steps{placement}")
+    console.print(f"{sizes}, {counted(recipe.training.steps, 'step')}{placement}")
     if options.capture and training.device == "cpu":
         console.print("--capture has no effect on a CPU")
     finished = trainer.train()

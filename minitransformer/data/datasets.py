@@ -20,7 +20,7 @@ from filelock import FileLock
 
 from minigrad.io import write_atomically
 
-from ..errors import UserError
+from ..errors import UserError, counted
 from ..files import printable, read_bytes, read_text, sha256
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
@@ -82,7 +82,7 @@ def read_fields(path: str | Path, *names: str) -> list[tuple[str, list[str]]]:
         fields = [field.strip() for field in line.split("\t")]
         if len(fields) != len(names) or not all(fields):
             tabs = len(fields) - 1
-            found = {0: "no tab", len(names) - 1: "an empty side"}.get(tabs, f"{tabs} tabs")
+            found = {0: "no tab", len(names) - 1: "an empty side"}.get(tabs, counted(tabs, "tab"))
             raise DataError(
                 f"{where}: expected {expected}, found {found}: {line[:60]!r}.\nFix the line, or remove it."
             )

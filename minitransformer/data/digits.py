@@ -90,7 +90,11 @@ def read_images(path: str | Path) -> Images:
 
 
 def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """An array of an .npz file. A ValueError if its header declares more than LIMIT bytes."""
+    """An array of an .npz file. A ValueError if it is not there, or if its header declares more than LIMIT
+    bytes."""
+    if f"{name}.npy" not in (names := archive.namelist()):
+        found = ", ".join(each.removesuffix(".npy") for each in names)
+        raise ValueError(f"no array {name}, found {found or 'none'}")
     with archive.open(f"{name}.npy") as file:
         version = np.lib.format.read_magic(file)
         read_header = (

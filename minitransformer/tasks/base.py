@@ -220,6 +220,9 @@ class Task:
         for rows in split_rows(len(batch.target), parts):
             yield int(rows[0]), batch[rows[0] : rows[-1] + 1]
 
+    def check_parts(self, parts: int) -> None:
+        """Raise a UserError if batches cannot be split into so many parts: micro-batches times ranks."""
+
     def logits(self, model: Any, batch: Any) -> Tensor:
         """What the model says of the batch: a logit for each class of each target."""
         raise NotImplementedError

@@ -11,6 +11,7 @@ import numpy as np
 from minigrad import Tensor, no_grad
 
 from ..data.batching import IGNORE, SHUFFLE, generator
+from ..data.datasets import DataError
 from ..errors import UserError
 from .base import Rows, Task, Trained
 
@@ -65,7 +66,13 @@ class ExampleTask(Task):
         cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
     ) -> ExampleTask:
         train, validation = splits["train"], splits["validation"]
-        return cls(recipe.data, train, validation, tokenizer, labels, recipe.training.seed)
+        task = cls(recipe.data, train, validation, tokenizer, labels, recipe.training.seed)
+        if len(validation) and not any(batch.n_tokens for batch in task.batches(validation)):
+            raise DataError(
+                f"no label of the validation {cls.unit} occurs in the training data.\n"
+                f"Pass --validation-data with labels of the training data."
+            )
+        return task
 
     # ------------------------------------------------------------ what a kind defines
 

@@ -23,7 +23,7 @@ from ..layouts import BERT_TOKENS
 from ..tokenizers import Tokenizer
 from .base import Rows, Trained, register_task, text_tokenizer
 from .encoder import EncoderTask, LabelledData
-from .examples import Batch, ExampleTask
+from .examples import Batch
 
 SCALE = 20.0
 Pair = tuple[str, str]
@@ -72,13 +72,6 @@ class Similarity(EncoderTask):
     def length(cls, tokenizer: Tokenizer, example: Pair) -> int:
         return max(len(tokenizer.encode(text)) for text in example) + 2
 
-    @classmethod
-    def build(
-        cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
-    ) -> ExampleTask:
-        _refuse_parts(recipe.training.micro_batches)
-        return super().build(recipe, tokenizer, splits, labels)
-
     # ------------------------------------------------------------ batches
 
     def text_rows(self, texts: Sequence[str]) -> np.ndarray:
@@ -93,8 +86,15 @@ class Similarity(EncoderTask):
 
     def split(self, batch: Any, parts: int) -> Iterator[tuple[int, Any]]:
         """Whole: each text is compared with all others of the batch."""
-        _refuse_parts(parts)
+        self.check_parts(parts)
         yield 0, batch
+
+    def check_parts(self, parts: int) -> None:
+        if parts > 1:
+            raise UserError(
+                f"a batch of the task similarity cannot be split into {parts} parts: each text is compared "
+                f"with all others.\nTrain with micro_batches = 1, in one process."
+            )
 
     def logits(self, model: Any, batch: Any) -> Tensor:
         vectors, n = model(batch.input), len(batch.target)
@@ -138,11 +138,3 @@ class Similarity(EncoderTask):
         if len(texts) != 2:
             raise UserError(f"{run.folder} compares two texts, got {len(texts)}.\nPass two, each in quotes.")
         return texts[0], texts[1]
-
-
-def _refuse_parts(parts: int) -> None:
-    if parts > 1:
-        raise UserError(
-            f"a batch of the task similarity cannot be split into {parts} parts: each text is compared "
-            f"with all others.\nTrain with micro_batches = 1, in one process."
-        )

@@ -49,8 +49,14 @@ class Source:
 def initialize(model: nn.Module, source: Source) -> list[str]:
     """Give the model the weights that fit by name and shape; returns lines that say which, and which are new.
 
-    A UserError if none fits.
+    A UserError if none fits, or if the run has a model of another type, of which some fit by chance.
     """
+    type_of_source = read_config(source.folder, source.record).model_type
+    if type_of_source != (own_type := getattr(model, "model_type", "")):
+        raise UserError(
+            f"{printable(source.folder)} is a run of another model: of type {type_of_source}, and this model "
+            f"is of type {own_type}.\nChoose a run of the same type, or leave --init-from out."
+        )
     own, given = model.state_dict(), source.weights
     taken = {
         name: given[name]
@@ -59,19 +65,12 @@ def initialize(model: nn.Module, source: Source) -> list[str]:
     }
     new = [name for name in own if name not in taken]
     if not taken:
-        type_of_source = read_config(source.folder, source.record).model_type
-        if type_of_source != (own_type := getattr(model, "model_type", "")):
-            raise UserError(
-                f"no weight of {printable(source.folder)} fits this model: it is of type {type_of_source}, "
-                f"this model of type {own_type}.\n"
-                f"Choose a run with a model of the same type, or leave --init-from out."
-            )
         name = new[0]
         found = f"{name} {tuple(given[name].shape)}" if name in given else next(iter(given), "nothing")
         raise UserError(
             f"no weight of {printable(source.folder)} fits this model: "
             f"expected {name} {tuple(own[name].shape)}, found {found}.\n"
-            f"Choose a model of the same type and sizes, or leave --init-from out."
+            f"Choose a model of the same sizes, or leave --init-from out."
         )
     model.load_state_dict({**own, **taken})
     numbers = sum(own[name].numel() for name in taken), sum(tensor.numel() for tensor in own.values())

@@ -73,6 +73,7 @@ class Trainer:
                 f"{self.ranks.size} ranks are too many: the largest batch has {task.largest_batch} rows.\n"
                 f"Start fewer ranks, or make the batches larger."
             )
+        task.check_parts(config.micro_batches * self.ranks.size)
         self.console = console or Console(stderr=True, quiet=self.ranks.rank > 0)
         self.checkpoints = Checkpoints(self.folder / "checkpoints", identity=identity)
         self._log = self.folder / "log.jsonl"
