@@ -143,6 +143,8 @@ def token_ids(ids: Any) -> Int[Any, "B T"]:
         raise UserError(
             "the sequences of a batch have different lengths.\nPad them to the same length."
         ) from None
+    if array.ndim == 2 and not array.shape[1]:
+        raise UserError(f"ids of shape {tuple(array.shape)} have no tokens.\nGive each row at least one.")
     if array.ndim != 2 or array.dtype.kind not in "iu":
         raise UserError(
             f"token ids must be integers of shape (batch, length), got {array.dtype} {array.shape}.\n"

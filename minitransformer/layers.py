@@ -22,7 +22,7 @@ from .attention import MultiHeadAttention
 from .cache import Cache, LayerCache
 from .config import Config, check_heads
 from .embeddings import TokenEmbedding, token_ids
-from .errors import UserError, check_choice
+from .errors import UserError, check_choice, counted
 from .masks import masked_bias
 from .positions import SCHEMES, ALiBi, RelativePositionBias
 
@@ -66,10 +66,12 @@ class LayerConfig(Config):
         check_choice("activation", self.activation, [*ACTIVATIONS, *GATED])
         check_choice("norm", self.norm, NORMS)
         check_choice("positions", self.positions, SCHEMES)
-        if self.positions == "rotary" and (self.head_dim or self.d_model // self.num_heads) % 2:
+        head_dim = self.head_dim or self.d_model // self.num_heads
+        if self.positions == "rotary" and head_dim % 2:
+            origin = "" if self.head_dim else f" ({self.d_model} / {self.num_heads} heads)"
             raise UserError(
-                "rotary positions rotate pairs, and the width of a head is odd.\n"
-                "Choose an even head_dim, or another number of heads."
+                f"rotary positions rotate pairs, and the width of a head is odd: {head_dim}{origin}.\n"
+                f"Choose an even head_dim, or another number of heads."
             )
 
     def self_attention(self) -> MultiHeadAttention:
@@ -192,7 +194,8 @@ class _Stack(nn.Module):
         """The mask of the layers' scores, with the position bias added."""
         keys = x.shape[1] + (0 if cache is None else cache.length)
         bias = positions(x.shape[1], keys)  # (1, H, T, S)
-        return masked_bias(bias if bias.device == x.device else bias.to(x.device), mask)
+        bias = bias if bias.device == x.device else bias.to(x.device)
+        return masked_bias(bias, mask, x.shape[0])
 
     def with_caches(self, cache: Cache | None) -> Iterable[tuple[nn.Module, LayerCache | None]]:
         """Each layer with its cache, or None."""
@@ -231,7 +234,8 @@ def check_batch(x: Tensor, memory: Tensor) -> None:
     targets, sources = x.array.shape[0], memory.array.shape[0]
     if targets != sources:
         raise UserError(
-            f"{sources} source sequences and {targets} target sequences.\nPass one target for each source."
+            f"{counted(sources, 'source sequence')} and {counted(targets, 'target sequence')}.\n"
+            f"Pass one target for each source."
         )
 
 

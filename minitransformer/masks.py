@@ -9,7 +9,7 @@ from operator import and_
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 
 from minigrad import Tensor, as_tensor
 from minigrad.devices import as_array
@@ -17,7 +17,7 @@ from minigrad.errors import DtypeError, ShapeError
 from minigrad.nn.functional.core import attention_mask
 from minigrad.tensor import as_tensor_like
 
-from .errors import UserError
+from .errors import UserError, counted
 
 
 def causal_mask(length: int, past: int = 0) -> Bool[Tensor, "T S"]:
@@ -46,7 +46,8 @@ def real_tokens(mask: Any, x: Tensor, past: int = 0, allow_empty: bool = False) 
     expected = x.array.shape[0], past + x.array.shape[1]
     if mask.array.shape != expected:
         raise ShapeError(
-            f"a padding mask of shape {tuple(mask.shape)} for {expected[0]} rows of {expected[1]} tokens.\n"
+            f"a padding mask of shape {tuple(mask.shape)} for {counted(expected[0], 'row')} of "
+            f"{counted(expected[1], 'token')}.\n"
             f"Pass True or False for each token, {expected}; those in the cache count."
         )
     if mask.is_floating_point():
@@ -81,15 +82,21 @@ def combine(*masks: Tensor | None) -> Tensor | None:
     return reduce(and_, tensors) if tensors else None
 
 
-def masked_bias(bias: Tensor, mask: Tensor | None) -> Tensor:
+def masked_bias(bias: Float[Tensor, "1 H T S"], mask: Tensor | None, batch: int) -> Float[Tensor, "_ H T S"]:
     """`bias`, numbers to add to the scores, with -inf where the mask does not allow to attend.
 
     A mask of numbers is added to it.
     """
     if mask is None:
         return bias
-    mask = attention_mask(mask, bias)
-    return bias + mask if mask.is_floating_point() else bias.masked_fill(~mask, -math.inf)
+    mask, scores = attention_mask(mask, bias), (batch, *bias.shape[1:])
+    try:
+        biased = bias + mask if mask.is_floating_point() else bias.masked_fill(~mask, -math.inf)
+    except ShapeError:
+        raise _does_not_fit(mask, scores) from None
+    if biased.shape[0] not in (1, batch):
+        raise _does_not_fit(mask, scores)
+    return biased
 
 
 def check_same_batch(query: Tensor, memory: Tensor) -> None:
@@ -129,11 +136,15 @@ def resolve_mask(
     except ValueError:
         fits = False
     if not fits:
-        raise ShapeError(
-            f"a mask of shape {mask.shape} for scores of shape {scores}: (batch, heads, queries, keys).\n"
-            f"Pass a mask that broadcasts to the scores."
-        )
+        raise _does_not_fit(mask, scores)
     return mask, is_causal
+
+
+def _does_not_fit(mask: Tensor, scores: tuple[int, ...]) -> ShapeError:
+    return ShapeError(
+        f"a mask of shape {mask.shape} for scores of shape {scores}: (batch, heads, queries, keys).\n"
+        f"Pass a mask that broadcasts to the scores."
+    )
 
 
 def _refuse_inverted(mask: Tensor) -> None:

@@ -8,6 +8,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # `-n auto`: a process for each core, o
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import jaxtyping
 import pytest
 from jaxtyping import install_import_hook
 
@@ -86,6 +87,12 @@ def place(tmp_path_factory):
     finally:
         os.chdir(before)
     return folder
+
+
+@pytest.fixture
+def unchecked(monkeypatch):
+    """Arguments reach the function whatever their types, as they do where tests do not check them."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import itertools
 import re
 from types import SimpleNamespace
 
-import jaxtyping
 import numpy as np
 import pytest
 
@@ -65,12 +64,6 @@ def translator():
     for p in model.parameters():
         p.array *= 3
     return model
-
-
-@pytest.fixture
-def unchecked(monkeypatch):
-    """Arguments reach the function whatever their types, as they do where tests do not check them."""
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
 # ---------------------------------------------------------------- scoring
@@ -547,7 +540,7 @@ def test_what_a_model_lacks_is_named():
     model = bigrams()
     del Bigrams.logits
     try:
-        with pytest.raises(UserError, match="here logits is missing"):
+        with pytest.raises(UserError, match="it lacks logits"):
             generate(model, [[1]])
     finally:
         Bigrams.logits = lambda self, states: states

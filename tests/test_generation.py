@@ -2,7 +2,6 @@
 
 import re
 
-import jaxtyping
 import numpy as np
 import pytest
 
@@ -10,6 +9,8 @@ import minigrad as mg
 from minigrad import nn
 from minitransformer import GPT, GPTConfig, Transformer, TransformerConfig, generate
 from minitransformer.errors import UserError
+from minitransformer.generation import stream
+from minitransformer.models import BERT, BERTConfig
 
 END = 3
 
@@ -26,12 +27,6 @@ def translator():
 @pytest.fixture
 def gpt():
     return GPT(GPTConfig(7, 4, 8, 1, 2))
-
-
-@pytest.fixture
-def unchecked(monkeypatch):
-    """Arguments reach the function whatever their types, as they do where tests do not check them."""
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
 def alone(model, source, limit):
@@ -177,8 +172,18 @@ def test_a_text_that_ends_needs_no_memory_for_its_limit(gpt):
 
 @pytest.mark.usefixtures("unchecked")
 def test_only_language_models_generate():
-    with pytest.raises(UserError, match=r"a Linear does not generate text.\nPass a GPT"):
+    with pytest.raises(UserError, match=r"a Linear does not generate text: it lacks .*logits.*\nPass a GPT"):
         generate(nn.Linear(2, 2), [[1]])
+    bert = BERT(BERTConfig(9, 4, 1, 1, 4))
+    with pytest.raises(
+        UserError, match=r"a BERT does not .* an encoder without a decoder.\nCall it.* pass a GPT"
+    ):
+        generate(bert, [[1]])
+
+
+def test_an_option_that_stream_does_not_have_is_one_of_stream(gpt):
+    with pytest.raises(UserError, match="stream has no option 'return_dict'"):
+        stream(gpt, [[1]], return_dict=True)
 
 
 def test_top_k_beyond_the_vocabulary_is_all_of_it(gpt):

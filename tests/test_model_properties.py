@@ -37,6 +37,7 @@ from minitransformer.models import (
     register_model,
 )  # fmt: skip
 from minitransformer.models.presets import PRESETS, preset
+from minitransformer.models.protocol import MODELS
 from minitransformer.positions import SCHEMES
 
 V = 11
@@ -278,14 +279,15 @@ def test_names_of_parameters_are_those_of_earlier_versions():
     [
         (lambda: GPT(GPTConfig(0, 12, 8, 2, 4)), "vocab_size = 0 is out of range"),
         (lambda: Seq2Seq(Seq2SeqConfig(0, 6, 8)), "vocab_size = 0 is out of range"),
-        (lambda: BERT(BERTConfig(V, 8, 1, 2, 8, head="classification", num_labels=0)), "num_labels = 0"),
+        (
+            lambda: BERT(BERTConfig(V, 8, 1, 2, 8, head="classification", num_labels=0)),
+            '"classification" with num_labels = 0',
+        ),
         (
             lambda: BERT(BERTConfig(V, 8, 1, 2, 8, head="token_classification", num_labels=0)),
             "num_labels = 0",
         ),
         (lambda: ViT(ViTConfig(8, 1, 2, 8, num_labels=0)), "num_labels = 0"),
-        (lambda: RecurrentLM(RecurrentConfig(V, 8, 8))(IDS[:, :0]), "ids of shape (2, 0) have no tokens"),
-        (lambda: Seq2Seq(Seq2SeqConfig(V, 6, 8))(SOURCE, IDS[:, :0]), "ids of shape (2, 0) have no tokens"),
         (gpt(n_embed=8), "GPTConfig has no field 'n_embed'. Did you mean n_embd"),
         (lambda: T5Config(V, d_modle=8), "T5Config has no field 'd_modle'. Did you mean d_model"),
         (gpt(positions="rotery"), "unknown positions 'rotery'. Did you mean rotary?"),
@@ -293,7 +295,8 @@ def test_names_of_parameters_are_those_of_earlier_versions():
         (gpt(activation_function="swiglo"), "unknown activation 'swiglo'. Did you mean swiglu?"),
         (gpt(n_kv_head=3), "n_head=4 is not divisible by n_kv_head=3"),
         (gpt(n_kv_head=0), "n_kv_head = 0 is out of range"),
-        (gpt(positions="rotary", head_dim=3), "the width of a head is odd"),
+        (gpt(positions="rotary", head_dim=3), "the width of a head is odd: 3."),
+        (lambda: LlamaConfig(V, 8, 12, 2, 8), "the width of a head is odd: 1 (8 / 8 heads)."),
         (gpt(positions="rotary", concatenate_positions=True), "have no vectors to concatenate"),
         (transformer(num_kv_heads=8), "num_heads=4 is not divisible by num_kv_heads=8"),
         (llama(num_key_value_heads=3), "num_attention_heads=4 is not divisible by num_key_value_heads=3"),
@@ -318,6 +321,36 @@ def test_a_choice_that_does_not_exist_is_refused(make, message):
 def test_a_padding_mask_that_does_not_fit_is_refused(mask, message):
     with pytest.raises((ValueError, TypeError), match=re.escape(message)):
         built(gpt())(IDS, mg.tensor(mask))
+
+
+@decoders
+def test_a_text_may_be_masked_by_a_list_and_has_a_token(make):
+    model, mask = built(make), [[1] * 6, [0, 0, 1, 1, 1, 1]]
+    np.testing.assert_array_equal(model(IDS, mask).numpy(), model(IDS, np.array(mask, bool)).numpy())
+    for ids in (IDS[:, :0], [[], []]):
+        with pytest.raises(UserError, match=re.escape("ids of shape (2, 0) have no tokens")):
+            model(ids)
+
+
+@translators
+def test_a_source_may_be_masked_by_a_list_and_has_a_token_as_targets_have(make):
+    model = built(make)
+    expected = model(SOURCE, IDS, SOURCE != 0, np.ones((2, 6), bool)).numpy()
+    mask = (SOURCE != 0).astype(int).tolist()
+    np.testing.assert_array_equal(model(SOURCE, IDS, mask, [[True] * 6] * 2).numpy(), expected)
+    for source, target in ((SOURCE[:, :0], IDS), (SOURCE, IDS[:, :0]), ([[], []], IDS)):
+        with pytest.raises(UserError, match=re.escape("ids of shape (2, 0) have no tokens")):
+            model(source, target)
+
+
+@translators
+@pytest.mark.parametrize("shape", [(2, 1, 1, 4), (3, 1, 1, 5)])
+def test_a_mask_of_scores_that_does_not_fit_is_refused_by_its_shape(make, shape):
+    with pytest.raises(
+        ValueError, match=r"a (padding )?mask of shape \([23], (1, 1, )?[45]\) for "
+    ) as caught:
+        built(make)(SOURCE, IDS, np.ones(shape, bool))
+    assert str(caught.value).count("\n") == 1
 
 
 def test_masks_of_integers_are_padding_masks_and_inverted_causal_masks_are_refused():
@@ -345,5 +378,14 @@ def test_a_preset_is_a_configuration(name):
 def test_a_model_type_is_registered_once():
     with pytest.raises(UserError, match="model_type 'gpt2' is taken by"):
         register_model(type("Mine", (GPT,), {"model_type": "gpt2"}))
-    with pytest.raises(UserError, match="has no model_type"):
+    with pytest.raises(UserError, match="Decoder has no model_type of its own"):
         register_model(Decoder)
+    with pytest.raises(UserError, match="Mine has no config_class that is a dataclass"):
+        register_model(type("Mine", (Decoder,), {"model_type": "mine", "config_class": 5}))
+    assert "mine" not in MODELS
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_model_is_registered_by_its_class():
+    with pytest.raises(UserError, match="takes a class, got an instance of GPT"):
+        register_model(built(gpt()))

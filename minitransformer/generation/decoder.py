@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 
 from minigrad import Tensor
 
-from ..errors import UserError
+from ..errors import UserError, counted
 
 CAPACITY = 256  # tokens that a cache has room for at first, of a model without a limit
 
@@ -54,7 +54,8 @@ class Decoder:
             limit = min(limit, most - self.length)
             if limit < 0:
                 raise UserError(
-                    f"a prefix of {self.start - 1} tokens, and the model has {most} positions.\nShorten it."
+                    f"a prefix of {counted(self.start - 1, 'token')}, and the model has "
+                    f"{counted(most, 'position')}.\nShorten it."
                 )
         self.limit = limit
         capacity = min(self.length + limit, CAPACITY if most is None else most)

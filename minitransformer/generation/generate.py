@@ -11,7 +11,7 @@ import numpy as np
 
 from minigrad import no_grad
 
-from ..errors import UserError
+from ..errors import UserError, counted
 from .attentions import attentions_of
 from .beams import beam_search
 from .decoder import Decoder
@@ -86,7 +86,8 @@ def search_texts(
         fewest = min(map(len, found))
         if fewest < count:
             raise UserError(
-                f"num_return_sequences = {count}, but an input has only {fewest} texts with these options.\n"
+                f"num_return_sequences = {count}, but an input has only {counted(fewest, 'text')} with these "
+                f"options.\n"
                 f"Ask for fewer, or raise max_new_tokens."
             )
         return found
@@ -107,7 +108,7 @@ def stream(
     The options are those of `generate` but for beams, whose texts are known at the end only. End tokens are
     not yielded. With `num_return_sequences`, each input has that many texts.
     """
-    config = make_config(options)
+    config = make_config(options, "stream")
     check_model(model)
     if config.num_beams > 1:
         raise UserError(

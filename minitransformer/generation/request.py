@@ -114,13 +114,14 @@ class GenerationConfig(Config):
             )
 
 
-def make_config(options: dict[str, Any]) -> GenerationConfig:
+def make_config(options: dict[str, Any], function: str = "generate") -> GenerationConfig:
     """The options as a GenerationConfig; a UserError names the nearest of a name that is not one."""
     names = [field.name for field in fields(GenerationConfig)]
     for name in options:
         if name not in names:
             raise UserError(
-                f"generate has no option {name!r}.{nearest(name, names)}\nThe options are {', '.join(names)}."
+                f"{function} has no option {name!r}.{nearest(name, names)}\n"
+                f"The options are {', '.join(names)}."
             )
     return GenerationConfig(**options)
 
@@ -153,12 +154,20 @@ def check_model(model: Any) -> None:
     encoder_decoder = ["encode", "decode", "padding_mask", "decoder_start_token_id"]
     names += encoder_decoder if getattr(model, "is_encoder_decoder", False) else ["states"]
     missing = [name for name in names if not hasattr(model, name)]
-    if missing:
+    if not missing:
+        return
+    name, lacks = type(model).__name__, ", ".join(missing)
+    if hasattr(model, "encoder") and not hasattr(model, "decoder"):
         raise UserError(
-            f"a {type(model).__name__} does not generate text.\n"
-            f"Pass a GPT, which continues texts, or a Transformer, which translates them. A model of your "
-            f"own needs what models/protocol.py lists; here {', '.join(missing)} is missing."
+            f"a {name} does not generate text: it is an encoder without a decoder.\n"
+            f"Call it, model(inputs), for what its head predicts. To generate, pass a GPT, which continues "
+            f"texts, or a Transformer, which translates them."
         )
+    raise UserError(
+        f"a {name} does not generate text: it lacks {lacks}.\n"
+        f"Pass a GPT, which continues texts, or a Transformer, which translates them; or give your own model "
+        f"what models/protocol.py lists."
+    )
 
 
 def check_inputs(model: Any, input_ids: Any) -> list[list[int]]:

@@ -124,8 +124,8 @@ class BART(EncoderDecoder):
         x = self.embedding(target)
         real = real_tokens(target_mask, x, past)
         x = self.decoder_positions(x, past, real)
-        check_batch(x, memory)
         x = self.dropout(self.decoder_norm(x))
+        check_batch(x, memory)
         return self.decoder(x, memory, key_mask(source_mask, memory), over_keys(real), cache)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:

@@ -20,7 +20,7 @@ from minigrad.tensor import as_tensor_like
 
 from ..config import MAX_LAYERS, Config, check_heads
 from ..embeddings import TokenEmbedding, absolute_positions, token_ids
-from ..errors import UserError, check_choice, check_integer, check_range
+from ..errors import UserError, check_choice, check_range
 from ..layers import ACTIVATIONS, GATED, Encoder, LayerConfig
 from ..masks import over_keys, real_tokens
 
@@ -239,8 +239,7 @@ class Classification(Pooled):
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__(config)
-        check_integer("num_labels", config.num_labels, 1)
-        self.dropout, self.classifier = _dropout(config), nn.Linear(config.hidden_size, config.num_labels)
+        self.dropout, self.classifier = _dropout(config), _classifier(config)
 
     def forward(self, states: States, mask: Mask, embedding: TokenEmbedding) -> Float[Tensor, "B L"]:
         return self.classifier(self.dropout(self.pool(states)))
@@ -251,8 +250,7 @@ class TokenClassification(Head):
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__(config)
-        check_integer("num_labels", config.num_labels, 1)
-        self.dropout, self.classifier = _dropout(config), nn.Linear(config.hidden_size, config.num_labels)
+        self.dropout, self.classifier = _dropout(config), _classifier(config)
 
     def forward(self, states: States, mask: Mask, embedding: TokenEmbedding) -> Float[Tensor, "B T L"]:
         return self.classifier(self.dropout(states))
@@ -296,6 +294,16 @@ class Similarity(Head):
         if mask is not None:
             states = states * mask[:, :, None].to(states.dtype)
         return F.normalize(states.sum(1))  # the sum has the direction of the mean
+
+
+def _classifier(config: BERTConfig) -> nn.Linear:
+    """To a score of each label."""
+    if config.num_labels < 1:
+        raise UserError(
+            f'head = "{config.head}" with num_labels = {config.num_labels}: there is nothing to tell apart.\n'
+            f"Set num_labels to the number of labels; in a recipe, 0 means those of the training data."
+        )
+    return nn.Linear(config.hidden_size, config.num_labels)
 
 
 def _dropout(config: BERTConfig) -> nn.Dropout:

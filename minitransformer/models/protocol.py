@@ -10,6 +10,7 @@ calls; a result with several parts is a dataclass with a field `logits`.
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass
 from importlib import import_module
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
@@ -117,10 +118,15 @@ def register_model(cls: M) -> M:
 
     Then recipes may say `model_type = "..."`, and runs with it load.
     """
-    name = cls.__dict__.get("model_type")
-    if not isinstance(name, str) or not hasattr(cls, "config_class"):
+    if not isinstance(cls, type):
+        kind = type(cls).__name__
+        raise UserError(f"register_model takes a class, got an instance of {kind}.\nPass the model's class.")
+    name, config = cls.__dict__.get("model_type"), getattr(cls, "config_class", None)
+    is_config = isinstance(config, type) and is_dataclass(config)
+    if not isinstance(name, str) or not is_config:
+        lacks = "config_class that is a dataclass" if isinstance(name, str) else "model_type of its own"
         raise UserError(
-            f"{cls.__name__} has no model_type or no config_class.\n"
+            f"{cls.__name__} has no {lacks}.\n"
             f'Give it the class attributes model_type = "..." (its name) and config_class (a dataclass).'
         )
     known = MODELS.get(name, cls)

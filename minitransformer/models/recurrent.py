@@ -17,6 +17,7 @@ from minigrad import Tensor, nn
 from minigrad.nn.extra.recurrent import GRU, LSTM, RNN
 from minigrad.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from minigrad.ops.extra.more_indexing import where
+from minigrad.tensor import as_tensor_like
 
 from ..config import MAX_LAYERS, Config
 from ..embeddings import TokenEmbedding
@@ -90,7 +91,6 @@ class RecurrentLM(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """The last layer's state after each token of ids (B, T), which follow the tokens of the `cache`."""
         x = self.dropout(self.embedding(ids))
-        check_has_tokens(x)
         cache = RecurrentCache() if cache is None else cache
         with cache:
             h, after = scan(self.rnn, x, cache.read(len(x)), real_columns(mask, x, cache.length))
@@ -103,12 +103,6 @@ class RecurrentLM(nn.Module):
 
     def forward(self, ids: Any, mask: Any = None) -> Float[Tensor, "B T V"]:
         return self.logits(self.states(ids, None, mask))
-
-
-def check_has_tokens(x: Float[Tensor, "B T D"]) -> None:
-    """Raise a UserError if there is no token to read: a recurrent network takes at least one step."""
-    if not x.array.shape[1]:
-        raise UserError(f"ids of shape {tuple(x.shape[:2])} have no tokens.\nGive each row at least one.")
 
 
 class RecurrentCache:
@@ -175,7 +169,7 @@ def _states(after: Any) -> States:
 
 def real_columns(mask: Any, x: Float[Tensor, "B T D"], past: int = 0) -> Bool[np.ndarray, "B T"] | None:
     """`real_tokens` of the last T tokens, in NumPy; also of a mask of scores, (B, 1, 1, past + T)."""
-    if mask is not None and mask.ndim == 4:
+    if mask is not None and (mask := as_tensor_like(mask, x)).ndim == 4:
         mask = mask[:, 0, 0]
     real = real_tokens(mask, x, past, allow_empty=True)
     return None if real is None else real.numpy()[:, past:]

@@ -20,14 +20,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from minigrad import Tensor, nn
-from minigrad.devices import as_array
 from minigrad.ops.shaping import cat
 
 from ..config import MAX_LAYERS, Config
 from ..embeddings import TokenEmbedding
 from ..errors import UserError, check_choice, check_range
 from ..layers import EncoderDecoder, check_batch
-from .recurrent import RNN_TYPES, RecurrentCache, States, check_has_tokens, real_columns, scan
+from .recurrent import RNN_TYPES, RecurrentCache, States, real_columns, scan
 
 
 @dataclass(frozen=True)
@@ -216,11 +215,10 @@ class Seq2Seq(EncoderDecoder):
         `source_mask` defaults to the padding mask.
         """
         x = self.dropout(self.embedding(source))
-        if source_mask is None:
-            source_mask = self.padding_mask(source)
-        if not as_array(source_mask).any(-1).all():
+        real: Any = real_columns(self.padding_mask(source) if source_mask is None else source_mask, x)
+        if not real.any(1).all():
             raise UserError("a source has no tokens.\nGive each source at least one, such as an end token.")
-        memory, last = scan(self.encoder, x, (), real_columns(source_mask, x))
+        memory, last = scan(self.encoder, x, (), real)
         if self.attention.attends:
             return memory
         directions = 2 if self.config.bidirectional else 1
@@ -277,7 +275,6 @@ class Seq2Seq(EncoderDecoder):
     ) -> tuple[Tensor, Tensor, Any]:
         """The decoder's states s_i, the contexts c_i, and the attention weights a_ij."""
         x = self.dropout(self.embedding(target))  # (B, T, E)
-        check_has_tokens(x)
         check_batch(x, memory)
         cache = RecurrentCache() if cache is None else cache
         read = real_columns(source_mask, memory) if self.attention.attends else None
