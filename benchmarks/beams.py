@@ -14,8 +14,8 @@ import minigrad as mg
 from minitransformer import Transformer, TransformerConfig, generate
 
 from .children import in_child
-from .generation import SETTLE, DifferentTextError
-from .measuring import measure, ratios, spread
+from .generation import DifferentTextError, side_by_side
+from .measuring import measure, spread
 from .peers import missing, peer
 from .tables import Table
 
@@ -68,9 +68,7 @@ def pair(repeats: int, seconds: float, threads: int, clock: str) -> dict[str, An
     steps = {"ours": translator_of("ours"), "theirs": translator_of("torch")}
     if steps["ours"]() != steps["theirs"]():
         raise DifferentTextError("torch and minigrad write different translations with the same weights.")
-    times = measure(steps, repeats, seconds, SETTLE if threads > 1 else 0.0, clock)
-    each = {name: spread(found) for name, found in times.items()}
-    return {**each, "ratio": ratios(times["ours"], times["theirs"])}
+    return side_by_side(steps, repeats, seconds, threads, clock)
 
 
 def beams(

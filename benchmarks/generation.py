@@ -6,7 +6,7 @@ Before anything is timed both must have written the same text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import minigrad as mg
@@ -63,8 +63,16 @@ def pair(repeats: int, seconds: float, threads: int, clock: str) -> dict[str, An
     if ours(TOKENS) != theirs(TOKENS):
         raise DifferentTextError("torch and minigrad write different texts from the same weights.")
     steps = {"ours": lambda: ours(TOKENS), "theirs": lambda: theirs(TOKENS)}
+    found = side_by_side(steps, repeats, seconds, threads, clock)
+    return {name: [1e6 * t / TOKENS for t in found[name]] for name in steps} | {"ratio": found["ratio"]}
+
+
+def side_by_side(
+    steps: Mapping[str, Callable[[], Any]], repeats: int, seconds: float, threads: int, clock: str
+) -> dict[str, Any]:
+    """The seconds of "ours" and of "theirs", in turns, and their ratio."""
     times = measure(steps, repeats, seconds, SETTLE if threads > 1 else 0.0, clock)
-    each = {name: [1e6 * t / TOKENS for t in spread(found)] for name, found in times.items()}
+    each = {name: spread(found) for name, found in times.items()}
     return {**each, "ratio": ratios(times["ours"], times["theirs"])}
 
 

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+import minigrad as mg
+from minigrad.nn import functional as F
+
 
 @dataclass(frozen=True)
 class Row:
@@ -213,6 +216,25 @@ def assert_same_gradients(theirs, ours, family, tolerance=1e-4):
         scale = max(1.0, np.abs(expected).max())
         actual = dict(ours.named_parameters())[name].grad.numpy()
         np.testing.assert_allclose(actual / scale, expected / scale, rtol=0, atol=tolerance, err_msg=name)
+
+
+def assert_same_training(ours, theirs, family, source, target, real, labels):
+    """Of an encoder-decoder: the logits of real target tokens, the loss, and every gradient."""
+    import torch
+
+    tensors = map(torch.tensor, (source, source != ours.config.pad_token_id, target, real, labels))
+    names = "input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask", "labels"
+    expected = theirs(**dict(zip(names, tensors, strict=True)))
+    expected.loss.backward()
+
+    logits = ours(source, target, target_mask=mg.tensor(real))
+    loss = F.cross_entropy(logits.flatten(0, 1), labels.ravel(), ignore_index=-100)
+    loss.backward()
+    np.testing.assert_allclose(
+        logits.numpy()[real], expected.logits.detach().numpy()[real], rtol=0, atol=1e-5
+    )
+    assert loss.item() == pytest.approx(expected.loss.item(), abs=1e-5)
+    assert_same_gradients(theirs, ours, family)
 
 
 def randomized(model, std=0.2):

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.nn import functional as F
 from minitransformer.models.bart import BART, BARTConfig
 
-from .from_transformers import assert_same_gradients, copy_weights, randomized, transformers
+from .from_transformers import assert_same_training, copy_weights, randomized, transformers
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
@@ -41,16 +40,4 @@ def pair(std=0.2, **settings):
 )
 def test_logits_loss_and_every_gradient_agree(settings):
     ours, theirs = pair(**settings)
-    tensors = map(torch.tensor, (SOURCE, SOURCE != 1, TARGET, REAL))
-    names = "input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"
-    expected = theirs(**dict(zip(names, tensors, strict=True)), labels=torch.tensor(LABELS))
-    expected.loss.backward()
-
-    logits = ours(SOURCE, TARGET, target_mask=mg.tensor(REAL))
-    loss = F.cross_entropy(logits.flatten(0, 1), LABELS.ravel(), ignore_index=-100)
-    loss.backward()
-    np.testing.assert_allclose(
-        logits.numpy()[REAL], expected.logits.detach().numpy()[REAL], rtol=0, atol=1e-5
-    )
-    assert loss.item() == pytest.approx(expected.loss.item(), abs=1e-5)
-    assert_same_gradients(theirs, ours, "bart")
+    assert_same_training(ours, theirs, "bart", SOURCE, TARGET, REAL, LABELS)

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.nn import functional as F
 from minitransformer.models.t5 import T5, T5Config
 from minitransformer.positions import RelativePositionBias
 
-from .from_transformers import assert_same_gradients, copy_weights, randomized, transformers
+from .from_transformers import assert_same_training, copy_weights, randomized, transformers
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
@@ -40,19 +39,7 @@ def pair(std=0.2, **settings):
 @pytest.mark.parametrize("feed_forward_proj", ["relu", "gated-gelu"])
 def test_logits_loss_and_every_gradient_agree(feed_forward_proj, tie_word_embeddings):
     ours, theirs = pair(feed_forward_proj=feed_forward_proj, tie_word_embeddings=tie_word_embeddings)
-    tensors = map(torch.tensor, (SOURCE, SOURCE != 0, TARGET, REAL))
-    names = "input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"
-    expected = theirs(**dict(zip(names, tensors, strict=True)), labels=torch.tensor(LABELS))
-    expected.loss.backward()
-
-    logits = ours(SOURCE, TARGET, target_mask=mg.tensor(REAL))
-    loss = F.cross_entropy(logits.flatten(0, 1), LABELS.ravel(), ignore_index=-100)
-    loss.backward()
-    np.testing.assert_allclose(
-        logits.numpy()[REAL], expected.logits.detach().numpy()[REAL], rtol=0, atol=1e-5
-    )
-    assert loss.item() == pytest.approx(expected.loss.item(), abs=1e-5)
-    assert_same_gradients(theirs, ours, "t5")
+    assert_same_training(ours, theirs, "t5", SOURCE, TARGET, REAL, LABELS)
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
