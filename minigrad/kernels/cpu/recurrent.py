@@ -45,6 +45,26 @@ class Cell(NamedTuple):
     multiply: Callable[..., None] = multiply
 
 
+class Tape(NamedTuple):
+    """What forward leaves for backward: the gates and the states of all steps, and what they are made of."""
+
+    cell: Cell
+    x: np.ndarray  # (T, B, I)
+    weight_ih: np.ndarray
+    weight_hh: np.ndarray
+    gates: np.ndarray  # (T, B, gates H)
+    states: list[np.ndarray]  # (T + 1, B, H): of step t, rows t and t + 1
+    kept: list[np.ndarray]
+    ended: np.ndarray | None  # (T, B, 1): past the end of a row
+    reverse: bool
+    parts: list[slice]  # steps whose products with x are taken at once, in order
+
+    def at(self, t: int) -> tuple[Arrays, Arrays, Arrays]:
+        """The states before and after step t, and what is kept of it."""
+        past, now = (t + 1, t) if self.reverse else (t, t + 1)
+        return [s[past] for s in self.states], [s[now] for s in self.states], [k[t] for k in self.kept]
+
+
 def scan(
     cell: Cell, x: Any, first: Arrays, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any,
     lengths: Any, reverse: bool,
@@ -53,84 +73,100 @@ def scan(
     _check_shapes(cell.gates, x, first, weight_ih, weight_hh, bias_ih, bias_hh, lengths)
     (steps, batch, _), hidden = x.shape, weight_hh.shape[1]
     x, weight_ih, weight_hh = (np.ascontiguousarray(each) for each in (x, weight_ih, weight_hh))
-    multiply = cell.multiply
     gates = np.empty((steps, batch, len(weight_hh)), x.dtype)
-    # before and after step t: rows t and t + 1; in reverse the other way round
     states = [np.empty((steps + 1, batch, hidden), x.dtype) for _ in first]
-    kept = [np.empty((steps, batch, hidden), x.dtype) for _ in range(cell.keeps)]
-    past, now = (1, 0) if reverse else (0, 1)
-    ended = None if lengths is None else np.arange(steps)[:, None, None] >= lengths[:, None]
     for state, start in zip(states, first, strict=True):
         state[steps if reverse else 0] = start
-    together = _together(steps, batch, reverse)
-    recurrent = np.empty(gates.shape[1:], x.dtype) if cell.separate else None
-    from_x, from_h = (np.ascontiguousarray(w.T) for w in (weight_ih, weight_hh))
-    bias = _sum(bias_ih, None if cell.separate else bias_hh)
-    for part in together:
-        if bias is not None:
-            gates[part] = bias
-        multiply(_rows(x[part]), from_x, _rows(gates[part]), bias is not None)
-        for t in _times(part, reverse):
-            before, after = [s[t + past] for s in states], [s[t + now] for s in states]
-            if recurrent is not None:
-                recurrent[...] = 0 if bias_hh is None else bias_hh
-            multiply(before[0], from_h, gates[t] if recurrent is None else recurrent, True)
-            cell.forward(gates[t], recurrent, before, after, [k[t] for k in kept])
-            if ended is not None:
-                for old, new in zip(before, after, strict=True):
-                    np.copyto(new, old, where=ended[t])
-    outputs = states[0][now : steps + now]
+    kept = [np.empty((steps, batch, hidden), x.dtype) for _ in range(cell.keeps)]
+    ended = None if lengths is None else np.arange(steps)[:, None, None] >= lengths[:, None]
+    parts = _together(steps, batch, reverse)
+    tape = Tape(cell, x, weight_ih, weight_hh, gates, states, kept, ended, reverse, parts)
+    _forward(tape, bias_ih, bias_hh)
+    outputs = states[0][:steps] if reverse else states[0][1:]
     if ended is not None:
         outputs = np.where(ended, 0, outputs)
     last = [s[0 if reverse else steps].copy() for s in states]
+    return (outputs, *last), lambda g, needs: _backward(tape, g, needs)
 
-    def gradient(g: Any, needs: Sequence[bool]) -> tuple:
-        *d_first, for_ih, for_hh, for_b_ih, for_b_hh, _ = needs[1:]
-        d = [np.zeros((batch, hidden), x.dtype) if part is None else part.copy() for part in g[1:]]
-        dx = np.empty_like(x) if needs[0] else None
-        d_ih = np.empty(weight_ih.shape, x.dtype) if for_ih else None
-        d_hh = np.empty(weight_hh.shape, x.dtype) if for_hh else None
-        sums, sums_recurrent = (np.zeros(gates.shape[2], x.dtype) for _ in range(2))
-        d_gates = np.empty((max(_length(part) for part in together), *gates.shape[1:]), x.dtype)
-        d_recurrent = np.empty_like(d_gates) if cell.separate else d_gates
-        for part in reversed(together):
-            for t in _times(part, not reverse):
-                da, dr = d_gates[t - part.start], d_recurrent[t - part.start]
-                before, after = [s[t + past] for s in states], [s[t + now] for s in states]
-                d_before = [] if ended is None else [each.copy() for each in d]
-                if g[0] is not None:
-                    d[0] += g[0][t]
-                cell.backward(gates[t], before, after, [k[t] for k in kept], d, da, dr)
-                if ended is not None:
-                    np.copyto(da, 0, where=ended[t])
-                    np.copyto(dr, 0, where=ended[t])
-                multiply(dr, weight_hh, d[0], True)
-                if ended is not None:
-                    for each, old in zip(d, d_before, strict=True):
-                        np.copyto(each, old, where=ended[t])
-            is_first = part == together[-1]
-            flat, flat_recurrent = (_rows(each[: _length(part)]) for each in (d_gates, d_recurrent))
-            if dx is not None:
-                multiply(flat, weight_ih, _rows(dx[part]))
-            if d_ih is not None:
-                multiply(flat.T, _rows(x[part]), d_ih, not is_first)
-            if d_hh is not None:
-                steps_before = states[0][part.start + past : part.stop + past]
-                multiply(flat_recurrent.T, _rows(steps_before), d_hh, not is_first)
-            if for_b_ih or for_b_hh:
-                sums += column_sums(flat)
-                sums_recurrent += column_sums(flat_recurrent) if cell.separate else 0
-        return (
-            dx,
-            *[each if needed else None for each, needed in zip(d, d_first, strict=True)],
-            d_ih,
-            d_hh,
-            sums if for_b_ih else None,
-            (sums_recurrent if cell.separate else sums.copy()) if for_b_hh else None,
-            None,
-        )
 
-    return (outputs, *last), gradient
+def _forward(tape: Tape, bias_ih: Any, bias_hh: Any) -> None:
+    """Take the steps: fill the gates, the states and what is kept."""
+    cell, x, gates, ended, multiply = tape.cell, tape.x, tape.gates, tape.ended, tape.cell.multiply
+    recurrent = np.empty(gates.shape[1:], x.dtype) if cell.separate else None
+    from_x, from_h = (np.ascontiguousarray(w.T) for w in (tape.weight_ih, tape.weight_hh))
+    bias = _sum(bias_ih, None if cell.separate else bias_hh)
+    for part in tape.parts:
+        if bias is not None:
+            gates[part] = bias
+        multiply(_rows(x[part]), from_x, _rows(gates[part]), bias is not None)
+        for t in _times(part, tape.reverse):
+            before, after, kept = tape.at(t)
+            if recurrent is not None:
+                recurrent[...] = 0 if bias_hh is None else bias_hh
+            multiply(before[0], from_h, gates[t] if recurrent is None else recurrent, True)
+            cell.forward(gates[t], recurrent, before, after, kept)
+            if ended is not None:
+                for old, new in zip(before, after, strict=True):
+                    np.copyto(new, old, where=ended[t])
+
+
+def _backward(tape: Tape, g: Any, needs: Sequence[bool]) -> tuple:
+    """The gradients of `scan`'s arrays, from those of the outputs and of the last states."""
+    cell, x, weight_ih, weight_hh, gates, states, *_ = tape
+    multiply, past = cell.multiply, 1 if tape.reverse else 0
+    needs_x, *needs_first, needs_ih, needs_hh, needs_b_ih, needs_b_hh, _ = needs
+    d = [np.zeros(states[0].shape[1:], x.dtype) if part is None else part.copy() for part in g[1:]]
+    dx = np.empty_like(x) if needs_x else None
+    d_ih = np.empty(weight_ih.shape, x.dtype) if needs_ih else None
+    d_hh = np.empty(weight_hh.shape, x.dtype) if needs_hh else None
+    sums, sums_recurrent = (np.zeros(gates.shape[2], x.dtype) for _ in range(2))
+    d_gates = np.empty((max(map(_length, tape.parts)), *gates.shape[1:]), x.dtype)
+    d_recurrent = np.empty_like(d_gates) if cell.separate else d_gates
+    for part in reversed(tape.parts):
+        _steps_back(tape, part, g[0], d, d_gates, d_recurrent)
+        is_first = part == tape.parts[-1]
+        flat, flat_recurrent = (_rows(each[: _length(part)]) for each in (d_gates, d_recurrent))
+        if dx is not None:
+            multiply(flat, weight_ih, _rows(dx[part]))
+        if d_ih is not None:
+            multiply(flat.T, _rows(x[part]), d_ih, not is_first)
+        if d_hh is not None:
+            steps_before = states[0][part.start + past : part.stop + past]
+            multiply(flat_recurrent.T, _rows(steps_before), d_hh, not is_first)
+        if needs_b_ih or needs_b_hh:
+            sums += column_sums(flat)
+            sums_recurrent += column_sums(flat_recurrent) if cell.separate else 0
+    return (
+        dx,
+        *[each if needed else None for each, needed in zip(d, needs_first, strict=True)],
+        d_ih,
+        d_hh,
+        sums if needs_b_ih else None,
+        (sums_recurrent if cell.separate else sums.copy()) if needs_b_hh else None,
+        None,
+    )
+
+
+def _steps_back(
+    tape: Tape, part: slice, g: Any, d: list[np.ndarray], d_gates: np.ndarray, d_recurrent: np.ndarray
+) -> None:
+    """Go back through the steps of a part: turns `d`, the states' gradients after it, into those before, and
+    writes the gates'. `g` is the outputs' gradient, or None."""
+    cell, gates, ended, weight_hh = tape.cell, tape.gates, tape.ended, tape.weight_hh
+    for t in _times(part, not tape.reverse):
+        da, dr = d_gates[t - part.start], d_recurrent[t - part.start]
+        before, after, kept = tape.at(t)
+        d_before = [] if ended is None else [each.copy() for each in d]
+        if g is not None:
+            d[0] += g[t]
+        cell.backward(gates[t], before, after, kept, d, da, dr)
+        if ended is not None:
+            np.copyto(da, 0, where=ended[t])
+            np.copyto(dr, 0, where=ended[t])
+        cell.multiply(dr, weight_hh, d[0], True)
+        if ended is not None:
+            for each, old in zip(d, d_before, strict=True):
+                np.copyto(each, old, where=ended[t])
 
 
 def _check_shapes(
