@@ -11,16 +11,13 @@ import pytest
 from tiny import PAIRS, TINY
 
 from minitransformer.cli import PrintableStream, main
-from minitransformer.cli.translate import (
-    MAX_LINE,
-    one_line,
-    read_lines,
-    translate_lines,
-)  # fmt: skip
+from minitransformer.cli.lines import MAX_LINE, one_line, read_lines
+from minitransformer.cli.translate import translate_lines
 from minitransformer.errors import UserError
 from minitransformer.recipes import load_recipe
 from minitransformer.tasks import translation
-from minitransformer.tasks.translation import sentence_ids, warn_of_unknown
+from minitransformer.tasks.inputs import warn_of_unknown
+from minitransformer.tasks.translation import sentence_ids
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.run import Run
 
@@ -72,7 +69,7 @@ def test_each_line_of_standard_input_gives_the_translation_of_the_sentence(cli, 
 )
 def test_a_line_ends_at_a_line_feed_and_nothing_else(stdin, content, lines):
     stdin(content)
-    assert list(itertools.chain(*read_lines())) == lines
+    assert list(itertools.chain(*read_lines("translate"))) == lines
 
 
 def test_lines_are_the_same_however_they_arrive(monkeypatch):
@@ -80,7 +77,7 @@ def test_lines_are_the_same_however_they_arrive(monkeypatch):
     for size in range(1, len(content)):
         blocks = [content[i : i + size] for i in range(0, len(content), size)]
         monkeypatch.setattr("sys.stdin", Blocks(blocks))
-        assert list(itertools.chain(*read_lines())) == content.split(b"\n")
+        assert list(itertools.chain(*read_lines("translate"))) == content.split(b"\n")
 
 
 def test_an_empty_line_stays_empty(cli, stdin):
@@ -131,7 +128,7 @@ def test_lines_are_numbered_through_all_blocks(here, capsys):
 
 def test_endless_input_is_translated_as_it_arrives(here, monkeypatch):
     monkeypatch.setattr("sys.stdin", Blocks(itertools.repeat(b"I love you\nI love")))
-    results = translate_lines(Run("mine"), read_lines())
+    results = translate_lines(Run("mine"), read_lines("translate"))
     assert [len(lines) for lines in itertools.islice(results, 3)] == [1, 1, 1]
 
 
@@ -139,7 +136,7 @@ def test_a_line_without_an_end_does_not_fill_the_memory(monkeypatch):
     monkeypatch.setattr("sys.stdin", Blocks(itertools.chain([b"x" * MAX_LINE] * 30, [b"\nlast"])))
     tracemalloc.start()
     try:
-        lines = list(itertools.chain(*read_lines()))
+        lines = list(itertools.chain(*read_lines("translate")))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -27,8 +27,9 @@ from minitransformer.tasks import (
     TextToText,
     Translation,
 )
-from minitransformer.tasks.denoising import MASK, SENTINELS, marked_ids
+from minitransformer.tasks.denoising import MASK, SENTINELS
 from minitransformer.tasks.examples import VALIDATION
+from minitransformer.tasks.inputs import marked_ids
 from minitransformer.tasks.question_answering import LONGEST
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training import run as runs
@@ -293,7 +294,7 @@ def test_gaps_are_drawn_anew_in_each_step_and_again_the_same(objective):
 
 def test_a_users_gaps_are_special_tokens():
     tokenizer = Tokenizer.train_word(TEXTS, added=[*SENTINELS, MASK])
-    ids = marked_ids(tokenizer, "The <extra_id_0> sat on <extra_id_10><MASK>")
+    ids = marked_ids(tokenizer, "The <extra_id_0> sat on <extra_id_10><MASK>", Denoising.marks)
     assert [tokenizer.id_to_token[i] for i in ids] == [
         "The", "<extra_id_0>", "sat", "on", "<extra_id_10>", "<MASK>",
     ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -13,12 +12,11 @@ from tyro.conf import Positional, arg
 
 from ..errors import UserError
 from ..files import printable
-from ..tasks.translation import sentence_ids, warn_of_unknown
+from ..tasks.inputs import warn_of_unknown
 from ..training.run import Run
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
-
-MAX_LINE = 1 << 20  # bytes of a line of standard input
+from .lines import decode_line, one_line, read_lines
 
 
 def run(argv: list[str]) -> None:
@@ -45,37 +43,10 @@ def run(argv: list[str]) -> None:
             warn_of_unknown(trained, text)
             print(*map(one_line, trained.task.translate(trained, text, **options)), sep="\n")
             return
-        for lines in translate_lines(trained, read_lines(), **options):
+        for lines in translate_lines(trained, read_lines("translate"), **options):
             print(*map(one_line, lines), sep="\n", flush=True)
 
     tyro.cli(translate, args=argv, prog="minitransformer translate")
-
-
-def one_line(text: str) -> str:
-    """The text on one line, with control characters made visible."""
-    return printable(text).replace("\n", "\\n")
-
-
-def read_lines(max_lines: int = 512) -> Iterator[list[bytes]]:
-    """The lines of standard input as they arrive, some at a time, without their ends; at least one.
-
-    Of a line longer than MAX_LINE bytes only the first MAX_LINE + 1 are kept.
-    """
-    stream: Any = sys.stdin.buffer if sys.stdin else io.BytesIO()
-    rest, empty = b"", True
-    while block := stream.read1(MAX_LINE):
-        lines = block.split(b"\n")
-        lines[0] = (rest + lines[0])[: MAX_LINE + 1]
-        rest = lines.pop()
-        for start in range(0, len(lines), max_lines):
-            yield lines[start : start + max_lines]
-        empty = False
-    if empty:
-        raise UserError(
-            "there is nothing to translate.\nPass a sentence in quotes, or lines on standard input."
-        )
-    if rest:
-        yield [rest]
 
 
 def translate_lines(run: Run, blocks: Iterable[list[bytes]], **decoding: Any) -> Iterator[list[str]]:
@@ -88,7 +59,7 @@ def translate_lines(run: Run, blocks: Iterable[list[bytes]], **decoding: Any) ->
             try:
                 sentence = decode_line(line, is_first=number == 1)
                 if sentence.strip():
-                    sentence_ids(run, sentence)
+                    run.task.source_ids(run, sentence)
                     sentences[i] = sentence
             except UserError as error:
                 reason = str(error).partition("\n")[0]
@@ -97,13 +68,3 @@ def translate_lines(run: Run, blocks: Iterable[list[bytes]], **decoding: Any) ->
         texts = iter(run.task.translate(run, list(sentences.values()), **decoding))
         results = {i: list(islice(texts, count)) for i in sentences}
         yield [text for i in range(len(lines)) for text in results.get(i, [""] * count)]
-
-
-def decode_line(line: bytes, is_first: bool = False) -> str:
-    """The text of a line; the first one may begin with a byte-order mark."""
-    if len(line) > MAX_LINE:
-        raise UserError(f"it is longer than {MAX_LINE:,} bytes.\nSplit it.")
-    try:
-        return line.decode("utf-8-sig" if is_first else "utf-8").removesuffix("\r")
-    except UnicodeDecodeError as error:
-        raise UserError(f"it is not UTF-8 (byte {error.start}).\nConvert it to UTF-8.") from None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import math
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -18,6 +19,7 @@ from .batching import generator
 from .datasets import LIMIT, DataError
 
 IMAGES, WARPS = 9, 10  # random streams
+LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # the grey of red, green and blue (ITU-R BT.601)
 
 
 class Images(NamedTuple):
@@ -63,7 +65,9 @@ def read_images(path: str | Path) -> Images:
     where, content = printable(path), read_bytes(path, LIMIT)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            images, labels = _read_array(archive, "images"), _read_array(archive, "labels")
+            images, labels = (
+                _read_array(partial(_member, archive, name), name) for name in ("images", "labels")
+            )
     except Exception as error:  # what zipfile, its decompressors and NumPy's parser raise is not documented
         raise DataError(
             f"{where} is not an .npz file with the arrays images and labels: {error!s:.200}.\n"
@@ -89,13 +93,49 @@ def read_images(path: str | Path) -> Images:
     return Images(np.ascontiguousarray(pixels), labels.astype(np.int64))
 
 
-def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """An array of an .npz file. A ValueError if it is not there, or if its header declares more than LIMIT
-    bytes."""
+def read_image(path: str | Path, channels: int) -> Float[np.ndarray, "C H W"]:
+    """The image of a .png file, pixels from 0 to 1, or of an .npy file, (H, W) or (H, W, C).
+
+    Integer pixels are divided by the largest one; colours become greys if there is one channel.
+    """
+    where, content = printable(path), read_bytes(path, LIMIT)
+    try:
+        if Path(path).suffix.lower() == ".png":
+            image = import_module("matplotlib.image").imread(io.BytesIO(content), format="png")
+        else:
+            image = _read_array(lambda: io.BytesIO(content), "the image")
+    except Exception as error:  # what Pillow and NumPy's parser raise is not documented
+        raise DataError(
+            f"{where} is not an image: {error!s:.200}.\n"
+            f"Pass a .png file, or an array (H, W) or (H, W, C) that numpy.save wrote."
+        ) from None
+    if image.ndim not in (2, 3) or image.dtype.kind not in "uif" or not image.size:
+        raise DataError(
+            f"{where}: an image must be numbers of shape (H, W) or (H, W, C), got {image.dtype} "
+            f"{image.shape}.\nSave the pixels as such an array."
+        )
+    pixels = image.astype(np.float32)
+    if not np.isfinite(pixels).all():
+        raise DataError(f"{where} has pixels that are infinite or NaN.\nReplace them.")
+    if image.dtype.kind in "ui":
+        pixels /= max(float(pixels.max()), 1.0)
+    pixels = pixels[..., None] if pixels.ndim == 2 else pixels
+    if channels == 1 and pixels.shape[-1] in (3, 4):  # the last of four is opacity
+        pixels = pixels[..., :3] @ LUMA[:, None]
+    return np.ascontiguousarray(pixels[..., : max(channels, 3)].transpose(2, 0, 1))
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+    """An array of an .npz file, to be read. A ValueError if it is not there."""
     if f"{name}.npy" not in (names := archive.namelist()):
         found = ", ".join(each.removesuffix(".npy") for each in names)
         raise ValueError(f"no array {name}, found {found or 'none'}")
-    with archive.open(f"{name}.npy") as file:
+    return archive.open(f"{name}.npy")
+
+
+def _read_array(open_file: Callable[[], IO[bytes]], name: str) -> np.ndarray:
+    """The array of an .npy file. A ValueError if its header declares more than LIMIT bytes."""
+    with open_file() as file:
         version = np.lib.format.read_magic(file)
         read_header = (
             np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -103,7 +143,7 @@ def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
         shape, _, dtype = read_header(file)
         if (size := math.prod(shape) * dtype.itemsize) > LIMIT:
             raise ValueError(f"{name} has {size:,} bytes, the limit is {LIMIT:,}")
-    with archive.open(f"{name}.npy") as file:
+    with open_file() as file:
         return np.lib.format.read_array(file, allow_pickle=False)
 
 

@@ -66,6 +66,11 @@ def brackets(count: int = 20_000, low: int = 4, high: int = 16) -> Splits:
     return _distinct(draw, count, stream=2)
 
 
+def spaced(text: str) -> str:
+    """A text of brackets as the examples have them: a space between any two."""
+    return " ".join("".join(text.split()))
+
+
 def is_balanced(text: Sequence[str]) -> bool:
     """Whether each bracket is closed by its own kind, the last one that was opened first."""
     stack = []

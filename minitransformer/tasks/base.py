@@ -22,6 +22,7 @@ from ..data.splits import Sources, Splits
 from ..errors import UserError, nearest
 from ..models.protocol import MODELS, model_class
 from ..tokenizers import Tokenizer
+from .predictions import Prediction
 
 T = TypeVar("T", bound="type[Task]")
 Rows = list[tuple[str, ...]]  # of predictions.txt, the names of the columns first
@@ -32,9 +33,13 @@ class Trained(Protocol):
 
     folder: Path
     recipe: Any
+    task: Any
     tokenizer: Any
     labels: list[str]
     model: Any
+
+    def splits(self) -> Splits:
+        """The splits that the run was trained with."""
 
 
 class Task:
@@ -52,6 +57,10 @@ class Task:
     unit: ClassVar[str] = "examples"  # what a split is counted in
     noun: ClassVar[str] = "model"  # what a model of it is called in messages
     verb: ClassVar[str] = "evaluate"  # the command that uses such a model
+    inputs: ClassVar[tuple[str, ...]] = (
+        "a text",
+    )  # the texts of an input of `predict`, as messages name them
+    marks: ClassVar[tuple[str, ...]] = ()  # special tokens that a user may write in a text
     metrics: ClassVar[dict[str, str]] = {}  # its scores beside the common ones, as `evaluate` labels them
 
     # ------------------------------------------------------------ the data
@@ -173,6 +182,16 @@ class Task:
     def translate(cls, run: Trained, texts: Sequence[str], **decoding: Any) -> list[str]:
         """What the model writes for each text: one, or `num_return_sequences` for the first, then ..."""
         raise cls._cannot(run, "translate")
+
+    @classmethod
+    def source_ids(cls, run: Trained, text: str) -> list[int]:
+        """The ids of a text to translate; a UserError if it is empty or too long for the run."""
+        return run.tokenizer.encode(text)
+
+    @classmethod
+    def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
+        """What the model says of each input, which is a text or several; of classes, the `top` likeliest."""
+        raise cls._cannot(run, "predict labels or answers")
 
     @classmethod
     def generate(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> list[str]:

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..data.generated import brackets
+from ..data.generated import brackets, spaced
 from ..data.labels import Labelled, labelled, read_labelled, sentence_splits
 from .base import Trained, register_task
 from .encoder import EncoderTask, LabelledData, Row
+from .predictions import Prediction, class_prediction
 from .scores import accuracy, macro_f1
 
 
@@ -30,6 +31,7 @@ class Classification(EncoderTask):
     """A label for each text."""
 
     name, Data, unit, head = "classification", ClassificationData, "texts", "classification"
+    noun = "text classifier"
     metrics: ClassVar[dict[str, str]] = {"macro_f1": "macro F1"}
 
     @classmethod
@@ -61,6 +63,9 @@ class Classification(EncoderTask):
     def decode(self, logits: np.ndarray, example: Labelled) -> str:
         return self.label_names[int(logits.argmax())]
 
+    def prediction(self, logits: np.ndarray, example: Labelled, top: int) -> Prediction:
+        return class_prediction(logits, self.label_names, top)
+
     @classmethod
     def expected(cls, example: Labelled) -> str:
         return example.label
@@ -71,7 +76,8 @@ class Classification(EncoderTask):
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Labelled:
-        return Labelled(texts[0], run.labels[0])
+        text = spaced(texts[0]) if run.recipe.data.dataset == "brackets" else texts[0]
+        return Labelled(text, run.labels[0])
 
     @classmethod
     def with_label(cls, example: Labelled, prediction: str) -> Labelled:

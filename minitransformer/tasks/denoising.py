@@ -5,7 +5,6 @@ What is taken out is drawn anew in each step. See data/denoising.py for both obj
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +32,8 @@ from ..layouts import sentinels
 from ..tokenizers import Tokenizer
 from .base import Rows, Trained, check_dataset, check_positions, perplexity, register_task, text_tokenizer
 from .examples import VALIDATION, ExampleTask
+from .inputs import check_length, check_texts, marked_ids, split_at_marks, warn_of_unknown
+from .predictions import Prediction
 from .scores import accuracy
 
 SENTINELS, MASK = sentinels(32), "<MASK>"
@@ -73,7 +74,7 @@ class Denoising(ExampleTask):
     name, Data, unit, noun, verb = "denoising", DenoisingData, "texts", "denoising model", "translate"
     model_types = ("t5", "bart", "transformer")
     requires, is_encoder_decoder = ("encode", "decode", "logits", "new_cache"), True
-    accuracy = "token_accuracy"
+    accuracy, marks = "token_accuracy", (*SENTINELS, MASK)
 
     # ------------------------------------------------------------ the data
 
@@ -162,7 +163,25 @@ class Denoising(ExampleTask):
     @classmethod
     def translate(cls, run: Trained, texts: Sequence[str], **decoding: Any) -> list[str]:
         """The texts with their gaps filled: <extra_id_0>, <extra_id_1>, ..., or <MASK>."""
-        return filled(run, [marked_ids(run.tokenizer, text) for text in texts], **decoding)
+        sources = [cls.source_ids(run, text) for text in texts]
+        return filled(run, sources, **decoding)
+
+    @classmethod
+    def source_ids(cls, run: Trained, text: str) -> list[int]:
+        """The ids of a text with gaps, as the run's objective marks them."""
+        check_texts(run, [text], cls.inputs)
+        check_gaps(text, run.recipe.data.objective)
+        ids = marked_ids(run.tokenizer, text.strip(), cls.marks)
+        check_length(len(ids), run.recipe.data.max_length, text)
+        return ids
+
+    @classmethod
+    def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
+        for texts in inputs:
+            check_texts(run, texts, cls.inputs)
+        sources = [cls.source_ids(run, text) for (text,) in inputs]
+        warn_of_unknown(run, [text for (text,) in inputs])
+        return [Prediction(text, {"prediction": text}) for text in filled(run, sources)]
 
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
@@ -175,8 +194,7 @@ class Denoising(ExampleTask):
 
     @classmethod
     def read_example(cls, run: Trained, texts: Sequence[str]) -> str:
-        if len(texts) != 1:
-            raise UserError(f"{run.folder} reads one text, got {len(texts)}.\nPass one, in quotes.")
+        check_texts(run, texts, cls.inputs)
         return texts[0]
 
 
@@ -184,15 +202,19 @@ def sentinel_ids(tokenizer: Tokenizer) -> list[int]:
     return [tokenizer.special_id(token) for token in SENTINELS]
 
 
-def marked_ids(tokenizer: Tokenizer, text: str) -> list[int]:
-    """The ids of a text in which the special tokens of gaps are special."""
-    parts = re.split(rf"({'|'.join([*SENTINELS[::-1], MASK])})", text)
-    ids: list[int] = []
-    for part in parts:
-        ids += [tokenizer.special_id(part)] if part in (*SENTINELS, MASK) else tokenizer.encode(part)
-    if not ids:
-        raise UserError("an empty text has no gaps.\nPass a text with <extra_id_0> or <MASK>.")
-    return ids
+def check_gaps(text: str, objective: str) -> None:
+    """Raise a UserError unless the gaps of a text are marked as the objective marks them."""
+    marks = split_at_marks(text, (*SENTINELS, MASK))[1::2]
+    expected = [MASK] * len(marks) if objective == "infilling" else SENTINELS[: len(marks)]
+    if marks and marks == expected:
+        return
+    how = (
+        f"{MASK} for each gap"
+        if objective == "infilling"
+        else "<extra_id_0>, <extra_id_1>, ... for the gaps, in this order"
+    )
+    found = f"the gaps {', '.join(marks[:5])}, not {', '.join(expected[:5])}" if marks else "no gap"
+    raise UserError(f"{text[:60]!r} has {found}.\nWrite {how}.")
 
 
 def filled(run: Trained, sources: Sequence[list[int]], **decoding: Any) -> list[str]:

@@ -24,6 +24,8 @@ from ..layouts import BERT_TOKENS, CLS, SEP
 from ..tokenizers import Tokenizer
 from .base import Rows, Trained, check_dataset, check_positions, text_tokenizer
 from .examples import Batch, ExampleTask
+from .inputs import check_length, check_texts, warn_of_unknown
+from .predictions import Prediction
 
 
 class Row(NamedTuple):
@@ -248,14 +250,32 @@ class EncoderTask(ExampleTask):
 
     @classmethod
     def read_example(cls, run: Trained, texts: Sequence[str]) -> Any:
-        if len(texts) != cls.segments:
-            count = f"{cls.segments} text{'s' if cls.segments > 1 else ''}"
-            raise UserError(f"{run.folder} reads {count}, got {len(texts)}.\nPass {count}, each in quotes.")
-        example, limit = cls.unlabelled(run, texts), run.recipe.data.max_length
-        if cls.length(run.tokenizer, example) > limit:
-            raise UserError(f"a text of more than {limit} tokens, the limit of this run.\nShorten it.")
+        """An example whose target is what the model says."""
+        example = cls.read_input(run, texts)
         prediction = cls.of_run(run, [example]).predict(run.model, [example])[0][2]
         return cls.with_label(example, prediction)
+
+    @classmethod
+    def read_input(cls, run: Trained, texts: Sequence[str]) -> Any:
+        """An example of the user's texts, with any target; a UserError if the run cannot read them."""
+        check_texts(run, texts, cls.inputs)
+        example = cls.unlabelled(run, [text.strip() for text in texts])
+        check_length(cls.length(run.tokenizer, example), run.recipe.data.max_length, texts[-1])
+        return example
+
+    @classmethod
+    @no_grad()
+    def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
+        examples = [cls.read_input(run, texts) for texts in inputs]
+        warn_of_unknown(run, [text for example in examples for text in cls.texts(example)])
+        task = cls.of_run(run, examples)
+        rows = [row for batch in task.batches(examples) for row in task.logits(run.model, batch).numpy()]
+        return [task.prediction(row, e, top) for row, e in zip(rows, examples, strict=True)]
+
+    def prediction(self, logits: np.ndarray, example: Any, top: int) -> Prediction:
+        """What the logits of an example's row say."""
+        said = self.decode(logits, example)
+        return Prediction(said, {"prediction": said})
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Any:

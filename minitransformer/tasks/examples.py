@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..data.batching import IGNORE, SHUFFLE, generator
 from ..data.datasets import DataError
 from ..errors import UserError
 from .base import Rows, Task, Trained
+from .predictions import Prediction
 
 VALIDATION = 2**40  # the first step number of validation batches, which training never reaches
 B = TypeVar("B", bound="Batch")
@@ -47,6 +48,8 @@ class ExampleTask(Task):
     A kind of its own has `splits` and `collate`, and `[data]` has a `batch_size`. The examples of a step are
     a function of seed and step.
     """
+
+    verb = "predict"
 
     def __init__(
         self,
@@ -119,7 +122,7 @@ class ExampleTask(Task):
     # ------------------------------------------------------------ a trained model
 
     @classmethod
-    def of_run(cls, run: Trained, examples: Sequence[Any]) -> ExampleTask:
+    def of_run(cls, run: Trained, examples: Sequence[Any]) -> Self:
         """The task of a run, with these examples."""
         recipe = run.recipe
         return cls(recipe.data, examples, examples, run.tokenizer, run.labels, recipe.training.seed)
@@ -155,5 +158,20 @@ class ExampleTask(Task):
     def read_example(cls, run: Trained, texts: Sequence[str]) -> Any:
         """An example of texts from a command line."""
         raise UserError(
-            f"the task {cls.name} takes no text.\nLeave it out to draw an example of the validation data."
+            f"the task {cls.name} reads no text: it has no `read_example`.\n"
+            f"Give it one (see docs/training.md). `graph` without a text draws an example of the data."
         )
+
+    @classmethod
+    @no_grad()
+    def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
+        if not inputs:
+            return []
+        examples = [cls.read_example(run, texts) for texts in inputs]
+        rows = cls.of_run(run, examples).predict(run.model, examples)
+        if len(rows) != len(inputs):
+            raise UserError(
+                f"the task {cls.name} predicts nothing: its `predict` gives {len(rows)} rows for "
+                f"{len(inputs)} examples.\nLet it return one for each (see docs/training.md)."
+            )
+        return [Prediction(said, {"prediction": said}) for _, _, said in rows]

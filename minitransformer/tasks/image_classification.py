@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,12 +15,14 @@ from minigrad import no_grad
 
 from ..data.batching import IGNORE
 from ..data.datasets import DataError
-from ..data.digits import WARPS, Images, digits, read_images, warp_images
+from ..data.digits import WARPS, Images, digits, read_image, read_images, warp_images
 from ..data.masking import row_generator
 from ..data.splits import Sources, Splits, example_line, own_pairs
 from ..errors import UserError, check_range
 from .base import Rows, Trained, check_dataset, register_task
 from .examples import VALIDATION, Batch, ExampleTask
+from .inputs import check_texts
+from .predictions import Prediction, class_prediction
 from .scores import accuracy, macro_f1
 
 Example = tuple[np.ndarray, int]
@@ -45,6 +49,7 @@ class ImageClassification(ExampleTask):
     """A class for each image."""
 
     name, Data, unit, noun = "image-classification", ImageData, "images", "image classifier"
+    inputs = ("the path of an image, or test:NUMBER",)
     model_types = ("vit",)
     metrics: ClassVar[dict[str, str]] = {"macro_f1": "macro F1"}
 
@@ -62,11 +67,10 @@ class ImageClassification(ExampleTask):
     def build(
         cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
     ) -> ExampleTask:
-        shape, model = splits["train"][0][0].shape, recipe.model
-        channels, size = getattr(model, "num_channels", shape[0]), getattr(model, "image_size", shape[1])
-        if shape != (channels, size, size):
+        shape = splits["train"][0][0].shape
+        if shape != (expected := expected_shape(recipe.model, shape)):
             raise UserError(
-                f"images of shape {shape}, expected {(channels, size, size)}: channels, height, width.\n"
+                f"images of shape {shape}, expected {expected}: channels, height, width.\n"
                 f"Pass square images with --num-channels {shape[0]} --image-size {shape[1]}."
             )
         return super().build(recipe, tokenizer, splits, labels)
@@ -95,13 +99,33 @@ class ImageClassification(ExampleTask):
         return Batch(images, np.array([label if label < known else IGNORE for _, label in examples]))
 
     @no_grad()
+    def class_logits(self, model: Any, examples: Sequence[Example]) -> list[np.ndarray]:
+        """The logits of each image's classes."""
+        return [row for batch in self.batches(examples) for row in self.logits(model, batch).numpy()]
+
     def predict(self, model: Any, examples: Sequence[Example]) -> list[tuple[str, str, str]]:
-        predictions = [
-            i for batch in self.batches(examples) for i in self.logits(model, batch).numpy().argmax(-1)
-        ]
+        rows = self.class_logits(model, examples)
         return [
-            (f"image {n}", str(e[1]), str(i))
-            for n, (e, i) in enumerate(zip(examples, predictions, strict=True))
+            (f"image {n}", str(label), str(row.argmax()))
+            for n, ((_, label), row) in enumerate(zip(examples, rows, strict=True))
+        ]
+
+    @classmethod
+    def read_example(cls, run: Trained, texts: Sequence[str]) -> Example:
+        """An image whose class is what the model says, unless it is known."""
+        image, label = read_input(run, texts, run.splits)
+        if label == IGNORE:
+            label = int(cls.of_run(run, []).class_logits(run.model, [(image, label)])[0].argmax())
+        return image, label
+
+    @classmethod
+    def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
+        splits = cache(run.splits)
+        examples = [read_input(run, texts, splits) for texts in inputs]
+        rows = cls.of_run(run, examples).class_logits(run.model, examples)
+        return [
+            of_image(class_prediction(row, run.labels, top), "" if label == IGNORE else str(label))
+            for row, (_, label) in zip(rows, examples, strict=True)
         ]
 
     @classmethod
@@ -110,6 +134,46 @@ class ImageClassification(ExampleTask):
         _, expected, predictions = zip(*rows[1:], strict=True)
         compared = {"accuracy": accuracy(predictions, expected), "macro_f1": macro_f1(predictions, expected)}
         return {**compared, "loss": scores["loss"], "n": scores["n"]}, rows
+
+
+def expected_shape(model: Any, shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """The shape of images that a model's settings say; where they say nothing, this one."""
+    size = getattr(model, "image_size", None)
+    height, width = (size, size) if size else shape[1:]
+    return getattr(model, "num_channels", shape[0]), height, width
+
+
+def read_input(run: Trained, texts: Sequence[str], splits: Callable[[], Mapping[str, Any]]) -> Example:
+    """The image of a file, without a class; or of `test:3`, image 3 of the run's test split."""
+    check_texts(run, texts, ImageClassification.inputs)
+    name = texts[0].strip()
+    if held_out := re.fullmatch(r"test:(\d{1,18})", name):
+        examples, number = splits()["test"], int(held_out[1])
+        if number >= len(examples):
+            raise UserError(
+                f"{name}: the test split has {len(examples)} images.\n"
+                f"Choose one from test:0 to test:{len(examples) - 1}."
+            )
+        return examples[number]
+    if not Path(name).exists():
+        raise UserError(
+            f"there is no image {name[:60]!r}.\n"
+            f"Pass a .png or .npy file, or test:0, the first image of the test split."
+        )
+    image = read_image(name, getattr(run.recipe.model, "num_channels", 1))
+    if image.shape != (expected := expected_shape(run.recipe.model, image.shape)):
+        raise UserError(
+            f"{name} has shape {image.shape}, but this run reads {expected}: channels, height, width.\n"
+            f"Resize the image."
+        )
+    return image, IGNORE
+
+
+def of_image(prediction: Prediction, label: str) -> Prediction:
+    """The prediction, beside the right class of an image whose class is known."""
+    if not label:
+        return prediction
+    return Prediction(f"{prediction.text} (labelled {label})", {**prediction.values, "label": label})
 
 
 def _examples(found: Images) -> list[Example]:

@@ -29,7 +29,8 @@ from .base import (
     score_batches,
     text_tokenizer,
 )
-from .translation import SHORT, warn_of_unknown
+from .inputs import warn_of_unknown
+from .translation import SHORT
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import numpy as np
 from jaxtyping import Int
 
 from minigrad import Tensor, no_grad
-from minigrad.nn import functional as F
 
 from ..data.batching import IGNORE, pad_rows
 from ..data.labels import documents, read_documents, sentence_splits
@@ -24,6 +23,8 @@ from ..layouts import MASK
 from .base import Rows, Trained, check_dataset, loss_sum, perplexity, register_task
 from .encoder import EncoderTask, Row, TextBatch
 from .examples import VALIDATION
+from .inputs import check_length, check_texts, marked_ids, warn_of_unknown
+from .predictions import Prediction, likeliest, percentages, softmax
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class MaskedBatch(TextBatch):
 
 
 Document = tuple[str, ...]
+FOLLOWING = ("a text", "another that may follow it")
 
 
 @register_task
@@ -68,6 +70,7 @@ class MaskedLanguageModelling(EncoderTask):
     """
 
     name, Data, unit, noun = "masked-language-modelling", MaskedData, "rows", "masked language model"
+    marks = (MASK,)
     metrics: ClassVar[dict[str, str]] = {
         "token_accuracy": "accuracy of masked tokens",
         "next_sentence_accuracy": "accuracy of next sentences",
@@ -219,8 +222,7 @@ class MaskedLanguageModelling(EncoderTask):
             words = document[0].split()
             words[-2 % len(words)] = MASK
             text = " ".join(words)
-            found = ", ".join(f"{word} {p:.0%}" for word, p in fill_mask(run, text, 3)[0])
-            lines.append(f"{text} -> {found}")
+            lines.append(f"{text} -> {cls.predictions(run, [[text]], 3)[0].text}")
         return lines
 
     def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
@@ -228,27 +230,53 @@ class MaskedLanguageModelling(EncoderTask):
 
     @classmethod
     def read_example(cls, run: Trained, texts: Sequence[str]) -> Any:
-        if len(texts) != 1 + run.recipe.data.next_sentence:
-            count = "two texts" if run.recipe.data.next_sentence else "one text"
-            raise UserError(f"{run.folder} reads {count}, got {len(texts)}.\nPass {count}, in quotes.")
+        check_texts(run, texts, FOLLOWING if run.recipe.data.next_sentence else cls.inputs)
         return (*texts, "0")[: len(texts) + run.recipe.data.next_sentence]
 
+    @classmethod
+    @no_grad()
+    def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
+        """The likeliest words for each [MASK]; of two texts, also whether the second follows the first."""
+        task = cls.of_run(run, [])
+        rows = [task.marked_row(run, texts) for texts in inputs]
+        warn_of_unknown(run, [text for texts in inputs for text in texts])
+        size, found = run.recipe.data.batch_size, []
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
+            batch = task.unlabelled_batch(part)
+            words, follows = task.outputs(run.model, batch)
+            for i, row in enumerate(part):
+                pair = follows.numpy()[i] if follows is not None and row.token_types[-1] else None
+                found.append(task.filled(row, words.numpy()[i], pair, top))
+        return found
 
-@no_grad()
-def fill_mask(run: Trained, text: str, top: int = 5) -> list[list[tuple[str, float]]]:
-    """The likeliest tokens for each [MASK] of a text, with their probabilities."""
-    tokenizer = run.tokenizer
-    parts = [tokenizer.encode(part) for part in text.split(MASK)]
-    if len(parts) == 1:
-        raise UserError(f"there is no {MASK} in {text[:60]!r}.\nWrite {MASK} for each word to fill in.")
-    ids = [tokenizer.special_id("[CLS]"), *parts[0]]
-    for part in parts[1:]:
-        ids += [tokenizer.special_id(MASK), *part]
-    row = np.array([[*ids, tokenizer.special_id("[SEP]")]])
-    out = run.model(row)
-    chances = F.softmax(getattr(out, "logits", out), -1).numpy()[0]
-    best = np.argsort(-chances, axis=-1)[:, :top]
-    return [
-        [(tokenizer.id_to_token[int(i)], float(chances[place, i])) for i in best[place]]
-        for place in np.flatnonzero(row[0] == tokenizer.special_id(MASK))
-    ]
+    def marked_row(self, run: Trained, texts: Sequence[str]) -> Row:
+        """The row of a user's texts; a UserError for texts without a mask, unless the run can compare two."""
+        pair = self.data.next_sentence and len(texts) > 1
+        check_texts(run, texts, FOLLOWING if pair else self.inputs)
+        if not pair and MASK not in texts[0]:
+            raise UserError(
+                f"there is no {MASK} in {texts[0][:60]!r}.\nWrite {MASK} for each word to fill in."
+            )
+        row = Row(*self.joined(*(marked_ids(self.tokenizer, text, self.marks) for text in texts)), None)
+        check_length(len(row.ids), self.data.max_length, texts[-1])
+        return row
+
+    def unlabelled_batch(self, rows: Sequence[Row]) -> MaskedBatch:
+        """Rows to predict."""
+        ids = pad_rows([row.ids for row in rows], self.tokenizer.pad_id)
+        types = pad_rows([row.token_types for row in rows], 0)
+        return MaskedBatch(ids, np.full_like(ids, IGNORE), types, np.full(len(rows), IGNORE))
+
+    def filled(self, row: Row, words: np.ndarray, follows: np.ndarray | None, top: int) -> Prediction:
+        """What the logits of a row say: words (T, V), follows (2,)."""
+        names, ids = self.tokenizer.id_to_token, np.array(row.ids)
+        masks = np.flatnonzero(ids == self.tokenizer.special_id(MASK))
+        candidates = [likeliest(words[place], names, top) for place in masks]
+        ids[masks] = words[masks].argmax(-1)
+        shown = [percentages(chances) for chances in candidates]
+        values: dict[str, Any] = {"prediction": self.tokenizer.decode(ids.tolist()), "masks": candidates}
+        if follows is not None:
+            values["follows"] = float(softmax(follows)[0])
+            shown.append(f"the second follows the first {values['follows']:.1%}")
+        return Prediction(" | ".join(shown), values)

@@ -22,6 +22,7 @@ from ..errors import UserError
 from ..tokenizers import Tokenizer
 from .base import Trained, loss_sum, register_task
 from .encoder import EncoderTask, LabelledData, Row, TextBatch
+from .predictions import Prediction, softmax
 from .scores import answer_scores
 
 LONGEST = 20  # tokens of an answer
@@ -37,7 +38,7 @@ class QuestionAnswering(EncoderTask):
     """The first and the last token of an answer."""
 
     name, Data, unit, head = "question-answering", QuestionData, "questions", "question_answering"
-    segments = 2
+    segments, inputs, noun = 2, ("a question", "a context"), "question answerer"
     metrics: ClassVar[dict[str, str]] = {"f1": "F1 of answers' words"}
 
     @classmethod
@@ -83,7 +84,17 @@ class QuestionAnswering(EncoderTask):
         return loss_sum(self.logits(model, batch), batch.target, 0.0)
 
     def decode(self, logits: np.ndarray, example: Answered) -> str:
-        """The answer with the highest sum of scores whose last token is not before its first."""
+        return self.best_answer(logits, example)[0]
+
+    def prediction(self, logits: np.ndarray, example: Answered, top: int) -> Prediction:
+        answer, chance = self.best_answer(logits, example)
+        return Prediction(f"{answer}  {chance:.1%}", {"prediction": answer, "probability": chance})
+
+    def best_answer(self, logits: np.ndarray, example: Answered) -> tuple[str, float]:
+        """The answer with the highest sum of scores whose last token is not before its first.
+
+        Its probability is that of the first token, times that of the last.
+        """
         words = pieces_of(self.tokenizer, example.context)
         word_of = [i for i, (pieces, _, _) in enumerate(words) for _ in pieces]  # of each token
         n, offset = len(word_of), len(self.tokenizer.encode(example.question)) + 2
@@ -91,7 +102,8 @@ class QuestionAnswering(EncoderTask):
         ordered = np.triu(np.ones((n, n))) * np.tri(n, n, LONGEST - 1)  # first <= last < first + LONGEST
         sums = np.where(ordered > 0, first[:, None] + last, -np.inf)
         i, j = divmod(int(sums.argmax()), n)
-        return example.context[words[word_of[i]][1] : words[word_of[j]][2]]
+        chance = softmax(logits[0])[offset + i] * softmax(logits[1])[offset + j]
+        return example.context[words[word_of[i]][1] : words[word_of[j]][2]], float(chance)
 
     @classmethod
     def expected(cls, example: Answered) -> str:

@@ -24,6 +24,8 @@ from ..tokenizers import Tokenizer
 from .base import Rows, Trained, register_task, text_tokenizer
 from .encoder import EncoderTask, LabelledData
 from .examples import Batch
+from .inputs import warn_of_unknown
+from .predictions import Prediction
 
 SCALE = 20.0
 Pair = tuple[str, str]
@@ -48,6 +50,7 @@ class Similarity(EncoderTask):
     """A unit vector for each text, nearest to that of the text with the same meaning."""
 
     name, Data, unit, head = "similarity", SimilarityData, "pairs", "similarity"
+    noun, inputs = "similarity model", ("a text", "another to compare it with")
     metrics: ClassVar[dict[str, str]] = {"accuracy": "partner is the nearest", "mrr": "mean reciprocal rank"}
 
     @classmethod
@@ -108,7 +111,7 @@ class Similarity(EncoderTask):
         """The unit vector of each text; the cosine of two texts is the dot product of theirs."""
         task = cls.of_run(run, [])
         parts = [texts[start : start + 64] for start in range(0, len(texts), 64)]
-        return np.concatenate([run.model(task.text_rows(part)).numpy() for part in parts])  # type: ignore[attr-defined]
+        return np.concatenate([run.model(task.text_rows(part)).numpy() for part in parts])
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
@@ -135,6 +138,19 @@ class Similarity(EncoderTask):
 
     @classmethod
     def read_example(cls, run: Trained, texts: Sequence[str]) -> Pair:
-        if len(texts) != 2:
-            raise UserError(f"{run.folder} compares two texts, got {len(texts)}.\nPass two, each in quotes.")
+        return cls.read_input(run, texts)
+
+    @classmethod
+    def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Pair:
         return texts[0], texts[1]
+
+    @classmethod
+    def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
+        """The cosine of each two texts."""
+        if not inputs:
+            return []
+        pairs = [cls.read_input(run, texts) for texts in inputs]
+        warn_of_unknown(run, [text for pair in pairs for text in pair])
+        first, second = (cls.vectors(run, side) for side in zip(*pairs, strict=True))
+        cosines = (first * second).sum(-1).tolist()
+        return [Prediction(f"cosine {cosine:.3f}", {"prediction": cosine}) for cosine in cosines]

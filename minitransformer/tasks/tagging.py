@@ -17,8 +17,9 @@ from ..data.batching import IGNORE
 from ..data.labels import Tagged, is_bio, read_tagged, sentence_splits, tagged
 from ..errors import UserError
 from ..tokenizers import Tokenizer
-from .base import Rows, Trained, register_task
+from .base import Trained, register_task
 from .encoder import EncoderTask, LabelledData, Row
+from .predictions import Prediction, softmax
 from .scores import accuracy, entity_f1
 
 
@@ -32,6 +33,7 @@ class Tagging(EncoderTask):
     """A tag for each word."""
 
     name, Data, unit, head = "tagging", TaggingData, "sentences", "token_classification"
+    noun = "tagger"
     metrics: ClassVar[dict[str, str]] = {"entity_f1": "entity F1"}
 
     @classmethod
@@ -67,9 +69,22 @@ class Tagging(EncoderTask):
         return Row([*ids, self.sep_id], [0] * (len(ids) + 1), [*target, IGNORE])
 
     def decode(self, logits: np.ndarray, example: Tagged) -> str:
+        return " ".join(self.label_names[i] for i in self.of_words(logits, example).argmax(-1))
+
+    def of_words(self, logits: np.ndarray, example: Tagged) -> np.ndarray:
+        """The logits at the first piece of each word."""
         lengths = [len(_pieces(self.tokenizer, word)) for word in example.words]
-        first = 1 + np.cumsum([0, *lengths[:-1]])
-        return " ".join(self.label_names[i] for i in logits[first].argmax(-1))
+        return logits[1 + np.cumsum([0, *lengths[:-1]])]
+
+    def prediction(self, logits: np.ndarray, example: Tagged, top: int) -> Prediction:
+        """A word and its tag on each line, then a blank line: a file that `read_tagged` reads."""
+        rows = [softmax(row) for row in self.of_words(logits, example)]
+        tags = [self.label_names[int(row.argmax())] for row in rows]
+        width = max(map(len, example.words))
+        lines = [f"{word:<{width}}  {tag}\n" for word, tag in zip(example.words, tags, strict=True)]
+        chances = [float(row.max()) for row in rows]
+        values = {"words": list(example.words), "prediction": tags, "probabilities": chances}
+        return Prediction("".join(lines), values)
 
     @classmethod
     def expected(cls, example: Tagged) -> str:
@@ -83,10 +98,9 @@ class Tagging(EncoderTask):
             return {"accuracy": share}  # of tags that mark no entities, such as parts of speech
         return {"accuracy": share, "entity_f1": entity_f1(one, other)}
 
-    @classmethod
-    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        scores, rows = super().evaluate(run, examples, **decoding)
-        return scores, [(row[0].replace(" | ", " "), *row[1:]) for row in rows]
+    def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
+        rows = super().predict(model, examples)
+        return [(" ".join(e.words), *row[1:]) for e, row in zip(examples, rows, strict=True)]
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Tagged:

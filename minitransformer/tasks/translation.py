@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from ..data.generated import addition, reverse
 from ..data.phrasebook import DOCUMENT_SENTENCES
 from ..data.splits import Sources, Splits, filter_by_length, own_pairs, phrasebook_splits
 from ..errors import UserError, check_range
-from ..files import printable
 from ..generation import generate
 from ..tokenizers import Tokenizer
 from .base import (
@@ -31,6 +30,7 @@ from .base import (
     register_task,
     text_tokenizer,
 )
+from .inputs import warn_of_unknown
 from .metrics import translation_scores
 
 SHORT = 16  # maximum number of tokens of an example that is taken from the data
@@ -201,6 +201,10 @@ class Translation(Task):
         return translations(run, texts, **decoding)
 
     @classmethod
+    def source_ids(cls, run: Trained, text: str) -> list[int]:
+        return sentence_ids(run, text)
+
+    @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
         pairs = DOCUMENT_SENTENCES if run.recipe.data.dataset == "phrasebook" else splits["test"][:5]
         sources = [source for source, _ in pairs]
@@ -274,12 +278,3 @@ def sentence_ids(run: Trained, sentence: str) -> list[int]:
             f"Split the sentence."
         )
     return ids
-
-
-def warn_of_unknown(run: Trained, texts: Iterable[str], most: int = 20) -> None:
-    """Warn of words that are not in the vocabulary, and name the first of them."""
-    unknown = list(dict.fromkeys(word for text in texts for word in run.tokenizer.unknown_words(text)))
-    if unknown:
-        others = f", and {len(unknown) - most:,} others" if len(unknown) > most else ""
-        named = printable(", ".join(unknown[:most]))
-        print(f"warning: not in the vocabulary, read as <UNK>: {named}{others}", file=sys.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from minigrad import nn
 from minigrad.devices import check_device
 
 from ..data.splits import Sources, Splits, check_sources, checksums
+from ..errors import nearest
 from ..models.protocol import model_class
 from ..recipes import Recipe
 from ..tasks import Task, task_class
@@ -65,7 +67,7 @@ class Run:
         self.folder = Path(folder)
         if not self.folder.is_dir():
             raise RunError(
-                f"there is no run folder {folder}.\n"
+                f"there is no run folder {folder}.{nearest(str(folder), known_runs(self.folder))}\n"
                 f"Train one with `minitransformer train RECIPE --run-dir {folder}`."
             )
         for name in ("run.json", "config.toml"):
@@ -94,6 +96,15 @@ class Run:
         splits = load_splits(self.recipe, sources=sources)
         check_same_data(self.folder, self.record, splits)
         return splits
+
+
+def known_runs(folder: Path) -> list[str]:
+    """The run folders beside a folder, and in `runs`."""
+    found: dict[str, None] = {}
+    for parent in (folder.parent, Path("runs")):
+        with suppress(OSError):
+            found |= dict.fromkeys(str(path.parent) for path in parent.glob("*/run.json"))
+    return list(found)
 
 
 def _not_a_run(folder: Path, problem: str) -> RunError:

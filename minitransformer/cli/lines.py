@@ -1,0 +1,50 @@
+"""Lines of standard input, for `translate` and `predict`, and texts that are printed on a line."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from ..errors import UserError
+from ..files import printable
+
+MAX_LINE = 1 << 20  # bytes of a line of standard input
+
+
+def one_line(text: str) -> str:
+    """The text on one line, with control characters made visible."""
+    return printable(text).replace("\n", "\\n")
+
+
+def read_lines(what: str, max_lines: int = 512) -> Iterator[list[bytes]]:
+    """The lines of standard input as they arrive, some at a time, without their ends; at least one.
+
+    Of a line longer than MAX_LINE bytes only the first MAX_LINE + 1 are kept.
+    """
+    if sys.stdin and sys.stdin.isatty():
+        print(f"type what to {what}, a text on each line; Ctrl-D ends", file=sys.stderr)
+    stream: Any = sys.stdin.buffer if sys.stdin else io.BytesIO()
+    rest, empty = b"", True
+    while block := stream.read1(MAX_LINE):
+        lines = block.split(b"\n")
+        lines[0] = (rest + lines[0])[: MAX_LINE + 1]
+        rest = lines.pop()
+        for start in range(0, len(lines), max_lines):
+            yield lines[start : start + max_lines]
+        empty = False
+    if empty:
+        raise UserError(f"there is nothing to {what}.\nPass a text in quotes, or lines on standard input.")
+    if rest:
+        yield [rest]
+
+
+def decode_line(line: bytes, is_first: bool = False) -> str:
+    """The text of a line; the first one may begin with a byte-order mark."""
+    if len(line) > MAX_LINE:
+        raise UserError(f"it is longer than {MAX_LINE:,} bytes.\nSplit it.")
+    try:
+        return line.decode("utf-8-sig" if is_first else "utf-8").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise UserError(f"it is not UTF-8 (byte {error.start}).\nConvert it to UTF-8.") from None

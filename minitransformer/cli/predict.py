@@ -1,0 +1,116 @@
+"""`minitransformer predict RUN TEXT...`: labels, answers and missing words."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated
+
+import tyro
+from tyro.conf import Positional, arg
+
+from ..errors import UserError, check_integer
+from ..files import printable, to_json
+from ..tasks.predictions import Prediction
+from ..training.run import Run
+from .arguments import Checkpoint, Device, Flag, RunFolder
+from .lines import decode_line, read_lines
+
+Inputs = list[list[str]]  # each a text, or several: a question and a context
+
+
+def run(argv: list[str]) -> None:
+    def predict(
+        run: RunFolder,
+        text: Annotated[tuple[str, ...], Positional, arg(metavar="TEXT...", help_behavior_hint="")] = (),
+        top: int = 5,
+        json: Flag = False,
+        checkpoint: Checkpoint = "best",
+        device: Device = "cpu",
+    ) -> None:
+        """Label, answer or complete: each argument, or without arguments each line of standard input.
+
+        Prints the label, the tag of each word, the words for each [MASK], the text with its gaps filled, the
+        answer, the similarity or the class, with probabilities. A question and its context, or two texts to
+        compare, are two arguments, or one line with a tab between them.
+
+        Args:
+            text: The texts, each in quotes; or images: .png or .npy files, or test:3, of the run's test data.
+            top: The number of labels or words to show, the likeliest first.
+            json: Print a JSON object for each input.
+        """
+        check_integer("top", top, 1)
+        trained = Run(run, checkpoint, device)
+        trained.task.predictions(trained, [])  # or an error: it does not
+        if text:
+            inputs = inputs_of(trained, text)
+            found = trained.task.predictions(trained, inputs, top)
+            for texts, prediction in zip(inputs, found, strict=True):
+                line = show(texts, prediction, json)
+                print(line if len(inputs) > 1 else line.removesuffix("\n"))
+            return
+        for lines in predict_lines(trained, read_lines("predict"), top, json):
+            print(*lines, sep="\n", flush=True)
+
+    tyro.cli(predict, args=argv, prog="minitransformer predict")
+
+
+def inputs_of(run: Run, arguments: Sequence[str]) -> Inputs:
+    """The inputs of a command line: arguments with tabs, or each so many arguments as an input has texts."""
+    names = run.task.inputs
+    if any("\t" in argument for argument in arguments):
+        return [argument.split("\t") for argument in arguments]
+    if len(arguments) % len(names):
+        raise UserError(
+            f"{run.folder} reads {' and '.join(names)}, got {len(arguments)} "
+            f"text{'' if len(arguments) == 1 else 's'}.\nPass both, each in quotes."
+        )
+    return [list(arguments[i : i + len(names)]) for i in range(0, len(arguments), len(names))]
+
+
+def show(texts: Sequence[str], prediction: Prediction, json: bool) -> str:
+    """What is printed of an input."""
+    if json:
+        return to_json({"input": texts[0] if len(texts) == 1 else list(texts), **prediction.values})
+    return printable(prediction.text)
+
+
+def predict_lines(run: Run, blocks: Iterable[list[bytes]], top: int, json: bool) -> Iterator[list[str]]:
+    """What is printed of the lines of each block; of empty lines and, with a warning, of those that cannot be
+    read, an empty line, or `null`."""
+    number = 0
+    for lines in blocks:
+        shown, inputs = ["null" if json else ""] * len(lines), {}
+        for i, line in enumerate(lines):
+            try:
+                text = decode_line(line, is_first=number + i == 0)
+                if text.strip():
+                    inputs[i] = text.split("\t")
+            except UserError as error:
+                warn(number + i + 1, error)
+        try:
+            found = dict(zip(inputs, run.task.predictions(run, list(inputs.values()), top), strict=True))
+        except UserError:  # of one of them
+            found = dict(predict_each(run, inputs, top, number + 1))
+        for i, prediction in found.items():
+            shown[i] = show(inputs[i], prediction, json)
+        number += len(lines)
+        yield shown
+
+
+def predict_each(
+    run: Run, inputs: dict[int, list[str]], top: int, first: int
+) -> Iterator[tuple[int, Prediction]]:
+    """The predictions of inputs one by one, and a warning for each that cannot be read."""
+    for i, texts in inputs.items():
+        try:
+            (prediction,) = run.task.predictions(run, [texts], top)
+            yield i, prediction
+        except UserError as error:
+            warn(first + i, error)
+
+
+def warn(number: int, error: UserError) -> None:
+    """Say why a line has no prediction."""
+    reason = str(error).partition("\n")[0]
+    print(printable(f"warning: line {number} is not read: {reason}"), file=sys.stderr)

@@ -1,0 +1,42 @@
+"""What a model says of a user's input: a text for a terminal, and values for programs (`--json`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+
+class Prediction(NamedTuple):
+    """A text of one line, or of several that a line feed ends; and what it says as JSON values."""
+
+    text: str
+    values: dict[str, Any]
+
+
+def softmax(logits: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """The probabilities of classes."""
+    powers = np.exp(logits - logits.max(), dtype=np.float64)
+    return powers / powers.sum()
+
+
+def likeliest(logits: Float[np.ndarray, " n"], names: Sequence[str], top: int) -> dict[str, float]:
+    """The names of the `top` most likely classes, with their probabilities."""
+    chances = softmax(logits)
+    return {names[i]: float(chances[i]) for i in np.argsort(-chances, kind="stable")[:top]}
+
+
+def percentages(chances: dict[str, float]) -> str:
+    """`statement 93.5%, question 6.5%`."""
+    return ", ".join(f"{name} {chance:.1%}" for name, chance in chances.items())
+
+
+def class_prediction(logits: Float[np.ndarray, " n"], names: Sequence[str], top: int) -> Prediction:
+    """The most likely class, and the next ones."""
+    chances = likeliest(logits, names, top)
+    name, chance = next(iter(chances.items()))
+    return Prediction(
+        percentages(chances), {"prediction": name, "probability": chance, "candidates": chances}
+    )

@@ -1,0 +1,376 @@
+"""`predict`: what a trained run says of a user's own texts and images."""
+
+import io
+import json
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+from minitransformer.cli import main
+from minitransformer.config import TrainConfig
+from minitransformer.data.digits import read_image
+from minitransformer.data.generated import spaced
+from minitransformer.data.splits import Sources, Splits, checksums
+from minitransformer.models.protocol import MODELS
+from minitransformer.recipes import Recipe, load_recipe, with_own_data
+from minitransformer.tasks import TASKS, Batch, Denoising, ExampleTask, task_class
+from minitransformer.tasks.inputs import marked_ids
+from minitransformer.tokenizers import Tokenizer
+from minitransformer.training.folder import begin, new_record
+from minitransformer.training.run import Run, build_model, build_task, load_splits, train_tokenizer
+from minitransformer.training.trainer import Trainer
+
+THINGS = ("house", "cat", "dog", "car", "hat", "cup")
+TEXTS = [f"the {thing} is {colour}" for thing in THINGS for colour in ("red", "tan")]
+CONTEXTS = [f"{text}. the man is here." for text in TEXTS]
+WORDS = [text.split() for text in TEXTS]
+DATA = {  # a recipe, and the lines of a file for it
+    "classify": ("bert-classify", [f"{text}\t{text.split()[3]}" for text in TEXTS]),
+    "tag": ("bert-tag", ["\n".join(f"{word}\t{len(word)}" for word in words) + "\n" for words in WORDS]),
+    "answers": (
+        "bert-answers",
+        [f"what is the {w[1]} ?\t{context}\t{w[3]}" for w, context in zip(WORDS, CONTEXTS, strict=True)],
+    ),
+    "masked": ("bert-mlm", [f"{text}\n{text[4:]}\n" for text in TEXTS]),
+    "similar": ("bert-similar", [f"{text}\t{text[4:]}" for text in TEXTS]),
+    "denoise": ("t5-denoise", [f"{text} {text}" for text in TEXTS]),
+    "language": ("shakespeare-char-cpu", TEXTS * 2),
+    "images": ("digits-vit", []),
+}
+SETTINGS = {
+    "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32,
+    "d_model": 16, "num_heads": 2, "d_kv": 8, "d_ff": 32, "num_layers": 1,
+    "n_embd": 16, "n_head": 2, "n_layer": 1, "n_positions": 24,
+    "block_size": 8, "batch_size": 4, "max_length": 24,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A folder with a run of each kind."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, (recipe, lines) in DATA.items():
+        file = folder / f"{name}.txt"
+        file.write_text("\n".join(lines) + "\n")
+        if name == "images":
+            file = folder / "images.npz"
+            pixels = np.random.default_rng(0).integers(0, 17, (20, 8, 8))
+            np.savez(file, images=pixels, labels=np.arange(20) % 2)
+        train(folder / name, with_own_data(load_recipe(recipe), file.name), Sources(file))
+    return folder
+
+
+def smaller(config, **settings):
+    names = {field.name for field in fields(config)}
+    return replace(config, **{key: value for key, value in {**SETTINGS, **settings}.items() if key in names})
+
+
+def train(folder, recipe, sources, steps=2):
+    """Write a run folder, as `train` does."""
+    masked = {"next_sentence": True, "head": "pretraining"} if folder.name == "masked" else {}
+    training = replace(recipe.training, steps=steps, warmup_steps=1, label_smoothing=0.0)
+    data, model = smaller(recipe.data, **masked), smaller(recipe.model, **masked)
+    recipe = replace(recipe, data=data, model=model, training=training)
+    splits = load_splits(recipe, sources=sources)
+    tokenizer = train_tokenizer(recipe, splits)
+    labels = task_class(recipe.task).labels(recipe.data, splits)
+    record = new_record(recipe, tokenizer, checksums(splits), sources, labels)
+    folder.mkdir()
+    begin(folder, record, recipe, tokenizer)
+    task, model = build_task(recipe, tokenizer, splits, labels), build_model(recipe, tokenizer, labels)
+    assert Trainer(model, task, recipe.training, folder, identity=record.identity).train()
+
+
+@pytest.fixture
+def cli(runs, monkeypatch, capsys):
+    """Runs a command among the runs, with standard input; gives exit code, output and errors."""
+    monkeypatch.chdir(runs)
+
+    def run(*argv, stdin=None):
+        capsys.readouterr()
+        if stdin is not None:
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        code = main([str(word) for word in argv])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def predicted(cli, run, *texts, options=()):
+    """The JSON objects that `predict` prints."""
+    code, out, err = cli("predict", run, *texts, "--json", *options)
+    assert (code, err) == (0, "")
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def rows(folder, split="train"):
+    """What `evaluate` would write to predictions.txt for a split."""
+    run = Run(folder)
+    return run.task.evaluate(run, run.splits()[split])[1][1:]
+
+
+# ---------------------------------------------------------------- what each kind of run says
+
+
+@pytest.mark.parametrize("run", ["classify", "tag", "answers", "denoise"])
+def test_predict_says_what_evaluate_writes(cli, runs, run):
+    given, _, expected = zip(*rows(runs / run), strict=True)
+    found = predicted(cli, run, *(text.replace(" | ", "\t") for text in given))
+    said = [" ".join(f["prediction"]) if run == "tag" else f["prediction"] for f in found]
+    assert said == list(expected)
+    assert len(said) > 1
+
+
+def test_a_label_comes_with_its_probability_and_those_of_the_next(cli):
+    code, out, err = cli("predict", "classify", "the cat is red", "--top", 2)
+    (found,) = predicted(cli, "classify", "the cat is red")
+    assert (code, err) == (0, "")
+    assert sum(found["candidates"].values()) == pytest.approx(1)
+    (first, p), (second, q) = list(found["candidates"].items())[:2]
+    assert p >= q
+    assert out == f"{first} {p:.1%}, {second} {q:.1%}\n"
+    assert (found["prediction"], found["probability"]) == (first, p)
+
+
+def test_tags_stand_beside_their_words_as_in_a_file_of_data(cli, runs):
+    one, two = cli("predict", "tag", "the cat"), cli("predict", "tag", "the cat", "is red")
+    found = predicted(cli, "tag", "the cat", "is red")
+    columns = [line.split() for line in two[1].splitlines()]
+    pairs = [[*map(list, zip(f["words"], f["prediction"], strict=True)), []] for f in found]
+    assert columns == [row for sentence in pairs for row in sentence]
+    assert two[1].startswith(one[1])
+
+
+def test_a_question_and_its_context_are_two_arguments_or_have_a_tab_between_them(cli):
+    question, context = "what is the cat ?", CONTEXTS[2]
+    one = cli("predict", "answers", question, context)
+    assert one == cli("predict", "answers", f"{question}\t{context}")
+    assert one == cli("predict", "answers", stdin=f"{question}\t{context}\n")
+    answer, chance = one[1].rsplit(maxsplit=1)
+    assert answer in context
+    assert 0 < float(chance[:-1]) <= 100
+
+
+def test_each_mask_gets_its_likeliest_words(cli, runs):
+    text = "the [MASK] is [MASK]"
+    (found,) = predicted(cli, "masked", text, options=("--top", 3))
+    model, tokenizer = Run(runs / "masked").model, Run(runs / "masked").tokenizer
+    ids = [
+        tokenizer.special_id("[CLS]"),
+        *marked_ids(tokenizer, text, ["[MASK]"]),
+        tokenizer.special_id("[SEP]"),
+    ]
+    with mg.no_grad():
+        chances = model(np.array([ids])).logits.softmax(-1).numpy()[0]
+    for place, candidates in zip((2, 4), found["masks"], strict=True):
+        best = np.argsort(-chances[place])[:3]
+        assert [tokenizer.token_to_id[word] for word in candidates] == best.tolist()
+        np.testing.assert_allclose(list(candidates.values()), chances[place][best], rtol=1e-5)
+    assert found["prediction"].split()[::2] == ["the", "is"]
+    assert cli("predict", "masked", text)[1].count(" | ") == 1
+
+
+def test_of_two_texts_a_run_says_whether_the_second_follows(cli):
+    one, two = predicted(
+        cli, "masked", "the cat is red\tthe cat is [MASK]", "the [MASK] is red\tthe car is tan"
+    )
+    assert len(one["masks"]) == len(two["masks"]) == 1
+    assert 0 < one["follows"] < 1
+    assert "the second follows the first" in cli("predict", "masked", "the cat\tthe car")[1]
+
+
+def test_the_similarity_of_two_texts_is_the_cosine_of_their_vectors(cli):
+    same, other, back = predicted(
+        cli, "similar", "the cat", "the cat", "the cat", "the tan house", "the tan house", "the cat"
+    )
+    assert same["prediction"] == pytest.approx(1)
+    assert same["prediction"] > other["prediction"] == pytest.approx(back["prediction"])
+
+
+def test_a_gap_is_a_special_token_for_both_verbs(cli):
+    text = "the <extra_id_0> is red the cat <extra_id_1>"
+    predicted, translated = cli("predict", "denoise", text), cli("translate", "denoise", stdin=text)
+    assert predicted == translated
+    assert (translated[0], translated[2]) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "train", [Tokenizer.train_word, lambda texts, **more: Tokenizer.train_bpe(texts, 400, **more)]
+)
+def test_the_space_beside_a_gap_is_no_token(train):
+    lossless = train(["two  words", "one"], added=Denoising.marks)  # two spaces: tokens hold their spaces
+    ids = marked_ids(lossless, "one <extra_id_0> words", Denoising.marks)
+    gap = lossless.special_id("<extra_id_0>")
+    assert ids == [*lossless.encode("one"), gap, *lossless.encode("words")]
+
+
+def test_brackets_need_no_spaces():
+    assert spaced("(()[])") == spaced("( ( )[ ] )") == "( ( ) [ ] )"
+
+
+# ---------------------------------------------------------------- images
+
+
+def test_an_image_of_the_test_split_is_told_by_its_number(cli, runs):
+    expected = rows(runs / "images", "test")
+    found = predicted(cli, "images", *(f"test:{i}" for i in range(len(expected))))
+    assert [(f["label"], f["prediction"]) for f in found] == [tuple(row[1:]) for row in expected]
+    assert f"(labelled {found[0]['label']})" in cli("predict", "images", "test:0")[1]
+
+
+def test_an_image_is_an_array_or_a_picture(cli, runs):
+    pixels = np.random.default_rng(1).integers(0, 256, (8, 8)).astype(np.uint8)
+    pixels[0, 0] = 255
+    np.save(runs / "one.npy", pixels)
+    np.save(runs / "grey.npy", np.repeat(pixels[..., None], 3, -1))
+    from matplotlib.image import imsave
+
+    imsave(runs / "one.png", pixels, cmap="gray", vmin=0, vmax=255)
+    for name in ("grey.npy", "one.png"):
+        np.testing.assert_allclose(read_image(runs / name, 1), pixels[None] / 255, atol=1 / 255)
+    array, picture = predicted(cli, "images", "one.npy", "one.png")
+    assert array["candidates"] == pytest.approx(picture["candidates"], abs=1e-3)
+    assert cli("graph", "images", "one.npy", "-o", "image.dot", "--overwrite")[0] == 0
+
+
+# ---------------------------------------------------------------- standard input
+
+
+def test_each_line_gets_one_and_a_bad_one_a_warning(cli):
+    lines = ["the cat is red", "", "the " * 30, "the dog is tan"]
+    code, out, err = cli("predict", "classify", stdin="\n".join(lines) + "\n")
+    first, last = cli("predict", "classify", lines[0], lines[3])[1].splitlines()
+    assert (code, out.split("\n")) == (0, [first, "", "", last, ""])
+    assert err.startswith("warning: line 3 is not read: an input of 32 tokens, but this run takes at most 24")
+    out = cli("predict", "classify", "--json", stdin="\n".join(lines))[1]
+    assert [line == "null" for line in out.splitlines()] == [False, True, True, False]
+
+
+def test_unknown_words_are_named_and_marks_are_not_among_them(cli):
+    warning = "warning: not in the vocabulary, read as <UNK>: zebra\n"
+    assert cli("predict", "classify", "the zebra is red")[2] == warning
+    assert cli("predict", "masked", "the zebra is [MASK]")[2] == warning
+    assert cli("translate", "denoise", "the zebra is <extra_id_0>")[2] == warning
+
+
+# ---------------------------------------------------------------- what cannot be predicted
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["clasify", "x"], "there is no run folder clasify. Did you mean classify?"),
+        (["classify", " "], "classify reads a text, got an empty text"),
+        (["classify", "a\tb"], "classify reads a text, got 2 texts"),
+        (["classify", "the " * 30], "an input of 32 tokens, but this run takes at most 24: 'the the"),
+        (["classify", "the cat", "--top", 0], "top = 0 is out of range"),
+        (["tag", " "], "tag reads a text, got an empty text"),
+        (["answers", "what?"], "answers reads a question and a context, got 1 text."),
+        (["answers", "what?\t "], "answers reads a question and a context, got an empty text"),
+        (["answers", "what?", "the " * 30], "an input of 35 tokens, but this run takes at most 24"),
+        (["masked", "the cat"], "there is no [MASK] in 'the cat'"),
+        (["masked", "[MASK] " * 30], "an input of 32 tokens, but this run takes at most 24"),
+        (["similar", "the cat"], "similar reads a text and another to compare it with, got 1 text"),
+        (["similar", "the cat", "the " * 30], "an input of 32 tokens, but this run takes at most 24"),
+        (["denoise", "the cat"], "'the cat' has no gap"),
+        (["denoise", "<extra_id_1> <MASK>"], "the gaps <extra_id_1>, <MASK>, not <extra_id_0>, <extra_id_1>"),
+        (["denoise", "<extra_id_0>" + " the" * 30], "an input of 31 tokens, but this run takes at most 24"),
+        (["images", "none.png"], "there is no image 'none.png'"),
+        (["images", "images.npz"], "images.npz is not an image: "),
+        (["images", "classify.txt"], "classify.txt is not an image: "),
+        (["images", "large.npy"], "large.npy has shape (1, 9, 8), but this run reads (1, 8, 8)"),
+        (["images", "row.npy"], "an image must be numbers of shape (H, W) or (H, W, C), got float64 (8,)"),
+        (["images", "nan.npy"], "nan.npy has pixels that are infinite or NaN"),
+        (["images", "test:1000"], "test:1000: the test split has 2 images"),
+        (["language", "x"], "language is a language model, which does not predict labels or answers.\n"
+         "Use `minitransformer generate language`"),
+    ],
+    ids=lambda value: " ".join(map(str, value))[:30] if isinstance(value, list) else "",
+)  # fmt: skip
+def test_what_cannot_be_read_is_one_clear_error(cli, runs, argv, message):
+    for name, array in (("large", np.zeros((9, 8))), ("row", np.zeros(8)), ("nan", np.full((8, 8), np.nan))):
+        np.save(runs / f"{name}.npy", array)
+    code, out, err = cli("predict", *argv)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.startswith("error: ")
+    assert len(err.splitlines()) == 2
+
+
+def test_a_verb_that_does_not_fit_names_the_one_that_does(cli):
+    for argv in (["translate", "tag", "the cat"], ["generate", "tag", "--prompt", "the cat"]):
+        code, out, err = cli(*argv)
+        assert (code, out) == (2, "")
+        assert err.splitlines()[1] == "Use `minitransformer predict tag`."
+
+
+# ---------------------------------------------------------------- a task of one's own
+
+
+@dataclass(frozen=True)
+class LengthData:
+    batch_size: int = 4
+
+
+class Lengths(ExampleTask):
+    """Whether a text is long, from its length."""
+
+    name, Data, model_types = "lengths", LengthData, ()
+
+    @classmethod
+    def splits(cls, data, sources):
+        examples = [("x" * n, int(n > 4)) for n in range(10)]
+        return Splits({"train": examples, "validation": examples, "test": examples})
+
+    @classmethod
+    def labels(cls, data, splits):
+        return ["short", "long"]
+
+    def collate(self, examples, step):
+        texts, labels = zip(*examples, strict=True)
+        return Batch(np.array([[len(text) - 4.5] for text in texts], np.float32), np.array(labels))
+
+
+class Readable(Lengths):
+    name = "readable-lengths"
+
+    def predict(self, model, examples):
+        said = self.logits(model, self.collate(examples, 0)).argmax(-1).numpy()
+        return [(text, "", self.label_names[i]) for (text, _), i in zip(examples, said, strict=True)]
+
+    @classmethod
+    def read_example(cls, run, texts):
+        return texts[0], 0
+
+
+@dataclass(frozen=True)
+class LineConfig:
+    num_labels: int = 0
+
+
+class Line(nn.Module):
+    model_type, config_class = "line", LineConfig
+
+    def __init__(self, config):
+        super().__init__()
+        self.linear = nn.Linear(1, config.num_labels)
+
+    def forward(self, x):
+        return self.linear(mg.tensor(x))
+
+
+def test_a_task_of_ones_own_predicts_with_its_two_methods(cli, runs, monkeypatch):
+    monkeypatch.setitem(MODELS, "line", Line)
+    for task in (Lengths, Readable):
+        monkeypatch.setitem(TASKS, task.name, task)
+        recipe = Recipe(task.name, model_type="line", training=TrainConfig(lr=0.3))
+        train(runs / task.name, recipe, Sources(), steps=40)
+    code, out, err = cli("predict", "readable-lengths", "x", "x" * 9)
+    assert (code, out, err) == (0, "short\nlong\n", "")
+    assert predicted(cli, "readable-lengths", "x") == [{"input": "x", "prediction": "short"}]
+    code, _, err = cli("predict", "lengths", "x")
+    assert code == 2
+    assert "the task lengths reads no text: it has no `read_example`" in err
