@@ -50,7 +50,7 @@ class LayerConfig(Config):
     activation: str = "relu"  # of ACTIVATIONS, or of GATED, with a third matrix (Shazeer 2020)
     norm_first: bool = False
     layer_norm_eps: float = 1e-5
-    norm: str = "layer_norm"  # or "rms_norm" (Zhang and Sennrich 2019)
+    norm: str = "layer_norm"  # "layer_norm" or "rms_norm" (Zhang and Sennrich 2019)
     bias: bool = True  # of all linear layers
     qkv_bias: bool = True  # of the projections to queries, keys and values
     num_kv_heads: int | None = None  # fewer than num_heads: grouped queries; None: as many

@@ -53,11 +53,11 @@ class Options:
     """Data, run folder and device."""
 
     data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """Your own data: source<TAB>target on each line, or any text for a language model."""
+    """Your own data: what each task reads is in docs/tasks.md (pairs: source<TAB>target on each line)."""
     validation_data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Your own validation data; by default, a tenth of --data is held out."""
     test_data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """Your own test data; by default, another tenth of the pairs of --data is held out."""
+    """Your own test data; by default, another tenth of --data is held out."""
     data_dir: DataFolder = None
     run_dir: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/RECIPE)")] = None
     """The run folder."""
@@ -272,6 +272,7 @@ def train(training: Training, stack: ExitStack) -> bool:
         return False
     conclude(folder, splits, trainer.seconds, console, training.device)
     console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}")
+    console.print(f"use it with: minitransformer {kind.verb} {shlex.quote(str(folder))}")
     return True
 
 

@@ -46,10 +46,10 @@ class BERTConfig(Config):
     initializer_range: float = 0.02  # standard deviation of the initial weights
     layer_norm_eps: float = 1e-12
     pad_token_id: int | None = 0  # the tokenizer's, in a recipe; None: no token is padding
-    positions: str = "learned"  # or "none", "sinusoidal", "rotary", "alibi", "t5"
-    norm: str = "layer_norm"  # or "rms_norm"
+    positions: str = "learned"  # "learned", "none", "sinusoidal", "rotary", "alibi" or "t5"
+    norm: str = "layer_norm"  # "layer_norm" or "rms_norm"
     norm_first: bool = False  # pre-norm layers
-    head: str = "masked_lm"  # a name of HEADS
+    head: str = "masked_lm"  # what is predicted: a name of HEADS, such as "classification"
     num_labels: int = 2  # of classifiers; in a recipe, 0 means those of the training data
 
     def __post_init__(self) -> None:

@@ -37,7 +37,7 @@ class RecurrentConfig(Config):
     embedding_dim: int = 256  # size of each token's vector
     hidden_size: int = 256
     num_layers: int = 2
-    rnn_type: str = "lstm"  # or "rnn", "gru"
+    rnn_type: str = "lstm"  # "lstm", "rnn" or "gru"
     dropout: float = 0.1  # of embeddings, between layers, and of the last layer's states
     tie_word_embeddings: bool = True  # the output layer is the embedding (Press & Wolf 2017)
     pad_token_id: int | None = None

@@ -37,8 +37,8 @@ class Seq2SeqConfig(Config):
     embedding_dim: int = 128  # size of each token's vector
     hidden_size: int = 256  # of the decoder, and of the encoder in each direction
     num_layers: int = 1  # of encoder and decoder each
-    rnn_type: str = "gru"  # or "rnn", "lstm"
-    attention: str = "additive"  # or "none" (a fixed context vector), "dot"
+    rnn_type: str = "gru"  # "gru", "rnn" or "lstm"
+    attention: str = "additive"  # "additive", "none" (a fixed context vector) or "dot"
     bidirectional: bool = True  # whether the encoder also reads from right to left
     dropout: float = 0.1  # of embeddings, between layers, and before the output layer
     tie_word_embeddings: bool = True  # the output layer is the embedding

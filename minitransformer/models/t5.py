@@ -40,7 +40,7 @@ class T5Config(Config):
     dropout_rate: float = 0.1  # of embeddings, attention weights, sub-layer outputs, ...
     layer_norm_epsilon: float = 1e-6
     initializer_factor: float = 1.0  # of the initial weights' standard deviations
-    feed_forward_proj: str = "relu"  # or "gelu", "gated-gelu" (T5 1.1), "gated-silu"
+    feed_forward_proj: str = "relu"  # "relu", "gelu", "gated-gelu" (T5 1.1) or "gated-silu"
     tie_word_embeddings: bool = True  # the output layer is the embedding (T5), or not (T5 1.1)
     pad_token_id: int = 0  # the tokenizer's, in a recipe
     eos_token_id: int = 1  # likewise

@@ -36,9 +36,9 @@ class TransformerConfig(Config):
     dropout: float = 0.1  # of embeddings and of sub-layer outputs
     attention_dropout: float = 0.0  # of attention weights
     activation_dropout: float = 0.0  # inside the feed-forward networks
-    activation: str = "relu"  # or "gelu", "gelu_new", "silu", "swiglu", "geglu"
+    activation: str = "relu"  # "relu", "gelu", "gelu_new", "silu", "swiglu" or "geglu"
     norm_first: bool = False  # pre-norm: x + f(norm(x)), not norm(x + f(x)), and a norm after each stack
-    positions: str = "sinusoidal"  # or "none", "learned", "rotary", "alibi", "t5"
+    positions: str = "sinusoidal"  # "sinusoidal", "none", "learned", "rotary", "alibi" or "t5"
     max_positions: int = 512  # of learned positions; the sinusoids have no limit
     scale_embeddings: bool = True  # by sqrt(d_model) (section 3.4)
     layer_norm_eps: float = 1e-5
@@ -50,7 +50,7 @@ class TransformerConfig(Config):
     output_bias: bool = False
     concatenate_positions: bool = False  # absolute ones: half of d_model is theirs, instead of a sum
     rope_theta: float = 10000.0  # of rotary positions
-    norm: str = "layer_norm"  # or "rms_norm"
+    norm: str = "layer_norm"  # "layer_norm" or "rms_norm"
     bias: bool = True  # of linear layers
     num_kv_heads: int | None = None  # grouped queries: heads of keys and values; None: num_heads
     head_dim: int | None = None  # None: d_model / num_heads

@@ -36,7 +36,7 @@ class ViTConfig(Config):
     patch_size: int = 16  # likewise
     num_channels: int = 3
     qkv_bias: bool = True  # of the projections to queries, keys and values
-    positions: str = "learned"  # or "none", "sinusoidal", "rotary", "alibi", "t5", in the order of reading
+    positions: str = "learned"  # "none", "learned", "rotary", ...; patches are in the order of reading
     num_labels: int = 1000  # in a recipe, 0 means those of the training data
 
     def __post_init__(self) -> None:

@@ -21,7 +21,7 @@ from .scores import accuracy, macro_f1
 class ClassificationData(LabelledData):
     """Texts with a label each: their source and batching."""
 
-    dataset: str = "phrasebook-kind"  # or "phrasebook-object", "brackets", "file" (--data FILE)
+    dataset: str = "phrasebook-kind"  # or "phrasebook-object", "brackets"; "file" with --data FILE
 
     datasets: ClassVar[tuple[str, ...]] = ("phrasebook-kind", "phrasebook-object", "brackets", "file")
 

@@ -44,12 +44,12 @@ OBJECTIVES = ("span_corruption", "infilling")
 class DenoisingData:
     """Texts, and what is taken out of them."""
 
-    dataset: str = "phrasebook"  # or "file" (--data FILE: a text on each line)
+    dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE: a text on each line)
     objective: str = "span_corruption"  # T5's, or "infilling", BART's
     noise: float = 0.15  # the share of tokens that is taken out
     mean_span: float = 3.0  # mean length of the spans
     sentences: int = 3  # of the phrasebook, in a text
-    tokenizer: str = "word"  # or "bpe", "char"
+    tokenizer: str = "word"  # "word", "bpe" or "char"
     batch_size: int = 64  # texts per batch
     max_length: int = 64  # tokens of a text; longer ones are left out
 

@@ -47,8 +47,8 @@ class TextBatch(Batch):
 class LabelledData:
     """Labelled texts: their source and batching."""
 
-    dataset: str = "phrasebook"  # or "file" (--data FILE)
-    tokenizer: str = "word"  # or "wordpiece", "bpe", "char"
+    dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE)
+    tokenizer: str = "word"  # "word", "wordpiece", "bpe" or "char"
     batch_size: int = 32  # examples per batch
     max_length: int = 64  # tokens per example, [CLS] and [SEP] included; longer ones are left out
     examples: int = 0  # how many to train on; 0: all

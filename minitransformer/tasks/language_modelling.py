@@ -37,8 +37,8 @@ from .translation import SHORT
 class TextData:
     """A long text: its source and batching."""
 
-    dataset: str = "tinyshakespeare"  # or "file" (--data FILE)
-    tokenizer: str = "char"  # or "word", "bpe"
+    dataset: str = "tinyshakespeare"  # "tinyshakespeare" or "file" (--data FILE)
+    tokenizer: str = "char"  # "char", "word" or "bpe"
     batch_size: int = 12  # blocks per batch
     block_size: int = 64  # tokens per block
 

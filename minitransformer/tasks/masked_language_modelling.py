@@ -32,7 +32,7 @@ class MaskedData:
     """Sentences, or documents of sentences: their source and batching."""
 
     dataset: str = "phrasebook"  # its English side; or "file" (--data FILE)
-    tokenizer: str = "word"  # or "wordpiece", "bpe", "char"
+    tokenizer: str = "word"  # "word", "wordpiece", "bpe" or "char"
     batch_size: int = 128  # rows per batch
     max_length: int = 64  # tokens per row, [CLS] and [SEP] included
     next_sentence: bool = (

@@ -47,7 +47,7 @@ class PairData:
     dataset: str = "phrasebook"  # "phrasebook", "multi30k", "reverse", "addition", "file" (--data FILE)
     source_language: str = "en"  # of multi30k: "en", "de" or "fr"
     target_language: str = "fr"
-    tokenizer: str = "word"  # or "bpe", "char"
+    tokenizer: str = "word"  # "word", "bpe" or "char"
     max_tokens: int = 2048  # target tokens per batch, padding included
     max_length: int = 128  # tokens per side; longer pairs are left out, and longer input is an error
 
