@@ -183,7 +183,7 @@ def main(
     width: int = 64,
     batch: int = 16,
     repeats: int = 5,
-    seeds: int = 3,
+    seeds: int = 5,
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("path-length.png"),
 ) -> None:
     """Measure, print the table, and draw it."""
