@@ -212,7 +212,7 @@ STYLES = [  # colours of Okabe & Ito, told apart by readers with any colour visi
 
 
 def draw(rows: dict[str, Row], ranges: Sequence, path: Path) -> None:
-    """Exact translations and BLEU by the length of the source, a line for each model."""
+    """Exact translations and BLEU by the length of the source; dashed: models without attention."""
     figure = Figure(figsize=(11, 5), layout="constrained")
     panels = figure.subplots(1, 2)
     middle = [(first + last) / 2 for first, last in ranges]
@@ -221,13 +221,15 @@ def draw(rows: dict[str, Row], ranges: Sequence, path: Path) -> None:
         for name, row in rows.items():
             colour, marker = STYLES[list(MODELS).index(name)]
             values = [getattr(scores, measure) for scores in row.scores[:-1]]
-            panel.plot(middle, values, color=colour, marker=marker, markersize=5, label=name)
+            line = "-" if "attention" in name or name == "Transformer" else "--"
+            panel.plot(middle, values, line, color=colour, marker=marker, markersize=5, label=name)
         panel.set(title=title, xlabel="words in the source", ylim=(0, 103))
         panel.set_xticks(middle, labels(ranges))
         panel.grid(alpha=0.3)
         panel.spines[["top", "right"]].set_visible(False)
     handles, names = panels[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False)
+    title = "dashed: a fixed context vector; solid: attention"
+    figure.legend(handles, names, title=title, loc="outside lower center", ncols=4, frameon=False)
     figure.savefig(path, dpi=130)
 
 
