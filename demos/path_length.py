@@ -157,6 +157,7 @@ def draw(results: dict[str, dict[int, Measured]], path: Path) -> None:
     for name, row in results.items():
         colour, marker = STYLES[name]
         style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5, "label": name}
+        style["linestyle"] = "--" if "open gates" in name else "-"  # over the LSTM's, in two panels
         panels[0].plot(list(row), [m.steps for m in row.values()], **style)
         panels[1].plot(list(row), [m.milliseconds for m in row.values()], **style)
         panels[2].plot(list(row), [m.gradient or math.nan for m in row.values()], **style)
