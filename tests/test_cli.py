@@ -18,6 +18,7 @@ import minigrad
 import minitransformer
 from minitransformer.cli import VERBS
 from minitransformer.cli.evaluate import report
+from minitransformer.cli.train import read_command
 from minitransformer.files import read_json
 from minitransformer.recipes import load_recipe, names, parse_recipe, to_toml
 from minitransformer.tasks import TextToText
@@ -26,6 +27,11 @@ from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.curves import read_log
 
 # --- Train ---
+
+
+def test_train_needs_no_flags():
+    recipe, _, folder = read_command(["reverse"])
+    assert (recipe.name, str(folder)) == ("reverse", os.path.join("runs", "reverse"))
 
 
 def test_a_run_folder_holds_all_that_belongs_to_a_run(place):

@@ -6,6 +6,7 @@ import shlex
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, make_dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -119,7 +120,7 @@ def hold(folder: Path, options: Options, stack: ExitStack) -> None:
 def last_flag(argv: list[str], name: str) -> str | None:
     """The value of a flag that decides which other flags there are; None if it is not given."""
     value = None
-    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+    for word, following in zip_longest(argv, argv[1:], fillvalue=""):
         flag, equals, rest = word.partition("=")
         if flag.replace("_", "-") == f"--{name}":
             value = rest if equals else following
