@@ -81,7 +81,7 @@ class Decoder:
             states = model.decode(ids, self.memory, self.source_mask, mask, cache)
         else:
             states = model.states(ids, cache) if mask is None else model.states(ids, cache, mask)
-        logits = model.logits(states[:, -1:]).numpy()[:, 0]
+        logits = model.logits(Tensor(states.array[:, -1:])).numpy()[:, 0]
         return logits if logits.dtype.itemsize >= 4 else logits.astype(np.float32)  # 16 bits, under autocast
 
     def padding_mask(self, first: int) -> Bool[Tensor, "rows T"]:
