@@ -48,7 +48,7 @@ def search(
         decoder.append(tokens)
         are_ends = is_in(tokens, ends)
         ended = are_ends | stopped(decoder, config.stopping_criteria)
-        num_ended = np.count_nonzero(ended)
+        num_ended = int(np.count_nonzero(ended))
         yield Newest(rows, tokens, are_ends)
         if record is not None:
             log_probabilities = log_softmax(logits)
