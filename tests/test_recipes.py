@@ -1,14 +1,19 @@
 """Recipes: whatever a file holds, the error names it and is short."""
 
+import json
 import os
+import re
 from dataclasses import replace
 
 import pytest
 
 from minitransformer import GPTConfig, LlamaConfig
+from minitransformer.cli.evaluate import LABELS
+from minitransformer.cli.train import parse
 from minitransformer.errors import UserError
 from minitransformer.models.bart import BARTConfig
-from minitransformer.recipes import RecipeError, load_recipe, parse_recipe, to_toml
+from minitransformer.recipes import RecipeError, load_recipe, names, parse_recipe, to_toml, with_own_data
+from minitransformer.recipes.expectations import condition
 from minitransformer.tasks import task_class
 from minitransformer.tasks.translation import PairData
 
@@ -37,6 +42,11 @@ LANGUAGE = 'task = "language-modelling"\n'
         (f'{TRANSLATION}[data]\nsource_language = ""', "'' is not a language"),
         (f'{TRANSLATION}[data]\ndataset = "tinyshakespeare"', "there is no dataset 'tinyshakespeare'"),
         (f'{LANGUAGE}[data]\ndataset = "multi30k"', "there is no dataset 'multi30k'"),
+        (f"{TRANSLATION}expect = 1", "expect = 1 is not a table"),
+        (f"{TRANSLATION}[expect]\nbleu = 30.0", "bleu = 30.0 is not a band"),
+        (f'{TRANSLATION}[expect."num_beams=5"]\nbleu = [true, 30]', "bleu = .* is not a band"),
+        (f"{TRANSLATION}[expect]\nbleu = [40, 30]", "bleu = .* is an empty band"),
+        (f"{TRANSLATION}[expect]\nbleu = [nan, 30]", "bleu = .* is an empty band"),
     ],
     ids=lambda text: text[:20].replace("\n", " "),
 )
@@ -85,3 +95,68 @@ def test_an_integer_that_a_recipe_cannot_hold_is_refused(name, part, field):
     assert parse_recipe(to_toml(largest), name, name) == largest
     with pytest.raises(UserError, match=f"{field} .*out of range"):
         with_value(2**63)
+
+
+# --- What a recipe promises ---
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_recipe_states_scores_that_its_task_has(name):
+    recipe = load_recipe(name)
+    known = {*LABELS, *task_class(recipe.task).metrics}
+    assert {metric for bands in recipe.expect.values() for metric in bands} <= known
+    assert recipe.expect or name in UNMEASURED
+
+
+UNMEASURED = (
+    "bert-similar", "multi30k-en-de", "phrasebook-rnn", "phrasebook-rnn-attention", "shakespeare-char",
+    "t5-denoise", "t5-prefixes",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("flags", "same"),
+    [
+        ("--seed 3 --log-every 1 --checkpoint-every 7 --micro-batches 2", True),
+        ("--steps 3", False),
+        ("--lr 1", False),
+        ("--d-model 64", False),
+        ("--max-tokens 512", False),
+        ("--model-type seq2seq", False),
+        ("--preset toy", False),
+    ],
+)
+def test_a_recipe_promises_nothing_of_other_settings(flags, same):
+    recipe = load_recipe("phrasebook")
+    assert bool(parse(recipe, flags.split())[0].expect) == same
+    assert not with_own_data(recipe, "mine.tsv").expect
+
+
+def test_conditions_name_what_differs_from_the_recipe():
+    assert condition({}, "best", "greedy") == ""
+    assert condition({"recipe": "bert-mlm"}, "last", "num_beams=5") == (
+        "init_from=bert-mlm, checkpoint=last, num_beams=5"
+    )
+
+
+def test_a_run_says_whether_its_scores_are_those_of_the_recipe(cli, here):
+    expect = (
+        "[expect]\nexact_match = [0, 0.5]\nchrf = [99, 100]\nwer = [0, 1]\n"
+        '[expect."num_beams=2"]\nbleu = [-1.0, 100.0]\n'
+    )
+    (here / "promise.toml").write_text((here / "mine" / "config.toml").read_text() + expect)
+    within = "as the recipe states: exact_match 0 is within 0 to 0.5"
+    code, out, _ = cli("train", "promise.toml", "--data", "pairs.tsv", "--seed", 1)
+    assert code == 0
+    assert within in out
+    assert re.search(r"not as the recipe states: chrf .* is outside of 99 to 100", out)
+    assert "not as the recipe states: there is no wer, expected 0 to 1" in out
+    code, out, err = cli("evaluate", "runs/promise", "--json")
+    assert json.loads(out)["exact_match"] == 0
+    assert within in err
+    code, out, _ = cli("evaluate", "runs/promise", "--num-beams", 2)
+    assert re.search("as the recipe states: bleu .* is within -1 to 100", out)
+    assert out.count("the recipe states") == 1
+    (here / "other.tsv").write_text("I love you\tJe t'aime\n")
+    for flags in ("--data other.tsv", "--checkpoint last"):
+        assert "the recipe states" not in cli("evaluate", "runs/promise", *flags.split())[1]

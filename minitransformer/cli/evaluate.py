@@ -16,6 +16,7 @@ from minigrad.io import write_atomically
 from ..data.splits import example_line
 from ..errors import UserError
 from ..files import printable, read_bytes, sha256, to_json
+from ..recipes.expectations import compare, condition
 from ..tasks import Task
 from ..training.run import Run
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
@@ -65,6 +66,8 @@ def run(argv: list[str]) -> None:
             print(to_json(scores))
         else:
             report(scores, trained.task)
+        for line in promised(trained, scores, checkpoint) if own else ():
+            print(line, file=sys.stderr if json else sys.stdout)
 
     tyro.cli(evaluate_run, args=argv, prog="minitransformer evaluate")
 
@@ -129,6 +132,12 @@ def evaluate(run: Run, splits: Mapping[str, Any], save: bool = True, **decoding:
             problem = f"cannot write {run.folder / name}: {error.strerror}"
             print(printable(f"warning: {problem}; the scores are printed only"), file=sys.stderr)
     return scores
+
+
+def promised(run: Run, scores: Mapping[str, Any], checkpoint: str = "best") -> list[str]:
+    """Whether the scores of the run's own test split are those that its recipe states; a line for each."""
+    how = condition(run.record.init_from, checkpoint, scores.get("decoding", "greedy"))
+    return compare(run.recipe.expect.get(how, {}), scores)
 
 
 def describe_decoding(decoding: Mapping[str, Any]) -> str:

@@ -46,7 +46,7 @@ from ..training.ranks import Ranks, join
 from ..training.run import check_same_data
 from ..training.trainer import Trainer
 from .arguments import DataFolder, Device, Flag
-from .evaluate import evaluate, report
+from .evaluate import evaluate, promised, report
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
     description = f"{recipe.description}\n\nEach key of the recipe is a flag; its value is the default."
     prog = f"minitransformer train {recipe.name}"
     args = tyro.cli(bundle, args=argv, prog=prog, description=description, config=(OmitArgPrefixes,))
-    return replace(recipe, data=args.data, model=args.model, training=args.training), args.run
+    return recipes.with_settings(recipe, args.data, args.model, args.training), args.run
 
 
 @dataclass(frozen=True)
@@ -336,7 +336,10 @@ def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Cons
     """Evaluate the best checkpoint, write predictions and metrics, and print a few results."""
     run = runs.Run(folder, device=device)
     console.print(f"trained in {seconds:.0f} s; the best checkpoint is {run.checkpoint.name}")
-    report(evaluate(run, splits), run.task)
+    scores = evaluate(run, splits)
+    report(scores, run.task)
+    for line in promised(run, scores):
+        print(line)
     for line in run.task.samples(run, splits):
         print(printable(line))
 

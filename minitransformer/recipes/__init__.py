@@ -19,6 +19,7 @@ from ..files import printable, read_text
 from ..models.presets import preset
 from ..models.protocol import MODELS, model_class
 from ..tasks import TASKS, Task, task_class
+from .expectations import NEUTRAL, Expectations, read_expectations, to_table
 
 
 class RecipeError(UserError):
@@ -39,6 +40,7 @@ class Recipe:
     model: Any = None
     training: TrainConfig = field(default_factory=TrainConfig)
     model_type: str = ""
+    expect: Expectations = field(default_factory=dict)  # its scores, as they were measured
 
     def __post_init__(self) -> None:
         task = task_class(self.task)
@@ -107,7 +109,9 @@ def load_recipe(name: str) -> Recipe:
 def with_own_data(recipe: Recipe, name: str) -> Recipe:
     """The recipe for a file of the user's: it is no longer about its data set."""
     data = task_class(recipe.task).own_data(recipe.data)
-    return dataclasses.replace(recipe, data=data, description=f"{recipe.name}, on {printable(name)}")
+    expect = recipe.expect if data == recipe.data else {}
+    description = f"{recipe.name}, on {printable(name)}"
+    return dataclasses.replace(recipe, data=data, description=description, expect=expect)
 
 
 def with_model(recipe: Recipe, model_type: str | None, preset_name: str | None) -> Recipe:
@@ -116,7 +120,19 @@ def with_model(recipe: Recipe, model_type: str | None, preset_name: str | None) 
         return recipe
     model_type, settings = _model_type(task_class(recipe.task), model_type or "", preset_name or "")
     model = model_class(model_type).config_class(**settings)
-    return dataclasses.replace(recipe, model=model, model_type=model_type)
+    return dataclasses.replace(recipe, model=model, model_type=model_type, expect={})
+
+
+def with_settings(recipe: Recipe, data: Any, model: Any, training: TrainConfig) -> Recipe:
+    """The recipe with these settings. What it expects holds no longer if they change the result."""
+    neutral = {name: getattr(training, name) for name in NEUTRAL if hasattr(training, name)}
+    same = (recipe.data, recipe.model, dataclasses.replace(recipe.training, **neutral)) == (
+        data,
+        model,
+        training,
+    )
+    expect = recipe.expect if same else {}
+    return dataclasses.replace(recipe, data=data, model=model, training=training, expect=expect)
 
 
 def _model_type(task: type[Task], model_type: str, preset_name: str) -> tuple[str, dict[str, Any]]:
@@ -169,8 +185,17 @@ def parse_recipe(text: str, name: str, where: str) -> Recipe:
         "model": model_class(model_type or TASKS[task].model_types[0]).config_class,
         "training": TrainConfig,
     }
+    expect = content.pop("expect", {})
+    if not isinstance(expect, dict):
+        raise RecipeError(
+            f"{where}: expect = {_shown(expect)} is not a table.\nWrite its bands below [expect]."
+        )
+    try:
+        expectations = read_expectations(expect)
+    except UserError as error:
+        raise RecipeError(f"{where} [expect]: {error}") from None
     content = {"name": name, **content, "model": {**settings, **model} if chosen else model}
-    build = lambda **parts: Recipe(task, **parts, model_type=model_type)
+    build = lambda **parts: Recipe(task, **parts, model_type=model_type, expect=expectations)
     return _build(build, types, content, where)
 
 
@@ -242,6 +267,8 @@ def to_toml(recipe: Recipe) -> str:
 
     content = _without_none(dataclasses.asdict(recipe))
     content["model"] = {"model_type": content.pop("model_type"), **content["model"]}
+    if expect := to_table(content.pop("expect")):
+        content["expect"] = expect
     return tomli_w.dumps({k: v for k, v in content.items() if k != "name"})
 
 

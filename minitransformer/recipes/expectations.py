@@ -1,0 +1,73 @@
+"""What a recipe promises: the bands in which its scores were measured to be, the `[expect]` tables.
+
+[expect]                      # of the run as the recipe trains it, decoded greedily
+exact_match = [0.985, 1.0]    # lowest and highest
+
+[expect."num_beams=5"]        # of `evaluate RUN --num-beams 5`
+[expect."init_from=bert-mlm"] # of a run that started from a run of bert-mlm
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import UserError
+
+Band = tuple[float, float]
+Expectations = dict[
+    str, dict[str, Band]
+]  # bands of scores by condition; "" is the run as the recipe trains it
+
+# a run with other values of these is still the recipe's
+NEUTRAL = ("seed", "log_every", "checkpoint_every", "micro_batches", "keep", "samples", "validation_texts")
+
+
+def read_expectations(table: Mapping[str, Any]) -> Expectations:
+    """The bands of an `[expect]` table and of its tables; a UserError names what is not a band."""
+    found: Expectations = {"": {}}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            found[key] = {name: _band(name, band) for name, band in value.items()}
+        else:
+            found[""][key] = _band(key, value)
+    return {condition: bands for condition, bands in found.items() if bands}
+
+
+def _band(name: str, value: Any) -> Band:
+    if not (isinstance(value, list) and len(value) == 2 and all(type(v) in (int, float) for v in value)):
+        raise UserError(f"{name:.60} = {value!r:.60} is not a band.\nWrite [lowest, highest].")
+    low, high = map(float, value)
+    if not low <= high:
+        raise UserError(f"{name:.60} = {value!r:.60} is an empty band.\nWrite [lowest, highest].")
+    return low, high
+
+
+def to_table(expectations: Expectations) -> dict[str, Any]:
+    """The `[expect]` table that `read_expectations` reads back."""
+    others = {condition: bands for condition, bands in expectations.items() if condition}
+    return {**expectations.get("", {}), **others}
+
+
+def condition(init_from: Mapping[str, Any], checkpoint: str, decoding: str) -> str:
+    """How a run and its evaluation differ from what `[expect]` is about: "init_from=bert-mlm, num_beams=5".
+
+    `init_from` is a record's, `decoding` is that of the scores.
+    """
+    start = f"init_from={init_from['recipe']}" if init_from else ""
+    which = f"checkpoint={checkpoint}" if checkpoint != "best" else ""
+    return ", ".join(filter(None, [start, which, decoding if decoding != "greedy" else ""]))
+
+
+def compare(bands: Mapping[str, Band], scores: Mapping[str, Any]) -> list[str]:
+    """A line for each band: whether the score is within it."""
+    lines = []
+    for name, (low, high) in bands.items():
+        band, score = f"{low:.5g} to {high:.5g}", scores.get(name)
+        if score is None:
+            lines.append(f"not as the recipe states: there is no {name}, expected {band}")
+        elif low <= score <= high:
+            lines.append(f"as the recipe states: {name} {score:.4g} is within {band}")
+        else:
+            lines.append(f"not as the recipe states: {name} {score:.4g} is outside of {band}")
+    return lines
