@@ -1,0 +1,51 @@
+"""`minitransformer check RUN`: whether a run computes what it should."""
+
+from __future__ import annotations
+
+import sys
+
+import tyro
+
+from ..files import printable, to_json
+from ..inspection.checks import Outcome, check_run
+from ..training.run import Run
+from .arguments import Checkpoint, DataFile, DataFolder, Flag, RunFolder
+
+
+def run(argv: list[str]) -> None:
+    def check(
+        run: RunFolder,
+        json: Flag = False,
+        data: DataFile = None,
+        data_dir: DataFolder = None,
+        checkpoint: Checkpoint = "best",
+    ) -> None:
+        """Check a run: causality, padding, cache, micro-batches, gradients, tokenizer and resuming.
+
+        Prints a tick or a cross for each check, and exits with 1 if there is a cross. Nothing in the run
+        folder changes.
+
+        Args:
+            json: Print one JSON object instead of lines.
+        """
+        trained = Run(run, checkpoint)
+        outcomes = []
+        for outcome in check_run(trained, trained.splits(data, data_dir)):
+            outcomes.append(outcome)
+            if not json:
+                print(line(outcome), flush=True)
+        if json:
+            print(to_json({each.name: {"passed": each.passed, "detail": each.detail} for each in outcomes}))
+        if any(outcome.passed is False for outcome in outcomes):
+            raise SystemExit(1)
+
+    tyro.cli(check, args=argv, prog="minitransformer check")
+
+
+def line(outcome: Outcome) -> str:
+    """A mark, the name of the check, and what it found."""
+    marks = {True: "✓", False: "✗", None: "-"}
+    if not (sys.stdout.encoding or "").lower().startswith("utf"):
+        marks = {True: "ok", False: "FAILED", None: "-"}
+    skipped = "skipped: " if outcome.passed is None else ""
+    return printable(f"{marks[outcome.passed]} {outcome.name:<13} {skipped}{outcome.detail}")

@@ -1,0 +1,1 @@
+"""Instruments for recipes and runs: what a training will cost, whether a run is sound, and what it learns."""

@@ -1,0 +1,282 @@
+"""Whether a run computes what it should: each check compares two ways to compute the same numbers.
+
+A check returns the largest difference that it found, relative to the size of the numbers, and its limit. What
+a model cannot be checked for (the cache of a model without one) is skipped, with the reason.
+"""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from minigrad import enable_grad, no_grad
+
+from ..data.splits import Splits
+from ..errors import UserError
+from ..tasks import Task
+from ..training.run import Run, build_task, filter_splits
+from ..training.trainer import Trainer
+
+LENGTH, ROWS = 12, 4  # tokens and rows of the texts that models are checked on
+FLOAT32 = 1e-4  # two ways to compute the same in float32
+TEXTS = 200  # that the tokenizer is checked on
+PARTS = 3  # micro-batches
+
+
+class Skip(Exception):
+    """A check does not apply to a run; the message says why."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a check found. `passed` is None if it was skipped."""
+
+    name: str
+    passed: bool | None
+    detail: str
+
+
+class Subject:
+    """A run, and a small batch of its data."""
+
+    def __init__(self, run: Run, splits: Splits) -> None:
+        self.run, self.model = run, run.model
+        self.splits = filter_splits(run.recipe, run.tokenizer, splits)
+        self.task = self.new_task()
+        self.batch = self.task.next_batch()
+
+    def new_task(self) -> Task:
+        """The task at the start of its data."""
+        return build_task(self.run.recipe, self.run.tokenizer, self.splits, self.run.labels)
+
+    def few_rows(self) -> Any:
+        """The first rows of the batch."""
+        parts = -(-len(self.batch.target) // ROWS)
+        return next(rows for _, rows in self.task.split(self.batch, parts) if rows.n_tokens)
+
+    def tokens(self) -> np.ndarray:
+        """Ids (ROWS, LENGTH), ordinary tokens of the vocabulary drawn at random."""
+        size = self.model.config.vocab_size
+        first = min(self.run.tokenizer.first_ordinary_id if self.run.tokenizer else 0, size - 1)
+        length = min(LENGTH, getattr(self.model, "max_length", None) or LENGTH)
+        return np.random.default_rng(0).integers(first, size, (ROWS, length))
+
+    def writes_tokens(self) -> bool:
+        """Whether the model predicts tokens one after the other."""
+        return all(hasattr(self.model, name) for name in ("is_encoder_decoder", "logits", "new_cache"))
+
+    def target_logits(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """The logits of each target token; a decoder-only model reads no source."""
+        model = self.model
+        return (model(source, target) if model.is_encoder_decoder else model(target)).numpy()
+
+
+# ---------------------------------------------------------------- the checks
+
+
+def causality(subject: Subject) -> tuple[float, float]:
+    """No logits change when later tokens do."""
+    if not subject.writes_tokens():
+        raise Skip("the model reads the whole text at once")
+    source, target = subject.tokens(), subject.tokens()[::-1].copy()
+    before, worst = subject.target_logits(source, target), 0.0
+    for position in (0, target.shape[1] // 2, target.shape[1] - 2):
+        changed = target.copy()
+        changed[:, position + 1 :] = np.roll(target[:, position + 1 :], 1, 0)
+        after = subject.target_logits(source, changed)
+        worst = max(worst, relative(after[:, : position + 1], before[:, : position + 1]))
+    return worst, FLOAT32
+
+
+def padding(subject: Subject) -> tuple[float, float]:
+    """A text has the same logits alone and padded to the length of others."""
+    run, model, task = subject.run, subject.model, subject.task
+    if subject.writes_tokens():
+        ids, pad = subject.tokens(), getattr(model.config, "pad_token_id", None) or 0
+        extra, short = np.full((len(ids), 2), pad), ids[:, 2:]  # not longer than the model's positions
+        if model.is_encoder_decoder:
+            return relative(model(np.hstack([short, extra]), ids).numpy(), model(short, ids).numpy()), FLOAT32
+        mask = np.hstack([np.zeros_like(extra, bool), np.ones_like(short, bool)])
+        padded = model(np.hstack([extra, short]), mask).numpy()[:, 2:]
+        return relative(padded, model(short).numpy()), FLOAT32
+    if run.tokenizer is None:
+        raise Skip("there is no text to pad")
+    examples = sorted(task.validation[:50], key=lambda one: len(next(iter(task.batches([one]))).input[0]))
+    short, others = examples[0], examples[-ROWS:]
+    alone, padded = (next(iter(task.batches(rows))) for rows in ([short], [short, *others]))
+    if padded.input.shape[1] == alone.input.shape[1]:
+        raise Skip("all texts are of the same length")
+    one, row = task.logits(model, alone).numpy()[0], task.logits(model, padded).numpy()[0]
+    return relative(row[: len(one)] if one.ndim > 1 else row, one), FLOAT32
+
+
+def cache(subject: Subject) -> tuple[float, float]:
+    """Token by token with a cache, the logits are those of the whole text."""
+    model = subject.model
+    if not subject.writes_tokens() or model.new_cache(LENGTH) is None:
+        raise Skip("the model has no cache")
+    source, target = subject.tokens(), subject.tokens()[::-1].copy()
+    if model.is_encoder_decoder:
+        mask = model.padding_mask(source)
+        memory = model.encode(source, mask)
+        step = lambda ids, cache: model.decode(ids, memory, mask, cache=cache)
+    else:
+        step = lambda ids, cache: model.states(ids, cache)
+    kept, half = model.new_cache(LENGTH), target.shape[1] // 2
+    pieces = [target[:, :half], *(target[:, i : i + 1] for i in range(half, target.shape[1]))]
+    states = [model.logits(step(piece, kept)).numpy() for piece in pieces]
+    return relative(np.concatenate(states, 1), subject.target_logits(source, target)), FLOAT32
+
+
+def accumulation(subject: Subject) -> tuple[float, float]:
+    """A training step in micro-batches has the gradients of a step of the whole batch, dropout included."""
+    parts = min(PARTS, len(subject.batch.target))
+    try:
+        subject.task.check_parts(parts)
+    except UserError as error:
+        raise Skip(str(error).splitlines()[0]) from None
+    if parts == 1:
+        raise Skip("a batch has one row")
+    steps = []
+    with enable_grad(), tempfile.TemporaryDirectory() as folder:
+        for micro_batches in (1, parts):
+            step = trainer(subject, Path(folder), micro_batches=micro_batches)
+            step.train_step()
+            steps.append([weight.grad for weight in step.model.parameters() if weight.grad is not None])
+    return max(relative(b.numpy(), a.numpy()) for a, b in zip(*steps, strict=True)), 1e-3
+
+
+def gradient(subject: Subject) -> tuple[float, float]:
+    """The gradient of each weight matrix, in a random direction, is the slope of the loss in float64."""
+    rows = subject.few_rows()
+    found = gradients(subject, rows)
+    exact = copy.deepcopy(subject.model).double().eval()
+    label_smoothing = subject.run.recipe.training.label_smoothing
+    loss = lambda: subject.task.loss(exact, rows, label_smoothing).item() / rows.n_tokens
+    rng, worst, largest = np.random.default_rng(0), 0.0, max(map(norm, found.values()))
+    weights = {name: weight for name, weight in exact.named_parameters() if weight.requires_grad}
+    for name, weight in weights.items():
+        direction = rng.normal(size=weight.shape)
+        direction /= norm(direction)
+        slope = slope_of(loss, weight, direction, 1e-6 * max(norm(weight.array), 1e-3))
+        own = found.get(name, np.zeros(1))
+        expected = float((own * direction).sum())
+        size = max(abs(slope), abs(expected), norm(own) / direction.size**0.5, 1e-6 * largest)
+        worst = max(worst, abs(slope - expected) / size)
+    return worst, 1e-2
+
+
+def round_trip(subject: Subject) -> tuple[float, float]:
+    """Texts come back from the tokenizer."""
+    tokenizer = subject.run.tokenizer
+    if tokenizer is None:
+        raise Skip("the data has no text")
+    if tokenizer.kind == "wordpiece":
+        raise Skip("a WordPiece tokenizer keeps no case and no spaces")
+    known = [text for text in texts_of(subject.splits["train"]) if not tokenizer.unknown_words(text)]
+    if not known:
+        raise Skip("no text of the training data has only known words")
+    return len(tokenizer.lost(known)) / len(known), 0.0
+
+
+def resume(subject: Subject) -> tuple[float, float]:
+    """A training that is resumed from a checkpoint ends with the weights of one that was not stopped."""
+    with enable_grad(), tempfile.TemporaryDirectory() as folder:
+        straight = trainer(subject, Path(folder))
+        straight.train_step()
+        straight.save()
+        straight.train_step()
+        resumed = trainer(subject, Path(folder))
+        resumed.resume()
+        resumed.train_step()
+    pairs = zip(straight.model.parameters(), resumed.model.parameters(), strict=True)
+    return max(relative(b.numpy(), a.numpy()) for a, b in pairs), 0.0
+
+
+# ---------------------------------------------------------------- what they need
+
+
+def relative(one: np.ndarray, other: np.ndarray) -> float:
+    """The largest difference of two arrays, relative to the largest number of the second."""
+    return float(np.abs(one - other).max() / max(np.abs(other).max(), 1e-30))
+
+
+def norm(array: np.ndarray) -> float:
+    return float(np.sqrt((np.asarray(array, np.float64) ** 2).sum()))
+
+
+def trainer(subject: Subject, folder: Path, **changes: Any) -> Trainer:
+    """A trainer with a copy of the run's model, at the start of the data."""
+    config, model = replace(subject.run.recipe.training, **changes), copy.deepcopy(subject.model)
+    return Trainer(model, subject.new_task(), config, folder, Console(quiet=True))
+
+
+def gradients(subject: Subject, batch: Any) -> dict[str, np.ndarray]:
+    """The gradient of the mean loss by weight, without dropout."""
+    model, label_smoothing = subject.model, subject.run.recipe.training.label_smoothing
+    model.zero_grad()
+    with enable_grad():
+        (subject.task.loss(model, batch, label_smoothing) / batch.n_tokens).backward()
+    named = {name: weight.grad for name, weight in model.named_parameters()}
+    model.zero_grad()
+    return {name: grad.numpy().astype(np.float64) for name, grad in named.items() if grad is not None}
+
+
+def slope_of(loss: Callable[[], float], weight: Any, direction: np.ndarray, width: float) -> float:
+    """The slope of the loss along a direction of a weight, by central differences."""
+    place, losses = weight.array.copy(), []
+    for sign in (1, -1):
+        weight.array[...] = place + sign * width * direction
+        losses.append(loss())
+    weight.array[...] = place
+    return (losses[0] - losses[1]) / (2 * width)
+
+
+def texts_of(examples: Any) -> list[str]:
+    """Some of the texts of a split, which is a long text, or a list of texts or of pairs of texts."""
+    if isinstance(examples, str):
+        size = max(len(examples) // TEXTS, 1)
+        return [examples[start : start + size] for start in range(0, len(examples), size)][:TEXTS]
+    first = list(examples[:TEXTS])
+    return [
+        text for one in first for text in ([one] if isinstance(one, str) else one) if isinstance(text, str)
+    ]
+
+
+CHECKS: dict[str, tuple[Callable[[Subject], tuple[float, float]], str]] = {
+    "causality": (causality, "later tokens change no logits"),
+    "padding": (padding, "padding changes no logits"),
+    "cache": (cache, "logits with the cache are those without"),
+    "accumulation": (accumulation, "micro-batches give the gradient of the whole batch"),
+    "gradient": (gradient, "gradients are the slopes of the loss, by finite differences"),
+    "round trip": (round_trip, "texts come back from the tokenizer"),
+    "resume": (resume, "a resumed training gives the same weights"),
+}
+
+
+def check_run(run: Run, splits: Splits) -> Iterator[Outcome]:
+    """The outcome of each check, as it is done."""
+    subject = Subject(run, splits)
+    for name, (check, claim) in CHECKS.items():
+        run.model.eval()
+        try:
+            with no_grad():
+                difference, limit = check(subject)
+        except Skip as reason:
+            yield Outcome(name, None, str(reason))
+        except MemoryError:
+            raise
+        except Exception as error:  # of the model: that is what a check is for
+            yield Outcome(name, False, f"{claim}: {type(error).__name__}: {str(error).splitlines()[0]}")
+        else:
+            found = (
+                f"difference {difference:.1e}, limit {limit:.0e}" if limit else f"difference {difference:.2g}"
+            )
+            yield Outcome(name, bool(difference <= limit), f"{claim} ({found})")
