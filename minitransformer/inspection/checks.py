@@ -57,9 +57,20 @@ class Subject:
         return build_task(self.run.recipe, self.run.tokenizer, self.splits, self.run.labels)
 
     def few_rows(self) -> Any:
-        """The first rows of the batch."""
+        """The first rows of the batch; all of them, if it cannot be split."""
         parts = -(-len(self.batch.target) // ROWS)
+        try:
+            self.check_parts(parts)
+        except Skip:
+            return self.batch
         return next(rows for _, rows in self.task.split(self.batch, parts) if rows.n_tokens)
+
+    def check_parts(self, parts: int) -> None:
+        """Skip a check of a task whose batches cannot be split."""
+        try:
+            self.task.check_parts(parts)
+        except UserError as error:
+            raise Skip(str(error).splitlines()[0]) from None
 
     def tokens(self) -> np.ndarray:
         """Ids (ROWS, LENGTH), ordinary tokens of the vocabulary drawn at random."""
@@ -108,13 +119,13 @@ def padding(subject: Subject) -> tuple[float, float]:
         return relative(padded, model(short).numpy()), FLOAT32
     if run.tokenizer is None:
         raise Skip("there is no text to pad")
-    examples = sorted(task.validation[:50], key=lambda one: len(next(iter(task.batches([one]))).input[0]))
-    short, others = examples[0], examples[-ROWS:]
-    alone, padded = (next(iter(task.batches(rows))) for rows in ([short], [short, *others]))
-    if padded.input.shape[1] == alone.input.shape[1]:
+    subject.check_parts(2)
+    examples = sorted(task.validation[:50], key=lambda one: next(iter(task.batches([one]))).input.shape[1])
+    alone, padded = (next(iter(task.batches(rows))) for rows in ([examples[0]], [examples[0], examples[-1]]))
+    if padded.input.shape == (2, alone.input.shape[1]):
         raise Skip("all texts are of the same length")
-    one, row = task.logits(model, alone).numpy()[0], task.logits(model, padded).numpy()[0]
-    return relative(row[: len(one)] if one.ndim > 1 else row, one), FLOAT32
+    one, other = (np.array(task.loss(model, row, 0.0).item()) for row in (alone, padded[0:1]))
+    return relative(other, one), FLOAT32
 
 
 def cache(subject: Subject) -> tuple[float, float]:
@@ -138,10 +149,7 @@ def cache(subject: Subject) -> tuple[float, float]:
 def accumulation(subject: Subject) -> tuple[float, float]:
     """A training step in micro-batches has the gradients of a step of the whole batch, dropout included."""
     parts = min(PARTS, len(subject.batch.target))
-    try:
-        subject.task.check_parts(parts)
-    except UserError as error:
-        raise Skip(str(error).splitlines()[0]) from None
+    subject.check_parts(parts)
     if parts == 1:
         raise Skip("a batch has one row")
     steps = []
@@ -149,8 +157,9 @@ def accumulation(subject: Subject) -> tuple[float, float]:
         for micro_batches in (1, parts):
             step = trainer(subject, Path(folder), micro_batches=micro_batches)
             step.train_step()
-            steps.append([weight.grad for weight in step.model.parameters() if weight.grad is not None])
-    return max(relative(b.numpy(), a.numpy()) for a, b in zip(*steps, strict=True)), 1e-3
+            steps.append([w.grad.numpy() for w in step.model.parameters() if w.grad is not None])
+    tiny = 1e-3 * max(np.abs(grad).max() for grad in steps[0])  # a gradient of 0 is rounded to something
+    return max(relative(b, a, tiny) for a, b in zip(*steps, strict=True)), 1e-3
 
 
 def gradient(subject: Subject) -> tuple[float, float]:
@@ -168,7 +177,7 @@ def gradient(subject: Subject) -> tuple[float, float]:
         slope = slope_of(loss, weight, direction, 1e-6 * max(norm(weight.array), 1e-3))
         own = found.get(name, np.zeros(1))
         expected = float((own * direction).sum())
-        size = max(abs(slope), abs(expected), norm(own) / direction.size**0.5, 1e-6 * largest)
+        size = max(abs(slope), abs(expected), norm(own) / direction.size**0.5, 1e-4 * largest)
         worst = max(worst, abs(slope - expected) / size)
     return worst, 1e-2
 
@@ -203,9 +212,9 @@ def resume(subject: Subject) -> tuple[float, float]:
 # ---------------------------------------------------------------- what they need
 
 
-def relative(one: np.ndarray, other: np.ndarray) -> float:
-    """The largest difference of two arrays, relative to the largest number of the second."""
-    return float(np.abs(one - other).max() / max(np.abs(other).max(), 1e-30))
+def relative(one: np.ndarray, other: np.ndarray, tiny: float = 1e-30) -> float:
+    """The largest difference of two arrays, relative to the largest number of the second, or to `tiny`."""
+    return float(np.abs(one - other).max() / max(np.abs(other).max(), tiny))
 
 
 def norm(array: np.ndarray) -> float:
