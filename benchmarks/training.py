@@ -15,8 +15,9 @@ from minigrad import manual_seed, optim
 from minitransformer import GPT, GPTConfig, TrainConfig, Trainer
 from minitransformer.tasks import LanguageModelling
 from minitransformer.tokenizers import Tokenizer
+from minitransformer.training.log import Log
+from minitransformer.training.progress import show_progress
 from minitransformer.training.ranks import Ranks
-from minitransformer.training.trainer import _write
 
 from .measuring import CLOCKS, ratios, spread
 from .tables import Table
@@ -32,7 +33,13 @@ def nano(folder: Path, batch: int = BATCH, ranks: Ranks | None = None) -> Traine
     model = GPT(
         GPTConfig(LETTERS, LENGTH, WIDTH, LAYERS, HEADS, embd_pdrop=0.0, resid_pdrop=0.0, attn_pdrop=0.0)
     )
-    return Trainer(model, task, TrainConfig(steps=10_000, log_every=1), folder, ranks=ranks)
+    return Trainer(
+        model,
+        task,
+        TrainConfig(steps=10_000, log_every=1, validate_every=10_000, checkpoint_every=10_000),
+        folder,
+        ranks=ranks,
+    )
 
 
 def training(repeats: int = 50, clock: str = "wall") -> Table:
@@ -50,13 +57,8 @@ def training(repeats: int = 50, clock: str = "wall") -> Table:
             trainer.optimizer.step()
 
         times: dict[str, list[float]] = {"bare": [], "trainer": []}
-        with (Path(folder) / "log.jsonl").open("w") as log, trainer._progress() as show:
-
-            def whole() -> None:
-                record = trainer.train_step()
-                _write(log, record)
-                show(record)
-
+        with Log(Path(folder) / "log.jsonl", print) as log, show_progress(trainer.console, 0, 10_000) as show:
+            whole = lambda: trainer.advance(log, show)
             for turn in range(repeats + 2):
                 for name, step in (("bare", bare), ("trainer", whole)):
                     start = CLOCKS[clock]()

@@ -522,16 +522,18 @@ def test_bits_per_character_are_of_characters_only(tmp_path):
 # --- Settings ---
 
 
-@pytest.mark.parametrize("schedule", ["inverse_sqrt", "cosine", "constant"])
+@pytest.mark.parametrize("schedule", ["inverse_sqrt", "cosine", "linear", "wsd", "constant"])
 def test_schedules_rise_to_the_peak_and_do_not_exceed_it(schedule):
     config = TrainConfig(steps=100, lr=0.5, schedule=schedule, warmup_steps=10, min_lr=0.01)
     rates = [config.learning_rate(step) for step in range(1, 101)]
     assert max(rates) == pytest.approx(0.5)
     assert rates.index(max(rates)) + 1 in (10, 11)
     assert 0 < rates[0] < rates[5] < rates[9]
-    assert rates[99] == pytest.approx(
-        {"inverse_sqrt": 0.5 * 0.1**0.5, "cosine": 0.01, "constant": 0.5}[schedule], abs=1e-3
-    )
+    ends = {
+        "inverse_sqrt": 0.5 * 0.1**0.5, "cosine": 0.01, "linear": 0.01 + 0.49 / 90,
+        "wsd": 0.01 + 0.49 * (1 - 0.95**0.5), "constant": 0.5,
+    }  # fmt: skip
+    assert rates[99] == pytest.approx(ends[schedule], abs=1e-3)
 
 
 def test_the_rate_of_the_schedule_is_the_one_that_is_used(tmp_path):
@@ -549,7 +551,8 @@ def test_the_rate_of_the_schedule_is_the_one_that_is_used(tmp_path):
         {"steps": 0}, {"steps": -3}, {"lr": -1.0}, {"lr": math.nan}, {"micro_batches": 0}, {"log_every": 0},
         {"validate_every": 0}, {"checkpoint_every": -1}, {"warmup_steps": -1}, {"label_smoothing": 1.0},
         {"seed": -1}, {"seed": 2**64}, {"betas": (0.9, 1.0)}, {"weight_decay": -0.1}, {"clip_norm": -1.0},
-        {"schedule": "linear"},
+        {"schedule": "linaer"}, {"optimizer": "adam"}, {"keep": 0}, {"ema_decay": 1.0}, {"momentum": -0.1},
+        {"patience": -1}, {"epochs": -1}, {"validation_texts": -1}, {"samples": -1}, {"decay_steps": -1},
     ],
     ids=str,
 )  # fmt: skip

@@ -4,15 +4,22 @@ from ..checks import check_all
 from . import lr_scheduler
 from .clipping import clip_grad_norm_
 from .lbfgs import LBFGS
-from .lr_scheduler import cosine_schedule, inverse_sqrt_schedule, paper_schedule
+from .lr_scheduler import (
+    cosine_schedule,
+    inverse_sqrt_schedule,
+    linear_schedule,
+    paper_schedule,
+    wsd_schedule,
+)
 from .more_optimizers import Adadelta, Adagrad, Adamax, NAdam, RAdam, RMSprop
 from .optimizer import SGD, Adam, AdamW, Optimizer
 
 __all__ = [
     "LBFGS",
     "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop",
-    "clip_grad_norm_", "cosine_schedule", "inverse_sqrt_schedule", "lr_scheduler", "paper_schedule",
+    "clip_grad_norm_", "cosine_schedule", "inverse_sqrt_schedule", "linear_schedule", "lr_scheduler",
+    "paper_schedule", "wsd_schedule",
 ]  # fmt: skip
 
 
-check_all(globals(), ["cosine_schedule", "inverse_sqrt_schedule", "paper_schedule"])
+check_all(globals(), [name for name in __all__ if name.endswith("_schedule")])

@@ -43,6 +43,29 @@ def cosine_schedule(
     return min_lr + 0.5 * (lr - min_lr) * (1 + math.cos(math.pi * done))
 
 
+def linear_schedule(
+    step: int, lr: float, total_steps: int, warmup_steps: int = 0, min_lr: float = 0.0
+) -> float:
+    """Linear to `lr` over `warmup_steps`, then linear down to `min_lr` at `total_steps`."""
+    if step < warmup_steps:
+        return lr * (step + 1) / (warmup_steps + 1)
+    done = min((step - warmup_steps) / max(total_steps - warmup_steps, 1), 1.0)
+    return lr + (min_lr - lr) * done
+
+
+def wsd_schedule(
+    step: int, lr: float, total_steps: int, warmup_steps: int = 0, decay_steps: int = 0, min_lr: float = 0.0
+) -> float:
+    """Warm-up, stable, decay: `lr` until the last `decay_steps`, then as 1 - sqrt(x) down to `min_lr`.
+
+    Hu et al. 2024, section 4; the form of the decay is that of Hägele et al. 2024, section 3.
+    """
+    if step < warmup_steps:
+        return lr * (step + 1) / (warmup_steps + 1)
+    done = min(max(step - (total_steps - decay_steps), 0) / max(decay_steps, 1), 1.0)
+    return min_lr + (lr - min_lr) * (1 - math.sqrt(done))
+
+
 class LRScheduler:
     """Sets each group's learning rate by the number of step() calls, `last_epoch`.
 

@@ -22,7 +22,14 @@ DataFolder = Annotated[
         help_behavior_hint="",
     ),
 ]
-Checkpoint = Annotated[str, arg(metavar="NAME", help="The checkpoint: best, last, or the name of one.")]
+Checkpoint = Annotated[
+    str,
+    arg(
+        metavar="NAME",
+        help="The checkpoint: best, last, ema (the moving average at the last one), average:5 (the mean of "
+        "the newest five), or the name of one.",
+    ),
+]
 Device = Annotated[
     str,
     arg(metavar="DEVICE", help="The device: cpu, cuda (or cuda:1), or auto, a GPU if there is one."),

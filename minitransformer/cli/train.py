@@ -44,7 +44,9 @@ from ..training.init_from import Source, initialize
 from ..training.memory import check_memory
 from ..training.ranks import Ranks, join
 from ..training.run import check_same_data
+from ..training.tensorboard import TensorBoard
 from ..training.trainer import Trainer
+from ..training.validation import LiveRun
 from .arguments import DataFolder, Device, Flag
 from .evaluate import evaluate, promised, report
 
@@ -75,6 +77,8 @@ class Options:
     device: Device = "cpu"
     capture: Flag = False
     """On a GPU: record the step once, and replay it without Python."""
+    tensorboard: Flag = False
+    """Also write TensorBoard files, to the folder tensorboard of the run (the extra `tensorboard`)."""
 
     @property
     def sources(self) -> Sources:
@@ -242,7 +246,11 @@ def train(training: Training, stack: ExitStack) -> bool:
             recipe, tokenizer, checked, training.sources, labels, source.to_json() if source else None
         )
     )
-    trainer = Trainer(model, task, recipe.training, folder, console, ranks, options.capture, record.identity)
+    task.live = LiveRun(folder, recipe, kind, tokenizer, labels, model, splits)
+    callbacks = [TensorBoard(folder / "tensorboard")] if options.tensorboard and on_rank_0 else []
+    trainer = Trainer(
+        model, task, recipe.training, folder, console, ranks, options.capture, record.identity, callbacks
+    )
     ranks.barrier()  # all ranks have read the folder
     if resumed is None:
         if on_rank_0:
@@ -260,13 +268,15 @@ def train(training: Training, stack: ExitStack) -> bool:
     sizes += f", {counted(len(labels), 'label')}" if labels else ""
     placement = f", {ranks.size} ranks" if ranks.size > 1 else ""
     placement += "" if training.device == "cpu" else f" on {training.device}"
-    console.print(f"{sizes}, {counted(recipe.training.steps, 'step')}{placement}")
+    length = counted(trainer.config.steps, "step")
+    length += f" ({counted(recipe.training.epochs, 'epoch')})" if recipe.training.epochs else ""
+    console.print(f"{sizes}, {length}{placement}")
     if options.capture and training.device == "cpu":
         console.print("--capture has no effect on a CPU")
     finished = trainer.train()
     if not on_rank_0:
         return finished
-    curves = draw_curves(folder)
+    curves = draw(folder, console)
     if not finished:
         command = _resume_command(training)
         console.print(f"stopped after step {trainer.step}; the run is saved. Continue with: {command}")
@@ -275,6 +285,15 @@ def train(training: Training, stack: ExitStack) -> bool:
     console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}")
     console.print(f"use it with: minitransformer {kind.verb} {shlex.quote(str(folder))}")
     return True
+
+
+def draw(folder: Path, console: Console) -> Path:
+    """The curves, unless the disk is full."""
+    try:
+        return draw_curves(folder)
+    except OSError as error:
+        console.print(printable(f"warning: cannot write {folder / 'curves.png'}: {error.strerror}"))
+        return folder / "curves.png"
 
 
 def first_weights(training: Training) -> Source | None:
@@ -300,17 +319,18 @@ def first_weights(training: Training) -> Source | None:
 
 def resume(trainer: Trainer, training: Training, resumed: Resumed) -> None:
     """Restore the last checkpoint, and record the settings that change from there on."""
-    recipe, folder, steps = training.recipe, training.folder, training.recipe.training.steps
+    recipe, folder, steps = training.recipe, training.folder, trainer.config.steps
+    longer = "--epochs" if recipe.training.epochs else "--steps"
     found = trainer.resume()
     if trainer.step > steps:
         raise UserError(
             f"{folder} is at step {trainer.step}, more than --steps {steps}.\n"
-            f"Raise --steps, or start over with --overwrite."
+            f"Raise {longer}, or start over with --overwrite."
         )
     if trainer.step == steps and recipe.training != resumed.recipe.training:
         raise UserError(
             f"{folder} is finished, at step {steps} of {steps}: other settings would change nothing.\n"
-            f"Raise --steps too, or start over with --overwrite."
+            f"Raise {longer} too, or start over with --overwrite."
         )
     trainer.console.print(
         f"continuing from step {trainer.step} with the settings of {folder / 'config.toml'}"
@@ -329,6 +349,7 @@ def _resume_command(training: Training) -> str:
     words = ["minitransformer", "train", training.name, "--resume", "--run-dir", training.folder]
     words += ["--device", options.device] if options.device != "cpu" else []
     words += ["--capture"] if options.capture else []
+    words += ["--tensorboard"] if options.tensorboard else []
     return shlex.join(map(str, words))
 
 

@@ -214,6 +214,7 @@ class Task:
     # ------------------------------------------------------------ batches, loss, validation
 
     validation: Any
+    live: Trained | None = None  # the run that is being trained on it, to generate texts at validations
 
     @classmethod
     def build(
@@ -226,6 +227,14 @@ class Task:
     def largest_batch(self) -> int:
         """The number of rows in the largest batch."""
         raise NotImplementedError
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """The number of batches in which the training data are read once."""
+        raise UserError(
+            f"the task {type(self).__name__} has no epochs: it does not define batches_per_epoch.\n"
+            f"Leave epochs at 0, and choose a number of steps."
+        )
 
     def next_batch(self) -> Any:
         raise NotImplementedError

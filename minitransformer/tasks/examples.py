@@ -99,9 +99,12 @@ class ExampleTask(Task):
     def largest_batch(self) -> int:
         return min(self.data.batch_size, len(self.train))
 
+    @property
+    def batches_per_epoch(self) -> int:
+        return max(len(self.train) // self.data.batch_size, 1)  # what is left over waits for another epoch
+
     def next_batch(self) -> Any:
-        per_epoch = max(len(self.train) // self.data.batch_size, 1)
-        epoch, number = divmod(self.step, per_epoch)
+        epoch, number = divmod(self.step, self.batches_per_epoch)
         if epoch != self._epoch:
             self._epoch = epoch
             self._order = generator(self.seed, SHUFFLE, epoch).permutation(len(self.train))

@@ -137,6 +137,11 @@ class LanguageModelling(Task):
     def largest_batch(self) -> int:
         return self.batch_size
 
+    @property
+    def batches_per_epoch(self) -> int:
+        """Blocks start anywhere: so many have as many tokens as the text."""
+        return max(len(self.blocks.ids) // (self.block_size * self.batch_size), 1)
+
     def next_batch(self) -> TokenBlocks:
         x, y = self.blocks.batch(self.step)
         self.step += 1

@@ -160,6 +160,10 @@ class Translation(Task):
     def largest_batch(self) -> int:
         return max(map(len, self.stream.batches.epoch(0)))
 
+    @property
+    def batches_per_epoch(self) -> int:
+        return len(self.stream.batches.epoch(0))  # as many in each
+
     def next_batch(self) -> PairBatch:
         return collate([self.train[i] for i in next(self.stream)], self.tokenizer)
 

@@ -1,6 +1,7 @@
 """Checkpoints of a run: model, optimizer and trainer state, each in a folder of its own.
 
     checkpoints/step-00000120/   model.safetensors  optimizer.safetensors  state.json  SHA256SUMS
+                                 ema.safetensors, the moving average of the weights, if there is one
     checkpoints/index.json       {"last": "step-00000120", "best": "step-00000100"}
 
 A checkpoint is written to a temporary folder, and renamed when it is complete. SHA256SUMS (of `sha256sum`) is
@@ -24,9 +25,11 @@ from minigrad.io import load_bytes, write_atomically
 
 from ..errors import UserError
 from ..files import read_bytes, read_json, read_text, sha256, write_json
+from .averaging import MovingAverage, mean_of
+from .log import suppress_full_disk
 
-MODEL, OPTIMIZER, STATE, SUMS = FILES = (
-    "model.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS",
+MODEL, EMA, OPTIMIZER, STATE, SUMS = FILES = (
+    "model.safetensors", "ema.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS",
 )  # fmt: skip
 STATE_TYPES: dict[str, Any] = {"step": int, "seconds": float, "best_loss": (float, type(None)), "task": dict}
 UNUSABLE = "unusable-"  # prefix of a damaged checkpoint, moved aside
@@ -83,7 +86,7 @@ class Checkpoints:
         if which in names:
             return self.folder / which
         fix = (
-            f"Choose one of best, last, {', '.join(names)}."
+            f"Choose one of best, last, {', '.join(names)}, ema, average:N."
             if names
             else "Train a model first, or continue the run with --resume."
         )
@@ -92,25 +95,32 @@ class Checkpoints:
     # ------------------------------------------------------------ writing
 
     def save(
-        self, step: int, model: nn.Module, optimizer: optim.Optimizer, state: dict[str, Any], best: bool
-    ) -> Path:
-        """Write the checkpoint of `step`, unless that is done. It is the last and, if `best`, the best."""
+        self,
+        step: int,
+        model: nn.Module,
+        optimizer: optim.Optimizer,
+        state: dict[str, Any],
+        best: bool,
+        average: MovingAverage | None = None,
+    ) -> Path | None:
+        """Write the checkpoint of `step`; None if that is done. It is the last and, if `best`, the best."""
         name = f"step-{step:08d}"
         if name == self._current:
-            return self.folder / name
+            return None
         weights = model.state_dict()
         check_finite(weights, f"step {step}")
         index = {"last": name, "best": name if best or not self._best else self._best}
         partial = self.folder / f".{name}.partial"
         self._remove(partial)
-        save_file(weights, partial / MODEL)
-        save_file(optimizer.state_dict(), partial / OPTIMIZER)
-        sizes = {file: (partial / file).stat().st_size for file in (MODEL, OPTIMIZER)}
+        parts = {MODEL: weights, OPTIMIZER: optimizer.state_dict()}
+        if average is not None:
+            parts[EMA] = average.state_dict()
+        for file, tensors in parts.items():
+            save_file(tensors, partial / file)
+        sizes = {file: (partial / file).stat().st_size for file in parts}
         run = {"run": None, **self.identity}
         write_json(partial / STATE, {**state, "best": index["best"], "bytes": sizes, **run})
-        sums = "".join(
-            f"{sha256((partial / file).read_bytes())}  {file}\n" for file in (MODEL, OPTIMIZER, STATE)
-        )
+        sums = "".join(f"{sha256((partial / file).read_bytes())}  {file}\n" for file in (*parts, STATE))
         write_atomically(partial / SUMS, sums.encode())
         self._discard(self.folder / name)
         os.replace(partial, self.folder / name)
@@ -120,7 +130,8 @@ class Checkpoints:
 
     def _finish(self, index: dict[str, str]) -> None:
         """Write the index, and delete what is neither among the latest nor the best."""
-        write_json(self.folder / "index.json", index)
+        with suppress_full_disk():  # other readers' copy: the checkpoints themselves say the same
+            write_json(self.folder / "index.json", index)
         for old in self.names()[: -self.keep]:
             if old != index["best"]:
                 self._discard(self.folder / old)
@@ -137,7 +148,9 @@ class Checkpoints:
         if not path.is_dir() or path.is_symlink():
             return
         for file in path.iterdir():
-            if file.name in FILES or re.fullmatch(r"\.(model|optimizer|state|SHA256).*\.\w{8,}", file.name):
+            if file.name in FILES or re.fullmatch(
+                r"\.(model|ema|optimizer|state|SHA256).*\.\w{8,}", file.name
+            ):
                 file.unlink()
         with suppress(OSError):
             path.rmdir()
@@ -169,19 +182,54 @@ class Checkpoints:
     # ------------------------------------------------------------ reading
 
     def read_model(self, which: str = "best") -> tuple[Path, bytes]:
-        """The folder of a checkpoint, and its model.safetensors, checked."""
-        path = self.path(which)
-        return path, self._read(path, MODEL, self._state(path))
+        """The folder of a checkpoint and a file of weights in it, checked.
 
-    def load_model(self, model: nn.Module, which: str = "best") -> Path:
-        """Load the parameters of a checkpoint into `model`."""
-        return self.load(model, *self.read_model(which))
+        Of "ema" and of the best, which the validation chose, those are the averaged weights if there are any.
+        """
+        path = self.path("last" if which == "ema" else which)
+        state = self._state(path)
+        averaged = EMA in _sizes(state)
+        if which == "ema" and not averaged:
+            raise CheckpointError(
+                f"{path} has no moving average of the weights.\n"
+                f"Train with --ema-decay 0.999, or use another with --checkpoint best."
+            )
+        return path, self._read(path, EMA if averaged and which in ("best", "ema") else MODEL, state)
 
-    def load(self, model: nn.Module, path: Path, content: bytes) -> Path:
-        """Load the content of a model.safetensors into `model`."""
+    def read_weights(self, which: str = "best") -> tuple[Path, dict[str, Tensor]]:
+        """The folder and the weights of a checkpoint; of "average:5" the mean of the newest five."""
+        kind, _, count = which.partition(":")
+        if kind == "average":
+            return self.folder / which, self.average(count)
+        path, content = self.read_model(which)
+        return path, self._weights(path, content)
+
+    def average(self, count: str) -> dict[str, Tensor]:
+        """The mean of the weights of the newest `count` checkpoints (Vaswani et al. 2017, section 6.1)."""
+        names = self.names()
+        if not count.isdecimal() or not 1 <= int(count) <= len(names):
+            raise CheckpointError(
+                f"{self.folder} has {len(names)} checkpoints, no average of {count or 'so many'!r:.20}.\n"
+                f"Pass --checkpoint average:N with N from 1 to {len(names)}; `train --keep N` keeps more."
+            )
+        return mean_of([self._weights(*self.read_model(name)) for name in names[-int(count) :]])
+
+    def _weights(self, path: Path, content: bytes) -> dict[str, Tensor]:
+        """The content of a file of weights, which are finite."""
         try:
             weights = load_bytes(content, str(path / MODEL))
             check_finite(weights, path.name)
+        except MinigradError as error:
+            raise self._unusable(path, str(error).splitlines()[0]) from None
+        return weights
+
+    def load_model(self, model: nn.Module, which: str = "best") -> Path:
+        """Load the parameters of a checkpoint into `model`."""
+        return self.load(model, *self.read_weights(which))
+
+    def load(self, model: nn.Module, path: Path, weights: dict[str, Tensor]) -> Path:
+        """Load the weights of a checkpoint into `model`."""
+        try:
             for name, own in model.state_dict().items():
                 if name in weights and weights[name].dtype != own.dtype:  # load_state_dict would convert it
                     raise self._unusable(path, f"{name} is {weights[name].dtype}, expected {own.dtype}")
@@ -190,25 +238,36 @@ class Checkpoints:
             raise self._unusable(path, str(error).splitlines()[0]) from None
         return path
 
-    def restore(self, model: nn.Module, optimizer: optim.Optimizer) -> dict[str, Any]:
-        """Load the last checkpoint into model and optimizer; returns the trainer's state."""
+    def restore(
+        self, model: nn.Module, optimizer: optim.Optimizer, average: MovingAverage | None = None
+    ) -> dict[str, Any]:
+        """Load the last checkpoint into model, optimizer and average; returns the trainer's state."""
         path = self.path("last")
-        state = self._restore(path, model, optimizer)
+        state, averaged = self._restore(path, model, optimizer)
+        if average is not None:  # of a run that has none yet, it starts from the weights
+            average.load_state_dict(averaged or model.state_dict())
         if state.get("best") != self.index["best"]:
             state["best_loss"] = None  # the best checkpoint was damaged: the next validation is the best
         self._current, self._best = path.name, self.index["best"]
         return state
 
-    def _restore(self, path: Path, model: nn.Module, optimizer: optim.Optimizer) -> dict[str, Any]:
+    def _restore(
+        self, path: Path, model: nn.Module, optimizer: optim.Optimizer
+    ) -> tuple[dict[str, Any], dict[str, Tensor]]:
         state = self._state(path)
-        self.load(model, path, self._read(path, MODEL, state))
+        weights = {
+            file: self._weights(path, self._read(path, file, state))
+            for file in (MODEL, EMA)
+            if file == MODEL or file in _sizes(state)
+        }
+        self.load(model, path, weights[MODEL])
         try:
             moments = load_bytes(self._read(path, OPTIMIZER, state), str(path / OPTIMIZER))
             check_finite(moments, path.name)
             optimizer.load_state_dict(moments)
         except MinigradError as error:
             raise self._unusable(path, str(error).splitlines()[0]) from None
-        return state
+        return state, weights.get(EMA, {})
 
     def repair(self, model: nn.Module, optimizer: optim.Optimizer) -> list[str]:
         """Move checkpoints aside that cannot be loaded, so that the run goes on from the one before.
@@ -276,8 +335,7 @@ class Checkpoints:
 
     def _read(self, path: Path, file: str, state: Mapping[str, Any]) -> bytes:
         """A file of a checkpoint, checked."""
-        sizes = state.get("bytes")
-        size = sizes.get(file) if isinstance(sizes, dict) else None
+        size = _sizes(state).get(file)
         try:
             found = (path / file).stat().st_size
             if isinstance(size, int) and found != size:
@@ -305,6 +363,12 @@ class Checkpoints:
             else "Start over with `train --overwrite`."
         )
         return CheckpointError(f"{path} cannot be loaded: {problem.rstrip('.')}.\n{fix}")
+
+
+def _sizes(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The bytes of each file of a checkpoint, by its state; empty for those of versions that wrote none."""
+    sizes = state.get("bytes")
+    return sizes if isinstance(sizes, dict) else {}
 
 
 def check_finite(weights: Mapping[str, Tensor | np.ndarray], where: str) -> None:

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import io
-import json
 import tomllib
-from contextlib import suppress
 from pathlib import Path
 
 from minigrad.io import write_atomically
 
-from ..files import printable, read_text
+from ..files import printable
+from .log import read_log
 
-
-def read_log(path: Path) -> list[dict[str, float]]:
-    """The records of a log; a truncated last line is skipped, as is any other that is not a record."""
-    records = []
-    for line in read_text(path).split("\n"):
-        with suppress(ValueError, RecursionError):
-            record = json.loads(line)
-            types = {type(value) for value in record.values()} if isinstance(record, dict) else {object}
-            if types <= {int, float, type(None)} and type(record.get("step")) is int:
-                records.append(record)
-    return records
+__all__ = ["draw_curves", "read_log"]
 
 
 def _training_label(folder: Path) -> str:

@@ -41,7 +41,9 @@ RUN_FILES = (
     "run.json", "config.toml", "tokenizer.json", "log.jsonl", "curves.png", "predictions.txt", "metrics.json",
 )  # fmt: skip
 LOCK, OWNER = ".lock", ".owner.json"
-FIXED_SETTINGS = ("seed", "precision", "betas", "adam_eps", "weight_decay")  # --resume cannot change them
+FIXED_SETTINGS = (  # --resume cannot change them
+    "seed", "precision", "optimizer", "momentum", "betas", "adam_eps", "weight_decay",
+)  # fmt: skip
 _LEFTOVER = re.compile(rf"\.({'|'.join(map(re.escape, (*RUN_FILES, OWNER)))})\.\w{{8,}}")
 
 

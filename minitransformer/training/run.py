@@ -81,7 +81,7 @@ class Run:
         self.record = record
         checkpoints = Checkpoints(self.folder / "checkpoints", identity=record.identity)
         with ThreadPoolExecutor(1) as thread:  # reads and checks the weights while the model is built
-            weights = thread.submit(checkpoints.read_model, which)
+            weights = thread.submit(checkpoints.read_weights, which)
             self.recipe = read_config(self.folder, self.record)
             self.task = task_class(self.recipe.task)
             self.tokenizer, self.labels = read_tokenizer(self.folder, self.record), record.labels

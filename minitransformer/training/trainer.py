@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from minigrad import (
     GradScaler,
@@ -30,17 +27,23 @@ from minigrad import (
 from minigrad import capture as capture_step
 from minigrad.debug import first_nonfinite
 from minigrad.errors import NonFiniteError
-from minigrad.io import write_atomically
 
 from ..config import TrainConfig
 from ..errors import UserError
-from ..files import printable, to_json
+from ..files import printable
 from ..tasks.base import Task
+from .averaging import MovingAverage
+from .callbacks import Callbacks
 from .checkpoint import CheckpointError, Checkpoints
-from .curves import read_log
 from .folder import lock
-from .notebook import NotebookLine
+from .log import Log, disk_is_full, truncate_log
+from .optimizers import build_optimizer
+from .progress import SlowSteps, show_progress
 from .ranks import Ranks, RanksError
+from .schedules import resolve
+from .signals import stop_signals
+from .stopping import BestScore
+from .validation import Validation
 
 
 class Trainer:
@@ -52,7 +55,8 @@ class Trainer:
     its shard of every batch, and rank 0 writes to `folder`. With `capture`, a GPU replays the step as a graph
     (`minigrad.capture`): the same weights in less time. The loss is then read, and checked to be finite, only
     when it is logged or saved or a validation is due. On a CPU, `capture` has no effect.
-    `identity` (a `Record`'s) is written to the checkpoints, and checked by `resume`.
+    `identity` (a `Record`'s) is written to the checkpoints, and checked by `resume`. What `callbacks` are is
+    in `callbacks.py`.
     """
 
     def __init__(
@@ -65,8 +69,10 @@ class Trainer:
         ranks: Ranks | None = None,
         capture: bool = False,
         identity: Mapping[str, str] | None = None,
+        callbacks: Sequence[Any] = (),
     ) -> None:
-        self.model, self.task, self.config, self.folder = model, task, config, Path(folder)
+        self.config = config = resolve(config, model, task)
+        self.model, self.task, self.folder = model, task, Path(folder)
         self.ranks = ranks or Ranks()
         if self.ranks.size > 1 and task.largest_batch < self.ranks.size:
             raise RanksError(
@@ -75,23 +81,23 @@ class Trainer:
             )
         task.check_parts(config.micro_batches * self.ranks.size)
         self.console = console or Console(stderr=True, quiet=self.ranks.rank > 0)
-        self.checkpoints = Checkpoints(self.folder / "checkpoints", identity=identity)
+        self.checkpoints = Checkpoints(self.folder / "checkpoints", config.keep, identity)
         self._log = self.folder / "log.jsonl"
-        self.optimizer = optim.AdamW(
-            _decay_groups(model, config.weight_decay),
-            config.lr,
-            config.betas,
-            config.adam_eps,
-            config.weight_decay,
-        )
+        self.callbacks = Callbacks(callbacks if self.ranks.rank == 0 else ())
+        self.optimizer = build_optimizer(model, config)
+        self.average = MovingAverage(model, config.ema_decay) if config.ema_decay else None
+        self.validation = Validation(task, config.validation_texts, config.samples)
+        self.best = BestScore(config.monitor, config.patience)
         half = config.precision in ("bfloat16", "float16")
         self.autocast = autocast(dtype=config.precision if half else "bfloat16", enabled=half)
         self.scaler = GradScaler(enabled=config.precision == "float16")
         self.step, self.seconds, self.best_loss = 0, 0.0, math.inf
-        on_gpu = next(model.parameters()).device != "cpu"
-        self._captured: Any = self._capture() if capture and on_gpu else None
+        self.device = next(model.parameters()).device
+        self._captured: Any = self._capture() if capture and self.device != "cpu" else None
         self._unread: tuple[Any, list[Tensor], Tensor] | None = None  # a step's batch, losses, norm
         self._timings: list[tuple[int, float]] = []  # tokens and seconds of each step since the last reading
+        self._slow = SlowSteps()
+        self._refused = -1  # the latest step that a full disk refused
         self._metrics = {"loss": math.nan, "grad_norm": math.nan, "tokens_per_second": 0.0}
         random.manual_seed(config.seed)
 
@@ -189,7 +195,7 @@ class Trainer:
             self.optimizer.step()
             return losses, norm
 
-        return capture_step(step, device=next(self.model.parameters()).device)
+        return capture_step(step, device=self.device)
 
     def _replay(self, batch: Any, parts: list[tuple[int, Any]], start: float) -> dict[str, float]:
         """Replay the step. Its loss is read only when it is needed, because that waits for the GPU."""
@@ -197,7 +203,7 @@ class Trainer:
         losses, norm = self._captured(arguments, np.array(batch.n_tokens, np.float32))
         self.step += 1
         self._unread = batch, losses, norm
-        needed = any(map(self._due, ("log_every", "validate_every", "checkpoint_every")))
+        needed = any(map(self.due, ("log_every", "validate_every", "checkpoint_every")))
         if needed:
             self._read()
         self._timings.append((batch.n_tokens, time.perf_counter() - start))
@@ -231,14 +237,8 @@ class Trainer:
             if module is None
             else "first outside of its modules: in the output layer (the logits) or the loss"
         )
-        names = self.checkpoints.names()
-        saved = (
-            f"the last checkpoint is {self.checkpoints.folder / names[-1]}"
-            if names
-            else "no checkpoint was due"
-        )
         return NonFiniteError(
-            f"step {step}: {problem}, {where}; {saved}.\n"
+            f"step {step}: {problem}, {where}; {self._saved()}.\n"
             f"Lower the learning rate (--lr) or increase --warmup-steps, and start over with --overwrite."
         )
 
@@ -256,74 +256,136 @@ class Trainer:
         with ExitStack() as stack:
             if self.ranks.rank == 0:
                 stack.enter_context(lock(self.folder))
-            log = stack.enter_context(open(self._log if self.ranks.rank == 0 else os.devnull, "a"))
+            log = stack.enter_context(Log(os.devnull if self.ranks.rank else self._log, self._warn))
             stack.enter_context(np.errstate(over="ignore", invalid="ignore", divide="ignore"))  # checked
-            stopped = stack.enter_context(_signals())
-            show = stack.enter_context(self._progress())
-            while self.step < self.config.steps and not (stop := self.ranks.any(stopped.is_set())):
-                record = self.train_step()
-                if self._due("log_every"):
-                    _write(log, record)
-                show(record)
-                if self._due("validate_every"):
-                    self.validate(log)
-                if self._due("checkpoint_every"):
-                    self.save()
-            if stop and self.step:
-                self.save()
-        return self.step >= self.config.steps
+            stopped = stack.enter_context(stop_signals())
+            show = stack.enter_context(show_progress(self.console, self.step, self.config.steps, self.device))
+            if self.config.monitor != "loss":  # an error now rather than at the first validation
+                self.best.check(self._scores(texts=1)[0])
+            self.callbacks.notify("on_train_begin", self)
+            while not self.finished and not (stop := self.ranks.any(stopped.is_set())):
+                self.advance(log, show)
+            if self.step and not self.save():
+                raise self._unsaved()
+            self.callbacks.notify("on_train_end", self)
+        if self.best.is_out_of_patience:
+            waited = f"{self.best.waited} validations without a better {self.config.monitor}"
+            self.console.print(f"stopped early, at step {self.step}: {waited}", highlight=False)
+        return not stop
 
-    def _due(self, every: str) -> bool:
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done, or the patience is at its end."""
+        return self.step >= self.config.steps or self.best.is_out_of_patience
+
+    def advance(self, log: Log, show: Callable[[int, Mapping[str, float]], None]) -> None:
+        """One step, and what is due after it."""
+        record = self.train_step()
+        if self.average is not None:
+            self.average.update(self.step)
+        self.callbacks.notify("on_step_end", self, record)
+        if self.due("log_every"):
+            log.write(record)
+        show(self.step, record)
+        if self.device == "cpu" and (warning := self._slow.warning(record["tokens_per_second"])):
+            self._warn(warning)
+        if self.due("validate_every"):
+            self.validate(log)
+        if self.due("checkpoint_every"):
+            self.save()
+
+    def due(self, every: str) -> bool:
+        """Whether what is done each `config.every` steps is to be done after this one."""
         return self.step % getattr(self.config, every) == 0 or self.step == self.config.steps
 
-    def validate(self, log: Any) -> None:
-        """Compute the validation metrics; save a checkpoint if the loss is the best so far."""
-        self.model.eval()
-        with no_grad(), self._matmul_precision():
-            scores = self.ranks.broadcast(lambda: self.autocast(self.task.validate)(self.model))
+    def _warn(self, message: str) -> None:
+        self.console.print(printable(f"warning: {message}"), highlight=False, markup=False, soft_wrap=True)
+
+    def validate(self, log: Log) -> None:
+        """Compute the validation scores, of the averaged weights if there are some; save the best."""
+        scores, samples = self._scores()
         if not math.isfinite(scores["loss"]):
             problem = f"the validation loss is {scores['loss']}"
             raise self._nonfinite_error(self.step, problem, lambda: self.task.validate(self.model))
-        self.model.train()
-        _write(log, {"step": self.step, **{f"val_{name}": value for name, value in scores.items()}})
+        record = {"step": self.step, **{f"val_{name}": value for name, value in scores.items()}}
+        log.write(record | ({"samples": samples} if samples else {}))
         figures = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
-        self.console.print(
-            f"step {self.step:>6}  {self.seconds:4.0f} s  validation: {figures}",
-            highlight=False,
-            soft_wrap=True,
-        )
-        if scores["loss"] < self.best_loss:
+        lines = [f"step {self.step:>6}  {self.seconds:4.0f} s  validation: {figures}"]
+        lines += [printable(f"    {sample}") for sample in samples]
+        self.console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+        self.callbacks.notify("on_validation_end", self, scores)
+        before = self.best.value, self.best_loss
+        if self.best.update(scores):
             self.best_loss = scores["loss"]
-            self.save(best=True)
+            if not self.save(best=True):
+                self.best.value, self.best_loss = before
 
-    def save(self, best: bool = False) -> None:
-        """Write a checkpoint of this step, on rank 0, after checking that all ranks are equal."""
+    def _scores(self, texts: int | None = None) -> tuple[dict[str, float], list[str]]:
+        """Scores and samples of the validation split, computed on rank 0."""
+        self.model.eval()
+        averaged = self.average.in_model() if self.average is not None else nullcontext()
+        with no_grad(), averaged, self._matmul_precision():
+            found = self.ranks.broadcast(lambda: self.autocast(self.validation)(self.model, texts))
+        self.model.train()
+        return found
+
+    def save(self, best: bool = False) -> bool:
+        """Write a checkpoint of this step, on rank 0, after checking that all ranks are equal.
+
+        False if the disk is full: then the checkpoints before it stay as they are.
+        """
         self._read()  # only finite steps are saved
         self.ranks.check_equal(self.model, self.step)
-        if self.ranks.rank:
-            return
+        if self.ranks.rank or self._refused == self.step:
+            return bool(self.ranks.rank)
         state = {
             "step": self.step,
             "seconds": self.seconds,
             "best_loss": self.best_loss,
+            "best_score": self.best.state_dict(),
             "task": self.task.state(),
             "scaler": self.scaler.state_dict(),
         }
-        self.checkpoints.save(self.step, self.model, self.optimizer, state, best)
+        try:
+            path = self.checkpoints.save(self.step, self.model, self.optimizer, state, best, self.average)
+        except OSError as error:
+            if not disk_is_full(error):
+                raise
+            self._refused = self.step
+            self.checkpoints.remove_leftovers()
+            self._warn(
+                f"the disk is full: step {self.step} is not saved, {self._saved()}. Training goes on; free "
+                f"some space before the next checkpoint."
+            )
+            return False
+        if path is not None:
+            self.callbacks.notify("on_checkpoint", self, path)
+        return True
+
+    def _saved(self) -> str:
+        names = self.checkpoints.names()
+        path = f"the last checkpoint is {self.checkpoints.folder / names[-1]}" if names else ""
+        return path or "no checkpoint was due"
+
+    def _unsaved(self) -> UserError:
+        """The error for a training whose last step cannot be saved."""
+        return UserError(
+            f"the disk of {self.folder} is full: step {self.step} cannot be saved, {self._saved()}.\n"
+            f"Free some space, and continue from there with --resume."
+        )
 
     def resume(self) -> bool:
         """Load the last intact checkpoint, and truncate the log to its step. False if there is none."""
         if self.ranks.rank == 0:
             with lock(self.folder):
                 for message in self.checkpoints.repair(self.model, self.optimizer):
-                    self.console.print(f"warning: {printable(message)}", soft_wrap=True)
+                    self._warn(message)
         self.ranks.barrier()
         found = bool(self.checkpoints.names())
         if found:
-            self._restore(self.checkpoints.restore(self.model, self.optimizer))
-        if self.ranks.rank == 0 and self._log.is_file():
-            records = [record for record in read_log(self._log) if record["step"] <= self.step]
-            write_atomically(self._log, "".join(to_json(record) + "\n" for record in records).encode())
+            self._restore(self.checkpoints.restore(self.model, self.optimizer, self.average))
+        if self.ranks.rank == 0:
+            truncate_log(self._log, self.step)
         return found
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -331,6 +393,8 @@ class Trainer:
             self._unread = None
             self.step, self.seconds = state["step"], state["seconds"]
             self.best_loss = math.inf if state["best_loss"] is None else state["best_loss"]
+            score = {"monitor": "loss", "waited": 0, **state.get("best_score", {"value": state["best_loss"]})}
+            self.best.load_state_dict(score if state["best_loss"] is not None else score | {"value": None})
             self.task.restore(state["task"])
             self.scaler.load_state_dict(state.get("scaler") or self.scaler.state_dict())
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
@@ -338,66 +402,3 @@ class Trainer:
                 f"the state of step {state['step']} does not fit this training: {error!r}.\n"
                 f"Start over with --overwrite."
             ) from None
-
-    @contextmanager
-    def _progress(self) -> Iterator[Any]:
-        """Steps, loss, tokens per second and remaining time: a bar on a terminal, one line in a notebook."""
-        columns = (
-            TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[figures]}"),
-            TimeRemainingColumn(),
-        )  # fmt: skip
-        speed = 0.0
-        line = NotebookLine() if self.console.is_jupyter and not self.console.quiet else None
-        with Progress(*columns, console=self.console, disable=not self.console.is_terminal) as progress:
-            bar = progress.add_task("", total=self.config.steps, completed=self.step, figures="")
-
-            def show(record: dict[str, float]) -> None:
-                nonlocal speed
-                speed += (record["tokens_per_second"] - speed) * (0.1 if speed else 1.0)
-                # a captured step's loss is read only now and then
-                loss = "" if math.isnan(record["loss"]) else f"loss {record['loss']:.4f} "
-                progress.update(bar, completed=self.step, figures=f"{loss}{speed:,.0f} tokens/s")
-                if line:
-                    line.update(progress.get_renderable(), last=self.step == self.config.steps)
-
-            yield show
-
-
-def _decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Weight decay for matrices; none for biases and norms."""
-    parameters = list(model.parameters())
-    groups = [
-        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": weight_decay},
-        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
-    ]
-    return [group for group in groups if group["params"]]
-
-
-def _write(log: Any, record: dict[str, float]) -> None:
-    log.write(to_json(record) + "\n")
-    log.flush()
-
-
-@contextmanager
-def _signals() -> Iterator[threading.Event]:
-    """Ctrl-C, SIGTERM and SIGHUP set the event, so that the step is finished; a second one stops at once."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
-
-    def handle(number: int, frame: Any) -> None:
-        if event.is_set():
-            raise KeyboardInterrupt
-        event.set()
-
-    previous = {}
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)  # Windows has no SIGHUP, and nohup ignores it
-        if number is not None and (name != "SIGHUP" or signal.getsignal(number) != signal.SIG_IGN):
-            previous[number] = signal.signal(number, handle)
-    try:
-        yield event
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

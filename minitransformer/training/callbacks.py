@@ -1,0 +1,79 @@
+"""Callbacks: what a program adds to a training without changing the trainer.
+
+class Printer(Callback):
+    def on_validation_end(self, trainer, scores):
+        print(trainer.step, scores)
+
+Trainer(model, task, config, folder, callbacks=[Printer()]).train()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError, nearest
+
+
+class Callback:
+    """The base of callbacks, whose methods do nothing. Any object with some of them will do.
+
+    They are called on rank 0, between steps: what they draw at random changes no other draw, and what they
+    compute from the model must leave it as it was. `trainer.step` is the number of steps that are done.
+    """
+
+    def on_train_begin(self, trainer: Any) -> None:
+        """Before the first step, or the first one after `resume`."""
+
+    def on_step_end(self, trainer: Any, record: dict[str, float]) -> None:
+        """After each step, with the gradients still in the parameters.
+
+        `record` goes to the log if `trainer.due("log_every")`, with the numbers that this method adds to it.
+        """
+
+    def on_validation_end(self, trainer: Any, scores: dict[str, float]) -> None:
+        """After each validation."""
+
+    def on_checkpoint(self, trainer: Any, path: Path) -> None:
+        """After a checkpoint was written to the folder `path`."""
+
+    def on_train_end(self, trainer: Any) -> None:
+        """After the last step, or the one that a signal stopped; not after an error."""
+
+
+EVENTS = tuple(name for name in vars(Callback) if name.startswith("on_"))
+
+
+class Callbacks:
+    """Several callbacks: `notify` calls the method of an event of each that has it."""
+
+    def __init__(self, callbacks: Iterable[Any]) -> None:
+        self.callbacks = list(callbacks)
+        self.methods = {
+            event: [getattr(callback, event) for callback in self.callbacks if hasattr(callback, event)]
+            for event in EVENTS
+        }
+        for callback in self.callbacks:
+            self._check(callback)
+
+    def notify(self, event: str, *arguments: Any) -> None:
+        for method in self.methods[event]:
+            method(*arguments)
+
+    def _check(self, callback: Any) -> None:
+        """Raise a UserError for an object that would never be called, or one with a misspelt event."""
+        named = [name for name in dir(callback) if name.startswith("on_")]
+        unknown = [name for name in named if name not in EVENTS]
+        if isinstance(callback, type) or unknown or not named:
+            problem = (
+                f"{callback.__name__} is a class"
+                if isinstance(callback, type)
+                else f"{type(callback).__name__} has {unknown[0]}.{nearest(unknown[0], EVENTS)}"
+                if unknown
+                else f"{type(callback).__name__} has no method of a callback"
+            )
+            raise UserError(
+                f"callbacks are objects with methods among {', '.join(EVENTS)}; {problem.rstrip('.')}.\n"
+                f"Pass such objects, as in callbacks=[Printer()]."
+            )

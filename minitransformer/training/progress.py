@@ -1,0 +1,111 @@
+"""What a training shows while it runs, and the warning when its steps become slow."""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from minigrad.devices import load_cupy
+from minigrad.memory import format_bytes
+
+from .notebook import NotebookLine
+
+Show = Callable[[int, Mapping[str, float]], None]
+
+
+@contextmanager
+def show_progress(console: Console, step: int, steps: int, device: str = "cpu") -> Iterator[Show]:
+    """Steps, loss, tokens per second, memory and remaining time: a bar on a terminal, one line in a notebook.
+
+    Gives a function of the number of steps that are done and the record of the last one.
+    """
+    columns = (
+        TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[figures]}"),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    line = NotebookLine() if console.is_jupyter and not console.quiet else None
+    speed, memory, read_at = 0.0, "", -math.inf
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("", total=steps, completed=step, figures="")
+
+        def show(step: int, record: Mapping[str, float]) -> None:
+            nonlocal speed, memory, read_at
+            speed += (record["tokens_per_second"] - speed) * (0.1 if speed else 1.0)
+            if progress.disable and line is None:
+                return
+            if time.monotonic() - read_at > 1:
+                memory, read_at = format_bytes(memory_in_use(device)), time.monotonic()
+            # a captured step's loss is read only now and then
+            loss = "" if math.isnan(record["loss"]) else f"loss {record['loss']:.4f} "
+            progress.update(bar, completed=step, figures=f"{loss}{speed:,.0f} tokens/s {memory}")
+            if line:
+                line.update(progress.get_renderable(), last=step == steps)
+
+        yield show
+
+
+def memory_in_use(device: str = "cpu") -> int:
+    """Bytes that this process holds in the machine's memory, or in a GPU's."""
+    import psutil
+
+    if device != "cpu":
+        return int(load_cupy().get_default_memory_pool().total_bytes())
+    return int(psutil.Process().memory_info().rss)
+
+
+class SlowSteps:
+    """Notices steps that suddenly take many times as long as before, and says once what helps.
+
+    OpenBLAS's threads wait for each other actively: where another program takes one of the cores, a step on
+    two of them can be slower than on one.
+    """
+
+    FACTOR, FEW, WINDOW = 4.0, 3, 32
+
+    def __init__(self, threads: Callable[[], int] | None = None) -> None:
+        self.times: deque[float] = deque(maxlen=self.WINDOW)  # seconds for each token, of the steps before
+        self.slow, self.done, self.threads = 0, False, threads or blas_threads
+
+    def warning(self, tokens_per_second: float) -> str:
+        """A warning after the third slow step in a row, if several threads compute; else an empty string."""
+        if self.done or not tokens_per_second > 0:
+            return ""
+        seconds = 1 / tokens_per_second
+        usual = statistics.median_low(self.times) if len(self.times) == self.WINDOW else math.inf
+        if seconds <= self.FACTOR * usual:
+            self.slow = 0
+            self.times.append(seconds)
+            return ""
+        self.slow += 1
+        if self.slow < self.FEW:
+            return ""
+        self.done = True
+        if (threads := self.threads()) < 2:
+            return ""
+        return (
+            f"steps take {seconds / usual:.0f} times as long as before, on {threads} threads: another "
+            f"program may be using the cores, and the threads wait for each other. It helps to stop "
+            f"(Ctrl-C), set OPENBLAS_NUM_THREADS=1, and continue with --resume."
+        )
+
+
+def blas_threads() -> int:
+    """How many threads the linear algebra uses."""
+    with suppress(ImportError):
+        from threadpoolctl import threadpool_info
+
+        return max(
+            (pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1
+        )
+    set_ones = [
+        os.environ[name] for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS") if name in os.environ
+    ]
+    return int(set_ones[0]) if set_ones and set_ones[0].isdecimal() else os.cpu_count() or 1

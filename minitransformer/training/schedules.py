@@ -1,0 +1,40 @@
+"""The settings of a training that depend on its data and model: `epochs`, and the schedule "paper"."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from minigrad import nn, optim
+
+from ..config import TrainConfig
+from ..errors import UserError
+
+WIDTHS = ("d_model", "n_embd", "hidden_size")  # what models' configs call d_model
+
+
+def resolve(config: TrainConfig, model: nn.Module, task: Any) -> TrainConfig:
+    """The config with steps for its epochs, and with the peak of the paper's schedule as `lr`.
+
+    "Attention Is All You Need", section 5.3: d_model**-0.5 min(step**-0.5, step warmup_steps**-1.5).
+    """
+    if config.epochs:
+        config = replace(config, steps=config.epochs * task.batches_per_epoch)
+    if config.schedule == "paper":
+        if not config.warmup_steps:
+            raise UserError("the schedule 'paper' has a warm-up.\nChoose warmup_steps >= 1, such as 4000.")
+        peak = optim.paper_schedule(config.warmup_steps, width(model), config.warmup_steps)
+        config = replace(config, schedule="inverse_sqrt", lr=peak)
+    return config
+
+
+def width(model: nn.Module) -> int:
+    """The d_model of a model, by its config."""
+    settings = getattr(model, "config", None)
+    for name in WIDTHS:
+        if found := getattr(settings, name, 0):
+            return found
+    raise UserError(
+        f"the schedule 'paper' needs the model's d_model; the config of {type(model).__name__} has none of "
+        f"{', '.join(WIDTHS)}.\nChoose schedule 'inverse_sqrt' and an lr, its peak."
+    )

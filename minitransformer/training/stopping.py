@@ -1,0 +1,49 @@
+"""Which validation was the best, and when to stop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import UserError, nearest
+
+LOWER_IS_BETTER = ("loss", "perplexity", "bits_per_char")  # of other scores, higher is
+
+
+class BestScore:
+    """The best value so far of the score `monitor`, and how many validations have passed since then."""
+
+    def __init__(self, monitor: str, patience: int) -> None:
+        self.monitor, self.patience = monitor, patience
+        self.sign = -1 if monitor in LOWER_IS_BETTER else 1
+        self.value, self.waited = -self.sign * math.inf, 0
+
+    def update(self, scores: Mapping[str, float]) -> bool:
+        """Take in a validation; whether it is the best so far."""
+        self.check(scores)
+        value = scores[self.monitor]
+        better = self.sign * value > self.sign * self.value
+        self.value, self.waited = (value, 0) if better else (self.value, self.waited + 1)
+        return better
+
+    @property
+    def is_out_of_patience(self) -> bool:
+        return 0 < self.patience <= self.waited
+
+    def check(self, scores: Mapping[str, float]) -> None:
+        """Raise a UserError if a validation does not compute the score."""
+        if self.monitor not in scores:
+            raise UserError(
+                f"validations have no score {self.monitor!r} to monitor."
+                f"{nearest(self.monitor, scores)}\nChoose one of {', '.join(scores)}"
+                f"; those of generated texts need --validation-texts N."
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"monitor": self.monitor, "value": self.value, "waited": self.waited}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state_dict` gave; of another score, or without a best one, start anew."""
+        if state["monitor"] == self.monitor and state["value"] is not None:
+            self.value, self.waited = float(state["value"]), int(state["waited"])

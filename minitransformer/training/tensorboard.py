@@ -1,0 +1,48 @@
+"""TensorBoard files, beside log.jsonl: `train --tensorboard`, then `tensorboard --logdir runs`."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+from .callbacks import Callback
+
+
+class TensorBoard(Callback):
+    """Writes what is logged, and the scores of validations, to a folder of event files.
+
+    A training that is resumed goes on there: later steps of the files before it are not shown any more.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from tensorboardX import SummaryWriter
+        except ImportError:
+            raise UserError(
+                "TensorBoard files are written by the package tensorboardX, which is not installed.\n"
+                "Install it with pip install 'minitransformer[tensorboard]', or leave --tensorboard out."
+            ) from None
+        self.folder, self.new_writer = folder, SummaryWriter
+
+    def on_train_begin(self, trainer: Any) -> None:
+        step = trainer.step  # in the name, since files that begin in the same second would have the same
+        self.writer = self.new_writer(
+            str(self.folder), purge_step=step + 1, filename_suffix=f".step-{step}", flush_secs=10
+        )
+
+    def on_step_end(self, trainer: Any, record: dict[str, float]) -> None:
+        if trainer.due("log_every"):
+            self._write("train", record, trainer.step)
+
+    def on_validation_end(self, trainer: Any, scores: dict[str, float]) -> None:
+        self._write("validation", scores, trainer.step)
+
+    def on_train_end(self, trainer: Any) -> None:
+        self.writer.close()
+
+    def _write(self, group: str, numbers: dict[str, float], step: int) -> None:
+        for name, value in numbers.items():
+            if name != "step" and math.isfinite(value):
+                self.writer.add_scalar(f"{group}/{name}", value, step)

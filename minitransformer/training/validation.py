@@ -1,0 +1,78 @@
+"""What a validation computes: the task's scores and, if asked for, scores and samples of generated texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from minigrad import random
+
+from ..data.splits import Splits
+from ..errors import UserError
+from ..recipes import Recipe
+from ..tasks.base import Task
+
+
+@dataclass
+class LiveRun:
+    """A run that is being trained, as `Task.evaluate` and `Task.samples` take one (`Trained`)."""
+
+    folder: Path
+    recipe: Recipe
+    task: type[Task]
+    tokenizer: Any
+    labels: list[str]
+    model: Any
+    data: Splits
+
+    def splits(self) -> Splits:
+        return self.data
+
+
+class Validation:
+    """Scores a model on the validation split of a task.
+
+    `texts` examples are scored as `evaluate` does, by what the model generates, and the results of `samples`
+    are given as texts. Both need `task.live`.
+    """
+
+    def __init__(self, task: Task, texts: int, samples: int) -> None:
+        self.task, self.texts, self.samples = task, texts, samples
+        if (texts or samples) and task.live is None:
+            raise UserError(
+                f"validation_texts and samples are of a task that has `live`, which `minitransformer train` "
+                f"sets; {type(task).__name__} has none.\nSet both to 0, or use a callback."
+            )
+        self.live = cast(Any, task.live)
+        if texts and isinstance(self.live.splits()["validation"], str):
+            raise UserError(
+                f"validation_texts = {texts} has no effect: the task {task.name} has one long text, "
+                f"scored by its loss.\nLeave it out; --samples {texts} shows continuations."
+            )
+
+    def __call__(self, model: Any, texts: int | None = None) -> tuple[dict[str, float], list[str]]:
+        """Scores and samples; draws nothing that the training would notice."""
+        scores = self.task.validate(model)
+        texts = self.texts if texts is None else min(texts, self.texts)
+        with random.fork_rng():
+            generated, samples = self._generated(texts)
+        return generated | scores, samples
+
+    def _generated(self, texts: int) -> tuple[dict[str, float], list[str]]:
+        live, count = self.live, max(texts, self.samples)
+        if not count:
+            return {}, []
+        examples = live.splits()["validation"]
+        if isinstance(examples, str):
+            return {}, live.task.samples(live, {"validation": examples, "test": examples})[: self.samples]
+        scores, rows = live.task.evaluate(live, examples[:count])
+        numbers = {name: value for name, value in scores.items() if isinstance(value, float)}
+        numbers.pop("perplexity", None)  # of these examples only
+        return numbers if texts else {}, [sample(*row) for row in rows[1 : 1 + self.samples]]
+
+
+def sample(source: str, expected: str, predicted: str, *others: str) -> str:
+    """A row of predictions.txt as a line to read."""
+    right = "" if predicted == expected else f"  (expected: {expected})"
+    return f"{source} -> {predicted}{right}"

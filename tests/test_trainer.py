@@ -1,0 +1,612 @@
+"""The trainer's settings: epochs, optimizers, schedules, averages, early stopping, callbacks, a full disk."""
+
+import errno
+import io
+import json
+import math
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from test_training import PAIRS, TEXT, language, translation, weights
+from tiny import PAIRS as MORE_PAIRS
+from tiny import TINY
+
+import minigrad as mg
+from minigrad import optim
+from minitransformer import GPT, GPTConfig, TrainConfig, Trainer
+from minitransformer.data.splits import Splits
+from minitransformer.errors import UserError
+from minitransformer.recipes import Recipe
+from minitransformer.tasks import ArrayTask, LanguageModelling, Translation
+from minitransformer.tokenizers import Tokenizer
+from minitransformer.training.averaging import MovingAverage, mean_of
+from minitransformer.training.callbacks import EVENTS, Callback
+from minitransformer.training.checkpoint import CheckpointError, Checkpoints
+from minitransformer.training.curves import read_log
+from minitransformer.training.log import Log
+from minitransformer.training.progress import SlowSteps
+from minitransformer.training.stopping import BestScore
+from minitransformer.training.validation import LiveRun, Validation
+
+
+def arrays(folder, rows=64, batch_size=32, callbacks=(), console=None, **config):
+    """A linear model of 64 examples: a training of a few milliseconds."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(rows, 3)).astype("float32")
+    y = x @ np.array([[1.0], [-2.0], [0.5]], "float32") + rng.normal(size=(rows, 1)).astype("float32")
+    config = TrainConfig(**{"steps": 6, "warmup_steps": 2, "lr": 0.1, **config})
+    mg.manual_seed(config.seed)
+    task = ArrayTask((x, y), batch_size=batch_size, validation=(x[:8], y[:8]))
+    return Trainer(mg.nn.Linear(3, 1), task, config, Path(folder), console, callbacks=callbacks)
+
+
+def scores_of(trainer, monkeypatch, values, name="loss"):
+    """Let validations give these values, one after the other."""
+    values = iter(values)
+    monkeypatch.setattr(trainer.task, "validate", lambda model: {"loss": 1.0, name: next(values)})
+
+
+# --- How long, and how fast ---
+
+
+def test_epochs_are_passes_over_the_data(tmp_path):
+    trainer = arrays(tmp_path, epochs=3, steps=1000)
+    trainer.train()
+    assert trainer.step == trainer.config.steps == 3 * 64 // 32
+    batches = translation(tmp_path / "pairs", epochs=2)
+    assert batches.config.steps == 2 * len(batches.task.stream.batches.epoch(0))
+    for _ in range(batches.config.steps):
+        batches.train_step()
+    assert batches.task.state() == {"epoch": 1, "batch": batches.config.steps // 2}
+    text = language(tmp_path / "text", epochs=2)
+    assert text.config.steps == 2 * (len(text.task.blocks.ids) // 40)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_sgd_is_sgd(momentum, tmp_path):
+    trainer = arrays(tmp_path, optimizer="sgd", momentum=momentum, clip_norm=0.0, schedule="constant")
+    weight, velocity = trainer.model.weight.numpy().copy(), 0.0
+    for _ in range(3):
+        record = trainer.train_step()
+        velocity = momentum * velocity + trainer.model.weight.grad.numpy()
+        weight -= record["lr"] * velocity
+    np.testing.assert_allclose(trainer.model.weight.numpy(), weight, rtol=1e-6)
+
+
+def test_the_papers_schedule_takes_its_peak_from_the_width(tmp_path):
+    trainer = translation(tmp_path, schedule="paper", warmup_steps=4)
+    for step in (1, 4, 5):
+        expected = optim.paper_schedule(step, trainer.model.config.d_model, 4)
+        assert trainer.config.learning_rate(step) == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(UserError, match=r"needs the model's d_model.*\n.*inverse_sqrt"):
+        arrays(tmp_path / "linear", schedule="paper", warmup_steps=4).train()
+
+
+def test_linear_and_wsd_by_hand():
+    linear = TrainConfig(steps=12, lr=1.0, schedule="linear", warmup_steps=2, min_lr=0.5)
+    assert [linear.learning_rate(s) for s in (1, 2, 3, 8, 13)] == pytest.approx([1 / 3, 2 / 3, 1, 0.75, 0.5])
+    wsd = TrainConfig(steps=12, lr=1.0, schedule="wsd", warmup_steps=2, decay_steps=4)
+    assert [wsd.learning_rate(s) for s in (3, 9, 10, 13)] == pytest.approx([1, 1, 0.5, 0])
+    fifth = TrainConfig(steps=20, lr=1.0, schedule="wsd", warmup_steps=0)
+    assert [fifth.learning_rate(s) for s in (17, 18)] == pytest.approx([1, 0.5])
+
+
+# --- Gradients, and what must not change them ---
+
+
+def test_micro_batches_of_8_have_the_gradients_of_32(tmp_path):
+    gradients = []
+    for parts in (1, 4):
+        text = "the cat sat on the mat, and the dog sat on the cat. " * 8
+        characters = Tokenizer.train_char([text])
+        mg.manual_seed(0)
+        model = GPT(GPTConfig(characters.vocab_size, 8, 8, 1, 2, None, 0.1, 0.1, 0.1))
+        task = LanguageModelling(characters, text, text[:50], 8, 32, 0)
+        trainer = Trainer(model, task, TrainConfig(micro_batches=parts), tmp_path / str(parts))
+        sizes = [len(part) for _, part in task.split(task.next_batch(), parts)]
+        assert sizes == [32 // parts] * parts
+        trainer.train_step()
+        gradients.append([p.grad.numpy() for p in model.parameters()])
+    for one, other in zip(*gradients, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+
+
+def test_validating_every_10_steps_or_every_1000_gives_the_same_weights(tmp_path):
+    both = []
+    for every in (10, 1000):
+        settings = {"steps": 40, "validate_every": every, "checkpoint_every": 1000, "ema_decay": 0.9}
+        trainer = language(tmp_path / str(every), **settings)
+        trainer.train()
+        both.append((weights(trainer), {n: a.tobytes() for n, a in trainer.average.averages.items()}))
+    assert both[0] == both[1]
+
+
+def test_samples_and_generated_texts_change_no_draw(tmp_path, monkeypatch):
+    drawn = lambda run, splits: [f"{mg.manual_seed(0)} {mg.rand(1).item()}"]  # as those of a long text
+    monkeypatch.setattr(LanguageModelling, "samples", drawn)
+    for begin, texts in ((translation, 1), (language, 0)):
+        plain = begin(tmp_path / f"plain-{texts}", steps=2, validate_every=100)
+        talkative = alive(begin(tmp_path / f"talkative-{texts}", steps=2, validate_every=1), texts, samples=1)
+        plain.train()
+        talkative.train()
+        assert weights(plain) == weights(talkative)
+        assert [len(r["samples"]) for r in read_log(talkative.folder / "log.jsonl") if "samples" in r] == [
+            1,
+            1,
+        ]
+
+
+def alive(trainer, texts=0, samples=0):
+    """The trainer of test_training, with a task that knows its run."""
+    kind = type(trainer.task)
+    data = {"train": PAIRS, "validation": PAIRS[:3]} if kind is Translation else {"validation": TEXT[:50]}
+    recipe, tokenizer = Recipe(kind.name), trainer.task.tokenizer
+    trainer.task.live = LiveRun(trainer.folder, recipe, kind, tokenizer, [], trainer.model, Splits(data))
+    trainer.validation = Validation(trainer.task, texts, samples)
+    return trainer
+
+
+# --- Averages ---
+
+
+def test_the_moving_average_is_the_recurrence(tmp_path):
+    trainer = arrays(tmp_path, ema_decay=0.5)
+    expected = trainer.model.weight.numpy().astype(np.float64)
+    for step in range(1, 7):
+        trainer.advance(Log(os.devnull, print), lambda *_: None)
+        decay = min(0.5, (step - 1) / (step + 8))
+        expected = decay * expected + (1 - decay) * trainer.model.weight.numpy()
+    np.testing.assert_allclose(trainer.average.averages["weight"], expected, rtol=1e-5)
+    assert not np.allclose(trainer.model.weight.numpy(), expected, rtol=1e-4)
+
+
+def test_validation_scores_the_average_and_leaves_the_weights(tmp_path, monkeypatch):
+    trainer = arrays(tmp_path, ema_decay=0.9, validate_every=6)
+    seen = []
+    validate = trainer.task.validate
+    monkeypatch.setattr(
+        trainer.task, "validate", lambda model: (seen.append(model.weight.numpy().copy()), validate(model))[1]
+    )
+    trainer.train()
+    plain = arrays(tmp_path / "plain")
+    plain.train()
+    assert weights(trainer) == weights(plain)
+    (averaged,) = seen
+    assert np.array_equal(averaged, trainer.average.averages["weight"])
+    assert not np.array_equal(averaged, trainer.model.weight.numpy())
+
+
+def test_checkpoints_are_named_ema_and_average(tmp_path):
+    trainer = arrays(tmp_path, ema_decay=0.9, checkpoint_every=1, validate_every=6, keep=4)
+    saved = []
+    trainer.callbacks.methods["on_checkpoint"] = [
+        lambda trainer, path: saved.append(trainer.model.weight.numpy().copy())
+    ]
+    trainer.train()
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    assert checkpoints.names() == [f"step-{step:08d}" for step in (3, 4, 5, 6)]
+    read = lambda which: checkpoints.read_weights(which)[1]["weight"].numpy()
+    assert np.array_equal(read("last"), saved[-1])
+    assert np.array_equal(read("ema"), trainer.average.averages["weight"])
+    assert np.array_equal(read("best"), read("ema"))  # what the validation scored
+    np.testing.assert_allclose(read("average:3"), np.mean(saved[-3:], axis=0), rtol=1e-6)
+    for wrong in ("average:5", "average:0", "average:", "average:x"):
+        with pytest.raises(CheckpointError, match=r"has 4 checkpoints.*\n.*--keep N"):
+            read(wrong)
+    model = mg.nn.Linear(3, 1)
+    checkpoints.load_model(model, "average:2")
+    np.testing.assert_allclose(model.weight.numpy(), np.mean(saved[-2:], axis=0), rtol=1e-6)
+
+
+def test_a_run_without_an_average_says_how_to_have_one(tmp_path):
+    arrays(tmp_path).train()
+    with pytest.raises(CheckpointError, match=r"no moving average.*\n.*--ema-decay"):
+        Checkpoints(tmp_path / "checkpoints").read_weights("ema")
+
+
+def test_a_damaged_average_is_found(tmp_path):
+    arrays(tmp_path, ema_decay=0.9).train()
+    path = tmp_path / "checkpoints" / "step-00000006" / "ema.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    for which in ("best", "ema"):
+        with pytest.raises(CheckpointError, match=r"ema\.safetensors does not match"):
+            Checkpoints(tmp_path / "checkpoints").read_weights(which)
+
+
+def test_a_mean_of_states_keeps_dtypes_and_integers():
+    states = [
+        {"w": mg.tensor([1.0, 2.0]), "n": mg.tensor([1])},
+        {"w": mg.tensor([2.0, 4.0]), "n": mg.tensor([5])},
+    ]
+    mean = mean_of(states)
+    assert mean["w"].numpy().tolist() == [1.5, 3.0]
+    assert mean["w"].dtype == mg.float32
+    assert mean["n"].numpy().tolist() == [5]
+
+
+def test_a_shared_parameter_is_averaged_under_each_of_its_names():
+    class Tied(mg.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = mg.nn.Linear(2, 2, bias=False)
+            self.b = mg.nn.Linear(2, 2, bias=False)
+            self.b.weight = self.a.weight
+
+    average = MovingAverage(Tied(), 0.5)
+    average.averages["a.weight"] += 1
+    state = average.state_dict()
+    assert state.keys() == average.model.state_dict().keys()
+    assert all(np.array_equal(tensor.numpy(), average.averages["a.weight"]) for tensor in state.values())
+
+
+# --- Resuming ---
+
+
+@pytest.mark.parametrize("broken_at", [3, 5, 6, 8])
+def test_a_resumed_run_with_average_and_patience_is_the_unbroken_run(broken_at, tmp_path, monkeypatch):
+    settings = {
+        "steps": 20, "checkpoint_every": 2, "validate_every": 1, "ema_decay": 0.9, "patience": 4,
+        "optimizer": "sgd", "lr": 0.01, "schedule": "wsd",
+    }  # fmt: skip
+    losses = [5.0, 4.0, 4.5, 3.0, 3.5, 3.5, 3.5, 3.5, 1.0]  # patience ends at step 8
+
+    def begin(folder):
+        trainer = arrays(folder, **settings)
+        monkeypatch.setattr(trainer.task, "validate", lambda model: {"loss": losses[trainer.step - 1]})
+        return trainer
+
+    unbroken = begin(tmp_path / "unbroken")
+    assert unbroken.train()
+    assert unbroken.step == 8
+
+    broken = begin(tmp_path / "broken")
+    step = broken.train_step
+
+    def fail():
+        if broken.step + 1 == broken_at:
+            raise RuntimeError("power")
+        return step()
+
+    monkeypatch.setattr(broken, "train_step", fail)
+    with pytest.raises(RuntimeError, match="power"):
+        broken.train()
+    resumed = begin(tmp_path / "broken")
+    assert resumed.resume()
+    assert resumed.train()
+    assert resumed.step == 8
+    assert weights(resumed) == weights(unbroken)
+    for trainer in (unbroken, resumed):
+        assert trainer.checkpoints.index == {"last": "step-00000008", "best": "step-00000004"}
+    folders = [t.folder / "checkpoints" / "step-00000008" for t in (unbroken, resumed)]
+    for name in ("model.safetensors", "ema.safetensors", "optimizer.safetensors"):
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
+    again = begin(tmp_path / "broken")
+    assert again.resume()
+    assert again.train()  # it stays stopped
+    assert again.step == 8
+
+
+def test_an_average_can_begin_when_a_run_is_resumed(tmp_path):
+    arrays(tmp_path, steps=2).train()
+    again = arrays(tmp_path, steps=3, ema_decay=0.5)
+    again.resume()
+    assert np.array_equal(again.average.averages["weight"], again.model.weight.numpy())
+
+
+# --- When to stop, and what is best ---
+
+
+def test_patience_counts_validations_without_a_better_score(tmp_path, monkeypatch):
+    output = io.StringIO()
+    trainer = arrays(tmp_path, steps=20, validate_every=2, patience=2, console=Console(file=output))
+    scores_of(trainer, monkeypatch, [3.0, 2.0, 2.5, 2.0, 0.0])
+    assert trainer.train()
+    assert trainer.step == 8
+    assert "stopped early, at step 8: 2 validations without a better loss" in output.getvalue()
+    assert trainer.checkpoints.index == {"last": "step-00000008", "best": "step-00000004"}
+
+
+def test_the_monitored_score_chooses_the_best_checkpoint(tmp_path, monkeypatch):
+    trainer = arrays(tmp_path, steps=3, validate_every=1, checkpoint_every=1, keep=3, monitor="bleu")
+    scores_of(trainer, monkeypatch, [0.0, 10.0, 30.0, 20.0], "bleu")  # the first before the training
+    trainer.train()
+    assert trainer.checkpoints.index["best"] == "step-00000002"
+
+
+def test_a_score_that_validations_lack_is_an_error_before_the_training(tmp_path):
+    trainer = arrays(tmp_path, monitor="blue")
+    with pytest.raises(UserError, match=r"no score 'blue'.*\n.*one of loss.*--validation-texts"):
+        trainer.train()
+    assert trainer.step == 0
+
+
+def test_a_score_of_another_name_starts_anew():
+    first, second = BestScore("loss", 2), BestScore("bleu", 2)
+    first.update({"loss": 1.0})
+    second.load_state_dict(first.state_dict())
+    assert (second.value, second.waited) == (-math.inf, 0)
+    assert second.update({"loss": 2.0, "bleu": 0.0})
+
+
+def test_a_nan_is_never_the_best():
+    best = BestScore("bleu", 1)
+    assert not best.update({"bleu": math.nan})
+    assert best.is_out_of_patience
+
+
+def test_the_newest_checkpoints_are_kept_and_the_best(tmp_path, monkeypatch):
+    trainer = arrays(tmp_path, steps=6, keep=3, checkpoint_every=1, validate_every=1)
+    scores_of(trainer, monkeypatch, [1.0, 2.0, 2.0, 2.0, 2.0, 2.0])
+    trainer.train()
+    assert trainer.checkpoints.names() == [f"step-{step:08d}" for step in (1, 4, 5, 6)]
+
+
+# --- Generated texts ---
+
+
+def test_validations_score_and_show_generated_texts(tmp_path, capsys):
+    from minitransformer.cli import main
+
+    data, run = tmp_path / "pairs.tsv", tmp_path / "run"
+    data.write_text("".join(f"{s}\t{t}\n" for s, t in MORE_PAIRS), encoding="utf-8")
+    flags = shlex.split("--validate-every 2 --validation-texts 2 --samples 2 --monitor chrf --epochs 4")
+    assert main(["train", "phrasebook", "--data", str(data), "--run-dir", str(run), *TINY, *flags]) == 0
+    err = capsys.readouterr().err
+    assert ", 4 steps (4 epochs)" in err
+    validations = [record for record in read_log(run / "log.jsonl") if "val_loss" in record]
+    for record in validations:
+        assert {"val_bleu", "val_chrf", "val_exact_match", "val_token_accuracy"} <= record.keys()
+        assert len(record["samples"]) == 2
+        assert all(" -> " in sample and f"\n    {sample}\n" in err for sample in record["samples"])
+    assert len(validations) > 1
+
+
+def test_a_long_text_has_no_texts_to_score(tmp_path):
+    with pytest.raises(UserError, match="validation_texts = 5 has no effect"):
+        alive(language(tmp_path), texts=5)
+
+
+def test_a_task_of_arrays_has_no_generated_texts(tmp_path):
+    with pytest.raises(UserError, match="ArrayTask has none"):
+        arrays(tmp_path, samples=1)
+
+
+# --- Callbacks ---
+
+
+class Witness:
+    """Notes each event, with the step."""
+
+    def __init__(self):
+        self.events = []
+
+    def __getattr__(self, name):
+        if name not in EVENTS:
+            raise AttributeError(name)
+        return lambda trainer, *others: self.events.append((name, trainer.step, *others))
+
+    def __dir__(self):
+        return EVENTS
+
+
+def test_callbacks_hear_of_each_event_in_order(tmp_path):
+    witness = Witness()
+    arrays(tmp_path, steps=2, validate_every=2, checkpoint_every=1, callbacks=[witness]).train()
+    assert [event[:2] for event in witness.events] == [
+        ("on_train_begin", 0), ("on_step_end", 1), ("on_checkpoint", 1), ("on_step_end", 2),
+        ("on_validation_end", 2), ("on_checkpoint", 2), ("on_train_end", 2),
+    ]  # fmt: skip
+    assert witness.events[2][2] == tmp_path / "checkpoints" / "step-00000001"
+    assert witness.events[4][2].keys() == {"loss"}
+
+
+def test_a_callback_sees_gradients_and_adds_to_the_log(tmp_path):
+    class Norms(Callback):
+        def on_step_end(self, trainer, record):
+            if trainer.due("log_every"):
+                record["bias_grad"] = abs(trainer.model.bias.grad.item())
+
+    arrays(tmp_path, steps=4, log_every=2, callbacks=[Norms()]).train()
+    records = [record for record in read_log(tmp_path / "log.jsonl") if "loss" in record]
+    assert [record["step"] for record in records] == [2, 4]
+    assert all(record["bias_grad"] > 0 for record in records)
+
+
+@pytest.mark.parametrize(
+    "wrong", [object(), Callback, type("Typo", (), {"on_step_ended": None})()], ids=["none", "class", "typo"]
+)
+def test_what_is_no_callback_is_refused(wrong, tmp_path):
+    with pytest.raises(UserError, match="callbacks are objects with methods among on_train_begin"):
+        arrays(tmp_path, callbacks=[wrong])
+
+
+# --- A full disk ---
+
+
+def fill(folder):
+    """Write until there is no space."""
+    with (folder / "ballast").open("ab", 0) as file:
+        for size in (2**16, 2**10, 1):
+            try:
+                while file.write(b"x" * size):
+                    pass
+            except OSError:
+                continue
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 20 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(folder)]
+    if sys.platform != "linux" or shutil.which("mount") is None:
+        pytest.skip("a small file system is mounted on Linux only")
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a file system of 20 MB needs root")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_costs_no_checkpoint_and_no_line_of_the_log(small_disk):
+    class Disk(Callback):
+        def on_step_end(self, trainer, record):
+            record |= dict.fromkeys(map(str, range(1000)), 0.5)  # more than the rest of a block
+            if trainer.step == 3:
+                fill(small_disk)
+            if trainer.step == 9:
+                (small_disk / "ballast").unlink()
+
+        def on_validation_end(self, trainer, scores):
+            if trainer.step == 8:
+                before.extend(trainer.checkpoints.names())
+                assert Checkpoints(trainer.checkpoints.folder).load_model(mg.nn.Linear(3, 1), "best")
+
+    output, before = io.StringIO(), []
+    settings = {"steps": 12, "checkpoint_every": 2, "validate_every": 2, "log_every": 1, "ema_decay": 0.9}
+    console = Console(file=output, width=500)
+    trainer = arrays(small_disk / "run", callbacks=[Disk()], console=console, **settings)
+    trainer.train()
+    assert before == ["step-00000002"]
+    text = " ".join(output.getvalue().split())
+    assert "the disk is full: step 4 is not saved, the last checkpoint is" in text
+    assert "log.jsonl: No space left on device" in text
+    names = trainer.checkpoints.names()
+    assert names[-2:] == ["step-00000010", "step-00000012"]
+    assert not list(trainer.checkpoints.folder.glob(".*"))
+    steps = [r["step"] for r in read_log(trainer.folder / "log.jsonl") if "loss" in r]
+    assert steps == list(range(1, 13))
+    plain = arrays(small_disk / "plain", **settings)
+    plain.train()
+    loaded = mg.nn.Linear(3, 1)
+    Checkpoints(trainer.checkpoints.folder).load_model(loaded, "last")
+    assert {n: t.numpy().tobytes() for n, t in loaded.state_dict().items()} == weights(plain)
+
+
+def test_a_disk_that_stays_full_ends_in_an_error_and_can_be_resumed(small_disk):
+    class Full(Callback):
+        def on_step_end(self, trainer, record):
+            if trainer.step == 3:
+                fill(small_disk)
+
+    settings = {"steps": 5, "checkpoint_every": 2, "validate_every": 5}
+    trainer = arrays(small_disk / "run", callbacks=[Full()], **settings)
+    with pytest.raises(UserError, match=r"step 5 cannot be saved.*step-00000002\.\n.*--resume"):
+        trainer.train()
+    (small_disk / "ballast").unlink()
+    again, plain = arrays(small_disk / "run", **settings), arrays(small_disk / "plain", **settings)
+    assert again.resume()
+    assert again.step == 2
+    again.train()
+    plain.train()
+    assert weights(again) == weights(plain)
+
+
+def test_a_best_checkpoint_that_could_not_be_saved_is_not_the_best(tmp_path, monkeypatch):
+    trainer = arrays(tmp_path, steps=4, validate_every=1, checkpoint_every=4)
+    scores_of(trainer, monkeypatch, [4.0, 1.0, 2.0, 5.0])
+    save = trainer.checkpoints.save
+
+    def full(step, *others):
+        if step == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return save(step, *others)
+
+    monkeypatch.setattr(trainer.checkpoints, "save", full)
+    trainer.train()
+    assert trainer.checkpoints.index["best"] == "step-00000003"
+    assert trainer.best.value == trainer.best_loss == 2.0
+
+
+def test_other_errors_of_a_disk_end_the_training(tmp_path, monkeypatch):
+    trainer = arrays(tmp_path)
+
+    def broken(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(trainer.checkpoints, "save", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        trainer.train()
+
+
+# --- What is shown ---
+
+
+def test_steps_that_become_slow_on_several_threads_are_noticed_once():
+    slow = SlowSteps(threads=lambda: 2)
+    said = [slow.warning(1000.0 + step % 7) for step in range(60)]
+    said += [slow.warning(speed) for speed in (100.0, 100.0, 1000.0, 100.0, 100.0)]  # a pause or two
+    assert not any(said)
+    said = [slow.warning(100.0) for _ in range(50)]
+    assert [bool(message) for message in said[:3]] == [True, False, False]
+    assert not any(said[1:])
+    assert "10 times as long" in said[0]
+    assert "OPENBLAS_NUM_THREADS=1" in said[0]
+
+
+def test_slow_steps_on_one_thread_are_not_its_fault():
+    slow = SlowSteps(threads=lambda: 1)
+    assert not any(slow.warning(1000.0 if step < 60 else 10.0) for step in range(90))
+
+
+def test_the_trainer_warns_of_slow_steps(tmp_path, monkeypatch):
+    output = io.StringIO()
+    trainer = arrays(tmp_path, steps=60, console=Console(file=output, width=500), log_every=100)
+    trainer._slow = SlowSteps(threads=lambda: 2)
+    step = trainer.train_step
+    speed = lambda: 1000.0 if trainer.step < 50 else 10.0
+    monkeypatch.setattr(trainer, "train_step", lambda: step() | {"tokens_per_second": speed()})
+    trainer.train()
+    assert output.getvalue().count("warning: steps take 100 times as long") == 1
+
+
+def test_tensorboard_files_have_the_numbers_of_the_log(tmp_path):
+    pytest.importorskip("tensorboardX")
+    from minitransformer.training.tensorboard import TensorBoard
+
+    folder = tmp_path / "run" / "tensorboard"
+    for steps in (2, 4):  # and then resumed
+        trainer = arrays(tmp_path / "run", steps=steps, log_every=1, validate_every=2,
+                         callbacks=[TensorBoard(folder)])  # fmt: skip
+        trainer.resume()
+        trainer.train()
+    found = list(events(folder))
+    log = read_log(tmp_path / "run" / "log.jsonl")
+    for name, key in (("train/loss", "loss"), ("validation/loss", "val_loss")):
+        expected = [(r["step"], r[key]) for r in log if key in r]
+        values = [(step, value) for step, tag, value in found if tag == name]
+        assert values == [(step, pytest.approx(value, rel=1e-6)) for step, value in expected]
+
+
+def events(folder):
+    """Step, name and value of each scalar in a folder of event files, in the order of their names."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    for path in sorted(folder.iterdir()):
+        content = path.read_bytes()
+        while content:
+            size = int.from_bytes(content[:8], "little")
+            event = Event.FromString(content[12 : 12 + size])
+            content = content[16 + size :]
+            yield from ((event.step, value.tag, value.simple_value) for value in event.summary.value)
+
+
+def test_a_state_of_an_older_version_is_resumed(tmp_path):
+    arrays(tmp_path, steps=2, validate_every=1).train()
+    folder = Checkpoints(tmp_path / "checkpoints").path("last")
+    state = json.loads((folder / "state.json").read_text())
+    del state["best_score"], state["run"]
+    (folder / "state.json").write_text(json.dumps(state))
+    (folder / "SHA256SUMS").unlink()
+    again = arrays(tmp_path, steps=3)
+    assert again.resume()
+    assert again.best.value == again.best_loss == state["best_loss"]
