@@ -37,6 +37,7 @@ def test_train_needs_no_flags():
 def test_a_run_folder_holds_all_that_belongs_to_a_run(place):
     names = [
         ".lock",
+        "README.md",
         "checkpoints",
         "config.toml",
         "curves.png",

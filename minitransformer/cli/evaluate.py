@@ -18,6 +18,7 @@ from ..errors import UserError
 from ..files import printable, read_bytes, sha256, to_json
 from ..recipes.expectations import compare, condition
 from ..tasks import Task
+from ..training.readme import write_readme
 from ..training.run import Run
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
 from .decoding import Search
@@ -68,6 +69,9 @@ def run(argv: list[str]) -> None:
             report(scores, trained.task)
         for line in promised(trained, scores, checkpoint) if own else ():
             print(line, file=sys.stderr if json else sys.stdout)
+        if own:
+            with suppress(OSError):  # a run that cannot be written to can be scored
+                write_readme(run)
 
     tyro.cli(evaluate_run, args=argv, prog="minitransformer evaluate")
 

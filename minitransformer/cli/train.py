@@ -1,4 +1,4 @@
-"""`minitransformer train RECIPE`: train from scratch, or continue a run."""
+"""`minitransformer train RECIPE`: train from scratch, continue a run, or train one again."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from ..training import run as runs
 from ..training.checkpoint import Checkpoints
 from ..training.curves import draw_curves
 from ..training.folder import (
+    README,
     Record,
     RunError,
     begin,
@@ -43,6 +44,8 @@ from ..training.folder import (
 from ..training.init_from import Source, initialize
 from ..training.memory import check_memory
 from ..training.ranks import Ranks, join
+from ..training.readme import write_readme
+from ..training.repetition import Original
 from ..training.run import check_same_data
 from ..training.tensorboard import TensorBoard
 from ..training.trainer import Trainer
@@ -85,13 +88,13 @@ class Options:
         return Sources(self.data, self.validation_data, self.test_data, self.data_dir)
 
 
-USAGE = "usage: minitransformer train RECIPE|file.toml [options]   (train RECIPE --help lists them)"
+USAGE = "usage: minitransformer train RECIPE|file.toml|RUN [options]   (train RECIPE --help lists them)"
 
 
 def run(argv: list[str]) -> None:
     ranks = join(requested_device(argv))
     with ranks.print_on_rank_0():
-        recipe, options, folder = read_command(argv)
+        recipe, options, folder, original = read_command(argv)
     device = check_device(options.device)
     with ExitStack() as stack:
         if ranks.rank == 0:
@@ -100,6 +103,8 @@ def run(argv: list[str]) -> None:
                 hold(folder, options, stack)
         ranks.barrier()  # no other training writes to the folder from here on
         sources, resumed = options.sources, None
+        if original is not None and not options.resume:
+            sources = original.sources(options.sources)
         record = read_run(folder, recipe) if options.resume else None
         with ranks.print_on_rank_0():
             if record is not None:
@@ -109,7 +114,10 @@ def run(argv: list[str]) -> None:
                 recipe, options = parse(resumed.recipe, argv[1:])
             elif sources.data is not None and options.data is None:
                 recipe, options = parse(recipes.with_own_data(recipe, sources.data.name), argv[1:])
-        training = Training(argv[0], recipe, options, sources, folder, ranks, device, resumed)
+        command = shlex.join(["minitransformer", "train", *argv])
+        training = Training(
+            argv[0], command, recipe, options, sources, folder, ranks, device, resumed, original
+        )
         finished = train(training, stack)
         if not finished:
             raise SystemExit(1)
@@ -146,16 +154,18 @@ def requested_device(argv: list[str]) -> str:
         return "cpu"
 
 
-def read_command(argv: list[str]) -> tuple[Recipe, Options, Path]:
-    """Recipe, options and run folder of a command line."""
+def read_command(argv: list[str]) -> tuple[Recipe, Options, Path, Original | None]:
+    """Recipe, options and run folder of a command line, and the run that it names instead of a recipe."""
     if not argv or argv[0].startswith("-"):
         print(f"{USAGE}\n\n{listing()}", file=sys.stdout if argv[:1] in (["-h"], ["--help"]) else sys.stderr)
         raise SystemExit(0 if argv[:1] in (["-h"], ["--help"]) else 2)
-    defaults = recipes.load_recipe(argv[0])
+    original = Original.read(argv[0])
+    defaults = original.recipe if original else recipes.load_recipe(argv[0])
     recipe, options = parse(defaults, argv[1:])
-    if options.data is not None:
+    if options.data is not None and original is None:
         recipe, options = parse(recipes.with_own_data(defaults, options.data.name), argv[1:])
-    return recipe, options, options.run_dir or Path("runs") / defaults.name
+    default = original.folder if original and options.resume else Path("runs") / defaults.name
+    return recipe, options, options.run_dir or default, original
 
 
 def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
@@ -197,7 +207,8 @@ def read_run(folder: Path, recipe: Recipe) -> Record | None:
 class Training:
     """What a command line asks for."""
 
-    name: str  # of a recipe, or the path of a file
+    name: str  # of a recipe, or the path of a file or of a run
+    command: str
     recipe: Recipe
     options: Options
     sources: Sources
@@ -205,17 +216,20 @@ class Training:
     ranks: Ranks
     device: str
     resumed: Resumed | None
+    original: Original | None  # the run that is trained again
 
 
 def train(training: Training, stack: ExitStack) -> bool:
     """Train and evaluate; False if a signal stopped it. An old run is deleted when the new one can start."""
     recipe, options, folder, ranks = training.recipe, training.options, training.folder, training.ranks
-    resumed, on_rank_0 = training.resumed, ranks.rank == 0
+    resumed, original, on_rank_0 = training.resumed, training.original, ranks.rank == 0
     console = Console(stderr=True, highlight=False, markup=False, quiet=not on_rank_0, soft_wrap=True)
     splits = runs.load_splits(recipe, sources=training.sources)
     if resumed is not None:
         check_same_data(folder, resumed.record, splits)
         check_same_run(resumed.recipe, recipe, folder)
+    elif original is not None:
+        original.check_data(splits)
     checked = checksums(splits)
     kind = task_class(recipe.task)
     source = first_weights(training)
@@ -225,7 +239,8 @@ def train(training: Training, stack: ExitStack) -> bool:
         tokenizer = source.tokenizer
         recipe = replace(recipe, data=replace(recipe.data, tokenizer=tokenizer.kind))
     else:
-        tokenizer = runs.train_tokenizer(recipe, splits)
+        known = None if original is None else original.tokenizer(recipe)
+        tokenizer = runs.train_tokenizer(recipe, splits) if known is None else known
     labels = kind.labels(recipe.data, splits) if resumed is None else resumed.record.labels
     check_memory(recipe, tokenizer, labels, training.device)
     splits = runs.filter_splits(recipe, tokenizer, splits)
@@ -239,11 +254,13 @@ def train(training: Training, stack: ExitStack) -> bool:
     random.manual_seed(recipe.training.seed)
     model = runs.build_model(recipe, tokenizer, labels).to(training.device)
     inherited = [] if source is None else initialize(model, source)
+    data_lines = [printable(line) for line in kind.describe(recipe.data, tokenizer, splits)]
+    init_from = source.to_json() if source else None
     record = (
         resumed.record
         if resumed
         else new_record(
-            recipe, tokenizer, checked, training.sources, labels, source.to_json() if source else None
+            recipe, tokenizer, checked, training.sources, labels, init_from, training.command, data_lines
         )
     )
     task.live = LiveRun(folder, recipe, kind, tokenizer, labels, model, splits)
@@ -261,8 +278,10 @@ def train(training: Training, stack: ExitStack) -> bool:
             console.print("no checkpoint yet: starting at step 0")
     else:
         resume(trainer, training, resumed)
-    for line in [*kind.describe(recipe.data, tokenizer, splits), *inherited]:
+    for line in [*data_lines, *inherited]:
         console.print(printable(line))
+    if on_rank_0:
+        describe(folder, console)
     sizes = f"{model.num_parameters():,} parameters"
     sizes += "" if tokenizer is None else f", {counted(tokenizer.vocab_size, 'token')}"
     sizes += f", {counted(len(labels), 'label')}" if labels else ""
@@ -278,10 +297,12 @@ def train(training: Training, stack: ExitStack) -> bool:
         return finished
     curves = draw(folder, console)
     if not finished:
+        describe(folder, console)
         command = _resume_command(training)
         console.print(f"stopped after step {trainer.step}; the run is saved. Continue with: {command}")
         return False
     conclude(folder, splits, trainer.seconds, console, training.device)
+    describe(folder, console)
     console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}")
     console.print(f"use it with: minitransformer {kind.verb} {shlex.quote(str(folder))}")
     return True
@@ -296,11 +317,22 @@ def draw(folder: Path, console: Console) -> Path:
         return folder / "curves.png"
 
 
+def describe(folder: Path, console: Console) -> None:
+    """Write the README.md of the run; a full disk is a warning."""
+    try:
+        if not write_readme(folder):
+            console.print(printable(f"{folder / README} was edited: it is left as it is"))
+    except OSError as error:
+        console.print(printable(f"warning: cannot write {folder / README}: {error.strerror}"))
+
+
 def first_weights(training: Training) -> Source | None:
     """The run that this one starts from; one that is resumed does so only if it has no checkpoint yet."""
     options, resumed = training.options, training.resumed
     if resumed is None:
-        return None if options.init_from is None else Source.read(options.init_from)
+        if options.init_from is None:
+            return training.original.first_weights() if training.original else None
+        return Source.read(options.init_from)
     if options.init_from is not None:
         raise RunError(
             f"{training.folder} has begun: --init-from would change nothing.\n"

@@ -54,7 +54,7 @@ def condition(init_from: Mapping[str, Any], checkpoint: str, decoding: str) -> s
 
     `init_from` is a record's, `decoding` is that of the scores.
     """
-    start = f"init_from={init_from['recipe']}" if init_from else ""
+    start = f"init_from={init_from.get('recipe')}" if init_from else ""
     which = f"checkpoint={checkpoint}" if checkpoint != "best" else ""
     return ", ".join(filter(None, [start, which, decoding if decoding != "greedy" else ""]))
 

@@ -3,6 +3,7 @@
     .lock          held while a training writes to the folder; freed when its process ends, however it ends
     run.json       the record: what the run was made with, where its data is, checksums, history
     config.toml  tokenizer.json  log.jsonl  checkpoints/  curves.png  predictions.txt  metrics.json
+    README.md      what the run is, and how to train it again: made of the other files, unless it was edited
 
 run.json is written first: from then on the folder belongs to the new run. It is written again, as begun, when
 the files of an earlier run are deleted and those of the new run are there.
@@ -41,10 +42,11 @@ RUN_FILES = (
     "run.json", "config.toml", "tokenizer.json", "log.jsonl", "curves.png", "predictions.txt", "metrics.json",
 )  # fmt: skip
 LOCK, OWNER = ".lock", ".owner.json"
+README = "README.md"  # see readme.py; it is deleted with no run, since somebody may have edited it
 FIXED_SETTINGS = (  # --resume cannot change them
     "seed", "precision", "optimizer", "momentum", "betas", "adam_eps", "weight_decay",
 )  # fmt: skip
-_LEFTOVER = re.compile(rf"\.({'|'.join(map(re.escape, (*RUN_FILES, OWNER)))})\.\w{{8,}}")
+_LEFTOVER = re.compile(rf"\.({'|'.join(map(re.escape, (*RUN_FILES, OWNER, README)))})\.\w{{8,}}")
 
 
 class RunError(UserError):
@@ -132,6 +134,8 @@ class Record:
     history: list[Any] = field(default_factory=list)  # from which step which settings were changed
     labels: list[str] = field(default_factory=list)  # the names of the classes that the model tells apart
     init_from: dict[str, Any] = field(default_factory=dict)  # the run that the first weights are from
+    command: str = ""  # that started it
+    data_lines: list[str] = field(default_factory=list)  # what was printed of its data
 
     @property
     def has_tokenizer(self) -> bool:
@@ -152,9 +156,9 @@ class Record:
 _TYPES = {
     "recipe": str, "seed": int, "versions": dict, "machine": dict, "data_sha256": dict, "data": dict,
     "tokenizer_sha256": str, "id": str, "begun": bool, "history": list,
-    "labels": list, "init_from": dict,
+    "labels": list, "init_from": dict, "command": str, "data_lines": list,
 }  # fmt: skip
-_LATER = {"labels", "init_from"}  # runs of older versions have none
+_LATER = {"labels", "init_from", "command", "data_lines"}  # runs of older versions have none
 _REQUIRED = {"recipe", "seed", "versions", "machine", "data_sha256"}
 
 
@@ -201,6 +205,8 @@ def new_record(
     sources: Sources,
     labels: Sequence[str] = (),
     init_from: Mapping[str, Any] | None = None,
+    command: str = "",
+    data_lines: Sequence[str] = (),
 ) -> Record:
     """The record of a run that begins now."""
 
@@ -223,6 +229,8 @@ def new_record(
         history=[{"step": 0, "config_sha256": sha256(_config(recipe)), "changes": {}, "time": _now()}],
         labels=list(labels),
         init_from=dict(init_from or {}),
+        command=command,
+        data_lines=list(data_lines),
     )
 
 

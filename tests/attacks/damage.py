@@ -33,7 +33,7 @@ COMMANDS = {
     "translate": ["translate", "run", "Marie hated him.", "My computer is old."],
     "resume": [*TRAIN, "--resume", "--steps", "6"],
 }
-RESULTS = ("curves.png", "predictions.txt", "metrics.json")  # no command reads them
+RESULTS = ("README.md", "curves.png", "predictions.txt", "metrics.json")  # no command reads them
 DEEP = "[" * 100_000 + "]" * 100_000
 HOSTILE: list[Any] = [
     None, True, -1, 0, 3, 10**12, 10**400, 0.5, float("nan"), float("inf"), "", "x", "../../x", "\x1b[31m",

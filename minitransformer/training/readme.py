@@ -1,0 +1,212 @@
+"""The README.md of a run folder: what the run is, its data, its scores, and how to train it again.
+
+It is made of the other files of the folder alone. Its last line has the checksum of all before it: a
+README.md that was edited, or that somebody else wrote, is left as it is.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from minigrad.io import write_atomically
+from minigrad.nn.shapes import parameter_shapes
+
+from .. import recipes
+from ..errors import UserError, counted
+from ..files import printable, read_bytes, read_json, sha256
+from ..models.protocol import model_class
+from ..recipes import Recipe
+from ..recipes.expectations import compare, condition
+from ..tasks import task_class
+from .checkpoint import Checkpoints
+from .folder import README, Record, read_config, read_record, read_tokenizer
+
+LIMIT = 2**20  # bytes
+
+FILES = {
+    "config.toml": "all settings",
+    "run.json": "the record: versions, machine, data and its checksums, changes of settings",
+    "tokenizer.json": "the vocabulary",
+    "checkpoints": "weights, moments and state (safetensors, JSON), with checksums",
+    "log.jsonl": "losses, learning rate, speed: a line each",
+    "metrics.json": "the scores",
+    "predictions.txt": "what the model said of each example that was scored",
+}
+EXAMPLES = {  # of commands that use a run
+    "translate": ' "a text"', "predict": ' "a text"', "generate": ' --prompt "a text"',
+}  # fmt: skip
+
+
+def write_readme(folder: Path) -> bool:
+    """Write the folder's README.md. False if there is one of somebody else's."""
+    path = folder / README
+    if os.path.lexists(path) and not is_ours(path):
+        return False
+    record = read_record(folder)
+    if record is None or not record.begun:
+        return True
+    try:
+        text = "\n".join(_lines(folder, record, read_config(folder, record))) + "\n"
+    except (KeyError, TypeError, AttributeError):  # a record that somebody has edited
+        return True
+    write_atomically(path, f"{text}{_signature(text)}".encode())
+    return True
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file is a README.md as `write_readme` writes it."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    with suppress(UserError, UnicodeDecodeError):
+        text, found, signature = (
+            read_bytes(path, LIMIT).decode().rpartition("<!-- written by minitransformer")
+        )
+        return bool(found) and found + signature == _signature(text)
+    return False
+
+
+def _signature(text: str) -> str:
+    return f"<!-- written by minitransformer; sha256 of the text above: {sha256(text.encode())} -->\n"
+
+
+# ---------------------------------------------------------------- the text
+
+
+def _lines(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
+    task = task_class(recipe.task)
+    yield f"# {_escaped(Path(os.path.realpath(folder)).name)}\n"
+    yield f"{_escaped(recipe.description or recipe.name)}.\n"
+    yield "| | |\n|---|---|"
+    for name, value in _facts(folder, record, recipe):
+        yield f"| {name} | {_escaped(value)} |"
+    yield "\n## Data\n"
+    yield from (f"- {_escaped(line)}" for line in record.data_lines)
+    yield from (f"- {line}" for line in _identity_of_data(record))
+    if scores := list(_scores(folder, record, recipe)):
+        yield "\n## Scores\n"
+        yield from scores
+    if (folder / "curves.png").is_file():
+        yield "![Loss and learning rate](curves.png)"
+    yield "\n## Use it\n\n```sh"
+    yield f"minitransformer {task.verb} .{EXAMPLES.get(task.verb, '')}"
+    yield "minitransformer evaluate .\n```"
+    yield "\n## Train it again\n\n```sh"
+    yield f"minitransformer train .{_places(record)} --run-dir ../again\n```\n"
+    yield "Settings are those of `config.toml`, and data is compared with the checksums above. With the same"
+    yield "versions and kernels, on the same kind of machine, the weights are the same, bit for bit."
+    yield "\n## Files\n\n| file | what it is |\n|---|---|"
+    yield from (f"| `{name}` | {what} |" for name, what in FILES.items() if (folder / name).exists())
+    yield ""
+
+
+def _facts(folder: Path, record: Record, recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """The first table."""
+    yield "recipe", recipe.name
+    if record.command:
+        yield "started with", f"`{record.command}`"
+    if record.history:
+        yield "started", f"{record.history[0].get('time', '')}, seed {record.seed}"
+    yield "model", f"{recipe.model_type}, {_parameters(folder, record, recipe):,} parameters"
+    yield "task", recipe.task
+    if changed := _changes(recipe):
+        yield "settings that are not the recipe's", ", ".join(changed)
+    for entry in record.history[1:]:
+        changes = entry.get("changes", {}).items()
+        yield f"from step {entry['step']}", ", ".join(f"{k} {old} -> {new}" for k, (old, new) in changes)
+    if record.init_from:
+        yield "first weights", f"from a run of {record.init_from['recipe']}, {record.init_from['checkpoint']}"
+    yield "trained", _progress(folder, recipe)
+    versions = [f"{name} {version}" for name, version in record.versions.items()]
+    yield "with", ", ".join([*versions, str(record.machine.get("platform", ""))])
+
+
+def _parameters(folder: Path, record: Record, recipe: Recipe) -> int:
+    tokenizer = read_tokenizer(folder, record)
+    config = task_class(recipe.task).model_config(recipe.model, tokenizer, record.labels)
+    return sum(map(math.prod, parameter_shapes(lambda: model_class(recipe.model_type)(config))))
+
+
+def _changes(recipe: Recipe) -> list[str]:
+    """The settings that are not those of the package's recipe of that name."""
+    if recipe.name not in recipes.names():
+        return []
+    original = recipes.load_recipe(recipe.name)
+    changed = []
+    for part in ("data", "model", "training"):
+        old, new = asdict(getattr(original, part)), asdict(getattr(recipe, part))
+        changed += [f"{k} = {v}" for k, v in new.items() if k != "seed" and v not in ("", old.get(k))]
+    return changed
+
+
+def _progress(folder: Path, recipe: Recipe) -> str:
+    """How far the run is."""
+    checkpoints = Checkpoints(folder / "checkpoints")
+    steps = counted(recipe.training.steps, "step")
+    with suppress(UserError, OSError, KeyError, TypeError, ValueError):
+        index = checkpoints.index
+        state = read_json(checkpoints.folder / index["last"] / "state.json", {"step": int, "seconds": float})
+        of = steps if state["step"] == recipe.training.steps else f"{state['step']:,} of {steps}"
+        return f"{of} in {state['seconds']:.0f} s; the best checkpoint is {index['best']}"
+    return f"0 of {steps}: there is no checkpoint yet"
+
+
+def _identity_of_data(record: Record) -> Iterator[str]:
+    """What tells whether data is the same."""
+    if checksum := record.data.get("sha256"):
+        yield f"your file `{_escaped(record.data.get('name', ''))}`, SHA-256 `{checksum}`"
+    for split, checksum in record.data_sha256.items():
+        yield f"SHA-256 of the {split} split: `{checksum}`"
+
+
+def _places(record: Record) -> str:
+    """The flags that say where data and first weights are, if they are not known by themselves."""
+    words = []
+    for key in ("data", "validation_data", "test_data"):
+        if path := record.data.get(key):
+            words += [f"--{key.replace('_', '-')}", Path(path).name]
+    words += ["--init-from", Path(record.init_from["folder"]).name] if record.init_from else []
+    return "".join(f" {shlex.quote(printable(word))}" for word in words)
+
+
+def _scores(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
+    """A table for each evaluation, and what the recipe states."""
+    for path in [folder / "metrics.json", *sorted(folder.glob("evaluations/*/metrics.json"))]:
+        scores: dict[str, Any] = {}
+        with suppress(UserError):
+            scores = read_json(path) if path.is_file() else {}
+        if not isinstance(scores, dict) or not scores:
+            continue
+        intervals = scores.get("intervals")
+        if path.parent != folder:
+            yield f"{_escaped(path.parent.name)}:\n"
+        yield "| score | |\n|---|---|"
+        for name, value in scores.items():
+            if isinstance(value, int | float | str):
+                yield f"| {_escaped(name)} | {_shown(value)}{_interval(intervals, name)} |"
+        how = condition(record.init_from, "best", str(scores.get("decoding", "greedy")))
+        lines = compare(recipe.expect.get(how, {}), scores) if path.parent == folder else []
+        yield from (["", *(f"- {line}" for line in lines)] if lines else [])
+        yield ""
+
+
+def _shown(value: float | str) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else _escaped(value)
+
+
+def _interval(intervals: Any, name: str) -> str:
+    if not isinstance(intervals, Mapping) or name not in intervals:
+        return ""
+    return f" [{', '.join(map(_shown, intervals[name]))}]"
+
+
+def _escaped(text: object) -> str:
+    """A text on one line of Markdown, whose marks are no marks there (but those of code)."""
+    return re.sub(r"([|<*\[\]\\#])", r"\\\1", " ".join(printable(text).split()))

@@ -1,0 +1,77 @@
+"""A run that is trained again: `train RUN`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from .. import recipes
+from ..data.splits import Sources, Splits, checksums
+from ..files import printable
+from ..recipes import Recipe
+from .folder import Record, RunError, read_config, read_record, read_tokenizer
+from .init_from import Source
+
+
+@dataclass(frozen=True)
+class Original:
+    """A run folder: settings and vocabulary for a new run, and what identifies the data."""
+
+    folder: Path
+    record: Record
+    recipe: Recipe
+
+    @classmethod
+    def read(cls, name: str) -> Original | None:
+        """The run that `train NAME` repeats; None if NAME is a recipe or a file."""
+        folder = Path(name)
+        if name in recipes.names() or not folder.is_dir():
+            return None
+        record = read_record(folder)
+        if record is None or not (folder / "config.toml").is_file():
+            raise RunError(
+                f"{printable(folder)} is not a run folder.\nPass a recipe, a file.toml or a run folder."
+            )
+        return cls(folder, record, read_config(folder, record))
+
+    def sources(self, given: Sources) -> Sources:
+        """Where the data is: as given, or where it was. Public data that is no longer there is downloaded."""
+        known = self.record.sources
+        if known.data_dir is not None and not os.path.exists(known.data_dir):
+            known = replace(known, data_dir=None)
+        return known.updated(given)
+
+    def check_data(self, splits: Splits) -> None:
+        """Raise a RunError for data that the run was not trained on."""
+        found, expected = checksums(splits), self.record.data_sha256
+        if found != expected:
+            split = next(name for name in {**expected, **found} if found.get(name) != expected.get(name))
+            raise RunError(
+                f"{printable(self.folder)} was trained on other data: the {split} split has the checksum "
+                f"{found.get(split, 'none')}, expected {expected.get(split, 'none')}.\n"
+                f"Pass its data, or train {printable(self.folder / 'config.toml')} on this one."
+            )
+
+    def tokenizer(self, recipe: Recipe) -> Any:
+        """The run's tokenizer; None if it has none, or `recipe` asks for another one."""
+        sizes = [getattr(r.model, "vocab_size", 0) for r in (self.recipe, recipe)]
+        same = self.recipe.data == recipe.data and sizes[0] == sizes[1]
+        return read_tokenizer(self.folder, self.record) if same else None
+
+    def first_weights(self) -> Source | None:
+        """The run that this one started from, unchanged; None if it started from scratch."""
+        if not self.record.init_from:
+            return None
+        known = self.record.init_from
+        folder, fix = Path(known["folder"]), "Pass where that run is now with --init-from RUN."
+        about = f"{printable(self.folder)} started from a run of {known['recipe']}, which is"
+        if not folder.is_dir():
+            raise RunError(f"{about} not in {printable(folder)}.\n{fix}")
+        source = Source.read(folder)
+        if source.checksum != known["model_sha256"]:
+            raise RunError(
+                f"{about} not what is in {printable(folder)} now: its weights have changed.\n{fix}"
+            )
+        return source
