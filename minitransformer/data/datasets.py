@@ -11,9 +11,12 @@ import http.client
 import io
 import os
 import re
+import time
+import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock
@@ -30,6 +33,7 @@ SPLITS = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 
 LIMIT = 2**28  # bytes of a user's file
 PUBLIC_LIMIT = 2**26  # bytes of a public file, decompressed
+ATTEMPTS, WAIT = 3, 1.0  # of a download; seconds before the second one, twice as many before the third
 
 # of the decompressed files
 SHA256 = {
@@ -174,12 +178,24 @@ def _text(name: str, base_url: str, data_dir: Path | None) -> str:
         return _from_folder(Path(data_dir), name)
     cached = cache_folder() / name
     if (content := _intact(cached)) is None:
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{cached}.lock"):
+        with _writable(cached.parent), FileLock(f"{cached}.lock"):
             if (content := _intact(cached)) is None:  # another process may have downloaded it meanwhile
                 content = _download(name, base_url)
                 write_atomically(cached, content)
     return content.decode("utf-8")
+
+
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """A context in which the cache is written to; a DataError if it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise DataError(
+            f"cannot keep downloaded data in {printable(folder)}: {error.strerror}.\n"
+            f"Name another folder in the environment variable MINITRANSFORMER_CACHE."
+        ) from None
 
 
 def _intact(cached: Path) -> bytes | None:
@@ -212,31 +228,46 @@ def _decompress(content: bytes) -> bytes:
 
 
 def _download(name: str, base_url: str) -> bytes:
-    """Download a file and check its checksum."""
-    from rich.console import Console
-    from rich.progress import wrap_file
-
+    """Download a file and check its checksum. A connection that fails is tried again."""
     if name not in SHA256:
         raise DataError(f"unknown public file {name}.\nPass a folder that contains it with --data-dir DIR.")
     compressed = base_url == MULTI30K
     url = f"{base_url}/{name}.gz" if compressed else f"{base_url}/{name}"
-    try:
-        with urllib.request.urlopen(url, timeout=30) as response:
-            size = int(response.headers.get("Content-Length") or 0)
-            with wrap_file(
-                response, size, description=f"downloading {name}", console=Console(stderr=True)
-            ) as file:
-                content = file.read(PUBLIC_LIMIT)
-        content = _decompress(content) if compressed else content
-    except (OSError, EOFError, zlib.error, http.client.HTTPException) as error:
-        raise DataError(
-            f"could not download {url}: {error}.\n"
-            f"Connect to a network, or pass a folder that contains {name} with --data-dir DIR."
-        ) from None
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            content = _fetch(url, f"downloading {name}")
+            content = _decompress(content) if compressed else content
+            break
+        except (OSError, EOFError, zlib.error, http.client.HTTPException) as error:
+            final = isinstance(error, urllib.error.HTTPError) and error.code < 500  # such as "not found"
+            if final or attempt == ATTEMPTS:
+                raise DataError(
+                    f"could not download {url}: {error}.\n"
+                    f"Connect to a network, or pass a folder that contains {name} with --data-dir DIR."
+                ) from None
+            time.sleep(WAIT * attempt)
     checksum = sha256(content)
     if checksum != SHA256[name]:
         raise DataError(
             f"{url} has changed: sha256 is {checksum}, expected {SHA256[name]}.\n"
             f"Pass the folder of an original copy with --data-dir DIR."
         )
+    return content
+
+
+def _fetch(url: str, description: str) -> bytes:
+    """What an address gives, at most PUBLIC_LIMIT bytes, with a progress bar."""
+    from rich.console import Console
+    from rich.progress import wrap_file
+
+    content = b""
+    with urllib.request.urlopen(url, timeout=30) as response:
+        size = int(response.headers.get("Content-Length") or 0)
+        with wrap_file(response, size, description=description, console=Console(stderr=True)) as file:
+            while len(content) < PUBLIC_LIMIT and (
+                part := file.read(min(2**16, PUBLIC_LIMIT - len(content)))
+            ):
+                content += part
+    if len(content) < min(size, PUBLIC_LIMIT):
+        raise ConnectionError(f"the connection ended after {len(content):,} of {size:,} bytes")
     return content
