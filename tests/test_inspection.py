@@ -1,15 +1,22 @@
 """Instruments: `check` finds planted defects, `card` estimates what a training takes, `show` and `sweep`
 say what came of it."""
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+from tiny import TINY_GPT
 
 from minigrad import optim
 from minitransformer.attention import MultiHeadAttention
 from minitransformer.cache import KeyValueCache
-from minitransformer.inspection import checks
+from minitransformer.inspection import card, checks
 from minitransformer.layers import EncoderDecoder, FeedForward
 from minitransformer.tasks import Translation
 from minitransformer.tokenizers import Tokenizer
+from minitransformer.training.run import Run
 
 # --- check ---
 
@@ -111,3 +118,53 @@ def test_a_planted_defect_gives_a_cross_and_exit_code_1(cli, monkeypatch, defect
     defect(monkeypatch.setattr)
     code, out, _ = cli("check", "mine")
     assert (code, marks(out)) == (1, {name: "✗"})
+
+
+# --- card ---
+
+
+def test_a_card_counts_parameters_targets_and_flops(cli, monkeypatch):
+    monkeypatch.setattr(card, "SECONDS", 0.0)
+    command = "card", "shakespeare-char-cpu", "--data", "text.txt", *TINY_GPT, "--batch-size", "8"
+    found = json.loads(cli(*command, "--json")[1])
+    run = Run(Path("play"))
+    vocabulary, width, inner = run.tokenizer.vocab_size, 16, 64
+    assert found["parts"] == {
+        "embedding": vocabulary * width,
+        "positions": 16 * width,
+        "self attention": 4 * (width + 1) * width,
+        "feed forward": 2 * width * inner + width + inner,
+        "norms": 3 * 2 * width,
+    }
+    assert found["parameters"] == run.model.num_parameters()
+    assert found["tokens_per_step"] == 8 * 16
+    assert found["tokens_per_parameter"] == pytest.approx(4 * 8 * 16 / run.model.num_parameters())
+    in_matmuls = vocabulary * width + 4 * width * width + 2 * width * inner
+    attention = 2 * 2 * 16 * width  # scores and values, for each token
+    matmuls = 3 * 8 * 16 * (2 * in_matmuls + attention)
+    assert matmuls < found["flops_per_step"] < 1.3 * matmuls  # norms, softmax, gelu
+    printed = cli(*command)[1]
+    assert "in all, 0.1" in printed
+    assert "4 steps of 128 targets" in printed
+
+
+def test_the_memory_of_a_card_is_within_a_fifth_of_the_measured_peak(here):
+    script = """
+import resource
+from pathlib import Path
+from minigrad import allocator
+from minitransformer.cli.card import card_of, parse
+from minitransformer.data.splits import Sources
+from minitransformer.inspection import card
+from minitransformer.recipes import load_recipe
+allocator.keep_freed_memory()
+card.SECONDS, card.SAMPLE = 0.0, 2
+flags = "--n-embd 16 --n-layer 8 --batch-size 384".split()
+recipe, _ = parse(load_recipe("shakespeare-char-cpu"), flags)
+found = card_of(recipe, Sources(Path("text.txt")))  # trains a step of the whole batch
+print(found.memory, found.activations, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    memory, activations, measured = map(int, out.split())
+    assert activations > 0.5 * measured  # so that they decide
+    assert memory == pytest.approx(measured, rel=0.2)

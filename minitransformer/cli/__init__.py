@@ -26,6 +26,7 @@ VERBS = {
     "generate": 'continue a text: minitransformer generate runs/shakespeare-char-cpu --prompt "ROMEO:"',
     "evaluate": "score a run on its held-out data: minitransformer evaluate runs/phrasebook [--json]",
     "graph": "draw how a run computes a loss, and its gradients: minitransformer graph runs/phrasebook",
+    "card": "what a training will take: minitransformer card phrasebook",
     "check": "check causality, padding, cache, gradients, resuming: minitransformer check runs/phrasebook",
     "recipes": "list the recipes",
 }

@@ -1,0 +1,179 @@
+"""What a training will take: parameters, FLOPs, memory and time, from a few steps of it.
+
+Memory is what the process has after a step of one row (code, data, weights, gradients, moments), and what the
+largest batch adds to its activations, which `minigrad.debug.memory` simulates. Where that batch is too large
+to compute here, activations and time are extrapolated from fewer rows.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from rich.console import Console
+
+from minigrad import nn, random
+from minigrad.debug import memory
+
+from ..recipes import Recipe
+from ..tasks import Task
+from ..training.run import build_model
+from ..training.trainer import Trainer
+
+BACKWARD = 2  # a backward pass costs twice the forward pass (Kaplan et al. 2020, section 2.1)
+PER_PARAMETER = 16  # bytes of a weight, its gradient and its two moments
+SAMPLE = 100  # batches whose sizes are looked at
+LARGEST = 5e11  # FLOPs of a forward pass that is computed as a whole
+SECONDS = 5.0  # that steps are timed for
+
+
+@dataclass(frozen=True)
+class Part:
+    """Parameters of one kind."""
+
+    name: str
+    parameters: int
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a training will take. Bytes of memory: `process` (code and data), `state`, and `activations`."""
+
+    recipe: str
+    parts: tuple[Part, ...]
+    steps: int
+    tokens_per_step: float  # targets, on average
+    flops_per_step: float  # of the average batch: forward and backward
+    process: int
+    state: int  # weights, gradients, moments
+    activations: int  # of the largest (micro-)batch
+    seconds_per_step: float
+    measured_rows: float  # the share of the batch that time and activations were measured on
+
+    @property
+    def parameters(self) -> int:
+        return sum(part.parameters for part in self.parts)
+
+    @property
+    def memory(self) -> int:
+        """Bytes at the peak of a training."""
+        return self.process + self.state + self.activations
+
+    @property
+    def tokens_per_parameter(self) -> float:
+        return self.steps * self.tokens_per_step / max(self.parameters, 1)
+
+
+def make_card(recipe: Recipe, tokenizer: Any, labels: list[str], task: Task) -> Card:
+    """The card of a recipe, whose task has its data. Takes some seconds."""
+    random.manual_seed(recipe.training.seed)
+    model = build_model(recipe, tokenizer, labels)
+    batches = [task.next_batch() for _ in range(min(SAMPLE, recipe.training.steps))]
+    largest = max(batches, key=positions)
+    micro = recipe.training.micro_batches
+    whole = next(part for _, part in task.split(largest, micro))  # kept for backward at once
+    small = first_rows(task, whole, 1)
+    train(recipe, model, task, small)  # compiles, and makes gradients and moments
+    base = resident()
+    small_peak, small_flops = costs(recipe, model, task, small)
+    part = first_rows(task, whole, math.floor(LARGEST / (small_flops / rows(small))))
+    peak, flops = costs(recipe, model, task, part) if rows(part) > rows(small) else (small_peak, small_flops)
+    if rows(part) < rows(whole):
+        half = first_rows(task, part, rows(part) // 2)
+        half_peak, _ = costs(recipe, model, task, half)
+        slope = (peak - half_peak) / max(rows(part) - rows(half), 1)
+        peak += round(slope * (rows(whole) - rows(part)))
+    seconds = time_of(recipe, model, task, part)
+    state = PER_PARAMETER * model.num_parameters()
+    average = float(np.mean([positions(batch) for batch in batches]))
+    share = positions(part) / average
+    return Card(
+        recipe.name,
+        tuple(parts_of(model)),
+        recipe.training.steps,
+        float(np.mean([batch.n_tokens for batch in batches])),
+        (1 + BACKWARD) * flops / share,
+        max(base - state, 0),
+        state,
+        max(peak - small_peak, 0),
+        seconds / share,
+        min(share, 1.0),
+    )
+
+
+def rows(batch: Any) -> int:
+    return len(batch.target)
+
+
+def positions(batch: Any) -> int:
+    """The size of a batch: of all of its arrays, padding included."""
+    return sum(array.size for array in vars(batch).values() if isinstance(array, np.ndarray))
+
+
+def first_rows(task: Task, batch: Any, count: int) -> Any:
+    """The batch, or about its `count` first rows if it has more and can be split."""
+    parts = -(-rows(batch) // max(count, 1))
+    try:
+        task.check_parts(parts)
+    except ValueError:
+        return batch
+    return next(part for _, part in task.split(batch, parts) if part.n_tokens)
+
+
+def train(recipe: Recipe, model: nn.Module, task: Task, batch: Any, seconds: float = 0.0) -> list[float]:
+    """Train on one batch for some `seconds`, at least one step; returns the seconds of each step."""
+    only = copy.copy(task)
+    only.next_batch = lambda: batch  # type: ignore[method-assign]
+    config = replace(recipe.training, micro_batches=1)
+    taken: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(model, only, config, Path(folder), Console(quiet=True))
+        end = time.perf_counter() + seconds
+        while not taken or time.perf_counter() < end:
+            start = time.perf_counter()
+            trainer.train_step()
+            taken.append(time.perf_counter() - start)
+    return taken
+
+
+def time_of(recipe: Recipe, model: nn.Module, task: Task, batch: Any) -> float:
+    """The median seconds of a training step on a batch, after one that is not timed."""
+    taken = train(recipe, model, task, batch, SECONDS)
+    return float(np.median(taken[1:] or taken))
+
+
+def costs(recipe: Recipe, model: nn.Module, task: Task, batch: Any) -> tuple[int, int]:
+    """The simulated peak of a training step on a batch, in bytes, and the FLOPs of its forward pass."""
+    loss = task.loss(model.train(), batch, recipe.training.label_smoothing) / batch.n_tokens
+    ledger = memory(loss, model)
+    return ledger.peak, sum(vertex.flops or 0 for vertex in ledger.graph.vertices)
+
+
+def resident() -> int:
+    """Bytes of memory that the process has."""
+    return psutil.Process().memory_info().rss
+
+
+def parts_of(model: nn.Module) -> Iterable[Part]:
+    """The parameters of each part of a model; the layers of a stack together."""
+    found: dict[str, int] = {}
+    for path, parameter in model.named_parameters():
+        owner, _, _ = path.rpartition(".")
+        words = (owner or path).split(".")
+        number = max((place for place, word in enumerate(words) if word.isdigit()), default=0)  # of a layer
+        own = words[number + 1 : number + 2] if number else words[:2]
+        if "norm" in type(model.get_submodule(owner)).__name__.lower():
+            own = [*own[:-1], "norms"]
+        stack = words[:number] if number else []
+        name = " ".join(word for word in (*stack, *own) if not word.isdigit() and word != "layers")
+        name = name.replace("_", " ")
+        found[name] = found.get(name, 0) + parameter.numel()
+    return (Part(name, count) for name, count in found.items())
