@@ -43,8 +43,12 @@ def test_a_run_folder_holds_all_that_belongs_to_a_run(place):
         "curves.png",
         "log.jsonl",
         "metrics.json",
+        "predictions.hyp",
+        "predictions.ref",
+        "predictions.src",
         "predictions.txt",
         "run.json",
+        "statistics.safetensors",
         "tokenizer.json",
     ]
     assert sorted(path.name for path in (place / "mine").iterdir()) == names
@@ -223,7 +227,8 @@ def test_evaluate_prints_one_json_object(cli, here):
     assert (code, err) == (0, "")
     scores = json.loads(out)
     expected = (
-        "exact_match token_accuracy bleu bleu_signature bleu_lc_tok chrf loss perplexity n split decoding"
+        "exact_match token_accuracy bleu bleu_signature bleu_lc_tok bleu_lc_tok_signature chrf "
+        "chrf_signature loss perplexity n split decoding intervals by_length"
     )
     assert scores.keys() == set(expected.split())
     assert (scores["n"], scores["split"], scores["decoding"]) == (6, "test", "greedy")
@@ -268,7 +273,9 @@ def test_a_language_model_is_evaluated_on_its_held_out_text(cli):
     code, out, _ = cli("evaluate", "play", "--json", "--data", "text.txt")
     assert code == 0
     scores = json.loads(out)
-    assert scores.keys() == {"loss", "token_accuracy", "bits_per_char", "perplexity", "n", "split"}
+    names = {"loss", "token_accuracy", "bits_per_char", "perplexity"}
+    assert scores.keys() == names | {"n", "split", "intervals"}
+    assert scores["intervals"].keys() == names
     assert scores["n"] == len(TEXT) - len(TEXT) * 9 // 10 - 1
 
 

@@ -25,6 +25,7 @@ VERBS = {
     "predict": 'label, answer, fill in: minitransformer predict runs/bert-classify "I love you"',
     "generate": 'continue a text: minitransformer generate runs/shakespeare-char-cpu --prompt "ROMEO:"',
     "evaluate": "score a run on its held-out data: minitransformer evaluate runs/phrasebook [--json]",
+    "compare": "tell runs apart from chance: minitransformer compare runs/a runs/b",
     "graph": "draw how a run computes a loss, and its gradients: minitransformer graph runs/phrasebook",
     "card": "what a training will take: minitransformer card phrasebook",
     "check": "check causality, padding, cache, gradients, resuming: minitransformer check runs/phrasebook",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +18,16 @@ from ..errors import UserError
 from ..files import printable, read_bytes, sha256, to_json
 from ..recipes.expectations import compare, condition
 from ..tasks import Task
+from ..tasks.bootstrap import RESAMPLES
+from ..training.evaluations import (
+    About,
+    Evaluation,
+    check_no_links,
+    inputs_sha256,
+    place,
+    weights_sha256,
+    with_intervals,
+)
 from ..training.readme import write_readme
 from ..training.run import Run
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
@@ -27,9 +37,11 @@ LABELS = {
     "exact_match": "exact match",
     "token_accuracy": "token accuracy (teacher forcing)",
     "bleu": "BLEU (sacreBLEU, cased raw text)",
-    "bleu_signature": "sacreBLEU signature",
+    "bleu_signature": "  signature",
     "bleu_lc_tok": "BLEU, lowercased",
+    "bleu_lc_tok_signature": "  signature",
     "chrf": "chrF",
+    "chrf_signature": "  signature",
     "loss": "loss, nats",
     "perplexity": "perplexity",
     "bits_per_char": "bits per character",
@@ -39,6 +51,8 @@ LABELS = {
     "decoding": "decoding",
 }
 SHARES = ("accuracy", "exact_match", "f1", "token_accuracy")  # printed as percentages
+OF_100 = ("bleu", "bleu_lc_tok", "chrf")
+BY_LENGTH = ("exact_match", "bleu", "chrf", "accuracy", "macro_f1", "entity_f1", "f1", "mrr")  # printed
 
 
 def run(argv: list[str]) -> None:
@@ -60,7 +74,7 @@ def run(argv: list[str]) -> None:
         trained = Run(run, checkpoint, device)
         check_generates(trained, decoding)
         splits, own = splits_of(trained, data, data_dir)
-        scores = evaluate(trained, splits, save=own and checkpoint == "best", **decoding)
+        scores = evaluate(trained, splits, save=own, checkpoint=checkpoint, **decoding)
         if not own and data is not None:
             scores["split"] = printable(data.name)
         if json:
@@ -113,29 +127,57 @@ def _is_own(run: Run, data: Path) -> bool:
     return False
 
 
-def evaluate(run: Run, splits: Mapping[str, Any], save: bool = True, **decoding: Any) -> dict[str, Any]:
-    """Scores on the test split, or of data without one on the validation split.
+def evaluate(
+    run: Run, splits: Mapping[str, Any], save: bool = True, checkpoint: str = "best", **decoding: Any
+) -> dict[str, Any]:
+    """Scores on the test split, or of data without one on the validation split, as metrics.json has them.
 
-    With `save`, they are written to `metrics.json`, and predictions to `predictions.txt`. `decoding` are
-    arguments of `generate`.
+    With `save`, they and the predictions are written to the run folder (see training/evaluations.py).
+    `checkpoint` is the one that the run was loaded from, `decoding` are arguments of `generate`.
     """
-    files: dict[str, bytes] = {}
     split = "test" if "test" in splits else "validation"
-    scores, rows = run.task.evaluate(run, splits[split], **decoding)
+    evaluation = score(run, splits[split], split, run.record.data_sha256.get(split, ""), **decoding)
+    scores = with_intervals(evaluation, source_lengths(run, evaluation))
+    if save:
+        write(place(run.folder, checkpoint, run.checkpoint.name, decoding), evaluation.files(scores))
+    return scores
+
+
+def score(run: Run, examples: Any, split: str, data_sha256: str, **decoding: Any) -> Evaluation:
+    """The evaluation of a split, whose examples have this checksum."""
+    scores, rows = run.task.evaluate(run, examples, **decoding)
     scores |= {"split": split}
     if run.task.verb == "translate":
         scores["decoding"] = describe_decoding(decoding)
-    if rows:
-        lines = ["\t".join(cell.replace("\t", "\\t").replace("\n", "\\n") for cell in row) for row in rows]
-        files["predictions.txt"] = ("\n".join(lines) + "\n").encode()
-    files["metrics.json"] = (to_json(scores, indent=1) + "\n").encode()
-    for name, content in files.items() if save else ():
-        try:
-            write_atomically(run.folder / name, content)
-        except OSError as error:  # a run that cannot be written to can be scored
-            problem = f"cannot write {run.folder / name}: {error.strerror}"
-            print(printable(f"warning: {problem}; the scores are printed only"), file=sys.stderr)
-    return scores
+    about = About(
+        run.task.name,
+        split,
+        run.checkpoint.name,
+        scores.get("decoding", ""),
+        weights_sha256(run.model),
+        run.record.tokenizer_sha256,
+        data_sha256,
+        inputs_sha256(scores, rows),
+    )
+    return Evaluation(about, scores, rows)
+
+
+def source_lengths(run: Run, evaluation: Evaluation) -> list[int] | None:
+    """The number of words of each input; None if inputs are no texts, or are not known one by one."""
+    if run.tokenizer is None or not evaluation.rows:
+        return None
+    return [len(row[0].split()) for row in evaluation.rows[1:]]
+
+
+def write(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files of an evaluation; a run that cannot be written to can be scored all the same."""
+    try:
+        check_no_links(folder)
+        for name, content in files.items():
+            write_atomically(folder / name, content)
+    except OSError as error:
+        problem = f"cannot write {error.filename or folder}: {error.strerror}"
+        print(printable(f"warning: {problem}; the scores are printed only"), file=sys.stderr)
 
 
 def promised(run: Run, scores: Mapping[str, Any], checkpoint: str = "best") -> list[str]:
@@ -149,15 +191,54 @@ def describe_decoding(decoding: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in decoding.items()) or "greedy"
 
 
+# ---------------------------------------------------------------- printing
+
+
 def report(scores: Mapping[str, Any], task: type[Task]) -> None:
-    """Print the scores, one per line."""
-    labels = {**LABELS, "n": task.unit, **task.metrics}
+    """Print the scores, one per line, with their 95% intervals; then those of short and long inputs."""
+    intervals = scores.get("intervals", {})
     for key, value in scores.items():
-        shown = (
-            f"{value:.2%}"
-            if key.partition(",")[0] in SHARES
-            else f"{value:.4g}"
-            if isinstance(value, float)
-            else str(value)
-        )
-        print(f"{labels.get(key, key.replace('_', ' ')):<33} {shown}")
+        if key in ("intervals", "by_length"):
+            continue
+        shown = show_score(key, value)
+        if key in intervals:
+            low, high = (show_score(key, bound) for bound in intervals[key])
+            shown = f"{shown:<9} [{low}, {high}]"
+        print(f"{label(key, task):<33} {shown}")
+    if intervals:
+        print(f"[low, high]: 95% of {RESAMPLES:,} bootstrap resamples of the examples")
+    if buckets := scores.get("by_length"):
+        print()
+        print_columns(length_rows(buckets, task))
+
+
+def label(key: str, task: type[Task]) -> str:
+    """What a score is called."""
+    return {**LABELS, "n": task.unit, **task.metrics}.get(key, key.replace("_", " "))
+
+
+def show_score(key: str, value: Any) -> str:
+    """A score as text: shares as percentages."""
+    if key.partition(",")[0] in SHARES:
+        return f"{value:.2%}"
+    if key in OF_100 and isinstance(value, float):
+        return f"{value:.2f}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def length_rows(buckets: Sequence[Mapping[str, Any]], task: type[Task]) -> list[list[str]]:
+    """A table of scores by length, with the names of the columns first."""
+    names = [name for name in BY_LENGTH if name in buckets[0]]
+    rows = [["words", task.unit, *(label(name, task).partition(" (")[0] for name in names)]]
+    for bucket in buckets:
+        low, high = bucket["words"]
+        words = str(low) if low == high else f"{low} to {high}"
+        rows.append([words, str(bucket["n"]), *(show_score(name, bucket[name]) for name in names)])
+    return rows
+
+
+def print_columns(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows of text in columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(map(str.ljust, row, widths)).rstrip())

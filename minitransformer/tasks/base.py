@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
+from jaxtyping import Float
 
 from minigrad import Tensor, no_grad
 from minigrad.nn import functional as F
@@ -23,6 +24,7 @@ from ..errors import UserError, nearest
 from ..models.protocol import MODELS, model_class
 from ..tokenizers import Tokenizer
 from .predictions import Prediction
+from .scores import Score
 
 T = TypeVar("T", bound="type[Task]")
 Rows = list[tuple[str, ...]]  # of predictions.txt, the names of the columns first
@@ -164,6 +166,7 @@ class Task:
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
         """Scores, with `n`, the number of what was scored, and the rows of predictions.txt, if any.
 
+        Those that are a `Score` get intervals, and can be compared with other runs'.
         `decoding` are arguments of `generate`, for a task whose models generate.
         """
         raise NotImplementedError
@@ -261,12 +264,12 @@ class Task:
 
     def validate(self, model: Any) -> dict[str, float]:
         """The scores of the validation split; "loss" chooses the best checkpoint."""
-        return self.score(model, self.validation)
+        return {name: float(score) for name, score in self.score(model, self.validation).items()}
 
     accuracy: ClassVar[str] = "accuracy"  # the name of the share of targets that are right
 
-    def score(self, model: Any, examples: Any) -> dict[str, float]:
-        """Mean loss, and the share of targets that the model gets right."""
+    def score(self, model: Any, examples: Any) -> Mapping[str, float]:
+        """Mean loss, and the share of targets that the model gets right, as `Score`s."""
         return score_batches(lambda batch: self.logits(model, batch), self.batches(examples), self.accuracy)
 
     def state(self) -> dict[str, Any]:
@@ -323,24 +326,37 @@ def loss_sum(logits: Tensor, target: np.ndarray, label_smoothing: float) -> Tens
 @no_grad()
 def score_batches(
     logits: Callable[[Any], Tensor], batches: Iterable[Any], accuracy: str = "accuracy"
-) -> dict[str, float]:
-    """Mean loss and accuracy over the targets of all batches."""
-    total, correct, n = 0.0, 0, 0
-    for batch in batches:
-        out = logits(batch)
-        total += loss_sum(out, batch.target, 0.0).item()
-        correct += int((out.argmax(-1).numpy() == batch.target).sum())
-        n += batch.n_tokens
-    if not n:
+) -> dict[str, Score]:
+    """Mean loss and accuracy over the targets of all batches, whose rows are the examples."""
+    rows = [target_statistics(logits(batch), batch.target) for batch in batches]
+    return target_scores(np.concatenate([row.reshape(len(row), -1, 3).sum(1) for row in rows]), accuracy)
+
+
+def target_statistics(logits: Tensor, target: np.ndarray) -> Float[np.ndarray, "*target 3"]:
+    """Of each target its loss, whether the model is right, and whether there is one: logits (..., V)."""
+    losses = F.cross_entropy(
+        logits.reshape(-1, logits.shape[-1]), target.reshape(-1), ignore_index=IGNORE, reduction="none"
+    )
+    right = logits.argmax(-1).numpy() == target
+    return np.stack([losses.numpy().reshape(target.shape), right, target != IGNORE], -1, dtype=np.float64)
+
+
+def target_scores(
+    statistics: Float[np.ndarray, "examples 3"], accuracy: str = "accuracy"
+) -> dict[str, Score]:
+    """Mean loss and accuracy of the sums of `target_statistics`."""
+    if not statistics[:, 2].any():
         raise UserError(
             "there is nothing to score: no example has a target.\n"
             "Pass examples with labels that the training data has."
         )
-    return {"loss": total / n, accuracy: correct / n}
+    return {"loss": Score(statistics[:, [0, 2]]), accuracy: Score(statistics[:, [1, 2]])}
 
 
 def perplexity(loss: float) -> float:
     """exp(loss), the number of equally likely tokens that the model chooses from."""
+    if isinstance(loss, Score):
+        return loss.by("perplexity")
     return math.exp(loss) if loss < 700 else math.inf
 
 

@@ -156,8 +156,7 @@ class Denoising(ExampleTask):
     @classmethod
     def sources(cls, run: Trained, texts: Sequence[str]) -> list[list[int]]:
         """The texts with gaps, always the same ones."""
-        recipe = run.recipe
-        task = cls(recipe.data, texts, texts, run.tokenizer, run.labels, recipe.training.seed)
+        task = cls.of_run(run, texts)
         return [task.noisy(text, VALIDATION, row)[0] for row, text in enumerate(texts)]
 
     @classmethod

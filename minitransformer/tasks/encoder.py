@@ -226,7 +226,7 @@ class EncoderTask(ExampleTask):
         return list(zip(given, map(self.expected, examples), predictions, strict=True))
 
     @classmethod
-    def compare(cls, predictions: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
+    def compare(cls, predictions: Sequence[str], expected: Sequence[str]) -> Mapping[str, float]:
         """The scores of predictions."""
         raise NotImplementedError
 

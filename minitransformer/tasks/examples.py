@@ -126,9 +126,8 @@ class ExampleTask(Task):
 
     @classmethod
     def of_run(cls, run: Trained, examples: Sequence[Any]) -> Self:
-        """The task of a run, with these examples."""
-        recipe = run.recipe
-        return cls(recipe.data, examples, examples, run.tokenizer, run.labels, recipe.training.seed)
+        """The task of a run, with these examples. What it draws is the same for runs of all seeds."""
+        return cls(run.recipe.data, examples, examples, run.tokenizer, run.labels)
 
     @classmethod
     @no_grad()

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from minigrad import Tensor, random
+from minigrad import Tensor, no_grad, random
 
 from ..data.batching import IGNORE, BlockBatches, all_blocks
 from ..data.datasets import read_long_text, tinyshakespeare
@@ -26,11 +26,15 @@ from .base import (
     check_positions,
     perplexity,
     register_task,
-    score_batches,
+    target_scores,
+    target_statistics,
     text_tokenizer,
 )
 from .inputs import warn_of_unknown
+from .scores import Score
 from .translation import SHORT
+
+STRETCH = 100  # tokens of a text that count as one example: neighbours are not independent
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,7 @@ class LanguageModelling(Task):
     def logits(self, model: Any, batch: TokenBlocks) -> Tensor:
         return model(batch.x)
 
-    def score(self, model: Any, examples: np.ndarray) -> dict[str, float]:
+    def score(self, model: Any, examples: np.ndarray) -> dict[str, Score]:
         """Mean loss, token accuracy and, of characters, bits per character over the ids of a text."""
         return score_text(model, self.tokenizer, examples, self.block_size, self.batch_size)
 
@@ -217,13 +221,21 @@ def blocks_of(ids: np.ndarray, block_size: int, batch_size: int) -> Iterator[Tok
 
 def score_text(
     model: Any, tokenizer: Tokenizer, ids: np.ndarray, block_size: int, batch_size: int
-) -> dict[str, float]:
-    """Mean loss, token accuracy and, of characters, bits per character over a text."""
+) -> dict[str, Score]:
+    """Mean loss, token accuracy and, of characters, bits per character over a text.
+
+    The examples of its `Score`s are stretches of the text, the same ones for every size of blocks.
+    """
     check_text(ids)
-    batches = blocks_of(ids, block_size, batch_size)
-    scores = score_batches(lambda batch: model(batch.x), batches, LanguageModelling.accuracy)
+    sums, place = np.zeros((-(-len(ids) // STRETCH), 3)), 0
+    with no_grad():
+        for batch in blocks_of(ids, block_size, batch_size):
+            found = target_statistics(model(batch.x), batch.target)[batch.target != IGNORE]
+            np.add.at(sums, np.arange(place, place + len(found)) // STRETCH, found)
+            place += len(found)
+    scores = target_scores(sums, LanguageModelling.accuracy)
     if tokenizer.kind == "char":
-        scores["bits_per_char"] = scores["loss"] / math.log(2)
+        scores["bits_per_char"] = scores["loss"].by("bits")
     return scores
 
 

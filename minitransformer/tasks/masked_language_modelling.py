@@ -20,11 +20,21 @@ from ..data.masking import MASKING, PAIRING, mask_tokens, next_or_other, row_gen
 from ..data.splits import Sources, Splits, own_pairs
 from ..errors import UserError, check_range
 from ..layouts import MASK
-from .base import Rows, Trained, check_dataset, loss_sum, perplexity, register_task
+from .base import (
+    Rows,
+    Trained,
+    check_dataset,
+    loss_sum,
+    perplexity,
+    register_task,
+    target_scores,
+    target_statistics,
+)
 from .encoder import EncoderTask, Row, TextBatch
 from .examples import VALIDATION
 from .inputs import check_length, check_texts, marked_ids, warn_of_unknown
 from .predictions import Prediction, likeliest, percentages, softmax
+from .scores import Score
 
 
 @dataclass(frozen=True)
@@ -186,24 +196,18 @@ class MaskedLanguageModelling(EncoderTask):
         return total if follows is None else total + loss_sum(follows, batch.follows, label_smoothing)
 
     @no_grad()
-    def score(self, model: Any, examples: Sequence[Any]) -> dict[str, float]:
+    def score(self, model: Any, examples: Sequence[Any]) -> dict[str, Score]:
         """Mean loss of masked words, and the share that is right; the same of sentence pairs."""
-        total, hits, n, pair_total, pair_hits, pairs = 0.0, 0, 0, 0.0, 0, 0
+        rows, pairs = [], []
         for batch in self.batches(examples):
             words, follows = self.outputs(model, batch)
-            total += loss_sum(words, batch.target, 0.0).item()
-            hits += int((words.argmax(-1).numpy() == batch.target).sum())
-            n += int((batch.target != IGNORE).sum())
+            rows.append(target_statistics(words, batch.target).sum(1))
             if follows is not None:
-                pair_total += loss_sum(follows, batch.follows, 0.0).item()
-                pair_hits += int((follows.argmax(-1).numpy() == batch.follows).sum())
-                pairs += len(batch)
-        scores = {"loss": total / n, "token_accuracy": hits / n}
+                pairs.append(target_statistics(follows, batch.follows))
+        scores = target_scores(np.concatenate(rows), "token_accuracy")
         if pairs:
-            scores |= {
-                "next_sentence_loss": pair_total / pairs,
-                "next_sentence_accuracy": pair_hits / pairs,
-            }
+            found = target_scores(np.concatenate(pairs))
+            scores |= {f"next_sentence_{name}": score for name, score in found.items()}
         return scores
 
     # ------------------------------------------------------------ a trained model

@@ -6,7 +6,7 @@ The model reads [CLS] question [SEP] context [SEP], and scores each token as fir
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -110,7 +110,7 @@ class QuestionAnswering(EncoderTask):
         return example.answer
 
     @classmethod
-    def compare(cls, predictions: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
+    def compare(cls, predictions: Sequence[str], expected: Sequence[str]) -> Mapping[str, float]:
         return answer_scores(predictions, expected)
 
     @classmethod

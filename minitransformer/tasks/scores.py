@@ -1,28 +1,135 @@
-"""Scores of classes, entities and answers, from their definitions."""
+"""Scores, from their definitions: each is a formula of a sum over the test examples.
+
+A `Score` keeps what each example adds. That is all that an interval, the scores of some of the examples, and
+the comparison of two runs need (see bootstrap.py).
+"""
 
 from __future__ import annotations
 
+import math
 import string
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+Sums = Float[np.ndarray, "*resamples sums"]
+LARGEST = 2**24  # numbers of what examples add to a score; larger ones are not kept
 
 
-def accuracy(predicted: Sequence[object], expected: Sequence[object]) -> float:
+class Score(float):
+    """A score that remembers what each example adds to it: `statistics` (examples, sums).
+
+    `formula` names the function of FORMULAS that makes the score of the sums. To everything else a score is
+    its number: it is written, copied and sent as a float.
+    """
+
+    statistics: Float[np.ndarray, "examples sums"]
+    formula: str
+
+    def __new__(cls, statistics: Any, formula: str = "mean") -> Score:
+        kept = np.asarray(statistics, np.float64)
+        score = super().__new__(cls, FORMULAS[formula](kept.sum(0)) if len(kept) else 0.0)
+        score.statistics, score.formula = kept, formula
+        return score
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return float, (float(self),)
+
+    def of(self, examples: Sequence[int] | np.ndarray) -> Score:
+        """The score of some of the examples."""
+        return Score(self.statistics[examples], self.formula)
+
+    def by(self, formula: str) -> Score:
+        """Another formula of the same sums."""
+        return Score(self.statistics, formula)
+
+
+# ---------------------------------------------------------------- formulas, of one or many rows of sums
+
+
+def mean(sums: Sums) -> Any:
+    """The first sum over the second: a mean, a share; NaN of nothing."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.divide(sums[..., 0], sums[..., 1])
+
+
+def perplexity_of(sums: Sums) -> Any:
+    """exp(mean), the number of equally likely tokens that the model chooses from."""
+    loss = mean(sums)
+    with np.errstate(over="ignore"):
+        return np.where(loss < 700, np.exp(loss), np.inf)
+
+
+def bits(sums: Sums) -> Any:
+    """The mean in bits."""
+    return mean(sums) / math.log(2)
+
+
+def f1_of(sums: Sums) -> Any:
+    """The harmonic mean of precision, hits / predicted, and recall, hits / expected; 0 without hits."""
+    hits, predicted, expected = np.moveaxis(sums, -1, 0)
+    return np.where(hits > 0, 2 * hits / np.maximum(predicted + expected, 1), 0.0)
+
+
+def macro_f1_of(sums: Sums) -> Any:
+    """The mean F1 of the classes that occur: hits, predicted and expected of each class."""
+    classes = sums.reshape(*sums.shape[:-1], -1, 3)
+    occurs = classes[..., 1:].sum(-1) > 0
+    return (f1_of(classes) * occurs).sum(-1) / np.maximum(occurs.sum(-1), 1)
+
+
+def of_sacrebleu(metric: str) -> Callable[[Sums], Any]:
+    """A metric of sacreBLEU's: its score of the sums of its own statistics, as its command computes it."""
+
+    def formula(sums: Sums) -> Any:
+        import sacrebleu.metrics
+
+        compute = getattr(sacrebleu.metrics, metric)()._compute_score_from_stats
+        if sums.ndim == 1:
+            return compute(sums.tolist()).score
+        return np.array([compute(row).score for row in sums.astype(np.float32)])  # its precision there
+
+    return formula
+
+
+FORMULAS: dict[str, Callable[[Sums], Any]] = {
+    "mean": mean,
+    "perplexity": perplexity_of,
+    "bits": bits,
+    "f1": f1_of,
+    "macro_f1": macro_f1_of,
+    "bleu": of_sacrebleu("BLEU"),
+    "chrf": of_sacrebleu("CHRF"),
+}
+
+
+# ---------------------------------------------------------------- scores of classes, entities and answers
+
+
+def accuracy(predicted: Sequence[object], expected: Sequence[object]) -> Score:
     """The share that is right."""
-    return sum(p == e for p, e in zip(predicted, expected, strict=True)) / max(len(expected), 1)
+    return Score([(p == e, 1) for p, e in zip(predicted, expected, strict=True)])
 
 
 def f1(hits: int, predicted: int, expected: int) -> float:
-    """The harmonic mean of precision, hits / predicted, and recall, hits / expected; 0 without hits."""
-    return 2 * hits / (predicted + expected) if hits else 0.0
+    """The F1 of these numbers."""
+    return float(f1_of(np.array([hits, predicted, expected])))
 
 
 def macro_f1(predicted: Sequence[str], expected: Sequence[str]) -> float:
     """The mean over the classes of each one's F1; a rare class counts as much as a frequent one."""
-    hits = Counter(e for p, e in zip(predicted, expected, strict=True) if p == e)
-    n_predicted, n_expected = Counter(predicted), Counter(expected)
-    classes = n_predicted.keys() | n_expected.keys()
-    return sum(f1(hits[c], n_predicted[c], n_expected[c]) for c in classes) / max(len(classes), 1)
+    classes = {name: i for i, name in enumerate(sorted({*predicted, *expected}))}
+    n = len(expected)
+    statistics = np.zeros((n, len(classes), 3))
+    for row, p, e in zip(statistics, predicted, expected, strict=True):
+        row[classes[p], 1] += 1
+        row[classes[e], 2] += 1
+        row[classes[e], 0] += p == e
+    score = Score(statistics.reshape(n, -1), "macro_f1")
+    return score if statistics.size <= LARGEST else float(score)
 
 
 def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
@@ -41,15 +148,16 @@ def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
     return found
 
 
-def entity_f1(predicted: Sequence[Sequence[str]], expected: Sequence[Sequence[str]]) -> float:
+def tag_accuracy(predicted: Sequence[Sequence[str]], expected: Sequence[Sequence[str]]) -> Score:
+    """The share of the tags of all sentences that is right."""
+    pairs = [list(zip(p, e, strict=True)) for p, e in zip(predicted, expected, strict=True)]
+    return Score([(sum(p == e for p, e in tags), len(tags)) for tags in pairs])
+
+
+def entity_f1(predicted: Sequence[Sequence[str]], expected: Sequence[Sequence[str]]) -> Score:
     """F1 of entities: right is one whose type and both ends are right."""
-    hits = n_predicted = n_expected = 0
-    for p, e in zip(predicted, expected, strict=True):
-        one, other = entities(p), entities(e)
-        hits += len(one & other)
-        n_predicted += len(one)
-        n_expected += len(other)
-    return f1(hits, n_predicted, n_expected)
+    found = [(entities(p), entities(e)) for p, e in zip(predicted, expected, strict=True)]
+    return Score([(len(p & e), len(p), len(e)) for p, e in found], "f1")
 
 
 def answer_words(text: str) -> list[str]:
@@ -58,13 +166,12 @@ def answer_words(text: str) -> list[str]:
     return [word for word in kept.split() if word not in ("a", "an", "the")]
 
 
-def answer_scores(predicted: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
+def answer_scores(predicted: Sequence[str], expected: Sequence[str]) -> dict[str, Score]:
     """`exact_match` of answers and `f1` of their words, each the mean over the questions."""
-    exact = total = 0.0
+    exact, shares = [], []
     for p, e in zip(predicted, expected, strict=True):
         one, other = Counter(answer_words(p)), Counter(answer_words(e))
-        exact += answer_words(p) == answer_words(e)
+        exact.append((answer_words(p) == answer_words(e), 1))
         both_empty = not one and not other
-        total += 1.0 if both_empty else f1((one & other).total(), one.total(), other.total())
-    n = max(len(expected), 1)
-    return {"exact_match": exact / n, "f1": total / n}
+        shares.append((1.0 if both_empty else f1((one & other).total(), one.total(), other.total()), 1))
+    return {"exact_match": Score(exact), "f1": Score(shares)}

@@ -26,6 +26,7 @@ from .encoder import EncoderTask, LabelledData
 from .examples import Batch
 from .inputs import warn_of_unknown
 from .predictions import Prediction
+from .scores import Score
 
 SCALE = 20.0
 Pair = tuple[str, str]
@@ -123,7 +124,10 @@ class Similarity(EncoderTask):
         same = np.unique(second, return_inverse=True)[1]
         ahead = (cosines >= np.diag(cosines)[:, None]) & (same[:, None] != same)
         ranks = ahead.sum(1) + 1
-        scores = {"accuracy": float((ranks == 1).mean()), "mrr": float((1 / ranks).mean())}
+        scores: dict[str, Any] = {
+            "accuracy": Score([(rank == 1, 1) for rank in ranks]),
+            "mrr": Score([(1 / rank, 1) for rank in ranks]),
+        }
         scores |= {"loss": cls.of_run(run, examples).score(run.model, examples)["loss"], "n": len(examples)}
         nearest = [second[i] for i in cosines.argmax(1)]
         return scores, [("text", "partner", "nearest"), *zip(first, second, nearest, strict=True)]

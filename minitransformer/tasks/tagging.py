@@ -20,7 +20,7 @@ from ..tokenizers import Tokenizer
 from .base import Trained, register_task
 from .encoder import EncoderTask, LabelledData, Row
 from .predictions import Prediction, softmax
-from .scores import accuracy, entity_f1
+from .scores import entity_f1, tag_accuracy
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Tagging(EncoderTask):
     @classmethod
     def compare(cls, predictions: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
         one, other = [tags.split() for tags in predictions], [tags.split() for tags in expected]
-        share = accuracy([tag for tags in one for tag in tags], [tag for tags in other for tag in tags])
+        share = tag_accuracy(one, other)
         if not any(is_bio(tag) for tags in other for tag in tags if tag != "O"):
             return {"accuracy": share}  # of tags that mark no entities, such as parts of speech
         return {"accuracy": share, "entity_f1": entity_f1(one, other)}

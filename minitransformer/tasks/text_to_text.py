@@ -12,7 +12,7 @@ from ..data.prefixes import PREFIXES, phrasebook_tasks
 from ..data.splits import Pair, Sources, Splits, own_pairs
 from ..errors import check_range
 from .base import Rows, Trained, check_dataset, register_task
-from .scores import accuracy
+from .scores import Score
 from .translation import Translation, check_lengths
 
 FEW = 15  # random stream
@@ -62,11 +62,10 @@ class TextToText(Translation):
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
         """Scores of all tasks together, and the exact matches of each prefix."""
         scores, rows = super().evaluate(run, examples, **decoding)
-        for prefix in dict.fromkeys(row[0].partition(": ")[0] for row in rows[1:]):
-            of_task = [row for row in rows[1:] if row[0].startswith(f"{prefix}: ")]
-            if prefix in PREFIXES and of_task:
-                _, expected, predictions = zip(*of_task, strict=True)
-                scores[f"exact_match, {prefix}"] = accuracy(predictions, expected)
+        prefixes = [source.partition(": ")[0] for source, _, _ in rows[1:]]
+        for prefix in (name for name in dict.fromkeys(prefixes) if name in PREFIXES):
+            counted = [(row, name == prefix) for row, name in zip(rows[1:], prefixes, strict=True)]
+            scores[f"exact_match, {prefix}"] = Score([(e == p and of, of) for (_, e, p), of in counted])
         return scores, rows
 
     @classmethod

@@ -28,10 +28,12 @@ from .base import (
     check_positions,
     perplexity,
     register_task,
+    score_batches,
     text_tokenizer,
 )
 from .inputs import warn_of_unknown
 from .metrics import translation_scores
+from .scores import Score
 
 SHORT = 16  # maximum number of tokens of an example that is taken from the data
 Pair = tuple[str, str]
@@ -168,8 +170,17 @@ class Translation(Task):
         return collate([self.train[i] for i in next(self.stream)], self.tokenizer)
 
     def batches(self, examples: Sequence[tuple[list[int], list[int]]]) -> Iterator[PairBatch]:
-        for rows in TokenBatches(_lengths(examples), self.max_tokens, self.seed).epoch(0):
+        for rows in self.rows(examples):
             yield collate([examples[i] for i in rows], self.tokenizer)
+
+    def rows(self, examples: Sequence[tuple[list[int], list[int]]]) -> list[np.ndarray]:
+        """Which examples are in each batch: those of similar lengths."""
+        return TokenBatches(_lengths(examples), self.max_tokens, self.seed).epoch(0)
+
+    def score(self, model: Any, examples: Sequence[Any]) -> dict[str, Score]:
+        scores = score_batches(lambda batch: self.logits(model, batch), self.batches(examples), self.accuracy)
+        in_order = np.argsort(np.concatenate(self.rows(examples)))
+        return {name: score.of(in_order) for name, score in scores.items()}
 
     def logits(self, model: Any, batch: PairBatch) -> Tensor:
         return model(batch.source, batch.target_in)

@@ -2,7 +2,8 @@
 
     .lock          held while a training writes to the folder; freed when its process ends, however it ends
     run.json       the record: what the run was made with, where its data is, checksums, history
-    config.toml  tokenizer.json  log.jsonl  checkpoints/  curves.png  predictions.txt  metrics.json
+    config.toml  tokenizer.json  log.jsonl  checkpoints/  curves.png
+    metrics.json  predictions.*  statistics.safetensors  evaluations/     see evaluations.py
     README.md      what the run is, and how to train it again: made of the other files, unless it was edited
 
 run.json is written first: from then on the folder belongs to the new run. It is written again, as begun, when
@@ -36,10 +37,11 @@ from ..errors import UserError
 from ..files import printable, read_bytes, read_json, sha256, to_json, write_json
 from ..recipes import Recipe
 from ..tokenizers import Tokenizer
+from . import evaluations
 from .checkpoint import Checkpoints
 
 RUN_FILES = (
-    "run.json", "config.toml", "tokenizer.json", "log.jsonl", "curves.png", "predictions.txt", "metrics.json",
+    "run.json", "config.toml", "tokenizer.json", "log.jsonl", "curves.png", *evaluations.FILES,
 )  # fmt: skip
 LOCK, OWNER = ".lock", ".owner.json"
 README = "README.md"  # see readme.py; it is deleted with no run, since somebody may have edited it
@@ -295,6 +297,7 @@ def _check_kinds(folder: Path) -> None:
     folders = [checkpoints]
     if checkpoints.is_dir() and not checkpoints.is_symlink():
         folders += checkpoints.glob("step-*")
+    folders.append(folder / evaluations.FOLDER)
     for paths, is_kind, kind in (
         (files, stat.S_ISREG, "a regular file"),
         (folders, stat.S_ISDIR, "a folder"),
@@ -317,6 +320,7 @@ def begin(folder: Path, record: Record, recipe: Recipe, tokenizer: Tokenizer | N
     for name in RUN_FILES:
         if name != "run.json":
             (folder / name).unlink(missing_ok=True)
+    evaluations.clear(folder)
     checkpoints.clear()
     if tokenizer is not None:
         tokenizer.save(folder / "tokenizer.json")

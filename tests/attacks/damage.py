@@ -26,6 +26,8 @@ import numpy as np
 import tomli_w
 from safetensors.numpy import load, save
 
+from minitransformer.training.evaluations import FILES
+
 from .commands import TRAIN, Command, Outcome, Report, full_or, run, weights, write_pairs
 
 COMMANDS = {
@@ -33,7 +35,7 @@ COMMANDS = {
     "translate": ["translate", "run", "Marie hated him.", "My computer is old."],
     "resume": [*TRAIN, "--resume", "--steps", "6"],
 }
-RESULTS = ("README.md", "curves.png", "predictions.txt", "metrics.json")  # no command reads them
+RESULTS = ("README.md", "curves.png", *FILES)  # no command needs them
 DEEP = "[" * 100_000 + "]" * 100_000
 HOSTILE: list[Any] = [
     None, True, -1, 0, 3, 10**12, 10**400, 0.5, float("nan"), float("inf"), "", "x", "../../x", "\x1b[31m",

@@ -1,0 +1,207 @@
+"""`minitransformer compare RUN RUN...`: what differs between runs, and whether chance explains it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import Positional, arg
+
+from ..errors import UserError
+from ..files import printable, read_bytes, sha256, to_json
+from ..tasks import task_class
+from ..tasks.bootstrap import RESAMPLES, Difference, differences
+from ..training.evaluations import STATISTICS, Evaluation, place, read, weights_sha256
+from ..training.run import Run
+from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag
+from .decoding import Search
+from .evaluate import (
+    OF_100,
+    SHARES,
+    check_generates,
+    describe_decoding,
+    label,
+    print_columns,
+    score,
+    show_score,
+    source_lengths,
+    splits_of,
+    with_intervals,
+    write,
+)
+
+LOWER_IS_BETTER = ("loss", "perplexity", "bits_per_char", "next_sentence_loss")
+OF_TOKENS = ("loss", "perplexity", "token_accuracy", "bits_per_char")  # depend on what a token is
+SIGNIFICANT = 0.05
+
+
+def run(argv: list[str]) -> None:
+    def compare(
+        runs: Annotated[tuple[Path, ...], Positional, arg(metavar="RUN RUN...", help_behavior_hint="")],
+        json: Flag = False,
+        data: DataFile = None,
+        data_dir: DataFolder = None,
+        search: Annotated[Search, arg(name="")] = Search(),  # noqa: B008 (frozen)
+        checkpoint: Checkpoint = "best",
+        device: Device = "cpu",
+    ) -> None:
+        """Compare runs with the first one, on the same test examples, by a paired bootstrap test.
+
+        A run that was not evaluated so before is evaluated now. p is the chance of such a difference if
+        other test examples of the same kind were drawn and the runs were equally good; it says nothing of
+        training again with another seed.
+
+        Args:
+            runs: Run folders, the baseline first; or folders in RUN/evaluations, of other checkpoints and
+                decodings.
+            json: Print a JSON object for each run but the first.
+        """
+        if len(runs) < 2:
+            raise UserError(
+                f"compare needs two runs or more, got {len(runs)}.\nPass the baseline first, then the others."
+            )
+        decoding = search.options()
+        found = [evaluation(path, checkpoint, device, decoding, data, data_dir) for path in runs]
+        for path, other in zip(runs[1:], found[1:], strict=True):
+            check_comparable(runs[0], found[0], path, other)
+        for path, other in zip(runs[1:], found[1:], strict=True):
+            if json:
+                print(to_json(as_json(runs[0], found[0], path, other)))
+            else:
+                report(runs[0], found[0], path, other)
+
+    tyro.cli(compare, args=argv, prog="minitransformer compare")
+
+
+def evaluation(
+    path: Path,
+    checkpoint: str,
+    device: str,
+    decoding: dict[str, Any],
+    data: Path | None,
+    data_dir: Path | None,
+) -> Evaluation:
+    """The saved evaluation of a run, if it is of these weights and this decoding; else a new one."""
+    if not (path / "run.json").exists() and (path / STATISTICS).exists():
+        saved = read(path)
+        if saved is None:
+            raise UserError(f"{path / STATISTICS} is damaged.\nEvaluate the run again.")
+        return saved
+    run = Run(path, checkpoint, device)
+    check_generates(run, decoding)
+    if data is not None:
+        splits, own = splits_of(run, data, data_dir)
+        if not own:
+            return score(run, splits["test"], printable(data.name), sha256(read_bytes(data)), **decoding)
+    folder = place(run.folder, checkpoint, run.checkpoint.name, decoding)
+    if (saved := read(folder)) is not None and is_current(run, saved, decoding):
+        return saved
+    how = f" ({describe_decoding(decoding)})" if run.task.verb == "translate" else ""
+    print(printable(f"evaluating {path}, {run.checkpoint.name}{how}"), file=sys.stderr)
+    splits = run.splits(data, data_dir)
+    split = "test" if "test" in splits else "validation"
+    new = score(run, splits[split], split, run.record.data_sha256[split], **decoding)
+    write(folder, new.files(with_intervals(new, source_lengths(run, new))))
+    return new
+
+
+def is_current(run: Run, saved: Evaluation, decoding: dict[str, Any]) -> bool:
+    """Whether an evaluation is of the run as it is now."""
+    about = saved.about
+    return (
+        about.weights_sha256 == weights_sha256(run.model)
+        and about.tokenizer_sha256 == run.record.tokenizer_sha256
+        and about.data_sha256 == run.record.data_sha256.get(about.split)
+        and about.decoding == (describe_decoding(decoding) if run.task.verb == "translate" else "")
+    )
+
+
+def check_comparable(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> None:
+    """Raise a UserError for evaluations of other tasks, or of other examples."""
+    one, two = baseline.about, other.about
+    if one.task != two.task:
+        raise UserError(
+            f"{first} learned the task {one.task}, {path} {two.task}.\nCompare runs of the same task."
+        )
+    if one.data_sha256 != two.data_sha256:
+        raise UserError(
+            f"{first} and {path} have different test data ({one.split}, {two.split}).\n"
+            f"Score both on one file with --data FILE."
+        )
+    if one.inputs_sha256 != two.inputs_sha256 or not comparable(baseline, other):
+        raise UserError(
+            f"{first} and {path} did not score the same examples: their tokenizers or max_length differ.\n"
+            f"Compare runs with the same tokenizer, or on shorter examples with --data FILE."
+        )
+
+
+def comparable(baseline: Evaluation, other: Evaluation) -> list[str]:
+    """The scores that both have; with different tokenizers, only those of whole texts."""
+    names = [name for name in other.known if name in baseline.known]
+    if baseline.about.tokenizer_sha256 == other.about.tokenizer_sha256 or "token_accuracy" not in names:
+        return names
+    return [name for name in names if name not in OF_TOKENS]
+
+
+def compare_scores(baseline: Evaluation, other: Evaluation) -> dict[str, Difference]:
+    """The differences of the scores that can be compared."""
+    names = comparable(baseline, other)
+    return differences(*({name: e.known[name] for name in names} for e in (baseline, other)))
+
+
+def verdict(name: str, found: Difference) -> str:
+    """`better`, `worse`, or that chance explains the difference."""
+    if (found.value, found.low, found.high) == (0, 0, 0):
+        return "equal"
+    if found.p_value >= SIGNIFICANT:
+        return "not significant"
+    return "better" if (found.value > 0) == (name not in LOWER_IS_BETTER) else "worse"
+
+
+# ---------------------------------------------------------------- printing
+
+
+def report(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> None:
+    """Print both runs' scores, their differences with 95% intervals, and p-values."""
+    task = task_class(other.about.task)
+    examples = len(next(iter(other.known.values())).statistics)
+    for name, folder, about in (("baseline", first, baseline.about), ("run", path, other.about)):
+        decoding = f", {about.decoding}" if about.decoding else ""
+        print(f"{name:<10} {printable(folder)}  ({about.checkpoint}{decoding})")
+    print(f"data       {printable(other.about.split)}, {examples:,} examples\n")
+    rows = [["", "baseline", "run", "difference", "", "p", ""]]
+    for name, found in compare_scores(baseline, other).items():
+        values = [show_score(name, e.known[name]) for e in (baseline, other)]
+        low, high = (signed(name, bound) for bound in (found.low, found.high))
+        chance = [f"[{low}, {high}]", f"{found.p_value:.4f}", verdict(name, found)]
+        rows.append([label(name, task).partition(" (")[0], *values, signed(name, found.value), *chance])
+    print_columns(rows)
+    if left_out := [name for name in other.known if name not in {*comparable(baseline, other)}]:
+        named = ", ".join(label(name, task).partition(" (")[0] for name in left_out)
+        print(f"not compared, because the tokenizers differ: {named}")
+    print(f"\n[low, high]: 95% of {RESAMPLES:,} paired bootstrap resamples; significant: p < {SIGNIFICANT}")
+
+
+def signed(name: str, value: float) -> str:
+    """A difference as text; of percentages, in points."""
+    if name.partition(",")[0] in SHARES:
+        return f"{100 * value:+.2f}"
+    return f"{value:+.2f}" if name in OF_100 else f"{value:+.4f}"
+
+
+def as_json(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> dict[str, Any]:
+    """The same for programs."""
+    scores = {
+        name: {
+            "baseline": baseline.known[name],
+            "run": other.known[name],
+            "difference": found.value,
+            "interval": [found.low, found.high],
+            "p_value": found.p_value,
+        }
+        for name, found in compare_scores(baseline, other).items()
+    }
+    about = {"baseline": str(first), "run": str(path), "split": other.about.split}
+    return {**about, "n": len(next(iter(other.known.values())).statistics), "scores": scores}

@@ -1,0 +1,181 @@
+"""What an evaluation leaves in a run folder.
+
+    metrics.json             scores with their 95% intervals, and scores by length
+    predictions.txt          what the model was given, what is right and what it said, separated by tabs
+    predictions.hyp/ref/src  the texts among them, one on each line, as sacreBLEU's command reads them
+    statistics.safetensors   what each example adds to each score, from which `compare` tells chance apart
+
+They are of the best checkpoint, decoded greedily. Those of other checkpoints and decodings lie in
+`evaluations/step-00000400-num_beams=5`, so that one never takes the place of another.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minigrad import MinigradError, nn
+from minigrad.io import load_bytes
+
+from ..errors import UserError
+from ..files import read_bytes, sha256, to_json
+from ..tasks.bootstrap import intervals
+from ..tasks.metrics import on_one_line
+from ..tasks.scores import FORMULAS, Score
+
+FOLDER, METRICS, STATISTICS = "evaluations", "metrics.json", "statistics.safetensors"
+PREDICTIONS = ("predictions.txt", "predictions.hyp", "predictions.ref", "predictions.src")
+FILES = (METRICS, *PREDICTIONS, STATISTICS)
+
+Rows = Sequence[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class About:
+    """What was evaluated. Two evaluations are of the same examples if `inputs_sha256` is the same."""
+
+    task: str
+    split: str
+    checkpoint: str
+    decoding: str
+    weights_sha256: str
+    tokenizer_sha256: str
+    data_sha256: str  # of the split, or of the file
+    inputs_sha256: str = ""  # of the examples that were scored, and what is right
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores, the rows of predictions.txt, and what they are of."""
+
+    about: About
+    scores: dict[str, Any]
+    rows: Rows = ()
+
+    def files(self, metrics: Mapping[str, Any]) -> dict[str, bytes]:
+        """The files by name; `metrics` are the content of metrics.json."""
+        found = {METRICS: (to_json(metrics, indent=1) + "\n").encode()}
+        if self.rows:
+            lines = [
+                "\t".join(cell.replace("\t", "\\t").replace("\n", "\\n") for cell in r) for r in self.rows
+            ]
+            found["predictions.txt"] = ("\n".join(lines) + "\n").encode()
+        if self.rows and self.about.decoding:
+            columns = zip(*self.rows[1:], strict=True)
+            for name, texts in zip(("src", "ref", "hyp"), columns, strict=True):
+                content = "".join(f"{on_one_line(text)}\n" for text in texts)
+                found[f"predictions.{name}"] = content.encode()
+        return found | {STATISTICS: self._statistics()}
+
+    def _statistics(self) -> bytes:
+        from safetensors.numpy import save
+
+        kept = {name: score for name, score in self.scores.items() if isinstance(score, Score)}
+        formulas = {name: score.formula for name, score in kept.items()}
+        metadata = {"about": json.dumps(asdict(self.about)), "formulas": json.dumps(formulas)}
+        return save({name: np.ascontiguousarray(score.statistics) for name, score in kept.items()}, metadata)
+
+    @property
+    def known(self) -> dict[str, Score]:
+        """The scores that remember their examples."""
+        return {name: score for name, score in self.scores.items() if isinstance(score, Score)}
+
+
+def read(folder: Path) -> Evaluation | None:
+    """The saved evaluation of a folder, without its rows; None if there is none, or it is damaged."""
+    path = folder / STATISTICS
+    if not path.is_file():
+        return None
+    with suppress(UserError, MinigradError, ValueError, LookupError, TypeError, RecursionError):
+        content = read_bytes(path)
+        arrays = load_bytes(content, path)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+        about, formulas = About(**json.loads(header["about"])), json.loads(header["formulas"])
+        if all(formula in FORMULAS for formula in formulas.values()):
+            scores = {name: Score(arrays[name].numpy(), formula) for name, formula in formulas.items()}
+            return Evaluation(about, scores)
+    return None
+
+
+def place(folder: Path, which: str, checkpoint: str, decoding: Mapping[str, Any]) -> Path:
+    """The folder of an evaluation: of the best checkpoint, decoded greedily, the run's."""
+    if which == "best" and not decoding:
+        return folder
+    name = checkpoint if which in ("best", "last") else which
+    words = [f"{key}={value}" for key, value in decoding.items()] or ["greedy"]
+    return folder / FOLDER / re.sub(r"[^\w.=-]", "-", "-".join([name, *words]))
+
+
+def check_no_links(folder: Path) -> None:
+    """Raise an OSError if an evaluation would be written through a symbolic link in `evaluations`."""
+    for path in (folder.parent, folder) if folder.parent.name == FOLDER else ():
+        if path.is_symlink() and not (folder / "run.json").exists():
+            raise OSError(errno.ELOOP, "it is a symbolic link", str(path))
+
+
+def clear(folder: Path) -> None:
+    """Delete the evaluations of a run that are not in the folder itself, and nothing else."""
+    if not (folder / FOLDER).is_dir() or (folder / FOLDER).is_symlink():
+        return
+    leftover = re.compile(rf"\.({'|'.join(map(re.escape, FILES))})\.\w{{8,}}")
+    for entry in (folder / FOLDER).iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            for path in entry.iterdir():
+                if path.name in FILES or leftover.fullmatch(path.name):
+                    path.unlink()
+            with suppress(OSError):  # a user has put something there
+                entry.rmdir()
+    with suppress(OSError):
+        (folder / FOLDER).rmdir()
+
+
+# ---------------------------------------------------------------- what is in them
+
+
+def weights_sha256(model: nn.Module) -> str:
+    """The checksum of all weights."""
+    sums = [
+        f"{name} {sha256(np.ascontiguousarray(p.numpy()).tobytes())}"
+        for name, p in model.state_dict().items()
+    ]
+    return sha256("\n".join(sums).encode())
+
+
+def inputs_sha256(scores: Mapping[str, Any], rows: Rows) -> str:
+    """The checksum of what was scored: of all columns but the predictions, or of the number of targets."""
+    if rows:
+        return sha256(to_json([row[:-1] for row in rows[1:]]).encode())
+    counts = [score.statistics[:, 1].tolist() for score in scores.values() if isinstance(score, Score)]
+    return sha256(to_json(counts).encode())
+
+
+def with_intervals(evaluation: Evaluation, lengths: Sequence[int] | None) -> dict[str, Any]:
+    """The scores as metrics.json has them: with their intervals, and of short and long inputs."""
+    found = dict(evaluation.scores)
+    if known := intervals(evaluation.known):
+        found["intervals"] = {name: list(bounds) for name, bounds in known.items()}
+    if lengths is not None and len(buckets := by_length(evaluation.known, lengths)) > 1:
+        found["by_length"] = buckets
+    return found
+
+
+def by_length(scores: Mapping[str, Score], lengths: Sequence[int]) -> list[dict[str, Any]]:
+    """The scores of four groups of about the same size, from the shortest inputs to the longest."""
+    words = np.asarray(lengths)
+    ends = np.unique(np.quantile(words, [0.25, 0.5, 0.75, 1.0], method="inverted_cdf")).astype(int)
+    found, above = [], -1
+    for end in ends:
+        rows = np.flatnonzero((words > above) & (words <= end))
+        span = [int(words[rows].min()), int(words[rows].max())]
+        values = {name: float(s.of(rows)) for name, s in scores.items() if len(s.statistics) == len(words)}
+        found.append({"words": span, "n": len(rows), **values})
+        above = end
+    return found
