@@ -30,7 +30,7 @@ from minitransformer.training.curves import read_log
 
 
 def test_train_needs_no_flags():
-    recipe, _, folder = read_command(["reverse"])
+    recipe, _, folder, *_ = read_command(["reverse"])
     assert (recipe.name, str(folder)) == ("reverse", os.path.join("runs", "reverse"))
 
 

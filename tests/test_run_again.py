@@ -99,7 +99,7 @@ def test_the_readme_says_what_the_run_is_and_how_to_train_it_again(cli, here):
         "pairs: 48 train, 6 validation, 6 test",
         f"your file `pairs.tsv`, SHA-256 `{sha256((here / 'pairs.tsv').read_bytes())}`",
         *record["data_sha256"].values(),
-        "| exact_match | 0 |",
+        "| exact_match | 0 [0, 0] |",
         "![Loss and learning rate](curves.png)",
         "minitransformer train . --data pairs.tsv --run-dir ../again",
     ):
