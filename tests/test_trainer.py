@@ -21,7 +21,7 @@ from tiny import TINY
 import minigrad as mg
 from minigrad import optim
 from minitransformer import GPT, GPTConfig, TrainConfig, Trainer
-from minitransformer.data.splits import Splits
+from minitransformer.data.splits import Sources, Splits
 from minitransformer.errors import UserError
 from minitransformer.recipes import Recipe
 from minitransformer.tasks import ArrayTask, LanguageModelling, Translation
@@ -31,6 +31,7 @@ from minitransformer.training.callbacks import EVENTS, Callback
 from minitransformer.training.checkpoint import CheckpointError, Checkpoints
 from minitransformer.training.curves import read_log
 from minitransformer.training.log import Log
+from minitransformer.training.memory import per_parameter
 from minitransformer.training.progress import SlowSteps
 from minitransformer.training.stopping import BestScore
 from minitransformer.training.validation import LiveRun, Validation
@@ -353,9 +354,11 @@ def test_the_newest_checkpoints_are_kept_and_the_best(tmp_path, monkeypatch):
 # --- Generated texts ---
 
 
-def test_validations_score_and_show_generated_texts(tmp_path, capsys):
+def test_validations_score_and_show_generated_texts(tmp_path, capsys, monkeypatch):
     from minitransformer.cli import main
 
+    for name in ("conclude", "draw_curves"):  # what follows the training
+        monkeypatch.setattr(f"minitransformer.cli.train.{name}", lambda *_: None)
     data, run = tmp_path / "pairs.tsv", tmp_path / "run"
     data.write_text("".join(f"{s}\t{t}\n" for s, t in MORE_PAIRS), encoding="utf-8")
     flags = shlex.split("--validate-every 2 --validation-texts 2 --samples 2 --monitor chrf --epochs 4")
@@ -527,6 +530,19 @@ def test_a_best_checkpoint_that_could_not_be_saved_is_not_the_best(tmp_path, mon
     assert trainer.best.value == trainer.best_loss == 2.0
 
 
+def test_starting_over_deletes_the_events_of_a_run_and_no_other_file(tmp_path):
+    from minitransformer.training.folder import begin, new_record
+
+    recipe, run = Recipe("language-modelling"), tmp_path / "run"
+    begin(run, new_record(recipe, None, {}, Sources()), recipe, None)
+    events = run / "tensorboard" / "events.out.tfevents.1.host.step-0"
+    events.parent.mkdir()
+    for path in (events, events.with_name("mine.txt")):
+        path.write_text("")
+    begin(run, new_record(recipe, None, {}, Sources()), recipe, None)
+    assert [path.name for path in events.parent.iterdir()] == ["mine.txt"]
+
+
 def test_other_errors_of_a_disk_end_the_training(tmp_path, monkeypatch):
     trainer = arrays(tmp_path)
 
@@ -598,6 +614,12 @@ def events(folder):
             event = Event.FromString(content[12 : 12 + size])
             content = content[16 + size :]
             yield from ((event.step, value.tag, value.simple_value) for value in event.summary.value)
+
+
+def test_memory_counts_what_an_optimizer_and_an_average_keep():
+    assert per_parameter(TrainConfig()) == 4  # weight, gradient, two moments
+    assert per_parameter(TrainConfig(optimizer="sgd", momentum=0.0)) == 2
+    assert per_parameter(TrainConfig(optimizer="sgd", ema_decay=0.9)) == 4
 
 
 def test_a_state_of_an_older_version_is_resumed(tmp_path):

@@ -28,6 +28,7 @@ from ..training import run as runs
 from ..training.checkpoint import Checkpoints
 from ..training.curves import draw_curves
 from ..training.folder import (
+    EVENTS,
     README,
     Record,
     RunError,
@@ -264,7 +265,7 @@ def train(training: Training, stack: ExitStack) -> bool:
         )
     )
     task.live = LiveRun(folder, recipe, kind, tokenizer, labels, model, splits)
-    callbacks = [TensorBoard(folder / "tensorboard")] if options.tensorboard and on_rank_0 else []
+    callbacks = [TensorBoard(folder / EVENTS)] if options.tensorboard and on_rank_0 else []
     trainer = Trainer(
         model, task, recipe.training, folder, console, ranks, options.capture, record.identity, callbacks
     )

@@ -15,8 +15,8 @@ from minigrad.devices import on_device
 class MovingAverage:
     """An exponential moving average of a model's parameters (Polyak and Juditsky 1992).
 
-    After step t it is d * average + (1 - d) * weights, with d = min(decay, t / (9 + t)): the initial weights
-    do not count, and are soon forgotten.
+    After step t it is d * average + (1 - d) * weights, with d = min(decay, (t - 1) / (t + 8)): the initial
+    weights do not count, and the first ones are soon forgotten.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -30,7 +30,7 @@ class MovingAverage:
 
     def update(self, step: int) -> None:
         """Take in the weights after this step."""
-        rest = 1 - min(self.decay, (step - 1) / (8 + step))
+        rest = 1 - min(self.decay, (step - 1) / (step + 8))
         for name, p in self.parameters.items():
             average = self.averages[name]
             difference = p.array - average

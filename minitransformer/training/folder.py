@@ -43,6 +43,7 @@ from .checkpoint import Checkpoints
 RUN_FILES = (
     "run.json", "config.toml", "tokenizer.json", "log.jsonl", "curves.png", *evaluations.FILES,
 )  # fmt: skip
+EVENTS = "tensorboard"  # the folder of TensorBoard files
 LOCK, OWNER = ".lock", ".owner.json"
 README = "README.md"  # see readme.py; it is deleted with no run, since somebody may have edited it
 FIXED_SETTINGS = (  # --resume cannot change them
@@ -292,9 +293,9 @@ def _is_new(folder: Path) -> bool:
 
 def _check_kinds(folder: Path) -> None:
     """Refuse symbolic links, pipes and devices where a run has files: nothing is written through them."""
-    checkpoints = folder / "checkpoints"
+    checkpoints, events = folder / "checkpoints", folder / EVENTS
     files = [folder / name for name in (*RUN_FILES, LOCK, OWNER)] + [checkpoints / "index.json"]
-    folders = [checkpoints]
+    folders = [checkpoints, events]
     if checkpoints.is_dir() and not checkpoints.is_symlink():
         folders += checkpoints.glob("step-*")
     folders.append(folder / evaluations.FOLDER)
@@ -322,6 +323,8 @@ def begin(folder: Path, record: Record, recipe: Recipe, tokenizer: Tokenizer | N
             (folder / name).unlink(missing_ok=True)
     evaluations.clear(folder)
     checkpoints.clear()
+    for path in (folder / EVENTS).glob("events.out.tfevents.*"):
+        path.unlink()
     if tokenizer is not None:
         tokenizer.save(folder / "tokenizer.json")
     write_atomically(folder / "config.toml", _config(recipe))

@@ -10,6 +10,7 @@ from typing import Any
 from minigrad.memory import available_memory, format_bytes
 from minigrad.nn.shapes import parameter_shapes
 
+from ..config import TrainConfig
 from ..errors import UserError
 from ..models.protocol import model_class
 from ..recipes import Recipe
@@ -18,7 +19,6 @@ from .ranks import joined
 
 FLOAT = 4  # bytes of a float32
 HUGE = 2**100
-PER_PARAMETER = 4 * FLOAT  # weight, gradient and the two moments of AdamW
 
 
 def check_memory(
@@ -59,6 +59,12 @@ def check_memory(
     )
 
 
+def per_parameter(settings: TrainConfig) -> int:
+    """The numbers of each parameter: weight, gradient, AdamW's moments or SGD's, and a moving average."""
+    moments = 2 if settings.optimizer == "adamw" else int(settings.momentum > 0)
+    return 2 + moments + int(settings.ema_decay > 0)
+
+
 def _bytes(recipe: Recipe, data: Any, config: Any, training: bool) -> int:
     """A lower bound. Batches that are limited by the data are not counted."""
     shapes = parameter_shapes(lambda: model_class(recipe.model_type)(config))
@@ -70,4 +76,4 @@ def _bytes(recipe: Recipe, data: Any, config: Any, training: bool) -> int:
     # kept for backward at each position: the inputs of the matrices, and the logits
     kept = sum(shape[-1] for shape in shapes if len(shape) == 2) + getattr(config, "vocab_size", 0)
     width = 2 if settings.precision in ("bfloat16", "float16") else FLOAT
-    return PER_PARAMETER * parameters + 2 * 8 * positions + computed * kept * width
+    return FLOAT * per_parameter(settings) * parameters + 2 * 8 * positions + computed * kept * width
