@@ -35,7 +35,8 @@ from .commands import (
     write_pairs,
 )
 
-COMMAND = [*TRAIN, "--seed", "0"]  # with which --resume refuses the run that is to be overwritten
+# with this seed, --resume refuses the run that is to be overwritten
+COMMAND = [*TRAIN, "--ema-decay", "0.9", "--seed", "0"]
 STARTS = {"plain": [], "resume": ["--resume"], "overwrite": ["--overwrite"]}
 STRANGERS = {
     "notes.txt": b"mine",
