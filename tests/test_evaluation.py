@@ -117,7 +117,7 @@ def test_scores_intervals_and_paired_test_are_those_of_sacrebleus_command(tmp_pa
             *(("", r, h) for r, h in zip(references, hypotheses, strict=True)),
         ]
         about = About("translation", "test", "step-1", "greedy", "", "", "")
-        for file, content in Evaluation(about, found[name], rows).files({}).items():
+        for file, content in Evaluation(about, found[name], rows).files().items():
             (tmp_path / file.replace("predictions", name)).write_bytes(content)
 
     table = sacrebleu(

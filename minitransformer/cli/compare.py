@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +11,11 @@ import tyro
 from tyro.conf import Positional, arg
 
 from ..errors import UserError
-from ..files import printable, read_bytes, sha256, to_json
+from ..files import printable, to_json
 from ..tasks import task_class
 from ..tasks.bootstrap import RESAMPLES, Difference, differences
 from ..training.evaluations import STATISTICS, Evaluation, place, read, weights_sha256
+from ..training.readme import write_readme
 from ..training.run import Run
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag
 from .decoding import Search
@@ -26,9 +28,7 @@ from .evaluate import (
     print_columns,
     score,
     show_score,
-    source_lengths,
     splits_of,
-    with_intervals,
     write,
 )
 
@@ -94,16 +94,16 @@ def evaluation(
     if data is not None:
         splits, own = splits_of(run, data, data_dir)
         if not own:
-            return score(run, splits["test"], printable(data.name), sha256(read_bytes(data)), **decoding)
+            return score(run, splits, data, **decoding)
     folder = place(run.folder, checkpoint, run.checkpoint.name, decoding)
     if (saved := read(folder)) is not None and is_current(run, saved, decoding):
         return saved
     how = f" ({describe_decoding(decoding)})" if run.task.verb == "translate" else ""
     print(printable(f"evaluating {path}, {run.checkpoint.name}{how}"), file=sys.stderr)
-    splits = run.splits(data, data_dir)
-    split = "test" if "test" in splits else "validation"
-    new = score(run, splits[split], split, run.record.data_sha256[split], **decoding)
-    write(folder, new.files(with_intervals(new, source_lengths(run, new))))
+    new = score(run, run.splits(data, data_dir), **decoding)
+    write(folder, new)
+    with suppress(OSError):
+        write_readme(path)
     return new
 
 
@@ -128,7 +128,7 @@ def check_comparable(first: Path, baseline: Evaluation, path: Path, other: Evalu
     if one.data_sha256 != two.data_sha256:
         raise UserError(
             f"{first} and {path} have different test data ({one.split}, {two.split}).\n"
-            f"Score both on one file with --data FILE."
+            f"Score both on one file that neither was trained on, with --data FILE."
         )
     if one.inputs_sha256 != two.inputs_sha256 or not comparable(baseline, other):
         raise UserError(

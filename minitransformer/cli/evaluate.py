@@ -26,7 +26,6 @@ from ..training.evaluations import (
     inputs_sha256,
     place,
     weights_sha256,
-    with_intervals,
 )
 from ..training.readme import write_readme
 from ..training.run import Run
@@ -135,45 +134,41 @@ def evaluate(
     With `save`, they and the predictions are written to the run folder (see training/evaluations.py).
     `checkpoint` is the one that the run was loaded from, `decoding` are arguments of `generate`.
     """
-    split = "test" if "test" in splits else "validation"
-    evaluation = score(run, splits[split], split, run.record.data_sha256.get(split, ""), **decoding)
-    scores = with_intervals(evaluation, source_lengths(run, evaluation))
+    evaluation = score(run, splits, **decoding)
     if save:
-        write(place(run.folder, checkpoint, run.checkpoint.name, decoding), evaluation.files(scores))
-    return scores
+        write(place(run.folder, checkpoint, run.checkpoint.name, decoding), evaluation)
+    return evaluation.metrics
 
 
-def score(run: Run, examples: Any, split: str, data_sha256: str, **decoding: Any) -> Evaluation:
-    """The evaluation of a split, whose examples have this checksum."""
-    scores, rows = run.task.evaluate(run, examples, **decoding)
-    scores |= {"split": split}
+def score(run: Run, splits: Mapping[str, Any], file: Path | None = None, **decoding: Any) -> Evaluation:
+    """The evaluation of the test split, or of data without one of the validation split.
+
+    `file` is where the split comes from, if not from the run's data.
+    """
+    split = "test" if "test" in splits else "validation"
+    scores, rows = run.task.evaluate(run, splits[split], **decoding)
+    scores |= {"split": split if file is None else printable(file.name)}
     if run.task.verb == "translate":
         scores["decoding"] = describe_decoding(decoding)
     about = About(
         run.task.name,
-        split,
+        scores["split"],
         run.checkpoint.name,
         scores.get("decoding", ""),
         weights_sha256(run.model),
         run.record.tokenizer_sha256,
-        data_sha256,
+        run.record.data_sha256.get(split, "") if file is None else sha256(read_bytes(file)),
         inputs_sha256(scores, rows),
     )
-    return Evaluation(about, scores, rows)
+    texts = rows[1:] if run.tokenizer is not None else []
+    return Evaluation(about, scores, rows, [len(row[0].split()) for row in texts])
 
 
-def source_lengths(run: Run, evaluation: Evaluation) -> list[int] | None:
-    """The number of words of each input; None if inputs are no texts, or are not known one by one."""
-    if run.tokenizer is None or not evaluation.rows:
-        return None
-    return [len(row[0].split()) for row in evaluation.rows[1:]]
-
-
-def write(folder: Path, files: Mapping[str, bytes]) -> None:
+def write(folder: Path, evaluation: Evaluation) -> None:
     """Write the files of an evaluation; a run that cannot be written to can be scored all the same."""
     try:
         check_no_links(folder)
-        for name, content in files.items():
+        for name, content in evaluation.files().items():
             write_atomically(folder / name, content)
     except OSError as error:
         problem = f"cannot write {error.filename or folder}: {error.strerror}"

@@ -122,14 +122,15 @@ def f1(hits: int, predicted: int, expected: int) -> float:
 def macro_f1(predicted: Sequence[str], expected: Sequence[str]) -> float:
     """The mean over the classes of each one's F1; a rare class counts as much as a frequent one."""
     classes = {name: i for i, name in enumerate(sorted({*predicted, *expected}))}
-    n = len(expected)
-    statistics = np.zeros((n, len(classes), 3))
-    for row, p, e in zip(statistics, predicted, expected, strict=True):
+    kept = 3 * len(expected) * len(classes) <= LARGEST  # else only their sum
+    statistics = np.zeros((len(expected) if kept else 1, len(classes), 3))
+    for i, (p, e) in enumerate(zip(predicted, expected, strict=True)):
+        row = statistics[i if kept else 0]
         row[classes[p], 1] += 1
         row[classes[e], 2] += 1
         row[classes[e], 0] += p == e
-    score = Score(statistics.reshape(n, -1), "macro_f1")
-    return score if statistics.size <= LARGEST else float(score)
+    score = Score(statistics.reshape(len(statistics), -1), "macro_f1")
+    return score if kept else float(score)
 
 
 def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -54,21 +55,32 @@ class About:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores, the rows of predictions.txt, and what they are of."""
+    """Scores, the rows of predictions.txt, what they are of, and the lengths of inputs in words if known."""
 
     about: About
     scores: dict[str, Any]
     rows: Rows = ()
+    lengths: Sequence[int] = ()
 
-    def files(self, metrics: Mapping[str, Any]) -> dict[str, bytes]:
-        """The files by name; `metrics` are the content of metrics.json."""
-        found = {METRICS: (to_json(metrics, indent=1) + "\n").encode()}
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """The content of metrics.json: the scores, their intervals, and those of short and long inputs."""
+        found = dict(self.scores)
+        if known := intervals(self.known):
+            found["intervals"] = {name: list(bounds) for name, bounds in known.items()}
+        if self.lengths and len(groups := by_length(self.known, self.lengths)) > 1:
+            found["by_length"] = groups
+        return found
+
+    def files(self) -> dict[str, bytes]:
+        """The files by name."""
+        found = {METRICS: (to_json(self.metrics, indent=1) + "\n").encode()}
         if self.rows:
             lines = [
                 "\t".join(cell.replace("\t", "\\t").replace("\n", "\\n") for cell in r) for r in self.rows
             ]
             found["predictions.txt"] = ("\n".join(lines) + "\n").encode()
-        if self.rows and self.about.decoding:
+        if len(self.rows) > 1 and len(self.rows[0]) == 3 and self.about.decoding:
             columns = zip(*self.rows[1:], strict=True)
             for name, texts in zip(("src", "ref", "hyp"), columns, strict=True):
                 content = "".join(f"{on_one_line(text)}\n" for text in texts)
@@ -78,10 +90,10 @@ class Evaluation:
     def _statistics(self) -> bytes:
         from safetensors.numpy import save
 
-        kept = {name: score for name, score in self.scores.items() if isinstance(score, Score)}
-        formulas = {name: score.formula for name, score in kept.items()}
+        formulas = {name: score.formula for name, score in self.known.items()}
         metadata = {"about": json.dumps(asdict(self.about)), "formulas": json.dumps(formulas)}
-        return save({name: np.ascontiguousarray(score.statistics) for name, score in kept.items()}, metadata)
+        arrays = {name: np.ascontiguousarray(score.statistics) for name, score in self.known.items()}
+        return save(arrays, metadata)
 
     @property
     def known(self) -> dict[str, Score]:
@@ -155,16 +167,6 @@ def inputs_sha256(scores: Mapping[str, Any], rows: Rows) -> str:
         return sha256(to_json([row[:-1] for row in rows[1:]]).encode())
     counts = [score.statistics[:, 1].tolist() for score in scores.values() if isinstance(score, Score)]
     return sha256(to_json(counts).encode())
-
-
-def with_intervals(evaluation: Evaluation, lengths: Sequence[int] | None) -> dict[str, Any]:
-    """The scores as metrics.json has them: with their intervals, and of short and long inputs."""
-    found = dict(evaluation.scores)
-    if known := intervals(evaluation.known):
-        found["intervals"] = {name: list(bounds) for name, bounds in known.items()}
-    if lengths is not None and len(buckets := by_length(evaluation.known, lengths)) > 1:
-        found["by_length"] = buckets
-    return found
 
 
 def by_length(scores: Mapping[str, Score], lengths: Sequence[int]) -> list[dict[str, Any]]:
