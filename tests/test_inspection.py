@@ -159,7 +159,7 @@ from minitransformer.inspection import card
 from minitransformer.recipes import load_recipe
 allocator.keep_freed_memory()
 card.SECONDS, card.SAMPLE = 0.0, 2
-flags = "--n-embd 16 --n-layer 8 --batch-size 384".split()
+flags = "--n-embd 16 --n-layer 8 --batch-size 512".split()
 recipe, _ = parse(load_recipe("shakespeare-char-cpu"), flags)
 found = card_of(recipe, Sources(Path("text.txt")))  # trains a step of the whole batch
 print(found.memory, found.activations, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
