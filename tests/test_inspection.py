@@ -13,9 +13,11 @@ from minigrad import optim
 from minitransformer.attention import MultiHeadAttention
 from minitransformer.cache import KeyValueCache
 from minitransformer.inspection import card, checks
+from minitransformer.inspection.charts import chart
 from minitransformer.layers import EncoderDecoder, FeedForward
 from minitransformer.tasks import Translation
 from minitransformer.tokenizers import Tokenizer
+from minitransformer.training import evaluations
 from minitransformer.training.run import Run
 
 # --- check ---
@@ -168,3 +170,25 @@ print(found.memory, found.activations, resource.getrusage(resource.RUSAGE_SELF).
     memory, activations, measured = map(int, out.split())
     assert activations > 0.5 * measured  # so that they decide
     assert memory == pytest.approx(measured, rel=0.2)
+
+
+# --- show ---
+
+
+def test_show_says_what_a_run_is_and_ranks_its_predictions(cli):
+    code, out, err = cli("show", "mine", "--predictions", "1")
+    assert (code, err) == (0, "")
+    assert "transformer, 10,288 parameters" in out
+    assert "4 of 4 steps; checkpoints: last step-00000004, best step-00000004" in out
+    assert "loss over steps: · training, ● validation" in out
+    scores = evaluations.read(Path("mine")).known["chrf"]
+    each = [float(scores.of([i])) for i in range(6)]
+    rows = [line.split("\t") for line in Path("mine/predictions.txt").read_text().splitlines()[1:]]
+    best, worst = (out.split(f"{which} predictions of 6, by chrF")[1] for which in ("best", "worst"))
+    assert f"source: {rows[each.index(max(each))][0]}" in best.split("worst")[0]
+    assert f"{min(each):.4g}" in worst
+
+
+def test_a_chart_has_a_mark_where_each_point_is():
+    lines = chart({".": [(0, 1.0), (10, 3.0)], "o": [(10, 2.0), (5, float("nan"))]}, width=11, height=3)
+    assert lines == ["3 |          .", "2 |          o", "1 |.", "  +-----------", "   0        10"]

@@ -28,6 +28,7 @@ VERBS = {
     "compare": "tell runs apart from chance: minitransformer compare runs/a runs/b",
     "graph": "draw how a run computes a loss, and its gradients: minitransformer graph runs/phrasebook",
     "card": "what a training will take: minitransformer card phrasebook",
+    "show": "what a run is, its curves, best and worst predictions: minitransformer show runs/phrasebook",
     "check": "check causality, padding, cache, gradients, resuming: minitransformer check runs/phrasebook",
     "recipes": "list the recipes",
 }

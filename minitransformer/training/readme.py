@@ -85,7 +85,7 @@ def _lines(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
     yield f"# {_escaped(Path(os.path.realpath(folder)).name)}\n"
     yield f"{_escaped(recipe.description or recipe.name)}.\n"
     yield "| | |\n|---|---|"
-    for name, value in _facts(folder, record, recipe):
+    for name, value in facts(folder, record, recipe):
         yield f"| {name} | {_escaped(value)} |"
     yield "\n## Data\n"
     yield from (f"- {_escaped(line)}" for line in record.data_lines)
@@ -107,7 +107,7 @@ def _lines(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
     yield ""
 
 
-def _facts(folder: Path, record: Record, recipe: Recipe) -> Iterator[tuple[str, str]]:
+def facts(folder: Path, record: Record, recipe: Recipe) -> Iterator[tuple[str, str]]:
     """The first table."""
     yield "recipe", recipe.name
     if record.command:

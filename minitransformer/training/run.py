@@ -65,19 +65,7 @@ class Run:
 
     def __init__(self, folder: Path, which: str = "best", device: str = "cpu") -> None:
         self.folder = Path(folder)
-        if not self.folder.is_dir():
-            raise RunError(
-                f"there is no run folder {folder}.{nearest(str(folder), known_runs(self.folder))}\n"
-                f"Train one with `minitransformer train RECIPE --run-dir {folder}`."
-            )
-        for name in ("run.json", "config.toml"):
-            if not (self.folder / name).exists():
-                raise _not_a_run(folder, f"it has no {name}")
-        device, record = check_device(device), read_record(self.folder)
-        if record is None:
-            raise _not_a_run(folder, "a training did not write its run.json")
-        if record.has_tokenizer and not (self.folder / "tokenizer.json").exists():
-            raise _not_a_run(folder, "it has no tokenizer.json")
+        device, record = check_device(device), record_of(self.folder)
         self.record = record
         checkpoints = Checkpoints(self.folder / "checkpoints", identity=record.identity)
         with ThreadPoolExecutor(1) as thread:  # reads and checks the weights while the model is built
@@ -96,6 +84,24 @@ class Run:
         splits = load_splits(self.recipe, sources=sources)
         check_same_data(self.folder, self.record, splits)
         return splits
+
+
+def record_of(folder: Path) -> Record:
+    """The record of a run folder; a RunError if it is not one."""
+    if not folder.is_dir():
+        raise RunError(
+            f"there is no run folder {folder}.{nearest(str(folder), known_runs(folder))}\n"
+            f"Train one with `minitransformer train RECIPE --run-dir {folder}`."
+        )
+    for name in ("run.json", "config.toml"):
+        if not (folder / name).exists():
+            raise _not_a_run(folder, f"it has no {name}")
+    record = read_record(folder)
+    if record is None:
+        raise _not_a_run(folder, "a training did not write its run.json")
+    if record.has_tokenizer and not (folder / "tokenizer.json").exists():
+        raise _not_a_run(folder, "it has no tokenizer.json")
+    return record
 
 
 def known_runs(folder: Path) -> list[str]:

@@ -1,0 +1,118 @@
+"""`minitransformer show RUN`: what a run is, its curves, its scores, and its best and worst predictions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import arg
+
+from ..errors import check_integer, counted
+from ..files import printable, read_json, read_text
+from ..inspection.charts import chart
+from ..recipes import Recipe
+from ..tasks import task_class
+from ..training import evaluations
+from ..training.checkpoint import Checkpoints
+from ..training.folder import Record, read_config
+from ..training.log import read_log
+from ..training.readme import facts
+from ..training.run import record_of
+from .arguments import RunFolder
+from .evaluate import LABELS, report
+
+
+def run(argv: list[str]) -> None:
+    def show(run: RunFolder, predictions: Annotated[int, arg(metavar="INT")] = 3) -> None:
+        """Show a run: what it is, its curves, its scores, and its best and worst predictions.
+
+        Reads the files of the run folder; nothing is computed again.
+
+        Args:
+            predictions: How many of the best and of the worst predictions.
+        """
+        check_integer("predictions", predictions, 0)
+        record = record_of(run)
+        recipe = read_config(run, record)
+        for line in (*about(run, record, recipe), "", *curves(run)):
+            print(printable(line))
+        scores = metrics(run)
+        if scores:
+            print()
+            report(scores, task_class(recipe.task))
+        for line in examples(run, predictions):
+            print(printable(line))
+
+    tyro.cli(show, args=argv, prog="minitransformer show")
+
+
+def about(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
+    """What the run is, and how far its training is."""
+    yield f"{folder}: {recipe.description or recipe.name}"
+    rows = [*facts(folder, record, recipe), ("training", progress(folder, recipe))]
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        yield f"  {name:<{width}}  {value.replace('`', '')}"
+
+
+def progress(folder: Path, recipe: Recipe) -> str:
+    """How many steps were logged, and the checkpoints."""
+    last = max((record["step"] for record in log_of(folder)), default=0)
+    index = Checkpoints(folder / "checkpoints").index
+    names = ", ".join(f"{which} {name}" for which, name in index.items()) or "none"
+    return f"{last:,} of {counted(recipe.training.steps, 'step')}; checkpoints: {names}"
+
+
+def log_of(folder: Path) -> list[dict[str, Any]]:
+    return read_log(folder / "log.jsonl") if (folder / "log.jsonl").is_file() else []
+
+
+def curves(folder: Path) -> Iterator[str]:
+    """The training and the validation loss over steps."""
+    records = log_of(folder)
+    train, validation = (
+        [(record["step"], record[name]) for record in records if record.get(name) is not None]
+        for name in ("loss", "val_loss")
+    )
+    small, large = ("·", "●") if encodes("·●") else (".", "o")
+    if train or validation:
+        yield f"loss over steps: {small} training, {large} validation"
+        yield from chart({small: train, large: validation})
+
+
+def encodes(text: str) -> bool:
+    """Whether standard output has these characters."""
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def metrics(folder: Path) -> dict[str, Any]:
+    """The scores of the best checkpoint; none before it was evaluated."""
+    path = folder / "metrics.json"
+    return read_json(path, {}) if path.is_file() else {}
+
+
+def examples(folder: Path, count: int) -> Iterator[str]:
+    """The best and the worst predictions, by chrF where texts are written, else by loss."""
+    path, evaluation = folder / "predictions.txt", evaluations.read(folder)
+    if not path.is_file() or evaluation is None or not count:
+        return
+    header, *rows = (line.split("\t") for line in read_text(path).split("\n") if line)
+    found = evaluation.known
+    name = next((name for name in ("chrf", "loss") if name in found), "")
+    if not name or len(found[name].statistics) != len(rows):
+        return
+    values = [float(found[name].of([i])) for i in range(len(rows))]
+    order = sorted(range(len(rows)), key=lambda i: values[i], reverse=name != "loss")
+    half = min(count, len(rows) // 2)
+    for title, chosen in (("best", order[:half]), ("worst", order[::-1][:half])):
+        yield f"\n{title} predictions of {len(rows):,}, by {LABELS[name]}"
+        for i in chosen:
+            texts = (f"{label}: {cell}" for label, cell in zip(header, rows[i], strict=False))
+            yield "\n".join([f"  {values[i]:.4g}", *(f"    {text}" for text in texts)])

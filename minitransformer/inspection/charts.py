@@ -1,0 +1,38 @@
+"""Curves in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+Points = Sequence[tuple[float, float]]
+
+
+def chart(series: Mapping[str, Points], width: int = 64, height: int = 12) -> list[str]:
+    """Lines of text with the points of each series, marked by its key (one character); later ones on top."""
+    points = [(x, y, mark) for mark, pairs in series.items() for x, y in pairs if np.isfinite([x, y]).all()]
+    if not points:
+        return []
+    xs, ys = np.array([p[0] for p in points], float), np.array([p[1] for p in points], float)
+    columns = _places(xs, width)
+    rows = height - 1 - _places(ys, height)
+    grid = [[" "] * width for _ in range(height)]
+    for column, row, (_, _, mark) in zip(columns, rows, points, strict=True):
+        grid[row][column] = mark
+    labels = [""] * height
+    for row, y in ((0, ys.max()), (height // 2, ys.max() - np.ptp(ys) * (height // 2) / (height - 1))):
+        labels[row] = f"{y:.4g}"
+    labels[-1] = f"{ys.min():.4g}"
+    margin = max(map(len, labels))
+    lines = [f"{label:>{margin}} |{''.join(row).rstrip()}" for label, row in zip(labels, grid, strict=True)]
+    first, last = f"{xs.min():,.0f}", f"{xs.max():,.0f}"
+    gap = " " * max(width - len(first) - len(last), 1)
+    return [*lines, f"{'':>{margin}} +{'-' * width}", f"{'':>{margin}}  {first}{gap}{last}"]
+
+
+def _places(values: np.ndarray, count: int) -> np.ndarray:
+    """Which of `count` places between the smallest and the largest each value has."""
+    span = np.ptp(values)
+    share = (values - values.min()) / span if span else np.zeros_like(values)
+    return np.round(share * (count - 1)).astype(int)
