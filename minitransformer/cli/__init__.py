@@ -22,6 +22,7 @@ from ..training.ranks import join, joined
 VERBS = {
     "train": "train a recipe from scratch: minitransformer train phrasebook",
     "translate": 'translate sentences with a run: minitransformer translate runs/phrasebook "I love you"',
+    "chat": "talk with a run of dialogues: minitransformer chat runs/dialogue",
     "predict": 'label, answer, fill in: minitransformer predict runs/bert-classify "I love you"',
     "generate": 'continue a text: minitransformer generate runs/shakespeare-char-cpu --prompt "ROMEO:"',
     "evaluate": "score a run on its held-out data: minitransformer evaluate runs/phrasebook [--json]",

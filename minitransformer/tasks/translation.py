@@ -13,6 +13,7 @@ import numpy as np
 from minigrad import Tensor
 
 from ..data.batching import BatchStream, PairBatch, TokenBatches, collate
+from ..data.conversations import dialogues, summaries
 from ..data.datasets import check_language, multi30k, read_pairs
 from ..data.generated import addition, reverse
 from ..data.phrasebook import DOCUMENT_SENTENCES
@@ -39,14 +40,17 @@ SHORT = 16  # maximum number of tokens of an example that is taken from the data
 Pair = tuple[str, str]
 
 
-GENERATED: dict[str, Callable[[], dict[str, Any]]] = {"reverse": reverse, "addition": addition}
+GENERATED: dict[str, Callable[[], dict[str, Any]]] = {
+    "reverse": reverse, "addition": addition, "summaries": summaries, "dialogues": dialogues,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class PairData:
     """Sentence pairs: their source and batching."""
 
-    dataset: str = "phrasebook"  # "phrasebook", "multi30k", "reverse", "addition", "file" (--data FILE)
+    # "phrasebook", "multi30k", "reverse", "addition", "summaries", "dialogues", or "file" (--data FILE)
+    dataset: str = "phrasebook"
     source_language: str = "en"  # of multi30k: "en", "de" or "fr"
     target_language: str = "fr"
     tokenizer: str = "word"  # "word", "bpe" or "char"

@@ -149,11 +149,12 @@ def _changes(recipe: Recipe) -> list[str]:
 def _progress(folder: Path, recipe: Recipe) -> str:
     """How far the run is."""
     checkpoints = Checkpoints(folder / "checkpoints")
-    steps = counted(recipe.training.steps, "step")
+    settings = recipe.training
+    steps = counted(settings.epochs, "epoch") if settings.epochs else counted(settings.steps, "step")
     with suppress(UserError, OSError, KeyError, TypeError, ValueError):
         index = checkpoints.index
         state = read_json(checkpoints.folder / index["last"] / "state.json", {"step": int, "seconds": float})
-        of = steps if state["step"] == recipe.training.steps else f"{state['step']:,} of {steps}"
+        of = steps if state["step"] == settings.steps else f"{counted(state['step'], 'step')} of {steps}"
         return f"{of} in {state['seconds']:.0f} s; the best checkpoint is {index['best']}"
     return f"0 of {steps}: there is no checkpoint yet"
 

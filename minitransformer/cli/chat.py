@@ -1,0 +1,76 @@
+"""`minitransformer chat RUN`: talk with a run of dialogues."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import tyro
+from tyro.conf import arg
+
+from ..data.conversations import history
+from ..errors import UserError
+from ..files import printable
+from ..tasks.inputs import warn_of_unknown
+from ..training.run import Run
+from .arguments import Checkpoint, Device, Flag, RunFolder
+from .decoding import Decoding
+from .lines import decode_line, one_line, read_lines
+
+Turns = list[tuple[str, str]]  # what was said, and the reply
+
+
+def run(argv: list[str]) -> None:
+    def chat(
+        run: RunFolder,
+        do_sample: Flag = False,
+        decoding: Annotated[Decoding, arg(name="")] = Decoding(),  # noqa: B008 (frozen)
+        checkpoint: Checkpoint = "best",
+        device: Device = "cpu",
+    ) -> None:
+        """Talk with a run of dialogues: each line of standard input gets a reply, given all before.
+
+        Args:
+            do_sample: Draw tokens instead of taking the most likely one.
+        """
+        options = decoding.options(do_sample)
+        trained = Run(run, checkpoint, device)
+        check_dialogues(trained)
+        turns: Turns = []
+        for lines in read_lines("say"):
+            for line in lines:
+                try:
+                    said = decode_line(line).strip()
+                    turns = latest_turns(trained, [*turns, (said, "")]) if said else turns
+                except UserError as error:
+                    print(printable(f"warning: no reply: {str(error).splitlines()[0]}"), file=sys.stderr)
+                    continue
+                if said:
+                    warn_of_unknown(trained, [said])
+                    [reply, *_] = trained.task.translate(trained, [history(turns)], **options)
+                    turns[-1] = said, reply
+                    print(one_line(reply), flush=True)
+
+    tyro.cli(chat, args=argv, prog="minitransformer chat")
+
+
+def check_dialogues(run: Run) -> None:
+    """Raise a UserError unless the run was trained on dialogues, or on a file that may have some."""
+    run.task.translate(run, [])  # or an error: it does not
+    if run.recipe.data.dataset not in ("dialogues", "file"):
+        raise UserError(
+            f"{printable(run.folder)} was trained on {run.recipe.data.dataset}, not on dialogues.\n"
+            f"Train one with `minitransformer train dialogue`, or use `minitransformer {run.task.verb}`."
+        )
+
+
+def latest_turns(run: Run, turns: Turns) -> Turns:
+    """As many of the last turns as fit into the model's input; a UserError if not even the last one does."""
+    while len(turns) > 1:
+        try:
+            run.task.source_ids(run, history(turns))
+            return turns
+        except UserError:
+            turns = turns[1:]
+    run.task.source_ids(run, history(turns))
+    return turns
