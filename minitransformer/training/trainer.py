@@ -29,7 +29,7 @@ from minigrad.debug import first_nonfinite
 from minigrad.errors import NonFiniteError
 
 from ..config import TrainConfig
-from ..errors import UserError
+from ..errors import UserError, counted
 from ..files import printable
 from ..tasks.base import Task
 from .averaging import MovingAverage
@@ -269,7 +269,7 @@ class Trainer:
                 raise self._unsaved()
             self.callbacks.notify("on_train_end", self)
         if self.best.is_out_of_patience:
-            waited = f"{self.best.waited} validations without a better {self.config.monitor}"
+            waited = f"{counted(self.best.waited, 'validation')} without a better {self.config.monitor}"
             self.console.print(f"stopped early, at step {self.step}: {waited}", highlight=False)
         return not stop
 
