@@ -2,22 +2,25 @@
 say what came of it."""
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tiny import TINY_GPT
+from tiny import TINY, TINY_GPT
 
+import minigrad as mg
 from minigrad import optim
 from minitransformer.attention import MultiHeadAttention
 from minitransformer.cache import KeyValueCache
-from minitransformer.inspection import card, checks
+from minitransformer.inspection import card, checks, diagnostics
 from minitransformer.inspection.charts import chart
-from minitransformer.layers import EncoderDecoder, FeedForward
+from minitransformer.layers import EncoderDecoder, FeedForward, LayerConfig
 from minitransformer.tasks import Translation
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training import evaluations
+from minitransformer.training.log import read_log
 from minitransformer.training.run import Run
 
 # --- check ---
@@ -192,3 +195,39 @@ def test_show_says_what_a_run_is_and_ranks_its_predictions(cli):
 def test_a_chart_has_a_mark_where_each_point_is():
     lines = chart({".": [(0, 1.0), (10, 3.0)], "o": [(10, 2.0), (5, float("nan"))]}, width=11, height=3)
     assert lines == ["3 |          .", "2 |          o", "1 |.", "  +-----------", "   0        10"]
+
+
+# --- diagnostics ---
+
+
+def test_diagnostics_are_logged_and_drawn_and_change_no_weights(cli):
+    flags = "--data", "pairs.tsv", *TINY, "--log-every", "2", "--run-dir"
+    assert cli("train", "phrasebook", *flags, "plain")[0] == 0
+    code, _, err = cli("train", "phrasebook", *flags, "watched", "--diagnostics")
+    assert code == 0
+    assert f"diagnostics: {Path('watched', 'diagnostics.png')}" in err
+    runs = Path("plain"), Path("watched")
+    plain, watched = (next(run.glob("checkpoints/*/model.safetensors")).read_bytes() for run in runs)
+    assert plain == watched
+    plain, watched = ([r for r in read_log(run / "log.jsonl") if "lr" in r] for run in runs)
+    assert [record["step"] for record in watched] == [2, 4]
+    for before, record in zip(plain, watched, strict=True):
+        assert record["grad_norm"] == before["grad_norm"]
+        norms = [value for key, value in record.items() if key.startswith("grad_norm/")]
+        assert math.hypot(*norms) == pytest.approx(record["grad_norm"], rel=1e-4)  # not the clipped one
+        assert 0 < record["update_ratio/encoder.layers.0"] < 0.1
+        assert record["dead_units/decoder.layers.0.feed_forward"] < 1
+
+
+def test_entropy_and_dead_units_of_known_layers():
+    attention, network = MultiHeadAttention(4, 2), FeedForward(LayerConfig(4, 2, 8))
+    attention.in_proj_weight.array[:8] = 0  # all scores are equal
+    network.linear1.weight.array[:2] = 0  # with their biases at 0
+    found, dead = {}, {}
+    attention.register_forward_hook(diagnostics.entropy_hook("a", found))
+    network.linear2.register_forward_pre_hook(diagnostics.dead_hook("n", dead))
+    x = mg.randn(1, 16, 4)
+    attention(x)
+    network(x)
+    assert found["a"] == pytest.approx(4)  # bits: 16 tokens alike
+    assert 2 / 8 <= dead["n"] < 1

@@ -21,6 +21,8 @@ from .. import recipes
 from ..data.splits import Sources, checksums
 from ..errors import UserError, counted
 from ..files import printable
+from ..inspection.diagnostics import PICTURE, Diagnostics
+from ..inspection.diagnostics import draw as draw_diagnostics
 from ..recipes import Recipe
 from ..tasks import task_class
 from ..tokenizers import Tokenizer, TokenizerError
@@ -81,6 +83,8 @@ class Options:
     device: Device = "cpu"
     capture: Flag = False
     """On a GPU: record the step once, and replay it without Python."""
+    diagnostics: Flag = False
+    """Log and draw gradients, updates, attention entropy and dead units of each layer."""
     tensorboard: Flag = False
     """Also write TensorBoard files, to the folder tensorboard of the run (the extra `tensorboard`)."""
 
@@ -265,7 +269,8 @@ def train(training: Training, stack: ExitStack) -> bool:
         )
     )
     task.live = LiveRun(folder, recipe, kind, tokenizer, labels, model, splits)
-    callbacks = [TensorBoard(folder / EVENTS)] if options.tensorboard and on_rank_0 else []
+    callbacks: list[Any] = [Diagnostics()] if options.diagnostics and on_rank_0 else []
+    callbacks += [TensorBoard(folder / EVENTS)] if options.tensorboard and on_rank_0 else []
     trainer = Trainer(
         model, task, recipe.training, folder, console, ranks, options.capture, record.identity, callbacks
     )
@@ -304,14 +309,17 @@ def train(training: Training, stack: ExitStack) -> bool:
         return False
     conclude(folder, splits, trainer.seconds, console, training.device)
     describe(folder, console)
+    if (folder / PICTURE).is_file():
+        console.print(f"diagnostics: {folder / PICTURE}")
     console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}")
     console.print(f"use it with: minitransformer {kind.verb} {shlex.quote(str(folder))}")
     return True
 
 
 def draw(folder: Path, console: Console) -> Path:
-    """The curves, unless the disk is full."""
+    """Draw the diagnostics, if there are any, and the curves, unless the disk is full."""
     try:
+        draw_diagnostics(folder)
         return draw_curves(folder)
     except OSError as error:
         console.print(printable(f"warning: cannot write {folder / 'curves.png'}: {error.strerror}"))
@@ -382,6 +390,7 @@ def _resume_command(training: Training) -> str:
     words = ["minitransformer", "train", training.name, "--resume", "--run-dir", training.folder]
     words += ["--device", options.device] if options.device != "cpu" else []
     words += ["--capture"] if options.capture else []
+    words += ["--diagnostics"] if options.diagnostics else []
     words += ["--tensorboard"] if options.tensorboard else []
     return shlex.join(map(str, words))
 

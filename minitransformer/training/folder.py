@@ -41,7 +41,8 @@ from . import evaluations
 from .checkpoint import Checkpoints
 
 RUN_FILES = (
-    "run.json", "config.toml", "tokenizer.json", "log.jsonl", "curves.png", *evaluations.FILES,
+    "run.json", "config.toml", "tokenizer.json", "log.jsonl", "curves.png", "diagnostics.png",
+    *evaluations.FILES,
 )  # fmt: skip
 EVENTS = "tensorboard"  # the folder of TensorBoard files
 LOCK, OWNER = ".lock", ".owner.json"
