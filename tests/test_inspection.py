@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tiny import TINY, TINY_GPT
@@ -14,6 +15,8 @@ import minigrad as mg
 from minigrad import optim
 from minitransformer.attention import MultiHeadAttention
 from minitransformer.cache import KeyValueCache
+from minitransformer.cli import main, sweep
+from minitransformer.errors import UserError
 from minitransformer.inspection import card, checks, diagnostics
 from minitransformer.inspection.charts import chart
 from minitransformer.layers import EncoderDecoder, FeedForward, LayerConfig
@@ -231,3 +234,52 @@ def test_entropy_and_dead_units_of_known_layers():
     network(x)
     assert found["a"] == pytest.approx(4)  # bits: 16 tokens alike
     assert 2 / 8 <= dead["n"] < 1
+
+
+# --- sweep ---
+
+
+def test_a_sweep_trains_each_combination_once_and_prints_a_table(cli, monkeypatch):
+    trained = []
+
+    def in_this_process(command, **options):
+        trained.append(command[4:])
+        return SimpleNamespace(returncode=main(command[3:]))
+
+    monkeypatch.setattr(sweep.subprocess, "run", in_this_process)
+    flags = "sweep", "phrasebook", "--data", "pairs.tsv", *TINY, "--lr", "1e-3", "1e9", "--run-dir"
+    code, out, _ = cli(*flags, "lrs")
+    assert code == 0
+    assert len(trained) == 2
+    rows = [line.split() for line in out.splitlines() if line.startswith("1e")]
+    loss = min(r["val_loss"] for r in read_log(Path("lrs/lr=1e-3/log.jsonl")) if "val_loss" in r)
+    assert rows[0][:2] == ["1e-3", f"{loss:.4g}"]
+    assert rows[1] == ["1e9", "failed"]
+    cli(*flags, "lrs")
+    assert len(trained) == 3  # the one that failed
+    code, _, err = cli(*flags, "lrs", "--dropout", "0.3")
+    assert (code, "lr=1e-3 has a run with other settings" in err) == (2, True)
+
+
+def test_a_sweep_is_the_product_of_the_flags_with_several_values():
+    line = "reverse --lr 1e-3 3e-3 --betas 0.9 0.99 --seed=0 --d-model 8 16"
+    plan = sweep.planned([*line.split(), "--run-dir", "out"])
+    assert [one.folder.name for one in plan] == [
+        "lr=1e-3,d-model=8", "lr=1e-3,d-model=16", "lr=3e-3,d-model=8", "lr=3e-3,d-model=16",
+    ]  # fmt: skip
+    assert plan[0].words == [
+        "reverse",
+        "--betas",
+        "0.9",
+        "0.99",
+        "--seed",
+        "0",
+        "--lr",
+        "1e-3",
+        "--d-model",
+        "8",
+    ]
+    with pytest.raises(UserError, match="needs a folder"):
+        sweep.planned(line.split())
+    with pytest.raises(UserError, match="two runs of the sweep are the same"):
+        sweep.planned(["reverse", "--lr", "1", "1", "--run-dir", "out"])

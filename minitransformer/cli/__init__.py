@@ -29,6 +29,7 @@ VERBS = {
     "compare": "tell runs apart from chance: minitransformer compare runs/a runs/b",
     "graph": "draw how a run computes a loss, and its gradients: minitransformer graph runs/phrasebook",
     "card": "what a training will take: minitransformer card phrasebook",
+    "sweep": "train with several settings: minitransformer sweep reverse --lr 1e-3 3e-3 --run-dir runs/lr",
     "show": "what a run is, its curves, best and worst predictions: minitransformer show runs/phrasebook",
     "check": "check causality, padding, cache, gradients, resuming: minitransformer check runs/phrasebook",
     "recipes": "list the recipes",
@@ -99,14 +100,14 @@ def load(verb: str) -> Any:
 
 
 def check_verb(verb: str) -> None:
-    """Raise a UserError for an unknown verb, or under mpiexec for any but `train`, which joins the ranks."""
-    ranks = joined() if verb == "train" else join()
+    """Raise a UserError for an unknown verb, or under mpiexec for any that joins no ranks."""
+    ranks = joined() if verb in ("train", "sweep") else join()
     if verb not in VERBS:
         raise UserError(f"there is no verb {verb!r}.{nearest(verb, VERBS)}\n{usage()}")
     if ranks.size > 1:
         raise UserError(
             f"mpiexec started {ranks.size} processes, but `{verb}` runs in one.\n"
-            f"Leave mpiexec out: only `train` uses several ranks."
+            f"Leave mpiexec out: only `train` and `sweep` use several ranks."
         )
 
 
