@@ -46,7 +46,7 @@ def test_an_index_chooses_what_it_does_in_pytorch(index):
 
 
 REFUSED = [
-    1.5, (1.0,), "a", object(), {}, slice(None, None, -1), slice(None, None, 0), 5, -4, [5], (0, 0, 0, 0),
+    1.5, (1.0,), "a", object, {}, slice(None, None, -1), slice(None, None, 0), 5, -4, [5], (0, 0, 0, 0),
     [True, False], (slice(None), [True, False, True]), (A, [0, 1, 2]), (False, A), slice(0, 1.5), slice("a"),
     10**20, np.float64(1), 1j, (..., 0, ..., 0), (0, slice(None), [7]), (0, slice(None), [True]),
 ]  # fmt: skip
