@@ -54,13 +54,25 @@ def real_tokens(mask: Any, x: Tensor, past: int = 0, allow_empty: bool = False) 
         raise DtypeError(
             f"a padding mask of {mask.dtype}.\nPass booleans: True for real tokens, False for padding."
         )
-    mask = mask.to("bool")
+    if mask.dtype != bool:
+        mask = _from_integers(mask)
     if not allow_empty and not bool(mask.array.any(1).all()):
         raise UserError(
             "a row of the padding mask has no real token.\n"
             "True means a real token: if yours means padding, pass ~mask."
         )
     return mask
+
+
+def _from_integers(mask: Tensor) -> Bool[Tensor, "..."]:
+    """A padding mask of 0 and 1 as booleans."""
+    others = mask.array[(mask.array != 0) & (mask.array != 1)]
+    if others.size:
+        raise UserError(
+            f"a padding mask of integers must be 1 for real tokens and 0 for padding, got {int(others[0])}.\n"
+            f"Pass ids != pad_token_id; of an additive mask (0 for real tokens), pass mask == 0."
+        )
+    return mask.to("bool")
 
 
 def over_keys(mask: Tensor | None) -> Tensor | None:

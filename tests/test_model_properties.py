@@ -362,6 +362,12 @@ def test_masks_of_integers_are_padding_masks_and_inverted_causal_masks_are_refus
         attention(x, mask=~causal_mask(4))
 
 
+@pytest.mark.parametrize("mask", [IDS, np.where(IDS < 5, 0, -1)], ids=["ids", "additive"])
+def test_integers_other_than_0_and_1_are_not_a_padding_mask(mask):
+    with pytest.raises(UserError, match=r"must be 1 for real tokens and 0 for padding, got .*\n.*mask == 0"):
+        built(gpt())(IDS, mask)
+
+
 def test_a_sequence_past_the_table_is_refused_and_other_positions_have_no_limit():
     ids = np.ones((1, 13), int)
     with pytest.raises(UserError, match="a sequence of 13 tokens is longer than the 12 positions"):
