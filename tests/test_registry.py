@@ -11,7 +11,7 @@ from tiny import PAIRS, TEXT, TINY
 import minigrad as mg
 from minigrad import nn
 from minigrad.nn import functional as F
-from minitransformer import TrainConfig, Trainer, Transformer, TransformerConfig, generate
+from minitransformer import GPT, GPTConfig, TrainConfig, Trainer, Transformer, TransformerConfig, generate
 from minitransformer.cli import main
 from minitransformer.data.splits import Splits
 from minitransformer.errors import UserError
@@ -348,6 +348,25 @@ def test_pairs_of_texts_or_of_ids_are_a_task(tmp_path):
 def test_arrays_that_do_not_belong_together_are_refused(make, problem):
     with pytest.raises(UserError, match=problem):
         make()
+
+
+def test_a_model_that_is_not_an_encoder_decoder_does_not_learn_pairs(tmp_path):
+    pairs = [([4 + i, 5], [5, 4 + i]) for i in range(4)]
+    gpt = GPT(GPTConfig(9, 8, 8, 1, 2))
+    with pytest.raises(UserError, match="PairTask trains an encoder-decoder, and a GPT is not one"):
+        fit(tmp_path / "gpt", PairTask(pairs), gpt, steps=1)
+
+    class Own(nn.Module):
+        is_encoder_decoder = True
+
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(9, 9)
+
+        def forward(self, source, target):
+            return self.embedding(target) + self.embedding(source).mean(1, keepdim=True)
+
+    assert fit(tmp_path / "own", PairTask(pairs), Own(), steps=1)["loss"] > 0
 
 
 def test_an_output_of_another_shape_than_the_targets_is_refused():

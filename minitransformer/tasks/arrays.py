@@ -16,6 +16,7 @@ import numpy as np
 
 from minigrad import Tensor, no_grad
 
+from ..data.batching import PairBatch
 from ..data.splits import HELD_OUT, random_indices, split_at
 from ..errors import UserError, check_integer
 from .base import loss_sum
@@ -182,3 +183,11 @@ class PairTask(Translation):
             train, held = split_at(pairs, random_indices(len(pairs), min(HELD_OUT, len(pairs) // 10)))
             held_out = held or train
         super().__init__(tokenizer or SpecialIds(), train, held_out or [], max_tokens, seed)
+
+    def logits(self, model: Any, batch: PairBatch) -> Tensor:
+        if not getattr(model, "is_encoder_decoder", False):
+            raise UserError(
+                f"PairTask trains an encoder-decoder, and a {type(model).__name__} is not one.\n"
+                f"Pass a Transformer, T5, BART or Seq2Seq, or your own model with is_encoder_decoder = True."
+            )
+        return super().logits(model, batch)
