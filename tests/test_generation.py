@@ -181,6 +181,16 @@ def test_only_language_models_generate():
         generate(bert, [[1]])
 
 
+def test_prefixes_and_end_tokens_are_ids_of_the_target():
+    larger = Transformer(TransformerConfig(9, 8, 2, 12, 1, 1, target_vocab_size=20))
+    assert len(generate(larger, [[4, END]], 2, eos_token_id=19, prefix=[15])) == 1
+    smaller = Transformer(TransformerConfig(20, 8, 2, 12, 1, 1, target_vocab_size=9))
+    with pytest.raises(UserError, match=r"prefix has the id 15, and this model's ids range from 0 to 8"):
+        generate(smaller, [[15, END]], 2, prefix=[15])
+    with pytest.raises(UserError, match=r"eos_token_id = 19 is out of range"):
+        generate(smaller, [[15, END]], 2, eos_token_id=19)
+
+
 def test_an_option_that_stream_does_not_have_is_one_of_stream(gpt):
     with pytest.raises(UserError, match="stream has no option 'return_dict'"):
         stream(gpt, [[1]], return_dict=True)

@@ -187,12 +187,17 @@ def check_prefix(model: Any, prefix: Any, count: int) -> list[list[int]]:
         raise UserError(
             f"a {name} continues its prompt and takes no prefix.\nAppend the prefix to input_ids."
         )
-    vocab_size = model.config.vocab_size
+    vocab_size = target_vocab_size(model)
     if all(isinstance(item, Integral) for item in prefix):
         return [_ids_of(prefix, "prefix", vocab_size)] * count
     if len(prefix) != count:
         raise UserError(f"{len(prefix)} prefixes for {count} inputs.\nPass one for all, or one for each.")
     return [_ids_of(row, f"prefix[{i}]", vocab_size) for i, row in enumerate(prefix)]
+
+
+def target_vocab_size(model: Any) -> int:
+    """The number of ids that a new token is one of: an encoder-decoder's targets may have their own."""
+    return getattr(model.config, "target_vocab_size", None) or model.config.vocab_size
 
 
 def end_tokens(model: Any, eos_token_id: Any) -> Int[np.ndarray, " ends"]:
@@ -202,7 +207,7 @@ def end_tokens(model: Any, eos_token_id: Any) -> Int[np.ndarray, " ends"]:
     ids = () if eos_token_id is None else eos_token_id
     ids = list(ids) if isinstance(ids, list | tuple | np.ndarray) else [ids]
     for each in ids:
-        check_integer("eos_token_id", each, 0, model.config.vocab_size)
+        check_integer("eos_token_id", each, 0, target_vocab_size(model))
     return np.array(ids, np.int64)
 
 
