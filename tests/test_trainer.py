@@ -316,6 +316,16 @@ def test_patience_counts_validations_without_a_better_score(tmp_path, monkeypatc
     assert trainer.checkpoints.index == {"last": "step-00000008", "best": "step-00000004"}
 
 
+@pytest.mark.parametrize(
+    ("score", "best"), [("accuracy", 0.75), ("next_sentence_loss", 0.25), ("loss", 0.25)]
+)
+def test_of_losses_the_lowest_is_the_best(score, best):
+    monitored = BestScore(score, patience=0)
+    for value in (0.5, 0.25, 0.75):
+        monitored.update({score: value})
+    assert monitored.value == best
+
+
 def test_the_monitored_score_chooses_the_best_checkpoint(tmp_path, monkeypatch):
     trainer = arrays(tmp_path, steps=3, validate_every=1, checkpoint_every=1, keep=3, monitor="bleu")
     scores_of(trainer, monkeypatch, [0.0, 10.0, 30.0, 20.0], "bleu")  # the first before the training

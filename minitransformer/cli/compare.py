@@ -17,6 +17,7 @@ from ..tasks.bootstrap import RESAMPLES, Difference, differences
 from ..training.evaluations import STATISTICS, Evaluation, place, read, weights_sha256
 from ..training.readme import write_readme
 from ..training.run import Run
+from ..training.stopping import LOWER_IS_BETTER
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag
 from .decoding import Search
 from .evaluate import (
@@ -32,7 +33,6 @@ from .evaluate import (
     write,
 )
 
-LOWER_IS_BETTER = ("loss", "perplexity", "bits_per_char", "next_sentence_loss")
 OF_TOKENS = ("loss", "perplexity", "token_accuracy", "bits_per_char")  # depend on what a token is
 SIGNIFICANT = 0.05
 

@@ -8,7 +8,9 @@ from typing import Any
 
 from ..errors import UserError, nearest
 
-LOWER_IS_BETTER = ("loss", "perplexity", "bits_per_char")  # of other scores, higher is
+LOWER_IS_BETTER = (  # of other scores, higher is
+    "loss", "next_sentence_loss", "perplexity", "bits_per_char",
+)  # fmt: skip
 
 
 class BestScore:
