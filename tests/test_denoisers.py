@@ -92,7 +92,7 @@ def test_targets_start_with_the_padding_token_or_the_end_token():
         (lambda: t5()(SOURCE, TARGET[:1]), "2 source sequences and 1 target"),
         (lambda: bart()(SOURCE, TARGET[:1]), "2 source sequences and 1 target"),
         (lambda: bart(d_model=9), "d_model=9 is not divisible by encoder_attention_heads=2"),
-        (lambda: bart(activation_function="gelo"), "unknown activation 'gelo'.*gelu"),
+        (lambda: BARTConfig(activation_function="gelo"), "unknown activation_function 'gelo'.*gelu"),
         (lambda: bart()(np.ones((1, 9), int), TARGET[:1]), "9 tokens is longer than the 8 positions"),
         (lambda: bart()(SOURCE[:1], np.ones((1, 9), int)), "9 tokens is longer than the 8 positions"),
         (lambda: preset("t5-smal"), "no preset 't5-smal'.*t5-small"),

@@ -245,6 +245,12 @@ def test_a_model_to_evaluate_needs_its_weights_only(monkeypatch):
         check_memory(recipe, tokenizer_of(845), training=False)
 
 
+def test_a_model_that_cannot_be_built_is_not_called_too_large():
+    recipe = with_settings(load_recipe("t5-denoise"), relative_attention_max_distance=8)
+    with pytest.raises(UserError, match="maximum distance of 8 is too short"):
+        check_memory(recipe, tokenizer_of(65))
+
+
 @pytest.mark.parametrize("name", names())
 def test_the_recipes_fit_into_two_gigabytes(name, monkeypatch):
     monkeypatch.setattr("minitransformer.training.memory.available_memory", lambda: 2 * 10**9)

@@ -14,8 +14,8 @@ from minigrad.nn import functional as F
 from ..cache import Cache
 from ..config import MAX_LAYERS, Config, check_heads
 from ..embeddings import LearnedPositions, TokenEmbedding
-from ..errors import check_range
-from ..layers import Decoder, Encoder, EncoderDecoder, LayerConfig, check_batch
+from ..errors import check_choice, check_range
+from ..layers import ACTIVATIONS, GATED, Decoder, Encoder, EncoderDecoder, LayerConfig, check_batch
 from ..masks import key_mask, over_keys, real_tokens
 
 
@@ -52,6 +52,7 @@ class BARTConfig(Config):
         check_range(self, "pad_token_id bos_token_id eos_token_id", -(2**63))
         check_heads(self, "d_model", "encoder_attention_heads")
         check_heads(self, "d_model", "decoder_attention_heads")
+        check_choice("activation_function", self.activation_function, [*ACTIVATIONS, *GATED])
 
 
 class BART(EncoderDecoder):

@@ -37,8 +37,10 @@ def check_memory(
         try:
             changed = settings if not part else settings | {part: replace(settings[part], **change)}
             return _bytes(recipe, changed["data"], changed["model"], training)
-        except UserError:  # such a change contradicts another setting
-            return HUGE
+        except UserError:
+            if not part:
+                raise
+            return HUGE  # such a change contradicts another setting
 
     available = available_memory()
     if needed() <= available:
