@@ -12,7 +12,7 @@ from minitransformer.cli.evaluate import splits_of
 from minitransformer.config import TrainConfig
 from minitransformer.data.batching import IGNORE
 from minitransformer.data.labels import Answered, Labelled, Tagged
-from minitransformer.data.splits import Sources
+from minitransformer.data.splits import Sources, Splits
 from minitransformer.errors import UserError
 from minitransformer.layouts import BERT_TOKENS
 from minitransformer.recipes import load_recipe, parse_recipe
@@ -266,6 +266,27 @@ def test_pairs_need_the_head_for_pairs():
     text = 'task = "masked-language-modelling"\n[data]\nnext_sentence = true\n[model]\nhead = "masked_lm"'
     with pytest.raises(UserError, match="needs head = 'pretraining', got 'masked_lm'"):
         parse_recipe(text, "mine", "mine.toml")
+
+
+@pytest.mark.parametrize("task", ["translation", "text-to-text", "denoising"])
+def test_a_vocabulary_of_the_targets_own_is_refused_where_one_tokenizer_is_trained(task):
+    text = f'task = "{task}"\n[model]\nmodel_type = "transformer"\ntarget_vocab_size = 30'
+    with pytest.raises(UserError, match=r"target_vocab_size = 30, but .* has one tokenizer"):
+        parse_recipe(text, "mine", "mine.toml")
+
+
+def test_every_prefix_of_the_data_is_scored():
+    recipe = load_recipe("t5-prefixes")
+    recipe = replace(recipe, model=smaller(recipe.model, SMALL))
+    pairs = [("shout: a b", "A B"), ("shout: c", "C"), ("spell:d", "D")]
+    tokenizer = runs.train_tokenizer(recipe, Splits({"train": pairs}))
+    model = runs.build_model(recipe, tokenizer).eval()
+    run = SimpleNamespace(recipe=recipe, tokenizer=tokenizer, labels=[], model=model)
+    scores, _ = TextToText.evaluate(run, pairs)
+    assert [name for name in scores if name.startswith("exact_match, ")] == [
+        "exact_match, shout",
+        "exact_match, spell",
+    ]
 
 
 def test_pairs_need_documents(tmp_path):

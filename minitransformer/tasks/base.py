@@ -263,7 +263,7 @@ class Task:
         return loss_sum(self.logits(model, batch), batch.target, label_smoothing)
 
     def validate(self, model: Any) -> dict[str, float]:
-        """The scores of the validation split; "loss" chooses the best checkpoint."""
+        """The scores of the validation split; the one that --monitor names chooses the best checkpoint."""
         return {name: float(score) for name, score in self.score(model, self.validation).items()}
 
     accuracy: ClassVar[str] = "accuracy"  # the name of the share of targets that are right
@@ -406,3 +406,12 @@ def check_positions(length: str, n: int, model: Any) -> None:
             raise UserError(
                 f"{length} = {n} is more than {name} = {limit}.\nLower {length}, or raise {name}."
             )
+
+
+def check_one_vocabulary(task: str, model: Any) -> None:
+    """Raise a UserError for a model with a vocabulary of the target's own: one tokenizer is trained."""
+    if (size := getattr(model, "target_vocab_size", None)) is not None:
+        raise UserError(
+            f"target_vocab_size = {size}, but the task {task} has one tokenizer for source and target.\n"
+            f"Leave target_vocab_size out: vocab_size is the size of both."
+        )

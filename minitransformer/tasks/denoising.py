@@ -30,7 +30,16 @@ from ..errors import UserError, check_range, nearest
 from ..generation import generate
 from ..layouts import sentinels
 from ..tokenizers import Tokenizer
-from .base import Rows, Trained, check_dataset, check_positions, perplexity, register_task, text_tokenizer
+from .base import (
+    Rows,
+    Trained,
+    check_dataset,
+    check_one_vocabulary,
+    check_positions,
+    perplexity,
+    register_task,
+    text_tokenizer,
+)
 from .examples import VALIDATION, ExampleTask
 from .inputs import check_length, check_texts, marked_ids, split_at_marks, warn_of_unknown
 from .predictions import Prediction
@@ -121,6 +130,7 @@ class Denoising(ExampleTask):
     @classmethod
     def check(cls, data: Any, model: Any) -> None:
         check_positions("max_length", data.max_length + 2, model)
+        check_one_vocabulary(cls.name, model)
 
     # ------------------------------------------------------------ batches
 

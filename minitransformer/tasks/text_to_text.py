@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from ..data.batching import generator
 from ..data.datasets import read_prefixed
-from ..data.prefixes import PREFIXES, phrasebook_tasks
+from ..data.prefixes import phrasebook_tasks
 from ..data.splits import Pair, Sources, Splits, own_pairs
 from ..errors import check_range
+from ..files import printable
 from .base import Rows, Trained, check_dataset, register_task
 from .scores import Score
 from .translation import Translation, check_lengths
@@ -62,10 +63,12 @@ class TextToText(Translation):
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
         """Scores of all tasks together, and the exact matches of each prefix."""
         scores, rows = super().evaluate(run, examples, **decoding)
-        prefixes = [source.partition(": ")[0] for source, _, _ in rows[1:]]
-        for prefix in (name for name in dict.fromkeys(prefixes) if name in PREFIXES):
+        prefixes = [source.partition(":")[0].strip() for source, _, _ in rows[1:]]
+        for prefix in dict.fromkeys(prefixes):
             counted = [(row, name == prefix) for row, name in zip(rows[1:], prefixes, strict=True)]
-            scores[f"exact_match, {prefix}"] = Score([(e == p and of, of) for (_, e, p), of in counted])
+            scores[f"exact_match, {printable(prefix)}"] = Score(
+                [(e == p and of, of) for (_, e, p), of in counted]
+            )
         return scores, rows
 
     @classmethod

@@ -26,6 +26,7 @@ from .base import (
     Task,
     Trained,
     check_dataset,
+    check_one_vocabulary,
     check_positions,
     perplexity,
     register_task,
@@ -114,6 +115,7 @@ class Translation(Task):
     @classmethod
     def check(cls, data: Any, model: Any) -> None:
         check_positions("max_length", data.max_length, model)
+        check_one_vocabulary(cls.name, model)
 
     @classmethod
     def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
