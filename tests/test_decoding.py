@@ -10,8 +10,9 @@ import pytest
 import minigrad as mg
 from minigrad import nn
 from minitransformer import GPT, GPTConfig, Tokenizer, Transformer, TransformerConfig, generate
+from minitransformer.cli.decoding import Decoding, Search
 from minitransformer.errors import UserError
-from minitransformer.generation import TextStreamer, scoring, stream
+from minitransformer.generation import GenerationConfig, TextStreamer, scoring, stream
 from minitransformer.generation.beams import best_candidates
 from minitransformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 
@@ -479,6 +480,13 @@ def test_streamed_text_is_the_decoded_whole(layout):
 
 # ---------------------------------------------------------------- what is refused
 
+
+@pytest.mark.parametrize("flags", [Search, Decoding])
+def test_a_number_of_beams_is_checked_before_what_it_gives(flags):
+    with pytest.raises(UserError, match="num_beams = 0 is out of range"):
+        flags(num_beams=0).options()
+
+
 REFUSED = [
     ({"num_beams": 0}, "num_beams = 0 is out of range"),
     ({"num_beams": 2.0}, "num_beams = 2.0 is out of range"),
@@ -499,6 +507,8 @@ REFUSED = [
     ({"do_sample": True, "seed": -1}, "seed = -1 is out of range"),
     ({"stopping_criteria": 5}, "stopping_criteria is not a function, got 5"),
     ({"num_beam": 4}, "generate has no option 'num_beam'. Did you mean num_beams?"),
+    ({"generation_config": GenerationConfig()}, "generate takes its options as keyword arguments, got a"),
+    ({"max_new_tokens": GenerationConfig()}, "generate takes its options as keyword arguments, got a"),
     ({"topp": 0.4}, "generate has no option 'topp'. Did you mean top_p"),
     ({"prefix": [1]}, "a GPT continues its prompt and takes no prefix"),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Flags of how texts are decoded, for `translate`, `generate` and `evaluate`: see docs/generation.md."""
+"""Flags of decoding, for `translate`, `generate`, `evaluate` and `compare`: see docs/generation.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import arg
 
-from ..errors import UserError
+from ..errors import UserError, check_integer
 from ..generation import GenerationConfig
 
 STOPPING: dict[str, bool | str] = {"true": True, "false": False, "never": "never"}
@@ -32,6 +32,7 @@ class Search:
 
     def options(self) -> dict[str, Any]:
         """The arguments of `generate` that differ from its defaults, checked."""
+        check_integer("num_beams", self.num_beams, 1)
         for flag, value in self.changed("length_penalty", "length_penalty_form", "early_stopping"):
             if self.num_beams == 1:
                 raise UserError(
@@ -71,6 +72,7 @@ class Decoding(Search):
 
         `how` a command samples, for errors of options that need it.
         """
+        check_integer("num_beams", self.num_beams, 1)
         how = "leave --num-beams out" if self.num_beams > 1 and not do_sample else how
         for flag, value in () if do_sample else self.changed("temperature", "top_k", "top_p", "min_p"):
             raise UserError(

@@ -117,7 +117,12 @@ class GenerationConfig(Config):
 def make_config(options: dict[str, Any], function: str = "generate") -> GenerationConfig:
     """The options as a GenerationConfig; a UserError names the nearest of a name that is not one."""
     names = [field.name for field in fields(GenerationConfig)]
-    for name in options:
+    for name, value in options.items():
+        if isinstance(value, GenerationConfig):
+            raise UserError(
+                f"{function} takes its options as keyword arguments, got a GenerationConfig.\n"
+                f"Pass them one by one, such as {function}(model, ids, num_beams=4)."
+            )
         if name not in names:
             raise UserError(
                 f"{function} has no option {name!r}.{nearest(name, names)}\n"

@@ -136,7 +136,7 @@ class Transformer(EncoderDecoder):
     ) -> Float[Tensor, "B T D"]:
         """The decoder's hidden states of target ids (B, T), given the encoder's states, `memory`.
 
-        Pass the `source_mask` of `encode`, padding_mask(source, pad); without it, padding in the memory is
+        Pass the `source_mask` of `encode`, self.padding_mask(source); without it, padding in the memory is
         attended to. With a `cache`, the ids follow those of earlier calls, and the memory is projected once.
         A `target_mask` (B, past + T) is False for padding, such as on the left of prefixes.
         """
