@@ -33,6 +33,8 @@ def attentions_of(
             source = np.array([input_ids])
             target = np.array([[model.decoder_start_token_id, *prefix, *ids]])
             if not layers and hasattr(model, "attention_weights"):  # one attention, without heads (Seq2Seq)
+                if getattr(model.config, "attention", None) == "none":
+                    return {}
                 return {"attention": model.attention_weights(source, target).numpy()}
             model.decode(target, model.encode(source), model.padding_mask(source))
         else:
