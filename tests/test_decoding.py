@@ -431,6 +431,25 @@ def test_nothing_asked_for_is_nothing_found(gpt):
     assert none.finish_reasons == ["length"] * 8
 
 
+@pytest.mark.parametrize("beams", [1, 2])
+def test_without_new_tokens_there_are_no_probabilities(gpt, beams):
+    found = generate(gpt, PROMPTS[:2], 0, return_dict=True, num_beams=beams, output_probabilities=True)
+    assert [each.shape for each in found.probabilities] == [(0, gpt.config.vocab_size)] * 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"do_sample": True}, {"do_sample": True, "top_k": 2, "top_p": 0.5}, {"num_beams": 2}],
+    ids=str,
+)
+def test_logits_that_are_nan_are_an_error(options):
+    model = bigrams()
+    model.table[1, 3] = np.nan
+    assert generate(model, [[2]], 1, **options)
+    with pytest.raises(mg.NonFiniteError, match="logits of the next token are NaN"):
+        generate(model, [[2], [1]], 1, **options)
+
+
 # ---------------------------------------------------------------- streams
 
 
@@ -544,6 +563,22 @@ def test_more_texts_than_there_are_are_refused():
 def test_a_stream_of_beams_is_refused(gpt):
     with pytest.raises(UserError, match="not known before its end"):
         stream(gpt, [[1]], num_beams=2)
+
+
+def test_a_stream_refuses_what_it_cannot_do_at_once(gpt, translator):
+    for name in ("output_attentions", "output_probabilities"):
+        with pytest.raises(UserError, match=f"{name} has no effect in stream"):
+            stream(gpt, [[1]], **{name: True})
+    with pytest.raises(UserError, match="takes no prefix"):
+        stream(gpt, [[1]], prefix=[1])
+    with pytest.raises(UserError, match="prefix has the id 999"):
+        stream(translator, SOURCES, prefix=[999])
+    with pytest.raises(UserError, match="eos_token_id = 999 is out of range"):
+        stream(gpt, [[1]], eos_token_id=999)
+    short = Transformer(TransformerConfig(9, 8, 2, 12, 1, 1, positions="learned", max_positions=4))
+    assert generate(short, [[4, 3]], prefix=[4, 4, 4]) == [[]]
+    with pytest.raises(UserError, match="a prefix of 4 tokens, and the model has 4 positions"):
+        stream(short, [[4, 3]], prefix=[4, 4, 4, 4])
 
 
 def test_what_a_model_lacks_is_named():

@@ -16,7 +16,7 @@ from .decoder import Decoder
 from .request import GenerationConfig
 from .result import Hypothesis, Step
 from .scoring import length_penalty, log_softmax, processors
-from .search import is_in
+from .search import check_not_nan, is_in
 
 
 def beam_search(
@@ -36,6 +36,7 @@ def beam_search(
     for step in range(decoder.limit):
         # the candidates: the best of each sentence's beams with each token
         log_probabilities = log_softmax(decoder.logits())  # (sentences * beams, V)
+        check_not_nan(log_probabilities[:, 0])  # a NaN in the logits makes the whole row NaN
         processed = log_probabilities
         for function in process:
             processed = function(processed, decoder.history)

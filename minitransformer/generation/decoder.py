@@ -14,8 +14,6 @@ from jaxtyping import Bool, Float, Int
 
 from minigrad import Tensor
 
-from ..errors import UserError, counted
-
 CAPACITY = 256  # tokens that a cache has room for at first, of a model without a limit
 
 
@@ -52,11 +50,6 @@ class Decoder:
         most = model.max_length
         if model.is_encoder_decoder and most is not None:  # a window without the start token is not a target
             limit = min(limit, most - self.length)
-            if limit < 0:
-                raise UserError(
-                    f"a prefix of {counted(self.start - 1, 'token')}, and the model has "
-                    f"{counted(most, 'position')}.\nShorten it."
-                )
         self.limit = limit
         capacity = min(self.length + limit, CAPACITY if most is None else most)
         if not getattr(model.config, "is_causal", True):  # a new token changes the states of earlier ones

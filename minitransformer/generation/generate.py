@@ -15,7 +15,16 @@ from ..errors import UserError, counted
 from .attentions import attentions_of
 from .beams import beam_search
 from .decoder import Decoder
-from .request import GenerationConfig, check_inputs, check_model, check_prefix, end_tokens, make_config
+from .request import (
+    OUTPUTS,
+    GenerationConfig,
+    check_inputs,
+    check_model,
+    check_prefix,
+    end_tokens,
+    make_config,
+    target_vocab_size,
+)
 from .result import Hypothesis, Step, make_result
 from .search import search
 
@@ -55,7 +64,7 @@ def generate(
     check_model(model)
     inputs = check_inputs(model, input_ids)
     record: list[Step] | None = [] if return_dict else None
-    for name in ("output_probabilities", "output_attentions", "output_beams"):
+    for name in OUTPUTS:
         if getattr(config, name) and not return_dict:
             raise UserError(f"{name} has no effect without a result.\nPass return_dict=True.")
     found: list[list[Hypothesis]] = []
@@ -68,7 +77,7 @@ def generate(
                 for ids, prefix, texts in zip(inputs, prefixes, found, strict=True):
                     attentions += [attentions_of(model, ids, prefix, text.ids) for text in texts]
     if record is not None:
-        return replace(make_result(found, record, config), attentions=attentions)
+        return replace(make_result(found, record, config, target_vocab_size(model)), attentions=attentions)
     return [text.ids for group in found for text in group]
 
 
@@ -105,8 +114,8 @@ def stream(
         for (token,) in stream(model, [ids], do_sample=True, top_p=0.9):
             ...
 
-    The options are those of `generate` but for beams, whose texts are known at the end only. End tokens are
-    not yielded. With `num_return_sequences`, each input has that many texts.
+    The options are those of `generate` but for beams, whose texts are known at the end only, and parts of a
+    result. End tokens are not yielded. With `num_return_sequences`, each input has that many texts.
     """
     config = make_config(options, "stream")
     check_model(model)
@@ -115,7 +124,15 @@ def stream(
             f"num_beams = {config.num_beams}, but the text of a beam search is not known before its end.\n"
             f"Leave num_beams out, or call generate."
         )
+    for name in OUTPUTS:
+        if getattr(config, name):
+            raise UserError(
+                f"{name} has no effect in stream, which yields tokens alone.\n"
+                f"Call generate(..., return_dict=True, {name}=True)."
+            )
     inputs = check_inputs(model, input_ids)
+    check_prefix(model, config.prefix, len(inputs))
+    end_tokens(model, config.eos_token_id)
     return _stream(model, inputs, config)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Int
 
 from ..config import Config
-from ..errors import UserError, check_integer, nearest
+from ..errors import UserError, check_integer, counted, nearest
 
 EXAMPLE = "Pass a list of ids for each text, such as [[5, 8, 3]]"
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # without effect in greedy and beam search
@@ -22,6 +22,7 @@ BEAMS = (
     "early_stopping",
     "output_beams",
 )  # without effect elsewhere
+OUTPUTS = ("output_probabilities", "output_attentions", "output_beams")  # parts of a GenerationResult
 
 
 @dataclass(frozen=True)
@@ -194,10 +195,18 @@ def check_prefix(model: Any, prefix: Any, count: int) -> list[list[int]]:
         )
     vocab_size = target_vocab_size(model)
     if all(isinstance(item, Integral) for item in prefix):
-        return [_ids_of(prefix, "prefix", vocab_size)] * count
-    if len(prefix) != count:
+        prefixes = [_ids_of(prefix, "prefix", vocab_size)] * count
+    elif len(prefix) == count:
+        prefixes = [_ids_of(row, f"prefix[{i}]", vocab_size) for i, row in enumerate(prefix)]
+    else:
         raise UserError(f"{len(prefix)} prefixes for {count} inputs.\nPass one for all, or one for each.")
-    return [_ids_of(row, f"prefix[{i}]", vocab_size) for i, row in enumerate(prefix)]
+    longest, most = max(map(len, prefixes), default=0), model.max_length
+    if most is not None and 1 + longest > most:  # with the start token
+        raise UserError(
+            f"a prefix of {counted(longest, 'token')}, and the model has {counted(most, 'position')}.\n"
+            f"Shorten it."
+        )
+    return prefixes
 
 
 def target_vocab_size(model: Any) -> int:

@@ -58,14 +58,14 @@ class GenerationResult:
 
 
 def make_result(
-    found: list[list[Hypothesis]], record: list[Step], config: GenerationConfig
+    found: list[list[Hypothesis]], record: list[Step], config: GenerationConfig, vocab_size: int
 ) -> GenerationResult:
     """The texts of each input, with what the record has of them."""
     texts = [text for group in found for text in group]
     paths = [path(record, text.last) for text in texts]
     probabilities, beams = None, None
     if config.output_probabilities:
-        size = record[0].log_probabilities.shape[1] if record else 0  # type: ignore[union-attr]
+        size = record[0].log_probabilities.shape[1] if record else vocab_size  # type: ignore[union-attr]
         probabilities = [
             np.exp([step.log_probabilities[step.parents[i]] for step, i in steps]).reshape(-1, size)  # type: ignore[index]
             for steps in paths

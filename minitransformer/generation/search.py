@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from minigrad import random
+from minigrad import NonFiniteError, random
 
 from .decoder import Decoder
 from .request import GenerationConfig
@@ -45,6 +45,7 @@ def search(
         for function in process:
             processed = function(processed, decoder.history)
         tokens = sample(processed, rows, generator) if config.do_sample else processed.argmax(-1)
+        check_not_nan(processed[np.arange(len(tokens)), tokens])  # argmax chooses a NaN if there is one
         decoder.append(tokens)
         are_ends = is_in(tokens, ends)
         ended = are_ends | stopped(decoder, config.stopping_criteria)
@@ -82,6 +83,15 @@ def sample(
     """
     noise = random.generator(random.next_key("generate", generator))
     return (scores + noise.gumbel(size=(rows.max() + 1, scores.shape[-1]))[rows]).argmax(-1)
+
+
+def check_not_nan(scores: Float[np.ndarray, " rows"]) -> None:
+    """Raise a NonFiniteError if a chosen token's score is NaN."""
+    if np.isnan(scores).any():
+        raise NonFiniteError(
+            "the model's logits of the next token are NaN or infinite.\n"
+            "Check its weights: minigrad.debug.first_nonfinite names the first module that is not finite."
+        )
 
 
 def is_in(tokens: Int[np.ndarray, "*n"], ends: Int[np.ndarray, " ends"]) -> Bool[np.ndarray, "*n"]:
