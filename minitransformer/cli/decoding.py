@@ -32,7 +32,6 @@ class Search:
 
     def options(self) -> dict[str, Any]:
         """The arguments of `generate` that differ from its defaults, checked."""
-        check_integer("num_beams", self.num_beams, 1)
         for flag, value in self.changed("length_penalty", "length_penalty_form", "early_stopping"):
             if self.num_beams == 1:
                 raise UserError(
