@@ -122,4 +122,6 @@ def write_json(path: str | Path, content: Any) -> None:
 def _finite(content: Any) -> Any:
     if isinstance(content, dict):
         return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_finite(value) for value in content]
     return None if isinstance(content, float) and not math.isfinite(content) else content

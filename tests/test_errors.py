@@ -108,7 +108,7 @@ MISTAKES = {
         lambda: F.scaled_dot_product_attention(A, A, A, mg.ones(3, 3)),
         ShapeError,
         "scaled_dot_product",
-        "Check",
+        "mask that broadcasts",
     ),
     "cross_entropy": (
         lambda: F.cross_entropy(A, [0]),

@@ -103,7 +103,10 @@ def check_verb(verb: str) -> None:
     """Raise a UserError for an unknown verb, or under mpiexec for any that joins no ranks."""
     ranks = joined() if verb in ("train", "sweep") else join()
     if verb not in VERBS:
-        raise UserError(f"there is no verb {verb!r}.{nearest(verb, VERBS)}\n{usage()}")
+        raise UserError(
+            f"there is no verb {verb!r}.{nearest(verb, VERBS)}\n"
+            f"The verbs are {', '.join(VERBS)}: see minitransformer --help."
+        )
     if ranks.size > 1:
         raise UserError(
             f"mpiexec started {ranks.size} processes, but `{verb}` runs in one.\n"

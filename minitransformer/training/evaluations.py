@@ -91,7 +91,8 @@ class Evaluation:
         from safetensors.numpy import save
 
         formulas = {name: score.formula for name, score in self.known.items()}
-        metadata = {"about": json.dumps(asdict(self.about)), "formulas": json.dumps(formulas)}
+        # one entry, since safetensors writes several in any order
+        metadata = {"evaluation": json.dumps({"about": asdict(self.about), "formulas": formulas})}
         arrays = {name: np.ascontiguousarray(score.statistics) for name, score in self.known.items()}
         return save(arrays, metadata)
 
@@ -110,7 +111,8 @@ def read(folder: Path) -> Evaluation | None:
         content = read_bytes(path)
         arrays = load_bytes(content, path)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
-        about, formulas = About(**json.loads(header["about"])), json.loads(header["formulas"])
+        known = json.loads(header["evaluation"])
+        about, formulas = About(**known["about"]), known["formulas"]
         if all(formula in FORMULAS for formula in formulas.values()):
             scores = {name: Score(arrays[name].numpy(), formula) for name, formula in formulas.items()}
             return Evaluation(about, scores)

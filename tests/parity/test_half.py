@@ -106,6 +106,7 @@ ALIASES = {"p_norm": "norm", "variance": "var", "power": "pow", "convolution": "
 WITHOUT_TORCH = {  # kernels and parts, of which PyTorch has none by the name; its pdist knows no bfloat16
     "convolution_input", "convolution_weight", "multi_head_attention", "weighted_cross_entropy",
     "soft_cross_entropy", "pdist",
+    "rnn", "lstm", "gru",  # torch's functions of these names take other arguments
 }  # fmt: skip
 
 

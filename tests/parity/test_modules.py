@@ -416,7 +416,8 @@ def test_an_embedding_of_a_given_table():
 
 
 def test_every_module_of_both_is_compared():
-    """Containers are in test_module_api.py; a base class and an identity need no case."""
+    """Containers are in test_module_api.py, recurrent layers in test_recurrent.py; a base class and an
+    identity need no case."""
     modules = lambda library: {
         name
         for name, kind in vars(library).items()
@@ -430,5 +431,7 @@ def test_every_module_of_both_is_compared():
         "ParameterDict",
         "ParameterList",
         "Sequential",
+        *("RNNBase", "RNN", "LSTM", "GRU"),
+        *("RNNCellBase", "RNNCell", "LSTMCell", "GRUCell"),
     }
     assert modules(nn) & modules(torch.nn) - elsewhere == {name for name, _, _ in CASES}
