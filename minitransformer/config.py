@@ -10,7 +10,7 @@ from minigrad import optim
 from .errors import UserError, check_choice, check_integer, check_range, nearest
 
 SCHEDULES = ("inverse_sqrt", "paper", "cosine", "linear", "wsd", "constant")
-OPTIMIZERS = ("adamw", "sgd")
+OPTIMIZERS = ("adamw", "muon", "sgd")
 PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
 
 MAX_LAYERS = 1000  # even tiny ones take seconds for each step
@@ -72,8 +72,8 @@ class TrainConfig(Config):
 
     steps: int = 1000  # number of batches
     epochs: int = 0  # passes over the training data, instead of steps; 0: `steps` counts
-    optimizer: str = "adamw"  # or "sgd"
-    momentum: float = 0.9  # of "sgd"
+    optimizer: str = "adamw"  # "muon" (with AdamW for what it does not take), "sgd"
+    momentum: float = 0.9  # of "sgd" and "muon"
     lr: float = 1e-3  # peak of the schedule
     schedule: str = (
         "inverse_sqrt"  # "paper" (section 5.3: that with its own peak), "cosine", "linear", "wsd", "constant"

@@ -361,6 +361,16 @@ OPTIMIZERS = [
 ]
 
 
+def test_muon_takes_the_same_steps_elsewhere(gpu):
+    models = twin(lambda: nn.Linear(4, 3, bias=False))
+    x = np.random.default_rng(0).normal(size=(5, 4))
+    optimizers = [optim.Muon(model.parameters(), lr=0.1) for model in models]
+    for _ in range(3):
+        for model, optimizer in zip(models, optimizers, strict=True):
+            step(model, optimizer, mg.as_tensor(x, device=model.weight.device))
+    np.testing.assert_allclose(models[0].weight.numpy(), models[1].weight.numpy(), rtol=1e-12)
+
+
 def step(model, optimizer, x):
     optimizer.zero_grad()
     loss = model(x).square().mean()

@@ -1,5 +1,6 @@
 """The trainer's settings: epochs, optimizers, schedules, averages, early stopping, callbacks, a full disk."""
 
+import copy
 import errno
 import io
 import json
@@ -32,6 +33,7 @@ from minitransformer.training.checkpoint import CheckpointError, Checkpoints
 from minitransformer.training.curves import read_log
 from minitransformer.training.log import Log
 from minitransformer.training.memory import per_parameter
+from minitransformer.training.optimizers import build_optimizer
 from minitransformer.training.progress import SlowSteps
 from minitransformer.training.stopping import BestScore
 from minitransformer.training.validation import LiveRun, Validation
@@ -79,6 +81,37 @@ def test_sgd_is_sgd(momentum, tmp_path):
         velocity = momentum * velocity + trainer.model.weight.grad.numpy()
         weight -= record["lr"] * velocity
     np.testing.assert_allclose(trainer.model.weight.numpy(), weight, rtol=1e-6)
+
+
+def test_muon_takes_the_hidden_matrices_and_adamw_the_rest(tmp_path):
+    settings = {"optimizer": "muon", "momentum": 0.8, "weight_decay": 0.1, "lr": 0.01}
+    trainer = language(tmp_path, schedule="constant", warmup_steps=0, clip_norm=0.0, **settings)
+    twin = copy.deepcopy(trainer.model)
+    parameters = dict(twin.named_parameters())
+    hidden = [
+        name
+        for name, p in parameters.items()
+        if p.ndim == 2 and not name.startswith(("embedding", "positions"))
+    ]
+    assert len(hidden) == 4  # queries, keys and values; output of attention; feed-forward
+    vectors = [p for p in parameters.values() if p.ndim < 2]
+    outer = [p for name, p in parameters.items() if p.ndim == 2 and name not in hidden]
+    muon = optim.Muon(map(parameters.get, hidden), 0.01, 0.1, 0.8, adjust_lr_fn="match_rms_adamw")
+    adamw = [
+        optim.AdamW(group, 0.01, (0.9, 0.98), 1e-9, decay) for group, decay in ((vectors, 0.0), (outer, 0.1))
+    ]
+    for step in range(3):
+        if step == 2:  # as after a resume
+            state = trainer.optimizer.state_dict()
+            trainer.optimizer = build_optimizer(trainer.model, trainer.config)
+            trainer.optimizer.load_state_dict(state)
+        trainer.train_step()
+        for p, q in zip(parameters.values(), trainer.model.parameters(), strict=True):
+            p.grad = q.grad
+        for optimizer in (muon, *adamw):
+            optimizer.step()
+    for (name, p), q in zip(parameters.items(), trainer.model.parameters(), strict=True):
+        np.testing.assert_array_equal(p.numpy(), q.numpy(), err_msg=name)
 
 
 def test_the_papers_schedule_takes_its_peak_from_the_width(tmp_path):

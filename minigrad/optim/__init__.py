@@ -12,11 +12,13 @@ from .lr_scheduler import (
     wsd_schedule,
 )
 from .more_optimizers import Adadelta, Adagrad, Adamax, NAdam, RAdam, RMSprop
+from .muon import Muon
 from .optimizer import SGD, Adam, AdamW, Optimizer
 
 __all__ = [
     "LBFGS",
-    "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop",
+    "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer", "RAdam",
+    "RMSprop",
     "clip_grad_norm_", "cosine_schedule", "inverse_sqrt_schedule", "linear_schedule", "lr_scheduler",
     "paper_schedule", "wsd_schedule",
 ]  # fmt: skip

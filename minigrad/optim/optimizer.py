@@ -222,13 +222,15 @@ class Optimizer:
                 array = _loaded(f"{number}.{name}", value, p)
                 if p is not None:
                     loaded[p][name] = array
-        names = set().union(*loaded.values())
-        for i, p in enumerate(parameters):
-            if missing := names - loaded.get(p, dict.fromkeys(names)).keys():
-                raise StateError(
-                    f"optimizer state {i}.{min(missing)} is missing, though other parameters have theirs.\n"
-                    f"Load what state_dict() gave."
-                )
+        for group in self.param_groups:
+            names = set().union(*(loaded[p] for p in group["params"] if p in loaded))
+            for p in group["params"]:
+                if missing := names - loaded.get(p, dict.fromkeys(names)).keys():
+                    number = next(i for i, q in enumerate(parameters) if q is p)
+                    raise StateError(
+                        f"optimizer state {number}.{min(missing)} is missing, though other parameters have "
+                        f"theirs.\nLoad what state_dict() gave."
+                    )
         for saved, group in zip(groups, self.param_groups, strict=False):
             skipped = ("params", "param_names", *IMPLEMENTATION)
             group.update({name: value for name, value in saved.items() if name not in skipped})

@@ -62,8 +62,8 @@ def check_memory(
 
 
 def per_parameter(settings: TrainConfig) -> int:
-    """The numbers of each parameter: weight, gradient, AdamW's moments or SGD's, and a moving average."""
-    moments = 2 if settings.optimizer == "adamw" else int(settings.momentum > 0)
+    """The numbers of each parameter: weight, gradient, optimizer moments (at least), moving average."""
+    moments = {"adamw": 2, "muon": 1, "sgd": int(settings.momentum > 0)}[settings.optimizer]
     return 2 + moments + int(settings.ema_decay > 0)
 
 

@@ -2,26 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from minigrad import nn, optim
+from minigrad import Tensor, nn, optim
 
 from ..config import TrainConfig
+from ..embeddings import Positions, TokenEmbedding
+from ..positions import RelativePositionBias
+
+EMBEDDINGS = (nn.Embedding, TokenEmbedding, Positions, RelativePositionBias)
+OUTPUTS = ("output", "head")  # the names of models' output layers
 
 
 def build_optimizer(model: nn.Module, config: TrainConfig) -> optim.Optimizer:
     """The optimizer of a config, for the parameters of the model."""
-    groups = decay_groups(model, config.weight_decay)
-    if config.optimizer == "sgd":
-        return optim.SGD(groups, config.lr, config.momentum)
+    groups = decay_groups(list(model.parameters()), config.weight_decay)
+    match config.optimizer:
+        case "sgd":
+            return optim.SGD(groups, config.lr, config.momentum)
+        case "muon":
+            return MuonAdamW(model, config)
     return optim.AdamW(groups, config.lr, config.betas, config.adam_eps)
 
 
-def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+def decay_groups(parameters: Sequence[Tensor], weight_decay: float) -> list[dict[str, Any]]:
     """Weight decay for matrices; none for biases and norms."""
-    parameters = list(model.parameters())
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
     ]
     return [group for group in groups if group["params"]]
+
+
+class MuonAdamW(optim.AdamW):
+    """Muon for the matrices of hidden layers, AdamW for all else, at the same learning rate.
+
+    Muon's updates are scaled to the size of AdamW's (`match_rms_adamw`).
+    """
+
+    def __init__(self, model: nn.Module, config: TrainConfig) -> None:
+        hidden = hidden_matrices(model)
+        ids = set(map(id, hidden))
+        rest = [p for p in model.parameters() if id(p) not in ids]
+        groups = decay_groups(rest, config.weight_decay)
+        super().__init__(groups, config.lr, config.betas, config.adam_eps)
+        self.muon: optim.Muon | None = None
+        if hidden:
+            decay, momentum = config.weight_decay, config.momentum
+            self.muon = optim.Muon(hidden, config.lr, decay, momentum, adjust_lr_fn="match_rms_adamw")
+            self.param_groups += self.muon.param_groups
+
+    def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
+        """By the optimizer of the group."""
+        if self.muon is not None and group is self.muon.param_groups[0]:
+            self.muon.state, self.muon.uploaded = self.state, self.uploaded
+            self.muon.update_all(params, group)
+        else:
+            super().update_all(params, group)
+
+
+def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
+    """The matrices but those of embeddings and of output layers (modules named `output` or `head`)."""
+    outer = set()
+    for name, module in model.named_modules():
+        if isinstance(module, EMBEDDINGS) or name.split(".")[-1] in OUTPUTS:
+            outer |= set(map(id, module.parameters()))
+    return [p for p in model.parameters() if p.ndim == 2 and id(p) not in outer]

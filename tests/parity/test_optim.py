@@ -43,6 +43,12 @@ OPTIONS = {
         {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True},
     ],
 }
+MUON = [
+    {},
+    {"lr": 0.1, "momentum": 0.5, "weight_decay": 0.0, "nesterov": False, "ns_steps": 2},
+    {"lr": 0.1, "ns_coefficients": (2.0, -1.5, 0.5), "eps": 2.0, "adjust_lr_fn": "match_rms_adamw"},
+    {"adjust_lr_fn": "original"},
+]
 for some in OPTIONS.values():
     some.append({**some[-1], "maximize": True})
 OPTIONS["Adam"] += [
@@ -58,8 +64,8 @@ CASES = [
 ]
 
 
-def parameters(rng):
-    arrays = [rng.normal(size=shape) for shape in SHAPES]
+def parameters(rng, shapes=SHAPES):
+    arrays = [rng.normal(size=shape) for shape in shapes]
     return [nn.Parameter(a.copy()) for a in arrays], [torch.nn.Parameter(torch.tensor(a)) for a in arrays]
 
 
@@ -85,8 +91,20 @@ def exact():
 @pytest.mark.usefixtures("exact")
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_twenty_steps(name, options):
+    take_steps(name, options, SHAPES)
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("options", MUON)
+def test_twenty_steps_of_muon(options, monkeypatch):
+    """PyTorch multiplies in bfloat16, here in the gradients' dtype."""
+    monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)
+    take_steps("Muon", options, [(3, 4), (6, 2), (5, 5)])
+
+
+def take_steps(name, options, shapes):
     rng = np.random.default_rng(0)
-    ours, theirs = parameters(rng)
+    ours, theirs = parameters(rng, shapes)
     optimizer, reference = (
         getattr(optim, name)(ours, **options),
         getattr(torch.optim, name)(theirs, **options),
@@ -126,7 +144,7 @@ def assert_same_state(ours, theirs):
             np.testing.assert_allclose(array, value.numpy(), rtol=1e-11, atol=1e-13)
 
 
-@pytest.mark.parametrize("name", list(OPTIONS))
+@pytest.mark.parametrize("name", [*OPTIONS, "Muon"])
 def test_signatures_of_optimizers(name):
     """PyTorch's names and defaults, and the order of those that may be given by position."""
     ours, theirs = (
@@ -151,6 +169,7 @@ BAD = [
     ("SGD", {"momentum": -1.0}), ("RMSprop", {"momentum": -1.0}), ("RMSprop", {"alpha": -1.0}),
     ("Adadelta", {"rho": 1.5}), ("Adadelta", {"rho": -0.5}), ("Adagrad", {"lr_decay": -1.0}),
     ("Adagrad", {"initial_accumulator_value": -1.0}), ("NAdam", {"momentum_decay": -1.0}),
+    ("Muon", {}), ("Muon", {"adjust_lr_fn": "none"}),
     ("SGD", {"nesterov": True}), ("SGD", {"lr": "a"}), ("Adam", {"unknown": 1}), ("RMSprop", {"unknown": 1}),
 ]  # fmt: skip
 
