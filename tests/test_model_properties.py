@@ -178,6 +178,19 @@ def test_padding_of_sources_changes_nothing_and_neither_do_later_tokens(make):
 
 
 @translators
+def test_a_source_that_is_all_padding_says_nothing_whatever_its_length(make):
+    model = built(make)
+    empty = np.full((2, 5), model.config.pad_token_id)
+    logits = model(np.stack([empty[0], SOURCE[1]]), IDS)
+    assert_close(logits[1:].numpy(), model(SOURCE[1:], IDS[1:]).numpy())
+    assert_close(logits[:1].numpy(), model(empty[:1, :1], IDS[:1]).numpy())
+    model(empty, IDS).sum().backward()
+    assert all(np.isfinite(p.grad.numpy()).all() for p in model.parameters() if p.grad is not None)
+    with pytest.raises(UserError, match="a row of the padding mask has no real token"):
+        model(empty, IDS, np.zeros((2, 5), bool))
+
+
+@translators
 @mg.no_grad()
 def test_padding_on_the_left_of_targets_changes_nothing(make):
     model = built(make)

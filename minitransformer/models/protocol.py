@@ -2,7 +2,8 @@
 
 A model is any `nn.Module` with these attributes; nothing else is asked of it, its class least of all. Ids are
 integers (B, T). Masks are boolean, True = a real token, (B, past + T) with the `past` tokens of the cache;
-None means that all tokens are real. Padding does not change the results of real tokens.
+None means that all tokens are real. Padding does not change the results of real tokens. A source may be all
+padding: what attends to it gets zeros.
 
 A model that does not generate (BERT, ViT) has model_type, config_class, config, and a `forward` that its task
 calls; a result with several parts is a dataclass with a field `logits`.

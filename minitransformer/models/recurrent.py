@@ -157,6 +157,7 @@ def scan(
     packed = pack_padded_sequence(x[rows, order], lengths.clip(1), batch_first=True, enforce_sorted=False)
     y, after = rnn(packed, hx)
     y, _ = pad_packed_sequence(y, batch_first=True, total_length=x.shape[1])
+    y = where(Tensor(real[rows, order][..., None]).to(x.device), y, 0.0)  # padding gives zeros
     any_real = Tensor((lengths > 0)[:, None]).to(x.device)  # a row without a real token keeps its states
     before = states or [new * 0 for new in _states(after)]
     kept = tuple(where(any_real, new, old) for new, old in zip(_states(after), before, strict=True))

@@ -26,6 +26,7 @@ from ..config import MAX_LAYERS, Config
 from ..embeddings import TokenEmbedding
 from ..errors import UserError, check_choice, check_range
 from ..layers import EncoderDecoder, check_batch
+from ..masks import key_mask
 from .recurrent import RNN_TYPES, RecurrentCache, States, real_columns, scan
 
 
@@ -156,8 +157,11 @@ class DotAttention(nn.Module):
 def masked_softmax(
     scores: Float[Tensor, "B T S"], mask: Bool[Tensor, "B 1 S"] | None
 ) -> Float[Tensor, "B T S"]:
-    """The softmax over the source positions that are not padding."""
-    return (scores if mask is None else scores.masked_fill(~mask, -math.inf)).softmax(-1)
+    """The softmax over the source positions that are not padding; zeros if all are."""
+    if mask is None:
+        return scores.softmax(-1)
+    empty = ~mask.any(-1, keepdim=True)
+    return scores.masked_fill(~mask & ~empty, -math.inf).softmax(-1).masked_fill(empty, 0.0)
 
 
 ATTENTIONS: dict[str, Any] = {"none": FixedContext, "additive": AdditiveAttention, "dot": DotAttention}
@@ -215,9 +219,8 @@ class Seq2Seq(EncoderDecoder):
         `source_mask` defaults to the padding mask.
         """
         x = self.dropout(self.embedding(source))
-        real: Any = real_columns(self.padding_mask(source) if source_mask is None else source_mask, x)
-        if not real.any(1).all():
-            raise UserError("a source has no tokens.\nGive each source at least one, such as an end token.")
+        mask = self.padding_mask(source) if source_mask is None else key_mask(source_mask, x)
+        real = real_columns(mask, x)
         memory, last = scan(self.encoder, x, (), real)
         if self.attention.attends:
             return memory
@@ -277,7 +280,7 @@ class Seq2Seq(EncoderDecoder):
         x = self.dropout(self.embedding(target))  # (B, T, E)
         check_batch(x, memory)
         cache = RecurrentCache() if cache is None else cache
-        read = real_columns(source_mask, memory) if self.attention.attends else None
+        read = real_columns(key_mask(source_mask, memory), memory) if self.attention.attends else None
         written = real_columns(target_mask, x, cache.length)
         with cache:
             if self.attention.attends and cache.keys is None:
