@@ -1,0 +1,252 @@
+"""Every number of one pass through a model: the model's own computation, one small step at a time.
+
+The model computes scores, softmax and weighted sum of all heads in one kernel; here each has a name, such
+as `encoder.layers.0.self_attention.scores`, and can be looked at, forward and backward. Arrays have no batch
+axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import minigrad as mg
+from minigrad import Tensor, nn
+from minigrad.nn import functional as F
+from minigrad.ops.shaping import cat
+
+from ..attention import MultiHeadAttention
+from ..embeddings import NoPositions, Positions, TokenEmbedding
+from ..layers import FeedForward, Residual
+
+
+@dataclass(frozen=True)
+class Switches:
+    """What to leave out of the computation, to see what it is good for."""
+
+    causal: bool = True  # False: the decoder's tokens see the later ones
+    positions: bool = True  # False: nothing is added to the embeddings
+    scale: bool = True  # False: scores are not divided by sqrt(d_k)
+    ablated: Mapping[str, Sequence[int]] = field(default_factory=dict)  # heads, by the path of their module
+
+
+@dataclass
+class Gradients:
+    """Gradients of a loss: the mean cross-entropy of the chosen positions."""
+
+    loss: float
+    losses: np.ndarray  # of each position
+    activations: dict[str, np.ndarray]
+    weights: dict[str, np.ndarray]
+
+
+@dataclass
+class Record:
+    """The activations by name, in the order of computation, and what they were computed from."""
+
+    model: Any
+    source: list[int]
+    target: list[int] | None  # the decoder's input, which starts with the start token
+    tensors: dict[str, Tensor]
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {name: x.numpy() for name, x in self.tensors.items()}
+
+    def backward(self, labels: Sequence[int], positions: Sequence[int] | None = None) -> Gradients:
+        """Gradients of the mean cross-entropy of `labels` at `positions` (None: all)."""
+        chosen = list(range(len(labels))) if positions is None else list(positions)
+        logits = self.tensors["logits"]
+        losses = F.cross_entropy(logits, mg.tensor(np.asarray(labels)), reduction="none")
+        loss = losses[np.array(chosen)].mean()
+        weights = dict(self.model.named_parameters())
+        named = self.tensors | {f"weight {name}": p for name, p in weights.items()}
+        found = mg.autograd.grad(loss, list(named.values()), retain_graph=True, allow_unused=True)
+        gradients = {
+            name: np.zeros(x.shape, np.float32) if g is None else g.numpy()
+            for (name, x), g in zip(named.items(), found, strict=True)
+        }
+        return Gradients(
+            loss.item(), losses.numpy(), {name: gradients[name] for name in self.tensors},
+            {name: gradients[f"weight {name}"] for name in weights},
+        )  # fmt: skip
+
+
+def record(
+    model: Any,
+    source: Sequence[int],
+    target: Sequence[int] | None = None,
+    switches: Switches = Switches(),
+) -> Record:
+    """One pass of token ids through a model, without dropout. An encoder-decoder also reads a `target`."""
+    pass_ = _Pass(model, switches)
+    with mg.enable_grad():
+        if model.is_encoder_decoder:
+            memory = pass_.stack("encoder", pass_.embed("encoder", source))
+            states = pass_.stack("decoder", pass_.embed("decoder", target or ()), memory)
+        else:
+            name = "layers" if hasattr(model, "layers") else "encoder"
+            states = pass_.stack(name, pass_.embed(name, source))
+        pass_.keep("probabilities", F.softmax(pass_.keep("logits", pass_.logits(states)), -1))
+    return Record(model, list(source), None if target is None else list(target), pass_.tensors)
+
+
+class _Pass:
+    """The computation, which names each result."""
+
+    def __init__(self, model: Any, switches: Switches) -> None:
+        self.model, self.switches = model, switches
+        self.tensors: dict[str, Tensor] = {}
+
+    def keep(self, name: str, x: Tensor) -> Tensor:
+        self.tensors[name] = x if x.requires_grad else x.detach().requires_grad_()
+        return self.tensors[name]
+
+    # ------------------------------------------------------------ embeddings
+
+    def embed(self, stack: str, ids: Sequence[int]) -> Tensor:
+        """(T, D): a row of the matrix for each token, and a vector for its position."""
+        model = self.model
+        embedding: TokenEmbedding = model.embedding
+        if stack == "decoder" and getattr(model, "target_embedding", None) is not None:
+            embedding = model.target_embedding
+        x = self.keep(f"{stack}.embedded", F.embedding(mg.tensor(np.asarray(ids)), embedding.weight))
+        if embedding.factor is not None:
+            x = self.keep(f"{stack}.scaled", x * embedding.factor)
+        if hasattr(model, "token_types"):  # BERT's: all tokens are of the first segment
+            segments = model.token_types.weight[0].expand(*x.shape)
+            x = x + self.keep(f"{stack}.segments", segments)
+        positions = self.positions_of(stack)
+        if not isinstance(positions, NoPositions):
+            p = positions.vectors(x, slice(0, len(ids)), len(ids))
+            if not self.switches.positions:
+                p = mg.zeros_like(p)
+            p = self.keep(f"{stack}.positions", p)
+            x = cat([x, p], -1) if positions.concatenate else x + p
+        if hasattr(model, "token_types"):
+            x = self.norm(stack, model.norm, self.keep(f"{stack}.embedding_sum", x), "embedding_norm")
+        return self.keep(f"{stack}.input", x * 1.0)
+
+    def positions_of(self, stack: str) -> Positions:
+        if hasattr(self.model, f"{stack}_positions"):
+            return getattr(self.model, f"{stack}_positions")
+        return getattr(self.model, "positions", None) or NoPositions()
+
+    # ------------------------------------------------------------ layers
+
+    def stack(self, name: str, x: Tensor, memory: Tensor | None = None) -> Tensor:
+        """All layers of a stack; each sub-layer with its residual connection."""
+        stack = getattr(self.model, name)
+        bias = None
+        if stack.positions is not None:
+            bias = stack.positions(len(x), len(x))[0]  # (H, T, T), of ALiBi and T5
+            if not self.switches.positions:
+                bias = mg.zeros_like(bias)
+        for i, layer in enumerate(stack.layers.children()):
+            path = f"{name}.layers.{i}"
+            causal = layer.is_causal and self.switches.causal
+            attend = lambda x, layer=layer, path=path, causal=causal: self.attention(
+                f"{path}.self_attention", layer.self_attention, x, x, causal, bias
+            )
+            x = self.residual(f"{path}.residual1", layer.residual1, x, attend)
+            last, number = layer.residual2, 2
+            if memory is not None:
+                look = lambda x, layer=layer, path=path: self.attention(
+                    f"{path}.cross_attention", layer.cross_attention, x, memory
+                )
+                x = self.residual(f"{path}.residual2", layer.residual2, x, look)
+                last, number = layer.residual3, 3
+            forward = lambda x, layer=layer, path=path: self.feed_forward(
+                f"{path}.feed_forward", layer.feed_forward, x
+            )
+            x = self.residual(f"{path}.residual{number}", last, x, forward)
+        if stack.norm is not None:
+            x = self.norm(name, stack.norm, x)
+        return self.keep(f"{name}.output", x * 1.0)
+
+    def residual(self, path: str, module: Residual, x: Tensor, f: Any) -> Tensor:
+        if module.norm_first:
+            return self.keep(f"{path}.sum", x + f(self.norm(path, module.norm, x)))
+        return self.norm(path, module.norm, self.keep(f"{path}.sum", x + f(x)))
+
+    def norm(self, path: str, module: Any, x: Tensor, name: str = "norm") -> Tensor:
+        """Layer norm: (x - mean) / sqrt(variance + eps) * gain + bias; RMS norm has neither mean nor bias."""
+        keep = lambda part, x: self.keep(f"{path}.{name}.{part}", x)
+        if isinstance(module, nn.LayerNorm):
+            x = x - keep("mean", x.mean(-1, keepdim=True))
+        eps = module.eps if module.eps is not None else float(np.finfo(np.float32).eps)
+        rstd = keep("rstd", ((x * x).mean(-1, keepdim=True) + eps) ** -0.5)
+        y = keep("normalized", x * rstd)
+        if module.weight is not None:
+            y = y * module.weight
+        if getattr(module, "bias", None) is not None:
+            y = y + module.bias
+        return keep("output", y * 1.0)
+
+    def attention(
+        self, path: str, module: MultiHeadAttention, x: Tensor, memory: Tensor,
+        causal: bool = False, bias: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """softmax(Q K^T / sqrt(d_k)) V of each head, side by side, times W_O."""
+        keep = lambda name, x: self.keep(f"{path}.{name}", x)
+        h, kv_heads, d = module.num_heads, module.num_kv_heads, module.head_dim
+        w_q, w_kv = module.in_proj_weight.split(module.widths)
+        b_q, b_kv = (None, None) if module.in_proj_bias is None else module.in_proj_bias.split(module.widths)
+        split = lambda x, heads: x.reshape(len(x), heads, d).transpose(0, 1)  # (heads, T, d)
+        q = split(F.linear(x, w_q, b_q), h)
+        k, v = F.linear(memory, w_kv, b_kv).chunk(2, -1)
+        k, v = split(k, kv_heads), split(v, kv_heads)
+        if module.rope_theta is not None and self.switches.positions:
+            q, k = (keep(f"{name}_unrotated", x) for name, x in (("q", q), ("k", k)))
+            q, k = (_rotated(x, module.rope_theta) for x in (q, k))
+        q, k, v = keep("q", q), keep("k", k), keep("v", v)
+        if kv_heads != h:
+            k, v = (x.repeat_interleave(h // kv_heads, 0) for x in (k, v))
+        scores = keep("scores", q @ k.mT)  # (H, T, S)
+        scaled = keep("scaled", scores * (module.scale if self.switches.scale else 1.0))
+        if bias is not None:
+            scaled = scaled + keep("bias", bias * 1.0)
+        if causal:
+            hidden = np.triu(np.ones(scaled.shape[1:], bool), 1)
+            scaled = scaled.masked_fill(mg.tensor(hidden), -math.inf)
+        weights = keep("weights", F.softmax(keep("masked", scaled * 1.0), -1))
+        heads = weights @ v
+        if off := list(self.switches.ablated.get(path, ())):
+            on = np.ones((h, 1, 1), np.float32)
+            on[off] = 0
+            heads = heads * mg.tensor(on)
+        heads = keep("heads", heads)
+        concat = keep("concat", heads.transpose(0, 1).reshape(len(x), h * d))
+        return keep("output", F.linear(concat, module.out_proj.weight, module.out_proj.bias))
+
+    def feed_forward(self, path: str, module: FeedForward, x: Tensor) -> Tensor:
+        """Each token by itself, through a wide hidden layer and back."""
+        inner = module.activation(self.keep(f"{path}.linear1", module.linear1(x)))
+        if module.linear3 is not None:
+            inner = inner * self.keep(f"{path}.linear3", module.linear3(x))
+        return self.keep(f"{path}.output", module.linear2(self.keep(f"{path}.hidden", inner)))
+
+    # ------------------------------------------------------------ results
+
+    def logits(self, states: Tensor) -> Tensor:
+        """(T, V): a score of each word of the vocabulary."""
+        model = self.model
+        if hasattr(model, "head"):  # BERT's masked words
+            words = model.head.words
+            x = self.keep("head.linear", words.linear(states))
+            x = self.norm("head", words.norm, self.keep("head.hidden", words.activation(x)))
+            return model.embedding.logits(x[None])[0] + words.bias
+        return model.logits(states[None])[0]
+
+
+def _rotated(x: Tensor, theta: float) -> Tensor:
+    """Each pair (a_i, b_i) of a head, turned by its position times theta^(-2 i / d)."""
+    _, length, d = x.shape
+    angle = np.arange(length)[:, None] * theta ** -(np.arange(0, d, 2) / d)
+    cos, sin = mg.tensor(np.cos(angle).astype(np.float32)), mg.tensor(np.sin(angle).astype(np.float32))
+    a, b = x.chunk(2, -1)
+    return cat([a * cos - b * sin, b * cos + a * sin], -1)
