@@ -13,7 +13,7 @@ import minigrad as mg
 from minigrad import DtypeError, GraphError, ShapeError, autograd, func, nn
 from minigrad.autograd import checkpoint
 from minigrad.gradcheck.every_op import as_function, floating, samples_of
-from minigrad.graph import Graph, named_scope, trace
+from minigrad.graph import Graph, keeping, named_scope, trace
 from minigrad.graph.pruning import prune
 from minigrad.nn import functional as F
 from minigrad.ops.op import registry
@@ -431,6 +431,62 @@ def test_a_freed_graph_says_so():
     loss.backward()
     with pytest.raises(GraphError, match=r"was freed by backward\(\)(.|\n)*retain_graph=True"):
         trace(loss)
+
+
+def training_step(model, optimizer, x, trace_first=False):
+    loss = F.cross_entropy(model(x), mg.tensor(np.array([0, 2, 1])))
+    before = trace(loss, model) if trace_first else None
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss, before
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_a_step_that_is_kept_can_be_looked_into_later(within):
+    """With the parameters as they were when backward() began, though the optimizer has changed them."""
+    model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
+    optimizer = mg.optim.SGD(model.parameters(), lr=0.5)
+    x = mg.randn(3, 4)
+    with mg.graph.keep():
+        losses, expected = zip(*(training_step(model, optimizer, x, True) for _ in range(3)), strict=True)
+        inside = [trace(loss, model) for loss in losses] if within else None
+    weights = {name: p.numpy().copy() for name, p in model.named_parameters()}
+    for graph, before in zip(inside or [trace(loss, model) for loss in losses], expected, strict=True):
+        assert [v.name for v in graph.vertices] == [v.name for v in before.vertices]
+        for v, u in zip(graph.vertices, before.vertices, strict=True):
+            assert_equal(v.value.numbers, u.value.numbers, 0, 0)
+            if u.gradient is not None:
+                assert_equal(v.gradient.numbers, u.gradient.numbers, 0, 0)
+    assert expected[0].vertices[1].value.numbers.tolist() != expected[2].vertices[1].value.numbers.tolist()
+    assert all(np.array_equal(p.numpy(), weights[name]) for name, p in model.named_parameters())
+    mg.graph.why_nan(losses[0])
+    assert mg.graph.memory(losses[0], model).peak > 0
+    assert all(np.array_equal(p.numpy(), weights[name]) for name, p in model.named_parameters())
+
+
+def test_keeping_changes_no_gradient_and_ends_with_its_block():
+    x = leaf(1, 2)
+    with mg.graph.keep():
+        loss = (x * x).sum()
+        loss.backward()
+        loss.backward()  # as with retain_graph=True
+    assert_equal(x.grad, [4, 8])
+    other = (x * x).sum()
+    other.backward()
+    with pytest.raises(GraphError, match=r"mg\.graph\.keep\(\)"):
+        trace(other)
+
+
+def test_what_is_kept_goes_with_the_loss():
+    x = leaf(1, 2)
+    with mg.graph.keep():
+        for _ in range(2):
+            loss = (x * x).sum()
+            loss.backward()
+    assert len(keeping._parameters) == 1
+    del loss
+    assert len(keeping._parameters) == 0
 
 
 def test_what_was_computed_under_no_grad_is_refused():

@@ -15,6 +15,7 @@ from ..autograd.observers import unobserved
 from ..graph.data import RUN, Group
 from ..graph.graph import Graph
 from ..graph.grouping import numberless
+from ..graph.keeping import as_at_backward
 from ..graph.labels import public_name, quantity, table
 from ..graph.tape import Tape
 from ..graph.trace import tensors_of, trace
@@ -131,11 +132,12 @@ def _and_more(rows: list[Any], one: str) -> str:
 def memory(output: Any, params: Module | Mapping[str, Tensor] | None = None) -> Ledger:
     """The bytes that each operation keeps until backward, the peak over a step, what checkpoints would save.
 
-    The arguments are those of `trace`. The peak is simulated, without a backward. It counts results and
-    gradients, but not a rule's temporary arrays, nor what a program keeps in variables.
+    The arguments are those of `trace`, and like it, this is called before backward(), or after a step under
+    `graph.keep()`. The peak is simulated, without a backward. It counts results and gradients, but not a
+    rule's temporary arrays, nor what a program keeps in variables.
     """
     graph = trace(output, params, backward=False, check=False)
-    with no_grad(), unobserved():
+    with as_at_backward(tensors_of(output)), no_grad(), unobserved():
         tape = Tape([x.node or x for x in tensors_of(output)])
         storages = Storages(tape)
         peak, phase, node = Simulation(tape, storages).run()

@@ -19,6 +19,7 @@ from ..devices import on_cpu
 from ..errors import OptionError
 from ..graph.data import Snapshot, Vertex
 from ..graph.graph import Graph
+from ..graph.keeping import as_at_backward
 from ..graph.labels import public_name
 from ..graph.pruning import prune
 from ..graph.tape import Tape, look_up, operand_names, pulled_places
@@ -78,19 +79,20 @@ class NanReport:
 def why_nan(output: Any, params: Module | Mapping[str, Tensor] | None = None, **options: Any) -> NanReport:
     """Which operation produced the first NaN or infinity that reaches `output`, or else the gradients.
 
-    The arguments are those of `trace`; like it, this needs a graph that backward() has not freed. The report
-    prints the reason; its `.graph` is the path from there to the output, with the operation's inputs.
-    If all is finite it says so, and `.graph` is the whole trace.
+    The arguments are those of `trace`; like it, this is called before backward(), or after a step under
+    `graph.keep()`. The report prints the reason; its `.graph` is the path from there to the output, with the
+    operation's inputs. If all is finite it says so, and `.graph` is the whole trace.
     """
     if "check" in options:
         raise OptionError("why_nan does not check gradients.\nUse trace(check=True) for that.")
     graph = trace(output, params, check=False, **options)
-    search = _Search(graph, output, options.get("gradient"))
-    return (
-        search.values()
-        or (search.gradients() if options.get("backward", True) else None)
-        or search.all_clear()
-    )
+    with as_at_backward(tensors_of(output)):
+        search = _Search(graph, output, options.get("gradient"))
+        return (
+            search.values()
+            or (search.gradients() if options.get("backward", True) else None)
+            or search.all_clear()
+        )
 
 
 class _Search:

@@ -2,4 +2,5 @@
 
 from ..modes import named_scope
 from .graph import Graph
+from .keeping import keep
 from .trace import trace

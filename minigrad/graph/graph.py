@@ -66,5 +66,14 @@ class Graph(Computation):
 
         save(self.folding, path, color)
 
+    # what notebooks and their exports show
+
+    def _repr_html_(self) -> str:
+        from .inline import InlinePage
+        from .page import picture
+
+        title = self.title or "Computation graph"
+        return InlinePage(self.to_html(), picture(self.folding), title)._repr_html_()
+
     def _repr_svg_(self) -> str:
         return self.to_svg()

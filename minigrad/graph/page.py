@@ -57,14 +57,14 @@ def to_html(folding: Folding, color: str = "family", limit: int = LIMIT) -> str:
         "notes": "".join(f"<p>{html.escape(note)}</p>" for note in graph.notes),
         "policy": _policy(script, style),
         "style": style,
-        "picture": _picture(folding, color, limit // 4),
+        "picture": picture(folding, color, limit // 4),
         "script": script,
     }
     empty = page.substitute(parts, data="")
     return page.substitute(parts, data=_Data(folding, color).text(limit - len(empty.encode())))
 
 
-def _picture(folding: Folding, color: str, limit: int) -> str:
+def picture(folding: Folding, color: str = "family", limit: int = LIMIT // 4) -> str:
     """The drawing without scripts; folded, or none, if it needs more than `limit` bytes."""
     graph = folding.graph
     pictures = (to_svg(seen, color) for seen in (folding, Folding(graph, to_depth(graph, 0))))

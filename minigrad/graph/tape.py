@@ -171,5 +171,6 @@ def _tensors(node: Node) -> list[Any]:
 def _refuse_freed(node: Node) -> None:
     raise GraphError(
         f"the graph is gone: {node} was freed by backward().\n"
-        f"Trace before backward(), or call backward(retain_graph=True)."
+        f"Call it between the loss and loss.backward(); or, to call it later, run the training step within "
+        f"`with mg.graph.keep():`, or pass backward(retain_graph=True)."
     )

@@ -31,6 +31,7 @@ from .data import Check, Edge, Retained, Snapshot, Vertex
 from .graph import Graph
 from .grouping import arrange, outermost
 from .jacobians import Budget, is_diagonal, jacobians
+from .keeping import as_at_backward
 from .snapshots import WHOLE, snapshot
 from .tape import Tape, operand_names, pulled_places, shapes
 
@@ -50,7 +51,7 @@ def trace(
     """What `output` (a tensor, or several in lists and dicts) was computed from, as a plain Graph.
 
     `params`, a Module or a dict of names, names leaves (and results, in a dict). Call it before backward(),
-    or after backward(retain_graph=True). Where each output is one number, or `gradient` has its shape, the
+    or run the training step under `keep()`. Where each output is one number, or `gradient` has its shape, the
     trace runs a backward of its own, unless `backward=False`; every `.grad` stays as it is, hooks are called.
     Leaves' gradients are compared with finite differences: `check=True` does it at any cost, None if it is
     cheap. Arrays of at most `whole` elements keep all their numbers, others statistics and a corner; of
@@ -61,16 +62,16 @@ def trace(
     _refuse_options(check, whole, title)
     outputs = tensors_of(output)
     names = _Names(params, outputs)
-    with no_grad(), unobserved(), np.errstate(all="ignore"):
+    with as_at_backward(outputs), no_grad(), unobserved(), np.errstate(all="ignore"):
         tape = Tape([x.node or x for x in outputs])
         tracing = _Tracing(tape, names, whole)
         if backward:
             tracing.walk_back(seeds_of(outputs, gradient, tracing.notes), check)
         vertices = [*map(tracing.leaf, tape.leaves), *map(tracing.op, tape.nodes)]
+        kept = {names.of(x): _copy(x.array) for x in tape.leaves if x.requires_grad and names.of(x)}
     scopes = [None] * len(tape.leaves) + [node.scope for node in tape.nodes]
     groups, homes = arrange(vertices, scopes, names.modules, [tracing.is_given(v) for v in vertices])
     placed = tuple(replace(v, group=home) for v, home in zip(vertices, homes, strict=True))
-    kept = {names.of(x): _copy(x.array) for x in tape.leaves if x.requires_grad and names.of(x)}
     return Graph(placed, groups, kept, title, tuple(tracing.notes))
 
 

@@ -1,0 +1,33 @@
+"""A page in a notebook: an interactive frame, and below it a picture for where frames are not shown.
+
+The frame is sandboxed: its script runs apart from the notebook's page and reaches nothing of it. GitHub, and
+notebooks that are not trusted, remove frames; what remains there is the picture.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+
+
+class InlinePage:
+    """Shows `page`, an HTML document, as a notebook's output; `picture`, an SVG document, where it cannot.
+
+    `title` says to screen readers what is shown; `height` is in pixels.
+    """
+
+    def __init__(self, page: str, picture: str = "", title: str = "", height: int = 640) -> None:
+        self.page, self.picture, self.title, self.height = page, picture, title, height
+
+    def _repr_html_(self) -> str:
+        title = html.escape(self.title)
+        image = ""
+        if self.picture:
+            data = base64.b64encode(self.picture.encode()).decode()
+            image = f'<img alt="{title}" src="data:image/svg+xml;base64,{data}" style="max-width: 100%">'
+        return (
+            f'<div style="position: relative; height: {self.height}px; overflow: auto">{image}'
+            f'<iframe title="{title}" sandbox="allow-scripts" srcdoc="{html.escape(self.page)}" '
+            f'style="position: absolute; inset: 0; width: 100%; height: 100%; box-sizing: border-box; '
+            f'border: 1px solid #d7dee6; background: #ffffff"></iframe></div>'
+        )

@@ -1,0 +1,108 @@
+"""keep: graphs that stay after backward(), and the parameters as they were then.
+
+backward() frees each node once its gradient has gone through. Under `keep` what it freed is put back. The
+parameters are copied, since an optimizer changes them in place; `trace`, `why_nan` and `memory` see the
+copies.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ..autograd.backward import nodes_behind
+from ..autograd.observers import Observer, observe
+from ..nodes import Node, producer
+from ..tensor import Tensor
+from ..versions import version_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    """A leaf when backward() began: its memory, a copy of it, and when it had last been changed."""
+
+    leaf: weakref.ref[Tensor]
+    memory: weakref.ref[Any]
+    values: Any
+    modified_at: int
+
+
+_parameters: weakref.WeakKeyDictionary[Node, list[_Parameter]] = weakref.WeakKeyDictionary()  # by output
+_active: list[_Keeper] = []
+
+
+class _Keeper(Observer):
+    def __init__(self) -> None:
+        self.pulled: tuple[Node, Any, list[Any]] | None = None  # the node that backward is about to free
+
+    def on_backward_start(self, tensor: Tensor, g: Any) -> None:
+        self.put_back()
+        output = producer(tensor.node)
+        if output is None:
+            return
+        edges = [edge for node in nodes_behind([output]) for edge in node.edges]
+        leaves = dict.fromkeys(e for e in edges if isinstance(e, Tensor) and e.requires_grad)
+        _parameters[output] = [
+            _Parameter(weakref.ref(x), weakref.ref(x.array), x.array.copy(), version_of(x).modified_at)
+            for x in leaves
+        ]
+
+    def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
+        self.put_back()
+        self.pulled = node, node.gradients, node.edges
+
+    def put_back(self) -> None:
+        if self.pulled is not None:
+            node, gradients, edges = self.pulled
+            node.gradients, node.edges = gradients, edges
+            self.pulled = None
+
+
+class keep(observe):
+    """backward() within it leaves the graph, as with retain_graph=True, for `trace`, `why_nan` and `memory`.
+
+    They may come after the optimizer's step, too: they see the parameters as they were at backward(). `keep`
+    copies them at each backward(); copies and graph exist as long as the loss does.
+    """
+
+    def __init__(self) -> None:
+        self.keeper = _Keeper()
+        super().__init__(self.keeper)
+
+    def __enter__(self) -> keep:
+        _active.append(self.keeper)
+        super().__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        super().__exit__(*exc)
+        _active.remove(self.keeper)
+        self.keeper.put_back()
+
+
+@contextmanager
+def as_at_backward(tensors: Iterable[Tensor]) -> Iterator[None]:
+    """Within it the parameters behind kept outputs are as they were when backward() began."""
+    for keeper in _active:
+        keeper.put_back()
+    outputs = [producer(x.node) for x in tensors]
+    found = [each for output in outputs if output is not None for each in _parameters.get(output, ())]
+    changed = []
+    try:
+        for parameter in found:
+            leaf = parameter.leaf()
+            if leaf is None or leaf.array is not parameter.memory():
+                continue
+            version = version_of(leaf)
+            if version.modified_at > parameter.modified_at:
+                changed.append((leaf, leaf.array.copy(), version, version.modified_at))
+                leaf.array[...] = parameter.values
+                version.modified_at = parameter.modified_at
+        yield
+    finally:
+        for leaf, values, version, modified_at in reversed(changed):
+            leaf.array[...] = values
+            version.modified_at = modified_at
