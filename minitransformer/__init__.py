@@ -36,6 +36,14 @@ if TYPE_CHECKING:
         ViTConfig,
     )
     from .models.protocol import register_model
+    from .recording import (
+        ablate_heads,
+        attention_distance,
+        attention_entropy,
+        logit_lens,
+        record_activations,
+        record_attention,
+    )
     from .tasks import ArrayTask, PairTask, Task, register_task
     from .tokenizers import Tokenizer
     from .training.trainer import Trainer
@@ -67,9 +75,15 @@ __all__ = [
     "ViT",
     "ViTConfig",
     "__version__",
+    "ablate_heads",
+    "attention_distance",
+    "attention_entropy",
     "causal_mask",
     "generate",
+    "logit_lens",
     "padding_mask",
+    "record_activations",
+    "record_attention",
     "register_model",
     "register_task",
     "stream",
@@ -102,6 +116,14 @@ _MODULES = {
         "ViTConfig",
     ],
     ".models.protocol": ["register_model"],
+    ".recording": [
+        "ablate_heads",
+        "attention_distance",
+        "attention_entropy",
+        "logit_lens",
+        "record_activations",
+        "record_attention",
+    ],
     ".tasks": ["ArrayTask", "PairTask", "Task", "register_task"],
     ".tokenizers": ["Tokenizer"],
     ".training.trainer": ["Trainer"],

@@ -20,6 +20,7 @@ from minitransformer.errors import UserError
 from minitransformer.inspection import card, checks, diagnostics
 from minitransformer.inspection.charts import chart
 from minitransformer.layers import EncoderDecoder, FeedForward, LayerConfig
+from minitransformer.recording import record_attention
 from minitransformer.tasks import Translation
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training import evaluations
@@ -231,13 +232,15 @@ def test_entropy_and_dead_units_of_known_layers():
     attention, network = MultiHeadAttention(4, 2), FeedForward(LayerConfig(4, 2, 8))
     attention.in_proj_weight.array[:8] = 0  # all scores are equal
     network.linear1.weight.array[:2] = 0  # with their biases at 0
-    found, dead = {}, {}
-    attention.register_forward_hook(diagnostics.entropy_hook("a", found))
+    dead = {}
     network.linear2.register_forward_pre_hook(diagnostics.dead_hook("n", dead))
     x = mg.randn(1, 16, 4)
-    attention(x)
     network(x)
-    assert found["a"] == pytest.approx(4)  # bits: 16 tokens alike
+    with record_attention(attention) as maps:
+        attention(x)
+        assert diagnostics.mean_entropy(maps[""]) == pytest.approx(4)  # bits: 16 tokens alike
+        attention(x[:, :4])
+    assert diagnostics.mean_entropy(maps[""]) == pytest.approx(3)  # of both calls
     assert 2 / 8 <= dead["n"] < 1
 
 

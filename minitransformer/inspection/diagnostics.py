@@ -21,6 +21,7 @@ from minigrad.io import write_atomically
 
 from ..files import printable
 from ..layers import FeedForward
+from ..recording import attention_entropy, record_attention
 from ..training.callbacks import Callback
 from ..training.log import read_log
 
@@ -64,34 +65,27 @@ class Diagnostics(Callback):
         """Entropy and dead units on the first batch of the validation split."""
         model, task = trainer.model, trainer.task
         batch = next(iter(task.batches(task.validation)))
-        entropies: dict[str, float] = {}
         dead: dict[str, float] = {}
         was_training, handles = model.training, []
         for name, module in model.named_modules():
-            if hasattr(module, "attention_weights") and name:
-                handles.append(module.register_forward_hook(entropy_hook(name, entropies)))
-            elif isinstance(module, FeedForward):
+            if isinstance(module, FeedForward):
                 handles.append(module.linear2.register_forward_pre_hook(dead_hook(name, dead)))
         model.eval()
         try:
-            with no_grad():
+            with no_grad(), record_attention(model) as maps:
                 task.logits(model, batch)
         finally:
             for handle in handles:
                 handle.remove()
             model.train(was_training)
+        entropies = {name: mean_entropy(weights) for name, weights in maps.items()}
         return named("attention_entropy", entropies) | named("dead_units", dead)
 
 
-def entropy_hook(name: str, found: dict[str, float]) -> Any:
-    """A hook that stores the mean entropy of a layer's attention, in bits."""
-
-    def hook(module: Any, args: tuple[Any, ...], output: Any) -> None:
-        weights = module.attention_weights(*args[:4]).numpy().astype(np.float64)  # (B, H, T, S)
-        entropy = -(weights * np.log2(np.maximum(weights, 1e-30))).sum(-1)
-        found[name] = float(entropy.mean())
-
-    return hook
+def mean_entropy(weights: Any) -> float:
+    """The mean entropy of a layer's attention, in bits: of its weights, or of those of several calls."""
+    calls = weights if isinstance(weights, list) else [weights]
+    return float(np.mean([attention_entropy(each) for each in calls]))
 
 
 def dead_hook(name: str, found: dict[str, float]) -> Any:

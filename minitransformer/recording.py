@@ -1,0 +1,322 @@
+"""What a model computes inside, recorded while it runs as ever: attention weights, the outputs of modules.
+
+    with record_attention(model) as maps:
+        logits = model(source, target)
+    maps["decoder.layers.0.cross_attention"]        # (B, H, T, S)
+
+The fused attention kernels do not keep their weights. An observer sees what a kernel gets, queries, keys and
+mask, and computes the weights from them separately, so that the model's own results keep every bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from minigrad import Tensor, nn, no_grad
+from minigrad.autograd.observers import Observer, observe
+from minigrad.devices import HALF, array_module
+from minigrad.modes import BACKWARD, modes
+from minigrad.tensor import constant
+
+from .attention import MultiHeadAttention, split_heads
+from .errors import UserError, nearest
+from .layers import Decoder, Encoder
+
+
+class Calls:
+    """What modules gave, by path: `found` has the result of a module's only call, or a list of several."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Any] = {}
+        self.calls: dict[str, list[Any]] = {}
+
+    def add(self, path: str, value: Any) -> None:
+        self.calls.setdefault(path, []).append(value)
+        self._show(path)
+
+    def change_last(self, path: str, change: Callable[[Any], Any]) -> None:
+        if path in self.calls:
+            self.calls[path][-1] = change(self.calls[path][-1])
+            self._show(path)
+
+    def _show(self, path: str) -> None:
+        calls = self.calls[path]
+        self.found[path] = calls if len(calls) > 1 else calls[0]
+
+
+# ---------------------------------------------------------------- attention
+
+
+@contextmanager
+def record_attention(model: nn.Module) -> Iterator[dict[str, Any]]:
+    """Within it, the attention weights of all heads are recorded: a dict from a module's path to a Tensor.
+
+    The weights are (B, H, T, S), of T queries and S keys, on the model's device, and those before dropout;
+    they have no gradient. A module that is called several times, as in generation, has a list of them. With a
+    cache, the queries are the new tokens of each call. The attention of a `Seq2Seq` has one head. Attention
+    of your own is recorded, too, if it calls `F.scaled_dot_product_attention`. A step that `mg.capture`
+    replays runs no Python, and records nothing.
+
+    The model's outputs, gradients and random draws stay the same, bit for bit.
+    """
+    calls = Calls()
+    with ExitStack() as stack:
+        for path, module in _named_modules(model):
+            if isinstance(module, MultiHeadAttention):
+                _hook(stack, module, partial(_separate_beams, calls, path))
+            elif getattr(module, "attends", False):
+                _hook(stack, module, partial(_add_recurrent, calls, path))
+        stack.enter_context(observe(AttentionObserver(model, calls)))
+        yield calls.found
+
+
+def _add_recurrent(calls: Calls, path: str, module: nn.Module, args: tuple, output: Any) -> None:
+    """A recurrent decoder's attention returns its weights (B, T, S) third."""
+    calls.add(path, output[2].detach()[:, None])
+
+
+def _separate_beams(calls: Calls, path: str, module: nn.Module, args: tuple, output: Tensor) -> None:
+    """The beams of a sentence attend to its memory as queries of one row: give each a row of its own."""
+
+    def separate(weights: Float[Tensor, "B H _ S"]) -> Float[Tensor, "_ H T S"]:
+        batch, heads, _, keys = weights.shape
+        beams = weights.reshape(batch, heads, len(output) // batch, -1, keys)
+        return beams.transpose(1, 2).reshape(len(output), heads, -1, keys)
+
+    calls.change_last(path, separate)
+
+
+class AttentionObserver(Observer):
+    """Adds the weights of each attention that a module of the model computes."""
+
+    def __init__(self, model: nn.Module, calls: Calls) -> None:
+        self.paths = {module: path for path, module in model.named_modules()}
+        self.calls = calls
+
+    def on_result(
+        self, op: Any, arrays: Sequence[Any], settings: dict[str, Any], value: Any, gradients: Any
+    ) -> None:
+        weights: Any = None
+        if op.name == "multi_head_attention":
+            x, kv, mask = arrays
+            heads = settings["num_heads"]
+            q, k, _ = split_heads(x, kv, heads, settings.get("num_kv_heads"))
+            k = k if k.shape[1] == heads else k.repeat(heads // k.shape[1], 1)
+            scale = settings.get("scale") or q.shape[-1] ** -0.5
+            weights = lambda: attention_weights(q, k, mask, settings.get("is_causal", False), scale)
+        elif op.name == "scaled_dot_product_attention":
+            q, k, _, mask = arrays
+            weights = lambda: attention_weights(q, k, mask, settings["is_causal"], settings["scale"])
+        elif op.name == "true_divide" and modes.scope and modes.scope.part == "scaled_dot_product_attention":
+            weights = lambda: value  # under fused(False), the op's definition computes them itself
+        path = None if weights is None else self.path()
+        if path is not None:
+            self.calls.add(path, Tensor(weights()))
+
+    def path(self) -> str | None:
+        """The path of the module that is running; None if it is another model's, or runs for a gradient."""
+        module, scope = None, modes.scope
+        while scope is not None:
+            if scope.part is BACKWARD:
+                return None
+            if module is None and not isinstance(scope.part, str):
+                module = scope.part()
+            scope = scope.parent
+        return None if module is None else self.paths.get(module)
+
+
+def attention_weights(
+    q: Float[Any, "... T D"], k: Float[Any, "... S D"], mask: Any, is_causal: bool, scale: float
+) -> Float[Any, "... T S"]:
+    """softmax(scale Q Kᵀ + mask), equation 1 of the paper before its last product, of arrays.
+
+    The mask is that of `F.scaled_dot_product_attention`. A query that may attend to nothing has zeros.
+    """
+    xp = array_module(q)
+    if q.dtype in HALF:
+        q, k = q.astype(xp.float32), k.astype(xp.float32)
+    scores = (q * scale) @ k.swapaxes(-1, -2)
+    if mask is not None:
+        scores = xp.where(mask, scores, -xp.inf) if mask.dtype == bool else scores + mask.astype(scores.dtype)
+    if is_causal:
+        scores = xp.where(xp.tri(*scores.shape[-2:], dtype=bool), scores, -xp.inf)
+    if not scores.size:
+        return scores
+    scores -= xp.maximum(scores.max(-1, keepdims=True), xp.finfo(scores.dtype).min)
+    xp.exp(scores, out=scores)
+    scores /= xp.maximum(scores.sum(-1, keepdims=True), 1)  # below 1 only where there is nothing to attend to
+    return scores
+
+
+def attention_entropy(weights: Any, mask: Any = None) -> Float[np.ndarray, " H"]:
+    """The mean entropy of each head's attention, in bits: 0 for one token, log2 n for n tokens alike.
+
+    `weights` (B, H, T, S) or (H, T, S); `mask` (B, T) is True for real queries, the others are left out
+    (Clark et al. 2019, "What Does BERT Look At?", section 3.3).
+    """
+    weights = _weights(weights)
+    return _mean_over_queries(-(weights * np.log2(np.where(weights > 0, weights, 1))).sum(-1), weights, mask)
+
+
+def attention_distance(weights: Any, mask: Any = None, past: int = 0) -> Float[np.ndarray, " H"]:
+    """How far each head looks, in tokens: the mean of |position of query - position of key|, by weight.
+
+    `weights` (B, H, T, S) or (H, T, S); `mask` (B, T) is True for real queries, the others are left out. The
+    queries follow `past` tokens (Vig and Belinkov 2019, "Analyzing the Structure of Attention in a
+    Transformer Language Model").
+    """
+    weights = _weights(weights)
+    queries, keys = weights.shape[-2:]
+    distance = np.abs(np.arange(keys) - np.arange(past, past + queries)[:, None])
+    return _mean_over_queries((weights * distance).sum(-1), weights, mask)
+
+
+def _weights(weights: Any) -> Float[np.ndarray, "B H T S"]:
+    if isinstance(weights, (list, tuple)):
+        raise UserError(
+            f"attention weights are an array (B, H, T, S), got a list of {len(weights)}.\n"
+            f"Pass one of its elements: a list has those of several calls."
+        )
+    array = (weights.numpy() if isinstance(weights, Tensor) else np.asarray(weights)).astype(np.float64)
+    if array.ndim < 3:
+        raise UserError(f"attention weights of shape {array.shape}.\nPass (batch, heads, queries, keys).")
+    return array.reshape(-1, *array.shape[-3:])
+
+
+def _mean_over_queries(values: Float[np.ndarray, "B H T"], weights: Any, mask: Any) -> np.ndarray:
+    """The mean of each head over the queries that are real and attend to something."""
+    real = weights.sum(-1) > 0
+    if mask is not None:
+        mask = mask.numpy() if isinstance(mask, Tensor) else np.asarray(mask)
+        batch, queries = values.shape[0], values.shape[2]
+        if mask.shape != (batch, queries):
+            raise UserError(
+                f"a mask of shape {mask.shape} for {batch} rows of {queries} queries.\n"
+                f"Pass True for each real query, {(batch, queries)}."
+            )
+        real = real & mask.astype(bool)[:, None]
+    return (values * real).sum((0, 2)) / np.maximum(real.sum((0, 2)), 1)
+
+
+# ---------------------------------------------------------------- outputs of modules
+
+
+@contextmanager
+def record_activations(model: nn.Module, *patterns: str) -> Iterator[dict[str, Any]]:
+    """Within it, the outputs of modules are recorded: a dict from a module's path to what it returned.
+
+    Patterns are those of `fnmatch`: "encoder.layers.*" has all that is within the layers, too, and
+    "encoder.layers.[0-9]" the layers alone; without a pattern, all modules. An output is the module's own,
+    with its gradient: `mg.autograd.grad(loss, outputs["decoder.layers.0"])`. A module that is called several
+    times has a list of its outputs.
+    """
+    calls = Calls()
+    with ExitStack() as stack:
+        for path, module in _matching(_named_modules(model), patterns or ("*",), "module"):
+            _hook(stack, module, lambda _, args, output, path=path: calls.add(path, output))
+        yield calls.found
+
+
+@contextmanager
+def ablate_heads(model: nn.Module, heads: Mapping[str, Sequence[int]]) -> Iterator[None]:
+    """Within it, these heads of these modules contribute nothing: their output, before W_O, is zero.
+
+        with ablate_heads(model, {"decoder.layers.0.self_attention": [1, 3]}):
+            ...
+
+    The paths may be patterns of `fnmatch`, "encoder.layers.*.self_attention" (Michel et al. 2019, "Are
+    Sixteen Heads Really Better than One?", section 2).
+    """
+    attentions = [(p, m) for p, m in _named_modules(model) if isinstance(m, MultiHeadAttention)]
+    chosen: dict[str, set[int]] = {}
+    for pattern, numbers in heads.items():
+        for path, module in _matching(attentions, (pattern,), "attention module with heads"):
+            wrong = [n for n in numbers if not 0 <= n < module.num_heads]
+            if wrong:
+                raise UserError(f"{path} has no head {wrong[0]}.\nIts heads are 0 to {module.num_heads - 1}.")
+            chosen.setdefault(path, set()).update(numbers)
+    with ExitStack() as stack:
+        for path, module in attentions:
+            if path in chosen:
+                is_off = np.isin(np.arange(module.num_heads), list(chosen[path])).repeat(module.head_dim)
+                zero = lambda _, args, is_off=is_off: (args[0].masked_fill(constant(is_off, args[0]), 0.0),)
+                stack.callback(module.out_proj.register_forward_pre_hook(zero).remove)
+        yield
+
+
+def logit_lens(model: nn.Module, *inputs: Any, **named_inputs: Any) -> dict[str, Float[Tensor, "B *T V"]]:
+    """What the model would predict after each layer: its residual stream, through the final norm and the
+    output layer (nostalgebraist 2020, "interpreting GPT: the logit lens").
+
+    The inputs are those of `model(...)`. The result has the probabilities before the first layer,
+    "embedding", and after each layer of the decoder (or of the only stack), by its path; the last are the
+    model's own. The model runs once for each of them, in evaluation mode.
+    """
+    stacks = [(path, m) for path, m in _named_modules(model) if isinstance(m, (Encoder, Decoder))]
+    if not stacks:
+        raise UserError(
+            f"{type(model).__name__} has no layers with a residual stream.\n"
+            f"Pass a model with an Encoder or a Decoder of minitransformer.layers."
+        )
+    path, stack = stacks[-1]
+    streams: dict[str, Tensor] = {}
+    probabilities: dict[str, Tensor] = {}
+
+    def before_layers(layer: nn.Module, args: tuple[Any, ...]) -> None:
+        streams["embedding"] = args[0]
+
+    def after_layer(name: str, layer: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
+        streams[name] = output
+
+    def run() -> Tensor:
+        output = model(*inputs, **named_inputs)
+        return getattr(output, "logits", output).softmax(-1)
+
+    with ExitStack() as mode, no_grad():
+        mode.callback(model.train, model.training)
+        model.eval()
+        with ExitStack() as hooks:
+            hooks.callback(stack.layers[0].register_forward_pre_hook(before_layers).remove)
+            for i, layer in enumerate(stack.layers):
+                _hook(hooks, layer, partial(after_layer, f"{path}.layers.{i}".lstrip(".")))
+            last = run()
+        for name, x in [*streams.items()][:-1]:
+            with ExitStack() as hooks:
+                _hook(hooks, stack, lambda *_, x=x: x if stack.norm is None else stack.norm(x))
+                probabilities[name] = run()
+    return {**probabilities, next(reversed(streams)): last}
+
+
+# ---------------------------------------------------------------- common parts
+
+
+def _named_modules(model: Any) -> list[tuple[str, Any]]:
+    if not isinstance(model, nn.Module):
+        raise UserError(f"expected a model, got {type(model).__name__}.\nPass an nn.Module.")
+    return list(model.named_modules())
+
+
+def _hook(stack: ExitStack, module: nn.Module, hook: Callable[..., Any]) -> None:
+    """A forward hook, until the stack is left."""
+    stack.callback(module.register_forward_hook(hook).remove)
+
+
+def _matching(
+    modules: Sequence[tuple[str, Any]], patterns: Sequence[str], what: str
+) -> list[tuple[str, Any]]:
+    """The modules whose path matches a pattern; a UserError if a pattern matches none."""
+    paths = [path for path, _ in modules]
+    for pattern in patterns:
+        if not any(fnmatchcase(path, pattern) for path in paths):
+            raise UserError(
+                f"no {what} matches {pattern!r}.{nearest(pattern, paths)}\n"
+                f"Pass a path of model.named_modules(), or a pattern such as 'encoder.layers.*'."
+            )
+    return [(path, m) for path, m in modules if any(fnmatchcase(path, pattern) for pattern in patterns)]
