@@ -44,7 +44,8 @@ def write_atomically(path: str | Path, content: bytes) -> None:
 def save_file(tensors: Mapping[str, Any], path: str | Path, metadata: dict[str, str] | None = None) -> None:
     """Write named tensors to a safetensors file, atomically.
 
-    Dictionaries in it, or in lists in it (an optimizer's state), are written as `name.name`.
+    Dictionaries in it, or in lists in it (an optimizer's state), are written as `name.name`. Options of an
+    optimizer that are words or None are left out: its constructor gives them again.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import save
@@ -52,6 +53,7 @@ def save_file(tensors: Mapping[str, Any], path: str | Path, metadata: dict[str, 
     arrays = {
         name: np.asarray(on_cpu(t.array if isinstance(t, Tensor) else t), order="C")
         for name, t in by_path(tensors)
+        if not (name.startswith("param_groups.") and (t is None or isinstance(t, str)))
     }
     try:
         content = save(arrays, metadata)

@@ -102,7 +102,8 @@ def test_muon_takes_the_hidden_matrices_and_adamw_the_rest(tmp_path):
     ]
     for step in range(3):
         if step == 2:  # as after a resume
-            state = trainer.optimizer.state_dict()
+            mg.save_file(trainer.optimizer.state_dict(), tmp_path / "optimizer.safetensors")
+            state = mg.load_file(tmp_path / "optimizer.safetensors")
             trainer.optimizer = build_optimizer(trainer.model, trainer.config)
             trainer.optimizer.load_state_dict(state)
         trainer.train_step()
