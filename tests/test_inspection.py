@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from matplotlib.figure import Figure
 from tiny import TINY, TINY_GPT
 
 import minigrad as mg
@@ -20,8 +21,10 @@ from minitransformer.errors import UserError
 from minitransformer.inspection import card, checks, diagnostics
 from minitransformer.inspection.charts import chart
 from minitransformer.layers import EncoderDecoder, FeedForward, LayerConfig
+from minitransformer.models.transformer import Transformer, TransformerConfig
 from minitransformer.recording import record_attention
 from minitransformer.tasks import Translation
+from minitransformer.tasks.arrays import SpecialIds
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training import evaluations
 from minitransformer.training.log import read_log
@@ -242,6 +245,33 @@ def test_entropy_and_dead_units_of_known_layers():
         attention(x[:, :4])
     assert diagnostics.mean_entropy(maps[""]) == pytest.approx(3)  # of both calls
     assert 2 / 8 <= dead["n"] < 1
+
+
+def test_the_entropy_leaves_padding_out():
+    task = Translation(SpecialIds(), [([4, 5], [6])], [], 64, seed=0)
+    long = ([4, 5, 4, 6], [6, 5, 4, 4])
+    model = Transformer(TransformerConfig(7, d_model=8, num_heads=2, d_ff=8, pad_token_id=0))
+    alone = next(task.batches(task.train))
+    padded = next(task.batches([*task.train, long]))[0:1]
+    assert (alone.target.shape, padded.target.shape) == ((1, 2), (1, 5))
+    found, expected = (diagnostics.activations(model, task, batch) for batch in (padded, alone))
+    names = [name for name in expected if name.startswith("attention_entropy/")]
+    assert {name.rpartition(".")[2] for name in names} == {"self_attention", "cross_attention"}
+    assert [found[name] for name in names] == pytest.approx([expected[name] for name in names], rel=1e-4)
+
+
+def test_a_picture_of_many_layers_names_some_of_them(tmp_path):
+    names = [f"layers.{i}.self_attention" for i in range(30)]
+    assert diagnostics.short_names(names)[1] == "layers.1"
+    kinds = ["encoder.layers.0.self_attention", "decoder.layers.0.cross_attention"]
+    assert diagnostics.short_names(kinds) == kinds
+    record = {"step": 1} | {f"attention_entropy/{name}": 1.0 for name in names}
+    (tmp_path / "log.jsonl").write_text(json.dumps(record) + "\n")
+    assert diagnostics.draw(tmp_path) == tmp_path / "diagnostics.png"
+    panel = Figure().subplots()
+    diagnostics.draw_panel(panel, "attention_entropy", {name: [(1, 1.0)] for name in names})
+    shown = [text.get_text() for text in panel.get_legend().get_texts()]
+    assert (len(shown), shown[0], shown[-1]) == (diagnostics.LEGEND, "layers.0", "layers.29")
 
 
 # --- sweep ---

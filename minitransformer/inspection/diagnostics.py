@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool
 
 from minigrad import Tensor, nn, no_grad
 from minigrad.io import write_atomically
 
+from ..data.batching import IGNORE, PairBatch
 from ..files import printable
 from ..layers import FeedForward
 from ..recording import attention_entropy, record_attention
@@ -27,12 +29,16 @@ from ..training.log import read_log
 
 PICTURE = "diagnostics.png"
 KINDS = {
-    "grad_norm": "gradient norm",
-    "update_ratio": "update / weights",
-    "attention_entropy": "attention entropy, bits",
-    "dead_units": "share of dead units",
+    "grad_norm": "norm of the gradients, before clipping",
+    "update_ratio": "size of the update relative to the weights (dotted: 0.001, a usual size)",
+    "attention_entropy": "entropy of the attention, bits (0: one token; 3: as spread as over 8 tokens)",
+    "dead_units": "share of hidden units that no token activates",
 }
 DEAD = 1e-3  # a unit whose activations are all smaller than this, in absolute value
+USUAL_UPDATE = 1e-3
+LEGEND = 14  # lines that are named
+NUMBERED = re.compile(r"(.*?)\.?(\d+)(?:\.|$)")  # a layer of a stack
+Points = list[tuple[int, float]]
 
 
 class Diagnostics(Callback):
@@ -51,7 +57,8 @@ class Diagnostics(Callback):
             record |= named("grad_norm", {k: v * scale for k, v in gradient_norms(model).items()})
             if self.before:
                 record |= named("update_ratio", update_ratios(model, self.before))
-            record |= self.activations(trainer)
+            batch = next(iter(trainer.task.batches(trainer.task.validation)))
+            record |= activations(model, trainer.task, batch)
         self.remember(trainer)
 
     def remember(self, trainer: Any) -> None:
@@ -61,31 +68,45 @@ class Diagnostics(Callback):
         weights = trainer.model.named_parameters() if due else ()
         self.before = {name: weight.numpy().copy() for name, weight in weights}
 
-    def activations(self, trainer: Any) -> dict[str, float]:
-        """Entropy and dead units on the first batch of the validation split."""
-        model, task = trainer.model, trainer.task
-        batch = next(iter(task.batches(task.validation)))
-        dead: dict[str, float] = {}
-        was_training, handles = model.training, []
-        for name, module in model.named_modules():
-            if isinstance(module, FeedForward):
-                handles.append(module.linear2.register_forward_pre_hook(dead_hook(name, dead)))
-        model.eval()
-        try:
-            with no_grad(), record_attention(model) as maps:
-                task.logits(model, batch)
-        finally:
-            for handle in handles:
-                handle.remove()
-            model.train(was_training)
-        entropies = {name: mean_entropy(weights) for name, weights in maps.items()}
-        return named("attention_entropy", entropies) | named("dead_units", dead)
+
+def activations(model: nn.Module, task: Any, batch: Any) -> dict[str, float]:
+    """Entropy and dead units of each layer on a batch."""
+    dead: dict[str, float] = {}
+    was_training, handles = model.training, []
+    for name, module in model.named_modules():
+        if isinstance(module, FeedForward):
+            handles.append(module.linear2.register_forward_pre_hook(dead_hook(name, dead)))
+    model.eval()
+    try:
+        with no_grad(), record_attention(model) as maps:
+            task.logits(model, batch)
+    finally:
+        for handle in handles:
+            handle.remove()
+        model.train(was_training)
+    entropies = {
+        name: mean_entropy(weights, real_queries(model, batch, name)) for name, weights in maps.items()
+    }
+    return named("attention_entropy", entropies) | named("dead_units", dead)
 
 
-def mean_entropy(weights: Any) -> float:
-    """The mean entropy of a layer's attention, in bits: of its weights, or of those of several calls."""
+def mean_entropy(weights: Any, real: Bool[np.ndarray, "B T"] | None = None) -> float:
+    """The mean entropy of a layer's attention, in bits: of its weights, or of those of several calls.
+
+    Of the queries that are `real`, if they are known.
+    """
     calls = weights if isinstance(weights, list) else [weights]
-    return float(np.mean([attention_entropy(each) for each in calls]))
+    masks = [real if real is not None and real.shape == each.shape[::2] else None for each in calls]
+    return float(np.mean([attention_entropy(each, mask) for each, mask in zip(calls, masks, strict=True)]))
+
+
+def real_queries(model: nn.Module, batch: Any, layer: str) -> Bool[np.ndarray, "B T"] | None:
+    """Which tokens of the text that a layer reads are not padding; None if the model knows no padding."""
+    if isinstance(batch, PairBatch) and "decoder" in layer.split("."):
+        return batch.target != IGNORE
+    ids = batch.source if isinstance(batch, PairBatch) else getattr(batch, "input", None)
+    pad = getattr(getattr(model, "config", None), "pad_token_id", None)
+    return None if ids is None or pad is None else np.asarray(ids) != pad
 
 
 def dead_hook(name: str, found: dict[str, float]) -> Any:
@@ -135,7 +156,6 @@ def update_ratios(model: nn.Module, before: Mapping[str, np.ndarray]) -> dict[st
 
 def draw(folder: Path) -> Path | None:
     """Write `diagnostics.png`: a panel for each kind, a line for each layer. None if the log has none."""
-    from matplotlib import colormaps
     from matplotlib.figure import Figure
 
     records = read_log(folder / "log.jsonl")
@@ -143,20 +163,11 @@ def draw(folder: Path) -> Path | None:
     kinds = {kind: lines for kind, lines in kinds.items() if lines}
     if not kinds:
         return None
-    figure = Figure(figsize=(9, 2.6 * len(kinds)), layout="constrained")
+    figure = Figure(figsize=(9, 0.6 + 2.5 * len(kinds)), layout="constrained")
+    figure.suptitle(f"What happens in the layers of {printable(folder.name)}", parse_math=False)
     panels = figure.subplots(len(kinds), 1, sharex=True, squeeze=False)[:, 0]
     for panel, (kind, lines) in zip(panels, kinds.items(), strict=True):
-        for place, (name, points) in enumerate(lines.items()):
-            color = colormaps["viridis"](0.9 * place / max(len(lines) - 1, 1))
-            panel.plot(*zip(*points, strict=True), label=printable(name), color=color, linewidth=1.2)
-        panel.set_ylabel(KINDS[kind])
-        panel.grid(alpha=0.3)
-        panel.legend(frameon=False, fontsize=6.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        if kind in ("grad_norm", "update_ratio"):
-            panel.set_yscale("log")
-            for axis in (panel.yaxis.set_major_formatter, panel.yaxis.set_minor_formatter):
-                axis(lambda value, _: f"{value:g}")
-    panels[0].set_title(printable(folder.name), parse_math=False)
+        draw_panel(panel, kind, lines)
     panels[-1].set_xlabel("step")
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=110)
@@ -164,7 +175,67 @@ def draw(folder: Path) -> Path | None:
     return folder / PICTURE
 
 
-def _lines(records: list[dict[str, Any]], kind: str) -> Iterator[tuple[str, list[tuple[int, float]]]]:
+def draw_panel(panel: Any, kind: str, lines: Mapping[str, Points]) -> None:
+    """Draw the lines of one kind, with a legend of at most LEGEND of them."""
+    from matplotlib.ticker import LogLocator, PercentFormatter
+
+    panel.set_title(KINDS[kind], loc="left", fontsize=10)
+    panel.grid(alpha=0.3)
+    panel.margins(x=0.02)
+    styles = styles_of(list(lines))
+    shown = [round(i) for i in np.linspace(0, len(lines) - 1, min(len(lines), LEGEND))]
+    for place, ((name, points), label) in enumerate(zip(lines.items(), short_names(lines), strict=True)):
+        marker = "o" if len(points) < 30 else ""
+        label = printable(label) if place in shown else ""
+        panel.plot(*zip(*points, strict=True), marker=marker, markersize=2.5, label=label, **styles[name])
+    panel.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=2.6)
+    if kind in ("grad_norm", "update_ratio"):
+        panel.set_yscale("log")
+        panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        panel.yaxis.set_minor_locator(LogLocator(subs=(1,)))
+        for axis in (panel.yaxis.set_major_formatter, panel.yaxis.set_minor_formatter):
+            axis(lambda value, _: f"{value:g}")
+    else:
+        panel.set_ylim(bottom=0)
+    if kind == "update_ratio":
+        panel.axhline(USUAL_UPDATE, color="black", linewidth=0.8, linestyle=":")
+    if kind == "dead_units":
+        panel.set_ylim(top=max(panel.get_ylim()[1], 0.01))
+        panel.yaxis.set_major_formatter(PercentFormatter(1.0))
+
+
+def styles_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """A line style for each layer: orange for a decoder, blue for others, from the first (light) to the last
+    (dark), dashed for cross-attention; grey for what is not a layer."""
+    from matplotlib import colormaps
+
+    depths: dict[str, list[int]] = {}
+    for name in names:
+        if numbered := NUMBERED.match(name):
+            depths.setdefault(numbered[1], []).append(int(numbered[2]))
+    styles: dict[str, dict[str, Any]] = {}
+    others = 0
+    for name in names:
+        if numbered := NUMBERED.match(name):
+            last = max(max(depths[numbered[1]]), 1)
+            shades = colormaps["Oranges" if "decoder" in name else "Blues"]
+            style = {"color": shades(0.45 + 0.55 * int(numbered[2]) / last)}
+            styles[name] = style | {"linestyle": "--" if "cross" in name else "-", "linewidth": 1.3}
+        else:
+            styles[name] = {"color": "0.45", "linestyle": ("-.", ":", "--")[others % 3], "linewidth": 1.3}
+            others += 1
+    return styles
+
+
+def short_names(names: Iterable[str]) -> list[str]:
+    """The names without their last parts, as far as these are the same for all: `encoder.layers.0`."""
+    split = [name.split(".") for name in names]
+    while len({parts[-1] for parts in split}) == 1 and all(NUMBERED.match(".".join(p[:-1])) for p in split):
+        split = [parts[:-1] for parts in split]
+    return [".".join(parts) for parts in split]
+
+
+def _lines(records: list[dict[str, Any]], kind: str) -> Iterator[tuple[str, Points]]:
     """The points (step, value) of each layer."""
     names = dict.fromkeys(key for record in records for key in record if key.startswith(f"{kind}/"))
     for key in names:
