@@ -21,6 +21,7 @@ from minitransformer.errors import UserError
 
 from . import machine
 from .beams import beams
+from .cards import CASES, cards
 from .children import choose
 from .generation import generation
 from .graphs import graphs
@@ -39,7 +40,8 @@ from .training import training
 from .works import GPU_WORKS, WORKS, Decoder, work_of
 
 Which = Literal[
-    "overhead", "ops", "steps", "generate", "beams", "memory", "scale", "graph", "trainer", "ranks", "all"
+    "overhead", "ops", "steps", "generate", "beams", "memory", "scale", "graph", "trainer", "card", "ranks",
+    "all"
 ]  # fmt: skip
 Peer = Literal["torch", "compile", "reduce-overhead", "jax", "tinygrad", "autograd", "mygrad", "dezero"]
 Axis = Literal["attention", "length", "width", "layers", "vocabulary", "batch"]
@@ -86,6 +88,8 @@ class Options:
     waited for a core."""
     kernels: Literal["numpy", "jit"] | None = None
     """minigrad's kernels; by default its own choice."""
+    data_dir: Path | None = None
+    """A folder with the folders multi30k and tinyshakespeare, for `card`; otherwise they are downloaded."""
     json: Path | None = None
     """A file to write all figures to."""
     markdown: Path | None = None
@@ -262,6 +266,7 @@ TABLES: dict[str, Callable[[Options], Iterable[Table]]] = {
     ),
     "graph": pictures,
     "trainer": lambda o: [training(o.repeats, o.clock)],
+    "card": lambda o: [cards(CASES, o.data_dir, o.clock, o.kernels)],
     "ranks": lambda o: ranks(o.works, o.repeats, o.kernels),
 }
 

@@ -68,8 +68,8 @@ def grown(run: Callable[[], object]) -> tuple[float, float]:
     _trim()
     before = _start()
     run()
-    highest = _highest()
-    return (highest - before) / MIB, highest / MIB
+    most = highest()
+    return (most - before) / MIB, most / MIB
 
 
 def _trim() -> None:
@@ -84,10 +84,10 @@ def _start() -> int:
         Path("/proc/self/clear_refs").write_text("5")
         return _status("VmRSS")
     except OSError:
-        return _highest()
+        return highest()
 
 
-def _highest() -> int:
+def highest() -> int:
     """The most bytes that were resident at a time."""
     try:
         return _status("VmHWM")

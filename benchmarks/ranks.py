@@ -27,7 +27,7 @@ from minitransformer.training.ranks import Ranks, join
 
 from .children import in_child, mpiexec
 from .measuring import ratios, spread
-from .peaks import MIB, _highest, _start, _trim
+from .peaks import MIB, _start, _trim, highest
 from .tables import Table
 from .training import BATCH, nano
 
@@ -74,7 +74,7 @@ def train(work: str, steps: int, part: int = 1) -> dict[str, Any] | None:
             record = trainer.train_step()
             seconds.append(trainer.seconds - start)
             tokens.append(record["tokens_per_second"] * seconds[-1])
-        highest, parameters, sums = _highest(), list(trainer.model.parameters()), []
+        most, parameters, sums = highest(), list(trainer.model.parameters()), []
         for _ in range(SUMS):
             ranks.barrier()
             start = time.perf_counter()
@@ -87,7 +87,7 @@ def train(work: str, steps: int, part: int = 1) -> dict[str, Any] | None:
         "tokens": tokens[WARM:],
         "sum": statistics.median(sums),
         "bytes": 4 * trainer.model.num_parameters(),
-        "memory": highest - before,
+        "memory": most - before,
     }
 
 

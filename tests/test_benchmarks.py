@@ -17,10 +17,12 @@ import pytest
 import tyro
 from rich.console import Console
 from standin import emulator
+from tiny import TINY
 
 import minigrad as mg
 from benchmarks import __main__ as benchmark
 from benchmarks import (
+    cards,
     children,
     device_memory,
     machine,
@@ -39,7 +41,9 @@ from benchmarks.peers import PEERS, missing, peer, step_of
 from benchmarks.works import WORKS, Decoder, First, Recurrent, UnknownWorkError, weights_of, work_of
 from minigrad.ops.arguments import ops as registered
 from minitransformer import Transformer, TransformerConfig
+from minitransformer.cli import train
 from minitransformer.errors import UserError
+from minitransformer.inspection import card
 
 ROOT = Path(__file__).parents[1]
 COMPILERS = ("compile", "reduce-overhead", "tinygrad")
@@ -415,3 +419,26 @@ def test_without_a_gpu_it_says_so():
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(("computing on a GPU needs", "CuPy finds no GPU"))
     assert done.stderr.count("\n") == 2
+
+
+def test_a_card_stands_beside_a_training(here, monkeypatch):
+    case = " ".join(["phrasebook", "--data", "pairs.tsv", *TINY])
+    monkeypatch.setattr(card, "SECONDS", 0.0)
+    monkeypatch.setattr(train, "Trainer", train.Trainer)  # `trained` replaces it in its process
+    monkeypatch.setattr(
+        cards, "in_child", lambda module, function, *args, **_: getattr(cards, function)(*args)
+    )
+    (row,) = cards.cards([case]).rows.values()
+    assert row["card, MB"] > 10
+    assert row["measured, ms a step"] > 0
+    assert row["difference (limit 20%)"] == f"{row['card, MB'] / row['measured, MB'] - 1:+.0%}"
+    with pytest.raises(cards.NotTrainedError, match="--lr"):
+        cards.trained([*case.split(), "--lr", "1e30", "--warmup-steps", "0"], "cpu")
+
+
+def test_public_data_is_read_from_its_folder():
+    folder = Path("data")
+    assert cards.command("lstm-char --steps 3", folder) == [
+        *["lstm-char", "--steps", "3", "--data-dir"], str(folder / "tinyshakespeare")
+    ]  # fmt: skip
+    assert cards.command("reverse", folder) == cards.command("reverse", None) == ["reverse"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, make_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -46,11 +48,18 @@ def run(argv: list[str]) -> None:
         asked = argv[:1] in (["-h"], ["--help"])
         print(f"{USAGE}\n\n{listing()}", file=sys.stdout if asked else sys.stderr)
         raise SystemExit(0 if asked else 2)
-    recipe, options = parse(recipes.load_recipe(argv[0]), argv[1:])
-    if options.data is not None:
-        recipe, options = parse(recipes.with_own_data(recipe, options.data.name), argv[1:])
+    recipe, options = read_command(argv)
     card = card_of(recipe, Sources(options.data, data_dir=options.data_dir))
     print(to_json(content(card)) if options.json else printable("\n".join(lines(card))))
+
+
+def read_command(argv: list[str]) -> tuple[Recipe, Options]:
+    """The recipe, with the flags of a command line applied to its keys, and the options."""
+    recipe = recipes.load_recipe(argv[0])
+    found, options = parse(recipe, argv[1:])
+    if options.data is not None:
+        return parse(recipes.with_own_data(recipe, options.data.name), argv[1:])
+    return found, options
 
 
 def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
@@ -67,14 +76,14 @@ def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
     return replace(recipe, data=args.data, model=args.model, training=args.training), args.options
 
 
-def card_of(recipe: Recipe, sources: Sources) -> Card:
-    """The card of a recipe, of its own data or of files."""
+def card_of(recipe: Recipe, sources: Sources, clock: Callable[[], float] = time.perf_counter) -> Card:
+    """The card of a recipe, of its own data or of files. `clock` is what steps are timed by."""
     splits = runs.load_splits(recipe, sources=sources)
     tokenizer = runs.train_tokenizer(recipe, splits)
     labels = task_class(recipe.task).labels(recipe.data, splits)
     check_memory(recipe, tokenizer, labels)
     splits = runs.filter_splits(recipe, tokenizer, splits)
-    return make_card(recipe, tokenizer, labels, runs.build_task(recipe, tokenizer, splits, labels))
+    return make_card(recipe, tokenizer, labels, runs.build_task(recipe, tokenizer, splits, labels), clock)
 
 
 def content(card: Card) -> dict[str, Any]:

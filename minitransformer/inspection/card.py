@@ -11,7 +11,7 @@ import copy
 import math
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,12 @@ from minigrad.debug import memory
 
 from ..recipes import Recipe
 from ..tasks import Task
+from ..training.curves import draw_curves
+from ..training.memory import FLOAT, per_parameter
 from ..training.run import build_model
 from ..training.trainer import Trainer
 
 BACKWARD = 2  # a backward pass costs twice the forward pass (Kaplan et al. 2020, section 2.1)
-PER_PARAMETER = 16  # bytes of a weight, its gradient and its two moments
 SAMPLE = 100  # batches whose sizes are looked at
 LARGEST = 5e11  # FLOPs of a forward pass that is computed as a whole
 SECONDS = 5.0  # that steps are timed for
@@ -53,7 +54,7 @@ class Card:
     tokens_per_step: float  # targets, on average
     flops_per_step: float  # of the average batch: forward and backward
     process: int
-    state: int  # weights, gradients, moments
+    state: int  # weights, gradients, moments, moving average
     activations: int  # of the largest (micro-)batch
     seconds_per_step: float
     measured_rows: float  # the share of the batch that time and activations were measured on
@@ -72,8 +73,14 @@ class Card:
         return self.steps * self.tokens_per_step / max(self.parameters, 1)
 
 
-def make_card(recipe: Recipe, tokenizer: Any, labels: list[str], task: Task) -> Card:
-    """The card of a recipe, whose task has its data. Takes some seconds."""
+def make_card(
+    recipe: Recipe,
+    tokenizer: Any,
+    labels: list[str],
+    task: Task,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Card:
+    """The card of a recipe, whose task has its data. Takes some seconds; steps are timed by `clock`."""
     random.manual_seed(recipe.training.seed)
     model = build_model(recipe, tokenizer, labels)
     batches = [task.next_batch() for _ in range(min(SAMPLE, recipe.training.steps))]
@@ -82,6 +89,7 @@ def make_card(recipe: Recipe, tokenizer: Any, labels: list[str], task: Task) -> 
     whole = next(part for _, part in task.split(largest, micro))  # kept for backward at once
     small = first_rows(task, whole, 1)
     train(recipe, model, task, small)  # compiles, and makes gradients and moments
+    draw_nothing()  # as a training draws its curves
     base = resident()
     small_peak, small_flops = costs(recipe, model, task, small)
     part = first_rows(task, whole, math.floor(LARGEST / (small_flops / rows(small))))
@@ -91,8 +99,8 @@ def make_card(recipe: Recipe, tokenizer: Any, labels: list[str], task: Task) -> 
         half_peak, _ = costs(recipe, model, task, half)
         slope = (peak - half_peak) / max(rows(part) - rows(half), 1)
         peak += round(slope * (rows(whole) - rows(part)))
-    seconds = time_of(recipe, model, task, part)
-    state = PER_PARAMETER * model.num_parameters()
+    seconds = time_of(recipe, model, task, part, clock)
+    state = FLOAT * per_parameter(recipe.training) * model.num_parameters()
     average = float(np.mean([positions(batch) for batch in batches]))
     share = positions(part) / average
     return Card(
@@ -128,7 +136,14 @@ def first_rows(task: Task, batch: Any, count: int) -> Any:
     return next(part for _, part in task.split(batch, parts) if part.n_tokens)
 
 
-def train(recipe: Recipe, model: nn.Module, task: Task, batch: Any, seconds: float = 0.0) -> list[float]:
+def train(
+    recipe: Recipe,
+    model: nn.Module,
+    task: Task,
+    batch: Any,
+    seconds: float = 0.0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[float]:
     """Train on one batch for some `seconds`, at least one step; returns the seconds of each step."""
     only = copy.copy(task)
     only.next_batch = lambda: batch  # type: ignore[method-assign]
@@ -138,15 +153,15 @@ def train(recipe: Recipe, model: nn.Module, task: Task, batch: Any, seconds: flo
         trainer = Trainer(model, only, config, Path(folder), Console(quiet=True))
         end = time.perf_counter() + seconds
         while not taken or time.perf_counter() < end:
-            start = time.perf_counter()
+            start = clock()
             trainer.train_step()
-            taken.append(time.perf_counter() - start)
+            taken.append(clock() - start)
     return taken
 
 
-def time_of(recipe: Recipe, model: nn.Module, task: Task, batch: Any) -> float:
+def time_of(recipe: Recipe, model: nn.Module, task: Task, batch: Any, clock: Callable[[], float]) -> float:
     """The median seconds of a training step on a batch, after one that is not timed."""
-    taken = train(recipe, model, task, batch, SECONDS)
+    taken = train(recipe, model, task, batch, SECONDS, clock)
     return float(np.median(taken[1:] or taken))
 
 
@@ -155,6 +170,13 @@ def costs(recipe: Recipe, model: nn.Module, task: Task, batch: Any) -> tuple[int
     loss = task.loss(model.train(), batch, recipe.training.label_smoothing) / batch.n_tokens
     ledger = memory(loss, model)
     return ledger.peak, sum(vertex.flops or 0 for vertex in ledger.graph.vertices)
+
+
+def draw_nothing() -> None:
+    """Draw the curves of an empty log, which loads the library that draws."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "log.jsonl").touch()
+        draw_curves(Path(folder))
 
 
 def resident() -> int:
