@@ -1,0 +1,171 @@
+// The model of the page: text to ids, ids to every activation, the loss to every gradient, and new texts.
+
+/** The model of a page's payload; an Error says what this script does not compute. */
+function createModel(payload) {
+  checkSupported(payload);
+  return new Model(payload);
+}
+
+function checkSupported({ model_type, config }) {
+  if (!(model_type in FAMILIES)) {
+    const known = Object.keys(FAMILIES).join(", ");
+    throw new Error(`A model of type ${model_type} does not run in the page.\nThese do: ${known}.`);
+  }
+  if (model_type === "bert" && !(config.head in BERT_HEADS)) {
+    const known = Object.keys(BERT_HEADS).join(", ");
+    throw new Error(`A BERT with the head ${config.head} does not run in the page.\nThese do: ${known}.`);
+  }
+}
+
+class Model {
+  constructor({ model_type, config, tokenizer, weights, start = null, input = {}, max_length = null }) {
+    this.family = FAMILIES[model_type];
+    this.config = config;
+    this.start = start; // the first token of every target
+    this.limit = max_length; // of tokens on a side
+    this.input = { before: [], after: [], marks: [], strip: true, ...input };
+    this.tokenizer = tokenizer ? createTokenizer(tokenizer) : null;
+    const tensors = Object.entries(weights).map(([name, w]) => [name, new Tensor(w.shape, w.data)]);
+    this.weights = new Map(tensors);
+  }
+
+  // -------------------------------------------------------------- texts
+
+  /** The ids and tokens of a text, and at which places a token is unknown. */
+  tokenize(text) {
+    return this.tokenizer.encode(this.input.strip ? strip(text) : text);
+  }
+
+  decode(ids) {
+    return this.tokenizer.decode(ids);
+  }
+
+  /** The ids of a text as the model is given them. */
+  sourceIds(text) {
+    const { before, after, marks } = this.input;
+    const ids = markedIds(this.tokenizer, this.input.strip ? strip(text) : text, marks);
+    return [...before, ...ids, ...after];
+  }
+
+  /** The decoder's input of a text. */
+  targetIds(text) {
+    return [this.start, ...this.tokenize(text).ids];
+  }
+
+  // -------------------------------------------------------------- forward and backward
+
+  /** One pass: every activation by its name, in the order of computation. */
+  run({ source, target = null, segments }, options = {}) {
+    const run = new Run(this.weights, options);
+    const { family, config } = this;
+    let states;
+    if (family.isEncoderDecoder) {
+      const memory = family.encode(run, config, source);
+      states = family.decode(run, config, target, memory, source, 0);
+    } else {
+      states = family.states(run, config, source, 0, segments);
+    }
+    const logits = family.logits(run, config, states);
+    run.results.set("logits", logits);
+    run.results.set("probabilities", softmax(logits));
+    const arrays = Object.fromEntries(run.results);
+    return { arrays, source, target, order: [...run.results.keys()], options: run.options };
+  }
+
+  /** The gradients of the mean cross-entropy of the labels at `positions` (null: all). */
+  backward(record, { labels, positions = null }) {
+    const { logits } = record.arrays;
+    const loss = crossEntropy(logits, labels, positions ?? labels.map((_, t) => t));
+    const found = gradients(loss);
+    const gradient = ([name, tensor]) => {
+      const data = found.get(tensor) ?? new Float32Array(tensor.data.length);
+      return [name, { shape: tensor.shape, data }];
+    };
+    return {
+      loss: loss.data[0],
+      losses: losses(logits, labels),
+      activations: Object.fromEntries(Object.entries(record.arrays).map(gradient)),
+      weights: Object.fromEntries([...this.weights].map(gradient)),
+    };
+  }
+
+  // -------------------------------------------------------------- new texts
+
+  distribution(logits, settings) {
+    return distributionOf(logits, settings);
+  }
+
+  /** Greedy search, or with `sample` tokens drawn from the distribution. */
+  generate(source, settings = {}, options = {}) {
+    const decoder = this.decoder(source, options);
+    return continuation(decoder, this.ends, this.limitOf(source, settings), settings);
+  }
+
+  beams(source, settings = {}, options = {}) {
+    const decoder = this.decoder(source, options);
+    return beamSearch(decoder, this.ends, this.limitOf(source, settings), settings);
+  }
+
+  /** The tokens that end a text. */
+  get ends() {
+    return [this.config.eos_token_id ?? []].flat();
+  }
+
+  /** The most tokens of a text: a model that has learned little may never end it. */
+  limitOf(source, { maxNew = null }) {
+    if (!this.family.isEncoderDecoder) return maxNew ?? 64;
+    const most = (this.family.maxLength(this.config) ?? Infinity) - 1; // without the start token
+    return Math.min(maxNew ?? Math.min(this.limit ?? Infinity, 10 * source.length + 100), most);
+  }
+
+  decoder(source, options) {
+    const memory = this.family.isEncoderDecoder
+      ? detached(this.family.encode(new Run(this.weights, options), this.config, source))
+      : null;
+    const ids = memory ? [this.start] : source;
+    const canCache = (this.config.is_causal ?? true) && (options.causal ?? true);
+    return new Decoder(this, { source, memory, options, canCache }, ids, [], new Map());
+  }
+}
+
+/** A text so far: `past` tokens are in the cache, `ids` follow. */
+class Decoder {
+  constructor(model, setting, ids, past, cache) {
+    Object.assign(this, { model, setting, ids, past, cache });
+  }
+
+  /** The logits of the next token. */
+  logits() {
+    this.found ??= this.compute();
+    return this.found;
+  }
+
+  compute() {
+    const { family, config, weights } = this.model;
+    const { source, memory, options, canCache } = this.setting;
+    const all = [...this.past, ...this.ids];
+    const most = family.maxLength(config);
+    const isWindow = most !== null && all.length > most; // each token has moved by a position: none is cached
+    const cached = canCache && !isWindow;
+    const ids = cached ? this.ids : all.slice(isWindow ? -most : 0);
+    const start = cached ? this.past.length : 0;
+    this.cache = new Map(this.cache);
+    const run = new Run(weights, options, cached ? this.cache : null);
+    const states = memory
+      ? family.decode(run, config, ids, memory, source, start)
+      : family.states(run, config, ids, start);
+    return family.logits(run, config, detached(states, states.shape[0] - 1)).data;
+  }
+
+  /** The text with one more token. */
+  after(token) {
+    this.logits();
+    return new Decoder(this.model, this.setting, [token], [...this.past, ...this.ids], this.cache);
+  }
+}
+
+/** The rows of a tensor from one on, without what they were computed from. */
+function detached(x, from = 0) {
+  const data = x.data.subarray(from * x.width);
+  return new Tensor([x.shape[0] - from, x.width], data);
+}

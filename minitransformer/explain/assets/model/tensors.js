@@ -1,0 +1,521 @@
+// Tensors and the operations of a Transformer, each with its derivative beside it.
+//
+// A tensor has float32 numbers in row-major order; sums are float64. An operation returns a tensor that knows
+// its inputs and a function `pull`: from g, the gradient of the loss with respect to the result, to the
+// gradients with respect to the inputs. `gradients` walks back through these. Letters: T queries, S keys,
+// H heads, d the width of a head, D and E other widths.
+
+class Tensor {
+  static count = 0;
+
+  constructor(shape, data, inputs = [], pull = null) {
+    Object.assign(this, { shape, data, inputs, pull });
+    this.number = Tensor.count++; // the inputs' are smaller
+  }
+
+  /** The length of a row: of the last axis. */
+  get width() {
+    return this.shape.at(-1);
+  }
+}
+
+/** The gradient of a scalar with respect to each tensor that it was computed from, as a Map. */
+function gradients(scalar) {
+  const found = new Map([[scalar, Float32Array.of(1)]]);
+  for (const tensor of history(scalar)) {
+    if (!tensor.pull) continue;
+    const pulled = tensor.pull(found.get(tensor));
+    tensor.inputs.forEach((input, i) => {
+      found.set(input, found.has(input) ? sum(found.get(input), pulled[i]) : pulled[i]);
+    });
+  }
+  return found;
+}
+
+/** A tensor and all that it was computed from, the newest first: each after everything that used it. */
+function history(tensor) {
+  const found = new Set([tensor]);
+  for (const each of found) for (const input of each.inputs) found.add(input); // a Set may grow meanwhile
+  return [...found].sort((a, b) => b.number - a.number);
+}
+
+// ---------------------------------------------------------------- matrices, as arrays of numbers
+
+function sum(x, y) {
+  const z = new Float32Array(x.length);
+  for (let i = 0; i < z.length; i++) z[i] = x[i] + y[i];
+  return z;
+}
+
+function product(x, y) {
+  const z = new Float32Array(x.length);
+  for (let i = 0; i < z.length; i++) z[i] = x[i] * y[i];
+  return z;
+}
+
+/** xᵀ, for x of rows of `width`. */
+function transposed(x, width) {
+  const rows = x.length / width;
+  const y = new Float32Array(x.length);
+  for (let i = 0; i < rows; i++) for (let j = 0; j < width; j++) y[j * rows + i] = x[i * width + j];
+  return y;
+}
+
+/**
+ * x wᵀ, for x (T, D) and w (E, D): dot products of rows. Two rows of x and four of w are read together, so that
+ * a number is loaded once for several products. Beyond the end, the last row is taken again.
+ */
+function timesTransposed(x, w, D) {
+  const T = x.length / D;
+  const E = w.length / D;
+  const y = new Float32Array(T * E);
+  for (let t = 0; t < T; t += 2) {
+    const t1 = Math.min(t + 1, T - 1);
+    for (let e = 0; e < E; e += 4) {
+      const e1 = Math.min(e + 1, E - 1);
+      const e2 = Math.min(e + 2, E - 1);
+      const e3 = Math.min(e + 3, E - 1);
+      let a0 = 0, a1 = 0, a2 = 0, a3 = 0, b0 = 0, b1 = 0, b2 = 0, b3 = 0;
+      for (let k = 0; k < D; k++) {
+        const a = x[t * D + k], b = x[t1 * D + k];
+        const w0 = w[e * D + k], w1 = w[e1 * D + k], w2 = w[e2 * D + k], w3 = w[e3 * D + k];
+        a0 += a * w0; a1 += a * w1; a2 += a * w2; a3 += a * w3;
+        b0 += b * w0; b1 += b * w1; b2 += b * w2; b3 += b * w3;
+      }
+      y[t * E + e] = a0; y[t * E + e1] = a1; y[t * E + e2] = a2; y[t * E + e3] = a3;
+      y[t1 * E + e] = b0; y[t1 * E + e1] = b1; y[t1 * E + e2] = b2; y[t1 * E + e3] = b3;
+    }
+  }
+  return y;
+}
+
+/** x w, for x (T, E) and w (E, D): sums of the rows of w. Read as in `timesTransposed`; beyond the end is 0. */
+function times(x, w, E) {
+  const T = x.length / E;
+  const D = w.length / E;
+  const y = new Float32Array(T * D);
+  const row = new Float64Array(D);
+  const row1 = new Float64Array(D);
+  for (let t = 0; t < T; t += 2) {
+    const t1 = Math.min(t + 1, T - 1);
+    row.fill(0);
+    row1.fill(0);
+    for (let e = 0; e < E; e += 4) {
+      const e1 = Math.min(e + 1, E - 1);
+      const e2 = Math.min(e + 2, E - 1);
+      const e3 = Math.min(e + 3, E - 1);
+      const a0 = x[t * E + e], b0 = x[t1 * E + e];
+      const a1 = e1 > e ? x[t * E + e1] : 0, b1 = e1 > e ? x[t1 * E + e1] : 0;
+      const a2 = e2 > e1 ? x[t * E + e2] : 0, b2 = e2 > e1 ? x[t1 * E + e2] : 0;
+      const a3 = e3 > e2 ? x[t * E + e3] : 0, b3 = e3 > e2 ? x[t1 * E + e3] : 0;
+      for (let k = 0; k < D; k++) {
+        const w0 = w[e * D + k], w1 = w[e1 * D + k], w2 = w[e2 * D + k], w3 = w[e3 * D + k];
+        row[k] += a0 * w0 + a1 * w1 + a2 * w2 + a3 * w3;
+        row1[k] += b0 * w0 + b1 * w1 + b2 * w2 + b3 * w3;
+      }
+    }
+    y.set(row, t * D);
+    y.set(row1, t1 * D);
+  }
+  return y;
+}
+
+// ---------------------------------------------------------------- sums, products, layouts
+
+/** x + y. dx = g, dy = g. */
+function add(x, y) {
+  return new Tensor(x.shape, sum(x.data, y.data), [x, y], g => [g, g]);
+}
+
+/** x ∘ y, number by number. dx = g ∘ y, dy = g ∘ x. */
+function multiply(x, y) {
+  return new Tensor(x.shape, product(x.data, y.data), [x, y], g => [product(g, y.data), product(g, x.data)]);
+}
+
+/** c x. dx = c g. */
+function scale(x, c) {
+  return new Tensor(x.shape, x.data.map(value => c * value), [x], g => [g.map(value => c * value)]);
+}
+
+/** The same numbers under another name, or in another shape. dx = g. */
+function alias(x, shape = x.shape) {
+  return new Tensor(shape, x.data, [x], g => [g]);
+}
+
+/** Rows of `weight`: row i is that of ids[i], which is a one-hot vector times the matrix. dW adds up rows of g. */
+function lookup(weight, ids) {
+  const D = weight.width;
+  const data = new Float32Array(ids.length * D);
+  ids.forEach((id, i) => data.set(weight.data.subarray(id * D, (id + 1) * D), i * D));
+  return new Tensor([ids.length, D], data, [weight], g => {
+    const dW = new Float32Array(weight.data.length);
+    ids.forEach((id, i) => {
+      for (let k = 0; k < D; k++) dW[id * D + k] += g[i * D + k];
+    });
+    return [dW];
+  });
+}
+
+/** Rows `from` to `to`. dx = g there, 0 elsewhere. */
+function slice(x, from, to) {
+  const D = x.width;
+  const data = x.data.slice(from * D, to * D);
+  return new Tensor([to - from, D], data, [x], g => {
+    const dx = new Float32Array(x.data.length);
+    dx.set(g, from * D);
+    return [dx];
+  });
+}
+
+/** The rows of x, then those of y. */
+function stack(x, y) {
+  const data = new Float32Array(x.data.length + y.data.length);
+  data.set(x.data);
+  data.set(y.data, x.data.length);
+  const cut = g => [g.slice(0, x.data.length), g.slice(x.data.length)];
+  return new Tensor([data.length / x.width, x.width], data, [x, y], cut);
+}
+
+/** Each row of x (T, D) beside that of y (T, E): (T, D + E). */
+function beside(x, y) {
+  const [D, E] = [x.width, y.width];
+  const T = x.data.length / D;
+  const data = new Float32Array(T * (D + E));
+  for (let t = 0; t < T; t++) {
+    data.set(x.data.subarray(t * D, (t + 1) * D), t * (D + E));
+    data.set(y.data.subarray(t * E, (t + 1) * E), t * (D + E) + D);
+  }
+  return new Tensor([T, D + E], data, [x, y], g => [columns(g, D + E, 0, D), columns(g, D + E, D, D + E)]);
+}
+
+/** Columns `from` to `to` of the rows of `width`. */
+function columns(x, width, from, to) {
+  const rows = x.length / width;
+  const y = new Float32Array(rows * (to - from));
+  for (let t = 0; t < rows; t++) {
+    y.set(x.subarray(t * width + from, t * width + to), t * (to - from));
+  }
+  return y;
+}
+
+/** The first columns of x, E of them. */
+function firstColumns(x, E) {
+  const D = x.width;
+  return new Tensor([x.data.length / D, E], columns(x.data, D, 0, E), [x], g => {
+    const dx = new Float32Array(x.data.length);
+    for (let t = 0; t < g.length / E; t++) dx.set(g.subarray(t * E, (t + 1) * E), t * D);
+    return [dx];
+  });
+}
+
+/** (T, H d) -> (H, T, d). */
+function splitHeads(x, H) {
+  const [T, d] = [x.shape[0], x.width / H];
+  return new Tensor([H, T, d], swapAxes(x.data, T, H, d), [x], g => [swapAxes(g, H, T, d)]);
+}
+
+/** (H, T, d) -> (T, H d): the heads side by side. */
+function joinHeads(x) {
+  const [H, T, d] = x.shape;
+  return new Tensor([T, H * d], swapAxes(x.data, H, T, d), [x], g => [swapAxes(g, T, H, d)]);
+}
+
+/** (A, B, d) -> (B, A, d). */
+function swapAxes(x, A, B, d) {
+  const y = new Float32Array(x.length);
+  for (let a = 0; a < A; a++) {
+    for (let b = 0; b < B; b++) y.set(x.subarray((a * B + b) * d, (a * B + b + 1) * d), (b * A + a) * d);
+  }
+  return y;
+}
+
+// ---------------------------------------------------------------- linear layers
+
+/**
+ * y = x Wᵀ + b, for x (T, D), W (E, D), b (E) or null. dx = g W, dW = gᵀ x, db = the sum of the rows of g.
+ * With `rows`, [from, to], only these of W and b: those of the queries, say, of a stacked projection.
+ */
+function linear(x, W, b = null, rows = [0, W.shape[0]]) {
+  const D = x.width;
+  const [from, to] = rows;
+  const E = to - from;
+  const w = W.data.subarray(from * D, to * D);
+  const y = timesTransposed(x.data, w, D);
+  if (b) for (let i = 0; i < y.length; i++) y[i] += b.data[from + (i % E)];
+  const pull = g => {
+    const dW = new Float32Array(W.data.length);
+    dW.set(times(transposed(g, E), x.data, g.length / E), from * D);
+    const found = [times(g, w, E), dW];
+    if (!b) return found;
+    const db = new Float64Array(b.data.length);
+    for (let i = 0; i < g.length; i++) db[from + (i % E)] += g[i];
+    return [...found, Float32Array.from(db)];
+  };
+  return new Tensor([y.length / E, E], y, b ? [x, W, b] : [x, W], pull);
+}
+
+// ---------------------------------------------------------------- activations
+
+/** f(x), number by number, with its derivative f'. dx = g f'(x). */
+function activation(x, f, derivative) {
+  return new Tensor(x.shape, x.data.map(f), [x], g => [g.map((value, i) => value * derivative(x.data[i]))]);
+}
+
+const relu = x => Math.max(x, 0); // max(x, 0); 1 if x > 0
+const sigmoid = x => 1 / (1 + Math.exp(-x)); // σ(x) = 1 / (1 + exp(-x)); σ (1 - σ)
+const silu = x => x * sigmoid(x); // x σ(x); σ + x σ (1 - σ)
+
+/** The error function by its series, 2/√π exp(-x²) Σ 2ⁿ x²ⁿ⁺¹ / (1·3·…·(2n + 1)), whose terms are positive. */
+function erf(x) {
+  if (Math.abs(x) > 6) return Math.sign(x);
+  let term = x;
+  let total = x;
+  for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(total); n++) {
+    term *= (2 * x * x) / (2 * n + 1);
+    total += term;
+  }
+  return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * total;
+}
+
+const normalCdf = x => 0.5 * (1 + erf(x / Math.SQRT2)); // Φ
+const normalDensity = x => Math.exp((-x * x) / 2) / Math.sqrt(2 * Math.PI); // φ = Φ'
+
+/** The inner function of GELU's approximation, u = √(2/π) (x + 0.044715 x³). */
+const tanhArgument = x => Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3);
+const tanhSlope = x => Math.sqrt(2 / Math.PI) * (1 + 3 * 0.044715 * x ** 2);
+
+/** Each with its derivative: of f(x), f'(x). */
+const ACTIVATIONS = {
+  relu: x => activation(x, relu, v => (v > 0 ? 1 : 0)),
+  gelu: x => activation(x, v => v * normalCdf(v), v => normalCdf(v) + v * normalDensity(v)), // x Φ(x)
+  gelu_tanh: x => // x (1 + tanh u) / 2
+    activation(
+      x,
+      v => 0.5 * v * (1 + Math.tanh(tanhArgument(v))),
+      v => {
+        const h = Math.tanh(tanhArgument(v));
+        return 0.5 * (1 + h) + 0.5 * v * (1 - h * h) * tanhSlope(v);
+      },
+    ),
+  silu: x => activation(x, silu, v => sigmoid(v) * (1 + v * (1 - sigmoid(v)))),
+  tanh: x => activation(x, Math.tanh, v => 1 - Math.tanh(v) ** 2),
+};
+ACTIVATIONS.gelu_new = ACTIVATIONS.gelu_tanh;
+
+// ---------------------------------------------------------------- layer norm
+//
+// In four steps, each of them shown: m, s = 1 / √(variance + ε), n = (x - m) s and y = γ n + β. Together, of
+// the gradient h with respect to n: dx = s (h - mean(h) - n mean(h n)). RMSNorm is the same with m = 0, no β.
+
+/** m, the mean of each row: (T, 1). dx = g / D. */
+function meanOfRows(x) {
+  const D = x.width;
+  const data = new Float32Array(x.data.length / D);
+  for (let t = 0; t < data.length; t++) data[t] = total(x.data, t * D, D) / D;
+  return new Tensor([data.length, 1], data, [x], g => [x.data.map((_, i) => g[Math.floor(i / D)] / D)]);
+}
+
+function total(x, from, count) {
+  let found = 0;
+  for (let i = from; i < from + count; i++) found += x[i];
+  return found;
+}
+
+/** s = 1 / √(mean((x - m)²) + ε) of each row. dx = -g s³ (x - m) / D, dm = g s³ mean(x - m). */
+function inverseDeviation(x, m, epsilon) {
+  const D = x.width;
+  const data = new Float32Array(x.data.length / D);
+  for (let t = 0; t < data.length; t++) {
+    let squares = 0;
+    for (let i = t * D; i < (t + 1) * D; i++) squares += (x.data[i] - m.data[t]) ** 2;
+    data[t] = 1 / Math.sqrt(squares / D + epsilon);
+  }
+  return new Tensor([data.length, 1], data, [x, m], g => {
+    const dx = new Float32Array(x.data.length);
+    const dm = new Float32Array(data.length);
+    for (let t = 0; t < data.length; t++) {
+      const slope = (-g[t] * data[t] ** 3) / D;
+      for (let i = t * D; i < (t + 1) * D; i++) dx[i] = slope * (x.data[i] - m.data[t]);
+      dm[t] = -total(dx, t * D, D);
+    }
+    return [dx, dm];
+  });
+}
+
+/** n = (x - m) s. dx = g s, dm = -s Σ g, ds = Σ g (x - m), sums over a row. */
+function normalize(x, m, s) {
+  const D = x.width;
+  const T = x.data.length / D;
+  const data = new Float32Array(x.data.length);
+  for (let i = 0; i < data.length; i++) {
+    const t = Math.floor(i / D);
+    data[i] = (x.data[i] - m.data[t]) * s.data[t];
+  }
+  return new Tensor(x.shape, data, [x, m, s], g => {
+    const [dx, dm, ds] = [new Float32Array(data.length), new Float64Array(T), new Float64Array(T)];
+    for (let i = 0; i < data.length; i++) {
+      const t = Math.floor(i / D);
+      dx[i] = g[i] * s.data[t];
+      dm[t] -= g[i] * s.data[t];
+      ds[t] += g[i] * (x.data[i] - m.data[t]);
+    }
+    return [dx, Float32Array.from(dm), Float32Array.from(ds)];
+  });
+}
+
+/** y = γ n + β, for n (T, D), γ (D), β (D) or null. dn = g γ, dγ = Σ g n, dβ = Σ g, sums over rows. */
+function gainAndBias(n, gain, bias) {
+  const D = n.width;
+  const data = n.data.map((value, i) => value * gain.data[i % D] + (bias ? bias.data[i % D] : 0));
+  const pull = g => {
+    const [dGain, dBias] = [new Float64Array(D), new Float64Array(D)];
+    for (let i = 0; i < g.length; i++) {
+      dGain[i % D] += g[i] * n.data[i];
+      dBias[i % D] += g[i];
+    }
+    const found = [g.map((value, i) => value * gain.data[i % D]), Float32Array.from(dGain)];
+    return bias ? [...found, Float32Array.from(dBias)] : found;
+  };
+  return new Tensor(n.shape, data, bias ? [n, gain, bias] : [n, gain], pull);
+}
+
+// ---------------------------------------------------------------- attention
+
+/** The matrix of head h of x (H, T, d), T d numbers. */
+function head(x, h) {
+  const size = x.data.length / x.shape[0];
+  return x.data.subarray(h * size, (h + 1) * size);
+}
+
+/**
+ * q kᵀ of each head, for q (H, T, d) and k (K, S, d): (H, T, S). dq = g k, dk = gᵀ q. Of fewer heads of keys
+ * (K < H), each serves H / K heads of queries, and its gradient is the sum of theirs.
+ */
+function dotProducts(q, k) {
+  const [H, T, d] = q.shape;
+  const [K, S] = k.shape;
+  const data = new Float32Array(H * T * S);
+  const keys = h => Math.floor((h * K) / H);
+  for (let h = 0; h < H; h++) data.set(timesTransposed(head(q, h), head(k, keys(h)), d), h * T * S);
+  return new Tensor([H, T, S], data, [q, k], g => {
+    const [dq, dk] = [new Float32Array(q.data.length), new Float32Array(k.data.length)];
+    for (let h = 0; h < H; h++) {
+      const gh = g.subarray(h * T * S, (h + 1) * T * S);
+      dq.set(times(gh, head(k, keys(h)), S), h * T * d);
+      addTo(dk, times(transposed(gh, S), head(q, h), T), keys(h) * S * d);
+    }
+    return [dq, dk];
+  });
+}
+
+/** a v of each head, for weights a (H, T, S) and v (K, S, d): (H, T, d). da = g vᵀ, dv = aᵀ g. */
+function weightedSums(a, v) {
+  const [H, T, S] = a.shape;
+  const [K, , d] = v.shape;
+  const data = new Float32Array(H * T * d);
+  const values = h => Math.floor((h * K) / H);
+  for (let h = 0; h < H; h++) data.set(times(head(a, h), head(v, values(h)), S), h * T * d);
+  return new Tensor([H, T, d], data, [a, v], g => {
+    const [da, dv] = [new Float32Array(a.data.length), new Float32Array(v.data.length)];
+    for (let h = 0; h < H; h++) {
+      const gh = g.subarray(h * T * d, (h + 1) * T * d);
+      da.set(timesTransposed(gh, head(v, values(h)), d), h * T * S);
+      addTo(dv, times(transposed(head(a, h), S), gh, T), values(h) * S * d);
+    }
+    return [da, dv];
+  });
+}
+
+function addTo(x, y, from) {
+  for (let i = 0; i < y.length; i++) x[from + i] += y[i];
+}
+
+/** x where visible(t, s), -∞ elsewhere. dx = g there, 0 elsewhere. */
+function hide(x, visible) {
+  const [, T, S] = x.shape;
+  const seen = Uint8Array.from({ length: T * S }, (_, i) => visible(Math.floor(i / S), i % S));
+  const data = x.data.map((value, i) => (seen[i % (T * S)] ? value : -Infinity));
+  return new Tensor(x.shape, data, [x], g => [g.map((value, i) => (seen[i % (T * S)] ? value : 0))]);
+}
+
+/** p = exp(x) / Σ exp(x) in each row; 0 in a row of -∞. dx = p (g - Σ g p). */
+function softmax(x) {
+  const S = x.width;
+  const data = new Float32Array(x.data.length);
+  for (let i = 0; i < data.length; i += S) data.set(softmaxOf(x.data.subarray(i, i + S)), i);
+  return new Tensor(x.shape, data, [x], g => {
+    const dx = new Float32Array(data.length);
+    for (let row = 0; row < data.length; row += S) {
+      let mean = 0;
+      for (let i = row; i < row + S; i++) mean += g[i] * data[i];
+      for (let i = row; i < row + S; i++) dx[i] = data[i] * (g[i] - mean);
+    }
+    return [dx];
+  });
+}
+
+/** The probabilities of the logits `x`, in float64. */
+function softmaxOf(x) {
+  const largest = maximum(x);
+  const powers = Float64Array.from(x, value => (value === -Infinity ? 0 : Math.exp(value - largest)));
+  const sum = total(powers, 0, powers.length);
+  return sum ? powers.map(power => power / sum) : powers;
+}
+
+function maximum(x) {
+  let found = -Infinity;
+  for (let i = 0; i < x.length; i++) if (x[i] > found) found = x[i];
+  return found;
+}
+
+/**
+ * Each pair (a_i, b_i) of a head (a, b), rotated by the angle pos θ^(-2i / d) (Su et al. 2021). x (H, T, d); the
+ * first position is `start`. The gradient is rotated by the negative angle.
+ */
+function rotary(x, theta, start) {
+  const [, T, d] = x.shape;
+  const turned = (x, sign) => {
+    const y = new Float32Array(x.length);
+    for (let row = 0; row < x.length / d; row++) {
+      for (let i = 0; i < d / 2; i++) {
+        const angle = (start + (row % T)) * theta ** ((-2 * i) / d);
+        const [cos, sin] = [Math.cos(angle), sign * Math.sin(angle)];
+        const [a, b] = [x[row * d + i], x[row * d + d / 2 + i]];
+        y[row * d + i] = a * cos - b * sin;
+        y[row * d + d / 2 + i] = b * cos + a * sin;
+      }
+    }
+    return y;
+  };
+  return new Tensor(x.shape, turned(x.data, 1), [x], g => [turned(g, -1)]);
+}
+
+// ---------------------------------------------------------------- the loss
+
+/** -log p of the label of each row, p = softmax(logits). */
+function losses(logits, labels) {
+  const V = logits.width;
+  return labels.map((label, t) => {
+    const row = logits.data.subarray(t * V, (t + 1) * V);
+    const largest = maximum(row);
+    let powers = 0;
+    for (let i = 0; i < V; i++) powers += Math.exp(row[i] - largest);
+    return Math.log(powers) + largest - row[label];
+  });
+}
+
+/** The mean of -log p[label] over the rows `chosen`: N of them. dlogits = g (p - onehot(label)) / N there. */
+function crossEntropy(logits, labels, chosen) {
+  const V = logits.width;
+  const each = losses(logits, labels);
+  const mean = chosen.reduce((sum, t) => sum + each[t], 0) / chosen.length;
+  return new Tensor([], Float32Array.of(mean), [logits], ([g]) => {
+    const dx = new Float32Array(logits.data.length);
+    for (const t of chosen) {
+      const p = softmaxOf(logits.data.subarray(t * V, (t + 1) * V));
+      p[labels[t]] -= 1;
+      dx.set(p.map(value => (g * value) / chosen.length), t * V);
+    }
+    return [dx];
+  });
+}

@@ -1,0 +1,446 @@
+"""The model of the walk-through page, in JavaScript, beside the engine: every number, text and token."""
+
+import base64
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from browser import chromium
+
+import minigrad as mg
+from minigrad.nn import functional as F
+from minitransformer import generate
+from minitransformer.data.phrasebook import phrasebook
+from minitransformer.explain import Switches, record
+from minitransformer.explain.model import model_script
+from minitransformer.generation import GenerationConfig
+from minitransformer.generation.scoring import log_softmax, processors
+from minitransformer.layouts import BERT_TOKENS
+from minitransformer.models.protocol import model_class
+from minitransformer.tokenizers import Tokenizer
+
+HARNESS = """
+const toArray = text => new Float32Array(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
+function toText(array) {
+  const bytes = new Uint8Array(Float32Array.from(array).buffer);
+  let text = "";
+  for (let i = 0; i < bytes.length; i += 4096) text += String.fromCharCode(...bytes.subarray(i, i + 4096));
+  return btoa(text);
+}
+function packed(found) {
+  const pack = ([name, array]) => [name, { shape: array.shape, data: toText(array.data) }];
+  return Object.fromEntries(Object.entries(found).map(pack));
+}
+function load(payload) {
+  for (const weight of Object.values(payload.weights)) weight.data = toArray(weight.data);
+  window.model = createModel(payload);
+}
+function runAndBackward({ inputs, options, labels, positions }) {
+  const found = model.run(inputs, options);
+  const gradients = model.backward(found, { labels, positions });
+  return {
+    order: found.order, arrays: packed(found.arrays), loss: gradients.loss, losses: gradients.losses,
+    activations: packed(gradients.activations), weights: packed(gradients.weights),
+  };
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def page():
+    """An empty page that has the model's script."""
+    with chromium() as browser:
+        page = browser.new_page()
+        page.set_content(f"<script>{model_script()}\n{HARNESS}</script>")
+        yield page
+
+
+def load(page, model, **more):
+    """Makes the page's model."""
+    pack = lambda array: base64.b64encode(np.asarray(array, "<f4").tobytes()).decode()
+    weights = {
+        name: {"shape": list(weight.shape), "data": pack(weight)}
+        for name, weight in model.state_dict().items()
+    }
+    start = getattr(model, "decoder_start_token_id", None)
+    payload = {"model_type": model.model_type, "config": asdict(model.config), "weights": weights}
+    page.evaluate("payload => load(payload)", {**payload, "start": start, **more})
+
+
+def tokenizer_data(tokenizer):
+    content = json.loads(tokenizer.to_bytes())
+    merges = [m.split(" ") if isinstance(m, str) else m for m in content["model"].get("merges", [])]
+    return {
+        "layout": tokenizer.layout,
+        "tokens": [tokenizer.id_to_token[i] for i in range(tokenizer.vocab_size)],
+        "merges": merges,
+        "special": sorted(tokenizer._special),
+        "unk_id": tokenizer.unk_id,
+    }
+
+
+def make(model_type, seed=0, **config):
+    """A small model with weights that are large enough for every part to matter."""
+    cls, generator = model_class(model_type), np.random.default_rng(seed)
+    model = cls(cls.config_class(**config))
+    for name, p in model.named_parameters():
+        noise = generator.normal(size=p.shape)
+        p.array[...] = 0.3 * noise if p.ndim > 1 or name.endswith("bias") else 1 + 0.3 * noise
+    model.eval()
+    return model
+
+
+def ids(length, seed=0, vocab_size=11):
+    return np.random.default_rng(seed).integers(4, vocab_size, length).tolist()
+
+
+# ---------------------------------------------------------------- every activation and gradient
+
+
+def unpacked(found):
+    return {
+        name: np.frombuffer(base64.b64decode(array["data"]), "<f4").reshape(array["shape"])
+        for name, array in found.items()
+    }
+
+
+def assert_close(found, expected, tolerance):
+    """Arrays by name, relative to the scale of each; of tiny ones, to a hundredth of the largest scale.
+
+    (What is tiny beside the others is what is left of large terms, in float32.)
+    """
+    assert list(found) == list(expected)
+    finite = {name: array[np.isfinite(array)] for name, array in expected.items()}
+    scales = {name: np.abs(numbers).max(initial=0) for name, numbers in finite.items()}
+    least = max(scales.values()) / 100
+    for name, array in expected.items():
+        real = np.isfinite(array)
+        assert found[name].shape == array.shape, name
+        assert (found[name][~real] == array[~real]).all(), name
+        difference = np.abs(found[name][real] - finite[name]).max(initial=0)
+        assert difference <= tolerance * max(scales[name], least), name
+
+
+TRANSFORMER = {
+    "vocab_size": 11, "d_model": 8, "num_heads": 2, "d_ff": 12, "num_encoder_layers": 1,
+    "num_decoder_layers": 2, "max_positions": 9,
+}  # fmt: skip
+GPT = {"vocab_size": 11, "n_positions": 9, "n_embd": 8, "n_layer": 2, "n_head": 4, "n_inner": 12}
+LLAMA = {
+    "vocab_size": 11, "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+}  # fmt: skip
+T5 = {
+    "vocab_size": 11, "d_model": 8, "d_kv": 3, "d_ff": 12, "num_layers": 2, "num_heads": 2,
+    "relative_attention_num_buckets": 8, "relative_attention_max_distance": 10,
+}  # fmt: skip
+BERT = {
+    "vocab_size": 11, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "intermediate_size": 12, "max_position_embeddings": 9,
+}  # fmt: skip
+BART = {
+    "vocab_size": 11, "max_position_embeddings": 9, "d_model": 8, "encoder_layers": 1, "encoder_ffn_dim": 12,
+    "encoder_attention_heads": 2, "decoder_layers": 2, "decoder_ffn_dim": 5, "decoder_attention_heads": 4,
+}  # fmt: skip
+VIT = {
+    "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12,
+    "image_size": 6, "patch_size": 3, "num_channels": 2, "num_labels": 3,
+}  # fmt: skip
+
+RECORDED = {  # each option of each family occurs
+    "the paper's": ("transformer", TRANSFORMER, {}),
+    "pre-norm": ("transformer", TRANSFORMER | {"norm_first": True, "activation": "gelu", "bias": False}, {}),
+    "learned positions": (
+        "transformer",
+        TRANSFORMER
+        | {"positions": "learned", "tie_embeddings": False, "output_bias": True, "activation": "silu"},
+        {"scale": False},
+    ),
+    "side by side": (
+        "transformer",
+        TRANSFORMER | {"concatenate_positions": True, "output_bias": True, "target_vocab_size": 13},
+        {},
+    ),
+    "grouped queries": (
+        "transformer",
+        TRANSFORMER | {"num_heads": 4, "num_kv_heads": 2, "head_dim": 6, "positions": "rotary"},
+        {},
+    ),
+    "no positions": (
+        "transformer",
+        TRANSFORMER
+        | {"positions": "none", "is_causal": False, "scale_embeddings": False, "norm": "rms_norm"},
+        {},
+    ),
+    "ALiBi": ("transformer", TRANSFORMER | {"positions": "alibi", "activation": "swiglu"}, {"causal": False}),
+    "three heads' ALiBi": ("gpt2", GPT | {"positions": "alibi", "n_embd": 6, "n_head": 3}, {}),
+    "positions off": ("transformer", TRANSFORMER, {"positions": False}),
+    "rotation off": ("gpt2", GPT | {"positions": "rotary", "n_kv_head": 1}, {"positions": False}),
+    "biases off": ("t5", T5 | {"tie_word_embeddings": False}, {"positions": False}),
+    "heads off": (
+        "transformer",
+        TRANSFORMER,
+        {"ablated": {"encoder.layers.0.self_attention": [1], "decoder.layers.1.cross_attention": [0, 1]}},
+    ),
+    "GPT": ("gpt2", GPT, {}),
+    "an untied GPT": (
+        "gpt2",
+        GPT | {"tie_word_embeddings": False, "output_bias": True, "norm_first": False, "is_causal": False},
+        {},
+    ),
+    "Llama": ("llama", LLAMA | {"num_key_value_heads": 2}, {}),
+    "a tied Llama": ("llama", LLAMA | {"tie_word_embeddings": True, "hidden_act": "gelu_new"}, {}),
+    "T5": ("t5", T5 | {"tie_word_embeddings": False, "feed_forward_proj": "gated-gelu"}, {}),
+    "masked words": ("bert", BERT, {}),
+    "masked words, pre-norm": (
+        "bert",
+        BERT | {"norm_first": True, "hidden_act": "relu", "pad_token_id": None},
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_every_activation_and_gradient_is_the_engines(page, name):
+    model_type, config, options = RECORDED[name]
+    model = make(model_type, **config)
+    load(page, model)
+    source, target = ids(6), ids(5, seed=1) if model.is_encoder_decoder else None
+    labels = ids(len(target or source), seed=2)
+    for positions in (None, [2]):
+        request = {"inputs": {"source": source, "target": target}, "labels": labels, "positions": positions}
+        found = page.evaluate("request => runAndBackward(request)", {**request, "options": options})
+        expected = record(model, source, target, Switches(**options))
+        gradients = expected.backward(labels, positions)
+        assert_close(unpacked(found["arrays"]), expected.arrays, 1e-5)
+        assert found["loss"] == pytest.approx(gradients.loss, rel=1e-5)
+        assert found["losses"] == pytest.approx(gradients.losses.tolist(), rel=1e-4)
+        assert_close(unpacked(found["activations"]), gradients.activations, 1e-4)
+        assert_close(unpacked(found["weights"]), gradients.weights, 1e-4)
+
+
+OTHERS = {
+    "a tied T5": ("t5", T5 | {"feed_forward_proj": "relu"}),
+    "BART": ("bart", BART | {"scale_embedding": True}),
+    "a class of a text": ("bert", BERT | {"head": "classification", "num_labels": 3}),
+    "the next sentence": ("bert", BERT | {"head": "next_sentence"}),
+    "a class of each token": ("bert", BERT | {"head": "token_classification", "num_labels": 3}),
+    "ViT": ("vit", VIT),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_logits_and_gradients_of_weights_are_the_models(page, name):
+    model_type, config = OTHERS[name]
+    model = make(model_type, **config)
+    load(page, model)
+    if model_type == "vit":
+        image = np.random.default_rng(0).normal(size=(2, 6, 6)).astype(np.float32)
+        inputs, logits = {"source": image.ravel().tolist()}, model(image[None])
+    elif model.is_encoder_decoder:
+        inputs = {"source": ids(6), "target": ids(5, seed=1)}
+        logits = model(np.array([inputs["source"]]), np.array([inputs["target"]]))[0]
+    else:
+        inputs = {"source": ids(6), "segments": [0, 0, 0, 1, 1, 1]}
+        logits = model(np.array([inputs["source"]]), None, np.array([inputs["segments"]]))
+        logits = logits[0] if logits.ndim == 3 else logits
+    labels = np.random.default_rng(2).integers(0, logits.shape[1], len(logits)).tolist()
+    loss = F.cross_entropy(logits, mg.tensor(np.array(labels)))
+    weights = dict(model.named_parameters())
+    gradients = mg.autograd.grad(loss, list(weights.values()), allow_unused=True)
+    expected = {
+        name: np.zeros(p.shape, np.float32) if g is None else g.numpy()
+        for (name, p), g in zip(weights.items(), gradients, strict=True)
+    }
+    found = page.evaluate(
+        "request => runAndBackward(request)", {"inputs": inputs, "options": {}, "labels": labels}
+    )
+    arrays, pulled = unpacked(found["arrays"]), unpacked(found["weights"])
+    assert_close({"logits": arrays["logits"]}, {"logits": logits.numpy()}, 1e-5)
+    assert arrays["probabilities"].sum(-1) == pytest.approx(np.ones(len(logits)), abs=1e-6)
+    assert_close({name: pulled[name] for name in expected}, expected, 1e-4)
+
+
+# ---------------------------------------------------------------- new texts
+
+LAYOUTS = {  # of caches, windows and limits
+    "Transformer": ("transformer", TRANSFORMER),
+    "learned positions": ("transformer", TRANSFORMER | {"positions": "learned"}),
+    "rotary positions": ("transformer", TRANSFORMER | {"positions": "rotary", "norm_first": True}),
+    "without a causal mask": ("transformer", TRANSFORMER | {"is_causal": False}),
+    "GPT": ("gpt2", GPT | {"eos_token_id": 3}),
+    "Llama": ("llama", LLAMA),
+    "T5": ("t5", T5),
+    "BART": ("bart", BART),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_greedy_and_beam_search_find_what_generate_finds(page, name):
+    model_type, config = LAYOUTS[name]
+    model = make(model_type, **config)
+    load(page, model)
+    for seed in range(2):
+        source = ids(4 + seed, seed)
+        expected = generate(model, [source], 12, return_dict=True)
+        found = page.evaluate("source => model.generate(source, { maxNew: 12 })", source)
+        assert found == {"ids": expected.ids[0], "stopped": expected.finish_reasons[0] == "eos"}
+    for beams, penalty, form, early in (
+        (4, 1.0, "huggingface", False),
+        (3, 2.0, "gnmt", "never"),
+        (2, 0.0, "gnmt", True),
+    ):
+        options = {
+            "num_beams": beams,
+            "length_penalty": penalty,
+            "length_penalty_form": form,
+            "early_stopping": early,
+        }
+        settings = {"beams": beams, "lengthPenalty": penalty, "form": form, "early": early, "maxNew": 12}
+        found = page.evaluate("([source, settings]) => model.beams(source, settings)", [source, settings])
+        expected = generate(
+            model, [source], 12, num_return_sequences=beams, output_beams=True, return_dict=True, **options
+        )
+        assert [text["ids"] for text in found["texts"]] == expected.ids
+        assert [text["score"] for text in found["texts"]] == pytest.approx(expected.scores, rel=1e-5)
+        assert found["best"] == expected.ids[0]
+        assert_same_tree(found["steps"], expected.beams[0])
+
+
+def assert_same_tree(found, expected):
+    assert len(found) == len(expected)
+    for nodes, step in zip(found, expected, strict=True):
+        assert [node["token"] for node in nodes] == step.tokens.tolist()
+        assert [max(node["parent"], 0) for node in nodes] == step.parents.tolist()
+        assert [node["finished"] for node in nodes] == step.ended.tolist()
+        assert [node["score"] for node in nodes] == pytest.approx(step.scores.tolist(), rel=1e-5)
+
+
+ALL = {"temperature": 2.0, "top_k": 5, "top_p": 0.6}
+
+
+@pytest.mark.parametrize("options", [{}, {"temperature": 0.5}, {"top_k": 3}, {"top_p": 0.7}, ALL])
+def test_the_distribution_is_what_generate_draws_from(page, options):
+    logits = np.random.default_rng(0).normal(scale=2, size=(1, 11)).astype(np.float32)
+    logits[0, 3] = logits[0, 5]  # a tie
+    scores = logits
+    for function in processors(GenerationConfig(do_sample=True, **options)):
+        scores = function(scores, np.zeros((1, 1), int))
+    names = {"temperature": "temperature", "top_k": "topK", "top_p": "topP"}
+    settings = {names[name]: value for name, value in options.items()}
+    load(page, make("gpt2", **GPT))
+    request = [logits[0].tolist(), settings]
+    found = page.evaluate("([logits, settings]) => [...model.distribution(logits, settings)]", request)
+    assert found == pytest.approx(np.exp(log_softmax(scores))[0].tolist(), rel=1e-6)
+
+
+def test_samples_follow_the_distribution(page):
+    load(page, make("gpt2", **GPT))
+    found = page.evaluate("""() => {
+      const first = seed => model.generate([5, 6], { sample: true, seed, topK: 3, maxNew: 1 }).ids[0];
+      const drawn = Array.from({ length: 600 }, (_, seed) => first(seed));
+      const { arrays } = model.run({ source: [5, 6] });
+      const distribution = model.distribution(arrays.logits.data.subarray(11), { topK: 3 });
+      return { drawn, again: first(7) === drawn[7], distribution: [...distribution] };
+    }""")
+    shares = np.bincount(found["drawn"], minlength=11) / 600
+    assert shares == pytest.approx(found["distribution"], abs=0.06)
+    assert found["again"]
+
+
+# ---------------------------------------------------------------- text
+
+SENTENCES = [side for pair in phrasebook().train[:400] for side in pair]
+SPACED = [
+    *SENTENCES,
+    "two  spaces",
+    "日本語のテキスト",
+    "नमस्ते दुनिया",
+    "a\tb\nc",
+    "a▁b",
+]  # which a word tokenizer would lose
+TOKENIZERS = {
+    "word": lambda: Tokenizer.train_word(SENTENCES),
+    "spaced word": lambda: Tokenizer.train_word(SPACED),
+    "bpe": lambda: Tokenizer.train_bpe(SENTENCES, 300),
+    "byte bpe": lambda: Tokenizer.train_bpe(SPACED, 400),
+    "wordpiece": lambda: Tokenizer.train_wordpiece(SENTENCES, 300, added=BERT_TOKENS),
+    "char": lambda: Tokenizer.train_char(SENTENCES, special_tokens=True),
+}
+TEXTS = [
+    "",
+    " ",
+    "I love you",
+    "Où est le chien ?",
+    "Où est le chien\u00a0?",
+    "l’homme d'hier -- naïve, e\u0301té!",
+    "👩‍👩‍👧 👍🏽 unknown",
+    "שלום العربية \u202e x",
+    "</script><END>[MASK]<UNK> ##a ▁b",
+    "tabs\tand\nlines\r\n  spaces \u0085\ufeff\u200b\u2028",
+    "日本語 สวัสดี नमस्ते",
+    "x" * 130,
+    "1,234.5 €uro $5 a+b=c ~x~ «oui» „ja“ …",
+    "\u061d a\u2e43b \U00011660c",  # marks that the library does not take for punctuation
+    "ﬁ Ⅻ ½ ² İ ß",
+    "\x00\x1f\x1c end \x1d",
+]
+
+
+@pytest.mark.parametrize("layout", TOKENIZERS)
+def test_ids_and_texts_are_the_tokenizers(page, layout):
+    tokenizer = TOKENIZERS[layout]()
+    assert tokenizer.layout == layout
+    load(page, make("gpt2", **GPT), tokenizer=tokenizer_data(tokenizer))
+    generator = np.random.default_rng(0)
+    parts = [
+        *" ".join(SENTENCES[:40]).split(),
+        *map(chr, generator.integers(32, 0x3000, 200)),
+        "😀",
+        "’",
+        " ",
+        "-",
+    ]
+    texts = [*TEXTS, *SENTENCES[:10], *("".join(generator.choice(parts, 12)) for _ in range(60))]
+    found = page.evaluate(
+        "texts => texts.map(model.tokenize, model).map(x => ({ ...x, text: model.decode(x.ids) }))", texts
+    )
+    for text, ours in zip(texts, found, strict=True):
+        expected = tokenizer.encode(text.strip())
+        assert ours["ids"] == expected, text
+        assert ours["tokens"] == [tokenizer.id_to_token[i] for i in expected]
+        assert ours["unknown"] == [i for i, token in enumerate(expected) if token == tokenizer.unk_id]
+        assert len(ours["pieces"]) == len(expected)
+        assert ours["text"] == tokenizer.decode(expected), text
+
+
+def test_a_character_that_is_not_in_the_vocabulary_is_an_error(page):
+    tokenizer = Tokenizer.train_char(["abc"])
+    load(page, make("gpt2", **GPT), tokenizer=tokenizer_data(tokenizer), input={"strip": False})
+    assert page.evaluate("() => model.sourceIds('cab')") == [2, 0, 1]
+    refused = page.evaluate(
+        "() => { try { model.tokenize('cat'); } catch (error) { return error.message; } }"
+    )
+    assert refused == 'The character "t" is not in the vocabulary.\nUse only: abc'
+
+
+def test_marks_in_a_text_are_special_tokens(page):
+    tokenizer = TOKENIZERS["wordpiece"]()
+    cls, sep, mask = map(tokenizer.special_id, BERT_TOKENS)
+    settings = {"before": [cls], "after": [sep], "marks": ["[MASK]"]}
+    load(page, make("gpt2", **GPT), tokenizer=tokenizer_data(tokenizer), input=settings)
+    found = page.evaluate("() => model.sourceIds(' I [MASK] you. ')")
+    assert found == [cls, *tokenizer.encode("I"), mask, *tokenizer.encode("you."), sep]
+
+
+def test_what_does_not_run_in_the_page_is_one_message(page):
+    refused = """config => {
+      try { createModel({ weights: {}, ...config }); } catch (error) { return error.message; }
+    }"""
+    message = page.evaluate(refused, {"model_type": "seq2seq", "config": {}})
+    assert message.startswith("A model of type seq2seq does not run in the page.\nThese do: transformer,")
+    message = page.evaluate(refused, {"model_type": "bert", "config": {"head": "similarity"}})
+    assert message.startswith(
+        "A BERT with the head similarity does not run in the page.\nThese do: masked_lm,"
+    )
