@@ -84,4 +84,6 @@ def main(
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    from saving import run as run_demo
+
+    run_demo(main)

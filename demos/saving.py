@@ -1,4 +1,4 @@
-"""Saves the graphs of the demos, and explains errors."""
+"""What demos share: graphs are saved, and errors explained."""
 
 import sys
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from typing import Annotated
 import tyro
 
 import minigrad as mg
+from minitransformer.errors import UserError
 
 Output = Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="FILE")]
 
@@ -23,6 +24,6 @@ def run(main: Callable[..., None]) -> None:
     """Run a demo as a command; user errors are explained, with exit code 2."""
     try:
         tyro.cli(main)
-    except (mg.MinigradError, OSError) as error:
+    except (mg.MinigradError, UserError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None

@@ -23,6 +23,17 @@ def test_what_a_translator_looks_at_is_drawn(here):
     assert Path("drawn.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("demo", ["alignment", "similar"])
+def test_a_demo_without_its_run_says_how_to_train_one(demo, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(DEMOS)
+    monkeypatch.setattr(sys, "argv", [f"{demo}.py", "runs/none", "a cat"])
+    with pytest.raises(SystemExit, match="2"):
+        runpy.run_path(str(DEMOS / f"{demo}.py"), run_name="__main__")
+    err = capsys.readouterr().err
+    assert err.startswith("error: there is no run folder runs/none.\nTrain one with `minitransformer train")
+
+
 @pytest.mark.parametrize("sentences", [1, 3])
 def test_the_road_to_attention_scores_each_model_by_length(sentences, tmp_path, capsys):
     demo = runpy.run_path(str(DEMOS / "road_to_attention.py"))
