@@ -8,7 +8,7 @@ They are in no registry: a task that recipes and the command line know is a clas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,10 @@ import numpy as np
 
 from minigrad import Tensor, no_grad
 
+from ..config import Config
 from ..data.batching import PairBatch
 from ..data.splits import HELD_OUT, random_indices, split_at
-from ..errors import UserError, check_integer
+from ..errors import UserError, check_integer, short
 from .base import loss_sum
 from .examples import ExampleTask
 from .translation import Translation
@@ -46,7 +47,7 @@ class ArrayBatch:
 
 
 @dataclass(frozen=True)
-class BatchSize:
+class BatchSize(Config):
     """The [data] of arrays."""
 
     batch_size: int = 32
@@ -154,9 +155,19 @@ class SpecialIds:
     start_id: int = 2
     end_id: int = 3
 
-    def encode(self, ids: Iterable[Any]) -> list[int]:
+    def encode(self, ids: Sequence[int]) -> list[int]:
         """The ids themselves."""
-        return [int(i) for i in ids]
+        if isinstance(ids, str):
+            raise UserError(
+                f"pairs of texts need a tokenizer, got {short(ids)} without one.\n"
+                f"Pass PairTask(pairs, tokenizer), such as Tokenizer.train_word(texts), or lists of ids."
+            )
+        array = np.asarray(ids)
+        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+            raise UserError(
+                f"a side of a pair must be a list of ids, got {short(ids)}.\nPass pairs like ([4, 5], [6])."
+            )
+        return array.astype(int).tolist()
 
 
 class PairTask(Translation):
