@@ -1,10 +1,9 @@
 """Errors that a user can fix. The first line says what is wrong, the second how to fix it."""
 
 import difflib
-import inspect
 import math
 from collections.abc import Iterable
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 
@@ -13,29 +12,26 @@ class UserError(ValueError):
 
 
 def check_range(config: object, names: str, low: float, below: float = math.inf) -> None:
-    """Raise a UserError if a value of `config` is outside [low, below), or an integer beyond 64 bits."""
+    """Raise a UserError if a value of `config` is outside [low, below), or an integer beyond 64 bits.
+
+    None, where the field may be that, is not checked.
+    """
     for name in names.split():
         value = getattr(config, name)
-        check_kind(config, name, value)
+        if value is None:
+            continue
         limit = min(below, 2**63) if isinstance(value, int) else below
         if not low <= value < limit:
             interval = _interval(low, limit if value >= low else math.inf)
             raise UserError(f"{name} = {value} is out of range.\nChoose a value {interval}.")
 
 
-def check_kind(config: object, name: str, value: Any) -> None:
-    """Raise a UserError if a field of a configuration is not a number, or not an integer as declared."""
-    whole = "float" not in str(inspect.get_annotations(type(config)).get(name, ""))
-    if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
-        kind = "an integer" if whole else "a number"
-        raise UserError(f"{name} must be {kind}, got {value!r}.\nPass one.")
-
-
-def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
-    """Raise a UserError if the value is not one of the known names."""
+def check_choice(name: str, value: Any, known: Iterable[Any]) -> None:
+    """Raise a UserError if the value is not one of those that are known."""
     if value not in (known := list(known)):
+        names = list(map(str, known))
         raise UserError(
-            f"unknown {name} {value!r}.{nearest(str(value), known)}\nChoose one of {', '.join(known)}."
+            f"unknown {name} {value!r}.{nearest(str(value), names)}\nChoose one of {', '.join(names)}."
         )
 
 
@@ -60,3 +56,9 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """` Did you mean ...?`, or an empty string if no name is similar."""
     close = difflib.get_close_matches(word[:100], list(known), n=3, cutoff=0.7)
     return f" Did you mean {' or '.join(close)}?" if close else ""
+
+
+def short(value: Any) -> str:
+    """A value on one line, truncated."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:60]}..."

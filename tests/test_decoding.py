@@ -508,14 +508,16 @@ def test_a_number_of_beams_is_checked_before_what_it_gives(flags):
 
 REFUSED = [
     ({"num_beams": 0}, "num_beams = 0 is out of range"),
-    ({"num_beams": 2.0}, "num_beams = 2.0 is out of range"),
+    ({"num_beams": 2.0}, "num_beams must be an integer, got 2.0.\nPass one, or leave it out: the "),
     ({"do_sample": True, "top_p": 2}, "top_p = 2 is out of range.\nChoose a number above 0 and at most 1"),
     ({"do_sample": True, "top_p": 0}, "top_p = 0 is out of range"),
     ({"do_sample": True, "min_p": -0.1}, "min_p = -0.1 is out of range"),
     ({"repetition_penalty": 0}, "repetition_penalty = 0 is out of range"),
     ({"num_beams": 2, "length_penalty": np.inf}, "length_penalty = inf is out of range"),
-    ({"num_beams": 2, "length_penalty_form": "wu"}, "length_penalty_form = 'wu' is unknown.\nChoose one of"),
-    ({"num_beams": 2, "early_stopping": "always"}, "early_stopping = 'always' is unknown"),
+    ({"num_beams": 2, "length_penalty_form": "wu"}, "unknown length_penalty_form 'wu'.\nChoose one of "),
+    ({"num_beams": 2, "early_stopping": "always"}, "unknown early_stopping 'always'.\nChoose one of True, F"),
+    ({"num_beams": 2, "early_stopping": 1}, "early_stopping must be True or False or a string, got 1"),
+    ({"do_sample": "yes"}, "do_sample must be True or False, got 'yes'"),
     ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size = -1 is out of range"),
     ({"num_return_sequences": 2}, "greedy decoding gives 1"),
     ({"num_return_sequences": 3, "num_beams": 2}, "num_return_sequences = 3, but 2 beams give 2"),
@@ -548,6 +550,9 @@ def test_what_cannot_be_is_refused(gpt, options, message):
         ([9], "prefix has the id 9"),
         ([[1], [-1]], "prefix[1] has the id -1"),
         ([[1]], "1 prefixes for 2 inputs"),
+        (3, "prefix must be a list of ids, or one for each input, got 3"),
+        ([1.5], "1 prefixes for 2 inputs"),
+        ([1.5, 2], "prefix[0] is not a sequence of integers, got 1.5"),
     ],
 )
 def test_a_prefix_that_cannot_be_is_refused(translator, prefix, message):

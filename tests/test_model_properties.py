@@ -314,10 +314,27 @@ def test_names_of_parameters_are_those_of_earlier_versions():
         (transformer(num_kv_heads=8), "num_heads=4 is not divisible by num_kv_heads=8"),
         (llama(num_key_value_heads=3), "num_attention_heads=4 is not divisible by num_key_value_heads=3"),
         (llama(hidden_act="sill"), "unknown hidden_act 'sill'. Did you mean silu?"),
+        (
+            gpt(bias="no"),
+            "bias must be True or False, got 'no'.\nPass one, or leave it out: the default is",
+        ),
+        (gpt(bias=0), "bias must be True or False, got 0."),
+        (gpt(pad_token_id="a"), "pad_token_id must be an integer or None, got 'a'."),
+        (gpt(n_inner=True), "n_inner must be an integer or None, got True."),
+        (gpt(embd_pdrop="x"), "embd_pdrop must be a number, got 'x'."),
+        (gpt(norm=3), "norm must be a string, got 3."),
+        (lambda: T5Config(8.0), "vocab_size must be an integer, got 8.0."),
+        (
+            lambda: GPT(LlamaConfig(V)),
+            "must be a GPTConfig, got a LlamaConfig.\nPass GPTConfig(...).",
+        ),
+        (lambda: GPT({"n_layer": 1}), "must be a GPTConfig, got a dict.\nPass GPTConfig(**settings)."),
+        (lambda: GPT(GPTConfig), "must be a GPTConfig, got the class GPTConfig.\nPass GPTConfig(...)."),
         (lambda: model_class("lama"), "there is no model type 'lama'. Did you mean llama?"),
         (lambda: preset("lama-nano"), "there is no preset 'lama-nano'. Did you mean llama-nano"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_a_choice_that_does_not_exist_is_refused(make, message):
     with pytest.raises(UserError, match=re.escape(message)):
         make()

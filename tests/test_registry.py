@@ -342,9 +342,22 @@ def test_pairs_of_texts_or_of_ids_are_a_task(tmp_path):
         (lambda: ArrayTask((X,)), r"inputs and targets"),
         (lambda: ArrayTask((X, Y), batch_size=0), "batch_size = 0 is out of range"),
         (lambda: ArrayTask((X, Y), validation=(X, X, Y)), "validation has 3 arrays"),
+        (lambda: ArrayTask((X, Y), batch_size=2.0), "batch_size must be an integer, got 2.0"),
         (lambda: PairTask([]), "there are no pairs"),
+        (
+            lambda: PairTask(PAIRS),
+            r"pairs of texts need a tokenizer, got .*\nPass PairTask\(pairs, ",
+        ),
+        (lambda: PairTask([("12", "34")]), "pairs of texts need a tokenizer, got '12'"),
+        (lambda: PairTask([([4.5], [6])]), r"a side of a pair must be a list of ids, got \[4.5\]"),
+        (lambda: PairTask([(4, 5)]), "a side of a pair must be a list of ids, got 4"),
+        (
+            lambda: Trainer(nn.Linear(3, 1), ArrayTask((X, Y)), {"steps": 2}, "runs"),
+            "must be a TrainConfig, got a dict.\nPass TrainConfig",
+        ),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_arrays_that_do_not_belong_together_are_refused(make, problem):
     with pytest.raises(UserError, match=problem):
         make()

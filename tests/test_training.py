@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -562,6 +563,37 @@ def test_a_setting_that_cannot_be_is_named(wrong):
     first, second = str(caught.value).splitlines()
     assert next(iter(wrong)) in first
     assert second.startswith("Choose")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        (
+            {"betas": 0.9},
+            "betas must be (a number, a number), got 0.9.\nPass one, or leave it out: ",
+        ),
+        ({"betas": (0.9,)}, "betas must be (a number, a number), got (0.9,)."),
+        ({"betas": ("a", 0.9)}, "betas must be (a number, a number), got ('a', 0.9)."),
+        (
+            {"steps": 2.0},
+            "steps must be an integer, got 2.0.\nPass one, or leave it out: the default is",
+        ),
+        ({"steps": True}, "steps must be an integer, got True."),
+        ({"lr": "1e-3"}, "lr must be a number, got '1e-3'."),
+        ({"lr": False}, "lr must be a number, got False."),
+        ({"monitor": 3}, "monitor must be a string, got 3."),
+        ({"optimizer": None}, "optimizer must be a string, got None."),
+    ],
+    ids=str,
+)
+def test_a_setting_of_another_type_is_refused(wrong, expected):
+    with pytest.raises(UserError, match=f"^{re.escape(expected)}"):
+        TrainConfig(**wrong)
+
+
+def test_numbers_of_numpy_and_whole_ones_are_numbers():
+    config = TrainConfig(np.int64(5), lr=1, momentum=np.float32(0.5), betas=[0, 0.5])
+    assert (config.steps, config.lr, config.momentum, config.betas) == (5, 1, 0.5, [0, 0.5])
 
 
 def test_a_text_shorter_than_a_block_is_refused():

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from jaxtyping import Int
 
 from ..config import Config
-from ..errors import UserError, check_integer, counted, nearest
+from ..errors import UserError, check_choice, check_integer, check_range, counted, nearest, short
 
 EXAMPLE = "Pass a list of ids for each text, such as [[5, 8, 3]]"
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # without effect in greedy and beam search
@@ -58,26 +58,25 @@ class GenerationConfig(Config):
     output_beams: bool = False  # keep the tree of a beam search
 
     def __post_init__(self) -> None:
-        check_integer("max_new_tokens", self.max_new_tokens, 0)
-        if self.top_k is not None:
-            check_integer("top_k", self.top_k, 1)
-        check_integer("no_repeat_ngram_size", self.no_repeat_ngram_size, 0)
-        check_integer("num_beams", self.num_beams, 1)
-        check_integer("num_return_sequences", self.num_return_sequences, 1)
+        check_range(self, "max_new_tokens no_repeat_ngram_size", 0)
+        check_range(self, "num_beams num_return_sequences top_k", 1)
         if self.seed is not None:
             check_integer("seed", self.seed, 0, 2**64)
-        if not (_is_number(self.temperature) and 0 < self.temperature < math.inf):
+        if not 0 < self.temperature < math.inf:
             raise UserError(
                 f"temperature must be a finite number above 0, got {self.temperature!r}.\n"
                 f"Choose a value above 0; greedy decoding needs no temperature."
             )
-        _check_number("top_p", self.top_p, 0 < _value(self.top_p) <= 1, "above 0 and at most 1")
-        _check_number("min_p", self.min_p, 0 <= _value(self.min_p) <= 1, "from 0 to 1")
-        penalty = self.repetition_penalty
-        _check_number("repetition_penalty", penalty, 0 < _value(penalty) < math.inf, "above 0, such as 1.2")
-        _check_number(
-            "length_penalty", self.length_penalty, math.isfinite(_value(self.length_penalty)), "such as 1"
-        )
+        for name, is_valid, expected in (
+            ("top_p", 0 < self.top_p <= 1, "above 0 and at most 1"),
+            ("min_p", 0 <= self.min_p <= 1, "from 0 to 1"),
+            ("repetition_penalty", 0 < self.repetition_penalty < math.inf, "above 0, such as 1.2"),
+            ("length_penalty", math.isfinite(self.length_penalty), "such as 1"),
+        ):
+            if not is_valid:
+                raise UserError(
+                    f"{name} = {getattr(self, name)!r} is out of range.\nChoose a number {expected}."
+                )
         check_choice("length_penalty_form", self.length_penalty_form, ("huggingface", "gnmt"))
         check_choice("early_stopping", self.early_stopping, (True, False, "never"))
         if self.stopping_criteria is not None and not callable(self.stopping_criteria):
@@ -132,25 +131,6 @@ def make_config(options: dict[str, Any], function: str = "generate") -> Generati
     return GenerationConfig(**options)
 
 
-def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
-    """Raise a UserError if the value is not one of the choices (1 is not True)."""
-    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
-        raise UserError(f"{name} = {value!r} is unknown.\nChoose one of {', '.join(map(repr, choices))}.")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _value(value: Any) -> float:
-    return float(value) if _is_number(value) else math.nan
-
-
-def _check_number(name: str, value: Any, is_valid: bool, expected: str) -> None:
-    if not is_valid:
-        raise UserError(f"{name} = {value!r} is out of range.\nChoose a number {expected}.")
-
-
 # ---------------------------------------------------------------- ids, which depend on the model
 
 
@@ -194,6 +174,11 @@ def check_prefix(model: Any, prefix: Any, count: int) -> list[list[int]]:
             f"a {name} continues its prompt and takes no prefix.\nAppend the prefix to input_ids."
         )
     vocab_size = target_vocab_size(model)
+    if not isinstance(prefix, Iterable) or isinstance(prefix, str | bytes | dict):
+        raise UserError(
+            f"prefix must be a list of ids, or one for each input, got {short(prefix)}.\n{EXAMPLE}."
+        )
+    prefix = list(prefix)
     if all(isinstance(item, Integral) for item in prefix):
         prefixes = [_ids_of(prefix, "prefix", vocab_size)] * count
     elif len(prefix) == count:
@@ -242,9 +227,3 @@ def _ids_of(row: Any, name: str, vocab_size: int) -> list[int]:
             f"Encode the text with the tokenizer of the model."
         )
     return ids.tolist()
-
-
-def short(value: Any) -> str:
-    """A value on one line, truncated."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else f"{text[:60]}..."

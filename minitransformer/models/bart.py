@@ -12,7 +12,7 @@ from minigrad import Tensor, nn
 from minigrad.nn import functional as F
 
 from ..cache import Cache
-from ..config import MAX_LAYERS, Config, check_heads
+from ..config import MAX_LAYERS, Config, check_config, check_heads
 from ..embeddings import LearnedPositions, TokenEmbedding
 from ..errors import check_choice, check_range
 from ..layers import ACTIVATIONS, GATED, Decoder, Encoder, EncoderDecoder, LayerConfig, check_batch
@@ -71,7 +71,7 @@ class BART(EncoderDecoder):
 
     def __init__(self, config: BARTConfig) -> None:
         super().__init__()
-        self.config = c = config
+        self.config = c = check_config(config, self.config_class)
         choices = (c.dropout, c.attention_dropout, c.activation_dropout, c.activation_function)
         encoder_layer = LayerConfig(c.d_model, c.encoder_attention_heads, c.encoder_ffn_dim, *choices)
         decoder_layer = LayerConfig(c.d_model, c.decoder_attention_heads, c.decoder_ffn_dim, *choices)

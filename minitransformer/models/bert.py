@@ -18,7 +18,7 @@ from minigrad.errors import RangeError
 from minigrad.nn import functional as F
 from minigrad.tensor import as_tensor_like
 
-from ..config import MAX_LAYERS, Config, check_heads
+from ..config import MAX_LAYERS, Config, check_config, check_heads
 from ..embeddings import TokenEmbedding, absolute_positions, token_ids
 from ..errors import UserError, check_choice, check_range
 from ..layers import ACTIVATIONS, GATED, Encoder, LayerConfig
@@ -58,8 +58,7 @@ class BERTConfig(Config):
         check_range(self, "max_position_embeddings type_vocab_size", 1)
         check_range(self, "num_hidden_layers", 1, MAX_LAYERS + 1)
         check_range(self, "hidden_dropout_prob attention_probs_dropout_prob", 0, 1)
-        if self.classifier_dropout is not None:
-            check_range(self, "classifier_dropout", 0, 1)
+        check_range(self, "classifier_dropout", 0, 1)
         check_heads(self, "hidden_size", "num_attention_heads")
         check_choice("head", self.head, HEADS)
         self.layer()
@@ -89,7 +88,7 @@ class BERT(nn.Module):
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__()
-        self.config = c = config
+        self.config = c = check_config(config, self.config_class)
         self.embedding = TokenEmbedding(c.vocab_size, c.hidden_size, scale=False)
         self.positions = absolute_positions(c.positions, c.hidden_size, c.max_position_embeddings)
         self.token_types = TokenEmbedding(c.type_vocab_size, c.hidden_size, scale=False)

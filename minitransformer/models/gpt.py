@@ -11,7 +11,7 @@ from jaxtyping import Float
 from minigrad import Tensor, nn
 
 from ..cache import Cache
-from ..config import MAX_LAYERS, Config, check_heads
+from ..config import MAX_LAYERS, Config, check_config, check_heads
 from ..embeddings import TokenEmbedding, absolute_positions, check_concatenation
 from ..errors import check_range
 from ..layers import Encoder, LayerConfig
@@ -53,8 +53,7 @@ class GPTConfig(Config):
         check_range(self, "n_positions n_embd n_head", 1)
         check_range(self, "n_layer", 1, MAX_LAYERS + 1)
         check_range(self, "embd_pdrop resid_pdrop attn_pdrop", 0, 1)
-        if self.n_inner is not None:
-            check_range(self, "n_inner", 1)
+        check_range(self, "n_inner", 1)
         check_heads(self, "n_embd", "n_head", "n_kv_head", self.head_dim)
         check_concatenation(self.concatenate_positions, self.positions, "n_embd", self.n_embd)
         self.layer()
@@ -83,7 +82,7 @@ class GPT(nn.Module):
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
-        self.config = c = config
+        self.config = c = check_config(config, self.config_class)
         width = c.n_embd - c.n_embd // 2 if c.concatenate_positions else c.n_embd
         tied_bias = c.output_bias and c.tie_word_embeddings
         self.embedding = TokenEmbedding(c.vocab_size, width, scale=False, output_bias=tied_bias)

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from minigrad import Tensor, nn
 
 from ..cache import Cache
-from ..config import MAX_LAYERS, Config, check_heads
+from ..config import MAX_LAYERS, Config, check_config, check_heads
 from ..embeddings import TokenEmbedding
 from ..errors import check_choice, check_range
 from ..layers import GATED, Encoder, LayerConfig
@@ -83,7 +83,7 @@ class Llama(nn.Module):
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
-        self.config = c = config
+        self.config = c = check_config(config, self.config_class)
         self.embedding = TokenEmbedding(c.vocab_size, c.hidden_size, scale=False)
         self.dropout = nn.Dropout(c.hidden_dropout)
         self.layers = Encoder(c.num_hidden_layers, c.layer(), is_causal=True)

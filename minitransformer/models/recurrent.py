@@ -19,7 +19,7 @@ from minigrad.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from minigrad.ops.extra.more_indexing import where
 from minigrad.tensor import as_tensor_like
 
-from ..config import MAX_LAYERS, Config
+from ..config import MAX_LAYERS, Config, check_config
 from ..embeddings import TokenEmbedding
 from ..errors import UserError, check_choice, check_range
 from ..masks import real_tokens
@@ -69,7 +69,7 @@ class RecurrentLM(nn.Module):
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config = check_config(config, self.config_class)
         self.embedding = TokenEmbedding(config.vocab_size, config.embedding_dim)
         rnn, layers = RNN_TYPES[config.rnn_type], config.num_layers
         between = config.dropout if layers > 1 else 0.0

@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float
 from minigrad import Tensor, nn
 from minigrad.ops.shaping import cat
 
-from ..config import MAX_LAYERS, Config
+from ..config import MAX_LAYERS, Config, check_config
 from ..embeddings import TokenEmbedding
 from ..errors import UserError, check_choice, check_range
 from ..layers import EncoderDecoder, check_batch
@@ -186,7 +186,7 @@ class Seq2Seq(EncoderDecoder):
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config = check_config(config, self.config_class)
         rnn, layers = RNN_TYPES[config.rnn_type], config.num_layers
         embedding, hidden, memory = config.embedding_dim, config.hidden_size, config.memory_size
         options: dict[str, Any] = {"batch_first": True, "dropout": config.dropout if layers > 1 else 0.0}

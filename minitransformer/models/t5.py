@@ -10,7 +10,7 @@ from jaxtyping import Float
 from minigrad import Tensor, nn
 
 from ..cache import Cache
-from ..config import MAX_LAYERS, Config
+from ..config import MAX_LAYERS, Config, check_config
 from ..embeddings import TokenEmbedding
 from ..errors import UserError, check_range, nearest
 from ..layers import Decoder, Encoder, EncoderDecoder, LayerConfig, check_batch
@@ -51,8 +51,7 @@ class T5Config(Config):
         check_range(self, "d_model d_kv d_ff num_heads", 1)
         check_range(self, "relative_attention_num_buckets relative_attention_max_distance", 1)
         check_range(self, "num_layers", 1, MAX_LAYERS + 1)
-        if self.num_decoder_layers is not None:
-            check_range(self, "num_decoder_layers", 1, MAX_LAYERS + 1)
+        check_range(self, "num_decoder_layers", 1, MAX_LAYERS + 1)
         check_range(self, "dropout_rate", 0, 1)
         check_range(self, "pad_token_id eos_token_id", -(2**63))
         if self.feed_forward_proj not in FEED_FORWARDS:
@@ -81,7 +80,7 @@ class T5(EncoderDecoder):
 
     def __init__(self, config: T5Config) -> None:
         super().__init__()
-        self.config = c = config
+        self.config = c = check_config(config, self.config_class)
         layer = LayerConfig(
             c.d_model, c.num_heads, c.d_ff, c.dropout_rate, c.dropout_rate, c.dropout_rate,
             FEED_FORWARDS[c.feed_forward_proj], norm_first=True, norm="rms_norm",

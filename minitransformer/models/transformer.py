@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -12,7 +11,7 @@ from minigrad import Tensor, nn
 from minigrad.tensor import as_tensor_like
 
 from ..cache import Cache
-from ..config import MAX_LAYERS, Config, check_heads
+from ..config import MAX_LAYERS, Config, check_config, check_heads
 from ..embeddings import Positions, TokenEmbedding, absolute_positions, check_concatenation
 from ..errors import check_range
 from ..layers import Decoder, Encoder, EncoderDecoder, LayerConfig, check_batch
@@ -58,14 +57,11 @@ class TransformerConfig(Config):
     is_causal: bool = True  # False: target tokens see the later ones; generation has no cache
 
     def __post_init__(self) -> None:
-        check_range(self, "vocab_size layer_norm_eps", 0)
+        check_range(self, "vocab_size target_vocab_size layer_norm_eps", 0)
         check_range(self, "d_model num_heads d_ff max_positions", 1)
         check_range(self, "num_encoder_layers num_decoder_layers", 1, MAX_LAYERS + 1)
-        check_range(self, "dropout attention_dropout activation_dropout", 0, 1)
+        check_range(self, "dropout attention_dropout activation_dropout embedding_dropout", 0, 1)
         check_range(self, "pad_token_id bos_token_id eos_token_id", -(2**63))
-        for name in ("target_vocab_size", "embedding_dropout"):
-            if getattr(self, name) is not None:
-                check_range(self, name, 0, 1 if name == "embedding_dropout" else math.inf)
         check_heads(self, "d_model", "num_heads", "num_kv_heads", self.head_dim)
         check_concatenation(self.concatenate_positions, self.positions, "d_model", self.d_model)
         self.layer()
@@ -92,7 +88,7 @@ class Transformer(EncoderDecoder):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.config = c = config
+        self.config = c = check_config(config, self.config_class)
         self.embedding = self._embedding(c.vocab_size, c.target_vocab_size is None)
         size = c.target_vocab_size
         self.target_embedding = None if size is None else self._embedding(size, True)

@@ -13,7 +13,7 @@ from minigrad import Tensor, nn
 from minigrad.ops.shaping import cat
 from minigrad.tensor import as_tensor_like
 
-from ..config import MAX_LAYERS, Config, check_heads
+from ..config import MAX_LAYERS, Config, check_config, check_heads
 from ..embeddings import absolute_positions
 from ..errors import UserError, check_integer, check_range
 from ..layers import Encoder, LayerConfig
@@ -105,7 +105,7 @@ class ViT(nn.Module):
 
     def __init__(self, config: ViTConfig) -> None:
         super().__init__()
-        self.config = c = config
+        self.config = c = check_config(config, self.config_class)
         self.patches = Patches(c)
         self.class_token = nn.Parameter(np.empty((1, 1, c.hidden_size), np.float32))
         self.positions = absolute_positions(c.positions, c.hidden_size, 1 + c.num_patches)

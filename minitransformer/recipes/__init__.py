@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import reprlib
 import tomllib
-import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..config import TrainConfig
+from ..config import TrainConfig, fits
 from ..errors import UserError, nearest
 from ..files import printable, read_text
 from ..models.presets import preset
@@ -244,13 +243,8 @@ def _value(value: Any, kind: Any, key: str, where: str) -> Any:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    if isinstance(kind, types.UnionType):
-        return any(_fits(value, option) for option in typing.get_args(kind))
-    if isinstance(value, bool):
-        return kind is bool
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:  # as TOML's integers
-        return False
-    return isinstance(value, (int, float) if kind is float else kind)
+    is_huge = isinstance(value, int) and not -(2**63) <= value < 2**63  # for TOML's integers
+    return fits(value, kind) and not is_huge
 
 
 def _shown(value: Any) -> str:

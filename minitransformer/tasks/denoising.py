@@ -12,6 +12,7 @@ from typing import Any
 
 from minigrad import Tensor
 
+from ..config import Config
 from ..data.batching import PairBatch, collate
 from ..data.datasets import DataError, read_lines
 from ..data.denoising import (
@@ -50,7 +51,7 @@ OBJECTIVES = ("span_corruption", "infilling")
 
 
 @dataclass(frozen=True)
-class DenoisingData:
+class DenoisingData(Config):
     """Texts, and what is taken out of them."""
 
     dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE: a text on each line)

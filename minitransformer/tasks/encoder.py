@@ -15,6 +15,7 @@ from jaxtyping import Int
 
 from minigrad import Tensor, no_grad
 
+from ..config import Config
 from ..data.batching import IGNORE, pad_rows
 from ..data.datasets import DataError
 from ..data.labels import sentence_splits
@@ -44,7 +45,7 @@ class TextBatch(Batch):
 
 
 @dataclass(frozen=True)
-class LabelledData:
+class LabelledData(Config):
     """Labelled texts: their source and batching."""
 
     dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE)

@@ -13,6 +13,7 @@ import numpy as np
 
 from minigrad import no_grad
 
+from ..config import Config
 from ..data.batching import IGNORE
 from ..data.datasets import DataError
 from ..data.digits import WARPS, Images, digits, read_image, read_images, warp_images
@@ -29,7 +30,7 @@ Example = tuple[np.ndarray, int]
 
 
 @dataclass(frozen=True)
-class ImageData:
+class ImageData(Config):
     """Images with a label each: their source and batching."""
 
     dataset: str = "digits"  # scikit-learn's, 8 x 8 pixels; or "file" (--data FILE.npz)

@@ -12,6 +12,7 @@ import numpy as np
 
 from minigrad import Tensor, no_grad, random
 
+from ..config import Config
 from ..data.batching import IGNORE, BlockBatches, all_blocks
 from ..data.datasets import read_long_text, tinyshakespeare
 from ..data.splits import Sources, Splits, own_texts
@@ -38,7 +39,7 @@ STRETCH = 100  # tokens of a text that count as one example: neighbours are not 
 
 
 @dataclass(frozen=True)
-class TextData:
+class TextData(Config):
     """A long text: its source and batching."""
 
     dataset: str = "tinyshakespeare"  # "tinyshakespeare" or "file" (--data FILE)

@@ -14,6 +14,7 @@ from jaxtyping import Int
 
 from minigrad import Tensor, no_grad
 
+from ..config import Config
 from ..data.batching import IGNORE, pad_rows
 from ..data.labels import documents, read_documents, sentence_splits
 from ..data.masking import MASKING, PAIRING, mask_tokens, next_or_other, row_generator
@@ -38,7 +39,7 @@ from .scores import Score
 
 
 @dataclass(frozen=True)
-class MaskedData:
+class MaskedData(Config):
     """Sentences, or documents of sentences: their source and batching."""
 
     dataset: str = "phrasebook"  # its English side; or "file" (--data FILE)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ..config import Config
 from ..data.batching import generator
 from ..data.datasets import read_prefixed
 from ..data.prefixes import phrasebook_tasks
@@ -20,7 +21,7 @@ FEW = 15  # random stream
 
 
 @dataclass(frozen=True)
-class PrefixedData:
+class PrefixedData(Config):
     """Pairs of a text with a prefix and its target: their source and batching."""
 
     dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE); the prefix is part of the source

@@ -12,6 +12,7 @@ import numpy as np
 
 from minigrad import Tensor
 
+from ..config import Config
 from ..data.batching import BatchStream, PairBatch, TokenBatches, collate
 from ..data.conversations import dialogues, summaries
 from ..data.datasets import check_language, multi30k, read_pairs
@@ -47,7 +48,7 @@ GENERATED: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 @dataclass(frozen=True)
-class PairData:
+class PairData(Config):
     """Sentence pairs: their source and batching."""
 
     # "phrasebook", "multi30k", "reverse", "addition", "summaries", "dialogues", or "file" (--data FILE)

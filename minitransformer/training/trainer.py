@@ -28,7 +28,7 @@ from minigrad import capture as capture_step
 from minigrad.debug import first_nonfinite
 from minigrad.errors import NonFiniteError
 
-from ..config import TrainConfig
+from ..config import TrainConfig, check_config
 from ..errors import UserError, counted
 from ..files import printable
 from ..tasks.base import Task
@@ -71,7 +71,7 @@ class Trainer:
         identity: Mapping[str, str] | None = None,
         callbacks: Sequence[Any] = (),
     ) -> None:
-        self.config = config = resolve(config, model, task)
+        self.config = config = resolve(check_config(config, TrainConfig), model, task)
         self.model, self.task, self.folder = model, task, Path(folder)
         self.ranks = ranks or Ranks()
         if self.ranks.size > 1 and task.largest_batch < self.ranks.size:
