@@ -35,7 +35,7 @@ class Watched:
     def __init__(self, browser: Any, file: Path, fragment: str = "", **options: Any) -> None:
         self.context = browser.new_context(viewport={"width": 1440, "height": 900}, **options)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(5000)
+        self.page.set_default_timeout(60_000)  # a busy machine is slow
         self.complaints: list[str] = []
         self.requests: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(message.text))
