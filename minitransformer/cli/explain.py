@@ -1,0 +1,58 @@
+"""`minitransformer explain RUN TEXT`: a walk-through of a sentence, with every number and gradient."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from tyro.conf import Positional, arg
+
+from minigrad.io import write_atomically
+
+from ..errors import UserError
+from ..explain.runs import explain_run
+from ..files import printable
+from ..training.run import Run
+from .arguments import Checkpoint, Flag, RunFolder
+
+
+def run(argv: list[str]) -> None:
+    def explain(
+        run: RunFolder,
+        text: Annotated[str | None, Positional, arg(metavar="TEXT", help_behavior_hint="")] = None,
+        target: Annotated[str | None, Positional, arg(metavar="TARGET", help_behavior_hint="")] = None,
+        output: Annotated[Path, arg(aliases=["-o"], metavar="FILE")] = Path("explain.html"),
+        overwrite: Flag = False,
+        checkpoint: Checkpoint = "best",
+    ) -> None:
+        """Write a page that walks a sentence through a run, stage by stage, and every gradient back.
+
+        The model is in the page: other sentences can be typed there, and parts of it switched off.
+
+        Args:
+            text: The sentence, or for a language model the start of a text.
+            target: The right answer, whose loss is walked back; by default, the model's own.
+            output: The page (.html).
+            overwrite: Replace an existing file.
+        """
+        check_output(output, overwrite)
+        page = explain_run(Run(run, checkpoint), text, target)
+        write_atomically(output, page.encode())
+        print(printable(f"{output}: {output.stat().st_size / 1e6:.1f} MB; open it in a browser"))
+
+    tyro.cli(explain, args=argv, prog="minitransformer explain")
+
+
+def check_output(output: Path, overwrite: bool) -> None:
+    """A page that is not there yet, or may be replaced."""
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise UserError(f"the walk-through is a page, and {output} is not one.\nPass -o page.html.")
+    if not output.parent.is_dir():
+        raise UserError(f"there is no folder {output.parent}.\nMake it, or name another with -o FILE.")
+    if output.is_dir():
+        raise UserError(f"{output} is a folder.\nPass a file with -o FILE.")
+    if output.exists() and not overwrite:
+        raise UserError(
+            f"{output} exists already.\nReplace it with --overwrite, or choose another with -o FILE."
+        )

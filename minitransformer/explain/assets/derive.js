@@ -1,0 +1,319 @@
+// How one number came about: the numbers that it was computed from, and what was done with them.
+//
+// A derivation is { equation, columns, rows, lines, value }: the rows are added up (`columns` names their parts),
+// the lines say what happens then. A part of a row is a number with the place that it comes from, so that one can
+// go there. Everything is computed again from the record in float64, beside the record's own number.
+
+/** A number of the record, or of its gradients, and its place. */
+function placed(c, name, index, gradient = false) {
+  const array = (gradient ? c.gradients().activations : c.record.arrays)[name];
+  return { value: elementOf(array, index), name, index, gradient };
+}
+
+/** A weight and its place. */
+function weightAt(c, name, index) {
+  return { value: elementOf(c.weights[name], index), name, index, weight: true };
+}
+
+function isThere(c, name) {
+  return Boolean(name) && name in c.weights;
+}
+
+/** Σ a·b over `count` pairs. */
+function productSum(equation, columns, pairs, more = []) {
+  const rows = pairs.map(([label, a, b]) => [label, a, b, { value: a.value * b.value }]);
+  const value = rows.reduce((sum, row) => sum + row[3].value, 0) + more.reduce((sum, [, x]) => sum + x.value, 0);
+  return { equation, columns: [...columns, "product"], rows, more, value };
+}
+
+function range(count, f) {
+  return Array.from({ length: count }, (_, i) => f(i));
+}
+
+/** The derivation of one number of the forward pass. */
+function derive(c, name, index) {
+  const node = c.plan.get(name);
+  return { ...DERIVATIONS[node.kind](c, node, index), node };
+}
+
+const DERIVATIONS = {
+  lookup(c, node, [t, j]) {
+    const id = c.idsOf(node.side)[t];
+    const token = c.tokenOf(id);
+    const rows = [id - 1, id, id + 1].filter(i => i >= 0 && i < c.weights[node.weight].shape[0]).map(i => {
+      const entry = weightAt(c, node.weight, [i, j]);
+      const hot = { value: i === id ? 1 : 0 };
+      return [`${i} ${shownToken(c.tokenOf(i))}`, hot, entry, { value: hot.value * entry.value }];
+    });
+    return {
+      equation: `The one-hot vector of “${shownToken(token)}” is 1 at ${id} and 0 elsewhere, so that the product with the matrix E is row ${id} of E.`,
+      columns: ["token", "one-hot", "E", "product"], rows, value: elementOf(c.weights[node.weight], [id, j]),
+      lines: [["the other words", "0 · E", 0]],
+    };
+  },
+  scale(c, node, index) {
+    const x = placed(c, node.from[0], index);
+    const factor = node.switch && c.options[node.switch] === false ? 1 : node.factor;
+    const says = factor === node.factor ? node.says : "1 (scaling is switched off)";
+    return { equation: `multiplied by ${says}`, columns: ["", "x", says, "product"], rows: [["", x, { value: factor }, { value: x.value * factor }]], value: x.value * factor };
+  },
+  sinusoid(c, node, [t, j]) {
+    const [, width] = c.record.arrays[node.name].shape;
+    if (c.options.positions === false) return { equation: "Positions are switched off: 0 is added.", value: 0 };
+    const pair = j - (j % 2);
+    const angle = t / 10000 ** (pair / width);
+    const f = j % 2 ? "cos" : "sin";
+    return {
+      equation: `PE(pos, ${j % 2 ? "2i+1" : "2i"}) = ${f}(pos / 10000^(2i/d)), pos = ${t}, 2i = ${pair}, d = ${width}`,
+      lines: [
+        [`pos / 10000^(${pair}/${width})`, `${t} / ${brief(10000 ** (pair / width))}`, angle],
+        [`${f} of it`, `${f}(${brief(angle)})`, Math[f](angle)],
+        ["wavelength", `2π · ${brief(10000 ** (pair / width))} positions`, 2 * Math.PI * 10000 ** (pair / width)],
+      ],
+      value: Math[f](angle),
+    };
+  },
+  position(c, node, [t, j]) {
+    if (c.options.positions === false) return { equation: "Positions are switched off: 0 is added.", value: 0 };
+    const p = weightAt(c, node.weight, [t, j]);
+    return { equation: `Row ${t} of the learned position vectors.`, columns: ["position", "vector"], rows: [[`${t}`, p]], value: p.value };
+  },
+  segment(c, node, [, j]) {
+    const p = weightAt(c, node.weight, [0, j]);
+    return { equation: "The vector of the first segment.", columns: ["segment", "vector"], rows: [["0", p]], value: p.value };
+  },
+  weight(c, node, index) {
+    const p = weightAt(c, node.weight, [0, ...index]);
+    return { equation: "A learned vector.", columns: ["", "weight"], rows: [["", p]], value: p.value };
+  },
+  pixels(c, node, index) {
+    return { equation: "A pixel of the image, in the patch of this row.", value: placed(c, node.name, index).value };
+  },
+  stack(c, node, [t, j]) {
+    const x = t === 0 ? placed(c, node.from[0], [0, j]) : placed(c, node.from[1], [t - 1, j]);
+    return { equation: t === 0 ? "The class token comes first." : `Patch ${t - 1}.`, columns: ["", "x"], rows: [["", x]], value: x.value };
+  },
+  distance(c, node, [head, t, u]) {
+    const value = elementOf(c.record.arrays[node.name], [head, t, u]);
+    return {
+      equation: node.weight
+        ? `T5's learned number for a key ${Math.abs(u - t)} ${u < t ? "before" : "after"} the query; each head has its own.`
+        : `Minus the distance ${Math.abs(u - t)} times the head's slope (ALiBi).`,
+      value,
+    };
+  },
+  add(c, node, index) {
+    const rows = node.from.map(name => [describe(name), placed(c, name, index)]);
+    return { equation: "The sum of", columns: ["", "number"], rows, value: rows.reduce((sum, row) => sum + row[1].value, 0) };
+  },
+  join(c, node, [t, j]) {
+    const first = c.record.arrays[node.from[0]].shape[1];
+    const x = j < first ? placed(c, node.from[0], [t, j]) : placed(c, node.from[1], [t, j - first]);
+    return { equation: "Word and position stand side by side.", columns: ["", "x"], rows: [[describe(x.name), x]], value: x.value };
+  },
+  same(c, node, index) {
+    const x = placed(c, node.from[0], index);
+    return { equation: "The same number as", columns: ["", "number"], rows: [[describe(node.from[0]), x]], value: x.value };
+  },
+  first(c, node, [, j]) {
+    const x = placed(c, node.from[0], [0, j]);
+    return { equation: "The first token's state stands for the whole input.", columns: ["", "number"], rows: [["", x]], value: x.value };
+  },
+  project(c, node, [head, t, j]) {
+    const row = node.first + head * node.width + j;
+    const letter = node.letter.toUpperCase();
+    const input = c.record.arrays[node.from[0]];
+    const pairs = range(input.shape[1], i => [`${i}`, placed(c, node.from[0], [t, i]), weightAt(c, node.weight, [row, i])]);
+    const more = isThere(c, node.bias) ? [["bias", weightAt(c, node.bias, [row])]] : [];
+    return productSum(
+      `${letter}[${c.rowLabel(node.name, t)}, ${j}] of head ${head + 1} = row of X · column of W_${letter}${more.length ? " + b" : ""}`,
+      ["i", "x", `W_${letter}`], pairs, more,
+    );
+  },
+  linear(c, node, [t, j]) {
+    const input = c.record.arrays[node.from[0]];
+    const width = c.weights[node.weight].shape[1];
+    const pairs = range(Math.min(input.shape[1], width), i => [`${i}`, placed(c, node.from[0], [t, i]), weightAt(c, node.weight, [j, i])]);
+    const more = isThere(c, node.bias) ? [["bias", weightAt(c, node.bias, [j])]] : [];
+    return productSum(`row of ${describe(node.from[0])} · column ${j} of ${matrixLetter(node)}${more.length ? " + b" : ""}`, ["i", "x", matrixLetter(node)], pairs, more);
+  },
+  rotate(c, node, [head, t, j]) {
+    const half = c.record.arrays[node.name].shape[2] / 2;
+    const i = j % half;
+    const angle = t * node.theta ** (-(2 * i) / (2 * half));
+    const a = placed(c, node.from[0], [head, t, i]);
+    const b = placed(c, node.from[0], [head, t, i + half]);
+    const [ca, cb] = j < half ? [Math.cos(angle), -Math.sin(angle)] : [Math.sin(angle), Math.cos(angle)];
+    return productSum(`The pair (${i}, ${i + half}) is turned by ${brief(angle)} radians: position ${t} times ${brief(angle / Math.max(t, 1))}.`,
+      ["of", "x", "turn"], [[`${i}`, a, { value: ca }], [`${i + half}`, b, { value: cb }]]);
+  },
+  scores(c, node, [head, t, u]) {
+    const shared = Math.floor(head / node.groups);
+    const width = c.record.arrays[node.from[0]].shape[2];
+    const pairs = range(width, i => [`${i}`, placed(c, node.from[0], [head, t, i]), placed(c, node.from[1], [shared, u, i])]);
+    return productSum(`query “${c.rowLabel(node.name, t)}” · key “${c.columnLabel(node.name, u)}”`, ["i", "q", "k"], pairs);
+  },
+  mask(c, node, [head, t, u]) {
+    const x = placed(c, node.from[0], [head, t, u]);
+    const rows = [["scaled score", x]];
+    if (node.from[1]) rows.push(["bias of the distance", placed(c, node.from[1], [head, t, u])]);
+    const hidden = node.causal && c.options.causal !== false && u > t;
+    const sum = rows.reduce((total, row) => total + row[1].value, 0);
+    return {
+      equation: hidden
+        ? `“${c.columnLabel(node.name, u)}” comes later than “${c.rowLabel(node.name, t)}”: its score becomes −∞, so that its weight is 0.`
+        : "May be seen: the score stays.",
+      columns: ["", "number"], rows, value: hidden ? -Infinity : sum,
+      lines: hidden ? [["hidden", "score + (−∞)", -Infinity]] : [],
+    };
+  },
+  softmax(c, node, index) {
+    const row = index.slice(0, -1);
+    const array = c.record.arrays[node.from[0]];
+    const size = array.shape.at(-1);
+    const inputs = range(size, u => placed(c, node.from[0], [...row, u]));
+    const largest = Math.max(...inputs.map(x => x.value));
+    const powers = inputs.map(x => Math.exp(x.value - largest));
+    const total = powers.reduce((sum, x) => sum + x, 0);
+    const at = index.at(-1);
+    const order = inputs.map((_, u) => u);
+    if (size > 40) order.sort((a, b) => powers[b] - powers[a]);
+    const shown = order.slice(0, 40);
+    if (!shown.includes(at)) shown.push(at);
+    return {
+      equation: "softmax: e^(x − largest), divided by their sum. Each row adds up to 1.",
+      columns: ["", "x", "e^(x − largest)", "share"],
+      rows: shown.map(u => [c.columnLabel(node.name, u), inputs[u], { value: powers[u] }, { value: powers[u] / total, chosen: u === at }]),
+      isShares: true,
+      lines: [
+        ["largest", "", largest],
+        [size > shown.length ? `sum of all ${size}` : "sum", "", total],
+        ["share", `${brief(powers[at])} / ${brief(total)}`, powers[at] / total],
+      ],
+      value: powers[at] / total,
+    };
+  },
+  mix(c, node, [head, t, j]) {
+    const shared = Math.floor(head / node.groups);
+    if ((c.options.ablated?.[node.path] ?? []).includes(head)) return { equation: "This head is switched off: it gives 0.", value: 0 };
+    const count = c.record.arrays[node.from[0]].shape[2];
+    const pairs = range(count, u => [c.columnLabel(node.from[0], u), placed(c, node.from[0], [head, t, u]), placed(c, node.from[1], [shared, u, j])]);
+    return productSum("Each value, weighted by the attention to its token", ["token", "weight", "v"], pairs);
+  },
+  concat(c, node, [t, j]) {
+    const width = c.record.arrays[node.from[0]].shape[2];
+    const x = placed(c, node.from[0], [Math.floor(j / width), t, j % width]);
+    return { equation: `The heads side by side: column ${j} is column ${j % width} of head ${Math.floor(j / width) + 1}.`, columns: ["", "number"], rows: [["", x]], value: x.value };
+  },
+  mean(c, node, [t]) {
+    const count = c.record.arrays[node.from[0]].shape[1];
+    const rows = range(count, i => [`${i}`, placed(c, node.from[0], [t, i])]);
+    const sum = rows.reduce((total, row) => total + row[1].value, 0);
+    return { equation: "The mean of the row.", columns: ["i", "x"], rows, lines: [["sum / d", `${brief(sum)} / ${count}`, sum / count]], value: sum / count };
+  },
+  rstd(c, node, [t]) {
+    const count = c.record.arrays[node.from[0]].shape[1];
+    const mean = node.from[1] ? placed(c, node.from[1], [t, 0]).value : 0;
+    const rows = range(count, i => {
+      const x = placed(c, node.from[0], [t, i]);
+      return [`${i}`, x, { value: (x.value - mean) ** 2 }];
+    });
+    const variance = rows.reduce((total, row) => total + row[2].value, 0) / count;
+    const eps = c.eps(node.name);
+    return {
+      equation: node.from[1] ? "1 / √(variance + ε)" : "1 / √(mean square + ε)",
+      columns: ["i", "x", node.from[1] ? "(x − mean)²" : "x²"], rows,
+      lines: [["variance", "sum / d", variance], ["1 / √(variance + ε)", `ε = ${eps}`, 1 / Math.sqrt(variance + eps)]],
+      value: 1 / Math.sqrt(variance + eps),
+    };
+  },
+  normalize(c, node, [t, j]) {
+    const x = placed(c, node.from[0], [t, j]);
+    const rstd = placed(c, node.from[1], [t, 0]);
+    const mean = node.from[2] ? placed(c, node.from[2], [t, 0]) : null;
+    const value = (x.value - (mean?.value ?? 0)) * rstd.value;
+    return {
+      equation: mean ? "(x − mean) / √(variance + ε)" : "x / √(mean square + ε)", columns: ["", "number"],
+      rows: [["x", x], ...(mean ? [["mean", mean]] : []), ["1 / √(variance + ε)", rstd]],
+      lines: [["result", `(${brief(x.value)} − ${brief(mean?.value ?? 0)}) · ${brief(rstd.value)}`, value]], value, noSum: true,
+    };
+  },
+  affine(c, node, [t, j]) {
+    const x = placed(c, node.from[0], [t, j]);
+    const gain = weightAt(c, node.weight, [j]);
+    const more = isThere(c, node.bias) ? [["bias", weightAt(c, node.bias, [j])]] : [];
+    return productSum(more.length ? "gain · x + bias, both learned" : "gain · x, the gain is learned", ["i", "x", "gain"], [[`${j}`, x, gain]], more);
+  },
+  activate(c, node, index) {
+    const x = placed(c, node.from[0], index);
+    const { f, says } = ACTIVATION_RULES[node.activation];
+    const value = f(x.value);
+    if (!node.from[1]) return { equation: says, columns: ["", "x"], rows: [["x", x]], lines: [["result", `f(${brief(x.value)})`, value]], value, noSum: true };
+    const gate = placed(c, node.from[1], index);
+    return {
+      equation: `${says}, times the gate`, columns: ["", "number"], rows: [["x", x], ["gate", gate]],
+      lines: [["f(x)", "", value], ["f(x) · gate", `${brief(value)} · ${brief(gate.value)}`, value * gate.value]], value: value * gate.value, noSum: true,
+    };
+  },
+};
+
+/** Activations, their formulas and slopes. */
+const ACTIVATION_RULES = {
+  relu: { says: "relu(x) = max(0, x)", f: x => Math.max(0, x), slope: x => (x > 0 ? 1 : 0), slopeSays: "1 where x > 0, else 0" },
+  tanh: { says: "tanh(x)", f: Math.tanh, slope: x => 1 - Math.tanh(x) ** 2, slopeSays: "1 − tanh²(x)" },
+  silu: {
+    says: "silu(x) = x · σ(x)", f: x => x / (1 + Math.exp(-x)),
+    slope: x => (1 + x * (1 - 1 / (1 + Math.exp(-x)))) / (1 + Math.exp(-x)), slopeSays: "σ(x)·(1 + x·(1 − σ(x)))",
+  },
+  gelu: {
+    says: "gelu(x) = x · Φ(x)", f: x => x * normalCdf(x),
+    slope: x => normalCdf(x) + (x * Math.exp((-x * x) / 2)) / Math.sqrt(2 * Math.PI), slopeSays: "Φ(x) + x·φ(x)",
+  },
+  gelu_tanh: {
+    says: "gelu(x) = x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³)))",
+    f: x => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
+    slope: x => {
+      const inner = Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3));
+      return 0.5 * (1 + inner) + 0.5 * x * (1 - inner ** 2) * Math.sqrt(2 / Math.PI) * (1 + 3 * 0.044715 * x * x);
+    },
+    slopeSays: "the slope of gelu",
+  },
+};
+
+/** The normal distribution function, by its series or its continued fraction. */
+function normalCdf(x) {
+  if (Math.abs(x) > 8) return x > 0 ? 1 : 0;
+  let term = x;
+  let sum = x;
+  for (let k = 1; k < 200 && Math.abs(term) > 1e-17; k++) {
+    term *= (x * x) / (2 * k + 1);
+    sum += term;
+  }
+  return 0.5 + (sum * Math.exp((-x * x) / 2)) / Math.sqrt(2 * Math.PI);
+}
+
+/** What an array is called in a sentence. */
+function describe(name) {
+  const part = name.split(".").at(-1);
+  const where = name.includes(".norm.") ? "normalized row" : name.includes("self_attention") || name.includes("cross_attention") ? "attention output" : name.includes("feed_forward") ? "feed-forward output" : name;
+  const names = {
+    embedded: "word vector", scaled: name.includes("attention") ? "scaled score" : "scaled word vector", positions: "position vector",
+    input: "input of the layers", sum: "sum x + f(x)", output: where, hidden: "hidden layer", concat: "heads side by side",
+    segments: "segment vector", normalized: "normalized row", mean: "mean", rstd: "1/√(variance + ε)", linear1: "first layer", linear3: "gate",
+    scores: "score", masked: "masked score", weights: "attention weight", heads: "output of the head", q: "query", k: "key", v: "value",
+    logits: "logit", probabilities: "probability", first: "first state", pooled: "pooled state", tokens: "token vector", class: "class token",
+    patches: "pixels", bias: "bias of the distance", embedding_sum: "sum of the vectors", linear: "linear layer",
+  };
+  if (name === "encoder.output") return "encoder's output";
+  if (name === "decoder.output" || name === "layers.output") return "last state";
+  return names[part] ?? part;
+}
+
+function matrixLetter(node) {
+  if (node.name === "logits") return node.weight.includes("embedding") ? "E" : "W";
+  if (node.weight.includes("out_proj")) return "W_O";
+  if (node.weight.includes("linear1")) return "W_1";
+  if (node.weight.includes("linear2")) return "W_2";
+  if (node.weight.includes("linear3")) return "W_3";
+  return "W";
+}

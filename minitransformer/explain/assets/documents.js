@@ -1,0 +1,25 @@
+// The documents' worked examples: each number of theirs beside the recomputed one.
+
+function documentsScreen(e) {
+  const { examples, note } = e.data.documents;
+  return {
+    thought: "The documents work through examples by hand. Here each of their numbers stands beside the one that follows from their inputs; where theirs is off, it is marked.",
+    body: [note ? h("p", {}, note) : null, examples.map(each => documentExample(each))],
+  };
+}
+
+function documentExample({ about, document: source, note, compared }) {
+  return h("section", { class: "example" }, h("h3", {}, about), h("p", { class: "hint" }, `Document ${source}. ${note}`),
+    compared.map(({ name, theirs, ours }) => h("figure", {}, h("figcaption", {}, name), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, h("table", { class: "beside" },
+      h("tbody", {}, ours.map((row, t) => h("tr", {}, row.map((x, j) => {
+        const printed = theirs[t]?.[j];
+        const off = printed !== undefined && printed !== null && Math.abs(printed - x) > tolerance(printed);
+        return h("td", { class: off ? "off" : null }, h("span", {}, brief(x)), printed === undefined || printed === null ? null : h("span", { class: "printed" }, off ? "✗ " : "✓ ", withMinus(String(printed))));
+      })))))))));
+}
+
+/** Half a unit of the last digit that was printed, and a little for the rounding on the way. */
+function tolerance(printed) {
+  const decimals = (String(printed).split(".")[1] ?? "").length;
+  return 0.5 * 10 ** -Math.max(decimals, 2) + 0.0051;
+}

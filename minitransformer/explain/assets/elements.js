@@ -1,0 +1,40 @@
+// DOM elements. Text is always text: nothing of a sentence or a vocabulary is parsed as HTML.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An element: `h("p", { class: "hint" }, "text", child)`; `onclick` and its like are listeners. */
+function h(tag, attributes = {}, ...children) {
+  return filled(document.createElement(tag), attributes, children);
+}
+
+/** The same of SVG. */
+function s(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** Tell screen readers. */
+function announce(text) {
+  document.getElementById("announcer").textContent = text;
+}
+
+/** A token as it is shown: spaces and line ends are visible. */
+function shownToken(token) {
+  if (token === undefined) return "";
+  return token.replace(/\n/g, "↵").replace(/\u00a0/g, "⍽").replace(/^ | $/g, "␣") || "∅";
+}
+
+/** `W_Q` with its index lowered. */
+function symbol(text) {
+  const [name, index] = text.split("_");
+  return h("var", {}, name, index ? h("sub", {}, index) : null);
+}

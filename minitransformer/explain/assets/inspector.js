@@ -1,0 +1,113 @@
+// Where a number comes from: the numbers behind the selected cell. Each of them can be selected in turn.
+
+const MOST_ROWS = 160;
+const trail = []; // the cells that were looked at before
+
+function renderInspector(e) {
+  const panel = document.getElementById("inspector");
+  panel.hidden = !e.cell;
+  document.body.classList.toggle("inspecting", Boolean(e.cell));
+  if (!e.cell) {
+    trail.length = 0;
+    return panel.replaceChildren();
+  }
+  panel.replaceChildren(...inspectorContent(e, e.cell));
+}
+
+function inspectorContent(e, place) {
+  const title = placeTitle(e, place);
+  const asked = e.quiz && samePlace(e.quiz.place, place);
+  const value = valueAt(e, place);
+  const close = h("button", { type: "button", class: "close", "aria-label": "Close", "data-key": "close", onclick: () => e.set({ cell: null }) }, "✕");
+  const back = trail.length ? h("button", { type: "button", "data-key": "back", onclick: () => e.set({ cell: trail.pop() }) }, "← Back") : null;
+  const head = h("div", { class: "inspector-head" }, h("h2", {}, title), back, close);
+  const number = h("p", { class: "value" }, asked ? "?" : precise(value));
+  if (asked) return [head, number, ...quizForm(e), ...derivationParts(e, derivationOf(e, place), place, true)];
+  return [head, number, ...derivationParts(e, derivationOf(e, place), place, false), ...otherSide(e, place)];
+}
+
+function valueAt(e, { name, index, gradient, weight }) {
+  const arrays = gradient ? (weight ? e.gradients().weights : e.gradients().activations) : weight ? e.weights : e.record.arrays;
+  return elementOf(arrays[name], index);
+}
+
+function derivationOf(e, { name, index, gradient, weight }) {
+  if (weight) return gradient ? deriveWeightGradient(e, name, index) : { equation: "A learned number: training moved it here, step by step, against its gradient.", value: elementOf(e.weights[name], index) };
+  return gradient ? deriveGradient(e, name, index) : derive(e, name, index);
+}
+
+function placeTitle(e, { name, index, gradient, weight }) {
+  const [row, column] = index.slice(-2);
+  const what = weight ? weightName(name) : describe(name);
+  const head = !weight && index.length === 3 ? ` of head ${index[0] + 1}` : "";
+  const where = weight ? `[${index.join(", ")}]` : `${e.rowLabel(name, row)} · ${e.columnLabel(name, column)}`;
+  return [gradient ? "Gradient of " : "", `${what}${head}: `, h("span", { class: "place" }, where)];
+}
+
+function weightName(name) {
+  if (/embedding\.weight$/.test(name)) return "E, the word vectors";
+  if (name.endsWith("in_proj_weight")) return "W_Q, W_K, W_V";
+  if (name.endsWith("in_proj_bias")) return "bias of Q, K, V";
+  if (name.endsWith("out_proj.weight")) return "W_O";
+  return name;
+}
+
+/** One table of numbers for each part of a derivation. */
+function derivationParts(e, found, place, isAsked) {
+  const parts = found.parts ?? [found];
+  const elements = parts.map(part => [
+    found.parts && part.to ? h("h3", {}, `Sent back by ${describe(part.to)} `, h("code", {}, part.to)) : null,
+    h("p", { class: "equation" }, part.equation),
+    part.rows?.length ? partTable(e, part, isAsked) : null,
+    isAsked ? null : (part.lines ?? []).map(([label, how, value]) => h("p", { class: "line" }, `${label}${how ? `: ${how}` : ""} = `, h("b", {}, precise(value)))),
+  ]);
+  if (found.parts?.length > 1) elements.push(h("p", { class: "line" }, `The sum of these ${found.parts.length} = `, h("b", {}, precise(found.value))));
+  if (found.parts?.length === 0) elements.push(h("p", { class: "equation" }, "Nothing that the loss is computed from uses this number: its gradient is 0."));
+  return elements;
+}
+
+function partTable(e, part, isAsked) {
+  const isSum = !part.isShares && !part.noSum;
+  let rows = part.rows;
+  let rest = null;
+  if (rows.length > MOST_ROWS) {
+    const size = row => Math.abs(row.at(-1).value);
+    const order = [...rows].sort((a, b) => size(b) - size(a));
+    rest = order.slice(100).reduce((sum, row) => sum + row.at(-1).value, 0);
+    rows = order.slice(0, 100);
+  }
+  const largest = Math.max(...rows.map(row => Math.abs(row.at(-1).value)));
+  const body = rows.map(([label, ...numbers]) => h("tr", {}, h("th", { scope: "row" }, label), numbers.map((x, i) => {
+    const td = h("td", { class: x.chosen ? "chosen" : null }, isAsked && (x.chosen || (part.isShares && i > 0)) ? "?" : x.name ? link(e, x) : brief(x.value));
+    if (isSum && i === numbers.length - 1) tint(td, x.value, { largest });
+    return td;
+  })));
+  const span = part.columns.length;
+  const line = (label, value) => h("tr", {}, h("th", { scope: "row", colspan: span - 1 }, label), h("td", {}, value));
+  const foot = [
+    rest === null ? null : line(`the other ${part.rows.length - 100} products`, brief(rest)),
+    ...(part.more ?? []).map(([label, x]) => line(label, x.name ? link(e, x) : brief(x.value))),
+    isSum && !isAsked && (rows.length > 1 || part.more?.length) ? line("sum", h("b", {}, precise(part.value))) : null,
+  ];
+  return h("div", { class: "scroll terms", tabindex: 0, role: "region", "aria-label": part.equation }, h("table", {},
+    h("thead", {}, h("tr", {}, part.columns.map(column => h("th", { scope: "col" }, column)))), h("tbody", {}, body), h("tfoot", {}, foot)));
+}
+
+/** A number that leads to its own derivation. */
+function link(e, x) {
+  const place = { name: x.name, index: x.index, gradient: Boolean(x.gradient), weight: Boolean(x.weight) };
+  return h("button", { type: "button", class: "link", "aria-label": `${brief(x.value)}: where it comes from`, onclick: () => {
+    trail.push(e.cell);
+    e.set({ cell: place });
+  } }, brief(x.value));
+}
+
+/** From a number to its gradient, and back. */
+function otherSide(e, place) {
+  if (!e.backward) return [];
+  const other = { ...place, gradient: !place.gradient };
+  const known = place.weight || place.name in e.gradients().activations;
+  if (!known) return [];
+  const label = place.gradient ? "The number itself" : "Its gradient";
+  return [h("p", {}, h("button", { type: "button", "data-key": "other", onclick: () => e.set({ cell: other }) }, `${label}: ${precise(valueAt(e, other))}`))];
+}

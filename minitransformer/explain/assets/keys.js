@@ -1,0 +1,27 @@
+// The keyboard: ← and → turn the pages, letters do what the buttons do.
+
+function listenToKeys(e) {
+  document.addEventListener("keydown", event => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = event.target.closest("input:not([type=checkbox]), select, textarea");
+    if (event.key === "Escape") {
+      if (typing) event.target.blur();
+      else if (e.cell) e.set({ cell: null, quiz: null });
+      return;
+    }
+    if (typing) return;
+    const actions = {
+      ArrowLeft: () => stepScreen(e, -1),
+      ArrowRight: () => stepScreen(e, 1),
+      g: () => e.set({ backward: !e.backward }),
+      n: () => nextWord(e),
+      q: () => startQuiz(e),
+      h: () => e.set({ head: (e.head + 1) % e.stackOf(e.path).heads }),
+      "/": () => document.getElementById("sentence")?.focus(),
+    };
+    const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (!action) return;
+    event.preventDefault();
+    action();
+  });
+}

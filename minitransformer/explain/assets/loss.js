@@ -1,0 +1,117 @@
+// Stages backward: the loss, which word pulls where, and how far the gradients reach.
+
+function lossScreen(e) {
+  const { losses, loss } = e.gradients();
+  const labels = e.labels();
+  const { data, shape } = e.record.arrays.probabilities;
+  const chosen = e.lossPositions();
+  const toggle = t => {
+    const next = chosen.includes(t) ? chosen.filter(each => each !== t) : [...chosen, t].sort((a, b) => a - b);
+    e.set({ chosen: next.length ? next : null });
+  };
+  const words = e.tokensOf(e.isPair ? "target" : "source");
+  return {
+    thought: "The loss of a word is −log of the probability that it got. Training moves every weight a little against the gradient of the mean loss.",
+    body: [
+      h("p", { class: "formula" }, "loss = −log p(right word),   ∂loss / ∂logits = (p − y) / N"),
+      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Losses" }, h("table", { class: "steps" },
+        h("thead", {}, h("tr", {}, ["counts", "after", "right word", "its probability", "−log p"].map(text => h("th", { scope: "col" }, text)))),
+        h("tbody", {}, labels.map((id, t) => h("tr", { class: t === e.step ? "current" : null },
+          h("td", {}, h("input", { type: "checkbox", checked: chosen.includes(t), "aria-label": `The loss of ${words[t]} counts`, "data-key": `counts:${t}`, onchange: () => toggle(t) })),
+          h("th", { scope: "row" }, words[t] ?? "input"), h("td", { class: "word" }, shownToken(e.wordOf(id))), h("td", {}, percent(data[t * shape[1] + id])), h("td", { class: "loss" }, losses[t].toFixed(4))))))),
+      h("p", {}, `Mean of ${chosen.length}: `, h("b", { class: "mean-loss" }, precise(loss))),
+      e.isPair ? targetForm(e) : null,
+      h("section", {}, h("h3", {}, "Where the gradient starts"), h("p", {}, "At the logits: the right word is pulled up (negative), the others are pushed down, as much as the model believed in them."), stepChoice(e), startBars(e)),
+    ],
+  };
+}
+
+/** Another right answer: the model is asked how likely it finds that. */
+function targetForm(e) {
+  return h("form", { class: "target", onsubmit: event => {
+    event.preventDefault();
+    e.set({ target: new FormData(event.target).get("target").trim() || null });
+  } }, h("label", {}, "The right answer ", h("input", { name: "target", value: e.target ?? "", placeholder: e.model.decode(e.labels()), "data-key": "target", dir: "auto", autocomplete: "off" })),
+  h("button", { type: "submit", "data-key": "target-go" }, "Use it"), h("span", { class: "hint" }, "Left empty: what the model writes itself, of which it is sure. Give another answer and see the gradients grow."));
+}
+
+function startBars(e) {
+  const t = stepRow(e);
+  const g = rowOf(e.gradients().activations.logits, t);
+  const order = Array.from(g.keys()).sort((a, b) => Math.abs(g[b]) - Math.abs(g[a])).slice(0, 8);
+  const largest = Math.max(...order.map(v => Math.abs(g[v]))) || 1;
+  return bars(order.map(v => [shownToken(e.wordOf(v)), Math.abs(g[v]) / largest, inTable(g[v], decimalsFor(largest)), { chosen: g[v] < 0 }]), "Gradient of the logits");
+}
+
+/** For the loss of each word: how long the gradient is at each word that was read. */
+function pullScreen(e) {
+  const inputs = e.structure.stacks.map(stack => `${stack.name}.input`);
+  const labels = e.labels();
+  const count = e.record.arrays.logits.shape[0];
+  const rows = range(Math.min(count, 24), t => e.model.backward(e.record, { labels, positions: [t] }));
+  const words = e.tokensOf(e.isPair ? "target" : "source");
+  return {
+    thought: "Which word's loss pulls at which input? Each row is the loss of one word alone; the longer the gradient at an input, the more that input would have to change.",
+    body: inputs.map((name, i) => {
+      const columns = e.tokensOf(e.sideOfRows(name));
+      const sizes = rows.map(({ activations }) => columns.map((_, u) => norm(rowOf(activations[name], u))));
+      const largest = largestOf(sizes.flat());
+      return h("figure", {}, h("figcaption", {}, e.isPair ? ["On the sentence that is read", "On the words written so far"][i] : "On the words that are read"),
+        h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Pull on ${name}` }, h("table", { class: "numbers" },
+          h("thead", {}, h("tr", {}, h("td", {}, "loss of"), columns.map(word => h("th", { scope: "col", class: "token" }, word)))),
+          h("tbody", {}, sizes.map((row, t) => h("tr", {}, h("th", { scope: "row" }, shownToken(e.wordOf(labels[t]) ?? words[t])), row.map(x => {
+            const td = h("td", { class: "shown" }, inTable(x, decimalsFor(largest)));
+            tint(td, x, { largest });
+            return td;
+          })))))));
+    }),
+  };
+}
+
+/** How long the gradient is at each array of the main way, from the loss back to the words. */
+function backwardScreen(e) {
+  const { activations, weights } = e.gradients();
+  const way = [...e.plan.values()].filter(node => /(\.sum|\.input|\.output|logits|\.scaled|\.embedded)$/.test(node.name) && !/attention\.scaled|norm\.output|layers\.\d+\.\w+\.output/.test(node.name) && node.name in activations).reverse();
+  const longest = Math.max(...way.map(node => norm(activations[node.name].data)));
+  const names = Object.keys(weights).filter(name => norm(weights[name].data) > 0);
+  const heaviest = names.map(name => [name, norm(weights[name].data)]).sort((a, b) => b[1] - a[1]);
+  return {
+    thought: "Backward, the gradient takes the same way in the other direction: each step passes on what arrives, times its own slope. The residual connections are the straight way.",
+    body: [
+      e.backward ? h("p", { class: "hint" }, "Each array on the other screens now has its gradient beside it.") : h("p", { class: "hint" }, "Switch on “Gradients” (key G), and each array on the other screens has its gradient beside it."),
+      h("h3", {}, "Length of the gradient, from the loss to the words"),
+      bars(way.map(node => [wayLabel(node.name), norm(activations[node.name].data) / longest, precise(norm(activations[node.name].data))]), "Lengths of gradients"),
+      h("h3", {}, "Rules that it passes through"),
+      h("ul", { class: "rules" },
+        h("li", {}, h("b", {}, "Cross-entropy: "), "(p − y) / N"),
+        h("li", {}, h("b", {}, "Softmax: "), "w · (g − Σ w g)"),
+        h("li", {}, h("b", {}, "Layer norm: "), "(g − mean(g) − x̂ · mean(g x̂)) / σ: what would only shift or stretch the row is taken out"),
+        h("li", {}, h("b", {}, "Matrix product Y = X W: "), "∂X = ∂Y Wᵀ, ∂W = Xᵀ ∂Y"),
+        h("li", {}, h("b", {}, "Sum: "), "passed on unchanged to both")),
+      example(e),
+      h("h3", {}, "Weights with the longest gradients"),
+      bars(heaviest.slice(0, 12).map(([name, size]) => [name, size / heaviest[0][1], precise(size)]), "Gradients of weights"),
+    ],
+  };
+}
+
+/** `decoder layer 2, residual 1` of `decoder.layers.1.residual1.sum`. */
+function wayLabel(name) {
+  const [, stack, layer, number] = name.match(/^(\w+)\.layers\.(\d+)\.residual(\d)/) ?? [];
+  return stack ? `${stack} ${Number(layer) + 1}, residual ${number}` : name.replace(".", ": ");
+}
+
+/** The rules with numbers: places to go to. */
+function example(e) {
+  const path = e.path;
+  const norm_ = [...e.plan.keys()].find(name => name.endsWith("norm.normalized"));
+  const sum = e.plan.get(norm_).from[0];
+  const t = stepRow(e);
+  const places = [
+    ["cross-entropy", { name: "logits", index: [t, e.labels()[t]], gradient: true }],
+    ["softmax", { name: `${path}.masked`, index: [e.head, 0, 0], gradient: true }],
+    ["layer norm", { name: sum, index: [0, 0], gradient: true }],
+    ["a weight", { name: `${path}.out_proj.weight`, index: [0, 0], gradient: true, weight: true }],
+  ];
+  return h("p", {}, "With numbers: ", places.map(([label, place]) => h("button", { type: "button", "data-key": `rule:${label}`, onclick: () => e.set({ cell: { weight: false, ...place } }) }, label)));
+}

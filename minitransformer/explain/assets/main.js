@@ -1,0 +1,64 @@
+// The start: read the page, run the model, show the first stage.
+
+const page = new Explanation(readPage());
+
+function renderToolbar(e) {
+  const off = Object.values(e.options.ablated).flat().length;
+  const changed = Number(!e.options.causal) + Number(!e.options.positions) + Number(!e.options.scale) + off;
+  const switches = (key, label) => checkbox(label, e.options[key], value => e.set({ options: { ...e.options, [key]: value } }), key);
+  const bar = document.getElementById("toolbar");
+  const open = bar.querySelector("details")?.open ?? false;
+  const typed = document.activeElement?.id === "sentence" ? document.activeElement.value : e.text;
+  bar.hidden = false;
+  bar.replaceChildren(
+    e.isImage ? "" : h("label", { class: "sentence" }, "Sentence ", h("input", { id: "sentence", value: typed, "data-key": "sentence", dir: "auto", autocomplete: "off", spellcheck: "false", maxlength: 2000, oninput: event => readSentence(e, event.target.value) })),
+    h("output", { class: "answer", dir: "auto" }, e.problem ? "" : answerOf(e)),
+    h("button", { type: "button", "aria-pressed": e.backward ? "true" : "false", "data-key": "gradients", onclick: () => e.set({ backward: !e.backward }) }, "Gradients"),
+    h("button", { type: "button", "data-key": "quiz", onclick: () => startQuiz(e) }, "Quiz me"),
+    h("details", { class: "what-if", open }, h("summary", { "data-key": "what-if" }, changed ? `What if (${changed})` : "What if"), h("div", {},
+      e.structure.stacks.some(stack => stack.causal) ? switches("causal", "Causal mask") : null, switches("positions", "Positions"),
+      e.structure.stacks[0].scale === 1 ? null : switches("scale", "Scaling by 1/√d_k"),
+      h("p", {}, off ? `${off} ${off === 1 ? "head is" : "heads are"} off` : h("a", { href: "#heads" }, "Switch a head off")),
+      changed ? h("button", { type: "button", "data-key": "restore", onclick: () => e.set({ options: { causal: true, positions: true, scale: true, ablated: {} } }) }, "Restore the model") : null)),
+    e.problem ? h("p", { class: "problem", role: "alert" }, e.problem) : "",
+  );
+}
+
+function readSentence(e, text) {
+  if (text.trim()) e.set({ text, target: null });
+}
+
+/** What the model makes of the sentence. */
+function answerOf(e) {
+  if (e.isPair) return `→ ${e.model.decode(e.labels())}`;
+  const { head, labels } = e.structure.output;
+  if (!head) return `→ …${e.model.decode(e.answer.ids)}`;
+  return labels && e.labels().length === 1 ? `→ ${labels[e.labels()[0]]}` : "";
+}
+
+/** Shows everything, and gives the focus back to what had it. */
+function render(e) {
+  const focused = document.activeElement?.dataset?.key;
+  const caret = document.activeElement?.selectionStart;
+  const panel = document.querySelector(`#inspector`).contains(document.activeElement);
+  renderToolbar(e);
+  renderMap(e);
+  renderScreen(e);
+  renderInspector(e);
+  if (!focused) return;
+  const scope = panel ? document.getElementById("inspector") : document;
+  const again = scope.querySelector(`[data-key="${CSS.escape(focused)}"]`) ?? (panel ? document.querySelector(`[data-key="${CSS.escape(focused)}"]`) : null);
+  again?.focus({ preventScroll: true });
+  if (again && typeof caret === "number" && again.type === "text") again.setSelectionRange(caret, caret);
+}
+
+page.residual = residualPaths(page)[0];
+page.forward = forwardPaths(page)[0];
+page.screens = makeScreens(page);
+document.getElementById("map").hidden = false;
+listeners.push(render);
+listenToKeys(page);
+addEventListener("hashchange", () => follow(page, location.hash));
+addEventListener("resize", () => render(page));
+if (!location.hash || !follow(page, location.hash)) render(page);
+document.body.classList.add("ready");

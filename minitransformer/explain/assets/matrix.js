@@ -1,0 +1,172 @@
+// An array as a table of numbers: rows are tokens, columns are dimensions or tokens; colours say how large.
+
+const MOST_TOKENS = 32; // rows, or columns that are tokens, of a table
+
+/** How many columns fit: a wide array is shown as a strip of colours, and a window of numbers. */
+function columnsThatFit() {
+  return window.innerWidth < 600 ? 4 : 8;
+}
+
+/**
+ * A figure of one array, or of one head of it; with its gradient beside it when that is switched on.
+ * `options`: title, letter, head, rows and columns (labels), weight (of the state_dict), hidden (no gradient).
+ */
+function matrix(e, name, options = {}) {
+  const figures = [matrixFigure(e, name, { ...options, gradient: false })];
+  const differentiable = options.weight || name in (e.backward ? e.gradients().activations : {});
+  if (e.backward && differentiable && !options.hidden) figures.push(matrixFigure(e, name, { ...options, gradient: true }));
+  return h("div", { class: "matrices" }, figures);
+}
+
+function matrixFigure(e, name, options) {
+  const view = matrixView(e, name, options);
+  const { rows, columns } = view;
+  const size = `${rows} × ${columns}`;
+  const title = options.gradient ? `Gradient of ${options.title ?? describe(name)}` : options.title ?? describe(name);
+  const caption = h("figcaption", {}, options.letter ? [options.gradient ? "∂loss / ∂" : "", symbol(options.letter), " "] : null, h("span", {}, title), h("span", { class: "size" }, ` ${size}`));
+  const width = columnsThatFit();
+  const isWide = columns > (view.overTokens ? MOST_TOKENS : width + 2);
+  const first = isWide ? Math.min(e.windows[columns] ?? 0, columns - width) : 0;
+  const shown = isWide ? width : columns;
+  const isHigh = rows > MOST_TOKENS;
+  const top = isHigh ? Math.min(e.windows[`rows ${rows}`] ?? 0, rows - MOST_TOKENS) : 0;
+  return h("figure", { class: options.gradient ? "matrix gradient" : "matrix" }, caption,
+    isWide ? [strip(view, first, shown, title), windowSlider(e, name, first, width, columns, title, options.gradient)] : null,
+    isHigh ? rowSlider(e, top, rows, title, options.gradient) : null,
+    h("div", { class: "scroll" }, table(e, view, first, shown, title, top, Math.min(rows, MOST_TOKENS))));
+}
+
+/** The numbers of a figure: where they are, and what their rows and columns are called. */
+function matrixView(e, name, options) {
+  const source = options.weight ? (options.gradient ? e.gradients().weights : e.weights) : options.gradient ? e.gradients().activations : e.record.arrays;
+  const array = source[name];
+  const head = options.head;
+  const shape = array.shape.slice(-2);
+  if (shape.length === 1) shape.unshift(1);
+  const [firstRow, rows] = options.rowRange ?? [0, shape[0]];
+  const place = (t, j) => (head === undefined ? (array.shape.length === 1 ? [j] : [firstRow + t, j]) : [head, t, j]);
+  const at = options.transposed ? (t, j) => place(j, t) : place;
+  const [height, width] = options.transposed ? [shape[1], rows] : [rows, shape[1]];
+  let largest = 0;
+  for (let t = 0; t < height; t++) for (let j = 0; j < width; j++) {
+    const x = Math.abs(elementOf(array, at(t, j)));
+    if (Number.isFinite(x) && x > largest) largest = x;
+  }
+  const overTokens = !options.weight && e.isOverTokens(name);
+  return {
+    e, name, array, at, rows: height, columns: width, largest, overTokens, gradient: options.gradient, weight: options.weight, options,
+    isProbability: !options.gradient && /(weights|probabilities)$/.test(name) && !options.weight,
+    decimals: overTokens && !options.gradient && /weights$/.test(name) ? 3 : decimalsFor(largest),
+    rowLabel: options.rows ? t => options.rows[t] : options.weight ? t => `${t}` : t => e.rowLabel(name, t),
+    columnLabel: options.columns ? j => options.columns[j] : options.weight ? j => `${j}` : j => e.columnLabel(name, j),
+  };
+}
+
+function table(e, view, first, count, title, top, height) {
+  const corner = h("td", {});
+  const head = h("tr", {}, corner, range(count, j => h("th", { scope: "col", class: view.overTokens ? "token" : null }, view.columnLabel(first + j))));
+  const rows = range(height, i => top + i).map(t => h("tr", { class: view.options.current === t ? "current" : null },
+    h("th", { scope: "row" }, view.rowLabel(t)), range(count, j => cell(e, view, t, first + j, t === top && j === 0))));
+  return h("table", { class: "numbers", onkeydown: walkCells }, h("caption", { class: "unseen" }, title), h("thead", {}, head), h("tbody", {}, rows));
+}
+
+function cell(e, view, t, j, isFirst) {
+  const index = view.at(t, j);
+  const x = elementOf(view.array, index);
+  const place = { name: view.name, index, gradient: Boolean(view.gradient), weight: Boolean(view.weight) };
+  const selected = samePlace(e.cell, place);
+  const asked = e.quiz && samePlace(e.quiz.place, place);
+  const text = asked ? "?" : inTable(x, view.decimals);
+  const button = h("button", {
+    type: "button", tabindex: isFirst || selected ? 0 : -1, "aria-pressed": selected ? "true" : "false",
+    "data-key": placeKey(place), "aria-label": `${view.rowLabel(t)}, ${view.columnLabel(j)}: ${text}`,
+    onclick: () => e.set({ cell: selected ? null : place }),
+  }, text);
+  const td = h("td", { class: x === -Infinity ? "hidden-cell" : asked ? "asked" : null }, button);
+  tint(td, x, view);
+  return td;
+}
+
+function placeKey({ name, index, gradient, weight }) {
+  return `${weight ? "w" : "a"}${gradient ? "g" : "v"}:${name}:${index.join(",")}`;
+}
+
+function samePlace(a, b) {
+  return Boolean(a && b) && placeKey(a) === placeKey(b);
+}
+
+/** A cell's colour; the text on it stays legible. */
+function tint(element, x, view) {
+  if (!Number.isFinite(x) || !(view.largest > 0)) return;
+  const share = Math.min(1, Math.abs(x) / (view.isProbability ? 1 : view.largest));
+  element.style.setProperty("--share", `${Math.round(100 * share)}%`);
+  element.classList.add(view.isProbability ? "probability" : x < 0 ? "negative" : "positive");
+}
+
+/** Arrow keys walk from cell to cell. */
+function walkCells(event) {
+  const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+  const step = steps[event.key];
+  const td = event.target.closest("td");
+  if (!step || !td) return;
+  const row = td.parentElement;
+  const body = row.parentElement;
+  const next = body.rows[row.sectionRowIndex + step[0]]?.cells[td.cellIndex + step[1]]?.querySelector("button");
+  event.preventDefault();
+  event.stopPropagation();
+  if (!next) return;
+  event.target.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
+}
+
+/** All columns as colours, so that one sees what the window of numbers is a part of. */
+function strip(view, first, count, title) {
+  const height = view.rows > 24 ? 3 : view.rows > 8 ? 6 : 10;
+  const unit = Math.max(1, Math.floor(512 / view.columns));
+  const canvas = h("canvas", { class: "strip", width: view.columns * unit, height: view.rows * height, role: "img", "aria-label": `${title}: all ${view.columns} columns as colours, ${first} to ${first + count - 1} framed` });
+  const pen = canvas.getContext("2d");
+  const colours = stripColours();
+  for (let t = 0; t < view.rows; t++) {
+    for (let j = 0; j < view.columns; j++) {
+      const x = elementOf(view.array, view.at(t, j));
+      pen.fillStyle = blend(colours.paper, x < 0 ? colours.negative : colours.positive, Math.abs(x) / (view.largest || 1));
+      pen.fillRect(j * unit, t * height, unit, height);
+    }
+  }
+  const frame = h("div", { class: "strip-window" });
+  frame.style.left = `${(100 * first) / view.columns}%`;
+  frame.style.width = `${(100 * count) / view.columns}%`;
+  return h("div", { class: "strip-box" }, canvas, frame);
+}
+
+function stripColours() {
+  const style = getComputedStyle(document.documentElement);
+  const read = name => style.getPropertyValue(name).trim().match(/[\da-f]{2}/gi).map(x => parseInt(x, 16));
+  return { paper: read("--paper"), positive: read("--positive"), negative: read("--negative") };
+}
+
+function blend(from, to, share) {
+  const mixed = from.map((x, i) => Math.round(x + (to[i] - x) * Math.min(1, share)));
+  return `rgb(${mixed.join(",")})`;
+}
+
+function rowSlider(e, top, rows, title, gradient) {
+  const key = `rows ${rows}`;
+  const label = `rows ${top} to ${top + MOST_TOKENS - 1} of ${rows}`;
+  return h("label", { class: "window" }, h("input", {
+    type: "range", min: 0, max: rows - MOST_TOKENS, value: top, "aria-label": `First row of ${title}`, "aria-valuetext": label, "data-key": `rows${gradient ? "g" : ""}:${title}`,
+    oninput: event => e.set({ windows: { ...e.windows, [key]: Number(event.target.value) } }),
+  }), h("span", {}, label));
+}
+
+function windowSlider(e, name, first, width, columns, title, gradient) {
+  const label = `columns ${first} to ${first + width - 1}`;
+  return h("label", { class: "window" },
+    h("input", {
+      type: "range", min: 0, max: columns - width, value: first, "aria-label": `First column of ${title}`, "aria-valuetext": label,
+      "data-key": `window${gradient ? "g" : ""}:${name}`,
+      oninput: event => e.set({ windows: { ...e.windows, [columns]: Number(event.target.value) } }),
+    }),
+    h("span", {}, label));
+}

@@ -1,0 +1,179 @@
+// Stages from the last state to the written words.
+
+function stepChoice(e) {
+  const name = e.record.arrays.logits.shape[0];
+  if (name === 1) return null;
+  const words = e.isPair ? e.tokensOf("target") : e.tokensOf("source");
+  return [h("p", { class: "label" }, e.structure.output.head ? "The place:" : "After reading up to:"), wordRow(words, e.step, "Step", i => e.set({ step: i }))];
+}
+
+function stepRow(e) {
+  return Math.min(e.step, e.record.arrays.logits.shape[0] - 1);
+}
+
+function logitsScreen(e) {
+  const t = stepRow(e);
+  const row = rowOf(e.record.arrays.logits, t);
+  const node = e.plan.get("logits");
+  const tied = node.weight.includes("embedding");
+  const best = largestIndices(row, 10);
+  return {
+    thought: e.structure.output.labels
+      ? "The last state is multiplied with one learned row for each label: the products are the logits."
+      : `The last state is compared with ${tied ? "the vector of each word of the vocabulary, the same E that looked words up" : "a learned row for each word of the vocabulary"}: the dot products are the logits.`,
+    body: [
+      stepChoice(e),
+      matrix(e, node.from[0], { title: describe(node.from[0]), current: t }),
+      h("p", { class: "sign" }, "times ", symbol(tied ? "E" : "W"), h("sup", {}, "⊤"), isThere(e, node.bias) ? ", plus a bias, =" : " ="),
+      picked(e, "logits", t, best, "the ten largest logits"),
+    ],
+  };
+}
+
+/** Some columns of a row, as buttons that lead to their derivations. */
+function picked(e, name, t, indices, title) {
+  const values = e.record.arrays[name];
+  const gradients = e.backward && name === "logits" ? e.gradients().activations.logits : null;
+  const line = (array, gradient, label) => h("tr", {}, h("th", { scope: "row" }, label), indices.map(v => {
+    const place = { name, index: [t, v], gradient, weight: false };
+    const x = elementOf(array, [t, v]);
+    const asked = e.quiz && samePlace(e.quiz.place, place);
+    const td = h("td", {}, h("button", { type: "button", "data-key": placeKey(place), "aria-pressed": samePlace(e.cell, place) ? "true" : "false", "aria-label": `${label} of ${shownToken(e.wordOf(v))}: ${asked ? "?" : inTable(x, gradient ? 4 : 3)}`, onclick: () => e.set({ cell: place }) }, asked ? "?" : inTable(x, gradient ? 4 : 3)));
+    tint(td, x, { largest: largestOf(indices.map(i => elementOf(array, [t, i]))), isProbability: name === "probabilities" });
+    return td;
+  }));
+  return h("figure", {}, h("figcaption", {}, title), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, h("table", { class: "numbers" },
+    h("thead", {}, h("tr", {}, h("td", {}), indices.map(v => h("th", { scope: "col", class: "token" }, shownToken(e.wordOf(v)))))),
+    h("tbody", {}, line(values, false, e.rowLabel(name, t)), gradients ? line(gradients, true, "gradient") : null))));
+}
+
+function probabilitiesScreen(e) {
+  const t = stepRow(e);
+  const { temperature, topK, topP } = e.sampling;
+  const logits = rowOf(e.record.arrays.logits, t);
+  const plain = rowOf(e.record.arrays.probabilities, t);
+  const changed = e.model.distribution(logits, { temperature, topK, topP });
+  const best = largestIndices(plain, 12);
+  const isChanged = temperature !== 1 || topK > 0 || topP < 1;
+  const left = changed.filter(p => p > 0).length;
+  const change = changes => e.set({ sampling: { ...e.sampling, ...changes } });
+  const samples = !e.structure.output.head;
+  return {
+    thought: "Softmax makes probabilities of the logits. Greedy decoding takes the largest; sampling draws, after temperature, top-k and top-p.",
+    body: [
+      stepChoice(e),
+      samples ? h("div", { class: "sliders" },
+        slider("Temperature", { min: 0.1, max: 3, step: 0.1, value: temperature, text: temperature.toFixed(1), oninput: value => change({ temperature: value }) }),
+        slider("Top-k", { min: 0, max: 20, step: 1, value: topK, text: topK ? `the ${topK} likeliest` : "all", oninput: value => change({ topK: value }) }),
+        slider("Top-p", { min: 0.05, max: 1, step: 0.05, value: topP, text: topP < 1 ? topP.toFixed(2) : "all", oninput: value => change({ topP: value }) })) : null,
+      bars(best.map((v, i) => [shownToken(e.wordOf(v)), changed[v], isChanged ? `${percent(plain[v])} → ${percent(changed[v])}` : percent(plain[v]), { chosen: i === 0, faded: changed[v] === 0 }]), "Probabilities of the likeliest words"),
+      isChanged ? h("p", { class: "hint" }, `${left.toLocaleString("en")} of ${plain.length.toLocaleString("en")} words can be drawn; before and after the sliders.`) : null,
+      samples ? h("p", {}, h("button", { type: "button", "data-key": "draw", onclick: () => draw(e, changed) }, "Draw a word"), " ", e.drawn ? h("span", { class: "drawn", role: "status" }, e.drawn) : null) : null,
+      picked(e, "probabilities", t, best.slice(0, 8), "the same as numbers, at temperature 1"),
+    ],
+  };
+}
+
+/** Draw from the distribution: the number in 0..1 falls into one of its parts. */
+function draw(e, distribution) {
+  const u = Math.random();
+  let sum = 0;
+  let word = 0;
+  for (; word < distribution.length - 1; word++) {
+    sum += distribution[word];
+    if (u < sum) break;
+  }
+  e.set({ drawn: `${u.toFixed(4)} falls on “${shownToken(e.tokenOf(word))}”` });
+}
+
+function nextWordScreen(e) {
+  const labels = e.labels();
+  const { data, shape } = e.record.arrays.probabilities;
+  const first = e.isPair ? 0 : e.prompt - 1;
+  const rows = range(Math.max(0, e.step - first) + 1, i => first + i);
+  const end = e.step >= labels.length - 1;
+  const table = h("table", { class: "steps" }, h("thead", {}, h("tr", {}, ["step", "reads", "likeliest next words", "takes"].map(text => h("th", { scope: "col" }, text)))),
+    h("tbody", {}, rows.map(t => {
+      const p = data.subarray(t * shape[1], (t + 1) * shape[1]);
+      const read = e.tokensOf(e.isPair ? "target" : "source").slice(0, t + 1);
+      return h("tr", { class: t === e.step ? "current" : null }, h("th", { scope: "row" }, `${t - first + 1}`), h("td", { class: "wrap word" }, read.slice(-8).join(" ")),
+        h("td", { class: "wrap" }, largestIndices(p, 3).map(v => h("span", { class: v === labels[t] ? "chip chosen" : "chip" }, `${shownToken(e.tokenOf(v))} ${percent(p[v])}`))),
+        h("td", { class: "word" }, shownToken(e.tokenOf(labels[t]))));
+    })));
+  return {
+    thought: "The word is added to what was read, and the decoder runs again, until it says <END>. Step with N.",
+    body: [
+      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Steps" }, table),
+      h("p", {}, h("button", { type: "button", class: "primary", disabled: end, "data-key": "next-word", onclick: () => nextWord(e) }, "Next word"), " ",
+        h("button", { type: "button", "data-key": "first-word", onclick: () => e.set({ step: first }) }, "From the start"),
+        end ? h("span", { class: "drawn" }, e.answer.stopped ? " The end token: the sentence is done." : " That is as far as this page goes.") : null),
+      h("p", { class: "result", dir: "auto" }, e.model.decode(labels.slice(first, e.step + 1))),
+      e.target ? h("p", { class: "note" }, "These are the words of the right answer that you gave, not the model's own.") : null,
+    ],
+  };
+}
+
+function nextWord(e) {
+  const last = e.labels().length - 1;
+  if (e.step < last) e.set({ step: e.step + 1 });
+  announce(`${shownToken(e.tokenOf(e.labels()[e.step]))}`);
+}
+
+function beamsScreen(e) {
+  const found = e.model.beams(e.record.source.slice(0, e.prompt), { beams: e.beamCount, maxNew: e.isPair ? e.limit(e.record.source) : 8 }, e.options);
+  return {
+    thought: `Beam search keeps the ${e.beamCount} best beginnings at each step, not only the best one: a good sentence may start with a less likely word.`,
+    body: [
+      slider("Beams", { min: 2, max: 5, step: 1, value: e.beamCount, text: `${e.beamCount}`, oninput: beamCount => e.set({ beamCount }) }),
+      beamTree(e, found),
+      h("p", { class: "hint" }, "Each box: a word, its probability, and below it the sum of the log-probabilities up to it. Bold: the best sentence. Broken lines: dropped."),
+      h("h3", {}, "Sentences, the best first"),
+      h("ol", {}, (found.texts ?? []).map(({ ids, score }) => h("li", { dir: "auto" }, e.model.decode(ids), " ", h("span", { class: "quiet" }, `score ${precise(score)}`)))),
+    ],
+  };
+}
+
+/** The nodes of each step in a column, joined to the ones that they continue. */
+function beamTree(e, found) {
+  const steps = found.steps.slice(0, 14);
+  const onBest = bestPath(found, steps);
+  const [w, hgt, gap] = [104, 40, 44];
+  const rows = Math.max(...steps.map(step => step.length));
+  const x = i => 8 + (i + 1) * (w + gap);
+  const y = j => 8 + j * (hgt + 10);
+  const root = [8, y(0)];
+  const lines = [];
+  const boxes = [s("g", { class: "beam best" }, s("rect", { x: root[0], y: root[1], width: w, height: hgt, rx: 6 }), s("text", { x: root[0] + w / 2, y: root[1] + 25, "text-anchor": "middle" }, "start"))];
+  steps.forEach((step, i) => step.forEach((node, j) => {
+    const from = i === 0 ? root : [x(i - 1), y(node.parent)];
+    const best = onBest[i] === j;
+    const kind = best ? "best" : node.kept || node.finished ? "kept" : "dropped";
+    lines.push(s("path", { class: `beam-line ${kind}`, d: `M${from[0] + w} ${from[1] + hgt / 2}C${from[0] + w + 22} ${from[1] + hgt / 2} ${x(i) - 22} ${y(j) + hgt / 2} ${x(i)} ${y(j) + hgt / 2}` }));
+    boxes.push(s("g", { class: `beam ${kind}` }, s("rect", { x: x(i), y: y(j), width: w, height: hgt, rx: 6 }),
+      s("text", { x: x(i) + w / 2, y: y(j) + 17, "text-anchor": "middle", class: "beam-word" }, `${shownToken(e.tokenOf(node.token)).slice(0, 9)} ${percent(Math.exp(node.logProbability))}`),
+      s("text", { x: x(i) + w / 2, y: y(j) + 33, "text-anchor": "middle" }, withMinus(node.score.toFixed(3)))));
+  }));
+  const width = x(steps.length - 1) + w + 8;
+  const height = y(rows - 1) + hgt + 8;
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Tree of beams" },
+    s("svg", { class: "beams", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Tree of ${e.beamCount} beams over ${steps.length} steps; the best sentence is ${e.model.decode(found.best)}` }, lines, boxes));
+}
+
+/** Which node of each step is on the way to the best sentence. */
+function bestPath(found, steps) {
+  const ids = [...found.best, endId()];
+  const path = [];
+  let parent = -1;
+  steps.forEach((step, i) => {
+    const j = step.findIndex(node => (i === 0 || node.parent === parent) && node.token === ids[i]);
+    if (path.length === i && j >= 0) {
+      path.push(j);
+      parent = j;
+    }
+  });
+  return path;
+}
+
+function endId() {
+  return page.data.tokenizer.end_id;
+}

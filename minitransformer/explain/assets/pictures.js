@@ -1,0 +1,67 @@
+// Small pictures: bars, heat maps of all heads, arcs between words.
+
+/** Horizontal bars: [label, value in 0..1, text, {chosen, faded}]. */
+function bars(rows, label) {
+  return h("table", { class: "bars" }, h("caption", { class: "unseen" }, label), h("tbody", {}, rows.map(([name, share, text, more = {}]) => {
+    const bar = h("span", { class: "bar" });
+    bar.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
+    return h("tr", { class: [more.chosen ? "chosen" : "", more.faded ? "faded" : ""].join(" ").trim() || null },
+      h("th", { scope: "row" }, name), h("td", { class: "track" }, bar), h("td", { class: "amount" }, text));
+  })));
+}
+
+/** A small heat map without numbers, as a picture. */
+function heatPicture(array, head, label) {
+  const [, rows, columns] = array.shape;
+  const size = Math.max(4, Math.min(26, Math.floor(150 / Math.max(rows, columns))));
+  const canvas = h("canvas", { class: "heat", width: columns * size, height: rows * size, role: "img", "aria-label": label });
+  const pen = canvas.getContext("2d");
+  const { paper, positive } = stripColours();
+  for (let t = 0; t < rows; t++) for (let u = 0; u < columns; u++) {
+    pen.fillStyle = blend(paper, positive, elementOf(array, [head, t, u]));
+    pen.fillRect(u * size, t * size, size, size);
+  }
+  return canvas;
+}
+
+/** Arcs between words: as wide as the weight, from the query above to the key below. */
+function arcs(weights, head, queries, keys, only = null) {
+  const step = Math.max(58, Math.min(110, 620 / Math.max(queries.length, keys.length)));
+  const width = Math.max(queries.length, keys.length) * step + 20;
+  const height = 190;
+  const x = i => 10 + step * (i + 0.5);
+  const lines = [];
+  queries.forEach((_, t) => {
+    if (only !== null && only !== t) return;
+    keys.forEach((_, u) => {
+      const weight = elementOf(weights, [head, t, u]);
+      if (weight < 0.02) return;
+      lines.push(s("path", { class: "arc", d: `M${x(t)} 34 C${x(t)} 95 ${x(u)} 95 ${x(u)} 156`, "stroke-width": (1 + 9 * weight).toFixed(1), "stroke-opacity": (0.15 + 0.85 * weight).toFixed(2) }, s("title", {}, `${queries[t]} attends to ${keys[u]}: ${percent(weight)}`)));
+    });
+  });
+  const word = (text, i, y) => s("text", { x: x(i), y, "text-anchor": "middle" }, text.length > 11 ? `${text.slice(0, 10)}…` : text);
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Arcs of attention" },
+    s("svg", { class: "arcs", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Arcs from each word that reads to the words that it attends to, head ${head + 1}` },
+      lines, queries.map((word_, i) => word(word_, i, 24)), keys.map((word_, i) => word(word_, i, 178))));
+}
+
+/** Words in a row, one of them current. */
+function wordRow(words, current, label, onclick) {
+  return h("ol", { class: "words", "aria-label": label }, words.map((word, i) => h("li", { class: i === current ? "current" : null },
+    onclick ? h("button", { type: "button", "aria-pressed": i === current ? "true" : "false", "data-key": `${label}:${i}`, onclick: () => onclick(i) }, word) : word)));
+}
+
+function choice(label, options, value, onchange) {
+  return h("label", { class: "choice" }, label, h("select", { "data-key": `choice:${label}`, onchange: event => onchange(event.target.value) },
+    options.map(([key, text]) => h("option", { value: key, selected: key === value }, text))));
+}
+
+function slider(label, { min, max, step, value, text, oninput }) {
+  return h("label", { class: "slider" }, h("span", {}, label), h("input", {
+    type: "range", min, max, step, value, "aria-valuetext": text, "data-key": `slider:${label}`, oninput: event => oninput(Number(event.target.value)),
+  }), h("output", {}, text));
+}
+
+function checkbox(label, checked, onchange, key = label) {
+  return h("label", { class: "switch" }, h("input", { type: "checkbox", checked, "data-key": `check:${key}`, onchange: event => onchange(event.target.checked) }), label);
+}

@@ -1,0 +1,95 @@
+// The stages in their order, and how an address leads to one.
+
+/** Which stages a model has. Addresses are stable: `page.html#positions`. */
+function makeScreens(e) {
+  const { stacks, output } = e.structure;
+  const text = !e.isImage;
+  const writes = !output.head;
+  const all = [
+    ["walkthrough", "The whole way", walkthroughScreen],
+    text && ["tokens", "Text to tokens", tokensScreen],
+    text && ["embeddings", "Tokens to vectors", embeddingsScreen],
+    !text && ["patches", "Image to patches", patchesScreen],
+    stacks[0].positions !== "none" && ["positions", "Positions", positionsScreen],
+    stacks[0].positions === "sinusoidal" && ["wavelengths", "The waves of the positions", wavelengthsScreen],
+    ["attention", "Attention in four steps", attentionScreen],
+    ["qkv", "Queries, keys, values", qkvScreen],
+    ["scores", "Scores", scoresScreen],
+    ["scale", "Scaling", scaleScreen],
+    ["mask", "Mask", maskScreen],
+    ["softmax", "Softmax", softmaxScreen],
+    ["weighted-sum", "Weighted sum", weightedSumScreen],
+    ["heads", "Several heads", headsScreen],
+    ["add-norm", "Add & norm", addNormScreen],
+    ["feed-forward", "Feed forward", feedForwardScreen],
+    ["layers", "Layer after layer", layersScreen],
+    e.isPair && ["shifted", "What the decoder reads", shiftedScreen],
+    e.isPair && ["cross-attention", "Cross-attention", crossAttentionScreen],
+    e.isPair && ["alignment", "Alignment", alignmentScreen],
+    ["logits", "Logits", logitsScreen],
+    ["probabilities", writes ? "The next word" : "Probabilities", probabilitiesScreen],
+    writes && ["next-word", "Word after word", nextWordScreen],
+    writes && ["beams", "Beam search", beamsScreen],
+    ["loss", "The loss", lossScreen],
+    ["pull", "Which word pulls where", pullScreen],
+    ["backward", "The way back", backwardScreen],
+    e.data.documents && ["documents", "The documents' numbers", documentsScreen],
+  ];
+  return all.filter(Boolean).map(([address, title, render]) => ({ address, title, render }));
+}
+
+/** `#softmax:decoder.layers.0.self_attention` to a stage and its place. */
+function follow(e, hash) {
+  const [address, path] = decodeURIComponent(hash.replace(/^#/, "")).split(":");
+  const found = e.screens.find(screen => screen.address === address);
+  if (!found) return false;
+  const changes = { screen: address };
+  if (path && e.attentionPaths().includes(path)) changes.path = path;
+  if (path && residualPaths(e).includes(path)) changes.residual = path;
+  if (path && forwardPaths(e).includes(path)) changes.forward = path;
+  if (address === "cross-attention" && !e.path.includes("cross")) changes.path = e.attentionPaths().find(each => each.includes("cross"));
+  const changed = address !== e.screen;
+  if (changed) changes.cell = null;
+  e.set({ ...changes, quiz: null });
+  if (changed) window.scrollTo(0, 0);
+  return true;
+}
+
+/** Go to an address. */
+function go(address) {
+  location.hash = address;
+}
+
+function stepScreen(e, by) {
+  const at = e.screens.findIndex(screen => screen.address === e.screen) + by;
+  if (e.screens[at]) go(e.screens[at].address);
+}
+
+function renderScreen(e) {
+  const at = e.screens.findIndex(screen => screen.address === e.screen);
+  const screen = e.screens[at];
+  const { thought, body } = screen.render(e);
+  const before = e.screens[at - 1];
+  const after = e.screens[at + 1];
+  document.getElementById("screen").replaceChildren(
+    h("div", { class: "title" }, h("p", { class: "count" }, `${at + 1} of ${e.screens.length}`), h("h2", { id: screen.address }, screen.title)),
+    h("p", { class: "thought" }, thought),
+    ...[body].flat(Infinity).filter(Boolean),
+    h("nav", { class: "turn", "aria-label": "Next and previous stage" },
+      before ? h("a", { href: `#${before.address}`, rel: "prev" }, `← ${before.title}`) : h("span", {}),
+      after ? h("a", { href: `#${after.address}`, rel: "next" }, `${after.title} →`) : h("span", {})),
+  );
+}
+
+function crossAttentionScreen(e) {
+  if (!e.path.includes("cross")) e.path = e.attentionPaths().find(path => path.includes("cross"));
+  const { thought, body } = attentionScreen(e);
+  return { thought: `Here the decoder reads the sentence: queries are the new words', keys and values are the encoder's. ${thought.split(":")[0]} is the same.`, body };
+}
+
+function patchesScreen(e) {
+  return {
+    thought: "The image is cut into squares. The pixels of each, flattened, are multiplied with a matrix: now they are vectors as words are.",
+    body: [matrix(e, "patches", { title: "pixels of each patch" }), h("p", { class: "sign" }, "times a learned matrix ="), matrix(e, "encoder.embedded", { title: "vectors of the patches" })],
+  };
+}

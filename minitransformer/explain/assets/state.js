@@ -1,0 +1,215 @@
+// What is shown: the sentence, the switches, the place on the page, and the record that follows from them.
+
+const listeners = [];
+
+/** Read the data of the page: text that no browser runs. */
+function readPage() {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const text = document.getElementById("weights").textContent;
+  const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+  const numbers = new Float32Array(bytes.buffer);
+  data.weights = Object.fromEntries(
+    Object.entries(data.weights).map(([name, { shape, at }]) => {
+      const size = shape.reduce((product, n) => product * n, 1);
+      return [name, { shape, data: numbers.subarray(at, at + size) }];
+    }),
+  );
+  document.getElementById("weights").remove();
+  return data;
+}
+
+/** Everything that the views ask of: the record and its labels, and gradients when they are needed. */
+class Explanation {
+  constructor(data) {
+    this.data = data;
+    this.structure = data.structure;
+    this.weights = data.weights;
+    this.model = createModel(data);
+    this.plan = makePlan(data.structure);
+    this.text = data.text;
+    this.target = data.target; // the right answer; null: the model's own
+    this.options = { causal: true, positions: true, scale: true, ablated: {} };
+    this.sampling = { temperature: 1, topK: 0, topP: 1 };
+    this.screen = "walkthrough";
+    this.path = this.attentionPaths()[0];
+    this.head = 0;
+    this.step = 0;
+    this.chosen = null; // positions whose loss counts; null: all
+    this.backward = false;
+    this.cell = null; // { name, index, gradient, weight }
+    this.windows = {}; // the first column shown of each wide array
+    this.beamCount = 3;
+    this.quiz = null;
+    this.problem = "";
+    this.compute();
+  }
+
+  get isPair() {
+    return this.structure.stacks.length === 2;
+  }
+
+  get isImage() {
+    return this.data.model_type === "vit";
+  }
+
+  /** Runs the model on the sentence. What cannot be run leaves the last record, and says so. */
+  compute() {
+    try {
+      this.read();
+      this.problem = "";
+    } catch (error) {
+      if (!this.record) throw error;
+      this.problem = error.message;
+    }
+  }
+
+  read() {
+    const { model, options } = this;
+    if (this.isImage) return this.readImage();
+    const source = model.sourceIds(this.text);
+    let target = null;
+    let labels;
+    if (this.isPair) {
+      const answer = this.target ? { ids: model.tokenize(this.target).ids, stopped: true } : model.generate(source, { maxNew: this.limit(source) }, options);
+      labels = answer.stopped ? [...answer.ids, this.data.tokenizer.end_id] : answer.ids;
+      target = [this.startId(), ...labels.slice(0, -1)];
+      this.record = model.run({ source, target }, options);
+      this.answer = answer;
+    } else if (this.structure.output.head) {
+      this.record = model.run({ source, target }, options);
+      labels = this.bestLabels();
+    } else {
+      const answer = model.generate(source, { maxNew: 8 }, options);
+      labels = [...source.slice(1), ...answer.ids];
+      this.prompt = source.length;
+      this.record = model.run({ source: [...source, ...answer.ids.slice(0, -1)], target }, options);
+      this.answer = answer;
+    }
+    this.found = { labels };
+    this.step = Math.min(this.step, labels.length - 1);
+    if (this.prompt) this.step = Math.max(this.step, 0);
+    this.chosen = this.chosen?.filter(t => t < labels.length) ?? null;
+    if (this.chosen?.length === 0) this.chosen = null;
+    this.backwardPass = null;
+    this.cell = this.cell && this.holds(this.cell) ? this.cell : null;
+  }
+
+  readImage() {
+    this.record = this.model.run({ source: this.data.image }, this.options);
+    this.found = { labels: this.bestLabels() };
+    this.backwardPass = null;
+  }
+
+  bestLabels() {
+    const { data, shape } = this.record.arrays.logits;
+    return range(shape[0], t => bestOf(data.subarray(t * shape[1], (t + 1) * shape[1])));
+  }
+
+  limit(source) {
+    const most = this.data.max_length ?? 64;
+    return Math.min(most, 10 * source.length + 100);
+  }
+
+  startId() {
+    const { config, tokenizer } = this.data;
+    return config.decoder_start_token_id ?? (this.data.model_type === "t5" ? config.pad_token_id : config.bos_token_id ?? tokenizer.start_id);
+  }
+
+  labels() {
+    return this.found.labels;
+  }
+
+  lossPositions() {
+    return this.chosen ?? this.labels().map((_, t) => t);
+  }
+
+  gradients() {
+    this.backwardPass ??= this.model.backward(this.record, { labels: this.labels(), positions: this.chosen });
+    return this.backwardPass;
+  }
+
+  // ------------------------------------------------------------ labels
+
+  idsOf(side) {
+    return side === "target" ? this.record.target : this.record.source;
+  }
+
+  tokenOf(id) {
+    return this.data.tokenizer?.tokens[id] ?? String(id);
+  }
+
+  wordOf(id) {
+    return this.structure.output.labels ? this.structure.output.labels[id] : this.tokenOf(id);
+  }
+
+  tokensOf(side) {
+    if (this.isImage) return range(this.record.arrays["encoder.input"].shape[0], t => (t ? `patch ${t - 1}` : "[CLS]"));
+    return [...this.idsOf(side)].map(id => shownToken(this.tokenOf(id)));
+  }
+
+  sideOfRows(name) {
+    if (/cross_attention\.(k|v)$/.test(name)) return "source";
+    return name.startsWith("decoder") || (this.isPair && /^(logits|probabilities|head)/.test(name)) ? "target" : "source";
+  }
+
+  rowLabel(name, t) {
+    const array = this.record.arrays[name];
+    const rows = array.shape.at(-2);
+    if (name === "patches") return `patch ${t}`;
+    if (rows === 1 && name.startsWith("head")) return "[CLS]";
+    if (rows === 1 && /^(logits|probabilities)/.test(name)) return "input";
+    return this.tokensOf(this.sideOfRows(name))[t] ?? `${t}`;
+  }
+
+  isOverTokens(name) {
+    return /attention\.(scores|scaled|bias|masked|weights)$/.test(name);
+  }
+
+  columnLabel(name, u) {
+    if (/^(logits|probabilities)$/.test(name)) return shownToken(this.wordOf(u));
+    if (!this.isOverTokens(name)) return `${u}`;
+    return this.tokensOf(name.includes("cross_attention") ? "source" : this.sideOfRows(name))[u];
+  }
+
+  eps(name) {
+    const { config } = this.data;
+    return config.layer_norm_eps ?? config.layer_norm_epsilon ?? config.rms_norm_eps ?? 1e-5;
+  }
+
+  attentionPaths() {
+    const attentions = node => node.kind === "mix";
+    return [...this.plan.values()].filter(attentions).map(node => node.path);
+  }
+
+  stackOf(path) {
+    return this.structure.stacks.find(stack => path.startsWith(stack.name));
+  }
+
+  holds({ name, index, weight }) {
+    const array = weight ? this.weights[name] : this.record.arrays[name];
+    return array && index.every((i, axis) => i < array.shape[axis]);
+  }
+
+  // ------------------------------------------------------------ changes
+
+  /** Change something and show it. A change of what is computed runs the model again. */
+  set(changes) {
+    const computes = ["text", "target", "options"].some(key => key in changes);
+    const relearns = "chosen" in changes;
+    Object.assign(this, changes);
+    if (relearns) this.backwardPass = null;
+    if (computes) this.compute();
+    for (const listener of listeners) listener(this);
+  }
+}
+
+function bestOf(row) {
+  let best = 0;
+  for (let i = 1; i < row.length; i++) if (row[i] > row[best]) best = i;
+  return best;
+}
+
+/** The indices of the `count` largest. */
+function largestIndices(row, count) {
+  return Array.from(row.keys()).sort((a, b) => row[b] - row[a]).slice(0, count);
+}

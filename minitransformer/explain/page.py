@@ -1,0 +1,116 @@
+"""The walk-through as one HTML file: a static picture, the model's weights, and the scripts.
+
+The file needs no network and has a strict Content-Security-Policy: its one script and one style sheet are
+allowed by their hashes, and everything else is data, which a browser never runs. The parts are in `assets/`:
+Python writes the data, JavaScript computes and shows.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from ..files import printable
+from .model import model_script
+from .structure import structure
+
+SCRIPTS = (  # concatenated into one script, after the model's
+    "elements.js", "numbers.js", "plan.js", "derive.js", "gradients.js", "state.js", "matrix.js",
+    "pictures.js", "inspector.js", "map.js", "words.js", "attention.js", "layers.js", "output.js",
+    "loss.js", "documents.js", "screens.js", "quiz.js", "keys.js", "main.js",
+)  # fmt: skip
+
+
+def to_html(
+    model: Any, tokenizer: Any, text: str, *, title: str, picture: str = "", target: str | None = None,
+    inputs: Mapping[str, Any] | None = None, labels: Sequence[str] = (), max_length: int | None = None,
+    documents: Mapping[str, Any] | None = None,
+) -> str:  # fmt: skip
+    """The page's text, for a model on a sentence, and the `target` whose loss is walked back.
+
+    `picture` is the SVG that is seen where scripts do not run. `documents` has numbers that are shown beside
+    the model's own.
+    """
+    script = "\n".join([model_script(), *map(_asset, SCRIPTS)])
+    style = _asset("page.css")
+    weights, numbers = _weights(model)
+    data = {
+        "title": title,
+        "text": text,
+        "target": target,
+        "input": inputs or {},
+        "start": getattr(model, "decoder_start_token_id", None),
+        "model_type": model.model_type,
+        "config": asdict(model.config),
+        "structure": structure(model, labels),
+        "tokenizer": tokenizer_data(tokenizer),
+        "max_length": max_length,
+        "weights": weights,
+        "documents": documents,
+    }
+    return Template(_asset("page.html")).substitute(
+        title=html.escape(printable(title)),
+        policy=_policy(script, style),
+        style=style,
+        picture=picture,
+        data=_json(data),
+        weights=numbers,
+        script=script,
+    )
+
+
+def _asset(name: str) -> str:
+    return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
+
+
+def _policy(script: str, style: str) -> str:
+    """Allow only this script and this style sheet; no request, no form, no frame."""
+    hashed = [base64.b64encode(hashlib.sha256(x.encode()).digest()).decode() for x in (script, style)]
+    return (
+        f"default-src 'none'; script-src 'sha256-{hashed[0]}'; style-src 'sha256-{hashed[1]}'; "
+        f"base-uri 'none'; form-action 'none'"
+    )
+
+
+def _weights(model: Any) -> tuple[dict[str, Any], str]:
+    """Where each weight is in the numbers, and the numbers: float32, little endian, as base64."""
+    places, arrays, at = {}, [], 0
+    for name, tensor in model.state_dict().items():
+        array = np.asarray(tensor, dtype="<f4")
+        places[name] = {"shape": list(array.shape), "at": at}
+        arrays.append(array.reshape(-1))
+        at += array.size
+    return places, base64.b64encode(np.concatenate(arrays).tobytes()).decode()
+
+
+def tokenizer_data(tokenizer: Any) -> dict[str, Any] | None:
+    """What JavaScript needs to split a text as the tokenizer does; None for a run without text."""
+    if tokenizer is None:
+        return None
+    model = json.loads(tokenizer.to_bytes())["model"]
+    merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in model.get("merges", [])]
+    return {
+        "layout": tokenizer.layout,
+        "tokens": [tokenizer.id_to_token[i] for i in range(tokenizer.vocab_size)],
+        "merges": merges,
+        "special": sorted(tokenizer._special),
+        "pad_id": tokenizer.pad_id,
+        "unk_id": tokenizer.unk_id,
+        "start_id": tokenizer.start_id,
+        "end_id": tokenizer.end_id,
+    }
+
+
+def _json(content: Any) -> str:
+    """Compact JSON without `<`, so that nothing in it ends its element."""
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False, default=list)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e")

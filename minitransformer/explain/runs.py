@@ -1,0 +1,70 @@
+"""The page of a trained run: its model, its tokenizer, and a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import UserError
+from ..tasks.inputs import warn_of_unknown
+from .page import to_html
+from .picture import static_picture
+
+MOST_WEIGHTS = 12_000_000  # 64 MB as text
+FAMILIES = ("transformer", "gpt2", "llama", "bert", "t5", "bart", "vit")  # that assets/model computes
+BERT_HEADS = ("masked_lm", "classification", "next_sentence", "token_classification")
+DEFAULTS = {"translation": "I love you", "masked-language-modelling": "The [MASK] sat on the mat."}
+
+
+def explain_run(run: Any, text: str | None = None, target: str | None = None) -> str:
+    """The page's text, for a run on a text; the loss is that of `target`, or of the model's own answer."""
+    model, tokenizer = run.model, run.tokenizer
+    check_supported(run)
+    text = default_text(run) if text is None else text
+    if model.model_type != "vit":
+        warn_of_unknown(run, [text] if target is None else [text, target])
+    title = f"{run.folder.name}: {text}" if text else run.folder.name
+    return to_html(
+        model, tokenizer, text, title=title, target=target, inputs=inputs_of(run), labels=run.labels,
+        max_length=getattr(run.recipe.data, "max_length", None) or model.max_length,
+        picture=static_picture(run, text),
+    )  # fmt: skip
+
+
+def check_supported(run: Any) -> None:
+    """Raise a UserError for a model that the page does not compute."""
+    model = run.model
+    head = getattr(model.config, "head", None)
+    if model.model_type not in FAMILIES or (model.model_type == "bert" and head not in BERT_HEADS):
+        kind = f"{model.model_type} with the head {head!r}" if head else model.model_type
+        raise UserError(
+            f"the walk-through does not have a model of type {kind}.\n"
+            f"It has {', '.join(FAMILIES)}; `minitransformer graph` draws every model."
+        )
+    count = sum(p.array.size for p in model.parameters())
+    if count > MOST_WEIGHTS:
+        raise UserError(
+            f"a model of {count:,} weights is too large for a page, which holds up to {MOST_WEIGHTS:,}.\n"
+            f"Train a smaller one, or draw this one with `minitransformer graph`."
+        )
+
+
+def default_text(run: Any) -> str:
+    """A text of the run's kind."""
+    task = run.recipe.task
+    if run.tokenizer is not None and task not in DEFAULTS and not run.model.is_encoder_decoder:
+        known = run.tokenizer.token_to_id
+        return "ROMEO:" if run.tokenizer.kind == "char" and set("ROMEO:") <= known.keys() else "I love you"
+    return DEFAULTS.get(task, "I love you")
+
+
+def inputs_of(run: Any) -> dict[str, Any]:
+    """What the task puts before and after a text's tokens, and the marks that a text may have."""
+    model, tokenizer, task = run.model, run.tokenizer, run.task
+    if tokenizer is None:
+        return {}
+    if model.model_type == "bert":
+        before, after = [tokenizer.special_id("[CLS]")], [tokenizer.special_id("[SEP]")]
+    else:
+        before, after = [], [tokenizer.end_id] if model.is_encoder_decoder else []
+    strip = model.model_type == "bert" or model.is_encoder_decoder
+    return {"before": before, "after": after, "marks": list(task.marks), "strip": strip}

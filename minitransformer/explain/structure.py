@@ -1,0 +1,99 @@
+"""What the page must know of a model to tell where each number comes from: stacks, layers and matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from minigrad import nn
+
+from ..embeddings import NoPositions, SinusoidalPositions
+from ..layers import GATED
+
+
+def structure(model: Any, labels: Sequence[str] = ()) -> dict[str, Any]:
+    """Stacks in the order of computation, and what makes the logits."""
+    names = ["encoder", "decoder"] if model.is_encoder_decoder else []
+    names = names or ["layers" if hasattr(model, "layers") else "encoder"]
+    output = _output(model) | {"labels": list(labels) or None}
+    return {"stacks": [_stack(model, name) for name in names], "output": output}
+
+
+def _stack(model: Any, name: str) -> dict[str, Any]:
+    stack = getattr(model, name)
+    layer = next(iter(stack.layers.children()))
+    attention, bias = layer.self_attention, stack.positions
+    positions = getattr(model, f"{name}_positions", None) or getattr(model, "positions", None)
+    own = name == "decoder" and getattr(model, "target_embedding", None) is not None
+    embedding = "target_embedding" if own else "embedding"
+    return {
+        "name": name,
+        "layers": len(list(stack.layers.children())),
+        "causal": layer.is_causal,
+        "cross": hasattr(layer, "cross_attention"),
+        "normFirst": layer.residual1.norm_first,
+        "norm": _norm(layer.residual1.norm),
+        "finalNorm": stack.norm is not None,
+        "heads": attention.num_heads,
+        "kvHeads": attention.num_kv_heads,
+        "headWidth": attention.head_dim,
+        "scale": attention.scale,
+        "rotary": attention.rope_theta,
+        "bias": None if bias is None else "alibi" if not hasattr(bias, "weight") else "t5",
+        "activation": _activation(model),
+        "gated": layer.feed_forward.linear3 is not None,
+        "width": attention.d_model,
+        "embedding": f"{embedding}.weight" if hasattr(model, embedding) else None,
+        "factor": getattr(getattr(model, embedding, None), "factor", None),
+        "segments": hasattr(model, "token_types"),
+        "embeddingNorm": hasattr(model, "token_types"),
+        "positions": _positions(positions),
+        "positionWeight": f"{_position_path(model, name)}.weight",
+        "concatenate": getattr(positions, "concatenate", False),
+    }
+
+
+def _norm(norm: Any) -> dict[str, Any]:
+    kind = "layer" if isinstance(norm, nn.LayerNorm) else "rms"
+    return {"kind": kind, "bias": getattr(norm, "bias", None) is not None}
+
+
+def _activation(model: Any) -> str:
+    config = model.config
+    names = ("activation", "activation_function", "hidden_act")
+    name = next((getattr(config, n) for n in names if hasattr(config, n)), "relu")
+    if hasattr(config, "feed_forward_proj"):  # T5's
+        name = {"relu": "relu", "gated-gelu": "geglu_tanh"}.get(config.feed_forward_proj, "relu")
+    return {"gelu_new": "gelu_tanh"}.get(GATED.get(name, name), GATED.get(name, name))
+
+
+def _positions(positions: Any) -> str:
+    if positions is None or isinstance(positions, NoPositions):
+        return "none"
+    return "sinusoidal" if isinstance(positions, SinusoidalPositions) else "learned"
+
+
+def _position_path(model: Any, name: str) -> str:
+    return f"{name}_positions" if hasattr(model, f"{name}_positions") else "positions"
+
+
+def _output(model: Any) -> dict[str, Any]:
+    """The matrix of the logits, its bias, and which head comes before it."""
+    names = dict(model.named_parameters())
+    if hasattr(model, "head"):  # of BERT or ViT
+        kind = getattr(model.config, "head", "image_classification")
+        matrix = "embedding.weight" if kind == "masked_lm" else _classifier(names)
+        bias = "head.words.bias" if kind == "masked_lm" else matrix.replace("weight", "bias")
+        pooler = "head.pooler.weight" in names
+        return {"head": kind, "weight": matrix, "bias": bias, "pooler": pooler, "factor": None}
+    own = "target_embedding" if getattr(model, "target_embedding", None) is not None else "embedding"
+    tied = "output.weight" not in names
+    matrix = f"{own}.weight" if tied else "output.weight"
+    bias = f"{own}.output_bias" if tied else "output.bias"
+    factor = model.config.d_model**-0.5 if tied and model.model_type == "t5" else None
+    return {"head": None, "weight": matrix, "bias": bias if bias in names else None, "factor": factor}
+
+
+def _classifier(names: Any) -> str:
+    """The matrix of the logits of a head: its last one."""
+    return [n for n in names if n.startswith("head.") and n.endswith("weight") and "pooler" not in n][-1]

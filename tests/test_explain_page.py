@@ -1,0 +1,327 @@
+"""The walk-through page in a real browser: each number is the engine's, and what keys and switches do."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from browser import Watched, chromium
+
+import minigrad as mg
+from minitransformer import BERT, GPT, T5, BERTConfig, GPTConfig, T5Config, Transformer, TransformerConfig
+from minitransformer.explain import Switches, record
+from minitransformer.explain.page import to_html
+from minitransformer.layouts import BERT_TOKENS
+from minitransformer.tokenizers import Tokenizer
+
+TEXTS = ["I love you", "the cat sat on the mat", "you love the cat", "a </script> mat"]
+HOSTILE = '</script><img src=x onerror=alert(1)> 🐱 שלום "&amp; ' + "cat " * 200
+CELLS = """
+() => [...document.querySelectorAll('#screen [data-key^="a"], #screen [data-key^="w"]')]
+  .filter(cell => /^[aw][vg]:/.test(cell.dataset.key)).map(cell => [cell.dataset.key, cell.textContent])
+"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def open_page(browser, tmp_path):
+    """Opens a page's text; at the end it must have been silent, and have asked for nothing."""
+    opened = []
+
+    def open_(text, fragment="", **options):
+        file = tmp_path / f"page{len(opened)}.html"
+        file.write_text(text, encoding="utf-8")
+        opened.append(Watched(browser, file, fragment, **options))
+        if options.get("java_script_enabled", True):
+            opened[-1].page.wait_for_selector("body.ready", timeout=30_000)
+        return opened[-1]
+
+    yield open_
+    for page in opened:
+        page.close()
+
+
+def scaled(model):
+    """Weights that are large enough for every part to matter."""
+    generator = np.random.default_rng(0)
+    for p in model.parameters():
+        p.array[...] += 0.3 * generator.normal(size=p.shape)
+    return model.eval()
+
+
+def sizes(**settings):
+    return {"vocab_size": words().vocab_size, **settings}
+
+
+def words(added=()):
+    return Tokenizer.train_word(TEXTS, added=added)
+
+
+def transformer(**settings):
+    mg.manual_seed(0)
+    small = {"d_model": 12, "num_heads": 2, "d_ff": 14, "num_encoder_layers": 1, "num_decoder_layers": 2}
+    return scaled(Transformer(TransformerConfig(**sizes(dropout=0.0, **small | settings))))
+
+
+def page_of(model, text="I love you", limit=6, **more):
+    tokenizer = more.pop("tokenizer", None) or words()
+    after = [tokenizer.end_id] if model.is_encoder_decoder else []
+    inputs = more.pop("inputs", {"before": [], "after": after, "marks": [], "strip": True})
+    return to_html(model, tokenizer, text, title=text, inputs=inputs, max_length=limit, **more)
+
+
+def bert():
+    tokenizer = words(added=BERT_TOKENS)
+    small = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 14}
+    model = scaled(BERT(BERTConfig(vocab_size=tokenizer.vocab_size, **small)))
+    cls, sep = tokenizer.special_id("[CLS]"), tokenizer.special_id("[SEP]")
+    inputs = {"before": [cls], "after": [sep], "marks": ["[MASK]"], "strip": True}
+    return page_of(model, "I [MASK] you", tokenizer=tokenizer, inputs=inputs)
+
+
+def families():
+    gpt = GPTConfig(**sizes(n_positions=32, n_embd=12, n_layer=2, n_head=2))
+    t5 = T5Config(**sizes(d_model=12, d_kv=6, d_ff=14, num_layers=1, num_heads=2))
+    yield "gpt", page_of(scaled(GPT(gpt)))
+    yield "t5", page_of(scaled(T5(t5)))
+    yield "bert", bert()
+
+
+def addresses(page):
+    return page.page.locator("#map .stages a").evaluate_all("links => links.map(a => a.getAttribute('href'))")
+
+
+def number(text):
+    return float(text.replace("−", "-").replace("∞", "inf"))
+
+
+def shown(page):
+    """Every number of an array on every stage, by the array's name and the index."""
+    found = {}
+    for address in addresses(page):
+        page.page.evaluate("hash => { location.hash = hash; }", address)
+        page.page.locator(f"h2#{address[1:]}").wait_for()
+        found |= {(k[:2], *k[3:].split(":")): text for k, text in page.page.evaluate(CELLS)}
+    return found
+
+
+def check_against(found, arrays, kind):
+    """To the digits shown, or 1e-5 of the array's scale."""
+    checked = 0
+    for (of, name, index), text in found.items():
+        if of != kind:
+            continue
+        array = arrays[name]
+        expected = float(array[tuple(map(int, index.split(",")))])
+        mantissa, _, power = text.partition("e")
+        digits = len(mantissa.partition(".")[2])
+        unit = 0.5 * 10.0 ** (int(number(power or "0")) - digits)
+        scale = np.abs(array[np.isfinite(array)]).max()
+        actual = number(text)
+        assert actual == expected or abs(actual - expected) <= unit + 1e-5 * scale, (name, index, text)
+        checked += 1
+    return checked
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def test_every_number_is_the_engines_forward_and_backward(open_page):
+    model, tokenizer = transformer(), words()
+    page = open_page(page_of(model, "you love the cat", target="the mat"))
+    page.press("g")
+    labels = [*tokenizer.encode("the mat"), tokenizer.end_id]
+    source = [*tokenizer.encode("you love the cat"), tokenizer.end_id]
+    expected = record(model, source, [tokenizer.start_id, *labels[:-1]])
+    gradients, found = expected.backward(labels), shown(page)
+    weights = {name: p.numpy() for name, p in model.state_dict().items()}
+    assert check_against(found, expected.arrays, "av") > 800
+    assert check_against(found, gradients.activations, "ag") > 800
+    assert check_against(found, weights | gradients.weights, "wg") > 20
+    page.page.evaluate("() => { location.hash = '#softmax'; }")
+    page.page.locator("h2#softmax").wait_for()
+    assert set(page.texts(".row-sum")) == {"1.000"}
+
+
+def test_switches_change_the_numbers_as_the_engines(open_page):
+    model, tokenizer = transformer(), words()
+    path = "decoder.layers.0.self_attention"
+    page = open_page(page_of(model, "I love you", target="the mat"), f"#heads:{path}")
+    page.page.locator('[data-key="check:head 1"]').click()
+    page.page.locator('[data-key="what-if"]').click()
+    for key in ("causal", "positions", "scale"):
+        page.page.locator(f'[data-key="check:{key}"]').click()
+    labels = [*tokenizer.encode("the mat"), tokenizer.end_id]
+    source = [*tokenizer.encode("I love you"), tokenizer.end_id]
+    off = Switches(causal=False, positions=False, scale=False, ablated={path: [1]})
+    expected = record(model, source, [tokenizer.start_id, *labels[:-1]], off).arrays
+    assert check_against(shown(page), expected, "av") > 500
+
+
+EVERY_DERIVATION = """
+() => {
+  page.backward = true;
+  const { activations, weights } = page.gradients();
+  const kinds = [["value", page.record.arrays], ["gradient", activations], ["weight", weights]];
+  const found = [];
+  for (const [kind, arrays] of kinds) {
+    for (const [name, array] of Object.entries(arrays)) {
+      if (kind !== "weight" && !page.plan.has(name)) {
+        found.push([kind, name, [], null, null]);
+        continue;
+      }
+      for (let seed = 1; seed < 4; seed++) {
+        const index = array.shape.map((n, axis) => ((seed + axis) * 7919) % n);
+        const derived = window.derivations[kind](page, name, index).value;
+        const actual = array.data[window.offsetOf(array.shape, index)];
+        found.push([kind, name, index, String(derived), String(actual)]);
+      }
+    }
+  }
+  return found;
+}
+"""
+
+
+def exposed(text):
+    """The page's text, with its parts in the reach of a test."""
+    parts = "{ value: derive, gradient: deriveGradient, weight: deriveWeightGradient }"
+    tail = f"Object.assign(window, {{ page, derivations: {parts}, offsetOf: offset }});"
+    return text.replace(
+        'document.body.classList.add("ready");', f'{tail} document.body.classList.add("ready");'
+    )
+
+
+def model_pages():
+    yield "post-norm", page_of(transformer())
+    yield "pre-norm", page_of(transformer(norm_first=True, activation="swiglu", positions="learned"))
+    yield (
+        "rotary",
+        page_of(transformer(positions="rotary", num_kv_heads=1, norm="rms_norm", output_bias=True)),
+    )
+    yield from families()
+
+
+@pytest.mark.parametrize(("name", "text"), list(model_pages()), ids=lambda x: x if len(x) < 20 else "")
+def test_row_times_column_gives_the_number_for_every_array(name, text, open_page):
+    page = open_page(exposed(text), bypass_csp=True)
+    found = page.page.evaluate(EVERY_DERIVATION)
+    assert {kind for kind, *_ in found} == {"value", "gradient", "weight"}
+    for kind, array, index, derived, actual in found:
+        assert derived is not None, f"the plan lacks {array}"
+        derived, actual = float(derived.replace("Infinity", "inf")), float(actual.replace("Infinity", "inf"))
+        assert derived == pytest.approx(actual, rel=1e-3, abs=2e-5), (kind, array, index)
+
+
+@pytest.mark.parametrize(("name", "text"), list(families()), ids=lambda x: x if len(x) < 20 else "")
+def test_every_stage_of_every_family_is_shown_in_silence(name, text, open_page):
+    page = open_page(text)
+    page.press("g")
+    assert len(shown(page)) > 300
+    assert not re.search(r"undefined|\bNaN\b|\[object", page.text("body"))
+
+
+# ---------------------------------------------------------------- the file
+
+
+def test_hostile_text_is_text(open_page):
+    page = open_page(page_of(transformer(), HOSTILE, 260, target="</script>"))
+    assert len(addresses(page)) > 20
+    page.page.evaluate("() => { location.hash = '#tokens'; }")
+    page.page.locator("h2#tokens").wait_for()
+    assert "<img src=x" in page.text("#screen blockquote")
+    page.page.fill("#sentence", "<script>alert(1)</script> 🐱")
+    page.page.fill("#sentence", "the cat")
+    assert page.page.locator("#screen .tokens tbody tr").count() == 3
+
+
+def test_shows_a_picture_where_scripts_do_not_run(open_page):
+    picture = '<svg role="img"><title>I becomes Je</title></svg>'
+    page = open_page(page_of(transformer(), picture=picture), java_script_enabled=False)
+    assert page.page.locator("#picture svg title").text_content() == "I becomes Je"
+    assert page.page.locator("noscript").is_visible()
+
+
+def test_only_its_script_runs(open_page):
+    text = page_of(transformer())
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    data = text[text.index('id="data">') + 10 :]
+    assert json.loads(data[: data.index("</script>")])["model_type"] == "transformer"
+
+
+# ---------------------------------------------------------------- reading it
+
+
+def test_keys_walk_the_whole_page(open_page):
+    page = open_page(page_of(transformer(), "I love you"))
+    stages = addresses(page)
+    for address in stages[1:]:
+        page.press("ArrowRight")
+        page.page.locator(f"h2#{address[1:]}").wait_for()
+    page.press("ArrowRight", "ArrowLeft")  # the last stage is the last
+    page.page.locator(f"h2#{stages[-2][1:]}").wait_for()
+    page.page.evaluate("() => { location.hash = '#softmax'; }")
+    page.page.locator("h2#softmax").wait_for()
+    page.page.locator("#screen table.numbers button").first.focus()
+    page.press("ArrowRight", "ArrowDown", "Enter")  # a walk from cell to cell does not turn the page
+    assert page.page.locator('#screen [aria-pressed="true"][data-key$=":0,1,1"]').count() == 1
+    assert "love" in page.text("#inspector h2")
+    page.press("Escape")
+    assert page.page.locator("#inspector").is_hidden()
+
+
+def test_the_quiz_hides_a_number_until_it_is_answered(open_page):
+    page = open_page(page_of(transformer()), "#softmax")
+    page.press("q")
+    asked = page.page.locator("td.asked button")
+    assert asked.text_content() == "?"
+    assert page.text("#inspector .value") == "?"
+    page.page.fill("#answer", "1000")
+    page.press("Enter")
+    assert page.text(".reply") == "Smaller."
+    page.page.locator('[data-key="show"]').click()
+    answer = page.text("#inspector .value")
+    assert number(answer) != 1000
+    key = page.page.locator('#screen td button[aria-pressed="true"]').get_attribute("data-key")
+    page.press("Escape")
+    page.page.evaluate("() => { Math.random = () => 0; }")  # asks for the first number of the stage
+    page.press("q")
+    first = page.page.locator("td.asked button").get_attribute("data-key")
+    page.page.locator('[data-key="show"]').click()
+    answer = page.text("#inspector .value").replace("−", "-")
+    page.press("Escape", "q")
+    assert page.page.locator("td.asked button").get_attribute("data-key") == first != key or first == key
+    page.page.fill("#answer", answer)
+    page.press("Enter")
+    assert page.page.locator("td.asked").count() == 0
+    assert "Right" in page.text("#announcer")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_is_usable_without_a_mouse_or_eyes_and_on_a_phone(scheme, open_page):
+    page = open_page(page_of(transformer()), color_scheme=scheme)
+    page.press("g")
+    page.page.set_viewport_size({"width": 390, "height": 844})
+    for address in (
+        "#walkthrough",
+        "#wavelengths",
+        "#qkv",
+        "#attention",
+        "#probabilities",
+        "#beams",
+        "#loss",
+    ):
+        page.page.evaluate("hash => { location.hash = hash; }", address)
+        page.page.locator(f"h2#{address[1:]}").wait_for()
+        assert page.page.evaluate("() => document.documentElement.scrollWidth") <= 390, address
+        if address == "#qkv":
+            page.page.locator("#screen table.numbers button").nth(3).click()
+        if address in ("#walkthrough", "#qkv", "#probabilities", "#loss"):
+            assert page.violations() == [], address
