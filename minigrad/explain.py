@@ -162,8 +162,12 @@ def _advice(kind: type[MinigradError], inputs: Sequence[Any], said: str) -> str:
     if kind is RangeError:
         if "of bounds" in said:
             return "Indices and axes count from 0, or from the end from -1."
-        if any(word in said for word in ("id ", "class ", "none of", "axis")):
-            return "Ids and classes count from 0; axes also from the end, from -1."
+        if said.startswith("id "):
+            return "Ids count from 0. Use the tokenizer of the model, or a table of more rows (vocab_size)."
+        if said.startswith("class "):
+            return "Classes count from 0. Give the model an output for each (num_labels, vocab_size)."
+        if "axis" in said:
+            return "Axes count from 0, or from the end from -1."
         return "Index with integers, slices, None, ..., lists of places, or a mask of the axis's length."
     if kind is OutOfMemoryError:
         return "Give smaller shapes."

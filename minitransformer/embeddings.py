@@ -146,9 +146,11 @@ def token_ids(ids: Any) -> Int[Any, "B T"]:
     if array.ndim == 2 and not array.shape[1]:
         raise UserError(f"ids of shape {tuple(array.shape)} have no tokens.\nGive each row at least one.")
     if array.ndim != 2 or array.dtype.kind not in "iu":
+        how = "Pass a single sequence as a batch of one: [ids]."
+        if array.dtype.kind not in "iu":
+            how = "Pass what the tokenizer's encode returns, or convert them with ids.astype(int)."
         raise UserError(
-            f"token ids must be integers of shape (batch, length), got {array.dtype} {array.shape}.\n"
-            f"Pass a single sequence as a batch of one: [ids]."
+            f"token ids must be integers of shape (batch, length), got {array.dtype} {array.shape}.\n{how}"
         )
     return array
 

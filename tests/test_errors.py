@@ -164,7 +164,7 @@ MISTAKES = {
         lambda: F.embedding([0, 5], W),
         RangeError,
         r"embedding\(.*: id 5 in a table of 5 rows",
-        "count from 0",
+        "count from 0. Use the tokenizer of the model, or a table of more rows",
     ),
     "max_norm of an integer table": (
         lambda: F.embedding([0], mg.tensor([[3, 4]]), max_norm=1.0),
@@ -179,7 +179,12 @@ MISTAKES = {
         "integers, got float32",
         "Look at",
     ),
-    "a target": (lambda: F.cross_entropy(A, [0, 3]), RangeError, "class 3 with 3 classes", "count from 0"),
+    "a target": (
+        lambda: F.cross_entropy(A, [0, 3]),
+        RangeError,
+        "class 3 with 3 classes",
+        "an output for each",
+    ),
     "a negative target": (
         lambda: F.cross_entropy(A, [0, -1]),
         RangeError,
