@@ -94,7 +94,7 @@ def load_cupy() -> Any:
         if not find_spec("cupy"):
             raise DependencyError(
                 "computing on a GPU needs CuPy, which is not installed.\n"
-                "pip install 'minitransformer[cuda]' (CUDA 13; for CUDA 12: pip install 'cupy-cuda12x[ctk]')."
+                "In the repository, pip install -e '.[cuda]' (for CUDA 12: pip install 'cupy-cuda12x[ctk]')."
             )
         try:
             library = importlib.import_module("cupy")

@@ -54,6 +54,7 @@ class use(Switch):
             raise OptionError(f"kernels must be one of {names}, got {name!r}.\nChoose one of them.")
         if name == "jit" and not find_spec("numba"):
             raise DependencyError(
-                "the kernels 'jit' need numba, which is not installed.\npip install 'minitransformer[fast]'."
+                "the kernels 'jit' need numba, which is not installed.\n"
+                "In the repository, pip install -e '.[fast]'."
             )
         super().__init__(active, "cpu" if name in NAMES else "gpu", _load(name), at_once=True)

@@ -36,7 +36,7 @@ def digits() -> dict[str, Images]:
     except ModuleNotFoundError:
         raise DataError(
             "the digits come with scikit-learn, which is not installed.\n"
-            "Install it with `pip install 'minitransformer[digits]'`, or pass other images with --data FILE."
+            "In the repository, `pip install -e '.[digits]'`, or pass other images with --data FILE."
         ) from None
     images = found.images[:, None].astype(np.float32) / 16
     return split_images(images, found.target.astype(np.int64), test=397, validation=100)

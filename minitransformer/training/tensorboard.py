@@ -22,7 +22,7 @@ class TensorBoard(Callback):
         except ImportError:
             raise UserError(
                 "TensorBoard files are written by the package tensorboardX, which is not installed.\n"
-                "Install it with pip install 'minitransformer[tensorboard]', or leave --tensorboard out."
+                "In the repository, pip install -e '.[tensorboard]', or leave --tensorboard out."
             ) from None
         self.folder, self.new_writer = folder, SummaryWriter
 
