@@ -388,7 +388,7 @@ def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     shape = tuple(map(operator.index, sizes))
     if min(shape, default=0) >= 0:
         return shape
-    raise ShapeError(f"a shape is non-negative integers, got {sizes!r}.\nWrite zeros(2, 3) or zeros((2, 3)).")
+    raise ShapeError(f"a shape is non-negative integers, got {shape}.\nPass sizes of 0 or more.")
 
 
 # ---------------------------------------------------------------- other libraries' memory
