@@ -33,6 +33,7 @@ from .peaks import peaks
 from .peers import ON_GPU, missing
 from .ranks import ROUNDS, ranks
 from .ranks import WORKS as TRAINED
+from .recording import recording
 from .scale import AXES, plot, plot_steps, scale
 from .steps import steps
 from .tables import Table, markdown
@@ -41,7 +42,7 @@ from .works import GPU_WORKS, WORKS, Decoder, work_of
 
 Which = Literal[
     "overhead", "ops", "steps", "generate", "beams", "memory", "scale", "graph", "trainer", "card", "ranks",
-    "all"
+    "record", "all",
 ]  # fmt: skip
 Peer = Literal["torch", "compile", "reduce-overhead", "jax", "tinygrad", "autograd", "mygrad", "dezero"]
 Axis = Literal["attention", "length", "width", "layers", "vocabulary", "batch"]
@@ -64,8 +65,8 @@ class Options:
 
     which: tyro.conf.Positional[tuple[Which, ...]] = ("overhead",)
     """What to measure: the engine's overhead per operation, fused operations, training steps, generation,
-    beam search, memory, growth with sizes, drawing graphs, the trainer's overhead per step, or training
-    on several ranks."""
+    beam search, memory, growth with sizes, drawing graphs, the trainer's overhead per step, training
+    on several ranks, or recording a forward pass."""
     threads: tuple[int, ...] = (1,)
     """Thread counts, each in processes of its own."""
     repeats: int = 50
@@ -268,6 +269,7 @@ TABLES: dict[str, Callable[[Options], Iterable[Table]]] = {
     "trainer": lambda o: [training(o.repeats, o.clock)],
     "card": lambda o: [cards(CASES, o.data_dir, o.clock, o.kernels)],
     "ranks": lambda o: ranks(o.works, o.repeats, o.kernels),
+    "record": lambda o: [recording(o.repeats, o.seconds, o.clock)],
 }
 
 

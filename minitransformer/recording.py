@@ -66,14 +66,14 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Any]]:
 
     The model's outputs, gradients and random draws stay the same, bit for bit.
     """
-    calls = Calls()
+    calls, modules = Calls(), _named_modules(model)
     with ExitStack() as stack:
-        for path, module in _named_modules(model):
+        for path, module in modules:
             if isinstance(module, MultiHeadAttention):
                 _hook(stack, module, partial(_separate_beams, calls, path))
             elif getattr(module, "attends", False):
                 _hook(stack, module, partial(_add_recurrent, calls, path))
-        stack.enter_context(observe(AttentionObserver(model, calls)))
+        stack.enter_context(observe(AttentionObserver(modules, calls)))
         yield calls.found
 
 
@@ -87,6 +87,8 @@ def _separate_beams(calls: Calls, path: str, module: nn.Module, args: tuple, out
 
     def separate(weights: Float[Tensor, "B H _ S"]) -> Float[Tensor, "_ H T S"]:
         batch, heads, _, keys = weights.shape
+        if batch == len(output.array):
+            return weights
         beams = weights.reshape(batch, heads, len(output) // batch, -1, keys)
         return beams.transpose(1, 2).reshape(len(output), heads, -1, keys)
 
@@ -96,29 +98,17 @@ def _separate_beams(calls: Calls, path: str, module: nn.Module, args: tuple, out
 class AttentionObserver(Observer):
     """Adds the weights of each attention that a module of the model computes."""
 
-    def __init__(self, model: nn.Module, calls: Calls) -> None:
-        self.paths = {module: path for path, module in model.named_modules()}
+    def __init__(self, modules: Sequence[tuple[str, nn.Module]], calls: Calls) -> None:
+        self.paths = {module: path for path, module in modules}
         self.calls = calls
 
     def on_result(
         self, op: Any, arrays: Sequence[Any], settings: dict[str, Any], value: Any, gradients: Any
     ) -> None:
-        weights: Any = None
-        if op.name == "multi_head_attention":
-            x, kv, mask = arrays
-            heads = settings["num_heads"]
-            q, k, _ = split_heads(x, kv, heads, settings.get("num_kv_heads"))
-            k = k if k.shape[1] == heads else k.repeat(heads // k.shape[1], 1)
-            scale = settings.get("scale") or q.shape[-1] ** -0.5
-            weights = lambda: attention_weights(q, k, mask, settings.get("is_causal", False), scale)
-        elif op.name == "scaled_dot_product_attention":
-            q, k, _, mask = arrays
-            weights = lambda: attention_weights(q, k, mask, settings["is_causal"], settings["scale"])
-        elif op.name == "true_divide" and modes.scope and modes.scope.part == "scaled_dot_product_attention":
-            weights = lambda: value  # under fused(False), the op's definition computes them itself
-        path = None if weights is None else self.path()
-        if path is not None:
-            self.calls.add(path, Tensor(weights()))
+        weights_of = WEIGHTS.get(op.name)
+        path = None if weights_of is None else self.path()
+        if weights_of and path is not None and (weights := weights_of(arrays, settings, value)) is not None:
+            self.calls.add(path, Tensor(weights))
 
     def path(self) -> str | None:
         """The path of the module that is running; None if it is another model's, or runs for a gradient."""
@@ -144,15 +134,43 @@ def attention_weights(
         q, k = q.astype(xp.float32), k.astype(xp.float32)
     scores = (q * scale) @ k.swapaxes(-1, -2)
     if mask is not None:
-        scores = xp.where(mask, scores, -xp.inf) if mask.dtype == bool else scores + mask.astype(scores.dtype)
+        bias = xp.where(mask, 0, -xp.inf) if mask.dtype == bool else mask
+        scores = scores + bias.astype(scores.dtype)
     if is_causal:
-        scores = xp.where(xp.tri(*scores.shape[-2:], dtype=bool), scores, -xp.inf)
+        scores += xp.where(xp.tri(*scores.shape[-2:], dtype=bool), 0, -xp.inf).astype(scores.dtype)
     if not scores.size:
         return scores
     scores -= xp.maximum(scores.max(-1, keepdims=True), xp.finfo(scores.dtype).min)
     xp.exp(scores, out=scores)
     scores /= xp.maximum(scores.sum(-1, keepdims=True), 1)  # below 1 only where there is nothing to attend to
     return scores
+
+
+def _of_multi_head_attention(arrays: Sequence[Any], settings: dict[str, Any], value: Any) -> Any:
+    x, kv, mask = arrays
+    heads = settings["num_heads"]
+    q, k, _ = split_heads(x, kv, heads, settings.get("num_kv_heads"))
+    k = k if k.shape[1] == heads else k.repeat(heads // k.shape[1], 1)
+    scale = settings.get("scale") or q.shape[-1] ** -0.5
+    return attention_weights(q, k, mask, settings.get("is_causal", False), scale)
+
+
+def _of_one_head(arrays: Sequence[Any], settings: dict[str, Any], value: Any) -> Any:
+    q, k, _, mask = arrays
+    return attention_weights(q, k, mask, settings["is_causal"], settings["scale"])
+
+
+def _of_definition(arrays: Sequence[Any], settings: dict[str, Any], value: Any) -> Any:
+    """Under `fused(False)` the definition runs, and divides by the sums of rows to get the weights."""
+    is_attention = modes.scope is not None and modes.scope.part == "scaled_dot_product_attention"
+    return value if is_attention else None
+
+
+WEIGHTS = {
+    "multi_head_attention": _of_multi_head_attention,
+    "scaled_dot_product_attention": _of_one_head,
+    "true_divide": _of_definition,
+}
 
 
 def attention_entropy(weights: Any, mask: Any = None) -> Float[np.ndarray, " H"]:
