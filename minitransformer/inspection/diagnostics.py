@@ -8,7 +8,6 @@ first validation batch activates. `draw` makes a picture of them.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,11 +17,11 @@ import numpy as np
 from jaxtyping import Bool
 
 from minigrad import Tensor, nn, no_grad
-from minigrad.io import write_atomically
 
 from ..data.batching import IGNORE, PairBatch
 from ..files import printable
 from ..layers import FeedForward
+from ..plots.style import new_figure, save
 from ..recording import attention_entropy, record_attention
 from ..training.callbacks import Callback
 from ..training.log import read_log
@@ -156,22 +155,18 @@ def update_ratios(model: nn.Module, before: Mapping[str, np.ndarray]) -> dict[st
 
 def draw(folder: Path) -> Path | None:
     """Write `diagnostics.png`: a panel for each kind, a line for each layer. None if the log has none."""
-    from matplotlib.figure import Figure
-
     records = read_log(folder / "log.jsonl")
     kinds = {kind: dict(_lines(records, kind)) for kind in KINDS}
     kinds = {kind: lines for kind, lines in kinds.items() if lines}
     if not kinds:
         return None
-    figure = Figure(figsize=(9, 0.6 + 2.5 * len(kinds)), layout="constrained")
+    figure = new_figure(9, 0.6 + 2.5 * len(kinds))
     figure.suptitle(f"What happens in the layers of {printable(folder.name)}", parse_math=False)
     panels = figure.subplots(len(kinds), 1, sharex=True, squeeze=False)[:, 0]
     for panel, (kind, lines) in zip(panels, kinds.items(), strict=True):
         draw_panel(panel, kind, lines)
     panels[-1].set_xlabel("step")
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=110)
-    write_atomically(folder / PICTURE, picture.getvalue())
+    save(figure, folder / PICTURE)
     return folder / PICTURE
 
 

@@ -1,0 +1,19 @@
+"""Pictures for papers and slides, by one call each.
+
+    figure = plots.attention_heads(maps, tokens, path="heads.svg")
+
+Each function returns a matplotlib figure, and writes it where `path` says: SVG, PNG or PDF, by its suffix.
+Figures are as wide as a column of a paper, or as a page where there is more to show; their colours can be
+told apart by the colour-blind. Spaces and what no font can draw are made visible in tokens; where there is
+no room for all labels, some are left out.
+"""
+
+from .attention import alignment, attention_arcs, attention_heads
+from .curves import training_curves
+from .probabilities import next_token_probabilities
+from .vectors import embeddings, positional_encoding
+
+__all__ = [
+    "alignment", "attention_arcs", "attention_heads", "embeddings", "next_token_probabilities",
+    "positional_encoding", "training_curves",
+]  # fmt: skip

@@ -1,0 +1,62 @@
+"""Curves of training."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import UserError
+from ..files import printable
+from ..training.log import read_log
+from .style import COLOURS, GREY, MARKERS, label, new_figure, save, styled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def training_curves(*runs: str | Path, path: str | Path | None = None) -> Figure:
+    """Training and validation loss of runs, by their folders, and the learning rate, over steps."""
+    if not runs:
+        raise UserError("there is no run to draw.\nPass the folder of a run.")
+    folders = [Path(run) for run in runs]
+    for folder in folders:
+        if not (folder / "log.jsonl").is_file():
+            raise UserError(f"{printable(folder)} has no log.jsonl.\nPass the folder of a run.")
+    with styled([*map(str, folders)]):
+        figure = new_figure(5.0, 3.6)
+        losses, rates = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+        for i, folder in enumerate(folders):
+            records = read_log(folder / "log.jsonl")
+            train = {r["step"]: r for r in records if "loss" in r}
+            validation = {r["step"]: r for r in records if "val_loss" in r}
+            colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+            name = "" if len(runs) == 1 else f"{label(folder.name, 30)}: "
+            losses.plot(
+                [*train], [r["loss"] for r in train.values()], color=colour, linewidth=0.9, alpha=0.45,
+                label=name + _training_label(folder),
+            )  # fmt: skip
+            losses.plot(
+                [*validation], [r["val_loss"] for r in validation.values()], color=colour, marker=marker,
+                markersize=3, label=f"{name}validation",
+            )  # fmt: skip
+            rates.plot([*train], [r["lr"] for r in train.values()], color=GREY if len(runs) == 1 else colour)
+        losses.set_ylabel("loss, nats")
+        rates.set(ylabel="learning rate", xlabel="step")
+        for text in losses.legend().get_texts():
+            text.set_parse_math(False)
+        if len(runs) == 1:
+            losses.set_title(printable(folders[0].name), parse_math=False)
+        for panel in (losses, rates):
+            panel.grid()
+        return save(figure, path)
+
+
+def _training_label(folder: Path) -> str:
+    """The label of the training loss, which label smoothing lifts well above the validation loss."""
+    config = folder / "config.toml"
+    settings = (
+        tomllib.loads(config.read_text(encoding="utf-8")).get("training", {}) if config.is_file() else {}
+    )
+    smoothing = settings.get("label_smoothing")
+    return f"training, label smoothing {smoothing:g}" if smoothing else "training"

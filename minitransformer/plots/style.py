@@ -1,0 +1,158 @@
+"""What all pictures share: size, colours, labels of tokens, and how they are written."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from minigrad import Tensor
+from minigrad.io import write_atomically
+
+from ..errors import UserError
+from ..files import printable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLUMN, PAGE = 3.4, 7.0  # inches
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito 2008
+MARKERS = "os^vDPX"
+BLUE, ORANGE, GREY, PALE = COLOURS[0], COLOURS[1], "#666666", "#b8c4cc"
+FONT = "DejaVu Sans"  # which matplotlib brings along
+STYLE: dict[str, Any] = {
+    "font.size": 8.0, "axes.titlesize": 8.0, "axes.labelsize": 8.0, "legend.fontsize": 7.0,
+    "xtick.labelsize": 7.0, "ytick.labelsize": 7.0, "axes.linewidth": 0.6, "lines.linewidth": 1.2,
+    "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False, "grid.alpha": 0.3,
+}  # fmt: skip
+TOKEN_SIZE = 6.5  # points
+LINE, CHARACTER = 0.115, 0.062  # inches that a token's label needs across, and along for each character
+FORMATS = ("svg", "png", "pdf")
+
+
+@contextmanager
+def styled(*texts: Sequence[object]) -> Iterator[None]:
+    """matplotlib's settings within it, with fonts for the characters of these tokens."""
+    from matplotlib import rc_context
+
+    characters = {c for tokens in texts for token in tokens for c in str(token)}
+    others = {font for c in characters if (font := font_of(c)) is not None} - {FONT}
+    settings: Any = {**STYLE, "font.family": [FONT, *sorted(others)]}
+    with rc_context(settings):
+        yield
+
+
+def new_figure(width: float, height: float, layout: str = "constrained") -> Figure:
+    """A figure of that size in inches, which a notebook shows."""
+    return _figure_class()(figsize=(width, height), layout=layout)
+
+
+@cache
+def _figure_class() -> Any:
+    from matplotlib.figure import Figure
+
+    class Picture(Figure):
+        def _repr_png_(self) -> bytes:
+            return to_bytes(self, "png")
+
+    return Picture
+
+
+def save(figure: Figure, path: str | Path | None) -> Figure:
+    """The figure, written to the path if there is one."""
+    if path is not None:
+        path = Path(path)
+        kind = path.suffix[1:].lower()
+        if kind not in FORMATS:
+            raise UserError(
+                f"{printable(path)} is not a name of a picture.\n"
+                f"Pass a path that ends with {', '.join(f'.{each}' for each in FORMATS)}."
+            )
+        write_atomically(path, to_bytes(figure, kind))
+    return figure
+
+
+def to_bytes(figure: Figure, kind: str) -> bytes:
+    """The figure as a file, the same bytes each time."""
+    from matplotlib import rc_context
+
+    picture = io.BytesIO()
+    no_date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+    with rc_context({"svg.hashsalt": "minitransformer"}):
+        figure.savefig(picture, format=kind, dpi=200, metadata=no_date)
+    return picture.getvalue()
+
+
+def as_array(values: Any) -> np.ndarray:
+    return values.numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+# ---------------------------------------------------------------- labels of tokens
+
+SPACES = {" ": "␣", "\n": "↵", "\r": "↵", "\t": "⇥"}
+
+
+def label(token: object, limit: int = 14) -> str:
+    """A token as a label: spaces and what no font can draw made visible, at most `limit` characters.
+
+    Spaces around a word are left out.
+    """
+    text = str(token)
+    text = text.strip() or "".join(SPACES.get(c, c) for c in text) or "''"
+    shown = "".join(_drawn(c) for c in text)
+    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+
+
+def _drawn(character: str) -> str:
+    if character.isspace():
+        return "↵" if character in "\r\n" else " "
+    return character if font_of(character) else f"U+{ord(character):04X}"
+
+
+def labels_of(tokens: Sequence[object]) -> list[str]:
+    return [label(token) for token in tokens]
+
+
+def length(labels: Sequence[str]) -> float:
+    """Inches that the longest label needs."""
+    return max(map(len, labels)) * CHARACTER
+
+
+def label_ticks(axis: Any, labels: Sequence[str], room: float, rotation: float = 0) -> None:
+    """A label at each tick, or at every second, third, ... where `room` inches have no room for all."""
+    step = max(1, math.ceil(len(labels) * LINE / room - 0.1)) if not rotation or rotation == 90 else 1
+    axis.set_ticks(
+        range(0, len(labels), step), labels[::step], rotation=rotation, fontsize=TOKEN_SIZE, parse_math=False
+    )
+    axis.set_tick_params(length=2 if step > 1 else 0, pad=2, width=0.4)
+
+
+@cache
+def font_of(character: str) -> str | None:
+    """The family of a font that has the character: matplotlib's own, or else one of the machine."""
+    from matplotlib.font_manager import findfont, get_font
+
+    if get_font(findfont(FONT)).get_char_index(ord(character)):
+        return FONT
+    return next((name for name, font in _other_fonts() if font.get_char_index(ord(character))), None)
+
+
+@cache
+def _other_fonts() -> list[tuple[str, Any]]:
+    """The machine's fonts but those of coloured emoji, which matplotlib cannot draw, and of last resort."""
+    from matplotlib.font_manager import fontManager, get_font
+
+    found: dict[str, Any] = {}
+    for entry in fontManager.ttflist:
+        if entry.name not in found and not any(word in entry.name for word in ("Emoji", "Last Resort")):
+            try:
+                found[entry.name] = get_font(entry.fname)
+            except (OSError, RuntimeError):  # a file that is no longer there, or not a font that it can read
+                continue
+    return [*found.items()]

@@ -1,0 +1,194 @@
+"""Pictures show the numbers that they were given, with their labels, whatever the tokens are."""
+
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+import minigrad as mg
+from minitransformer import plots
+from minitransformer.embeddings import positional_encoding
+from minitransformer.errors import UserError
+from minitransformer.plots.style import ORANGE, font_of, label
+
+ODD = ["😀", "שלום", " ", "\n", "", "$x^2$ & <b>", "\x1b[31m", "a" * 40, "\ud800", "中文"]
+TOKENS = ["The", "cat", "sat"]
+
+
+def attention(*shape, seed=0):
+    e = np.exp(2 * np.random.default_rng(seed).normal(size=shape))
+    return e / e.sum(-1, keepdims=True)
+
+
+def texts(figure):
+    return [text.get_text() for text in figure.findobj(lambda each: hasattr(each, "get_text"))]
+
+
+def names(axis):
+    return [tick.get_text() for tick in axis.get_ticklabels()]
+
+
+# ---------------------------------------------------------------- files and labels
+
+
+def test_a_picture_is_written_by_its_suffix_the_same_each_time(tmp_path):
+    for name in ("a.svg", "a.PNG"):
+        paths = [tmp_path / f"{i}{name}" for i in (0, 1)]
+        for path in paths:
+            assert isinstance(plots.alignment(attention(2, 2), "ab", "cd", path=path), Figure)
+        first, second = (path.read_bytes() for path in paths)
+        assert first == second
+    assert first.startswith(b"\x89PNG")
+    assert ElementTree.parse(tmp_path / "0a.svg").getroot().tag.endswith("svg")
+    with pytest.raises(UserError, match=r"a.jpg is not a name of a picture.\n.*\.svg, \.png, \.pdf"):
+        plots.alignment(attention(2, 2), "ab", "cd", path="a.jpg")
+    assert plots.alignment(attention(2, 2), "ab", "cd")._repr_png_().startswith(b"\x89PNG")  # in a notebook
+
+
+def test_unusual_tokens_are_drawn_without_a_warning(tmp_path):
+    n = len(ODD)
+    plots.attention_heads(attention(1, n, n), ODD, path=tmp_path / "heads.svg")
+    plots.attention_arcs(attention(n, n), ODD, ODD, path=tmp_path / "arcs.png")
+    plots.embeddings(attention(n, 4), ODD, ODD)  # which draws it
+    assert ElementTree.parse(tmp_path / "heads.svg") is not None
+
+
+def test_labels_make_spaces_and_what_no_font_can_draw_visible():
+    assert [label(token) for token in (" ", "\n", "", " the ", "New York", "a\nb")] == [
+        "␣", "↵", "''", "the", "New York", "a↵b"
+    ]  # fmt: skip
+    assert label("\x1b[0m") == "U+001B[0m"
+    assert label("\ud800") == "U+D800"
+    assert label("x" * 40) == "x" * 13 + "…"
+    assert label("$x$") in texts(plots.alignment([[1.0]], ["$x$"], ["b"]))  # not as mathematics
+    assert all(font_of(c) for c in "éшλش␣↵⇥")
+
+
+# ---------------------------------------------------------------- attention
+
+
+def test_a_grid_has_a_heat_map_for_each_head_and_labels_at_its_edges():
+    weights = attention(2, 6, 3, 3)
+    figure = plots.attention_heads(mg.tensor(weights), TOKENS, row=1)
+    panels = [panel for panel in figure.axes if panel.images and panel.get_visible()]
+    for i, panel in enumerate(panels):
+        assert np.array_equal(panel.images[0].get_array(), weights[1, i])
+        assert panel.get_title() == f"head {i}"
+        assert panel.images[0].get_clim() == (0, weights[1].max())  # one scale for all
+    assert len(panels) == 6
+    assert names(panels[0].yaxis) == names(panels[4].xaxis) == TOKENS
+    assert names(panels[1].yaxis) == names(panels[0].xaxis) == []
+
+
+def test_a_dictionary_has_a_row_for_each_layer():
+    maps = {f"decoder.layers.{i}.cross_attention": attention(1, 2, 3, 4, seed=i) for i in range(3)}
+    figure = plots.attention_heads(maps, TOKENS, "abcd")
+    rows = np.reshape([panel for panel in figure.axes if panel.images], (3, 2))
+    for row, (i, weights) in zip(rows, enumerate(maps.values()), strict=True):
+        assert row[0].get_ylabel() == str(i)
+        assert np.array_equal(row[1].images[0].get_array(), weights[0, 1])
+    assert "query (decoder.layers.*.cross_attention)" in texts(figure)
+    assert names(rows[2, 1].xaxis) == [*"abcd"]
+    mixed = {"encoder.layers.0.self_attention": attention(1, 3, 3), "layers.1": attention(1, 3, 3)}
+    assert {"encoder.layers.0.self_attention", "layers.1"} <= {*texts(plots.attention_heads(mixed, TOKENS))}
+
+
+def test_of_many_tokens_some_have_no_label():
+    figure = plots.attention_heads(attention(1, 200, 200), [str(i) for i in range(200)])
+    shown = [int(name) for name in names(figure.axes[0].xaxis)]
+    assert 5 < len(shown) < 100
+    assert shown == [*figure.axes[0].get_xticks()]
+    assert figure.get_size_inches()[0] <= plots.style.PAGE
+
+
+def test_arcs_are_the_weights_above_the_threshold():
+    weights = np.array([[0.95, 0.05, 0], [0.5, 0.5, 0], [0.2, 0.09, 0.71]])
+    figure = plots.attention_arcs(weights, TOKENS)
+    arrows = figure.axes[0].patches
+    assert [round(arrow.get_linewidth(), 2) for arrow in arrows] == [1.3, 0.7]  # from cat and sat to The
+    assert len(figure.axes[0].lines) == 3  # each word's weight for itself
+    assert all(np.ptp([point[1] for point in arrow.get_path().vertices]) for arrow in arrows)
+    crossed = plots.attention_arcs(np.stack([weights, weights]), TOKENS, TOKENS)
+    assert len(crossed.axes[0].patches) == 2 * 5
+    assert (
+        len({to_hex(arrow.get_edgecolor()) for arrow in crossed.axes[0].patches}) == 2
+    )  # a colour each head
+    long = plots.attention_arcs(attention(100, 100), ["word"] * 100)
+    assert long.get_size_inches()[0] == pytest.approx(plots.style.PAGE)
+
+
+def test_an_alignment_is_the_mean_of_the_heads_with_numbers():
+    weights = attention(1, 2, 2, 3)
+    figure = plots.alignment(weights, ["un", "chat"], ["a", "cat", "."])
+    mean = weights[0].mean(0)
+    np.testing.assert_array_equal(figure.axes[0].images[0].get_array(), mean)
+    assert {f"{w:.2f}".removeprefix("0") for w in mean.flat if w >= 0.1} <= {*texts(figure)}
+    assert names(figure.axes[0].yaxis) == ["un", "chat"]
+
+
+def test_weights_of_other_tokens_are_refused():
+    with pytest.raises(UserError, match=r"shape \(2, 3, 3\) for 3 queries and 2 keys.\n.*\(heads, 3, 2\)"):
+        plots.attention_heads(attention(2, 3, 3), TOKENS, TOKENS[:2])
+    with pytest.raises(UserError, match="a list of the weights of 2 calls"):
+        plots.attention_heads([attention(1, 2, 3, 3)] * 2, TOKENS)
+    with pytest.raises(UserError, match="no attention weights to draw"):
+        plots.attention_heads({}, TOKENS)
+
+
+# ---------------------------------------------------------------- positions, probabilities, embeddings
+
+
+def test_positions_are_the_encoding_and_its_wavelengths():
+    heat, _, lengths, *_ = plots.positional_encoding(20, 8).axes
+    assert np.array_equal(heat.images[0].get_array(), positional_encoding(20, 8))
+    x, y = lengths.lines[0].get_data()
+    assert [*x] == [0, 2, 4, 6]
+    np.testing.assert_allclose(y, 2 * np.pi * 10 ** np.arange(4))
+    plots.positional_encoding(3, 1)
+
+
+def test_bars_are_the_most_probable_tokens_and_the_chosen_one():
+    p = np.array([[0.5, 0.3, 0.1, 0.06, 0.04], [0.1, 0.2, 0.3, 0.395, 0.005]])
+    figure = plots.next_token_probabilities(p, "abcde", chosen=[0, 4], top=3)
+    first, second = figure.axes
+    assert [bar.get_width() for bar in first.patches] == [0.5, 0.3, 0.1]
+    assert [bar.get_width() for bar in second.patches] == [0.395, 0.3, 0.005]
+    assert names(second.yaxis) == [*"dce"]
+    assert [to_hex(bar.get_facecolor()) == ORANGE.lower() for bar in second.patches] == [False, False, True]
+    assert "0.5%" in texts(figure)
+    assert len(plots.next_token_probabilities(p, {i: str(i) for i in range(5)}, [0]).axes) == 2  # ended
+    with pytest.raises(UserError, match="4 chosen tokens for 2 steps"):
+        plots.next_token_probabilities(p, "abcde", [0, 1, 2, 3])
+
+
+def test_embeddings_are_projected_to_where_they_vary_most():
+    rng = np.random.default_rng(0)
+    plane, far = rng.normal(size=(2, 5)), rng.normal(size=(6, 2)) * [5, 1]
+    figure = plots.embeddings(far @ np.linalg.qr(plane.T)[0].T + 3, "abcdef", [0, 0, 1, 1, 1, 2])
+    points = np.concatenate([np.asarray(each.get_offsets()) for each in figure.axes[0].collections])
+    apart = lambda x: np.linalg.norm(x[:, None] - x, axis=-1)
+    np.testing.assert_allclose(apart(points), apart(far), atol=1e-6)
+    assert np.var(points[:, 0]) > np.var(points[:, 1])
+    assert len(figure.axes[0].collections) == 3
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["0", "1", "2"]
+    crowded = plots.embeddings(np.zeros((9, 2)), ["same"] * 9)
+    assert texts(crowded).count("same") == 1  # no label covers another
+    with pytest.raises(UserError, match="2 labels for 3 vectors"):
+        plots.embeddings(np.eye(3), ["a", "b"])
+
+
+def test_curves_are_those_of_the_log(tmp_path):
+    for name, loss in (("a", 2.0), ("b", 3.0)):
+        (tmp_path / name).mkdir()
+        lines = f'{{"step": 1, "loss": {loss}, "lr": 0.1}}\n{{"step": 2, "val_loss": {loss + 1}}}\n'
+        (tmp_path / name / "log.jsonl").write_text(lines)
+    figure = plots.training_curves(tmp_path / "a", tmp_path / "b")
+    losses, rates = figure.axes
+    assert [line.get_label() for line in losses.lines] == [
+        "a: training", "a: validation", "b: training", "b: validation"
+    ]  # fmt: skip
+    assert [line.get_ydata()[0] for line in (*losses.lines, *rates.lines)] == [2, 3, 3, 4, 0.1, 0.1]
+    with pytest.raises(UserError, match=r"c has no log.jsonl"):
+        plots.training_curves(tmp_path / "c")
