@@ -378,7 +378,7 @@ def test_a_check_keeps_nothing_alive():
         (lambda x: mg.arange(float("nan")), "is not a range"),
         (lambda x: mg.randperm(2.5), "n must be an integer, got 2.5"),
         (lambda x: mg.randperm(-1), "non-negative integers"),
-        (lambda x: nn.Linear(-1, 3), r"non-negative integers, got \(3, -1\).\nPass sizes of 0 or more."),
+        (lambda x: mg.nn.Linear(-1, 3), r"non-negative integers, got \(3, -1\).\nPass sizes of 0 or more."),
     ],
 )
 def test_a_mistake_is_explained(call, what):
