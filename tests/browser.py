@@ -33,7 +33,7 @@ class Watched:
     """A page that was opened from a file, and everything it complained about or asked for."""
 
     def __init__(self, browser: Any, file: Path, fragment: str = "", **options: Any) -> None:
-        self.context = browser.new_context(viewport={"width": 1440, "height": 900}, **options)
+        self.context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | options)
         self.page = self.context.new_page()
         self.page.set_default_timeout(60_000)  # a busy machine is slow
         self.complaints: list[str] = []

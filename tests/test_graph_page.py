@@ -14,7 +14,7 @@ import minigrad.nn.functional as F
 from minigrad import nn
 from minigrad.autograd import checkpoint
 from minigrad.graph.folding import ALL, Fold
-from minigrad.graph.labels import lines, number, size, title_width
+from minigrad.graph.labels import lines, number, size, text_width, title_width
 from minigrad.graph.page import MATHML, _asset, _Data, letters, mathml, to_html
 from minigrad.graph.placing import Placing
 from minitransformer import Transformer, TransformerConfig
@@ -258,6 +258,113 @@ def test_a_stack_shows_the_member_that_is_chosen(open_page):
     assert all(f"g{member}" in drawn(page) for member in stack.groups)
 
 
+INSIDE = """([inner, outer]) => {
+    const [a, b] = [inner, outer].map(each => document.querySelector(each).getBoundingClientRect());
+    return a.left >= b.left && a.right <= b.right && a.top >= b.top && a.bottom <= b.bottom;
+}"""
+
+
+def test_names_fit_and_nothing_crosses_them(open_page):
+    """Each text is inside its box or tab, and what is seen at a tab is the tab."""
+    page = open_page(transformer().expand(), reduced_motion="reduce")
+    page.page.set_viewport_size({"width": 3000, "height": 9000})
+    page.press("0")
+    wrong = page.page.evaluate(
+        """() => [...document.querySelectorAll("#world .box, #world .name")].flatMap(box => {
+            const body = box.querySelector(".body, .tab").getBoundingClientRect();
+            const out = [...box.querySelectorAll("text")].filter(text => {
+                const { left, right } = text.getBoundingClientRect();
+                return left < body.left || right > body.right;
+            });
+            const y = body.top + body.height / 2;
+            const at = [0.1, 0.3, 0.5, 0.7, 0.9].map(x => body.left + x * body.width);
+            const seen = at.map(x => document.elementFromPoint(x, y));
+            const covered = box.matches(".name") && !seen.every(element => box.contains(element));
+            return out.length || covered ? [box.textContent] : [];
+        })"""
+    )
+    assert wrong == []
+    assert page.page.locator("#world .tab").count() > 20
+
+
+@pytest.mark.parametrize("text", ["WWWWMMMM@@%%", "iiiillll", "名前の長いテンソル", "Ünïcödé…"])
+def test_a_text_is_no_wider_than_its_letters_say(text, browser):
+    """In the widest of the usual fonts; DejaVu Sans is that of this test's machine, where there is one."""
+    page = browser.new_page()
+    for pixels, bold in ((15, True), (12.5, False)):
+        found = page.evaluate(
+            """([text, font]) => {
+                const pen = document.createElement("canvas").getContext("2d");
+                pen.font = font;
+                return pen.measureText(text).width;
+            }""",
+            [text, f"{'bold ' * bold}{pixels}px 'DejaVu Sans', Verdana, sans-serif"],
+        )
+        assert found <= text_width(text, pixels, bold)
+    page.close()
+
+
+def test_what_is_too_large_to_be_read_as_a_whole_has_a_map(open_page):
+    page = open_page(transformer(layers=3))
+    scale = lambda: page.page.evaluate("new DOMMatrix(document.getElementById('world').style.transform).a")
+    page.page.get_by_role("button", name="Unfold everything").click()
+    page.page.get_by_role("button", name="Fit the graph").click()
+    assert scale() >= 0.5
+    assert "see the map" in page.text("#announcer")
+    shown = page.page.locator("#map").bounding_box()
+    page.page.mouse.click(shown["x"] + shown["width"] - 6, shown["y"] + shown["height"] - 4)
+    output = next(v for v in transformer(layers=3).vertices if v.is_output)
+    assert page.page.evaluate(INSIDE, [f"#v{output.index}", "#canvas"])
+    page.page.get_by_role("button", name="Fold as at the start").click()
+    for _ in range(6):
+        page.press("-")
+    assert page.page.locator("#map").is_hidden()
+
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+
+
+def test_on_a_phone_drawing_and_numbers_are_seen_together(open_page):
+    page = open_page(network(), **PHONE)
+    size = lambda box: page.page.locator(box).bounding_box()
+    assert page.page.evaluate("document.documentElement.scrollWidth") == 390
+    assert size("header")["height"] < 60
+    assert size("#canvas")["height"] > 300
+    page.page.locator("#walk").click()
+    for _ in range(2):
+        page.page.locator("#next-step").click()
+    assert page.page.evaluate(INSIDE, ["#canvas .current", "#canvas"])
+    assert page.page.evaluate(INSIDE, ["#panel .steps", "#panel"])
+    assert page.page.evaluate(INSIDE, ["#panel td", "body"])
+    assert page.page.locator("#search, #legend").first.is_hidden()
+    assert page.violations() == []
+    page.page.locator("#tools-button").click()
+    page.page.locator("#legend-button").click()
+    assert page.page.evaluate(INSIDE, ["#search", "body"])
+    assert page.page.evaluate(INSIDE, ["#legend li:last-child", "#graph"])
+    assert page.violations() == []
+    page.press("Escape")
+    assert page.page.locator("#search").is_hidden()
+
+
+def test_the_border_between_drawing_and_panel_moves(open_page):
+    page = open_page(network())
+    width = lambda: page.page.locator("#panel").bounding_box()["width"]
+    before, splitter = width(), page.page.locator("#splitter")
+    splitter.focus()
+    page.press("ArrowLeft", "ArrowLeft")
+    assert width() == pytest.approx(before + 144, abs=2)
+    at = splitter.bounding_box()
+    page.page.mouse.move(at["x"] + 4, 400)
+    page.page.mouse.down()
+    page.page.mouse.move(1000, 400)
+    page.page.mouse.up()
+    assert width() == pytest.approx(440, abs=3)
+    assert splitter.get_attribute("aria-valuenow") == "31"
+    splitter.dblclick()
+    assert width() == before
+
+
 # ---------------------------------------------------------------- the panel
 
 
@@ -331,6 +438,21 @@ def test_a_large_array_shows_its_corner_and_says_so(open_page):
     page.click("v0")
     assert "The first 6 × 6 of 20 × 30 numbers" in page.text("#panel")
     assert page.texts("#panel td")[:8] == ["", *shown([0, 1, 2, 3, 4, 5, 30])]
+
+
+def test_a_wide_table_gets_smaller_letters_and_a_wider_one_says_that_it_scrolls(open_page):
+    five, forty = (mg.tensor(np.pi * np.ones((2, n)), requires_grad=True) for n in (5, 40))
+    page = open_page(mg.graph.trace(five.sum() + forty.sum(), {"five": five, "forty": forty}))
+    state = """() => [...document.querySelectorAll("#panel .tables")].slice(0, 1).map(table =>
+        [table.scrollWidth > table.clientWidth + 1, table.classList.contains("wide")])[0]"""
+    page.page.set_viewport_size({"width": 1200, "height": 900})
+    for index, expected in (("v0", [False, False]), ("v1", [True, True])):
+        page.click(index)
+        assert page.page.evaluate(state) == expected
+        assert (
+            float(page.page.evaluate("getComputedStyle(document.querySelector('#panel td')).fontSize")[:-2])
+            >= 11
+        )
 
 
 def test_leaves_are_held_against_finite_differences(open_page):
@@ -416,6 +538,18 @@ def test_search_finds_source_lines(open_page):
     page.page.keyboard.type("d.relu()")
     page.press("Enter")
     assert "relu" in page.text("#panel pre")
+
+
+def test_search_finds_what_is_in_a_fused_operation(open_page):
+    graph = transformer(layers=1).fold(0)
+    page = open_page(graph)
+    page.press("/")
+    page.page.keyboard.type("softmax")
+    page.press("Enter")
+    fused = [v for v in graph.vertices if "softmax" in v.parts]
+    assert {v.name for v in fused} == {"multi_head_attention", "cross_entropy"}
+    assert page.text("#matches") == f"1 of {len(fused)}"
+    assert re.match("One kernel for .*softmax", page.text("#panel .parts"))
 
 
 def test_keys_move_and_zoom(open_page):
@@ -948,6 +1082,27 @@ def test_the_quiz_wants_what_it_asks_for(open_page):
         page.page.locator("#answer-1").fill(typed)
         page.press("Enter")
         assert (page.page.locator("#answer-1").count() == 0) is right
+
+
+def test_the_quiz_asks_for_the_shape_of_a_large_array_and_says_why(open_page):
+    x = mg.tensor(np.ones((20, 30)), requires_grad=True)
+    empty = mg.tensor(np.zeros((0, 3)), requires_grad=True)
+    graph = mg.graph.trace((x * x).sum() + (empty * 2.0).sum(), {"x": x})
+    page = open_page(graph)
+    page.press("b", "q")
+    assert "comes with the next step" in page.text("#panel .quiz-note")
+    page.click(f"v{next(v.index for v in graph.vertices if v.name == 'multiply' and v.value.size)}")
+    assert "large arrays" in page.text("#panel .quiz-note")
+    assert "What is the shape of the gradient to x?" in page.text("#panel .card[data-place='0'] label")
+    for typed, right in (("30, 20", False), ("(20, 30)", True)):
+        page.page.locator("#answer-0").fill(typed)
+        page.press("Enter")
+        assert (page.page.locator("#answer-0").count() == 0) is right
+    assert "Right: (20, 30)." in page.text("#announcer")
+    page.click(f"v{next(v.index for v in graph.vertices if v.name == 'multiply' and not v.value.size)}")
+    assert "its gradients are empty" in page.text("#panel .quiz-note")
+    page.press("End")
+    assert "no question here" in page.text("#panel .quiz-note")
 
 
 def test_the_quiz_is_played_by_keyboard(open_page):

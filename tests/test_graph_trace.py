@@ -14,6 +14,7 @@ from minigrad import DtypeError, GraphError, ShapeError, autograd, func, nn
 from minigrad.autograd import checkpoint
 from minigrad.gradcheck.every_op import as_function, floating, samples_of
 from minigrad.graph import Graph, keeping, named_scope, trace
+from minigrad.graph.parts import parts_of
 from minigrad.graph.pruning import prune
 from minigrad.nn import functional as F
 from minigrad.ops.op import registry
@@ -431,6 +432,14 @@ def test_a_freed_graph_says_so():
     loss.backward()
     with pytest.raises(GraphError, match=r"was freed by backward\(\)(.|\n)*retain_graph=True"):
         trace(loss)
+
+
+def test_a_fused_op_says_what_it_consists_of():
+    q = mg.tensor(np.ones((2, 3)), requires_grad=True)
+    graph = trace(F.scaled_dot_product_attention(q, q, q).sum(), {"q": q})
+    assert {"softmax", "exp", "matmul"} <= set(op(graph, "scaled_dot_product_attention").parts)
+    assert op(graph, "sum").parts == ()
+    assert "log_softmax" in parts_of(registry["cross_entropy"])
 
 
 def training_step(model, optimizer, x, trace_first=False):

@@ -124,6 +124,7 @@ class Vertex:
     inputs: tuple[Edge, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
     family: str = ""  # of ops: elementwise, reduction, attention, ...
+    parts: tuple[str, ...] = ()  # of a fused op: the ops of its definition
     formulas: tuple[tuple[str, str], ...] = ()  # (operand, its gradient in LaTeX)
     flops: int | None = None  # forward
     retained: tuple[Retained, ...] = ()

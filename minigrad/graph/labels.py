@@ -56,8 +56,15 @@ def printable(text: str) -> str:
 
 # ---------------------------------------------------------------- boxes
 
-TITLE, TEXT = 15.0, 12.5  # font sizes
-BOLD, REGULAR = 8.4, 6.9  # how wide a letter is, about
+TITLE, TEXT, NAME = 15.0, 12.5, 13.5  # font sizes: of a box's first line, of the others, of a frame's name
+
+TAB = 11.0  # half the height of the tab with a frame's name, and how far it is from the frame's left side
+
+# Letters of a kind, and how wide each kind is in parts of the font size, regular and bold; then other letters
+# and other scripts. They are those of DejaVu Sans, than which the usual fonts are narrower.
+LETTERS = (" '/IJ\\ijl|,-.:;", '!()[]f"*_`rt', "#&+<=>DGHNOQU^~", "%@MWmw…")
+WIDTHS = ((0.35, 0.41), (0.47, 0.52), (0.8, 0.86), (0.97, 1.07), (0.64, 0.71), (1.0, 1.05))
+_KINDS = {letter: kind for kind, letters in enumerate(LETTERS) for letter in letters}
 
 
 def lines(graph: Computation, box: Box, mode: str = "family") -> list[str]:
@@ -67,10 +74,16 @@ def lines(graph: Computation, box: Box, mode: str = "family") -> list[str]:
     return [*shown, extra] if extra else shown
 
 
+def text_width(text: str, size: float, bold: bool = False) -> float:
+    """How wide a text is at most, in the usual fonts."""
+    kinds = (_KINDS.get(letter, 4 if letter < "\u1100" else 5) for letter in text)
+    return size * sum(WIDTHS[kind][bold] for kind in kinds)
+
+
 def size(text: list[str]) -> tuple[float, float]:
     """Width and height of a box with these lines."""
-    widths = [len(line) * (BOLD if i == 0 else REGULAR) for i, line in enumerate(text)]
-    return max(64.0, max(widths) + 28.0), 14.0 + 20.0 + 16.0 * (len(text) - 1)
+    widths = [text_width(line, TEXT if i else TITLE, not i) for i, line in enumerate(text)]
+    return max(64.0, max(widths) + 24.0), 14.0 + 20.0 + 16.0 * (len(text) - 1)
 
 
 def vertex_lines(graph: Computation, vertex: Vertex) -> list[str]:
@@ -136,8 +149,15 @@ def kind_of_group(group: Group) -> str:
 
 
 def title_width(group: Group) -> float:
-    """How wide an open group must be for its name and kind."""
-    return 36.0 + 7.9 * len(title_of(group)) + 7.4 * len(kind_of_group(group))
+    """How wide an open group must be for its tab and the knob beside it."""
+    return tab_width(group) + TAB + 34.0
+
+
+def tab_width(group: Group) -> float:
+    """How wide the tab with an open group's name and kind is."""
+    kind = kind_of_group(group)
+    beside = 8.0 + text_width(kind, NAME) if kind else 0.0
+    return 16.0 + text_width(title_of(group), NAME, bold=True) + beside
 
 
 def _within(graph: Computation, vertex: Vertex) -> str:

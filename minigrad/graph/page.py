@@ -28,14 +28,14 @@ from .arrangement import Arrangement, Cell, Link
 from .colours import MODES, Paint, paint, scale
 from .data import Box, Check, Computation, Edge, Group, Snapshot, Vertex
 from .folding import Folding, to_depth
-from .labels import kind_of_group, lines, measured, op_title, printable, title_of
+from .labels import LETTERS, WIDTHS, kind_of_group, lines, measured, op_title, printable, title_of
 from .latex import bar, upright
 from .svg import to_svg
 
 SCRIPTS = (  # concatenated into one script
-    "numbers.js", "data.js", "elements.js", "walk.js", "folding.js", "placing.js", "view.js",
+    "numbers.js", "data.js", "elements.js", "walk.js", "folding.js", "placing.js", "view.js", "map.js",
     "progress.js", "drawing.js", "panel.js", "stepper.js", "quiz.js",
-    "showing.js", "actions.js", "search.js", "tools.js", "keys.js", "main.js",
+    "showing.js", "actions.js", "search.js", "split.js", "tools.js", "keys.js", "main.js",
 )  # fmt: skip
 LIMIT = 1_000_000  # bytes of a page
 MATHML = "{http://www.w3.org/1998/Math/MathML}"
@@ -223,6 +223,8 @@ class _Data:
             },
             "colour": color,
             "colours": MODES,
+            "letters": LETTERS,
+            "widths": WIDTHS,
             "open": sorted(folding.fold.opened),
             "shown": sorted(folding.fold.shown.items()),
         }
@@ -266,6 +268,7 @@ class _Data:
             inputs=[self._edge(edge) for edge in v.inputs],
             settings=[[self._string(name), self._string(value)] for name, value in v.settings],
             family=self._string(v.family),
+            parts=self._string(", ".join(v.parts)),
             formulas=[self._formula(v, operand, latex, operands) for operand, latex in v.formulas],
             flops=v.flops,
             retained=[

@@ -13,10 +13,11 @@ from itertools import pairwise
 from .arrangement import Cell, Tensor
 from .data import Box
 from .folding import Folding
+from .labels import TAB
 
 ROW_GAP, BARE_GAP, COLUMN_GAP, LANE_GAP = 36.0, 14.0, 20.0, 12.0  # BARE_GAP next to a row of lanes only
 ARROW = 9.0  # the straight end of a line
-PADDING, HEADER = 16.0, 30.0  # of a frame
+PADDING, HEADER = 16.0, 22.0  # of a frame
 ROUNDS = 6
 STRAIGHT = 6.0  # the weight of a lane in the fit, where an item's is 1
 
@@ -53,6 +54,9 @@ class Frame:
     places: list[list[tuple[float, float, float, float]]] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     frames: dict[int, Frame] = field(default_factory=dict)
+
+    def is_open(self, cell: Cell) -> bool:
+        return cell[0] == "group" and cell[1] in self.frames
 
     def lane(self, row: int, tensor: Tensor | None) -> float | None:
         """Where a tensor crosses the first (0) or last (-1) row."""
@@ -111,8 +115,10 @@ class Placing:
             frame.places.append(
                 [(left[r][i] + shift, y + (tallest - h) / 2, w, h) for i, (w, h) in enumerate(sizes[r])]
             )
-            bare = any(all(cell[0] == "lane" for cell in near) for near in (row, *rows[r + 1 : r + 2]))
-            y += tallest + (BARE_GAP if bare else ROW_GAP if r + 1 < len(rows) else 0.0)
+            near = rows[r + 1 : r + 2]
+            bare = any(all(cell[0] == "lane" for cell in each) for each in (row, *near))
+            tab = TAB if bare and any(frame.is_open(cell) for each in near for cell in each) else 0.0
+            y += tallest + tab + (BARE_GAP if bare else ROW_GAP if near else 0.0)
         frame.height = y + margin
 
     def _draw_lines(self, frame: Frame) -> None:
@@ -135,12 +141,13 @@ class Placing:
                     (bottoms[r] if above[0] == "lane" else ya + ha),
                     (tops[r + 1] if below[0] == "lane" else yb),
                 )
+                end = ARROW if below[0] == "vertex" else TAB if frame.is_open(below) else 0.0
                 frame.lines.append(
                     Line(
                         link.tensor,
                         xa + self._outlet(frame, above, link.tensor), ya,
                         xb + self._inlet(frame, below, link.tensor, link.place), yb,
-                        (bottoms[r], tops[r + 1] - (ARROW if below[0] == "vertex" else 0.0)),
+                        (bottoms[r], tops[r + 1] - end),
                         below[1] if below[0] == "vertex" else -1, link.place,
                     )
                 )  # fmt: skip
@@ -150,7 +157,7 @@ class Placing:
     def _size(self, frame: Frame, cell: Cell) -> Size:
         if cell[0] == "lane":
             return 0.0, 0.0
-        if cell[0] == "group" and cell[1] in frame.frames:
+        if frame.is_open(cell):
             return frame.frames[cell[1]].width, frame.frames[cell[1]].height
         return self.sizes[cell[0], cell[1]]
 
@@ -159,7 +166,7 @@ class Placing:
         width = self._size(frame, cell)[0]
         if cell[0] == "vertex":
             return width * (tensor[1] + 1) / (len(self.graph.vertices[cell[1]].values) + 1)
-        if cell[0] == "group" and cell[1] in frame.frames:
+        if frame.is_open(cell):
             inner = frame.frames[cell[1]]
             found = inner.lane(-1, self.counterpart(cell[1], inner.inner, tensor))
             return width / 2 if found is None else found
@@ -170,7 +177,7 @@ class Placing:
         width = self._size(frame, cell)[0]
         if cell[0] == "vertex":
             return width * (place + 1) / (len(self.graph.vertices[cell[1]].inputs) + 1)
-        if cell[0] == "group" and cell[1] in frame.frames:
+        if frame.is_open(cell):
             inner = frame.frames[cell[1]]
             found = inner.lane(0, self.arrival(cell[1], inner.inner, tensor))
             return width / 2 if found is None else found

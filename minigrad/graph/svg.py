@@ -13,6 +13,8 @@ from .colours import BROKEN, Paint, legend, paint
 from .data import Box, Computation
 from .folding import ALL, Folding
 from .labels import (
+    NAME,
+    TAB,
     TEXT,
     TITLE,
     group_lines,
@@ -21,10 +23,12 @@ from .labels import (
     number,
     printable,
     size,
+    tab_width,
+    text_width,
     title_of,
     title_width,
 )
-from .placing import HEADER, Frame, Line, Placing
+from .placing import Frame, Line, Placing
 
 MARGIN = 24.0
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
@@ -78,14 +82,16 @@ def _frame(folding: Folding, frame: Frame, text: dict[Box, list[str]], color: st
                 yield f'<g class="frame" transform="translate({x:g} {y:g})">'
                 yield from _border(folding, inner)
                 yield from _frame(folding, inner, text, color)
-                yield f"{_name(graph, inner)}</g>"
+                yield "</g>"
     yield '<g fill="none" stroke="#5b6875" stroke-width="1.4">'
     yield from (_line(graph, line) for line in frame.lines)
     yield "</g>"
     for row, places in zip(frame.rows, frame.places, strict=True):
         for cell, (x, y, w, h) in zip(row, places, strict=True):
             box = cell[0], cell[1]
-            if box in text and cell[0] != "lane":
+            if cell[0] == "group" and cell[1] in frame.frames:
+                yield f'<g transform="translate({x:g} {y:g})">{_name(graph, frame.frames[cell[1]])}</g>'
+            elif box in text and cell[0] != "lane":
                 yield from _box(graph, box, (x, y, w, h), text[box], paint(graph, box, color), folding)
 
 
@@ -103,11 +109,12 @@ def _border(folding: Folding, frame: Frame) -> Iterator[str]:
 
 
 def _name(graph: Computation, frame: Frame) -> str:
-    """An open group's name and kind, over the lines that enter it."""
+    """An open group's name and kind, on a tab that covers the lines that enter there."""
     group = graph.groups[frame.group]
     return (
-        f'<text x="12" y="{HEADER - 9:g}" font-size="{TITLE - 1.5:g}" font-weight="600" fill="#243240" '
-        f'stroke="#f8fafb" stroke-width="4" paint-order="stroke">{escape(title_of(group))}'
+        f'<rect x="{TAB:g}" y="{-TAB:g}" width="{tab_width(group):g}" height="{2 * TAB:g}" rx="6" '
+        f'fill="#ffffff" stroke="#7b8794"/><text x="{TAB + 8:g}" y="5" font-size="{NAME:g}" '
+        f'font-weight="600" fill="#243240">{escape(title_of(group))}'
         f'<tspan dx="8" font-weight="400" fill="#4d5966">{escape(kind_of_group(group))}</tspan></text>'
     )
 
@@ -204,7 +211,11 @@ def _tooltip(graph: Computation, box: Box) -> str:
 
 
 def _legend_widths(entries: list[Paint]) -> list[float]:
-    return [34 + 6.9 * (len(entry.meaning) + (len(entry.mark) + 1 if entry.mark else 0)) for entry in entries]
+    return [44 + text_width(_meaning(entry), TEXT) for entry in entries]
+
+
+def _meaning(entry: Paint) -> str:
+    return f"{entry.mark} {entry.meaning}".strip()
 
 
 def _legend_rows(entries: list[Paint], width: float) -> int:
@@ -228,6 +239,8 @@ def _legend(entries: list[Paint], color: str, width: float) -> Iterator[str]:
         yield f'<rect {shape} fill="{entry.fill}" stroke="{entry.stroke}"{dashed}/>'
         if entry is BROKEN:
             yield f'<rect {shape} fill="url(#hatch)"/>'
-        label = f"{entry.mark} {entry.meaning}" if entry.mark else entry.meaning
-        yield f'<text x="{x + 26:g}" y="{y + 1:g}" font-size="12.5" fill="#33404d">{escape(label)}</text>'
+        yield (
+            f'<text x="{x + 26:g}" y="{y + 1:g}" font-size="{TEXT:g}" fill="#33404d">'
+            f"{escape(_meaning(entry))}</text>"
+        )
         x += w

@@ -32,6 +32,7 @@ from .graph import Graph
 from .grouping import arrange, outermost
 from .jacobians import Budget, is_diagonal, jacobians
 from .keeping import as_at_backward
+from .parts import parts_of
 from .snapshots import WHOLE, snapshot
 from .tape import Tape, operand_names, pulled_places, shapes
 
@@ -266,7 +267,7 @@ class _Tracing(Observer):
         return Vertex(
             self.index[node], "op", op.name, 0, self.values[node],
             self.upstream.get(node, (None,) * results), tuple(inputs), (*constants, *settings),
-            family=op.family, formulas=_formulas(op, operands), flops=_flops(node),
+            family=op.family, parts=parts_of(op), formulas=_formulas(op, operands), flops=_flops(node),
             retained=tuple(self._retained(node)), source=source[0], code=source[1],
             label=self.names.of(node), is_output=node in self.outputs,
             seeds=self._seeds(node, results), sign=op.sign, public_name=op.public_name,

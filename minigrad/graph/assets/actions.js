@@ -43,6 +43,15 @@ const actions = {
     else if (middle) view.bring(headOf(sceneBox(middle.id)));
     announce(`Everything is unfolded: ${view.scene.boxes.length} boxes.`);
   },
+  fit() {
+    const isWhole = view.fit(true, true);
+    announce(isWhole ? "The whole graph is shown." : "The graph is too large to be read as a whole: see the map.");
+  },
+  toggleLegend() {
+    state.legend = !state.legend;
+    document.getElementById("drawing").classList.toggle("with-legend", state.legend);
+    document.getElementById("legend-button").setAttribute("aria-expanded", String(state.legend));
+  },
   foldAgain() {
     state.open = new Set(graph.open);
     state.shown = new Map(graph.shown);

@@ -48,7 +48,7 @@ function reader(data) {
 
   function vertex(row, index) {
     const found = { index, ...named(columns.vertex, row) };
-    for (const key of ["name", "title", "family", "source", "code", "label"]) found[key] = string(found[key]);
+    for (const key of ["name", "title", "family", "parts", "source", "code", "label"]) found[key] = string(found[key]);
     for (const key of ["values", "gradients", "seeds"]) found[key] = found[key].map(snapshot);
     found.inputs = found.inputs.map((input, place) => edge(input, index, place));
     found.settings = found.settings.map(([name, value]) => [string(name), string(value)]);

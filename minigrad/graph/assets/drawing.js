@@ -122,6 +122,7 @@ function drawFrame(graph, state, box) {
 /** An open group's name: a button that folds it. */
 function drawFrameName(graph, box, { classes }, state, actions) {
   const group = graph.groups[box.index];
+  const note = memberNote(graph, state, group);
   return s(
     "g",
     {
@@ -135,18 +136,20 @@ function drawFrameName(graph, box, { classes }, state, actions) {
       onclick: () => actions.press(box),
     },
     s("rect", { class: "target", width: box.width, height: HEADER, rx: 9 }),
-    s("text", { x: 12, y: HEADER - 9, "font-size": TITLE - 1.5 },
+    s("rect", { class: "tab", x: TAB, y: -TAB, width: tabWidth(graph, group) + note.width, height: 2 * TAB, rx: 6 }),
+    s("text", { x: TAB + 8, y: 5, "font-size": NAME },
       group.shownName,
-      s("tspan", { class: "beside", dx: 8 }, group.shownKind + memberNote(graph, state, group)),
+      s("tspan", { class: "beside", dx: 8 }, group.shownKind + note.text),
     ),
     drawKnob(box.width, "M-4 0H4"),
   );
 }
 
-/** Which member of a stack is drawn, where it is not the first. */
+/** Which member of a stack is drawn, where it is not the first: a text and its width. */
 function memberNote(graph, state, group) {
   const member = group.isStack ? memberOf(state, group.index) : 0;
-  return member > 0 ? `, here ${graph.groups[group.groups[member]].name}` : "";
+  const text = member > 0 ? `, here ${graph.groups[group.groups[member]].name}` : "";
+  return { text, width: textWidth(graph, text, NAME) };
 }
 
 /** A minus or a plus on the upper border of what folds. */

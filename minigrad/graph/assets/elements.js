@@ -128,6 +128,24 @@ function neighbour(buttons, from, [down, right]) {
   return rows[rows.indexOf(line) + down]?.querySelectorAll("button")[place];
 }
 
+const SMALLEST_TYPE = 11; // pixels, in a table that would be too wide
+
+/** Tables that are a little too wide get smaller letters; wider ones say that they scroll. */
+function fitTables(element) {
+  const isWide = part => part.scrollWidth > part.clientWidth;
+  for (const part of element.querySelectorAll(".tables")) {
+    part.style.fontSize = "";
+    part.classList.remove("tight", "wide");
+    if (!isWide(part)) continue;
+    part.classList.add("tight");
+    let size = parseFloat(getComputedStyle(part).fontSize);
+    if (isWide(part)) size = Math.floor((2 * size * part.clientWidth) / part.scrollWidth) / 2 + 0.5;
+    for (; isWide(part) && size > SMALLEST_TYPE; size -= 0.5) part.style.fontSize = `${size - 0.5}px`;
+    if (isWide(part)) part.style.fontSize = `${SMALLEST_TYPE}px`;
+    part.classList.toggle("wide", isWide(part));
+  }
+}
+
 /** What scrolls can be reached by Tab, so that keys scroll it. */
 function reachScrollable(element) {
   for (const part of element.querySelectorAll(".tables, .formula, .formulas li, .sum, pre")) {

@@ -49,7 +49,10 @@ function onArrow(event, direction, inPanel) {
 
 function onLetter(event, inPanel) {
   const keys = {
-    "/": () => document.getElementById("search").focus(),
+    "/": () => {
+      openTools(true);
+      document.getElementById("search").focus();
+    },
     b: () => walkBack(graph).length && (state.walk ? actions.endWalk() : actions.startWalk()),
     q: () => {
       if (!state.walk) return;
@@ -59,7 +62,7 @@ function onLetter(event, inPanel) {
     "+": () => view.zoom(1.25),
     "=": () => view.zoom(1.25),
     "-": () => view.zoom(1 / 1.25),
-    0: () => view.fit(true, true),
+    0: actions.fit,
     Escape: () => onEscape(inPanel),
   };
   if (state.walk)
@@ -79,6 +82,7 @@ function onEnter(id) {
 }
 
 function onEscape(inPanel) {
+  openTools(false);
   if (inPanel && !state.walk) roveBoxes()?.focus();
   else if (state.walk) actions.endWalk();
   else {

@@ -13,6 +13,7 @@ addEventListener("beforeprint", () => view.print(true));
 addEventListener("afterprint", () => view.print(false));
 addEventListener("hashchange", goToHash);
 renderToolbar();
+addSplitter();
 render();
 view.fit();
 goToHash();

@@ -172,6 +172,8 @@ function vertexPanel(graph, vertex, actions) {
     breadcrumb(graph, vertex.group, actions),
     h("h2", { tabindex: -1 }, breakable(nameOf(vertex))),
     h("p", { class: "kind" }, isOp ? `${vertex.name}, an operation (${vertex.family})` : vertex.kind),
+    vertex.parts &&
+      h("p", { class: "hint parts" }, `One kernel for ${vertex.parts}. With minigrad.fused(False) each is a box.`),
     vertex.code && codeLine(vertex),
     vertex.values.map((value, i) =>
       section(heading("Value", i, vertex.values), snapshotView(value, "value")),

@@ -9,13 +9,13 @@ const ROW_GAP = 36,
   LANE_GAP = 12,
   ARROW = 9;
 const PADDING = 16,
-  HEADER = 30,
+  HEADER = 22,
   ROUNDS = 6,
   STRAIGHT = 6;
-const TITLE = 15,
+const TITLE = 15, // sizes of letters
   TEXT = 12.5,
-  BOLD = 8.4,
-  REGULAR = 6.9; // letters: sizes and about how wide they are
+  NAME = 13.5,
+  TAB = 11;
 
 const isLane = cell => cell.kind === "lane";
 
@@ -69,7 +69,7 @@ function placeCells(graph, state, frame) {
   const start = Math.min(...left.flat(), Infinity);
   const content = Math.max(...left.flatMap((row, r) => row.map((x, i) => x + sizes[r][i].width)), -Infinity);
   const wide = left.flat().length ? content - start : 0;
-  frame.width = Math.max(wide + 2 * margin, frame.group === 0 ? 0 : titleWidth(graph.groups[frame.group]));
+  frame.width = Math.max(wide + 2 * margin, frame.group === 0 ? 0 : titleWidth(graph, frame.group));
   const shift = (frame.width - wide) / 2 - (left.flat().length ? start : 0);
   let y = margin + (frame.group === 0 ? 0 : HEADER);
   rows.forEach((row, r) => {
@@ -77,8 +77,10 @@ function placeCells(graph, state, frame) {
     frame.places.push(
       sizes[r].map((size, i) => ({ ...size, x: left[r][i] + shift, y: y + (tallest - size.height) / 2 })),
     );
-    const bare = [row, ...rows.slice(r + 1, r + 2)].some(near => near.every(isLane));
-    y += tallest + (bare ? BARE_GAP : r + 1 < rows.length ? ROW_GAP : 0);
+    const next = rows[r + 1] ?? [];
+    const bare = row.every(isLane) || (r + 1 < rows.length && next.every(isLane));
+    const tab = bare && next.some(cell => frame.frames.has(cell.id)) ? TAB : 0;
+    y += tallest + tab + (bare ? BARE_GAP : r + 1 < rows.length ? ROW_GAP : 0);
   });
   frame.height = y + margin;
 }
@@ -127,11 +129,12 @@ function drawLines(graph, frame) {
       const [above, below] = [rows[r][link.above], rows[r + 1][link.below]];
       const [from, to] = [places[r][link.above], places[r + 1][link.below]];
       const arrives = below.kind === "vertex";
+      const end = arrives ? ARROW : frame.frames.has(below.id) ? TAB : 0;
       lines.push({
         vertex: link.vertex, result: link.result, x1: from.x + outlet(graph, frame, above, from.width, link),
         y1: isLane(above) ? bottoms[r] : from.y + from.height,
         x2: to.x + inlet(graph, frame, below, to.width, link), y2: isLane(below) ? tops[r + 1] : to.y,
-        bend: [bottoms[r], tops[r + 1] - (arrives ? ARROW : 0)], target: arrives ? below.index : -1,
+        bend: [bottoms[r], tops[r + 1] - end], target: arrives ? below.index : -1,
         place: link.place,
       });
     }
@@ -144,17 +147,33 @@ function sizeOf(graph, state, frame, cell) {
   if (isLane(cell)) return { width: 0, height: 0 };
   const inner = frame.frames.get(cell.id);
   if (inner) return { width: inner.width, height: inner.height };
-  return sizeOfText(linesOf(graph, cell.id, state.colour));
+  return sizeOfText(graph, linesOf(graph, cell.id, state.colour));
+}
+
+/** How wide a text is at most; labels.py has the widths of letters. */
+function textWidth(graph, text, size, isBold = false) {
+  let width = 0;
+  for (const letter of text) {
+    const kind = graph.letters.findIndex(letters => letters.includes(letter));
+    width += graph.widths[kind >= 0 ? kind : letter < "\u1100" ? 4 : 5][isBold ? 1 : 0];
+  }
+  return size * width;
 }
 
 /** Width and height of a box with these lines. */
-function sizeOfText(lines) {
-  const widths = lines.map((line, i) => [...line].length * (i === 0 ? BOLD : REGULAR));
-  return { width: Math.max(64, Math.max(...widths) + 28), height: 14 + 20 + 16 * (lines.length - 1) };
+function sizeOfText(graph, lines) {
+  const widths = lines.map((line, i) => textWidth(graph, line, i ? TEXT : TITLE, !i));
+  return { width: Math.max(64, Math.max(...widths) + 24), height: 14 + 20 + 16 * (lines.length - 1) };
 }
 
-function titleWidth(group) {
-  return 36 + 7.9 * [...group.shownName].length + 7.4 * [...group.shownKind].length;
+function titleWidth(graph, group) {
+  return tabWidth(graph, graph.groups[group]) + TAB + 34;
+}
+
+/** How wide the tab with an open group's name and kind is. */
+function tabWidth(graph, { shownName, shownKind }) {
+  const beside = shownKind ? 8 + textWidth(graph, shownKind, NAME) : 0;
+  return 16 + textWidth(graph, shownName, NAME, true) + beside;
 }
 
 /** Where, from its left side, a tensor leaves a cell. */

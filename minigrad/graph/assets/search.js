@@ -1,12 +1,12 @@
-// Search: in names, paths, operations, source lines.
+// Search: in names, paths, operations and what they are made of, source lines.
 
 /** What can be found: the vertices, each with the text in which it is looked for. */
 function searchIndex(graph) {
   return graph.vertices.map(vertex => {
     const around = chainOf(graph, vertex.group).at(-1);
     return [
-      vertex.label, vertex.title, vertex.name, vertex.family, vertex.code, vertex.source, around.path,
-      around.kind,
+      vertex.label, vertex.title, vertex.name, vertex.family, vertex.parts, vertex.code, vertex.source,
+      around.path, around.kind,
     ]
       .join("\n")
       .toLowerCase();

@@ -3,12 +3,13 @@
 const graph = readGraph(document.getElementById("data").textContent);
 const state = {
   open: new Set(graph.open), shown: new Map(graph.shown), colour: graph.colour, selected: null, walk: null,
-  found: [], foundAt: -1,
+  found: [], foundAt: -1, legend: false,
 };
 const panel = document.getElementById("panel");
 const stage = document.getElementById("graph");
 const searchable = searchIndex(graph);
 const view = new View(stage);
+const map = new OverviewMap(view);
 
 /** Render what changed, and keep the keyboard's focus. */
 function render() {
@@ -28,12 +29,24 @@ function renderDrawing() {
   const old = document.getElementById("drawing");
   const drawing = h("div", { id: "drawing" },
     draw(graph, view.scene, state, decorate, actions),
+    map.canvas,
+    legendButton(),
     drawLegend(graph, view.scene, state.colour),
   );
+  drawing.classList.toggle("with-legend", state.legend);
+  const { isFitted } = view;
   if (old) old.replaceWith(drawing);
   else stage.replaceChildren(drawing);
   roveBoxes();
   view.apply();
+  view.isFitted = isFitted;
+  map.draw(graph, state);
+}
+
+/** Where the page is narrow, the legend is behind a button. */
+function legendButton() {
+  return h("button", { type: "button", id: "legend-button", "aria-expanded": String(state.legend),
+    "aria-controls": "legend", onclick: actions.toggleLegend }, "Legend");
 }
 
 /** The layout, computed again only if other groups are open, or boxes have other lines. */
@@ -48,6 +61,7 @@ function renderPanel() {
   const content = panelContent().flat(Infinity).filter(Boolean);
   const top = key === panel.dataset.key ? panel.scrollTop : 0;
   panel.replaceChildren(...content);
+  fitTables(panel);
   reachScrollable(panel);
   panel.dataset.key = key;
   panel.scrollTop = top;

@@ -8,7 +8,8 @@ function stepPanel(graph, walk, actions) {
     : walk.step === 0
       ? startStep(graph)
       : endStep(graph, actions);
-  return [stepControls(walk, actions), body];
+  const note = quizNote(walk);
+  return [stepControls(walk, actions), note && h("p", { class: "hint quiz-note" }, note), body];
 }
 
 function stepControls(walk, actions) {

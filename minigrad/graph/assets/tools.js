@@ -1,4 +1,5 @@
-// The tools above the drawing: search, colours, zoom, folding, the walk.
+// The tools above the drawing: search, colours, zoom, folding, the walk. Where the page is narrow, all but the
+// walk are behind a button.
 
 function renderToolbar() {
   const toolbar = document.getElementById("toolbar");
@@ -8,52 +9,65 @@ function renderToolbar() {
 }
 
 function tools() {
-  const button = (text, label, onclick) =>
-    h("button", { type: "button", "aria-label": label, title: label, onclick }, text);
+  const canWalk = walkBack(graph).length > 0;
+  return [
+    h("div", { id: "tools" }, searchTool(), colourTool(), zoomTool(), graph.groups.length > 1 && foldTool()),
+    h("button", { type: "button", id: "tools-button", "aria-expanded": "false", "aria-controls": "tools",
+      onclick: () => openTools(!document.getElementById("tools").classList.contains("open")) },
+      "Tools",
+    ),
+    canWalk &&
+      h("button", { type: "button", id: "walk", class: "primary", "aria-pressed": "false",
+        onclick: () => (state.walk ? actions.endWalk() : actions.startWalk()) },
+        "Walk backward",
+      ),
+  ].filter(Boolean);
+}
+
+/** Show the tools of a narrow page, or hide them; a wide one shows them always. */
+function openTools(isOpen) {
+  document.getElementById("tools").classList.toggle("open", isOpen);
+  document.getElementById("tools-button").setAttribute("aria-expanded", String(isOpen));
+}
+
+function tool(text, label, onclick) {
+  return h("button", { type: "button", "aria-label": label, title: label, onclick }, text);
+}
+
+function searchTool() {
+  const onsubmit = event => {
+    event.preventDefault();
+    findNext(1);
+  };
+  return h("form", { role: "search", onsubmit },
+    h("label", { class: "unseen", for: "search" }, "Search names, operations and source lines"),
+    h("input", {
+      id: "search", type: "search", placeholder: "Search  /", autocomplete: "off", oninput: onSearch,
+      onkeydown: onSearchKey,
+    }),
+    h("span", { id: "matches", role: "status" }),
+  );
+}
+
+function colourTool() {
   const colour = h("select", { id: "colour", onchange: event => actions.colour(event.target.value) },
     Object.entries(graph.colours).map(([mode, means]) => h("option", { value: mode }, means.split(" (")[0])),
   );
   colour.value = state.colour;
-  const canWalk = walkBack(graph).length > 0;
-  return [
-    h(
-      "form",
-      {
-        role: "search",
-        onsubmit: event => {
-          event.preventDefault();
-          findNext(1);
-        },
-      },
-      h("label", { class: "unseen", for: "search" }, "Search names, operations and source lines"),
-      h("input", {
-        id: "search", type: "search", placeholder: "Search  /", autocomplete: "off", oninput: onSearch,
-        onkeydown: onSearchKey,
-      }),
-      h("span", { id: "matches", role: "status" }),
-    ),
-    h("label", { for: "colour" }, "Colour ", colour),
-    h("span", { class: "together" },
-      button("−", "Zoom out", () => view.zoom(1 / 1.25)),
-      button("Fit", "Fit the graph into the window", () => view.fit(true, true)),
-      button("+", "Zoom in", () => view.zoom(1.25)),
-    ),
-    graph.groups.length > 1 &&
-      h("span", { class: "together" },
-        button("Unfold all", "Unfold everything", actions.unfoldAll),
-        button("Fold", "Fold as at the start", actions.foldAgain),
-      ),
-    canWalk &&
-      h(
-        "button",
-        {
-          type: "button",
-          id: "walk",
-          class: "primary",
-          "aria-pressed": "false",
-          onclick: () => (state.walk ? actions.endWalk() : actions.startWalk()),
-        },
-        "Walk backward",
-      ),
-  ].filter(Boolean);
+  return h("label", { for: "colour" }, "Colour ", colour);
+}
+
+function zoomTool() {
+  return h("span", { class: "together" },
+    tool("−", "Zoom out", () => view.zoom(1 / 1.25)),
+    tool("Fit", "Fit the graph into the window", actions.fit),
+    tool("+", "Zoom in", () => view.zoom(1.25)),
+  );
+}
+
+function foldTool() {
+  return h("span", { class: "together" },
+    tool("Unfold all", "Unfold everything", actions.unfoldAll),
+    tool("Fold", "Fold as at the start", actions.foldAgain),
+  );
 }

@@ -4,6 +4,7 @@ const SMALLEST = 0.05,
   LARGEST = 3,
   READABLE = 0.9,
   LEGIBLE = 0.3,
+  WHOLE = 0.5, // the smallest scale at which a whole graph is still read
   STEP = 60;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -15,6 +16,7 @@ class View {
     this.scale = 1;
     this.scene = null;
     this.pointers = new Map();
+    this.isFitted = false; // until the user moves it: then it stays where it is
     section.addEventListener("wheel", event => this.onWheel(event), { passive: false });
     section.addEventListener("pointerdown", event => this.onDown(event));
     section.addEventListener("pointermove", event => this.onMove(event));
@@ -27,7 +29,7 @@ class View {
       },
       true,
     );
-    addEventListener("resize", () => this.apply());
+    new ResizeObserver(() => this.scene && (this.isFitted ? this.fit() : this.apply())).observe(section);
   }
 
   get size() {
@@ -40,19 +42,36 @@ class View {
     if (!world) return;
     world.classList.toggle("smooth", smooth && !calm.matches);
     world.style.transform = `translate(${this.x}px, ${this.y}px) scale(${this.scale})`;
+    this.isFitted = false;
+    map.frame();
   }
 
-  /** Show the whole graph if it is readable; otherwise its width, or what is readable of it. */
+  /**
+   * Show the whole graph if it is readable; otherwise its width, or what is readable of it. `whole` prefers
+   * smaller letters. True if all of it is seen.
+   */
   fit(smooth = false, whole = false) {
     const { width, height } = this.size;
-    const margin = 28;
+    const margin = Math.min(28, width / 16);
     const across = (width - 2 * margin) / this.scene.width;
     const down = (height - 2 * margin) / this.scene.height;
-    this.scale = Math.min(1.25, across, down);
-    if (!whole) this.scale = Math.max(this.scale, Math.min(across, READABLE), 0.4);
-    this.x = (width - this.scene.width * this.scale) / 2;
+    const all = Math.min(1.25, across, down);
+    const fits = all >= (whole ? WHOLE : READABLE);
+    const beside = width - map.width - margin;
+    this.scale = fits ? all : Math.max(all, Math.min(beside / this.scene.width, READABLE), WHOLE);
+    this.x = Math.max(margin, (width - this.scene.width * this.scale) / 2);
     this.y = Math.max(margin, (height - this.scene.height * this.scale) / 2);
     this.apply(smooth);
+    this.isFitted = true;
+    return this.scale <= all;
+  }
+
+  /** Show a point of the scene in the middle. */
+  center(x, y) {
+    const { width, height } = this.size;
+    this.x = width / 2 - x * this.scale;
+    this.y = height / 2 - y * this.scale;
+    this.apply();
   }
 
   /** The box nearest to the middle of what is seen. */
@@ -69,7 +88,7 @@ class View {
   /** In print the whole graph fills the page. */
   print(isOn) {
     const canvas = document.getElementById("canvas");
-    if (isOn) canvas.setAttribute("viewBox", `-9 -9 ${this.scene.width + 18} ${this.scene.height + 18}`);
+    if (isOn) canvas.setAttribute("viewBox", `-9 -14 ${this.scene.width + 18} ${this.scene.height + 23}`);
     else canvas.removeAttribute("viewBox");
     if (isOn) document.getElementById("world").style.transform = "none";
     else this.apply();
@@ -93,7 +112,8 @@ class View {
 
   /** Move so that a box and a margin are visible; nothing if they are. */
   bring(box, smooth = true) {
-    const { width, height } = this.size;
+    const { width: whole, height } = this.size;
+    const width = map.canvas.hidden ? whole : whole - map.width;
     if (this.scale < LEGIBLE) this.zoom(READABLE / this.scale);
     const margin = Math.min(60, width / 8, height / 8);
     this.x += outside(this.x + box.x * this.scale, box.width * this.scale, margin, width);
@@ -108,7 +128,9 @@ class View {
     this.apply();
   }
 
+  /** Within another page, such as a notebook, a wheel without Ctrl scrolls that page. */
   onWheel(event) {
+    if (window !== window.parent && !event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
     const { left, top } = this.section.getBoundingClientRect();
     const lines = event.deltaMode === 1 ? 16 : 1;
@@ -119,7 +141,7 @@ class View {
   }
 
   onDown(event) {
-    if (event.button !== 0 || event.target.closest("select, ul")) return;
+    if (event.button !== 0 || event.target.closest("select, ul, button, #map")) return;
     this.moved = false;
     this.pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
   }

@@ -1,0 +1,46 @@
+"""What a fused op consists of: the ops that its readable definition calls, and those that its formula names.
+
+They are read from the definition's code and first lines, without running it: so attention is found by a
+search for softmax, which no box shows.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from ..ops.op import registry
+
+NAMED = ("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD")  # instructions by which a function or method is reached
+OPERATORS = {"@": "matmul"}  # of others one cannot tell whether they take tensors
+
+
+@cache
+def parts_of(op: Any) -> tuple[str, ...]:
+    """The names of the ops that a composite op consists of, the ops in those included; () of other ops."""
+    definition = getattr(op, "definition", None)
+    if definition is None:
+        return ()
+    found: dict[str, None] = {}
+    for name in (*_named_by(definition.__doc__ or ""), *_called_by(definition)):
+        if name in registry and name != op.name:
+            found |= dict.fromkeys((name, *parts_of(registry[name])))
+    found.pop(op.name, None)
+    return tuple(found)
+
+
+def _named_by(text: str) -> list[str]:
+    """`softmax` of "softmax(scale Q Kᵀ) V"."""
+    return re.findall(r"\w+(?=\()", text)
+
+
+def _called_by(definition: Any) -> Iterator[str]:
+    for instruction in dis.get_instructions(inspect.unwrap(definition)):
+        if instruction.opname in NAMED:
+            yield str(instruction.argval)
+        elif instruction.opname == "BINARY_OP" and instruction.argrepr in OPERATORS:
+            yield OPERATORS[instruction.argrepr]
