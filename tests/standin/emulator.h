@@ -1,6 +1,7 @@
 // CUDA C on a processor: enough of its language to compile a kernel as C++ and to run it a thread at a time.
 //
-// The threads of a block are fibers, which give way where they wait for one another. Blocks, warps and the
+// The threads of a block are fibers, which give way where they wait for one another (by setjmp: swapcontext asks
+// the system for the signal mask each time, and most of an emulation would be that). Blocks, warps and the
 // threads of a warp go on in orders drawn from a seed, a warp as far ahead of others as barriers allow: where one
 // is missing, what it reads is not what it should be. Shared memory begins as 0xff in every byte (a NaN) in each
 // block. A wait that never ends is found.
@@ -8,6 +9,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <csetjmp>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -47,8 +49,10 @@ const size_t STACK = 1 << 15;
 enum State { READY, AT_BARRIER, AT_WARP, DONE };
 
 struct Fiber {
-    ucontext_t context;
+    ucontext_t beginning;
+    jmp_buf place;
     std::unique_ptr<char[]> stack;
+    bool begun = false;
     State state;
     Three thread;
     unsigned number, mask;
@@ -57,7 +61,7 @@ struct Fiber {
 static Three block, block_size, grid_size;
 static std::vector<Fiber> fibers;
 static Fiber* current;
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 static std::vector<uint64_t> slots;  // what each thread passes to others of its warp
 static uint64_t seed;
 static void (*entry)(void**);
@@ -70,12 +74,32 @@ static uint64_t random_number() {  // xorshift
 
 static void wait(State state, unsigned mask = 0) {
     current->state = state, current->mask = mask;
-    swapcontext(&current->context, &scheduler);
+    if (!_setjmp(current->place)) _longjmp(scheduler, 1);
 }
 
 static void body() {
-    entry(arguments);
-    wait(DONE);
+    for (;;) {  // a block each
+        entry(arguments);
+        wait(DONE);
+    }
+}
+
+static void begin(Fiber& fiber) {
+    getcontext(&fiber.beginning);
+    fiber.beginning.uc_stack.ss_sp = fiber.stack.get();
+    fiber.beginning.uc_stack.ss_size = STACK;
+    fiber.beginning.uc_link = nullptr;
+    makecontext(&fiber.beginning, body, 0);
+    fiber.begun = true;
+    setcontext(&fiber.beginning);
+}
+
+// A thread goes on, to where it waits.
+static void resume(Fiber& fiber) {
+    current = &fiber;
+    if (_setjmp(scheduler)) return;
+    if (!fiber.begun) begin(fiber);
+    _longjmp(fiber.place, 1);
 }
 
 static std::vector<size_t> shuffled(size_t from, size_t to) {
@@ -91,8 +115,8 @@ static bool advance(size_t warp) {
     bool ran = false, together = to - from == 32;
     for (size_t i : shuffled(from, to))
         if (fibers[i].state == READY) {
-            ran = true, current = &fibers[i];
-            swapcontext(&scheduler, &current->context);
+            ran = true;
+            resume(fibers[i]);
         }
     for (size_t i = from; i < to; i++) together &= fibers[i].state == AT_WARP && fibers[i].mask == 0xffffffffu;
     for (size_t i = from; together && i < to; i++) fibers[i].state = READY;
@@ -102,21 +126,17 @@ static bool advance(size_t warp) {
 // All threads of one block, to their end; what is wrong, or null. A warp goes on alone, as far as it can.
 static const char* run_block() {
     memset(__start_shared_memory, 0xff, __stop_shared_memory - __start_shared_memory);
-    for (auto& fiber : fibers) {
-        getcontext(&fiber.context);
-        fiber.context.uc_stack.ss_sp = fiber.stack.get();
-        fiber.context.uc_stack.ss_size = STACK;
-        fiber.context.uc_link = nullptr;
-        makecontext(&fiber.context, body, 0);
-        fiber.state = READY;
-    }
+    for (auto& fiber : fibers) fiber.state = READY;
     for (;;) {
         for (size_t warp : shuffled(0, (fibers.size() + 31) / 32))
             while (advance(warp)) {}
         size_t waiting = 0, done = 0;
         for (auto& fiber : fibers) waiting += fiber.state == AT_BARRIER, done += fiber.state == DONE;
         if (done == fibers.size()) return nullptr;
-        if (waiting < fibers.size()) return "threads wait for others that never come";
+        if (waiting < fibers.size()) {
+            for (auto& fiber : fibers) fiber.begun = false;  // each has a kernel that will not end
+            return "threads wait for others that never come";
+        }
         for (auto& fiber : fibers) fiber.state = READY;
     }
 }

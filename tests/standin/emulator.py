@@ -58,6 +58,7 @@ def library(code, options):
         "-O1",
         "-w",
         "-ffp-contract=off",
+        "-U_FORTIFY_SOURCE",  # whose longjmp takes another stack for a mistake
         f"-I{HERE}",
         *options,
     ]
@@ -123,7 +124,10 @@ class Memory:
     """The arrays of one call, each copied between guards."""
 
     def __init__(self, owners=None):
-        self.owners = owners  # the arrays that own memory; None: those that are alive
+        from . import ndarray
+
+        alive = [x._owner for x in list(ndarray._owners.values())] if owners is None else owners
+        self.owners = [(array.ctypes.data, array) for array in alive]  # where each array's memory begins
         self.copies = {}  # where an array's memory begins -> (the array that owns it, its copy with guards)
 
     def value(self, argument, parameter, where):
@@ -158,11 +162,7 @@ class Memory:
 
     def place(self, pointer):
         """Where an address of an array's memory is in the array's copy."""
-        from . import ndarray
-
-        owners = self.owners
-        for array in [x._owner for x in list(ndarray._owners.values())] if owners is None else owners:
-            start = array.ctypes.data
+        for start, array in self.owners:
             if start <= pointer < start + array.nbytes:
                 if start not in self.copies:
                     copy = np.concatenate([GUARD, bytes_of(array), GUARD])
