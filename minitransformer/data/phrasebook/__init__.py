@@ -14,6 +14,7 @@ imperfect; "big" is `grand`; a question starts with `est-ce que`. Words with an 
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 
 from .grammar import Pair, Sentence
 from .patterns import PATTERNS, BalancedSampler
@@ -74,6 +75,7 @@ def draw_pairs(draw: BalancedSampler) -> list[Pair]:
     return pairs
 
 
+@cache
 def phrasebook(seed: int = 0) -> Phrasebook:
     """The corpus, a function of the seed. No sentence of either language occurs twice, and
     the words of held-out pairs occur at least ten times in training."""
