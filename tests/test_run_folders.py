@@ -1,5 +1,6 @@
 """Run folders: nobody else's files are touched, one training at a time, and the record says what happened."""
 
+import contextlib
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from tiny import PAIRS, TINY, TINY_GPT
 
+from minitransformer.cli import main
 from minitransformer.files import read_json
 from minitransformer.training.checkpoint import Checkpoints
 from minitransformer.training.folder import read_record
@@ -150,11 +152,30 @@ def test_an_old_run_stays_if_the_new_one_cannot_start(cli, here):
     assert (contents("mine"), contents("play")) == before
 
 
+GO_ON = ("train", "phrasebook", "--run-dir", "mine", "--resume")
+
+
+@pytest.fixture(scope="module")
+def six_steps(place, tmp_path_factory):
+    """The run `mine` after two steps more, each with a checkpoint."""
+    folder = tmp_path_factory.mktemp("six") / "place"
+    shutil.copytree(place, folder)
+    with contextlib.chdir(folder):
+        assert main([*GO_ON, "--checkpoint-every", "1", "--steps", "6"]) == 0
+    return folder / "mine"
+
+
+@pytest.fixture
+def mine(here, six_steps):
+    """A copy of it, in the place of `mine`."""
+    shutil.rmtree(here / "mine")
+    shutil.copytree(six_steps, here / "mine")
+
+
+@pytest.mark.usefixtures("mine")
 @pytest.mark.parametrize("name", ["state.json", "SHA256SUMS", "model.safetensors", "optimizer.safetensors"])
 @pytest.mark.parametrize("how", ["missing", "folder", "empty"])
 def test_a_checkpoint_with_a_file_that_is_lost_is_moved_aside(cli, here, name, how):
-    run = ("train", "phrasebook", "--run-dir", "mine", "--resume", "--checkpoint-every", 1)
-    assert cli(*run, "--steps", 6)[0] == 0
     expected = final_weights("mine")
     path = here / "mine" / "checkpoints" / "step-00000006" / name
     path.unlink()
@@ -164,17 +185,16 @@ def test_a_checkpoint_with_a_file_that_is_lost_is_moved_aside(cli, here, name, h
         code, _, err = cli("evaluate", "mine")
         assert code == 2
         assert "--checkpoint step-00000005" in err
-    code, _, err = cli("train", "phrasebook", "--run-dir", "mine", "--resume")
+    code, _, err = cli(*GO_ON)
     assert code == 0
     assert "continuing from step 5" in err
     assert final_weights("mine") == expected
     assert cli("evaluate", "mine")[0] == 0
 
 
+@pytest.mark.usefixtures("mine")
 def test_a_checkpoint_without_checksums_that_cannot_be_loaded_is_moved_aside(cli, here):
     """As those of an older version are, if their files are damaged."""
-    run = ("train", "phrasebook", "--run-dir", "mine", "--resume", "--checkpoint-every", 1)
-    assert cli(*run, "--steps", 6)[0] == 0
     record = read_json(here / "mine" / "run.json")
     old = {key: record[key] for key in ("recipe", "seed", "versions", "machine", "data_sha256")}
     (here / "mine" / "run.json").write_text(json.dumps(old))
@@ -185,7 +205,7 @@ def test_a_checkpoint_without_checksums_that_cannot_be_loaded_is_moved_aside(cli
         (step / "state.json").write_text(json.dumps(state))
         (step / "SHA256SUMS").unlink()
     (here / "mine" / "checkpoints" / "step-00000006" / "model.safetensors").write_bytes(b"\x00" * 100)
-    code, _, err = cli(*run, "--data", "pairs.tsv")
+    code, _, err = cli(*GO_ON, "--data", "pairs.tsv")
     assert code == 0
     assert "continuing from step 5" in err
     assert cli("evaluate", "mine", "--data", "pairs.tsv")[0] == 0
