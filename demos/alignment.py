@@ -1,6 +1,8 @@
 """Plots the cross-attention of a trained translation model for a sentence: of a Transformer, or a Seq2Seq.
 
 python demos/alignment.py runs/phrasebook "The cat sat on the mat" -o alignment.png
+
+With --heads and --arcs, also the cross-attention of all heads, and what the encoder's words look at.
 """
 
 from pathlib import Path
@@ -11,7 +13,7 @@ import tyro
 
 from minigrad import no_grad
 from minitransformer import generate, record_attention
-from minitransformer.plots import alignment
+from minitransformer.plots import alignment, attention_arcs, attention_heads
 from minitransformer.training.run import Run
 
 
@@ -20,6 +22,8 @@ def main(
     run: tyro.conf.Positional[Path],
     sentence: tyro.conf.Positional[str],
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("alignment.png"),
+    heads: Path | None = None,
+    arcs: Path | None = None,
 ) -> None:
     """Draw what a run attends to while it translates a sentence: the mean of the last layer's heads."""
     trained = Run(run)
@@ -28,9 +32,16 @@ def main(
     (target,) = generate(model, [source], max_new_tokens=64)
     with record_attention(model) as maps:
         model(np.array([source]), np.array([[tokenizer.start_id, *target]]))
-    *_, last = maps.values()  # the decoder's, of its last layer
+    read = [tokenizer.id_to_token[i] for i in source]
     written = [tokenizer.id_to_token[i] for i in [*target, tokenizer.end_id]]
-    alignment(last, written, [tokenizer.id_to_token[i] for i in source], path=output)
+    crossed = {path: weights for path, weights in maps.items() if not path.endswith("self_attention")}
+    *_, last = crossed.values()
+    alignment(last, written, read, path=output)
+    if heads is not None:
+        attention_heads(crossed, written, read, path=heads)
+    encoders = [weights for path, weights in maps.items() if path.startswith("encoder")]
+    if arcs is not None and encoders:
+        attention_arcs(encoders[-1][:, :2], read, path=arcs)  # two heads, which is as many as can be read
     print(output)
 
 
