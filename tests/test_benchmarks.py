@@ -31,6 +31,7 @@ from benchmarks import (
     ops,
     peaks,
     ranks,
+    recording,
     scale,
     steps,
     tables,
@@ -200,6 +201,17 @@ def test_ratios_are_drawn(tmp_path):
     rows = {"nano: L4": {"minigrad": (1, 2, 3), "torch": (2, 3, 4), "ratio to torch": (0.5, 0.6, 0.7)}}
     scale.plot_steps([tables.Table("a training step, 1 thread", rows)], tmp_path / "steps.png")
     assert (tmp_path / "steps.png").stat().st_size > 1000
+
+
+def test_recording_is_measured_beside_the_forward_pass(monkeypatch):
+    model = Transformer(TransformerConfig(9, 4, 2, 4, 1, 1)).eval()
+    ids, calls = np.array([[4, 5]]), []
+    work = model, lambda model: calls.append(sorted(map(len, hooks_of(model)))) or model(ids, ids)
+    hooks_of = lambda model: [module._forward_hooks for module in model.modules()]
+    monkeypatch.setattr(recording, "works", lambda: {"tiny": work})
+    (row,) = recording.recording(repeats=1, seconds=0).rows.values()
+    assert [*row] == ["forward, ms", "record_attention, ratio", "record_activations, ratio"]
+    assert {sum(hooks) for hooks in calls} == {0, 3, len([*model.modules()])}  # none, attention's, all
 
 
 def test_tables_as_markdown():

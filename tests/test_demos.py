@@ -17,10 +17,12 @@ DEMO = DEMOS / "alignment.py"
 
 
 def test_what_a_translator_looks_at_is_drawn(here):
-    command = [sys.executable, str(DEMO), "mine", "i see a cat", "-o", "drawn.png"]
+    pictures = ["-o", "drawn.png", "--heads", "heads.svg", "--arcs", "arcs.svg"]
+    command = [sys.executable, str(DEMO), "mine", "i see a cat", *pictures]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
     assert (done.returncode, done.stderr) == (0, "")
     assert Path("drawn.png").read_bytes().startswith(b"\x89PNG")
+    assert all("</svg>" in Path(name).read_text() for name in ("heads.svg", "arcs.svg"))
 
 
 @pytest.mark.parametrize("demo", ["alignment", "similar"])
