@@ -3,6 +3,7 @@
 import base64
 import json
 from dataclasses import asdict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from minitransformer.generation import GenerationConfig
 from minitransformer.generation.scoring import log_softmax, processors
 from minitransformer.layouts import BERT_TOKENS
 from minitransformer.models.protocol import model_class
+from minitransformer.tasks.translation import PairData, translations
 from minitransformer.tokenizers import Tokenizer
 
 HARNESS = """
@@ -36,9 +38,9 @@ function load(payload) {
   for (const weight of Object.values(payload.weights)) weight.data = toArray(weight.data);
   window.model = createModel(payload);
 }
-function runAndBackward({ inputs, options, labels, positions }) {
+function runAndBackward({ inputs, options, labels, positions, weights }) {
   const found = model.run(inputs, options);
-  const gradients = model.backward(found, { labels, positions });
+  const gradients = model.backward(found, { labels, positions, weights });
   return {
     order: found.order, arrays: packed(found.arrays), loss: gradients.loss, losses: gradients.losses,
     activations: packed(gradients.activations), weights: packed(gradients.weights),
@@ -218,6 +220,10 @@ def test_every_activation_and_gradient_is_the_engines(page, name):
         assert found["losses"] == pytest.approx(gradients.losses.tolist(), rel=1e-4)
         assert_close(unpacked(found["activations"]), gradients.activations, 1e-4)
         assert_close(unpacked(found["weights"]), gradients.weights, 1e-4)
+    request["weights"] = False
+    alone = page.evaluate("request => runAndBackward(request)", {**request, "options": options})
+    assert alone["activations"] == found["activations"]
+    assert alone["weights"] == {}
 
 
 OTHERS = {
@@ -264,7 +270,7 @@ def test_logits_and_gradients_of_weights_are_the_models(page, name):
 
 # ---------------------------------------------------------------- new texts
 
-LAYOUTS = {  # of caches, windows and limits
+SEARCHED = {  # caches, windows and limits
     "Transformer": ("transformer", TRANSFORMER),
     "learned positions": ("transformer", TRANSFORMER | {"positions": "learned"}),
     "rotary positions": ("transformer", TRANSFORMER | {"positions": "rotary", "norm_first": True}),
@@ -274,33 +280,31 @@ LAYOUTS = {  # of caches, windows and limits
     "T5": ("t5", T5),
     "BART": ("bart", BART),
 }
+BEAMS = [(4, 1.0, "huggingface", False), (3, 2.0, "gnmt", "never")]
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", SEARCHED)
 def test_greedy_and_beam_search_find_what_generate_finds(page, name):
-    model_type, config = LAYOUTS[name]
+    model_type, config = SEARCHED[name]
     model = make(model_type, **config)
     load(page, model)
-    for seed in range(2):
-        source = ids(4 + seed, seed)
-        expected = generate(model, [source], 12, return_dict=True)
-        found = page.evaluate("source => model.generate(source, { maxNew: 12 })", source)
-        assert found == {"ids": expected.ids[0], "stopped": expected.finish_reasons[0] == "eos"}
-    for beams, penalty, form, early in (
-        (4, 1.0, "huggingface", False),
-        (3, 2.0, "gnmt", "never"),
-        (2, 0.0, "gnmt", True),
-    ):
-        options = {
-            "num_beams": beams,
-            "length_penalty": penalty,
-            "length_penalty_form": form,
-            "early_stopping": early,
-        }
+    source = ids(5)
+    expected = generate(model, [source], 12, return_dict=True)
+    found = page.evaluate("source => model.generate(source, { maxNew: 12 })", source)
+    assert found == {"ids": expected.ids[0], "stopped": expected.finish_reasons[0] == "eos"}
+    for beams, penalty, form, early in BEAMS:
+        options = {"num_beams": beams, "length_penalty": penalty, "length_penalty_form": form}
         settings = {"beams": beams, "lengthPenalty": penalty, "form": form, "early": early, "maxNew": 12}
         found = page.evaluate("([source, settings]) => model.beams(source, settings)", [source, settings])
         expected = generate(
-            model, [source], 12, num_return_sequences=beams, output_beams=True, return_dict=True, **options
+            model,
+            [source],
+            12,
+            num_return_sequences=beams,
+            output_beams=True,
+            return_dict=True,
+            early_stopping=early,
+            **options,
         )
         assert [text["ids"] for text in found["texts"]] == expected.ids
         assert [text["score"] for text in found["texts"]] == pytest.approx(expected.scores, rel=1e-5)
@@ -423,6 +427,37 @@ def test_a_character_that_is_not_in_the_vocabulary_is_an_error(page):
         "() => { try { model.tokenize('cat'); } catch (error) { return error.message; } }"
     )
     assert refused == 'The character "t" is not in the vocabulary.\nUse only: abc'
+
+
+def test_fifty_sentences_are_translated_as_translate_does(page):
+    tokenizer = Tokenizer.train_word(SENTENCES)
+    model = make(
+        "transformer", seed=1, **TRANSFORMER | {"vocab_size": tokenizer.vocab_size, "output_bias": True}
+    )
+    model.embedding.output_bias.array[tokenizer.end_id] = 2.5  # so that some end before the limit
+    run = SimpleNamespace(
+        model=model, tokenizer=tokenizer, recipe=SimpleNamespace(data=PairData(max_length=8))
+    )
+    input = {"after": [tokenizer.end_id]}
+    load(page, model, tokenizer=tokenizer_data(tokenizer), max_length=8, input=input)
+    short = [text for text in SENTENCES[::2] if len(tokenizer.encode(text)) < 8][:50]
+    for options, settings in (({}, None), ({"num_beams": 3}, {"beams": 3})):
+        expected = translations(run, short, **options)
+        ours = """([texts, settings]) => texts.map(model.sourceIds, model).map(ids =>
+          model.decode(settings ? model.beams(ids, settings).best : model.generate(ids).ids))"""
+        assert page.evaluate(ours, [short, settings]) == expected
+        assert len({len(tokenizer.encode(text)) for text in expected}) > 2
+
+
+def test_texts_that_the_model_cannot_read_are_refused(page):
+    tokenizer = Tokenizer.train_word(SENTENCES)
+    input = {"after": [tokenizer.end_id]}
+    load(page, make("gpt2", **GPT), tokenizer=tokenizer_data(tokenizer), max_length=4, input=input)
+    refused = "text => { try { return model.sourceIds(text); } catch (error) { return error.message; } }"
+    assert page.evaluate(refused, "I love you") == [*tokenizer.encode("I love you"), tokenizer.end_id]
+    assert page.evaluate(refused, " ") == "The text has no words.\nType at least one."
+    message = "A text of 4 tokens, but this model takes at most 3.\nShorten it."
+    assert page.evaluate(refused, "I love you all") == message
 
 
 def test_marks_in_a_text_are_special_tokens(page):

@@ -1,12 +1,12 @@
 // From logits to text: the next token's distribution, greedy search and sampling, and beam search.
 //
-// As in minitransformer/generation, for one input at a time. A decoder gives the logits of the next token, and
-// keeps keys and values of the tokens so far. It is never changed: `after` makes another, so that several beams
-// may continue one.
+// As in minitransformer/generation, for one input at a time. A decoder gives the logits of the next token,
+// and keeps keys and values of the tokens so far. It never changes: `after` makes another, so that several
+// beams may continue one.
 
 // ---------------------------------------------------------------- one step
 
-/** The probabilities of the next token, in float64: of what temperature, top-k and top-p leave (0 elsewhere). */
+/** The next token's probabilities, in float64: of what temperature, top-k and top-p leave, 0 elsewhere. */
 function distributionOf(logits, { temperature = 1, topK = null, topP = 1 } = {}) {
   const largest = maximum(logits);
   let scores = Float64Array.from(logits, score => (score - largest) / temperature);
@@ -21,7 +21,7 @@ function keepTopK(scores, k) {
   return scores.map(score => (score < smallest ? -Infinity : score));
 }
 
-/** -∞ for all but the fewest most likely tokens with a probability of p or more together (Holtzman et al. 2020). */
+/** -∞ for all but the fewest likeliest tokens that have a probability of p together (Holtzman et al. 2020). */
 function keepTopP(scores, p) {
   const probabilities = softmaxOf(scores);
   const kept = scores.map(() => -Infinity);
@@ -95,8 +95,8 @@ function continuation(decoder, ends, limit, { sample = false, seed = 0, ...setti
  * Each step keeps the `beams` best hypotheses. The score of an unfinished one is the sum of its tokens'
  * log-probabilities; a finished one's is divided by the length penalty.
  *
- * Returns `texts`, the finished ones, best first; `best`, the ids of the first; and the tree, `steps`: in each
- * the tokens that were added, best first, each with its parent's index in the step before (-1: the start).
+ * Returns `texts`, the finished ones, best first; `best`, the ids of the first; and the tree, `steps`: in
+ * each the tokens that were added, best first, with their parents' indices in the step before (-1: the start).
  */
 function beamSearch(decoder, ends, limit, options) {
   const { beams = 4, lengthPenalty = 1, form = "huggingface", early = false } = options;

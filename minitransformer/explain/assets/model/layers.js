@@ -1,9 +1,9 @@
 // The layers, as in minitransformer/layers.py and attention.py: each takes its place, `at`, first.
 //
-// A place is a module's path in a run, such as "encoder.layers.0.self_attention": there stand its weights, and
-// there its results are recorded, under the names of record.py. `c` are the settings of Python's LayerConfig.
+// A place is a module's path in a run, such as "encoder.layers.0.self_attention": its weights stand there, and
+// its results are recorded there, under the names of record.py. `c` are the settings of Python's LayerConfig.
 
-/** A run of the model on one input: weights, switches, results by name, and the cache while text is generated. */
+/** The model on one input: weights, switches, results by name, and the cache while text is generated. */
 class Run {
   constructor(weights, options = {}, cache = null) {
     this.weights = weights;
@@ -41,7 +41,8 @@ class Place {
 /** The settings that most families share: the defaults of LayerConfig. */
 const LAYER = {
   activation: "relu", norm_first: false, layer_norm_eps: 1e-5, norm: "layer_norm", num_kv_heads: null,
-  head_dim: null, scale_scores: true, positions: "none", rope_theta: 10000, num_buckets: 32, max_distance: 128,
+  head_dim: null, scale_scores: true, positions: "none", rope_theta: 10000, num_buckets: 32,
+  max_distance: 128,
 };
 
 /** activation(x W_1) ∘ x W_3 (Shazeer 2020): the activation of each. */
@@ -100,13 +101,14 @@ function project(at, x, memory, c) {
   const [W, b] = [at.weight("in_proj_weight"), at.weight("in_proj_bias")];
   const [H, K] = [c.num_heads, c.num_kv_heads ?? c.num_heads];
   const d = c.head_dim ?? x.width / H;
-  const rows = [[0, H * d], [H * d, (H + K) * d], [(H + K) * d, (H + 2 * K) * d]];
-  const heads = (source, i) => splitHeads(linear(source, W, b, rows[i]), i ? K : H);
+  const [forKeys, forValues, end] = [H * d, (H + K) * d, (H + 2 * K) * d]; // the rows of W, from 0
   const cached = at.run.cache?.get(at.path);
-  let q = heads(x, 0);
-  if (memory && cached) return { q, k: cached.k, v: cached.v };
-  let k = heads(memory ?? x, 1);
-  let v = heads(memory ?? x, 2);
+  const packed = linear(x, W, b, [0, memory ? forKeys : end]);
+  let q = splitHeads(cut(packed, 0, forKeys), H);
+  if (memory && cached) return { q, ...cached };
+  const [kv, offset] = memory ? [linear(memory, W, b, [forKeys, end]), forKeys] : [packed, 0];
+  let k = splitHeads(cut(kv, forKeys - offset, forValues - offset), K);
+  let v = splitHeads(cut(kv, forValues - offset, end - offset), K);
   if (!memory && c.positions === "rotary" && at.options.positions) {
     const start = cached ? cached.k.shape[1] : 0;
     q = rotary(at.keep("q_unrotated", q), c.rope_theta, start);
@@ -139,7 +141,7 @@ function ablate(heads, which) {
 
 // ---------------------------------------------------------------- stacks of layers
 
-/** N encoder layers; also those of a decoder-only model, which is causal. `real(s)`: is token s no padding? */
+/** N encoder layers; also of a decoder-only model, which is causal. `real(s)`: is token s no padding? */
 function encoderStack(at, x, c, real, isCausal = false) {
   at.keep("input", x);
   const past = pastOf(at);
@@ -224,12 +226,12 @@ function relativeBias(at, c, T, S, isCausal) {
   const ids = Array.from({ length: T * S }, (_, i) => (i % S) - (S - T + Math.floor(i / S)));
   const rows = lookup(at.weight("weight"), ids.map(distance => bucket(distance, c, !isCausal))); // (T S, H)
   const H = c.num_heads;
-  return new Tensor([H, T, S], transposed(rows.data, H), [rows], g => [transposed(g, T * S)]);
+  return new Tensor([H, T, S], transposed(rows.data, H), [rows], [g => transposed(g, T * S)]);
 }
 
 /**
  * The bucket of a distance, the key's position minus the query's. Short distances have a bucket each; longer
- * ones share buckets of equal width in the logarithm. In float32, as in Python: a rounding decides at the edges.
+ * ones share buckets of equal width in the logarithm. In float32, as in Python: at the edges, rounding decides.
  */
 function bucket(distance, c, bidirectional) {
   const size = Math.floor(c.num_buckets / (bidirectional ? 2 : 1));

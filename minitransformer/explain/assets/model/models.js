@@ -1,7 +1,7 @@
 // The families of models, as in minitransformer/models: each a few lines of stacks, embeddings and a head.
 //
-// A family has `states` (decoder-only models and encoders), or `encode` and `decode`; and `logits`. `c` is the
-// model's configuration as Python has it; `start` is the position of the first token given, while generating.
+// A family has `states` (decoder-only models and encoders), or `encode` and `decode`; and `logits`. `c` is
+// the model's configuration as Python has it; `start` the position of the first token, while generating.
 
 const FAMILIES = {
   /** "Attention Is All You Need" (Vaswani et al. 2017). */
@@ -55,7 +55,7 @@ const FAMILIES = {
     logits: (run, c, states) => wordLogits(run, states, c.tie_word_embeddings ? "embedding" : null),
   },
 
-  /** T5 (Raffel et al. 2020): biases of distances, RMSNorm first, no other biases, scores that are not scaled. */
+  /** T5 (Raffel et al. 2020): a bias for each distance and no others, RMSNorm first, scores not scaled. */
   t5: {
     isEncoderDecoder: true,
     maxLength: () => null,
@@ -119,9 +119,9 @@ const FAMILIES = {
         ...LAYER, num_layers: c.num_hidden_layers, num_heads: c.num_attention_heads, activation: c.hidden_act,
         positions: c.positions, norm_first: true, layer_norm_eps: c.layer_norm_eps,
       };
-      const cut = patches(pixels, c);
-      run.results.set("patches", cut);
-      const x = at.keep("embedded", linearAt(run.at("patches.projection"), cut));
+      const squares = patches(pixels, c);
+      run.results.set("patches", squares);
+      const x = at.keep("embedded", linearAt(run.at("patches.projection"), squares));
       const first = at.keep("class", alias(run.weights.get("class_token"), [1, c.hidden_size]));
       const tokens = at.keep("tokens", stack(first, x));
       const input = withPositions(at, tokens, c, "positions", c.hidden_size, 0);
@@ -200,7 +200,7 @@ function embeddingNorm(at, path, x, c) {
 function wordLogits(run, x, table) {
   if (table === null) return linearAt(run.at("output"), x);
   const E = run.weights.get(`${table}.weight`);
-  const words = x.width > E.width ? firstColumns(x, E.width) : x; // positions are beside the words
+  const words = x.width > E.width ? cut(x, 0, E.width) : x; // positions are beside the words
   return linear(words, E, run.weights.get(`${table}.output_bias`) ?? null);
 }
 
@@ -211,9 +211,10 @@ function transformerEmbedding(at, c, table, ids, start) {
 }
 
 function t5Layer(c, num_layers) {
-  const activations = { "gated-gelu": "geglu_tanh", "gated-silu": "swiglu" };
+  const gated = { "gated-gelu": "geglu_tanh", "gated-silu": "swiglu" };
   return {
-    ...LAYER, num_layers, num_heads: c.num_heads, activation: activations[c.feed_forward_proj] ?? c.feed_forward_proj,
+    ...LAYER, num_layers, num_heads: c.num_heads,
+    activation: gated[c.feed_forward_proj] ?? c.feed_forward_proj,
     norm_first: true, norm: "rms_norm", layer_norm_eps: c.layer_norm_epsilon, head_dim: c.d_kv,
     scale_scores: false, positions: "t5", num_buckets: c.relative_attention_num_buckets,
     max_distance: c.relative_attention_max_distance,
@@ -226,9 +227,9 @@ function bartLayer(c, num_layers, num_heads) {
 
 function bartEmbedding(at, c, ids, start) {
   const x = embedded(at, "embedding", ids, c.scale_embedding ? Math.sqrt(c.d_model) : 1);
-  const learned = { positions: "learned" };
-  const sum = at.keep("embedding_sum", withPositions(at, x, learned, `${at.path}_positions`, c.d_model, start));
-  return embeddingNorm(at, `${at.path}_norm`, sum, LAYER);
+  const positions = `${at.path}_positions`;
+  const sum = withPositions(at, x, { positions: "learned" }, positions, c.d_model, start);
+  return embeddingNorm(at, `${at.path}_norm`, at.keep("embedding_sum", sum), LAYER);
 }
 
 /** An image (C, H, W) cut into squares of P × P pixels, in the order of reading: (N, C P P). */
@@ -241,7 +242,8 @@ function patches(pixels, c) {
     for (let column = 0; column < n; column++) {
       for (let channel = 0; channel < C; channel++) {
         for (let y = row * P; y < (row + 1) * P; y++) {
-          for (let x = column * P; x < (column + 1) * P; x++) data[i++] = pixels[(channel * size + y) * size + x];
+          const from = (channel * size + y) * size + column * P;
+          for (let x = 0; x < P; x++) data[i++] = pixels[from + x];
         }
       }
     }

@@ -1,15 +1,15 @@
 // Tensors and the operations of a Transformer, each with its derivative beside it.
 //
 // A tensor has float32 numbers in row-major order; sums are float64. An operation returns a tensor that knows
-// its inputs and a function `pull`: from g, the gradient of the loss with respect to the result, to the
-// gradients with respect to the inputs. `gradients` walks back through these. Letters: T queries, S keys,
-// H heads, d the width of a head, D and E other widths.
+// its inputs, and for each of them a function from g, the gradient of the loss with respect to the result, to
+// that with respect to the input. `gradients` walks back through these. Letters: T queries, S keys, H heads,
+// d the width of a head, D and E other widths.
 
 class Tensor {
   static count = 0;
 
-  constructor(shape, data, inputs = [], pull = null) {
-    Object.assign(this, { shape, data, inputs, pull });
+  constructor(shape, data, inputs = [], derivatives = []) {
+    Object.assign(this, { shape, data, inputs, derivatives });
     this.number = Tensor.count++; // the inputs' are smaller
   }
 
@@ -19,14 +19,14 @@ class Tensor {
   }
 }
 
-/** The gradient of a scalar with respect to each tensor that it was computed from, as a Map. */
-function gradients(scalar) {
+/** The gradient of a scalar with respect to each tensor that it was computed from but `without`: a Map. */
+function gradients(scalar, without = new Set()) {
   const found = new Map([[scalar, Float32Array.of(1)]]);
   for (const tensor of history(scalar)) {
-    if (!tensor.pull) continue;
-    const pulled = tensor.pull(found.get(tensor));
     tensor.inputs.forEach((input, i) => {
-      found.set(input, found.has(input) ? sum(found.get(input), pulled[i]) : pulled[i]);
+      if (without.has(input)) return;
+      const gradient = tensor.derivatives[i](found.get(tensor));
+      found.set(input, found.has(input) ? sum(found.get(input), gradient) : gradient);
     });
   }
   return found;
@@ -62,8 +62,8 @@ function transposed(x, width) {
 }
 
 /**
- * x wᵀ, for x (T, D) and w (E, D): dot products of rows. Two rows of x and four of w are read together, so that
- * a number is loaded once for several products. Beyond the end, the last row is taken again.
+ * x wᵀ, for x (T, D) and w (E, D): dot products of rows. Two rows of x and four of w are read together, so
+ * that a number is loaded once for several products. Beyond the end, the last row is taken again.
  */
 function timesTransposed(x, w, D) {
   const T = x.length / D;
@@ -89,7 +89,7 @@ function timesTransposed(x, w, D) {
   return y;
 }
 
-/** x w, for x (T, E) and w (E, D): sums of the rows of w. Read as in `timesTransposed`; beyond the end is 0. */
+/** x w, for x (T, E) and w (E, D): sums of rows of w. Read as in `timesTransposed`; beyond the end is 0. */
 function times(x, w, E) {
   const T = x.length / E;
   const D = w.length / E;
@@ -124,59 +124,65 @@ function times(x, w, E) {
 
 /** x + y. dx = g, dy = g. */
 function add(x, y) {
-  return new Tensor(x.shape, sum(x.data, y.data), [x, y], g => [g, g]);
+  return new Tensor(x.shape, sum(x.data, y.data), [x, y], [g => g, g => g]);
 }
 
 /** x ∘ y, number by number. dx = g ∘ y, dy = g ∘ x. */
 function multiply(x, y) {
-  return new Tensor(x.shape, product(x.data, y.data), [x, y], g => [product(g, y.data), product(g, x.data)]);
+  return new Tensor(x.shape, product(x.data, y.data), [x, y], [
+    g => product(g, y.data),
+    g => product(g, x.data),
+  ]);
 }
 
 /** c x. dx = c g. */
 function scale(x, c) {
-  return new Tensor(x.shape, x.data.map(value => c * value), [x], g => [g.map(value => c * value)]);
+  return new Tensor(x.shape, x.data.map(value => c * value), [x], [g => g.map(value => c * value)]);
 }
 
 /** The same numbers under another name, or in another shape. dx = g. */
 function alias(x, shape = x.shape) {
-  return new Tensor(shape, x.data, [x], g => [g]);
+  return new Tensor(shape, x.data, [x], [g => g]);
 }
 
-/** Rows of `weight`: row i is that of ids[i], which is a one-hot vector times the matrix. dW adds up rows of g. */
+/** Rows of `weight`: row i is that of ids[i], a one-hot vector times the matrix. dW adds up rows of g. */
 function lookup(weight, ids) {
   const D = weight.width;
   const data = new Float32Array(ids.length * D);
   ids.forEach((id, i) => data.set(weight.data.subarray(id * D, (id + 1) * D), i * D));
-  return new Tensor([ids.length, D], data, [weight], g => {
+  const derivative = g => {
     const dW = new Float32Array(weight.data.length);
     ids.forEach((id, i) => {
       for (let k = 0; k < D; k++) dW[id * D + k] += g[i * D + k];
     });
-    return [dW];
-  });
+    return dW;
+  };
+  return new Tensor([ids.length, D], data, [weight], [derivative]);
 }
 
 /** Rows `from` to `to`. dx = g there, 0 elsewhere. */
 function slice(x, from, to) {
   const D = x.width;
   const data = x.data.slice(from * D, to * D);
-  return new Tensor([to - from, D], data, [x], g => {
+  const derivative = g => {
     const dx = new Float32Array(x.data.length);
     dx.set(g, from * D);
-    return [dx];
-  });
+    return dx;
+  };
+  return new Tensor([to - from, D], data, [x], [derivative]);
 }
 
-/** The rows of x, then those of y. */
+/** The rows of x, then those of y. dx and dy are the rows of g. */
 function stack(x, y) {
-  const data = new Float32Array(x.data.length + y.data.length);
+  const size = x.data.length;
+  const data = new Float32Array(size + y.data.length);
   data.set(x.data);
-  data.set(y.data, x.data.length);
-  const cut = g => [g.slice(0, x.data.length), g.slice(x.data.length)];
-  return new Tensor([data.length / x.width, x.width], data, [x, y], cut);
+  data.set(y.data, size);
+  const derivatives = [g => g.slice(0, size), g => g.slice(size)];
+  return new Tensor([data.length / x.width, x.width], data, [x, y], derivatives);
 }
 
-/** Each row of x (T, D) beside that of y (T, E): (T, D + E). */
+/** Each row of x (T, D) beside that of y (T, E): (T, D + E). dx and dy are columns of g. */
 function beside(x, y) {
   const [D, E] = [x.width, y.width];
   const T = x.data.length / D;
@@ -185,7 +191,10 @@ function beside(x, y) {
     data.set(x.data.subarray(t * D, (t + 1) * D), t * (D + E));
     data.set(y.data.subarray(t * E, (t + 1) * E), t * (D + E) + D);
   }
-  return new Tensor([T, D + E], data, [x, y], g => [columns(g, D + E, 0, D), columns(g, D + E, D, D + E)]);
+  return new Tensor([T, D + E], data, [x, y], [
+    g => columns(g, D + E, 0, D),
+    g => columns(g, D + E, D, D + E),
+  ]);
 }
 
 /** Columns `from` to `to` of the rows of `width`. */
@@ -198,26 +207,29 @@ function columns(x, width, from, to) {
   return y;
 }
 
-/** The first columns of x, E of them. */
-function firstColumns(x, E) {
+/** Columns `from` to `to` of x. dx = g there, 0 elsewhere. */
+function cut(x, from, to) {
   const D = x.width;
-  return new Tensor([x.data.length / D, E], columns(x.data, D, 0, E), [x], g => {
+  const E = to - from;
+  const T = x.data.length / D;
+  const derivative = g => {
     const dx = new Float32Array(x.data.length);
-    for (let t = 0; t < g.length / E; t++) dx.set(g.subarray(t * E, (t + 1) * E), t * D);
-    return [dx];
-  });
+    for (let t = 0; t < T; t++) dx.set(g.subarray(t * E, (t + 1) * E), t * D + from);
+    return dx;
+  };
+  return new Tensor([T, E], columns(x.data, D, from, to), [x], [derivative]);
 }
 
 /** (T, H d) -> (H, T, d). */
 function splitHeads(x, H) {
   const [T, d] = [x.shape[0], x.width / H];
-  return new Tensor([H, T, d], swapAxes(x.data, T, H, d), [x], g => [swapAxes(g, H, T, d)]);
+  return new Tensor([H, T, d], swapAxes(x.data, T, H, d), [x], [g => swapAxes(g, H, T, d)]);
 }
 
 /** (H, T, d) -> (T, H d): the heads side by side. */
 function joinHeads(x) {
   const [H, T, d] = x.shape;
-  return new Tensor([T, H * d], swapAxes(x.data, H, T, d), [x], g => [swapAxes(g, T, H, d)]);
+  return new Tensor([T, H * d], swapAxes(x.data, H, T, d), [x], [g => swapAxes(g, T, H, d)]);
 }
 
 /** (A, B, d) -> (B, A, d). */
@@ -242,30 +254,40 @@ function linear(x, W, b = null, rows = [0, W.shape[0]]) {
   const w = W.data.subarray(from * D, to * D);
   const y = timesTransposed(x.data, w, D);
   if (b) for (let i = 0; i < y.length; i++) y[i] += b.data[from + (i % E)];
-  const pull = g => {
-    const dW = new Float32Array(W.data.length);
-    dW.set(times(transposed(g, E), x.data, g.length / E), from * D);
-    const found = [times(g, w, E), dW];
-    if (!b) return found;
-    const db = new Float64Array(b.data.length);
-    for (let i = 0; i < g.length; i++) db[from + (i % E)] += g[i];
-    return [...found, Float32Array.from(db)];
-  };
-  return new Tensor([y.length / E, E], y, b ? [x, W, b] : [x, W], pull);
+  const derivatives = [
+    g => times(g, w, E),
+    g => {
+      const dW = new Float32Array(W.data.length);
+      dW.set(times(transposed(g, E), x.data, g.length / E), from * D);
+      return dW;
+    },
+    g => {
+      const db = new Float32Array(b.data.length);
+      db.set(sumOfRows(g, E), from);
+      return db;
+    },
+  ];
+  return new Tensor([y.length / E, E], y, b ? [x, W, b] : [x, W], derivatives);
+}
+
+function sumOfRows(x, width) {
+  const found = new Float64Array(width);
+  for (let i = 0; i < x.length; i++) found[i % width] += x[i];
+  return Float32Array.from(found);
 }
 
 // ---------------------------------------------------------------- activations
 
 /** f(x), number by number, with its derivative f'. dx = g f'(x). */
 function activation(x, f, derivative) {
-  return new Tensor(x.shape, x.data.map(f), [x], g => [g.map((value, i) => value * derivative(x.data[i]))]);
+  return new Tensor(x.shape, x.data.map(f), [x], [g => g.map((value, i) => value * derivative(x.data[i]))]);
 }
 
 const relu = x => Math.max(x, 0); // max(x, 0); 1 if x > 0
 const sigmoid = x => 1 / (1 + Math.exp(-x)); // σ(x) = 1 / (1 + exp(-x)); σ (1 - σ)
 const silu = x => x * sigmoid(x); // x σ(x); σ + x σ (1 - σ)
 
-/** The error function by its series, 2/√π exp(-x²) Σ 2ⁿ x²ⁿ⁺¹ / (1·3·…·(2n + 1)), whose terms are positive. */
+/** The error function by a series of positive terms, 2/√π exp(-x²) Σ 2ⁿ x²ⁿ⁺¹ / (1·3·…·(2n + 1)). */
 function erf(x) {
   if (Math.abs(x) > 6) return Math.sign(x);
   let term = x;
@@ -312,7 +334,7 @@ function meanOfRows(x) {
   const D = x.width;
   const data = new Float32Array(x.data.length / D);
   for (let t = 0; t < data.length; t++) data[t] = total(x.data, t * D, D) / D;
-  return new Tensor([data.length, 1], data, [x], g => [x.data.map((_, i) => g[Math.floor(i / D)] / D)]);
+  return new Tensor([data.length, 1], data, [x], [g => x.data.map((_, i) => g[Math.floor(i / D)] / D)]);
 }
 
 function total(x, from, count) {
@@ -330,53 +352,44 @@ function inverseDeviation(x, m, epsilon) {
     for (let i = t * D; i < (t + 1) * D; i++) squares += (x.data[i] - m.data[t]) ** 2;
     data[t] = 1 / Math.sqrt(squares / D + epsilon);
   }
-  return new Tensor([data.length, 1], data, [x, m], g => {
-    const dx = new Float32Array(x.data.length);
-    const dm = new Float32Array(data.length);
-    for (let t = 0; t < data.length; t++) {
-      const slope = (-g[t] * data[t] ** 3) / D;
-      for (let i = t * D; i < (t + 1) * D; i++) dx[i] = slope * (x.data[i] - m.data[t]);
-      dm[t] = -total(dx, t * D, D);
-    }
-    return [dx, dm];
+  const toX = g => x.data.map((value, i) => {
+    const t = Math.floor(i / D);
+    return (-g[t] * data[t] ** 3 * (value - m.data[t])) / D;
   });
+  const toMean = g => {
+    const dx = toX(g);
+    return m.data.map((_, t) => -total(dx, t * D, D));
+  };
+  return new Tensor([data.length, 1], data, [x, m], [toX, toMean]);
 }
 
 /** n = (x - m) s. dx = g s, dm = -s Σ g, ds = Σ g (x - m), sums over a row. */
 function normalize(x, m, s) {
   const D = x.width;
-  const T = x.data.length / D;
-  const data = new Float32Array(x.data.length);
-  for (let i = 0; i < data.length; i++) {
-    const t = Math.floor(i / D);
-    data[i] = (x.data[i] - m.data[t]) * s.data[t];
-  }
-  return new Tensor(x.shape, data, [x, m, s], g => {
-    const [dx, dm, ds] = [new Float32Array(data.length), new Float64Array(T), new Float64Array(T)];
-    for (let i = 0; i < data.length; i++) {
-      const t = Math.floor(i / D);
-      dx[i] = g[i] * s.data[t];
-      dm[t] -= g[i] * s.data[t];
-      ds[t] += g[i] * (x.data[i] - m.data[t]);
-    }
-    return [dx, Float32Array.from(dm), Float32Array.from(ds)];
-  });
+  const centred = x.data.map((value, i) => value - m.data[Math.floor(i / D)]);
+  const scaled = values => values.map((value, i) => value * s.data[Math.floor(i / D)]);
+  return new Tensor(x.shape, scaled(centred), [x, m, s], [
+    scaled,
+    g => m.data.map((_, t) => -s.data[t] * total(g, t * D, D)),
+    g => s.data.map((_, t) => dot(g, centred, t * D, D)),
+  ]);
+}
+
+function dot(x, y, from, count) {
+  let found = 0;
+  for (let i = from; i < from + count; i++) found += x[i] * y[i];
+  return found;
 }
 
 /** y = γ n + β, for n (T, D), γ (D), β (D) or null. dn = g γ, dγ = Σ g n, dβ = Σ g, sums over rows. */
 function gainAndBias(n, gain, bias) {
   const D = n.width;
   const data = n.data.map((value, i) => value * gain.data[i % D] + (bias ? bias.data[i % D] : 0));
-  const pull = g => {
-    const [dGain, dBias] = [new Float64Array(D), new Float64Array(D)];
-    for (let i = 0; i < g.length; i++) {
-      dGain[i % D] += g[i] * n.data[i];
-      dBias[i % D] += g[i];
-    }
-    const found = [g.map((value, i) => value * gain.data[i % D]), Float32Array.from(dGain)];
-    return bias ? [...found, Float32Array.from(dBias)] : found;
-  };
-  return new Tensor(n.shape, data, bias ? [n, gain, bias] : [n, gain], pull);
+  return new Tensor(n.shape, data, bias ? [n, gain, bias] : [n, gain], [
+    g => g.map((value, i) => value * gain.data[i % D]),
+    g => sumOfRows(g.map((value, i) => value * n.data[i]), D),
+    g => sumOfRows(g, D),
+  ]);
 }
 
 // ---------------------------------------------------------------- attention
@@ -394,36 +407,36 @@ function head(x, h) {
 function dotProducts(q, k) {
   const [H, T, d] = q.shape;
   const [K, S] = k.shape;
-  const data = new Float32Array(H * T * S);
-  const keys = h => Math.floor((h * K) / H);
-  for (let h = 0; h < H; h++) data.set(timesTransposed(head(q, h), head(k, keys(h)), d), h * T * S);
-  return new Tensor([H, T, S], data, [q, k], g => {
-    const [dq, dk] = [new Float32Array(q.data.length), new Float32Array(k.data.length)];
-    for (let h = 0; h < H; h++) {
-      const gh = g.subarray(h * T * S, (h + 1) * T * S);
-      dq.set(times(gh, head(k, keys(h)), S), h * T * d);
-      addTo(dk, times(transposed(gh, S), head(q, h), T), keys(h) * S * d);
-    }
-    return [dq, dk];
-  });
+  const serving = h => Math.floor((h * K) / H);
+  const data = ofHeads(H, [H, T, S], h => [h, timesTransposed(head(q, h), head(k, serving(h)), d)]);
+  const headOf = (g, h) => g.subarray(h * T * S, (h + 1) * T * S);
+  return new Tensor([H, T, S], data, [q, k], [
+    g => ofHeads(H, q.shape, h => [h, times(headOf(g, h), head(k, serving(h)), S)]),
+    g => ofHeads(H, k.shape, h => [serving(h), times(transposed(headOf(g, h), S), head(q, h), T)]),
+  ]);
 }
 
 /** a v of each head, for weights a (H, T, S) and v (K, S, d): (H, T, d). da = g vᵀ, dv = aᵀ g. */
 function weightedSums(a, v) {
   const [H, T, S] = a.shape;
   const [K, , d] = v.shape;
-  const data = new Float32Array(H * T * d);
-  const values = h => Math.floor((h * K) / H);
-  for (let h = 0; h < H; h++) data.set(times(head(a, h), head(v, values(h)), S), h * T * d);
-  return new Tensor([H, T, d], data, [a, v], g => {
-    const [da, dv] = [new Float32Array(a.data.length), new Float32Array(v.data.length)];
-    for (let h = 0; h < H; h++) {
-      const gh = g.subarray(h * T * d, (h + 1) * T * d);
-      da.set(timesTransposed(gh, head(v, values(h)), d), h * T * S);
-      addTo(dv, times(transposed(head(a, h), S), gh, T), values(h) * S * d);
-    }
-    return [da, dv];
-  });
+  const serving = h => Math.floor((h * K) / H);
+  const data = ofHeads(H, [H, T, d], h => [h, times(head(a, h), head(v, serving(h)), S)]);
+  const headOf = (g, h) => g.subarray(h * T * d, (h + 1) * T * d);
+  return new Tensor([H, T, d], data, [a, v], [
+    g => ofHeads(H, a.shape, h => [h, timesTransposed(headOf(g, h), head(v, serving(h)), d)]),
+    g => ofHeads(H, v.shape, h => [serving(h), times(transposed(head(a, h), S), headOf(g, h), T)]),
+  ]);
+}
+
+/** The matrices that `part` gives for each of H heads, each added at its place in an array of this shape. */
+function ofHeads(H, shape, part) {
+  const found = new Float32Array(shape[0] * shape[1] * shape[2]);
+  for (let h = 0; h < H; h++) {
+    const [place, matrix] = part(h);
+    addTo(found, matrix, place * matrix.length);
+  }
+  return found;
 }
 
 function addTo(x, y, from) {
@@ -435,7 +448,7 @@ function hide(x, visible) {
   const [, T, S] = x.shape;
   const seen = Uint8Array.from({ length: T * S }, (_, i) => visible(Math.floor(i / S), i % S));
   const data = x.data.map((value, i) => (seen[i % (T * S)] ? value : -Infinity));
-  return new Tensor(x.shape, data, [x], g => [g.map((value, i) => (seen[i % (T * S)] ? value : 0))]);
+  return new Tensor(x.shape, data, [x], [g => g.map((value, i) => (seen[i % (T * S)] ? value : 0))]);
 }
 
 /** p = exp(x) / Σ exp(x) in each row; 0 in a row of -∞. dx = p (g - Σ g p). */
@@ -443,15 +456,15 @@ function softmax(x) {
   const S = x.width;
   const data = new Float32Array(x.data.length);
   for (let i = 0; i < data.length; i += S) data.set(softmaxOf(x.data.subarray(i, i + S)), i);
-  return new Tensor(x.shape, data, [x], g => {
+  const derivative = g => {
     const dx = new Float32Array(data.length);
     for (let row = 0; row < data.length; row += S) {
-      let mean = 0;
-      for (let i = row; i < row + S; i++) mean += g[i] * data[i];
+      const mean = dot(g, data, row, S);
       for (let i = row; i < row + S; i++) dx[i] = data[i] * (g[i] - mean);
     }
-    return [dx];
-  });
+    return dx;
+  };
+  return new Tensor(x.shape, data, [x], [derivative]);
 }
 
 /** The probabilities of the logits `x`, in float64. */
@@ -469,8 +482,8 @@ function maximum(x) {
 }
 
 /**
- * Each pair (a_i, b_i) of a head (a, b), rotated by the angle pos θ^(-2i / d) (Su et al. 2021). x (H, T, d); the
- * first position is `start`. The gradient is rotated by the negative angle.
+ * Each pair (a_i, b_i) of a head (a, b), rotated by the angle pos θ^(-2i / d) (Su et al. 2021). x (H, T, d);
+ * the first position is `start`. The gradient is rotated by the negative angle.
  */
 function rotary(x, theta, start) {
   const [, T, d] = x.shape;
@@ -487,7 +500,7 @@ function rotary(x, theta, start) {
     }
     return y;
   };
-  return new Tensor(x.shape, turned(x.data, 1), [x], g => [turned(g, -1)]);
+  return new Tensor(x.shape, turned(x.data, 1), [x], [g => turned(g, -1)]);
 }
 
 // ---------------------------------------------------------------- the loss
@@ -509,13 +522,14 @@ function crossEntropy(logits, labels, chosen) {
   const V = logits.width;
   const each = losses(logits, labels);
   const mean = chosen.reduce((sum, t) => sum + each[t], 0) / chosen.length;
-  return new Tensor([], Float32Array.of(mean), [logits], ([g]) => {
+  const derivative = ([g]) => {
     const dx = new Float32Array(logits.data.length);
     for (const t of chosen) {
       const p = softmaxOf(logits.data.subarray(t * V, (t + 1) * V));
       p[labels[t]] -= 1;
       dx.set(p.map(value => (g * value) / chosen.length), t * V);
     }
-    return [dx];
-  });
+    return dx;
+  };
+  return new Tensor([], Float32Array.of(mean), [logits], [derivative]);
 }

@@ -1,8 +1,8 @@
 // Text to token ids and back, as minitransformer/tokenizers.py and layouts.py do with Hugging Face's library.
 //
 // A tokenizer has a layout ("word", "spaced word", "bpe", "byte bpe", "wordpiece" or "char"): how a text is
-// normalized, how it is split into words, how a word becomes tokens, and how tokens become text again. Ids are
-// Python's for any text of Unicode 16; the library does not know the letters of a later one.
+// normalized, how it is split into words, how a word becomes tokens, and how tokens become text again. The
+// ids are Python's for any text of Unicode 16; the library does not know the letters of later ones.
 
 /** \s of the library, and what Python's `strip` takes away. */
 const SPACE = "\\p{White_Space}";
@@ -14,7 +14,7 @@ function strip(text) {
 
 // ---------------------------------------------------------------- words
 
-/** A word with inner hyphens and an elision's apostrophe; a French mark after a no-break space; another mark. */
+/** A word with inner hyphens and an elision's apostrophe; a French mark after a no-break space; any mark. */
 const WORD = new RegExp(
   `[\\p{L}\\p{N}_]+(?:-[\\p{L}\\p{N}_]+)*'?|\\u00A0[?!:;]|[^${SPACE}\\p{L}\\p{N}_]`, "gu",
 );
@@ -46,7 +46,7 @@ const SINCE = [
 const PUNCTUATION = `[\\p{P}$+<=>^\`\\|~\\u166d\\u{111c9}]--[${SINCE}]`;
 const BETWEEN_PUNCTUATION = new RegExp(`[${PUNCTUATION}]|[^${PUNCTUATION}]+`, "gv");
 
-/** One space between words, none before a mark or after an elision's apostrophe, one before a French ? ! : ;. */
+/** One space between words, none before a mark or after an apostrophe, one before a French ? ! : ;. */
 function joinWords(words) {
   return words
     .join(" ")
@@ -58,7 +58,7 @@ function joinWords(words) {
 
 // ---------------------------------------------------------------- pieces of words
 
-/** Merges neighbours, those of the earliest merge first, until no pair is in the list (Sennrich et al. 2016). */
+/** Merges neighbours, those of the earliest merge first, until no pair has one (Sennrich et al. 2016). */
 function mergePairs(symbols, ranks) {
   const parts = [...symbols];
   while (true) {
@@ -97,7 +97,8 @@ function longestPieces(word, vocabulary, unknown) {
 const BYTE_CHARACTERS = (() => {
   const isVisible = byte => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
   let others = 0;
-  return Array.from({ length: 256 }, (_, byte) => String.fromCodePoint(isVisible(byte) ? byte : 256 + others++));
+  const code = byte => (isVisible(byte) ? byte : 256 + others++);
+  return Array.from({ length: 256 }, (_, byte) => String.fromCodePoint(code(byte)));
 })();
 const BYTE_OF = new Map(BYTE_CHARACTERS.map((character, byte) => [character, byte]));
 
@@ -120,7 +121,7 @@ function cleanedUp(piece) {
 
 // ---------------------------------------------------------------- layouts
 
-/** `words`: the words of a text; `tokens`: a word's tokens; `text`: the text of tokens. `t` is the tokenizer. */
+/** `words` of a text, the `tokens` of a word, and the `text` of tokens. `t` is the tokenizer. */
 const LAYOUTS = {
   word: {
     words: text => {
@@ -156,8 +157,9 @@ const LAYOUTS = {
     },
     tokens: (word, t) => longestPieces(word, t.ids, t.unknown),
     text: tokens => {
-      const spaced = tokens.map((piece, i) => (i ? (piece.startsWith("##") ? piece.slice(2) : ` ${piece}`) : piece));
-      return spaced.map(cleanedUp).join("");
+      const [first = "", ...others] = tokens;
+      const spaced = others.map(piece => (piece.startsWith("##") ? piece.slice(2) : ` ${piece}`));
+      return [first, ...spaced].map(cleanedUp).join("");
     },
   },
   char: {
