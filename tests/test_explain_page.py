@@ -226,6 +226,38 @@ def test_every_stage_of_every_family_is_shown_in_silence(name, text, open_page):
     assert not re.search(r"undefined|\bNaN\b|\[object", page.text("body"))
 
 
+WALK_CELLS = """
+() => {
+  const found = [];
+  for (const screen of page.screens) {
+    page.set({ screen: screen.address, cell: null });
+    const keys = [...document.querySelectorAll("#screen td [data-key]")].map(cell => cell.dataset.key);
+    for (const key of keys.filter((_, i) => i % 17 === 0 && /^[aw][vg]:/.test(keys[i]))) {
+      document.querySelector(`#screen [data-key="${key}"]`).click();
+      const panel = document.getElementById("inspector");
+      const sums = [...panel.querySelectorAll("tfoot b, .line b")].map(each => each.textContent);
+      const lone = [...panel.querySelectorAll("tbody td")].map(each => each.textContent);
+      found.push([key, panel.querySelector(".value").textContent, sums.at(-1) ?? lone.at(-1) ?? null, panel.innerText]);
+    }
+  }
+  return found;
+}
+"""
+
+
+def test_a_selected_number_is_the_sum_that_is_shown(open_page):
+    page = open_page(exposed(page_of(transformer(), target="the mat")), bypass_csp=True)
+    page.press("g")
+    found = page.page.evaluate(WALK_CELLS)
+    assert len(found) > 100
+    for key, value, total, text in found:
+        assert "[object" not in text
+        if total is None:  # nothing reaches it
+            assert key[1] == "v" or number(value) == 0 or "no gradient" in text, (key, text)
+        else:
+            assert number(total) == pytest.approx(number(value), rel=2e-3, abs=2e-5), (key, text)
+
+
 # ---------------------------------------------------------------- the file
 
 

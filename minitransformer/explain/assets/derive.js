@@ -48,7 +48,7 @@ const DERIVATIONS = {
     return {
       equation: `The one-hot vector of “${shownToken(token)}” is 1 at ${id} and 0 elsewhere, so that the product with the matrix E is row ${id} of E.`,
       columns: ["token", "one-hot", "E", "product"], rows, value: elementOf(c.weights[node.weight], [id, j]),
-      lines: [["the other words", "0 · E", 0]],
+      more: [["the other words, times 0", { value: 0 }]],
     };
   },
   scale(c, node, index) {
@@ -66,9 +66,9 @@ const DERIVATIONS = {
     return {
       equation: `PE(pos, ${j % 2 ? "2i+1" : "2i"}) = ${f}(pos / 10000^(2i/d)), pos = ${t}, 2i = ${pair}, d = ${width}`,
       lines: [
+        ["wavelength", `2π · ${brief(10000 ** (pair / width))} positions`, 2 * Math.PI * 10000 ** (pair / width)],
         [`pos / 10000^(${pair}/${width})`, `${t} / ${brief(10000 ** (pair / width))}`, angle],
         [`${f} of it`, `${f}(${brief(angle)})`, Math[f](angle)],
-        ["wavelength", `2π · ${brief(10000 ** (pair / width))} positions`, 2 * Math.PI * 10000 ** (pair / width)],
       ],
       value: Math[f](angle),
     };

@@ -18,8 +18,13 @@ function filled(element, attributes, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== false));
+  element.append(...flat(children));
   return element;
+}
+
+/** The elements and texts of nested lists, without what is not there. */
+function flat(children) {
+  return children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== false);
 }
 
 /** Tell screen readers. */

@@ -11,7 +11,7 @@ function renderInspector(e) {
     trail.length = 0;
     return panel.replaceChildren();
   }
-  panel.replaceChildren(...inspectorContent(e, e.cell));
+  panel.replaceChildren(...flat(inspectorContent(e, e.cell)));
 }
 
 function inspectorContent(e, place) {

@@ -32,7 +32,13 @@ function targetForm(e) {
     event.preventDefault();
     e.set({ target: new FormData(event.target).get("target").trim() || null });
   } }, h("label", {}, "The right answer ", h("input", { name: "target", value: e.target ?? "", placeholder: e.model.decode(e.labels()), "data-key": "target", dir: "auto", autocomplete: "off" })),
-  h("button", { type: "submit", "data-key": "target-go" }, "Use it"), h("span", { class: "hint" }, "Left empty: what the model writes itself, of which it is sure. Give another answer and see the gradients grow."));
+  h("button", { type: "submit", "data-key": "target-go" }, "Use it"), unknownNote(e), h("span", { class: "hint" }, "Left empty: what the model writes itself, of which it is sure. Give another answer and see the gradients grow."));
+}
+
+/** Words of the answer that the model does not know. */
+function unknownNote(e) {
+  const { unknown, pieces } = e.target ? e.model.tokenize(e.target) : { unknown: [] };
+  return unknown.length ? h("span", { class: "note" }, `Not in the vocabulary: ${unknown.map(i => pieces?.[i] ?? "?").join(", ")}`) : null;
 }
 
 function startBars(e) {

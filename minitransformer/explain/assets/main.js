@@ -30,7 +30,7 @@ function readSentence(e, text) {
 
 /** What the model makes of the sentence. */
 function answerOf(e) {
-  if (e.isPair) return `→ ${e.model.decode(e.labels())}`;
+  if (e.isPair) return `→ ${e.model.decode(e.answer.ids)}`;
   const { head, labels } = e.structure.output;
   if (!head) return `→ …${e.model.decode(e.answer.ids)}`;
   return labels && e.labels().length === 1 ? `→ ${labels[e.labels()[0]]}` : "";

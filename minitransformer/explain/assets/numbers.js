@@ -11,7 +11,7 @@ function inTable(x, decimals) {
   if (x === -Infinity) return "−∞";
   if (x === Infinity) return "∞";
   if (Number.isNaN(x)) return "nan";
-  if (x !== 0 && decimals >= 8) return withMinus(x.toExponential(1));
+  if (decimals >= 7) return x === 0 ? "0" : withMinus(x.toExponential(1));
   const text = x.toFixed(decimals);
   return withMinus(Number(text) === 0 ? (0).toFixed(decimals) : text);
 }

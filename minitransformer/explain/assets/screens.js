@@ -74,7 +74,7 @@ function renderScreen(e) {
   document.getElementById("screen").replaceChildren(
     h("div", { class: "title" }, h("p", { class: "count" }, `${at + 1} of ${e.screens.length}`), h("h2", { id: screen.address }, screen.title)),
     h("p", { class: "thought" }, thought),
-    ...[body].flat(Infinity).filter(Boolean),
+    ...flat([body]),
     h("nav", { class: "turn", "aria-label": "Next and previous stage" },
       before ? h("a", { href: `#${before.address}`, rel: "prev" }, `← ${before.title}`) : h("span", {}),
       after ? h("a", { href: `#${after.address}`, rel: "next" }, `${after.title} →`) : h("span", {})),

@@ -70,8 +70,9 @@ class Explanation {
     let target = null;
     let labels;
     if (this.isPair) {
-      const answer = this.target ? { ids: model.tokenize(this.target).ids, stopped: true } : model.generate(source, { maxNew: this.limit(source) }, options);
-      labels = answer.stopped ? [...answer.ids, this.data.tokenizer.end_id] : answer.ids;
+      const answer = model.generate(source, { maxNew: this.limit(source) }, options);
+      const right = this.target ? { ids: model.tokenize(this.target).ids, stopped: true } : answer;
+      labels = right.stopped ? [...right.ids, this.data.tokenizer.end_id] : right.ids;
       target = [this.startId(), ...labels.slice(0, -1)];
       this.record = model.run({ source, target }, options);
       this.answer = answer;
@@ -111,8 +112,7 @@ class Explanation {
   }
 
   startId() {
-    const { config, tokenizer } = this.data;
-    return config.decoder_start_token_id ?? (this.data.model_type === "t5" ? config.pad_token_id : config.bos_token_id ?? tokenizer.start_id);
+    return this.data.start;
   }
 
   labels() {
