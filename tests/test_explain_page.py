@@ -10,15 +10,29 @@ from browser import Watched, chromium
 import minigrad as mg
 from minitransformer import BERT, GPT, T5, BERTConfig, GPTConfig, T5Config, Transformer, TransformerConfig
 from minitransformer.explain import Switches, record
+from minitransformer.explain.documents import documents_page
 from minitransformer.explain.page import to_html
 from minitransformer.layouts import BERT_TOKENS
 from minitransformer.tokenizers import Tokenizer
 
 TEXTS = ["I love you", "the cat sat on the mat", "you love the cat", "a </script> mat"]
 HOSTILE = '</script><img src=x onerror=alert(1)> 🐱 שלום "&amp; ' + "cat " * 200
-CELLS = """
-() => [...document.querySelectorAll('#screen [data-key^="a"], #screen [data-key^="w"]')]
-  .filter(cell => /^[aw][vg]:/.test(cell.dataset.key)).map(cell => [cell.dataset.key, cell.textContent])
+EVERY_STAGE = """
+async stages => {
+  const found = {};
+  const all = [...document.querySelectorAll("#map .stages a")].map(a => a.getAttribute("href"));
+  for (const link of stages ?? all) {
+    const turned = new Promise(resolve => addEventListener("hashchange", resolve, { once: true }));
+    if (location.hash !== link) { location.hash = link; await turned; }
+    if (document.querySelector("#screen h2").id !== link.slice(1)) throw new Error(link);
+    for (const cell of document.querySelectorAll("#screen [data-key]")) {
+      if (/^[aw][vg]:/.test(cell.dataset.key)) found[cell.dataset.key] = cell.textContent;
+    }
+    const text = document.body.innerText;
+    if (/undefined|\\bNaN\\b|\\[object/.test(text)) throw new Error(text);
+  }
+  return found;
+}
 """
 
 
@@ -100,14 +114,9 @@ def number(text):
     return float(text.replace("−", "-").replace("∞", "inf"))
 
 
-def shown(page):
-    """Every number of an array on every stage, by the array's name and the index."""
-    found = {}
-    for address in addresses(page):
-        page.page.evaluate("hash => { location.hash = hash; }", address)
-        page.page.locator(f"h2#{address[1:]}").wait_for()
-        found |= {(k[:2], *k[3:].split(":")): text for k, text in page.page.evaluate(CELLS)}
-    return found
+def shown(page, stages=None):
+    """Every number of an array on every stage, by the array's kind, its name and the index."""
+    return {(key[:2], *key[3:].split(":")): text for key, text in page.page.evaluate(EVERY_STAGE, stages).items()}
 
 
 def check_against(found, arrays, kind):
@@ -160,7 +169,8 @@ def test_switches_change_the_numbers_as_the_engines(open_page):
     source = [*tokenizer.encode("I love you"), tokenizer.end_id]
     off = Switches(causal=False, positions=False, scale=False, ablated={path: [1]})
     expected = record(model, source, [tokenizer.start_id, *labels[:-1]], off).arrays
-    assert check_against(shown(page), expected, "av") > 500
+    stages = ["#positions", "#scale", "#mask", "#heads"]
+    assert check_against(shown(page, stages), expected, "av") > 100
 
 
 EVERY_DERIVATION = """
@@ -198,17 +208,13 @@ def exposed(text):
 
 
 def model_pages():
-    yield "post-norm", page_of(transformer())
-    yield "pre-norm", page_of(transformer(norm_first=True, activation="swiglu", positions="learned"))
-    yield (
-        "rotary",
-        page_of(transformer(positions="rotary", num_kv_heads=1, norm="rms_norm", output_bias=True)),
-    )
+    modern = {"norm_first": True, "activation": "swiglu", "positions": "rotary", "norm": "rms_norm"}
+    yield "modern", page_of(transformer(**modern, num_kv_heads=1, output_bias=True))
     yield from families()
 
 
 @pytest.mark.parametrize(("name", "text"), list(model_pages()), ids=lambda x: x if len(x) < 20 else "")
-def test_row_times_column_gives_the_number_for_every_array(name, text, open_page):
+def test_row_times_column_gives_the_number_for_every_array_of_each_family(name, text, open_page):
     page = open_page(exposed(text), bypass_csp=True)
     found = page.page.evaluate(EVERY_DERIVATION)
     assert {kind for kind, *_ in found} == {"value", "gradient", "weight"}
@@ -216,14 +222,8 @@ def test_row_times_column_gives_the_number_for_every_array(name, text, open_page
         assert derived is not None, f"the plan lacks {array}"
         derived, actual = float(derived.replace("Infinity", "inf")), float(actual.replace("Infinity", "inf"))
         assert derived == pytest.approx(actual, rel=1e-3, abs=2e-5), (kind, array, index)
-
-
-@pytest.mark.parametrize(("name", "text"), list(families()), ids=lambda x: x if len(x) < 20 else "")
-def test_every_stage_of_every_family_is_shown_in_silence(name, text, open_page):
-    page = open_page(text)
     page.press("g")
-    assert len(shown(page)) > 300
-    assert not re.search(r"undefined|\bNaN\b|\[object", page.text("body"))
+    assert len(shown(page)) > 200  # every stage is shown, in silence
 
 
 WALK_CELLS = """
@@ -237,7 +237,8 @@ WALK_CELLS = """
       const panel = document.getElementById("inspector");
       const sums = [...panel.querySelectorAll("tfoot b, .line b")].map(each => each.textContent);
       const lone = [...panel.querySelectorAll("tbody td")].map(each => each.textContent);
-      found.push([key, panel.querySelector(".value").textContent, sums.at(-1) ?? lone.at(-1) ?? null, panel.innerText]);
+      const value = panel.querySelector(".value").textContent;
+      found.push([key, value, sums.at(-1) ?? lone.at(-1) ?? null, panel.innerText]);
     }
   }
   return found;
@@ -357,3 +358,31 @@ def test_is_usable_without_a_mouse_or_eyes_and_on_a_phone(scheme, open_page):
             page.page.locator("#screen table.numbers button").nth(3).click()
         if address in ("#walkthrough", "#qkv", "#probabilities", "#loss"):
             assert page.violations() == [], address
+
+
+# ---------------------------------------------------------------- the command
+
+
+def test_the_command_writes_a_page_of_a_run_and_keeps_existing_files(cli, here):
+    code, out, _ = cli("explain", "mine", "I love you", "-o", "page.html")
+    assert (code, out.startswith("page.html: ")) == (0, True)
+    text = (here / "page.html").read_text()
+    assert "<title>mine: I love you</title>" in text
+    assert text.count("<svg") == 1
+    code, _, err = cli("explain", "mine", "I love you", "-o", "page.html")
+    assert (code, "exists already" in err) == (2, True)
+    code, _, err = cli("explain", "-o", "other.html")
+    assert (code, "expected a run folder or a preset, got nothing" in err) == (2, True)
+    code, _, err = cli("explain", "mine", "-o", "page.svg")
+    assert (code, "the walk-through is a page" in err) == (2, True)
+
+
+def test_the_documents_numbers_stand_beside_ours(open_page):
+    page = open_page(documents_page(), "#documents")
+    sections = page.texts("#screen .example")
+    assert len(sections) == 10
+    assert [text.count("✗") for text in sections] == [16, 6, 0, 16, 10, 2, 0, 5, 0, 0]
+    page.page.evaluate("() => { location.hash = '#scores'; }")
+    page.page.locator("h2#scores").wait_for()
+    assert page.texts("#screen .printed")[:4] == ["✓ 0.96", "✓ 4.15", "✓ 2.46", "✗ 3.21"]
+    assert page.text("#toolbar .answer") == "→ Je t'aime"

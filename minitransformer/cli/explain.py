@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 from tyro.conf import Positional, arg
@@ -11,33 +11,43 @@ from tyro.conf import Positional, arg
 from minigrad.io import write_atomically
 
 from ..errors import UserError
+from ..explain.documents import documents_page
 from ..explain.runs import explain_run
 from ..files import printable
 from ..training.run import Run
-from .arguments import Checkpoint, Flag, RunFolder
+from .arguments import Checkpoint, Flag
 
 
 def run(argv: list[str]) -> None:
     def explain(
-        run: RunFolder,
+        run: Annotated[Path | None, Positional, arg(metavar="RUN", help_behavior_hint="")] = None,
         text: Annotated[str | None, Positional, arg(metavar="TEXT", help_behavior_hint="")] = None,
         target: Annotated[str | None, Positional, arg(metavar="TARGET", help_behavior_hint="")] = None,
         output: Annotated[Path, arg(aliases=["-o"], metavar="FILE")] = Path("explain.html"),
         overwrite: Flag = False,
         checkpoint: Checkpoint = "best",
+        preset: Annotated[Literal["documents"] | None, arg(help_behavior_hint="")] = None,
     ) -> None:
         """Write a page that walks a sentence through a run, stage by stage, and every gradient back.
 
         The model is in the page: other sentences can be typed there, and parts of it switched off.
 
         Args:
+            run: The run folder.
             text: The sentence, or for a language model the start of a text.
             target: The right answer, whose loss is walked back; by default, the model's own.
             output: The page (.html).
             overwrite: Replace an existing file.
+            preset: Instead of a run, "documents": ten words and vectors of width 4, as the documents compute
+                by hand, with their numbers beside ours.
         """
         check_output(output, overwrite)
-        page = explain_run(Run(run, checkpoint), text, target)
+        if (run is None) == (preset is None):
+            given = "nothing" if run is None else f"{run} and --preset {preset}"
+            raise UserError(
+                f"expected a run folder or a preset, got {given}.\nPass runs/phrasebook, for example."
+            )
+        page = documents_page() if run is None else explain_run(Run(run, checkpoint), text, target)
         write_atomically(output, page.encode())
         print(printable(f"{output}: {output.stat().st_size / 1e6:.1f} MB; open it in a browser"))
 

@@ -52,7 +52,7 @@ def to_html(
         "model_type": model.model_type,
         "config": asdict(model.config),
         "structure": structure(model, labels),
-        "tokenizer": tokenizer_data(tokenizer),
+        "tokenizer": tokenizer if isinstance(tokenizer, dict) else tokenizer_data(tokenizer),
         "max_length": max_length,
         "weights": weights,
         "documents": documents,

@@ -191,7 +191,7 @@ function attentionScreen(e) {
       h("p", { class: "label" }, "The word that asks:"),
       wordRow(e.tokensOf(e.sideOfRows(name)), t, "Query", i => e.set({ query: i })),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Four steps" }, h("table", { class: "steps" },
-        h("thead", {}, h("tr", {}, ["key", "1. q · k", "2. scaled", isMasked ? "masked" : null, "3. softmax", ""].filter(text => text !== null).map(text => h("th", { scope: "col" }, text)))),
+        h("thead", {}, h("tr", {}, ["key", "1. q · k", "2. scaled", isMasked ? "masked" : null, "3. softmax", ""].filter(text => text !== null).map(text => (text ? h("th", { scope: "col" }, text) : h("td", {}))))),
         h("tbody", {}, keys.map((key, u) => {
           const bar = h("span", { class: "bar" });
           bar.style.width = `${100 * shares[u]}%`;

@@ -3,7 +3,7 @@
 function documentsScreen(e) {
   const { examples, note } = e.data.documents;
   return {
-    thought: "The documents work through examples by hand. Here each of their numbers stands beside the one that follows from their inputs; where theirs is off, it is marked.",
+    thought: "The documents work through examples by hand. Here each of their numbers stands beside the one that follows from their inputs; where theirs is off by more than two units of the last digit, it is marked.",
     body: [note ? h("p", {}, note) : null, examples.map(each => documentExample(each))],
   };
 }
@@ -14,12 +14,12 @@ function documentExample({ about, document: source, note, compared }) {
       h("tbody", {}, ours.map((row, t) => h("tr", {}, row.map((x, j) => {
         const printed = theirs[t]?.[j];
         const off = printed !== undefined && printed !== null && Math.abs(printed - x) > tolerance(printed);
-        return h("td", { class: off ? "off" : null }, h("span", {}, brief(x)), printed === undefined || printed === null ? null : h("span", { class: "printed" }, off ? "✗ " : "✓ ", withMinus(String(printed))));
+        return h("td", { class: off ? "off" : null }, h("span", {}, Number.isInteger(x) ? x.toLocaleString("en") : brief(x)), printed === undefined || printed === null ? null : h("span", { class: "printed" }, off ? "✗ " : "✓ ", withMinus(String(printed))));
       })))))))));
 }
 
-/** Half a unit of the last digit that was printed, and a little for the rounding on the way. */
+/** Two units of the last digit that was printed: rounding on the way is no mistake. */
 function tolerance(printed) {
   const decimals = (String(printed).split(".")[1] ?? "").length;
-  return 0.5 * 10 ** -Math.max(decimals, 2) + 0.0051;
+  return 2.01 * 10 ** -Math.max(decimals, 2);
 }

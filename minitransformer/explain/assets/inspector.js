@@ -90,7 +90,7 @@ function partTable(e, part, isAsked) {
     isSum && !isAsked && (rows.length > 1 || part.more?.length) ? line("sum", h("b", {}, precise(part.value))) : null,
   ];
   return h("div", { class: "scroll terms", tabindex: 0, role: "region", "aria-label": part.equation }, h("table", {},
-    h("thead", {}, h("tr", {}, part.columns.map(column => h("th", { scope: "col" }, column)))), h("tbody", {}, body), h("tfoot", {}, foot)));
+    h("thead", {}, h("tr", {}, part.columns.map(column => (column ? h("th", { scope: "col" }, column) : h("td", {}))))), h("tbody", {}, body), h("tfoot", {}, foot)));
 }
 
 /** A number that leads to its own derivation. */

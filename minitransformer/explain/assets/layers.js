@@ -89,7 +89,7 @@ function layersScreen(e) {
       e.structure.stacks.length > 1 ? h("div", { class: "choices" }, choice("Stack", e.structure.stacks.map(each => [each.name, each.name]), stack.name, name => e.set({ lensStack: name }))) : null,
       wordRow(words, t, "Token", i => e.set(stack === e.structure.stacks.at(-1) ? { step: i, word: i } : { word: i })),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Layers" }, h("table", { class: "steps" },
-        h("thead", {}, h("tr", {}, ["after", "size of the state", "turned by", speaks ? "closest words" : ""].map((text, i) => h("th", { scope: "col", class: i === 3 ? "wrap" : null }, text)))),
+        h("thead", {}, h("tr", {}, ["after", "size of the state", "turned by", speaks ? "closest words" : ""].map((text, i) => (text ? h("th", { scope: "col", class: i === 3 ? "wrap" : null }, text) : h("td", {}))))),
         h("tbody", {}, rows.map(([label, name], i) => {
           const state = rowOf(e.record.arrays[name], t);
           const before = i ? rowOf(e.record.arrays[rows[i - 1][1]], t) : null;

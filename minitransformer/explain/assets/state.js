@@ -6,7 +6,9 @@ const listeners = [];
 function readPage() {
   const data = JSON.parse(document.getElementById("data").textContent);
   const text = document.getElementById("weights").textContent;
-  const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+  const letters = atob(text);
+  const bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
   const numbers = new Float32Array(bytes.buffer);
   data.weights = Object.fromEntries(
     Object.entries(data.weights).map(([name, { shape, at }]) => {

@@ -1,0 +1,161 @@
+"""The documents' worked examples: their numbers beside the ones that follow from their inputs.
+
+Their own model is small enough for paper: ten words, vectors of width 4, one head. Its embedding and its
+three projections are the documents'; they give no other weights, so these are trained on the one pair of
+sentences that the documents translate.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+import minigrad as mg
+from minigrad import optim
+from minigrad.nn import functional as F
+
+from ..embeddings import positional_encoding
+from ..models.transformer import Transformer, TransformerConfig
+from .page import to_html
+from .picture import draw
+from .record import record
+
+SENTENCE, TRANSLATION = "I love you", "Je t'aime"
+PATH = "encoder.layers.0.self_attention"
+BESIDE = {"scores": "scores", "weights": "weights", "heads": "output"}  # arrays of the page, names of theirs
+Computed = dict[str, np.ndarray]
+
+
+def examples() -> list[dict[str, Any]]:
+    """What the documents state: inputs, and the results that they print."""
+    return json.loads((files(__package__) / "documents.json").read_text(encoding="utf-8"))
+
+
+def documents_page() -> str:
+    """The page of the documents' model on their sentence."""
+    model, tokens = documents_model()
+    source, labels = [1, 2, 3], [4, 5, 6, 9]
+    words = dict(enumerate(tokens))
+    tokenizer = {
+        "layout": "word", "tokens": tokens, "merges": [], "special": [0, 9],
+        "pad_id": None, "unk_id": None, "start_id": 0, "end_id": 9,
+    }  # fmt: skip
+    found = record(model, source, [0, *labels[:-1]])
+    return to_html(
+        model, tokenizer, SENTENCE, title="Ten words, by hand", max_length=12,
+        inputs={"before": [], "after": [], "marks": [], "strip": True}, documents=comparison(),
+        picture=draw(found, [words[i] for i in source], [words[i] for i in labels], labels),
+    )  # fmt: skip
+
+
+def documents_model() -> tuple[Transformer, list[str]]:
+    """The model, and its ten words."""
+    given = examples()[0]["inputs"]
+    mg.manual_seed(0)
+    config = TransformerConfig(
+        vocab_size=10, d_model=4, num_heads=1, d_ff=16, num_encoder_layers=1, num_decoder_layers=1,
+        dropout=0.0, scale_embeddings=False, tie_embeddings=False,
+        pad_token_id=-1, bos_token_id=0, eos_token_id=9,
+    )  # fmt: skip
+    model = Transformer(config)
+    attention = model.encoder.layers[0].self_attention
+    stacked = np.concatenate([np.array(given[w]).T for w in ("W_q", "W_k", "W_v")])
+    stated = {
+        model.embedding.weight: given["embedding"],
+        attention.in_proj_weight: stacked,
+        attention.in_proj_bias: np.zeros(12),
+        attention.out_proj.weight: np.eye(4),
+        attention.out_proj.bias: np.zeros(4),
+    }
+    for parameter, values in stated.items():
+        parameter.array[...] = values
+    learned = [p for p in model.parameters() if all(p is not q for q in stated)]
+    optimizer = optim.Adam(learned, lr=0.03)
+    for _ in range(150):
+        optimizer.zero_grad()
+        logits = model([[1, 2, 3]], [[0, 4, 5, 6]])
+        F.cross_entropy(logits[0], mg.tensor(np.array([4, 5, 6, 9]))).backward()
+        optimizer.step()
+    model.eval()
+    return model, given["vocabulary"]
+
+
+# ---------------------------------------------------------------- their numbers beside ours
+
+
+def comparison() -> dict[str, Any]:
+    """Each example with its numbers, and those that stand beside the arrays of the page."""
+    found = []
+    for example in examples():
+        ours = RECOMPUTED[example["id"]](example["inputs"])
+        pairs = [
+            {"name": name.replace("_", " "), "theirs": _rows(printed), "ours": _rows(ours[name])}
+            for name, printed in example["printed"].items()
+            if name in ours
+        ]
+        about = {key: example[key] for key in ("id", "about", "document", "note")}
+        found.append(about | {"compared": pairs})
+    printed = examples()[0]["printed"]
+    beside = {f"{PATH}.{name}": printed[theirs] for name, theirs in BESIDE.items()}
+    return {
+        "examples": found,
+        "beside": beside,
+        "note": "On the other stages, the first example runs through a whole model. The documents give the "
+        "embedding and the projections; the other weights were trained until the model says “Je t'aime”.",
+    }
+
+
+def _rows(values: Any) -> list[list[float]]:
+    return np.atleast_2d(np.asarray(values, dtype=float)).tolist()
+
+
+def _attend(q: Any, k: Any, v: Any) -> Computed:
+    q, k, v = (mg.tensor(x, dtype="float64") for x in (q, k, v))
+    scores = q @ k.mT
+    weights = F.softmax(scores / q.shape[-1] ** 0.5, -1)
+    return {"scores": scores.numpy(), "weights": weights.numpy(), "output": (weights @ v).numpy()}
+
+
+def _i_love_you(given: Any) -> Computed:
+    x = np.array(given["embedding"])[given["tokens"]] + positional_encoding(3, 4, np.float64)
+    return _attend(*(x @ np.array(given[w]) for w in ("W_q", "W_k", "W_v")))
+
+
+def _causal_mask(given: Any) -> Computed:
+    scores = mg.tensor(given["scores"], dtype="float64")
+    hidden = mg.tensor(np.triu(np.ones(scores.shape, bool), 1))
+    return {"weights": F.softmax(scores.masked_fill(hidden, -np.inf), -1).numpy()}
+
+
+def _softmax(values: Any) -> np.ndarray:
+    return F.softmax(mg.tensor(values, dtype="float64"), -1).numpy()
+
+
+def _label_smoothing(given: Any) -> Computed:
+    target = np.full(given["classes"], given["epsilon"] / given["classes"])
+    target[given["target"]] += 1 - given["epsilon"]
+    return {"target": target}
+
+
+def _attention_weights(given: Any) -> Computed:
+    return {"attention_weights_per_layer": np.array(4 * given["d_model"] ** 2)}
+
+
+RECOMPUTED: dict[str, Callable[[Any], Computed]] = {
+    "i-love-you": _i_love_you,
+    "causal-mask": _causal_mask,
+    "next-word": lambda given: {"probabilities": _softmax(given["logits"])},
+    "three-tokens": lambda given: _attend(given["q"], given["k"], given["v"]),
+    "i-love-ai": lambda given: _attend(given["q"], given["k"], given["v"]),
+    "query-projection": lambda given: {"q0": (np.array(given["x"]) @ np.array(given["W_q"]))[0]},
+    "positional-encoding-6x4": lambda given: {
+        "pe": positional_encoding(given["n"], given["d_model"], np.float64)
+    },
+    "why-scale": lambda given: {name: _softmax(given[name]) for name in ("unscaled", "scaled")},
+    "label-smoothing": _label_smoothing,
+    "paper-base-parameters": _attention_weights,
+}
