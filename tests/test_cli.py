@@ -413,6 +413,32 @@ def test_every_verb_has_help(cli, verb):
     assert f"usage: minitransformer {verb[0]}" in out
 
 
+@pytest.mark.parametrize(
+    ("command", "problem", "remedy"),
+    [
+        ("train reverse --learning_rate 3", "there is no option '--learning-rate'. Did you mean --lr?", ""),
+        ("train reverse --lrr 3", "there is no option '--lrr'. Did you mean --lr?", ""),
+        ("train reverse --layers 3", "Did you mean --num-encoder-layers or --num-decoder-layers?", ""),
+        ("generate mine --max_length 3", "no option '--max-length'. Did you mean --max-new-tokens?", ""),
+        ("train reverse --lr abc", "--lr: could not convert string to float: 'abc'.", ""),
+        ("train reverse --lr -1", "lr = -1.0 is out of range.", "Choose a value >= 0."),
+        (f"train reverse --steps {'x' * 999}", "--steps: invalid literal for int", ""),
+        ("translate", "missing from minitransformer translate: RUN.", ""),
+        ("translate mine --top-p", "missing value for argument '--top-p'. Expected 1 values.", ""),
+        ("translate mine --length-penalty-form wu", "invalid choice 'wu' for argument '--length-", ""),
+        ("show mine yours", "unexpected argument 'yours'.", ""),
+    ],
+)  # fmt: skip
+def test_arguments_that_are_refused_are_an_error_of_two_lines(cli, command, problem, remedy):
+    code, out, err = cli(*command.split())
+    first, second = err.splitlines()
+    assert (code, out) == (2, "")
+    assert first.startswith("error: ")
+    assert problem in first
+    assert len(first) < 400
+    assert second.startswith(remedy or f"`minitransformer {command.split()[0]}")
+
+
 @pytest.mark.parametrize("recipe", names())
 def test_every_key_of_a_recipe_is_a_flat_flag(cli, recipe):
     code, out, _ = cli("train", recipe, "--help")

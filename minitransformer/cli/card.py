@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, make_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
 from tyro.conf import OmitArgPrefixes, arg
 
 from minigrad.memory import format_bytes
@@ -23,6 +22,7 @@ from ..tasks import task_class
 from ..training import run as runs
 from ..training.memory import check_memory
 from .arguments import DataFolder, Flag
+from .parsing import parse as parse_arguments
 from .train import last_flag, listing
 
 USAGE = "usage: minitransformer card RECIPE|file.toml [options]   (card RECIPE --help lists them)"
@@ -72,7 +72,7 @@ def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
     bundle: Any = make_dataclass("Card", fields, frozen=True)
     prog = f"minitransformer card {recipe.name}"
     about = "What a training will take: parameters, FLOPs, memory and time, from a few steps of it."
-    args = tyro.cli(bundle, args=argv, prog=prog, description=about, config=(OmitArgPrefixes,))
+    args = parse_arguments(bundle, argv, prog, description=about, config=(OmitArgPrefixes,))
     return replace(recipe, data=args.data, model=args.model, training=args.training), args.options
 
 

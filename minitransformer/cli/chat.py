@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import tyro
 from tyro.conf import arg
 
 from ..data.conversations import history
@@ -16,6 +15,7 @@ from ..training.run import Run
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
 from .lines import decode_line, one_line, read_lines
+from .parsing import run_command
 
 Turns = list[tuple[str, str]]  # what was said, and the reply
 
@@ -51,7 +51,7 @@ def run(argv: list[str]) -> None:
                     turns[-1] = said, reply
                     print(one_line(reply), flush=True)
 
-    tyro.cli(chat, args=argv, prog="minitransformer chat")
+    run_command(chat, argv, "minitransformer chat")
 
 
 def check_dialogues(run: Run) -> None:

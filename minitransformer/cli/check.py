@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 
-import tyro
-
 from ..files import printable, to_json
 from ..inspection.checks import Outcome, check_run
 from ..training.run import Run
 from .arguments import Checkpoint, DataFile, DataFolder, Flag, RunFolder
+from .parsing import run_command
 
 
 def run(argv: list[str]) -> None:
@@ -39,7 +38,7 @@ def run(argv: list[str]) -> None:
         if any(outcome.passed is False for outcome in outcomes):
             raise SystemExit(1)
 
-    tyro.cli(check, args=argv, prog="minitransformer check")
+    run_command(check, argv, "minitransformer check")
 
 
 def line(outcome: Outcome) -> str:

@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
 from tyro.conf import Positional, arg
 
 from ..errors import UserError
@@ -32,6 +31,7 @@ from .evaluate import (
     splits_of,
     write,
 )
+from .parsing import run_command
 
 OF_TOKENS = ("loss", "perplexity", "token_accuracy", "bits_per_char")  # depend on what a token is
 SIGNIFICANT = 0.05
@@ -72,7 +72,7 @@ def run(argv: list[str]) -> None:
             else:
                 report(runs[0], found[0], path, other)
 
-    tyro.cli(compare, args=argv, prog="minitransformer compare")
+    run_command(compare, argv, "minitransformer compare")
 
 
 def evaluation(

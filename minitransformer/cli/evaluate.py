@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
 from tyro.conf import arg
 
 from minigrad.io import write_atomically
@@ -31,6 +30,7 @@ from ..training.readme import write_readme
 from ..training.run import Run
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
 from .decoding import Search
+from .parsing import run_command
 
 LABELS = {
     "exact_match": "exact match",
@@ -86,7 +86,7 @@ def run(argv: list[str]) -> None:
             with suppress(OSError):  # a run that cannot be written to can be scored
                 write_readme(run)
 
-    tyro.cli(evaluate_run, args=argv, prog="minitransformer evaluate")
+    run_command(evaluate_run, argv, "minitransformer evaluate")
 
 
 def check_generates(run: Run, decoding: Mapping[str, Any]) -> None:

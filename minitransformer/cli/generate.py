@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-import tyro
 from tyro.conf import arg
 
 from ..errors import UserError, check_integer
@@ -13,6 +12,7 @@ from ..files import printable
 from ..training.run import Run
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
+from .parsing import run_command
 
 MAX_NEW_TOKENS = 1_000_000
 TEMPERATURE = 0.8
@@ -56,4 +56,4 @@ def run(argv: list[str]) -> None:
             print(printable(piece), end="", flush=bool(piece))
         print()
 
-    tyro.cli(generate, args=argv, prog="minitransformer generate")
+    run_command(generate, argv, "minitransformer generate")

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import tyro
 from tyro.conf import Positional, arg
 
 import minigrad as mg
@@ -19,6 +18,7 @@ from ..files import printable
 from ..tasks import Task
 from ..training.run import Run
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
+from .parsing import run_command
 
 
 def run(argv: list[str]) -> None:
@@ -60,7 +60,7 @@ def run(argv: list[str]) -> None:
         graph.save(output, color=color)
         report(graph, output)
 
-    tyro.cli(graph, args=argv, prog="minitransformer graph")
+    run_command(graph, argv, "minitransformer graph")
 
 
 def check_output(output: Path, overwrite: bool) -> None:

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
-import tyro
 from tyro.conf import Positional, arg
 
 from ..errors import UserError, check_integer
@@ -15,6 +14,7 @@ from ..tasks.predictions import Prediction
 from ..training.run import Run
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .lines import decode_line, read_lines
+from .parsing import run_command
 
 Inputs = list[list[str]]  # each a text, or several: a question and a context
 
@@ -52,7 +52,7 @@ def run(argv: list[str]) -> None:
         for lines in predict_lines(trained, read_lines("predict"), top, json):
             print(*lines, sep="\n", flush=True)
 
-    tyro.cli(predict, args=argv, prog="minitransformer predict")
+    run_command(predict, argv, "minitransformer predict")
 
 
 def inputs_of(run: Run, arguments: Sequence[str]) -> Inputs:

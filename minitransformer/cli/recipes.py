@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tyro
-
+from .parsing import run_command
 from .train import listing
 
 
@@ -11,5 +10,5 @@ def run(argv: list[str]) -> None:
     def recipes() -> None:
         """List the recipes that come with the package."""
 
-    tyro.cli(recipes, args=argv, prog="minitransformer recipes")
+    run_command(recipes, argv, "minitransformer recipes")
     print(listing())

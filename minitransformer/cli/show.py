@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
 from tyro.conf import arg
 
 from ..errors import check_integer, counted
@@ -23,6 +22,7 @@ from ..training.readme import facts
 from ..training.run import record_of
 from .arguments import RunFolder
 from .evaluate import LABELS, report
+from .parsing import run_command
 
 
 def run(argv: list[str]) -> None:
@@ -46,7 +46,7 @@ def run(argv: list[str]) -> None:
         for line in examples(run, predictions):
             print(printable(line))
 
-    tyro.cli(show, args=argv, prog="minitransformer show")
+    run_command(show, argv, "minitransformer show")
 
 
 def about(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:

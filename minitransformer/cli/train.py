@@ -10,7 +10,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
 from rich.console import Console
 from tyro.conf import OmitArgPrefixes, arg
 
@@ -55,6 +54,7 @@ from ..training.trainer import Trainer
 from ..training.validation import LiveRun
 from .arguments import DataFolder, Device, Flag
 from .evaluate import evaluate, promised, report
+from .parsing import parse as parse_arguments
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
     )
     description = f"{recipe.description}\n\nEach key of the recipe is a flag; its value is the default."
     prog = f"minitransformer train {recipe.name}"
-    args = tyro.cli(bundle, args=argv, prog=prog, description=description, config=(OmitArgPrefixes,))
+    args = parse_arguments(bundle, argv, prog, description=description, config=(OmitArgPrefixes,))
     return recipes.with_settings(recipe, args.data, args.model, args.training), args.run
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Annotated, Any
 
-import tyro
 from tyro.conf import Positional, arg
 
 from ..errors import UserError
@@ -17,6 +16,7 @@ from ..training.run import Run
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
 from .lines import decode_line, one_line, read_lines
+from .parsing import run_command
 
 
 def run(argv: list[str]) -> None:
@@ -46,7 +46,7 @@ def run(argv: list[str]) -> None:
         for lines in translate_lines(trained, read_lines("translate"), **options):
             print(*map(one_line, lines), sep="\n", flush=True)
 
-    tyro.cli(translate, args=argv, prog="minitransformer translate")
+    run_command(translate, argv, "minitransformer translate")
 
 
 def translate_lines(run: Run, blocks: Iterable[list[bytes]], **decoding: Any) -> Iterator[list[str]]:
