@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
 from tyro.conf import Positional, arg
 
 from minigrad.io import write_atomically
@@ -16,6 +15,7 @@ from ..explain.runs import explain_run
 from ..files import printable
 from ..training.run import Run
 from .arguments import Checkpoint, Flag
+from .parsing import run_command
 
 
 def run(argv: list[str]) -> None:
@@ -51,7 +51,7 @@ def run(argv: list[str]) -> None:
         write_atomically(output, page.encode())
         print(printable(f"{output}: {output.stat().st_size / 1e6:.1f} MB; open it in a browser"))
 
-    tyro.cli(explain, args=argv, prog="minitransformer explain")
+    run_command(explain, argv, "minitransformer explain")
 
 
 def check_output(output: Path, overwrite: bool) -> None:
