@@ -6,6 +6,7 @@ The vectors are small enough to follow with a pencil: three tokens of four numbe
 """
 
 import numpy as np
+import tyro
 from rich.console import Console
 from rich.table import Table
 
@@ -33,7 +34,8 @@ def show(title, matrix, columns=None):
     console.print(table)
 
 
-def main():
+def main() -> None:
+    """Print every number of one attention layer, for "I love you"."""
     embedding = mg.tensor(np.array(EMBEDDING), requires_grad=True)
     x = embedding + mg.tensor(positional_encoding(3, 4, np.float64))
     show("x = embedding + positional encoding", x)
@@ -55,4 +57,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main)

@@ -7,6 +7,7 @@ what stands around it. The sentences are about money or about rivers, which the 
 """
 
 import numpy as np
+import tyro
 
 import minigrad as mg
 from minigrad import optim
@@ -75,7 +76,12 @@ def cosines(vectors):
     return unit @ unit.T
 
 
-def main(steps=600):
+def main(steps: int = 600):
+    """Train a small BERT on sentences with "bank", and compare the states of the word in some of them.
+
+    Args:
+        steps: Of the training; 600 take less than a minute.
+    """
     model, random = train(steps), np.random.default_rng(1)
     texts = [sentence(meaning, random) for meaning in ("money", "money", "river", "river")]
     print("\n" + "\n".join(f"{i}  {text.removeprefix('[CLS] ')}" for i, text in enumerate(texts)))
@@ -97,4 +103,4 @@ def main(steps=600):
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main)

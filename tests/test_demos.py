@@ -83,6 +83,18 @@ def test_the_nearest_sentence_to_one_is_itself():
     assert cosine == pytest.approx(1)
 
 
+@pytest.mark.parametrize("demo", sorted(path.stem for path in DEMOS.glob("*.py") if path.stem != "saving"))
+def test_a_demo_asked_for_help_prints_it_and_nothing_else(demo, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(DEMOS)
+    monkeypatch.setattr(sys, "argv", [f"{demo}.py", "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_path(str(DEMOS / f"{demo}.py"), run_name="__main__")
+    out, err = capsys.readouterr()
+    assert f"{demo}.py [-h]" in out.splitlines()[0]
+    assert (err, list(tmp_path.iterdir())) == ("", [])
+
+
 def test_states_of_the_word_bank_are_compared(capsys):
     same, other = runpy.run_path(str(DEMOS / "bank.py"))["main"](steps=20)
     assert -1 <= other < same <= 1
