@@ -28,14 +28,15 @@ def run(argv: list[str]) -> None:
         checkpoint: Checkpoint = "best",
         device: Device = "cpu",
     ) -> None:
-        """Continue a text, by sampling with a temperature of 0.8 unless the options say otherwise.
+        """Continue a text. Tokens are drawn (sampling, at a temperature of 0.8), unless you pass --greedy or
+        --num-beams; `translate` is greedy, unless you pass --do-sample.
 
         The text is printed while its tokens come; texts of a beam search, or several, at the end.
 
         Args:
             prompt: The text to continue.
             max_new_tokens: The number of tokens to generate.
-            greedy: Always take the most likely token.
+            greedy: Always take the most likely token, instead of drawing one.
         """
         check_integer("max_new_tokens", max_new_tokens, 1, MAX_NEW_TOKENS + 1)
         if decoding.temperature is not None and not 0 < decoding.temperature < math.inf:

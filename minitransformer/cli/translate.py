@@ -30,11 +30,12 @@ def run(argv: list[str]) -> None:
     ) -> None:
         """Translate sentences: each argument, or without arguments each line of standard input.
 
-        With --num-return-sequences N, N lines are printed for each sentence.
+        Each token is the most likely one (greedy), unless you pass --do-sample or --num-beams; `generate`
+        draws its tokens, unless you pass --greedy. With --num-return-sequences N, a sentence gets N lines.
 
         Args:
             text: The sentences, each in quotes.
-            do_sample: Draw tokens instead of taking the most likely one.
+            do_sample: Draw tokens (sampling) instead of taking the most likely one.
         """
         options = decoding.options(do_sample)
         trained = Run(run, checkpoint, device)
