@@ -68,6 +68,9 @@ class SinusoidalPositions(Positions):
         self.d_model = d_model
         self.table = positional_encoding(0, d_model)  # grows with the longest sequence
 
+    def extra_repr(self) -> str:
+        return str(self.d_model)
+
     def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
         table: Any = self.table
         if len(table) < end or table.dtype != x.dtype or type(table) is not type(x.array):
@@ -83,6 +86,9 @@ class LearnedPositions(Positions):
         super().__init__(concatenate)
         self.weight = nn.Parameter(np.empty((max_positions, d_model), np.float32))
         nn.init.normal_(self.weight, std=0.02)
+
+    def extra_repr(self) -> str:
+        return "{}, {}".format(*self.weight.shape)
 
     def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
         if end > len(self.weight):
@@ -171,6 +177,10 @@ class TokenEmbedding(nn.Module):
         nn.init.normal_(self.weight, std=d_model**-0.5)
         bias = nn.Parameter(np.zeros(vocab_size, np.float32)) if output_bias else None
         self.register_parameter("output_bias", bias)
+
+    def extra_repr(self) -> str:
+        bias = ", output_bias=True" if self.output_bias is not None else ""
+        return "{}, {}, scale={}".format(*self.weight.shape, self.factor is not None) + bias
 
     def forward(self, ids: Any) -> Float[Tensor, "B T D"]:
         x = F.embedding(as_tensor_like(token_ids(ids), self.weight), self.weight)

@@ -90,6 +90,9 @@ class ALiBi(nn.Module):
         slopes = lambda n: 2.0 ** (-8 / n * np.arange(1, n + 1))
         self.slopes = np.concatenate([slopes(lower), slopes(2 * lower)[::2]])[:num_heads].astype(np.float32)
 
+    def extra_repr(self) -> str:
+        return f"num_heads={len(self.slopes)}"
+
     def forward(self, queries: int, keys: int) -> Float[Tensor, "1 H T S"]:
         """The bias for the last `queries` of `keys` positions."""
         distance = np.abs(np.arange(keys) - np.arange(keys - queries, keys)[:, None])  # (T, S)
@@ -117,6 +120,10 @@ class RelativePositionBias(nn.Module):
             )
         self.weight = nn.Parameter(np.empty((num_buckets, num_heads), np.float32))
         nn.init.normal_(self.weight, std=0.02)
+
+    def extra_repr(self) -> str:
+        sizes = "num_buckets={}, num_heads={}".format(*self.weight.shape)
+        return f"{sizes}, max_distance={self.max_distance}, bidirectional={self.bidirectional}"
 
     def _num_exact(self) -> int:
         """How many buckets of one direction hold a single distance."""
