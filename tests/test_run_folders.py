@@ -17,8 +17,10 @@ from tiny import PAIRS, TINY, TINY_GPT
 
 from minitransformer.cli import main
 from minitransformer.files import read_json
+from minitransformer.training import evaluations
 from minitransformer.training.checkpoint import Checkpoints
 from minitransformer.training.folder import read_record
+from minitransformer.training.run import Run
 
 TRAIN = ("train", "phrasebook", "--data", "pairs.tsv", *TINY)
 posix = pytest.mark.skipif(os.name == "nt", reason="signals and links of POSIX")
@@ -544,3 +546,31 @@ def test_targets_that_the_tokenizer_loses_are_said(cli, here):
     code, _, err = cli(*TRAIN, "--run-dir", "bytes", "--tokenizer", "bpe", "--max-length", 64)
     assert code == 0
     assert "do not come back" not in err
+
+
+# --- What a run says of itself ---
+
+
+def cells(shown):
+    """What is read in a table."""
+    return re.findall(r"<td[^>]*>([^<]*)</td>", shown)
+
+
+def test_a_run_and_its_scores_say_what_they_are(here, cli):
+    assert cli("evaluate", "mine")[0] == 0
+    run = Run(here / "mine")
+    assert re.fullmatch(
+        r"<Run .*mine: .*; Transformer, [\d,]+ parameters; step-\d+ of \d+ steps?>", repr(run)
+    )
+    words = " ".join(cells(run._repr_html_()))
+    metrics = json.loads((here / "mine" / "metrics.json").read_text(encoding="utf-8"))
+    low, high = (f"{bound:.4g}" for bound in metrics["intervals"]["token_accuracy"])
+    assert f"token_accuracy {metrics['token_accuracy']:.4g} [{low}, {high}]" in words
+    assert "data:image/png" in run._repr_html_()
+    evaluation = evaluations.read(here / "mine")
+    assert repr(evaluation).startswith("<Evaluation of the test split, step-")
+    assert f"token_accuracy {metrics['token_accuracy']:.4g}" in repr(evaluation)
+    assert "token_accuracy" in cells(evaluation._repr_html_())
+    (here / "mine" / "metrics.json").unlink()
+    (here / "mine" / "curves.png").unlink()
+    assert "token_accuracy" not in cells(run._repr_html_())

@@ -31,6 +31,7 @@ from ..files import read_bytes, sha256, to_json
 from ..tasks.bootstrap import intervals
 from ..tasks.metrics import on_one_line
 from ..tasks.scores import FORMULAS, Score
+from .summaries import evaluation_html, evaluation_line
 
 FOLDER, METRICS, STATISTICS = "evaluations", "metrics.json", "statistics.safetensors"
 PREDICTIONS = ("predictions.txt", "predictions.hyp", "predictions.ref", "predictions.src")
@@ -53,7 +54,7 @@ class About:
     inputs_sha256: str = ""  # of the examples that were scored, and what is right
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """Scores, the rows of predictions.txt, what they are of, and the lengths of inputs in words if known."""
 
@@ -61,6 +62,12 @@ class Evaluation:
     scores: dict[str, Any]
     rows: Rows = ()
     lengths: Sequence[int] = ()
+
+    def __repr__(self) -> str:
+        return evaluation_line(self)
+
+    def _repr_html_(self) -> str:
+        return evaluation_html(self)
 
     @cached_property
     def metrics(self) -> dict[str, Any]:

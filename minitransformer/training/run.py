@@ -19,6 +19,7 @@ from ..tasks import Task, task_class
 from .checkpoint import Checkpoints
 from .folder import Record, RunError, read_config, read_record, read_tokenizer
 from .memory import check_memory
+from .summaries import run_html, run_line
 
 # ---------------------------------------------------------------- building
 
@@ -77,6 +78,12 @@ class Run:
             self.model: Any = build_model(self.recipe, self.tokenizer, self.labels)
             self.checkpoint = checkpoints.load(self.model, *weights.result())
         self.model.to(device).eval()
+
+    def __repr__(self) -> str:
+        return run_line(self)
+
+    def _repr_html_(self) -> str:
+        return run_html(self)
 
     def splits(self, data: Path | None = None, data_dir: Path | None = None) -> Splits:
         """The splits that the run was trained with, from where they were or from `data` or `data_dir`."""

@@ -1,0 +1,93 @@
+"""A run and an evaluation in a line, and as a table for notebooks."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError, counted
+from ..files import read_bytes, read_json
+
+CELL = "text-align: left; padding: 2px 12px 2px 0; vertical-align: top"
+QUIET = "opacity: 0.7"
+
+
+def metrics_of(folder: Path) -> dict[str, Any]:
+    """The saved scores of a run; none before it was evaluated, or where they cannot be read."""
+    with suppress(UserError, OSError):
+        found = read_json(folder / "metrics.json", {})
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def run_facts(run: Any) -> list[tuple[str, str]]:
+    """What a loaded run is."""
+    recipe, vocabulary = run.recipe, getattr(run.model.config, "vocab_size", None)
+    facts = [
+        ("recipe", f"{recipe.name}, {recipe.task}"),
+        ("model", f"{type(run.model).__name__}, {counted(run.model.num_parameters(), 'parameter')}"),
+        ("checkpoint", f"{run.checkpoint.name} of {counted(recipe.training.steps, 'step')}"),
+        ("seed", str(run.record.seed)),
+    ]
+    return facts if vocabulary is None else [*facts, ("vocabulary", counted(vocabulary, "token"))]
+
+
+def run_line(run: Any) -> str:
+    """`<Run runs/phrasebook: phrasebook, translation; Transformer, 1,033,728 parameters; step-...>`."""
+    return f"<Run {run.folder}: {'; '.join(value for _, value in run_facts(run)[:3])}>"
+
+
+def run_html(run: Any) -> str:
+    """What a loaded run is, its scores, and its curves."""
+    parts = [f"<b>{html.escape(str(run.folder))}</b>", _table(run_facts(run))]
+    parts.append(_table(score_rows(metrics_of(run.folder))))
+    with suppress(UserError, OSError):
+        picture = base64.b64encode(read_bytes(run.folder / "curves.png")).decode()
+        parts.append(f'<img alt="Curves of the run" src="data:image/png;base64,{picture}" width="480">')
+    return "".join(parts)
+
+
+def score_rows(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(name, `0.994 [0.986, 1]`) for each score: the interval has 95% of bootstrap resamples."""
+    intervals = metrics.get("intervals")
+    rows = []
+    for name, value in metrics.items():
+        if not isinstance(value, int | float | str):
+            continue
+        bounds = intervals.get(name) if isinstance(intervals, dict) else None
+        between = f" [{', '.join(map(_shown, bounds))}]" if isinstance(bounds, list) else ""
+        rows.append((name, f"{_shown(value)}{between}"))
+    return rows
+
+
+def evaluation_line(evaluation: Any) -> str:
+    """`<Evaluation of the test split, step-...: exact_match 0.994 [0.986, 1], ...>`."""
+    about = evaluation.about
+    numbers = {name: value for name, value in evaluation.metrics.items() if not isinstance(value, str)}
+    scores = ", ".join(f"{name} {shown}" for name, shown in score_rows(numbers))
+    return f"<Evaluation of the {about.split} split, {about.checkpoint}: {scores}>"
+
+
+def evaluation_html(evaluation: Any) -> str:
+    about = evaluation.about
+    head = f"{about.task}, {about.split} split, {about.checkpoint}"
+    return f"<b>{html.escape(head)}</b>{_table(score_rows(evaluation.metrics))}"
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> str:
+    lines = [
+        f'<tr><td style="{CELL}; {QUIET}">{html.escape(name)}</td>'
+        f'<td style="{CELL}">{html.escape(value)}</td></tr>'
+        for name, value in rows
+    ]
+    return (
+        f'<table style="border-collapse: collapse; margin: 4px 0">{"".join(lines)}</table>' if lines else ""
+    )
