@@ -67,12 +67,14 @@ from .instead import refuse_missing as _refuse_missing
 from .io import load_file, save_file
 from .modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .names import *
+from .notebooks import bind as _bind_notebooks
 from .ops import *
 from .precision import GradScaler, autocast, get_float32_matmul_precision, set_float32_matmul_precision
 from .printing import set_printoptions
 from .random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .tensor import Tensor, as_tensor, tensor
 
+_bind_notebooks()
 _check_all(globals(), ["as_tensor", "manual_seed", "tensor"])
 _refuse_missing(_sys.modules[__name__])
 

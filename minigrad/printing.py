@@ -81,7 +81,7 @@ def _numbers(array: np.ndarray) -> str:
     if not array.size:
         return "[]" if array.shape == (0,) else f"[], size={array.shape}"
     with np.errstate(all="ignore"):
-        write = _writer(_shown(array))
+        write = writer(_shown(array))
     if not array.ndim:
         return write(array[()]).strip()
     return np.array2string(
@@ -105,7 +105,7 @@ def _shown(array: np.ndarray) -> np.ndarray:
     return array.ravel()
 
 
-def _writer(shown: np.ndarray) -> Callable[[Any], str]:
+def writer(shown: np.ndarray) -> Callable[[Any], str]:
     """A function that writes one number as wide as the widest."""
     one = _float_format(shown) if is_floating(shown.dtype) else str
     width = max(len(one(x)) for x in shown)

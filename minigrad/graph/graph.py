@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .data import Computation
 from .folding import Fold, Folding, everything_open, fitting, opened_at, to_depth
+from .labels import summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -20,8 +21,8 @@ class Graph(Computation):
     folded: Fold | None = None  # None: as many groups open as fit on a page
 
     def __repr__(self) -> str:
-        ops = sum(v.kind == "op" for v in self.vertices)
-        return f"<Graph of {ops} ops and {len(self.vertices) - ops} leaves in {len(self.groups)} groups>"
+        title = f' "{self.title}"' if self.title else ""
+        return f"<Graph{title}: {summary(self)}>"
 
     def fold(self, depth: int) -> Graph:
         """With modules open down to `depth` only: 0 shows the outermost closed. Stacks show a member."""

@@ -49,6 +49,15 @@ def quantity(n: float, unit: str = "") -> str:
     return f"{shown} {prefixes[power]}{unit}".strip()
 
 
+def summary(graph: Computation) -> str:
+    """`4 operations on 2 parameters, 1 constant`."""
+    ops = sum(v.kind == "op" for v in graph.vertices)
+    kinds = {"parameter": "parameters", "input": "inputs", "constant": "constants"}
+    counts = [(sum(v.kind == kind for v in graph.vertices), name) for kind, name in kinds.items()]
+    leaves = [f"{n:,} {name if n > 1 else name[:-1]}" for n, name in counts if n]
+    return f"{ops:,} {'operations' if ops != 1 else 'operation'} on {', '.join(leaves)}"
+
+
 def printable(text: str) -> str:
     """A text for XML and UTF-8: control characters (also of direction) and lone surrogates become �."""
     return re.sub(_UNPRINTABLE, "\ufffd", text)

@@ -26,9 +26,9 @@ import numpy as np
 from ..devices import is_floating
 from .arrangement import Arrangement, Cell, Link
 from .colours import MODES, Paint, paint, scale
-from .data import Box, Check, Computation, Edge, Group, Snapshot, Vertex
+from .data import Box, Check, Edge, Group, Snapshot, Vertex
 from .folding import Folding, to_depth
-from .labels import LETTERS, WIDTHS, kind_of_group, lines, measured, op_title, printable, title_of
+from .labels import LETTERS, WIDTHS, kind_of_group, lines, measured, op_title, printable, summary, title_of
 from .latex import bar, upright
 from .svg import to_svg
 
@@ -53,7 +53,7 @@ def to_html(folding: Folding, color: str = "family", limit: int = LIMIT) -> str:
     page = Template(_asset("page.html"))
     parts = {
         "title": html.escape(title),
-        "summary": html.escape(_summary(graph)),
+        "summary": html.escape(f"{summary(graph)}."),
         "notes": "".join(f"<p>{html.escape(note)}</p>" for note in graph.notes),
         "policy": _policy(script, style),
         "style": style,
@@ -82,14 +82,6 @@ def _policy(script: str, style: str) -> str:
         f"default-src 'none'; script-src 'sha256-{hashed[0]}'; style-src 'sha256-{hashed[1]}'; "
         f"base-uri 'none'; form-action 'none'"
     )
-
-
-def _summary(graph: Computation) -> str:
-    ops = sum(v.kind == "op" for v in graph.vertices)
-    kinds = {"parameter": "parameters", "input": "inputs", "constant": "constants"}
-    counts = [(sum(v.kind == kind for v in graph.vertices), name) for kind, name in kinds.items()]
-    leaves = [f"{n:,} {name if n > 1 else name[:-1]}" for n, name in counts if n]
-    return f"{ops:,} {'operations' if ops != 1 else 'operation'} on {', '.join(leaves)}."
 
 
 # ---------------------------------------------------------------- formulas

@@ -1,0 +1,190 @@
+"""What notebooks show: graphs as pages in a frame, tensors, modules, runs; and the demo, executed."""
+
+import json
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from browser import chromium
+
+import minigrad as mg
+from minigrad import nn
+from minigrad.graph.inline import InlinePage
+from minitransformer import Transformer, TransformerConfig
+
+NOTEBOOK = Path(__file__).parents[1] / "demos" / "graph.ipynb"
+
+
+def texts(shown):
+    """What is read, part by part; the HTML must be well-formed."""
+    tree = ElementTree.fromstring(f"<div>{shown.replace('<details open>', '<details>')}</div>")
+    return [text.strip() for text in tree.itertext() if text.strip()]
+
+
+# ---------------------------------------------------------------- tensors
+
+
+def test_a_tensor_is_a_table_of_its_numbers():
+    x = mg.tensor([[1.0, -2.0], [0.5, np.nan]], requires_grad=True)
+    assert texts(x._repr_html_()) == (
+        ["float32[2, 2] · requires a gradient", "0", "1", "0", "1.0000", "-2.0000", "1", "0.5000", "nan"]
+    )
+    assert texts((x * 2)._repr_html_())[0] == "float32[2, 2] · computed by multiply"
+    assert len(set(re.findall(r"rgba\([^)]*\)", x._repr_html_()))) == 3  # by sign and size, not of NaN
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        (mg.tensor(3.5), ["float32", "3.5000"]),
+        (mg.tensor(True), ["bool", "True"]),
+        (mg.arange(3), ["int64[3]", "0", "1", "2"]),
+        (mg.zeros(0, 3), ["float32[0, 3]"]),
+        (mg.ones(2, 1, 1), ["float32[2, 1, 1]", "[0, :, :]", "0", "0", "1.", "[1, :, :]", "0", "0", "1."]),
+    ],
+)
+def test_tensors_of_every_kind_are_shown(x, expected):
+    assert texts(x._repr_html_()) == expected
+
+
+def test_of_a_large_tensor_the_ends_are_shown():
+    shown = mg.arange(1_000_000).reshape(100, 10, 1000)._repr_html_()
+    assert len(shown) < 50_000
+    assert {"999", "…", "… and 97 more matrices"} <= set(texts(shown))
+
+
+# ---------------------------------------------------------------- modules
+
+
+def test_a_module_is_a_tree_with_its_parameters():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh())
+    words = " ".join(texts(model._repr_html_()))
+    assert words.startswith("16 parameters · 64 B Sequential 16")
+    assert "Linear(in_features=3, out_features=4, bias=True) 16" in words
+    assert "weight float32[4, 3]" in words
+
+
+class Tagged(nn.Module):
+    def extra_repr(self):
+        return "<b>&"
+
+
+def test_what_a_user_writes_is_text():
+    assert "Tagged(<b>&)" in texts(nn.Sequential(Tagged())._repr_html_())
+
+
+def test_a_printed_transformer_says_its_sizes():
+    config = TransformerConfig(
+        vocab_size=20, d_model=8, num_heads=2, d_ff=16, num_encoder_layers=1, num_decoder_layers=1
+    )
+    text = repr(Transformer(config))
+    assert "(embedding): TokenEmbedding(20, 8, scale=True)" in text
+    assert "(encoder_positions): SinusoidalPositions(8)" in text
+    assert re.search(r"MultiHeadAttention\(\s+d_model=8, num_heads=2, num_kv_heads=2\s", text)
+
+
+# ---------------------------------------------------------------- in a browser
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as running:
+        yield running
+
+
+def open_file(browser, file, **options):
+    """The page, and what it complained about."""
+    page = browser.new_context(**options).new_page()
+    complaints = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.route(re.compile("^https?:"), lambda route: route.abort())
+    page.goto(file.as_uri(), wait_until="domcontentloaded")
+    return page, complaints
+
+
+def small_graph():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    return mg.graph.trace((x * x).sum(), {'"x" <y>': x}, title='"quoted" & </iframe>')
+
+
+def test_a_graph_is_a_page_in_a_sandbox(browser, tmp_path):
+    file = tmp_path / "output.html"
+    file.write_text(f"<!doctype html>{small_graph()._repr_html_()}", encoding="utf-8")
+    page, complaints = open_file(browser, file)
+    frame = page.frame_locator("iframe")
+    frame.locator("#walk").click()
+    frame.locator("#next-step").click()
+    assert frame.locator("#canvas .current").count() == 1
+    transform = "document.getElementById('world').style.transform"
+    before = page.frames[1].evaluate(transform)
+    box = page.locator("iframe").bounding_box()
+    page.mouse.move(box["x"] + 200, box["y"] + 300)
+    page.mouse.wheel(0, 100)  # scrolls the notebook
+    assert page.frames[1].evaluate(transform) == before
+    assert page.locator("iframe").get_attribute("sandbox") == "allow-scripts"
+    assert page.locator("iframe").get_attribute("title") == '"quoted" & </iframe>'
+    assert complaints == []
+    page.context.close()
+
+
+@pytest.mark.parametrize("without", ["frames", "scripts"])
+def test_without_frames_or_scripts_a_graph_is_a_picture(without, browser, tmp_path):
+    shown = small_graph()._repr_html_()
+    if without == "frames":  # as GitHub removes them
+        shown = re.sub(r"<iframe[\s\S]*</iframe>", "", shown)
+    file = tmp_path / "output.html"
+    file.write_text(f"<!doctype html>{shown}", encoding="utf-8")
+    page, _ = open_file(browser, file, java_script_enabled=without != "scripts")
+    if without == "frames":
+        page.wait_for_load_state()
+        assert page.locator("img").evaluate("image => image.complete && image.naturalWidth") > 200
+    else:
+        assert page.frame_locator("iframe").locator("#graph svg").is_visible()
+    page.context.close()
+
+
+def test_a_page_without_a_picture_is_a_frame_alone():
+    assert "<img" not in InlinePage("<p>text</p>")._repr_html_()
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    """The demo notebook, executed, as a page."""
+    for package in ("nbconvert", "ipykernel"):
+        if find_spec(package) is None:
+            pytest.skip(f"notebooks are executed with {package} (pip install -e '.[notebook]')")
+    folder = tmp_path_factory.mktemp("notebook")
+    command = [sys.executable, "-m", "nbconvert", "--to", "html", "--execute", "--output-dir", str(folder)]
+    limits = [f"--ExecutePreprocessor.{name}=300" for name in ("timeout", "startup_timeout")]
+    done = subprocess.run(
+        [*command, *limits, str(NOTEBOOK)], capture_output=True, text=True, cwd=NOTEBOOK.parent
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return folder / "graph.html"
+
+
+def test_the_demo_is_kept_without_outputs():
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    assert all(not cell.get("outputs") and not cell.get("execution_count") for cell in cells)
+
+
+def test_an_executed_notebook_shows_graphs_that_can_be_walked(executed, browser):
+    page, _ = open_file(browser, executed)
+    assert page.locator("iframe").count() == 3
+    for i in range(3):
+        frame = page.frame_locator(f"iframe >> nth={i}")
+        frame.locator("#walk").click(timeout=30_000)
+        frame.locator("#next-step").click()
+        assert frame.locator("#panel .progress").inner_text().startswith("Step 1 of")
+    text = page.locator("body").inner_text()
+    assert "22 parameters" in text  # the model's tree
+    assert "float32[6, 2]" in text  # the points
+    assert "the gradient agrees with finite differences in 22 elements" in text
+    assert "the output and all gradients are finite" in text
+    page.context.close()
