@@ -5,9 +5,15 @@ import pytest
 
 import minigrad as mg
 from minigrad.nn import functional as F
-from minitransformer import BERT, GPT, T5, BERTConfig, GPTConfig, T5Config, Transformer, TransformerConfig
+from minitransformer import BART, BERT, GPT, T5, Transformer, ViT
 from minitransformer.explain import Switches, record
+from minitransformer.models.bart import BARTConfig
+from minitransformer.models.bert import BERTConfig
+from minitransformer.models.gpt import GPTConfig
 from minitransformer.models.llama import Llama, LlamaConfig
+from minitransformer.models.t5 import T5Config
+from minitransformer.models.transformer import TransformerConfig
+from minitransformer.models.vit import ViTConfig
 
 SOURCE, TARGET, LABELS = [5, 6, 7, 3], [2, 8, 9], [8, 9, 3]
 
@@ -36,23 +42,40 @@ def models():
     yield "t5", T5(t5).eval()
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12}
     yield "bert", BERT(BERTConfig(vocab_size=11, **sizes)).eval()
+    for head in ("classification", "token_classification", "next_sentence"):
+        yield head, BERT(BERTConfig(vocab_size=11, head=head, **sizes)).eval()
+    tied = {"d_model": 8, "d_kv": 4, "d_ff": 12, "num_layers": 1, "num_heads": 2}
+    yield "tied t5", T5(T5Config(vocab_size=11, **tied)).eval()
+    bart = {
+        "encoder_layers": 1, "encoder_ffn_dim": 12, "encoder_attention_heads": 2, "decoder_layers": 1,
+        "decoder_ffn_dim": 12, "decoder_attention_heads": 2, "max_position_embeddings": 9,
+    }  # fmt: skip
+    yield "bart", BART(BARTConfig(vocab_size=11, d_model=8, dropout=0.0, **bart)).eval()
+    yield "vit", ViT(ViTConfig(image_size=6, patch_size=3, num_channels=2, num_labels=3, **sizes)).eval()
+
+
+IMAGE = np.random.default_rng(0).normal(size=(2, 6, 6)).astype(np.float32)
 
 
 def logits_of(model):
     if model.is_encoder_decoder:
         return model([SOURCE], [TARGET])[0]
-    return model([SOURCE])[0]
+    logits = model(IMAGE[None]) if isinstance(model, ViT) else model([SOURCE])
+    return logits[0] if logits.ndim == 3 else logits
 
 
 @pytest.mark.parametrize(("name", "model"), list(models()), ids=lambda x: x if isinstance(x, str) else "")
 def test_the_record_is_the_models_own_computation_and_gradients(name, model):
-    found = record(model, SOURCE, TARGET if model.is_encoder_decoder else None)
-    labels = LABELS if model.is_encoder_decoder else [6, 7, 3, 3]
+    source = IMAGE.ravel() if isinstance(model, ViT) else SOURCE
+    found = record(model, source, TARGET if model.is_encoder_decoder else None)
+    rows, classes = found.arrays["logits"].shape
+    labels = [label % classes for label in (8, 9, 3, 5)[:rows]]
     np.testing.assert_allclose(found.arrays["logits"], logits_of(model).numpy(), rtol=0, atol=1e-5)
     gradients = found.backward(labels)
     F.cross_entropy(logits_of(model), mg.tensor(np.array(labels))).backward()
     for parameter, p in model.named_parameters():
-        np.testing.assert_allclose(gradients.weights[parameter], p.grad.numpy(), rtol=0, atol=2e-6)
+        expected = np.zeros(p.shape) if p.grad is None else p.grad.numpy()
+        np.testing.assert_allclose(gradients.weights[parameter], expected, rtol=0, atol=2e-6)
 
 
 def test_switches_change_what_they_name():

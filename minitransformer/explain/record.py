@@ -49,7 +49,7 @@ class Record:
     """The activations by name, in the order of computation, and what they were computed from."""
 
     model: Any
-    source: list[int]
+    source: list[Any]  # ids; of a ViT, pixels
     target: list[int] | None  # the decoder's input, which starts with the start token
     tensors: dict[str, Tensor]
 
@@ -78,11 +78,14 @@ class Record:
 
 def record(
     model: Any,
-    source: Sequence[int],
+    source: Sequence[Any],
     target: Sequence[int] | None = None,
     switches: Switches = Switches(),
 ) -> Record:
-    """One pass of token ids through a model, without dropout. An encoder-decoder also reads a `target`."""
+    """One pass of token ids through a model, without dropout. An encoder-decoder also reads a `target`.
+
+    The source of a ViT are the pixels of an image (C, H, W), in this order.
+    """
     pass_ = _Pass(model, switches)
     with mg.enable_grad():
         if model.is_encoder_decoder:
@@ -90,7 +93,8 @@ def record(
             states = pass_.stack("decoder", pass_.embed("decoder", target or ()), memory)
         else:
             name = "layers" if hasattr(model, "layers") else "encoder"
-            states = pass_.stack(name, pass_.embed(name, source))
+            embed = pass_.embed_patches if hasattr(model, "patches") else pass_.embed
+            states = pass_.stack(name, embed(name, source))
         pass_.keep("probabilities", F.softmax(pass_.keep("logits", pass_.logits(states)), -1))
     return Record(model, list(source), None if target is None else list(target), pass_.tensors)
 
@@ -120,16 +124,37 @@ class _Pass:
         if hasattr(model, "token_types"):  # BERT's: all tokens are of the first segment
             segments = model.token_types.weight[0].expand(*x.shape)
             x = x + self.keep(f"{stack}.segments", segments)
-        positions = self.positions_of(stack)
-        if not isinstance(positions, NoPositions):
-            p = positions.vectors(x, slice(0, len(ids)), len(ids))
-            if not self.switches.positions:
-                p = mg.zeros_like(p)
-            p = self.keep(f"{stack}.positions", p)
-            x = cat([x, p], -1) if positions.concatenate else x + p
-        if hasattr(model, "token_types"):
-            x = self.norm(stack, model.norm, self.keep(f"{stack}.embedding_sum", x), "embedding_norm")
+        x = self.with_positions(stack, x)
+        if (norm := self.embedding_norm(stack)) is not None:
+            x = self.norm(stack, norm, self.keep(f"{stack}.embedding_sum", x), "embedding_norm")
         return self.keep(f"{stack}.input", x * 1.0)
+
+    def embed_patches(self, stack: str, pixels: Sequence[float]) -> Tensor:
+        """(1 + N, D): the class token, and a projection of each patch of an image."""
+        model, c = self.model, self.model.config
+        n, p = c.image_size // c.patch_size, c.patch_size
+        image = np.asarray(pixels, np.float32).reshape(c.num_channels, n, p, n, p)
+        squares = self.keep("patches", mg.tensor(image.transpose(1, 3, 0, 2, 4).reshape(n * n, -1)))
+        x = self.keep(f"{stack}.embedded", model.patches.projection(squares))
+        first = self.keep(f"{stack}.class", model.class_token[0] * 1.0)
+        x = self.with_positions(stack, self.keep(f"{stack}.tokens", cat([first, x], 0)))
+        return self.keep(f"{stack}.input", x * 1.0)
+
+    def with_positions(self, stack: str, x: Tensor) -> Tensor:
+        positions = self.positions_of(stack)
+        if isinstance(positions, NoPositions):
+            return x
+        p = positions.vectors(x, slice(0, len(x)), len(x))
+        if not self.switches.positions:
+            p = mg.zeros_like(p)
+        p = self.keep(f"{stack}.positions", p)
+        return cat([x, p], -1) if positions.concatenate else x + p
+
+    def embedding_norm(self, stack: str) -> Any:
+        """The norm that BERT and BART have after their embeddings."""
+        if hasattr(self.model, "token_types"):
+            return self.model.norm
+        return getattr(self.model, f"{stack}_norm", None)
 
     def positions_of(self, stack: str) -> Positions:
         if hasattr(self.model, f"{stack}_positions"):
@@ -235,12 +260,26 @@ class _Pass:
     def logits(self, states: Tensor) -> Tensor:
         """(T, V): a score of each word of the vocabulary."""
         model = self.model
-        if hasattr(model, "head"):  # BERT's masked words
-            words = model.head.words
+        if hasattr(model, "patches"):
+            return model.head(self.keep("head.first", states[:1]))
+        if hasattr(model, "head"):  # BERT's
+            return self.head(model.head, states)
+        if model.model_type == "t5" and model.output is None:
+            x = self.keep("head.scaled", states * model.config.d_model**-0.5)
+            return model.embedding.logits(x[None])[0]
+        return model.logits(states[None])[0]
+
+    def head(self, head: Any, states: Tensor) -> Tensor:
+        """Masked words, a class of each token, or of the whole text by its first token."""
+        if hasattr(head, "words"):
+            words = head.words
             x = self.keep("head.linear", words.linear(states))
             x = self.norm("head", words.norm, self.keep("head.hidden", words.activation(x)))
-            return model.embedding.logits(x[None])[0] + words.bias
-        return model.logits(states[None])[0]
+            return self.model.embedding.logits(x[None])[0] + words.bias
+        if hasattr(head, "pooler"):
+            x = self.keep("head.linear", head.pooler(self.keep("head.first", states[:1])))
+            states = self.keep("head.pooled", x.tanh())
+        return head.classifier(states) if hasattr(head, "classifier") else head.next_sentence(states)
 
 
 def _rotated(x: Tensor, theta: float) -> Tensor:
