@@ -116,7 +116,9 @@ def number(text):
 
 def shown(page, stages=None):
     """Every number of an array on every stage, by the array's kind, its name and the index."""
-    return {(key[:2], *key[3:].split(":")): text for key, text in page.page.evaluate(EVERY_STAGE, stages).items()}
+    return {
+        (key[:2], *key[3:].split(":")): text for key, text in page.page.evaluate(EVERY_STAGE, stages).items()
+    }
 
 
 def check_against(found, arrays, kind):
