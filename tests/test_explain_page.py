@@ -8,11 +8,24 @@ import pytest
 from browser import Watched, chromium
 
 import minigrad as mg
-from minitransformer import BERT, GPT, T5, BERTConfig, GPTConfig, T5Config, Transformer, TransformerConfig
+from minitransformer import (
+    BART,
+    BERT,
+    GPT,
+    T5,
+    BERTConfig,
+    GPTConfig,
+    T5Config,
+    Transformer,
+    TransformerConfig,
+    ViT,
+    ViTConfig,
+)  # fmt: skip
 from minitransformer.explain import Switches, record
 from minitransformer.explain.documents import documents_page
 from minitransformer.explain.page import to_html
 from minitransformer.layouts import BERT_TOKENS
+from minitransformer.models.bart import BARTConfig
 from minitransformer.tokenizers import Tokenizer
 
 TEXTS = ["I love you", "the cat sat on the mat", "you love the cat", "a </script> mat"]
@@ -98,12 +111,25 @@ def bert():
     return page_of(model, "I [MASK] you", tokenizer=tokenizer, inputs=inputs)
 
 
+def vit():
+    small = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 14}
+    config = ViTConfig(image_size=4, patch_size=2, num_channels=1, num_labels=3, **small)
+    image = np.random.default_rng(0).normal(size=(1, 4, 4))
+    return to_html(scaled(ViT(config)), None, "a digit", title="a digit", labels=["0", "1", "2"], image=image)
+
+
 def families():
     gpt = GPTConfig(**sizes(n_positions=32, n_embd=12, n_layer=2, n_head=2))
     t5 = T5Config(**sizes(d_model=12, d_kv=6, d_ff=14, num_layers=1, num_heads=2))
     yield "gpt", page_of(scaled(GPT(gpt)))
     yield "t5", page_of(scaled(T5(t5)))
     yield "bert", bert()
+    ends = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
+    one = {"layers": 1, "attention_heads": 2, "ffn_dim": 14}
+    both = {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in one.items()}
+    bart = BARTConfig(**sizes(d_model=12, max_position_embeddings=32, **ends, **both))
+    yield "bart", page_of(scaled(BART(bart)))
+    yield "vit", vit()
 
 
 def addresses(page):

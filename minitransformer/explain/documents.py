@@ -39,16 +39,17 @@ def documents_page() -> str:
     """The page of the documents' model on their sentence."""
     model, tokens = documents_model()
     source, labels = [1, 2, 3], [4, 5, 6, 9]
-    words = dict(enumerate(tokens))
     tokenizer = {
         "layout": "word", "tokens": tokens, "merges": [], "special": [0, 9],
         "pad_id": None, "unk_id": None, "start_id": 0, "end_id": 9,
     }  # fmt: skip
-    found = record(model, source, [0, *labels[:-1]])
+    arrays = record(model, source, [0, *labels[:-1]]).arrays
+    weights = arrays["decoder.layers.0.cross_attention.weights"].mean(0)
+    shares = arrays["probabilities"][np.arange(4), labels]
     return to_html(
         model, tokenizer, SENTENCE, title="Ten words, by hand", max_length=12,
         inputs={"before": [], "after": [], "marks": [], "strip": True}, documents=comparison(),
-        picture=draw(found, [words[i] for i in source], [words[i] for i in labels], labels),
+        picture=draw(weights, shares, [tokens[i] for i in source], [tokens[i] for i in labels]),
     )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ SCRIPTS = (  # concatenated into one script, after the model's
 def to_html(
     model: Any, tokenizer: Any, text: str, *, title: str, picture: str = "", target: str | None = None,
     inputs: Mapping[str, Any] | None = None, labels: Sequence[str] = (), max_length: int | None = None,
-    documents: Mapping[str, Any] | None = None,
+    documents: Mapping[str, Any] | None = None, image: Any = None,
 ) -> str:  # fmt: skip
     """The page's text, for a model on a sentence, and the `target` whose loss is walked back.
 
@@ -56,6 +56,7 @@ def to_html(
         "max_length": max_length,
         "weights": weights,
         "documents": documents,
+        "image": None if image is None else np.asarray(image, float).reshape(-1).tolist(),
     }
     return Template(_asset("page.html")).substitute(
         title=html.escape(printable(title)),

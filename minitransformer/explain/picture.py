@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.nn import functional as F
+
 from ..files import printable
-from .record import Record, record
+from ..generation import generate
+from ..generation.attentions import attentions_of
 
 MOST = 12  # words of a side that are drawn
 CELL, MARGIN, BAR = 54, 110, 190
@@ -27,19 +30,19 @@ def static_picture(run: Any, text: str) -> str:
         return ""
     source = run.task.source_ids(run, text)
     source = source if source[-1] == tokenizer.end_id else [*source, tokenizer.end_id]
-    answer = tokenizer.encode(run.task.translate(run, [text])[0])
-    target = [model.decoder_start_token_id, *answer]
-    found = record(model, source, target)
+    answer = generate(model, [source], MOST)[0]
+    written = [*answer, tokenizer.end_id]
+    maps = attentions_of(model, source, [], answer)
+    name = [name for name in maps if name.endswith("cross_attention")][-1]
+    logits = model([source], [[model.decoder_start_token_id, *answer]])
+    shares = F.softmax(logits, -1).numpy()[0][np.arange(len(written)), written]
     words = lambda ids: [tokenizer.id_to_token[i] for i in ids]
-    return draw(found, words(source), words([*answer, tokenizer.end_id]), [*answer, tokenizer.end_id])
+    return draw(maps[name].mean(0), shares, words(source), words(written))
 
 
-def draw(found: Record, source: Sequence[str], written: Sequence[str], ids: Sequence[int]) -> str:
-    """The last cross-attention, mean of its heads, beside the probability of each word that is written."""
-    arrays = found.arrays
-    name = [name for name in arrays if name.endswith("cross_attention.weights")][-1]
-    weights = arrays[name].mean(0)[:MOST, :MOST]  # (T, S)
-    shares = arrays["probabilities"][np.arange(len(ids)), ids][:MOST]
+def draw(weights: np.ndarray, shares: np.ndarray, source: Sequence[str], written: Sequence[str]) -> str:
+    """Attention weights (T, S), beside the probability of each word that is written."""
+    weights = weights[:MOST, :MOST]
     rows, columns = weights.shape
     right = MARGIN + columns * CELL + 30
     width, height = right + BAR + 90, 100 + rows * CELL

@@ -12,21 +12,24 @@ from .picture import static_picture
 MOST_WEIGHTS = 12_000_000  # 64 MB as text
 FAMILIES = ("transformer", "gpt2", "llama", "bert", "t5", "bart", "vit")  # that assets/model computes
 BERT_HEADS = ("masked_lm", "classification", "next_sentence", "token_classification")
-DEFAULTS = {"translation": "I love you", "masked-language-modelling": "The [MASK] sat on the mat."}
 
 
 def explain_run(run: Any, text: str | None = None, target: str | None = None) -> str:
     """The page's text, for a run on a text; the loss is that of `target`, or of the model's own answer."""
     model, tokenizer = run.model, run.tokenizer
     check_supported(run)
-    text = default_text(run) if text is None else text
-    if model.model_type != "vit":
+    image = None
+    if model.model_type == "vit":
+        image, label = run.task.read_example(run, [text or "test:0"])
+        text = f"an image of class {run.labels[label]}"
+    else:
+        text = default_text(run) if text is None else text
         warn_of_unknown(run, [text] if target is None else [text, target])
     title = f"{run.folder.name}: {text}" if text else run.folder.name
     return to_html(
         model, tokenizer, text, title=title, target=target, inputs=inputs_of(run), labels=run.labels,
-        max_length=getattr(run.recipe.data, "max_length", None) or model.max_length,
-        picture=static_picture(run, text),
+        max_length=getattr(run.recipe.data, "max_length", None) or getattr(model, "max_length", None),
+        picture=static_picture(run, text), image=image,
     )  # fmt: skip
 
 
@@ -49,12 +52,14 @@ def check_supported(run: Any) -> None:
 
 
 def default_text(run: Any) -> str:
-    """A text of the run's kind."""
-    task = run.recipe.task
-    if run.tokenizer is not None and task not in DEFAULTS and not run.model.is_encoder_decoder:
-        known = run.tokenizer.token_to_id
-        return "ROMEO:" if run.tokenizer.kind == "char" and set("ROMEO:") <= known.keys() else "I love you"
-    return DEFAULTS.get(task, "I love you")
+    """A text of the run's kind, with a gap where the run fills in."""
+    marks, tokenizer = run.task.marks, run.tokenizer
+    if marks:
+        mark = next(mark for mark in (marks[-1], marks[0]) if mark in tokenizer.token_to_id)
+        return f"The {mark} sat on the mat."
+    if tokenizer.kind == "char" and set("ROMEO:") <= tokenizer.token_to_id.keys():
+        return "ROMEO:"
+    return "I love you"
 
 
 def inputs_of(run: Any) -> dict[str, Any]:

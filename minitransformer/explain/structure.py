@@ -46,11 +46,18 @@ def _stack(model: Any, name: str) -> dict[str, Any]:
         "embedding": f"{embedding}.weight" if hasattr(model, embedding) else None,
         "factor": getattr(getattr(model, embedding, None), "factor", None),
         "segments": hasattr(model, "token_types"),
-        "embeddingNorm": hasattr(model, "token_types"),
+        "embeddingNorm": _embedding_norm(model, name),
         "positions": _positions(positions),
         "positionWeight": f"{_position_path(model, name)}.weight",
         "concatenate": getattr(positions, "concatenate", False),
     }
+
+
+def _embedding_norm(model: Any, name: str) -> str | None:
+    """The norm before the layers, which BERT and BART have."""
+    if hasattr(model, "token_types"):
+        return "norm"
+    return f"{name}_norm" if hasattr(model, f"{name}_norm") else None
 
 
 def _norm(norm: Any) -> dict[str, Any]:
@@ -90,8 +97,15 @@ def _output(model: Any) -> dict[str, Any]:
     tied = "output.weight" not in names
     matrix = f"{own}.weight" if tied else "output.weight"
     bias = f"{own}.output_bias" if tied else "output.bias"
+    if "final_logits_bias" in model.state_dict():  # BART's
+        bias = "final_logits_bias"
     factor = model.config.d_model**-0.5 if tied and model.model_type == "t5" else None
-    return {"head": None, "weight": matrix, "bias": bias if bias in names else None, "factor": factor}
+    return {
+        "head": None,
+        "weight": matrix,
+        "bias": bias if bias in model.state_dict() else None,
+        "factor": factor,
+    }
 
 
 def _classifier(names: Any) -> str:

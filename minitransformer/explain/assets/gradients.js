@@ -184,8 +184,10 @@ function deriveWeightGradient(c, name, index) {
   return { parts, value: parts.reduce((sum, part) => sum + part.value, 0), found: elementOf(c.gradients().weights[name], index) };
 }
 
-function weightPull(c, node, name, [a, b]) {
+function weightPull(c, node, name, index) {
   const array = c.record.arrays[node.name];
+  const [a, b] = index;
+  if (node.kind === "weight") return passOn(c, node, [0, index.at(-1)], "The gradient of the vector.");
   if (node.kind === "lookup") {
     const rows = c.idsOf(node.side).flatMap((id, t) => (id === a ? [[c.rowLabel(node.name, t), arriving(c, node, [t, b])]] : []));
     return { equation: "Each time the word occurs, its row gets the gradient of its vector.", columns: ["token", "gradient"], rows, value: rows.reduce((sum, row) => sum + row[1].value, 0) };

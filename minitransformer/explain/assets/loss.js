@@ -54,7 +54,7 @@ function pullScreen(e) {
   const inputs = e.structure.stacks.map(stack => `${stack.name}.input`);
   const labels = e.labels();
   const count = e.record.arrays.logits.shape[0];
-  const rows = range(Math.min(count, 24), t => e.model.backward(e.record, { labels, positions: [t] }));
+  const rows = range(Math.min(count, 24), t => e.model.backward(e.record, { labels, positions: [t], weights: false }));
   const words = e.tokensOf(e.isPair ? "target" : "source");
   return {
     thought: "Which word's loss pulls at which input? Each row is the loss of one word alone; the longer the gradient at an input, the more that input would have to change.",

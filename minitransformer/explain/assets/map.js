@@ -38,7 +38,9 @@ function drawnMap(e) {
     });
   });
   const all = stacks.length * width + (stacks.length - 1) * gap + 4;
-  return s("svg", { class: "map", viewBox: `0 0 ${all} ${height}`, role: "group", "aria-label": "The model, as figure 1 of the paper" }, drawn);
+  const map = s("svg", { class: "map", viewBox: `0 0 ${all} ${height}`, role: "group", "aria-label": "The model, as figure 1 of the paper" }, drawn);
+  map.style.maxWidth = `${Math.round(1.03 * all)}px`;
+  return map;
 }
 
 function mapColumn(e, stack, isLast) {

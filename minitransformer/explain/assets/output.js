@@ -59,7 +59,9 @@ function probabilitiesScreen(e) {
   const change = changes => e.set({ sampling: { ...e.sampling, ...changes } });
   const samples = !e.structure.output.head;
   return {
-    thought: "Softmax makes probabilities of the logits. Greedy decoding takes the largest; sampling draws, after temperature, top-k and top-p.",
+    thought: samples
+      ? "Softmax makes probabilities of the logits. Greedy decoding takes the largest; sampling draws, after temperature, top-k and top-p."
+      : "Softmax makes probabilities of the logits: all positive, and together 1.",
     body: [
       stepChoice(e),
       samples ? h("div", { class: "sliders" },

@@ -56,7 +56,7 @@ function planEmbedding(add, stack, side) {
   }
   if (stack.embeddingNorm) {
     add(name("embedding_sum"), "add", parts, { side });
-    x = planNorm(add, stack.norm, stack.name, name("embedding_sum"), "embedding_norm");
+    x = planNorm(add, stack.norm, stack.name, name("embedding_sum"), "embedding_norm", stack.embeddingNorm);
     return add(name("input"), "same", [x], { side });
   }
   if (parts.length === 1) return add(name("input"), "same", parts, { side });
@@ -69,12 +69,11 @@ function planResidual(add, stack, path, x, f) {
   return planNorm(add, stack.norm, path, add(`${path}.sum`, "add", [x, f(x)]));
 }
 
-function planNorm(add, norm, path, x, word = "norm") {
+function planNorm(add, norm, path, x, word = "norm", weight = path === "head" ? "head.words.norm" : `${path}.norm`) {
   const name = part => `${path}.${word}.${part}`;
   const centred = norm.kind === "layer" ? [add(name("mean"), "mean", [x])] : [];
   add(name("rstd"), "rstd", [x, ...centred]);
   add(name("normalized"), "normalize", [x, name("rstd"), ...centred]);
-  const weight = word === "embedding_norm" ? "norm" : path === "head" ? "head.words.norm" : `${path}.norm`;
   const bias = norm.bias ? `${weight}.bias` : null;
   return add(name("output"), "affine", [name("normalized")], { weight: `${weight}.weight`, bias });
 }

@@ -81,20 +81,31 @@ class Explanation {
     } else if (this.structure.output.head) {
       this.record = model.run({ source, target }, options);
       labels = this.bestLabels();
+      this.askForGaps(source);
     } else {
       const answer = model.generate(source, { maxNew: 8 }, options);
       labels = [...source.slice(1), ...answer.ids];
+      if (!this.prompt) this.step = source.length - 1;
       this.prompt = source.length;
       this.record = model.run({ source: [...source, ...answer.ids.slice(0, -1)], target }, options);
       this.answer = answer;
     }
     this.found = { labels };
     this.step = Math.min(this.step, labels.length - 1);
-    if (this.prompt) this.step = Math.max(this.step, 0);
     this.chosen = this.chosen?.filter(t => t < labels.length) ?? null;
     if (this.chosen?.length === 0) this.chosen = null;
     this.backwardPass = null;
     this.cell = this.cell && this.holds(this.cell) ? this.cell : null;
+  }
+
+  /** The loss is that of the masked words, and the first of them is looked at. */
+  askForGaps(source) {
+    const marks = (this.data.input.marks ?? []).map(mark => this.data.tokenizer.tokens.indexOf(mark));
+    const gaps = [...source.keys()].filter(t => marks.includes(source[t]));
+    if (!gaps.length || this.structure.output.head !== "masked_lm" || String(gaps) === String(this.gaps)) return;
+    this.gaps = gaps;
+    this.chosen = gaps;
+    this.step = gaps[0];
   }
 
   readImage() {

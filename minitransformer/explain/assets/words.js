@@ -32,7 +32,8 @@ function opening(e) {
 
 /** Words in, words out, and how sure the model was of each. */
 function journey(e) {
-  if (e.isImage || e.structure.output.head) return h("section", {}, wordRow(e.tokensOf("source"), null, "Input"));
+  if (e.isImage) return h("section", {}, imagePicture(e));
+  if (e.structure.output.head) return h("section", { class: "journey" }, h("div", {}, h("h3", {}, "Reads"), wordRow(e.tokensOf("source"), null, "Input")), h("div", {}, guesses(e)));
   const { data, shape } = e.record.arrays.probabilities;
   const first = e.isPair ? 0 : e.prompt - 1;
   const out = e.labels().slice(first).map((id, i) => {
@@ -42,6 +43,36 @@ function journey(e) {
   return h("section", { class: "journey" },
     h("div", {}, h("h3", {}, "Reads"), wordRow(e.isPair ? e.tokensOf("source") : e.tokensOf("source").slice(0, e.prompt), null, "What the model reads")),
     h("div", {}, h("h3", {}, e.target ? "Probability of the right words" : "Writes"), bars(out, "Each new word and its probability")));
+}
+
+/** The likeliest words of the first gap, or labels of the whole. */
+function guesses(e) {
+  const row = rowOf(e.record.arrays.probabilities, stepRow(e));
+  const title = e.gaps ? "Fills the gap" : e.record.arrays.logits.shape[0] === 1 ? "Says" : `Says of “${e.rowLabel("logits", stepRow(e))}”`;
+  return [h("h3", {}, title), bars(largestIndices(row, 5).map(v => [shownToken(e.wordOf(v)), row[v], percent(row[v])]), title)];
+}
+
+/** The image with the lines along which it is cut, and what the model takes it for. */
+function imagePicture(e) {
+  const { image_size: size, patch_size: patch, num_channels: channels } = e.data.config;
+  const unit = Math.max(1, Math.floor(260 / size));
+  const canvas = h("canvas", { width: size * unit, height: size * unit, role: "img", "aria-label": `The image, ${size} × ${size}, in patches of ${patch} × ${patch}` });
+  const pen = canvas.getContext("2d");
+  const [low, high] = [Math.min(...e.data.image), Math.max(...e.data.image)];
+  for (let y = 0; y < size; y++) for (let x = 0; x < size; x++) {
+    const at = c => Math.round((255 * (e.data.image[(Math.min(c, channels - 1) * size + y) * size + x] - low)) / (high - low || 1));
+    pen.fillStyle = `rgb(${at(0)},${at(1)},${at(2)})`;
+    pen.fillRect(x * unit, y * unit, unit, unit);
+  }
+  pen.strokeStyle = "#d9822b";
+  pen.lineWidth = 2;
+  for (let i = 0; i <= size; i += patch) for (const [x, y, w, z] of [[i, 0, i, size], [0, i, size, i]]) {
+    pen.beginPath();
+    pen.moveTo(x * unit, y * unit);
+    pen.lineTo(w * unit, z * unit);
+    pen.stroke();
+  }
+  return h("div", { class: "journey" }, h("div", {}, h("h3", {}, "Reads"), canvas), h("div", {}, guesses(e)));
 }
 
 function tokensScreen(e) {
