@@ -128,8 +128,10 @@ def test_a_planted_defect_gives_a_cross_and_exit_code_1(cli, monkeypatch, defect
     name = DEFECTS[defect]
     monkeypatch.setattr(checks, "CHECKS", {name: checks.CHECKS[name]})  # the others take their time
     defect(monkeypatch.setattr)
-    code, out, _ = cli("check", "mine")
-    assert (code, marks(out)) == (1, {name: "✗"})
+    code, out, err = cli("check", "mine")
+    assert (code, marks(out), err) == (1, {name: "✗"}, "1 of 1 check failed\n")
+    assert f"not so: {checks.CHECKS[name][1]}" in out
+    assert out.endswith(f"; {checks.CHECKS[name][2]}\n")
 
 
 # --- card ---

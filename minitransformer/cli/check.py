@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from ..errors import counted
 from ..files import printable, to_json
 from ..inspection.checks import Outcome, check_run
 from ..training.run import Run
@@ -35,7 +36,8 @@ def run(argv: list[str]) -> None:
                 print(line(outcome), flush=True)
         if json:
             print(to_json({each.name: {"passed": each.passed, "detail": each.detail} for each in outcomes}))
-        if any(outcome.passed is False for outcome in outcomes):
+        if failed := [outcome.name for outcome in outcomes if outcome.passed is False]:
+            print(f"{len(failed)} of {counted(len(outcomes), 'check')} failed", file=sys.stderr)
             raise SystemExit(1)
 
     run_command(check, argv, "minitransformer check")
@@ -46,5 +48,6 @@ def line(outcome: Outcome) -> str:
     marks = {True: "✓", False: "✗", None: "-"}
     if not (sys.stdout.encoding or "").lower().startswith("utf"):
         marks = {True: "ok", False: "FAILED", None: "-"}
-    skipped = "skipped: " if outcome.passed is None else ""
-    return printable(f"{marks[outcome.passed]} {outcome.name:<13} {skipped}{outcome.detail}")
+    detail = {True: "", False: "not so: ", None: "skipped: "}[outcome.passed] + outcome.detail
+    mark, hint = marks[outcome.passed], f"; {outcome.hint}" if outcome.hint else ""
+    return printable(f"{mark} {outcome.name:<13} {detail}{hint}")

@@ -41,6 +41,7 @@ class Outcome:
     name: str
     passed: bool | None
     detail: str
+    hint: str = ""  # where to look, if it failed
 
 
 class Subject:
@@ -260,21 +261,49 @@ def texts_of(examples: Any) -> list[str]:
     ]
 
 
-CHECKS: dict[str, tuple[Callable[[Subject], tuple[float, float]], str]] = {
-    "causality": (causality, "later tokens change no logits"),
-    "padding": (padding, "padding changes no logits"),
-    "cache": (cache, "logits with the cache are those without"),
-    "accumulation": (accumulation, "micro-batches give the gradient of the whole batch"),
-    "gradient": (gradient, "gradients are the slopes of the loss, by finite differences"),
-    "round trip": (round_trip, "texts come back from the tokenizer"),
-    "resume": (resume, "a resumed training gives the same weights"),
+CHECKS: dict[str, tuple[Callable[[Subject], tuple[float, float]], str, str]] = {
+    "causality": (
+        causality,
+        "later tokens change no logits",
+        "look at the causal mask of self-attention, and at what is computed over all positions",
+    ),
+    "padding": (
+        padding,
+        "padding changes no logits",
+        "look at the padding mask, at positions, and at what is computed over all positions",
+    ),
+    "cache": (
+        cache,
+        "logits with the cache are those without",
+        "look at what the cache keeps, and at masks and positions of later tokens",
+    ),
+    "accumulation": (
+        accumulation,
+        "micro-batches give the gradient of the whole batch",
+        "the loss of a task is a sum over targets, and `split` gives the number of each part's first row",
+    ),
+    "gradient": (
+        gradient,
+        "gradients are the slopes of the loss, by finite differences",
+        "check the ops of your own with mg.gradcheck, and look for values that were detached",
+    ),
+    "round trip": (
+        round_trip,
+        "texts come back from the tokenizer",
+        "try another one, such as --tokenizer bpe",
+    ),
+    "resume": (
+        resume,
+        "a resumed training gives the same weights",
+        "look at `state` and `restore` of the task, and at draws that do not depend on seed and step alone",
+    ),
 }
 
 
 def check_run(run: Run, splits: Splits) -> Iterator[Outcome]:
     """The outcome of each check, as it is done."""
     subject = Subject(run, splits)
-    for name, (check, claim) in CHECKS.items():
+    for name, (check, claim, hint) in CHECKS.items():
         run.model.eval()
         try:
             with no_grad():
@@ -284,9 +313,9 @@ def check_run(run: Run, splits: Splits) -> Iterator[Outcome]:
         except MemoryError:
             raise
         except Exception as error:  # of the model: that is what a check is for
-            yield Outcome(name, False, f"{claim}: {type(error).__name__}: {str(error).splitlines()[0]}")
+            problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            yield Outcome(name, False, f"{claim}: {problem}", hint)
         else:
-            found = (
-                f"difference {difference:.1e}, limit {limit:.0e}" if limit else f"difference {difference:.2g}"
-            )
-            yield Outcome(name, bool(difference <= limit), f"{claim} ({found})")
+            found = f"difference {difference:.2g}" + (f", limit {limit:g}" if limit else "")
+            passed = bool(difference <= limit)
+            yield Outcome(name, passed, f"{claim} ({found})", "" if passed else hint)
