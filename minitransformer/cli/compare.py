@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,8 +15,9 @@ from ..files import printable, to_json
 from ..tasks import task_class
 from ..tasks.bootstrap import RESAMPLES, Difference, differences
 from ..training.evaluations import STATISTICS, Evaluation, place, read, weights_sha256
+from ..training.folder import read_config
 from ..training.readme import write_readme
-from ..training.run import Run
+from ..training.run import Run, record_of
 from ..training.stopping import LOWER_IS_BETTER
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag
 from .decoding import Search
@@ -62,6 +64,7 @@ def run(argv: list[str]) -> None:
             raise UserError(
                 f"compare needs two runs or more, got {len(runs)}.\nPass the baseline first, then the others."
             )
+        check_tasks(runs)
         decoding = search.options()
         found = [evaluation(path, checkpoint, device, decoding, data, data_dir) for path in runs]
         for path, other in zip(runs[1:], found[1:], strict=True):
@@ -73,6 +76,19 @@ def run(argv: list[str]) -> None:
                 report(runs[0], found[0], path, other)
 
     run_command(compare, argv, "minitransformer compare")
+
+
+def check_tasks(runs: Sequence[Path]) -> None:
+    """Raise a UserError for runs of several tasks, before any of them is evaluated."""
+    found = {path: read_config(path, record_of(path)).task for path in runs if (path / "run.json").exists()}
+    for path, task in found.items():
+        first = next(iter(found))
+        if task != found[first]:
+            raise different_tasks(first, found[first], path, task)
+
+
+def different_tasks(first: Path, one: str, path: Path, two: str) -> UserError:
+    return UserError(f"{first} learned the task {one}, {path} {two}.\nCompare runs of the same task.")
 
 
 def evaluation(
@@ -122,9 +138,7 @@ def check_comparable(first: Path, baseline: Evaluation, path: Path, other: Evalu
     """Raise a UserError for evaluations of other tasks, or of other examples."""
     one, two = baseline.about, other.about
     if one.task != two.task:
-        raise UserError(
-            f"{first} learned the task {one.task}, {path} {two.task}.\nCompare runs of the same task."
-        )
+        raise different_tasks(first, one.task, path, two.task)
     if one.data_sha256 != two.data_sha256:
         raise UserError(
             f"{first} and {path} have different test data ({one.split}, {two.split}).\n"
@@ -188,7 +202,9 @@ def signed(name: str, value: float) -> str:
     """A difference as text; of percentages, in points."""
     if name.partition(",")[0] in SHARES:
         return f"{100 * value:+.2f}"
-    return f"{value:+.2f}" if name in OF_100 else f"{value:+.4f}"
+    if name in OF_100:
+        return f"{value:+.2f}"
+    return f"{value:+.4f}" if abs(value) < 10 else f"{value:+.1f}"  # of perplexities
 
 
 def as_json(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> dict[str, Any]:
