@@ -52,7 +52,7 @@ def run(argv: list[str]) -> None:
 def about(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
     """What the run is, and how far its training is."""
     yield f"{folder}: {recipe.description or recipe.name}"
-    rows = [*facts(folder, record, recipe), ("training", progress(folder, recipe))]
+    rows = [*facts(folder, record, recipe), ("progress", progress(folder, recipe))]
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         yield f"  {name:<{width}}  {value.replace('`', '')}"

@@ -21,10 +21,17 @@ from ..files import printable, read_json
 from ..training.folder import read_config, read_record
 from ..training.log import read_log
 from ..training.ranks import join
-from .evaluate import print_columns, show_score
+from .evaluate import LABELS, print_columns, show_score
 from .train import read_command
 
 USAGE = "usage: minitransformer sweep RECIPE|file.toml --FLAG VALUE... --run-dir DIR   (flags of `train`)"
+HELP = f"""{USAGE}
+
+Train a run for each combination of the flags that have several values, and print a table:
+
+  minitransformer sweep reverse --lr 1e-3 3e-3 --seed 0 1 2 --run-dir runs/lr   # six runs
+
+Repeated, it goes on where it stopped. Under mpiexec each process trains its share of the runs."""
 LAUNCHER = re.compile(r"(PMI|PMIX|OMPI|MPI|HYDRA|SLURM)")  # variables of mpiexec, not for the runs
 PAIRS = ("--betas",)  # one setting of two values
 SCORES = ("bleu", "exact_match", "accuracy", "f1", "bits_per_char", "token_accuracy")
@@ -41,8 +48,9 @@ class Planned:
 
 def run(argv: list[str]) -> None:
     if not argv or argv[0].startswith("-") or {"-h", "--help"} & set(argv):
-        print(USAGE, file=sys.stdout if {"-h", "--help"} & set(argv) else sys.stderr)
-        raise SystemExit(0 if {"-h", "--help"} & set(argv) else 2)
+        asked = {"-h", "--help"} & set(argv)
+        print(HELP if asked else USAGE, file=sys.stdout if asked else sys.stderr)
+        raise SystemExit(0 if asked else 2)
     ranks = join()
     plan = planned(argv)
     for one in plan:
@@ -141,7 +149,7 @@ def report(plan: Sequence[Planned]) -> None:
             means = {name: mean(result[name] for result in results_of) for name in known}
             rows.append([*key, str(len(results_of)), *cells(means, names)])
         others = [axis for axis in axes if axis != "seed"]
-        print_columns([header([*others, "seeds"], [f"mean {name}" for name in names]), *rows])
+        print_columns([header([*others, "seeds"], names, "mean "), *rows])
 
 
 def results(folder: Path) -> dict[str, float]:
@@ -154,8 +162,11 @@ def results(folder: Path) -> dict[str, float]:
     return {**({"val_loss": min(losses)} if losses else {}), **kept}
 
 
-def header(axes: Sequence[str], names: Sequence[str]) -> list[str]:
-    return [*axes, *(name.replace("val_loss", "validation loss").replace("_", " ") for name in names)]
+def header(axes: Sequence[str], names: Sequence[str], of: str = "") -> list[str]:
+    """The titles of the columns: settings, and scores as `evaluate` calls them."""
+    labels = LABELS | {"val_loss": "validation loss"}
+    titles = (labels.get(name, name.replace("_", " ")).partition(" (")[0] for name in names)
+    return [*axes, *(of + title for title in titles)]
 
 
 def cells(result: Mapping[str, float], names: Sequence[str]) -> list[str]:
