@@ -1,8 +1,8 @@
 """What a training will take: parameters, FLOPs, memory and time, from a few steps of it.
 
-Memory is what the process has after a step of one row (code, data, weights, gradients, moments), and what the
-largest batch adds to its activations, which `minigrad.debug.memory` simulates. Where that batch is too large
-to compute here, activations and time are extrapolated from fewer rows.
+Memory is what the process has after a step of one row (code, data, weights, gradients, moments), what the
+largest batch adds to its activations, which `minigrad.debug.memory` simulates, and copies of the weights.
+Where that batch is too large to compute here, activations and time are extrapolated from fewer rows.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from ..training.run import build_model
 from ..training.trainer import Trainer
 
 BACKWARD = 2  # a backward pass costs twice the forward pass (Kaplan et al. 2020, section 2.1)
+COPIES = 3  # of the weights: to save them, and when the best ones are read and a model is built for them
 SAMPLE = 100  # batches whose sizes are looked at
 LARGEST = 5e11  # FLOPs of a forward pass that is computed as a whole
 SECONDS = 5.0  # that steps are timed for
@@ -46,16 +47,17 @@ class Part:
 
 @dataclass(frozen=True)
 class Card:
-    """What a training will take. Bytes of memory: `process` (code and data), `state`, and `activations`."""
+    """What a training will take, memory in bytes."""
 
     recipe: str
     parts: tuple[Part, ...]
     steps: int
     tokens_per_step: float  # targets, on average
     flops_per_step: float  # of the average batch: forward and backward
-    process: int
+    process: int  # code and data
     state: int  # weights, gradients, moments, moving average
     activations: int  # of the largest (micro-)batch
+    copies: int  # of the weights, at the end
     seconds_per_step: float
     measured_rows: float  # the share of the batch that time and activations were measured on
 
@@ -66,7 +68,7 @@ class Card:
     @property
     def memory(self) -> int:
         """Bytes at the peak of a training."""
-        return self.process + self.state + self.activations
+        return self.process + self.state + self.activations + self.copies
 
     @property
     def tokens_per_parameter(self) -> float:
@@ -112,6 +114,7 @@ def make_card(
         max(base - state, 0),
         state,
         max(peak - small_peak, 0),
+        COPIES * FLOAT * model.num_parameters(),
         seconds / share,
         min(share, 1.0),
     )
