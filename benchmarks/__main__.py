@@ -35,6 +35,7 @@ from .ranks import ROUNDS, ranks
 from .ranks import WORKS as TRAINED
 from .recording import recording
 from .scale import AXES, plot, plot_steps, scale
+from .shares import RECIPES, shares
 from .steps import steps
 from .tables import Table, markdown
 from .training import training
@@ -65,8 +66,8 @@ class Options:
 
     which: tyro.conf.Positional[tuple[Which, ...]] = ("overhead",)
     """What to measure: the engine's overhead per operation, fused operations, training steps, generation,
-    beam search, memory, growth with sizes, drawing graphs, the trainer's overhead per step, training
-    on several ranks, or recording a forward pass."""
+    beam search, memory, growth with sizes, drawing graphs, what the trainer adds to steps and to a run,
+    what a card predicts, training on several ranks, or recording a forward pass."""
     threads: tuple[int, ...] = (1,)
     """Thread counts, each in processes of its own."""
     repeats: int = 50
@@ -90,7 +91,8 @@ class Options:
     kernels: Literal["numpy", "jit"] | None = None
     """minigrad's kernels; by default its own choice."""
     data_dir: Path | None = None
-    """A folder with the folders multi30k and tinyshakespeare, for `card`; otherwise they are downloaded."""
+    """A folder with the folders multi30k and tinyshakespeare, for `card` and `trainer`; otherwise these data
+    sets are downloaded."""
     json: Path | None = None
     """A file to write all figures to."""
     markdown: Path | None = None
@@ -249,6 +251,12 @@ def pictures(o: Options) -> list[Table]:
     return [Table("traces and pictures of a Transformer, the paper's base model", rows)]
 
 
+def trainer(o: Options) -> Iterable[Table]:
+    """What the trainer adds to a step, and what it does between steps."""
+    yield training(o.repeats, o.clock)
+    yield shares(RECIPES, o.data_dir, o.clock, o.kernels)
+
+
 def training_steps(o: Options) -> Iterable[Table]:
     if o.device == "cuda":
         return steps_on_gpu(o.works, o.peers, o.repeats, o.seconds, o.kernels)
@@ -266,7 +274,7 @@ TABLES: dict[str, Callable[[Options], Iterable[Table]]] = {
         {axis: AXES[axis] for axis in o.axes}, o.threads, o.repeats, o.seconds / 10, o.clock, o.kernels
     ),
     "graph": pictures,
-    "trainer": lambda o: [training(o.repeats, o.clock)],
+    "trainer": trainer,
     "card": lambda o: [cards(CASES, o.data_dir, o.clock, o.kernels)],
     "ranks": lambda o: ranks(o.works, o.repeats, o.kernels),
     "record": lambda o: [recording(o.repeats, o.seconds, o.clock)],

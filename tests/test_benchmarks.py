@@ -33,6 +33,7 @@ from benchmarks import (
     ranks,
     recording,
     scale,
+    shares,
     steps,
     tables,
     worker,
@@ -43,8 +44,10 @@ from benchmarks.works import WORKS, Decoder, First, Recurrent, UnknownWorkError,
 from minigrad.ops.arguments import ops as registered
 from minitransformer import Transformer, TransformerConfig
 from minitransformer.cli import train
+from minitransformer.config import TrainConfig
 from minitransformer.errors import UserError
 from minitransformer.inspection import card
+from minitransformer.recipes import load_recipe
 
 ROOT = Path(__file__).parents[1]
 COMPILERS = ("compile", "reduce-overhead", "tinygrad")
@@ -454,3 +457,22 @@ def test_public_data_is_read_from_its_folder():
         *["lstm-char", "--steps", "3", "--data-dir"], str(folder / "tinyshakespeare")
     ]  # fmt: skip
     assert cards.command("reverse", folder) == cards.command("reverse", None) == ["reverse"]
+
+
+def test_what_is_no_training_is_counted_as_the_recipe_asks_for_it(here, monkeypatch):
+    monkeypatch.setattr(train, "Trainer", train.Trainer)  # `seconds_of` replaces it in its process
+    found = shares.seconds_of(["phrasebook", "--data", "pairs.tsv", *TINY[:-2]], "cpu")
+    assert found["validation"] > found["checkpoint"] > found["log"]  # a validation has its checkpoint
+    assert found["step"] > 0
+    assert {name: found[name] for name in ("steps", "logs", "validations", "checkpoints")} == shares.counts(
+        load_recipe("phrasebook").training
+    )
+
+
+def test_a_checkpoint_at_a_validation_is_the_validations():
+    config = TrainConfig(steps=10, log_every=4, validate_every=4, checkpoint_every=3, monitor="bleu")
+    found = shares.counts(config)
+    assert found == {"steps": 10, "logs": 3, "validations": 3 + 1, "checkpoints": 3}  # 4 8 10; 3 6 9
+    seconds = {"step": 1.0, "log": 0.1, "validation": 0.5, "checkpoint": 0.2}
+    total = 10 + 0.3 + 2.0 + 0.6
+    assert shares.row_of(found | seconds)["share of the run (limit 5%)"] == f"{2.9 / total:.1%}"
