@@ -57,9 +57,9 @@ class View {
     const down = (height - 2 * margin) / this.scene.height;
     const all = Math.min(1.25, across, down);
     const fits = all >= (whole ? WHOLE : READABLE);
-    const beside = width - map.width - margin;
-    this.scale = fits ? all : Math.max(all, Math.min(beside / this.scene.width, READABLE), WHOLE);
-    this.x = Math.max(margin, (width - this.scene.width * this.scale) / 2);
+    const room = fits ? width : width - map.width;
+    this.scale = fits ? all : Math.max(all, Math.min((room - margin) / this.scene.width, READABLE), WHOLE);
+    this.x = Math.max(margin, (room - this.scene.width * this.scale) / 2);
     this.y = Math.max(margin, (height - this.scene.height * this.scale) / 2);
     this.apply(smooth);
     this.isFitted = true;
