@@ -13,17 +13,17 @@ from typing import Annotated, Any
 from rich.console import Console
 from tyro.conf import OmitArgPrefixes, arg
 
-from minigrad import MinigradError, random
+from minigrad import MinigradError, nn, random
 from minigrad.devices import check_device
 
 from .. import recipes
-from ..data.splits import Sources, checksums
+from ..data.splits import Sources, Splits, checksums
 from ..errors import UserError, counted
 from ..files import printable
 from ..inspection.diagnostics import PICTURE, Diagnostics
 from ..inspection.diagnostics import draw as draw_diagnostics
 from ..recipes import Recipe
-from ..tasks import task_class
+from ..tasks import Task, task_class
 from ..tokenizers import Tokenizer, TokenizerError
 from ..training import run as runs
 from ..training.checkpoint import Checkpoints
@@ -224,96 +224,152 @@ class Training:
     original: Original | None  # the run that is trained again
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """Data and model of a training, before anything of its folder changes."""
+
+    recipe: Recipe
+    splits: Splits
+    tokenizer: Tokenizer | None
+    labels: list[str]
+    task: Task
+    model: nn.Module
+    record: Record
+    lines: list[str]  # about the data, and the weights that the run starts from
+
+
 def train(training: Training, stack: ExitStack) -> bool:
     """Train and evaluate; False if a signal stopped it. An old run is deleted when the new one can start."""
-    recipe, options, folder, ranks = training.recipe, training.options, training.folder, training.ranks
-    resumed, original, on_rank_0 = training.resumed, training.original, ranks.rank == 0
+    on_rank_0 = training.ranks.rank == 0
     console = Console(stderr=True, highlight=False, markup=False, quiet=not on_rank_0, soft_wrap=True)
+    prepared = prepare(training)
+    trainer = start(training, prepared, console, stack)
+    announce(training, prepared, trainer, console)
+    finished = trainer.train()
+    if on_rank_0:
+        finish(training, prepared, trainer, finished, console)
+    return finished
+
+
+def prepare(training: Training) -> Prepared:
+    """Read the data, and build task and model."""
+    recipe, resumed = training.recipe, training.resumed
     splits = runs.load_splits(recipe, sources=training.sources)
     if resumed is not None:
-        check_same_data(folder, resumed.record, splits)
-        check_same_run(resumed.recipe, recipe, folder)
-    elif original is not None:
-        original.check_data(splits)
-    checked = checksums(splits)
-    kind = task_class(recipe.task)
-    source = first_weights(training)
-    if resumed is not None:
-        tokenizer = resumed.tokenizer
-    elif source is not None and source.tokenizer is not None and hasattr(recipe.data, "tokenizer"):
-        tokenizer = source.tokenizer
-        recipe = replace(recipe, data=replace(recipe.data, tokenizer=tokenizer.kind))
-    else:
-        known = None if original is None else original.tokenizer(recipe)
-        tokenizer = runs.train_tokenizer(recipe, splits) if known is None else known
+        check_same_data(training.folder, resumed.record, splits)
+        check_same_run(resumed.recipe, recipe, training.folder)
+    elif training.original is not None:
+        training.original.check_data(splits)
+    checked, kind, source = checksums(splits), task_class(recipe.task), first_weights(training)
+    recipe, tokenizer = choose_tokenizer(training, splits, source)
     labels = kind.labels(recipe.data, splits) if resumed is None else resumed.record.labels
     check_memory(recipe, tokenizer, labels, training.device)
     splits = runs.filter_splits(recipe, tokenizer, splits)
-    try:
-        task = runs.build_task(recipe, tokenizer, splits, labels)
-    except TokenizerError as error:
-        if source is None:
-            raise
-        problem = str(error).splitlines()[0].replace("this tokenizer", f"the tokenizer of {source.folder}")
-        raise UserError(f"{problem}\nPass --init-from a run whose task has it, or leave it out.") from None
+    task = build_task(recipe, tokenizer, splits, labels, source)
     random.manual_seed(recipe.training.seed)
     model = runs.build_model(recipe, tokenizer, labels).to(training.device)
     inherited = [] if source is None else initialize(model, source)
-    data_lines = [printable(line) for line in kind.describe(recipe.data, tokenizer, splits)]
+    lines = [printable(line) for line in kind.describe(recipe.data, tokenizer, splits)]
     init_from = source.to_json() if source else None
     record = (
         resumed.record
         if resumed
         else new_record(
-            recipe, tokenizer, checked, training.sources, labels, init_from, training.command, data_lines
+            recipe, tokenizer, checked, training.sources, labels, init_from, training.command, lines
         )
     )
-    task.live = LiveRun(folder, recipe, kind, tokenizer, labels, model, splits)
+    task.live = LiveRun(training.folder, recipe, kind, tokenizer, labels, model, splits)
+    return Prepared(recipe, splits, tokenizer, labels, task, model, record, [*lines, *inherited])
+
+
+def choose_tokenizer(
+    training: Training, splits: Splits, source: Source | None
+) -> tuple[Recipe, Tokenizer | None]:
+    """The tokenizer of the run that is resumed, started from or trained again, or a new one; and the recipe,
+    which names its kind."""
+    recipe, original = training.recipe, training.original
+    if training.resumed is not None:
+        return recipe, training.resumed.tokenizer
+    if source is not None and source.tokenizer is not None and hasattr(recipe.data, "tokenizer"):
+        data = replace(recipe.data, tokenizer=source.tokenizer.kind)
+        return replace(recipe, data=data), source.tokenizer
+    known = None if original is None else original.tokenizer(recipe)
+    return recipe, runs.train_tokenizer(recipe, splits) if known is None else known
+
+
+def build_task(
+    recipe: Recipe, tokenizer: Tokenizer | None, splits: Splits, labels: list[str], source: Source | None
+) -> Task:
+    """The task; a UserError if the tokenizer of --init-from lacks a token that it needs."""
+    try:
+        return runs.build_task(recipe, tokenizer, splits, labels)
+    except TokenizerError as error:
+        if source is None:
+            raise
+        problem = str(error).splitlines()[0].replace("this tokenizer", f"the tokenizer of {source.folder}")
+        raise UserError(f"{problem}\nPass --init-from a run whose task has it, or leave it out.") from None
+
+
+def start(training: Training, prepared: Prepared, console: Console, stack: ExitStack) -> Trainer:
+    """The trainer; its folder is begun, or the run in it resumed."""
+    options, folder, ranks = training.options, training.folder, training.ranks
+    on_rank_0 = ranks.rank == 0
     callbacks: list[Any] = [Diagnostics()] if options.diagnostics and on_rank_0 else []
     callbacks += [TensorBoard(folder / EVENTS)] if options.tensorboard and on_rank_0 else []
     trainer = Trainer(
-        model, task, recipe.training, folder, console, ranks, options.capture, record.identity, callbacks
-    )
+        prepared.model, prepared.task, prepared.recipe.training, folder, console, ranks,
+        options.capture, prepared.record.identity, callbacks,
+    )  # fmt: skip
     ranks.barrier()  # all ranks have read the folder
-    if resumed is None:
-        if on_rank_0:
-            hold(folder, options, stack)
-            begin(folder, record, recipe, tokenizer)
-        ranks.barrier()  # the old run is deleted
-        if options.resume:
-            console.print("no checkpoint yet: starting at step 0")
-    else:
-        resume(trainer, training, resumed)
-    for line in [*data_lines, *inherited]:
-        console.print(printable(line))
+    if training.resumed is not None:
+        resume(trainer, training, training.resumed)
+        return trainer
     if on_rank_0:
-        describe(folder, console)
-    sizes = f"{model.num_parameters():,} parameters"
+        hold(folder, options, stack)
+        begin(folder, prepared.record, prepared.recipe, prepared.tokenizer)
+    ranks.barrier()  # the old run is deleted
+    if options.resume:
+        console.print("no checkpoint yet: starting at step 0")
+    return trainer
+
+
+def announce(training: Training, prepared: Prepared, trainer: Trainer, console: Console) -> None:
+    """Print what is trained, and write the first README.md of the run."""
+    options, ranks, tokenizer = training.options, training.ranks, prepared.tokenizer
+    for line in prepared.lines:
+        console.print(printable(line))
+    if ranks.rank == 0:
+        describe(training.folder, console)
+    sizes = f"{prepared.model.num_parameters():,} parameters"
     sizes += "" if tokenizer is None else f", {counted(tokenizer.vocab_size, 'token')}"
-    sizes += f", {counted(len(labels), 'label')}" if labels else ""
+    sizes += f", {counted(len(prepared.labels), 'label')}" if prepared.labels else ""
     placement = f", {ranks.size} ranks" if ranks.size > 1 else ""
     placement += "" if training.device == "cpu" else f" on {training.device}"
-    length = counted(trainer.config.steps, "step")
-    length += f" ({counted(recipe.training.epochs, 'epoch')})" if recipe.training.epochs else ""
+    epochs = prepared.recipe.training.epochs
+    length = counted(trainer.config.steps, "step") + (f" ({counted(epochs, 'epoch')})" if epochs else "")
     console.print(f"{sizes}, {length}{placement}")
     if options.capture and training.device == "cpu":
         console.print("--capture has no effect on a CPU")
-    finished = trainer.train()
-    if not on_rank_0:
-        return finished
+
+
+def finish(
+    training: Training, prepared: Prepared, trainer: Trainer, finished: bool, console: Console
+) -> None:
+    """Draw the curves; evaluate a run that is finished, and say how one that was stopped goes on."""
+    folder = training.folder
     curves = draw(folder, console)
     if not finished:
         describe(folder, console)
         command = _resume_command(training)
         console.print(f"stopped after step {trainer.step}; the run is saved. Continue with: {command}")
-        return False
-    conclude(folder, splits, trainer.seconds, console, training.device)
+        return
+    conclude(folder, prepared.splits, trainer.seconds, console, training.device)
     describe(folder, console)
     if (folder / PICTURE).is_file():
         console.print(f"diagnostics: {folder / PICTURE}")
     console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}")
-    console.print(f"use it with: minitransformer {kind.verb} {shlex.quote(str(folder))}")
-    return True
+    verb = task_class(prepared.recipe.task).verb
+    console.print(f"use it with: minitransformer {verb} {shlex.quote(str(folder))}")
 
 
 def draw(folder: Path, console: Console) -> Path:
