@@ -283,7 +283,7 @@ def test_unknown_words_are_named_and_marks_are_not_among_them(cli):
         (["images", "classify.txt"], "classify.txt is not an image: "),
         (["images", "large.npy"], "large.npy has shape (1, 9, 8), but this run reads (1, 8, 8)"),
         (["images", "row.npy"], "an image must be numbers of shape (H, W) or (H, W, C), got float64 (8,)"),
-        (["images", "nan.npy"], "nan.npy has pixels that are infinite or NaN"),
+        (["images", "nan.npy"], "nan.npy: an image must be finite, got pixels that are infinite or NaN"),
         (["images", "test:1000"], "test:1000: the test split has 2 images"),
         (["language", "x"], "language is a language model, which does not predict labels or answers.\n"
          "Use `minitransformer generate language`"),

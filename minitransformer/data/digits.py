@@ -73,22 +73,13 @@ def read_images(path: str | Path) -> Images:
             f"{where} is not an .npz file with the arrays images and labels: {error!s:.200}.\n"
             f"Write it with numpy.savez(file, images=..., labels=...)."
         ) from None
-    if images.ndim not in (3, 4) or images.dtype.kind not in "uif" or not images.size:
-        raise DataError(
-            f"{where}: images must be numbers of shape (N, H, W) or (N, H, W, C), got {images.dtype} "
-            f"{images.shape}.\nSave them so."
-        )
+    pixels = _pixels(images, f"{where}: images", ("N", "H", "W"))
     integers = labels.shape == images.shape[:1] and labels.dtype.kind in "ui"
     if not integers or labels.min() < 0 or int(labels.max()) >= 2**63:
         raise DataError(
             f"{where}: labels must be integers from 0 to 2**63 - 1 of shape ({len(images)},), one for each "
             f"image, got {labels.dtype} {labels.shape}.\nSave one label for each image."
         )
-    pixels = images.astype(np.float32)
-    if not np.isfinite(pixels).all():
-        raise DataError(f"{where}: images has pixels that are infinite or NaN.\nReplace them.")
-    if images.dtype.kind in "ui":
-        pixels /= max(float(pixels.max()), 1.0)
     pixels = pixels[:, None] if pixels.ndim == 3 else pixels.transpose(0, 3, 1, 2)
     return Images(np.ascontiguousarray(pixels), labels.astype(np.int64))
 
@@ -109,20 +100,27 @@ def read_image(path: str | Path, channels: int) -> Float[np.ndarray, "C H W"]:
             f"{where} is not an image: {error!s:.200}.\n"
             f"Pass a .png file, or an array (H, W) or (H, W, C) that numpy.save wrote."
         ) from None
-    if image.ndim not in (2, 3) or image.dtype.kind not in "uif" or not image.size:
-        raise DataError(
-            f"{where}: an image must be numbers of shape (H, W) or (H, W, C), got {image.dtype} "
-            f"{image.shape}.\nSave the pixels as such an array."
-        )
-    pixels = image.astype(np.float32)
-    if not np.isfinite(pixels).all():
-        raise DataError(f"{where} has pixels that are infinite or NaN.\nReplace them.")
-    if image.dtype.kind in "ui":
-        pixels /= max(float(pixels.max()), 1.0)
+    pixels = _pixels(image, f"{where}: an image", ("H", "W"))
     pixels = pixels[..., None] if pixels.ndim == 2 else pixels
     if channels == 1 and pixels.shape[-1] in (3, 4):  # the last of four is opacity
         pixels = pixels[..., :3] @ LUMA[:, None]
     return np.ascontiguousarray(pixels[..., : max(channels, 3)].transpose(2, 0, 1))
+
+
+def _pixels(array: np.ndarray, what: str, axes: tuple[str, ...]) -> np.ndarray:
+    """The array as floats, integers divided by the largest one; a DataError unless it has these axes, and
+    perhaps one of channels."""
+    if array.ndim - len(axes) not in (0, 1) or array.dtype.kind not in "uif" or not array.size:
+        shapes = f"({', '.join(axes)}) or ({', '.join(axes)}, C)"
+        raise DataError(
+            f"{what} must be numbers of shape {shapes}, got {array.dtype} {array.shape}.\nSave them so."
+        )
+    pixels = array.astype(np.float32)
+    if not np.isfinite(pixels).all():
+        raise DataError(f"{what} must be finite, got pixels that are infinite or NaN.\nReplace them.")
+    if array.dtype.kind in "ui":
+        pixels /= max(float(pixels.max()), 1.0)
+    return pixels
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
