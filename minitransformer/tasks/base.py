@@ -353,13 +353,6 @@ def target_scores(
     return {"loss": Score(statistics[:, [0, 2]]), accuracy: Score(statistics[:, [1, 2]])}
 
 
-def perplexity(loss: float) -> float:
-    """exp(loss), the number of equally likely tokens that the model chooses from."""
-    if isinstance(loss, Score):
-        return loss.by("perplexity")
-    return math.exp(loss) if loss < 700 else math.inf
-
-
 def text_tokenizer(
     kind: str,
     vocab_size: int,

@@ -37,14 +37,13 @@ from .base import (
     check_dataset,
     check_one_vocabulary,
     check_positions,
-    perplexity,
     register_task,
     text_tokenizer,
 )
 from .examples import VALIDATION, ExampleTask
 from .inputs import check_length, check_texts, marked_ids, split_at_marks, warn_of_unknown
 from .predictions import Prediction
-from .scores import accuracy
+from .scores import accuracy, perplexity
 
 SENTINELS, MASK = sentinels(32), "<MASK>"
 OBJECTIVES = ("span_corruption", "infilling")

@@ -25,14 +25,13 @@ from .base import (
     Trained,
     check_dataset,
     check_positions,
-    perplexity,
     register_task,
     target_scores,
     target_statistics,
     text_tokenizer,
 )
 from .inputs import warn_of_unknown
-from .scores import Score
+from .scores import Score, perplexity
 from .translation import SHORT
 
 STRETCH = 100  # tokens of a text that count as one example: neighbours are not independent

@@ -26,7 +26,6 @@ from .base import (
     Trained,
     check_dataset,
     loss_sum,
-    perplexity,
     register_task,
     target_scores,
     target_statistics,
@@ -35,7 +34,7 @@ from .encoder import EncoderTask, Row, TextBatch
 from .examples import VALIDATION
 from .inputs import check_length, check_texts, marked_ids, warn_of_unknown
 from .predictions import Prediction, likeliest, percentages, softmax
-from .scores import Score
+from .scores import Score, perplexity
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,11 @@ FORMULAS: dict[str, Callable[[Sums], Any]] = {
 }
 
 
+def perplexity(loss: float) -> Score:
+    """The perplexity of a mean loss."""
+    return (loss if isinstance(loss, Score) else Score([(loss, 1)])).by("perplexity")
+
+
 # ---------------------------------------------------------------- scores of classes, entities and answers
 
 

@@ -29,14 +29,13 @@ from .base import (
     check_dataset,
     check_one_vocabulary,
     check_positions,
-    perplexity,
     register_task,
     score_batches,
     text_tokenizer,
 )
 from .inputs import warn_of_unknown
 from .metrics import translation_scores
-from .scores import Score
+from .scores import Score, perplexity
 
 SHORT = 16  # maximum number of tokens of an example that is taken from the data
 Pair = tuple[str, str]
