@@ -22,7 +22,7 @@ from .attention import MultiHeadAttention
 from .cache import Cache, LayerCache
 from .config import Config, check_heads
 from .embeddings import TokenEmbedding, token_ids
-from .errors import UserError, check_choice, counted
+from .errors import UserError, check_choice
 from .masks import masked_bias
 from .positions import SCHEMES, ALiBi, RelativePositionBias
 
@@ -229,16 +229,6 @@ class Encoder(_Stack):
         return x if self.norm is None else self.norm(x)
 
 
-def check_batch(x: Tensor, memory: Tensor) -> None:
-    """Raise a UserError if there is not one target in x (B, T, D) for each source in memory (B, S, D)."""
-    targets, sources = x.array.shape[0], memory.array.shape[0]
-    if targets != sources:
-        raise UserError(
-            f"{counted(sources, 'source sequence')} and {counted(targets, 'target sequence')}.\n"
-            f"Pass one target for each source."
-        )
-
-
 class Decoder(_Stack):
     """N decoder layers (section 3.1)."""
 
@@ -261,7 +251,7 @@ class Decoder(_Stack):
         return x if self.norm is None else self.norm(x)
 
 
-class EncoderDecoder(nn.Module):
+class EncoderDecoderModel(nn.Module):
     """What Transformer, BART, T5 and Seq2Seq share. A subclass has `encode`, `decode` and `logits`."""
 
     is_encoder_decoder: ClassVar[bool] = True

@@ -112,11 +112,12 @@ def masked_bias(bias: Float[Tensor, "1 H T S"], mask: Tensor | None, batch: int)
 
 
 def check_same_batch(query: Tensor, memory: Tensor) -> None:
-    """Raise an error if the query (B, T, D) and the memory (B, S, D) have different batch sizes."""
-    if query.array.shape[0] != memory.array.shape[0]:
+    """Raise an error if there is not one target (B, T, D) for each source (B, S, D)."""
+    targets, sources = query.array.shape[0], memory.array.shape[0]
+    if targets != sources:
         raise ShapeError(
-            f"a query of batch {query.shape[0]} and a memory of batch {memory.shape[0]}.\n"
-            f"Pass a query and a memory with the same batch size."
+            f"{counted(sources, 'source sequence')} and {counted(targets, 'target sequence')}: the batches "
+            f"of memory and query differ.\nPass one target for each source."
         )
 
 

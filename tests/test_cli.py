@@ -24,7 +24,7 @@ from minitransformer.recipes import load_recipe, names, parse_recipe, to_toml
 from minitransformer.tasks import TextToText
 from minitransformer.tasks.language_modelling import continuations, pieces
 from minitransformer.tokenizers import Tokenizer
-from minitransformer.training.curves import read_log
+from minitransformer.training.log import read_log
 
 # --- Train ---
 

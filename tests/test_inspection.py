@@ -20,7 +20,7 @@ from minitransformer.cli import main, sweep
 from minitransformer.errors import UserError
 from minitransformer.inspection import card, checks, diagnostics
 from minitransformer.inspection.charts import chart
-from minitransformer.layers import EncoderDecoder, FeedForward, LayerConfig
+from minitransformer.layers import EncoderDecoderModel, FeedForward, LayerConfig
 from minitransformer.models.transformer import Transformer, TransformerConfig
 from minitransformer.recording import record_attention
 from minitransformer.tasks import Translation
@@ -59,8 +59,8 @@ def look_at_the_future(plant):
 
 
 def attend_to_padding(plant):
-    mask = EncoderDecoder.padding_mask
-    plant(EncoderDecoder, "padding_mask", lambda self, source: mask(self, source) | True)
+    mask = EncoderDecoderModel.padding_mask
+    plant(EncoderDecoderModel, "padding_mask", lambda self, source: mask(self, source) | True)
 
 
 def drop_a_cache_entry(plant):

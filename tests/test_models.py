@@ -199,9 +199,14 @@ def test_attention_weights_are_those_that_forward_applies(crossed):
     np.testing.assert_allclose(attention.out_proj(heads).numpy(), expected.numpy(), rtol=1e-12, atol=1e-14)
 
 
+def test_a_target_for_each_source_is_required():
+    with pytest.raises(mg.ShapeError, match="2 source sequences and 1 target sequence: the batches"):
+        Transformer(TINY)(SOURCE, TARGET[:1])
+
+
 def test_a_memory_of_another_batch_is_refused():
     attention = MultiHeadAttention(8, 2)
-    with pytest.raises(mg.ShapeError, match=r"query of batch 2 and a memory of batch 1"):
+    with pytest.raises(mg.ShapeError, match="1 source sequence and 2 target sequences: the batches"):
         attention.project(mg.zeros(2, 3, 8), mg.zeros(1, 3, 8))
 
 

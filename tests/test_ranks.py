@@ -20,7 +20,7 @@ from tiny import TEXT, TINY, TINY_GPT
 
 import minigrad as mg
 from minitransformer.cli import main
-from minitransformer.training.curves import read_log
+from minitransformer.training.log import read_log
 from minitransformer.training.ranks import join
 from minitransformer.training.run import Run
 from minitransformer.training.trainer import Trainer

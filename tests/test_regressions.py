@@ -164,7 +164,6 @@ def test_infinite_logits_name_the_output_layer():
         ([1, 2], [[2]], "batch of one"),
         ([[1.0, 2.0]], [[2]], r"got float64 \(1, 2\).\nPass what the tokenizer's encode returns"),
         ([[1, 2], [1]], [[2], [2]], "different lengths"),
-        ([[1, 2], [1, 2]], [[2]], "2 source sequences and 1 target"),
         ([[0.5]], [[2]], "integers"),
     ],
 )

@@ -210,7 +210,7 @@ def test_an_option_that_does_not_exist_is_one_clear_error(options, message):
 
 def test_bad_calls_are_one_clear_error():
     model = seq2seq(attention="none")
-    with pytest.raises(UserError, match="2 source sequences and 1 target"):
+    with pytest.raises(mg.ShapeError, match="2 source sequences and 1 target"):
         model(SOURCE, TARGET[:1])
     with pytest.raises(UserError, match="a fixed context vector has no attention weights"):
         model.attention_weights(SOURCE, TARGET)

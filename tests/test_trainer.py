@@ -30,8 +30,7 @@ from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.averaging import MovingAverage, mean_of
 from minitransformer.training.callbacks import EVENTS, Callback
 from minitransformer.training.checkpoint import CheckpointError, Checkpoints
-from minitransformer.training.curves import read_log
-from minitransformer.training.log import Log
+from minitransformer.training.log import Log, read_log
 from minitransformer.training.memory import per_parameter
 from minitransformer.training.optimizers import build_optimizer
 from minitransformer.training.progress import SlowSteps

@@ -22,7 +22,8 @@ from minitransformer.files import to_json
 from minitransformer.tasks import LanguageModelling, Translation
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.checkpoint import CheckpointError, Checkpoints
-from minitransformer.training.curves import draw_curves, read_log
+from minitransformer.training.curves import draw_curves
+from minitransformer.training.log import read_log
 from minitransformer.training.ranks import Ranks
 from minitransformer.training.trainer import Trainer
 

@@ -15,8 +15,8 @@ from ..cache import Cache
 from ..config import MAX_LAYERS, Config, check_config, check_heads
 from ..embeddings import LearnedPositions, TokenEmbedding
 from ..errors import check_choice, check_range
-from ..layers import ACTIVATIONS, GATED, Decoder, Encoder, EncoderDecoder, LayerConfig, check_batch
-from ..masks import key_mask, over_keys, real_tokens
+from ..layers import ACTIVATIONS, GATED, Decoder, Encoder, EncoderDecoderModel, LayerConfig
+from ..masks import check_same_batch, key_mask, over_keys, real_tokens
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class BARTConfig(Config):
         check_choice("activation_function", self.activation_function, [*ACTIVATIONS, *GATED])
 
 
-class BART(EncoderDecoder):
+class BART(EncoderDecoderModel):
     """An encoder-decoder that learns to restore a text from a corrupted one.
 
         model = BART(BARTConfig(vocab_size=1000))
@@ -126,7 +126,7 @@ class BART(EncoderDecoder):
         real = real_tokens(target_mask, x, past)
         x = self.decoder_positions(x, past, real)
         x = self.dropout(self.decoder_norm(x))
-        check_batch(x, memory)
+        check_same_batch(x, memory)
         return self.decoder(x, memory, key_mask(source_mask, memory), over_keys(real), cache)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:

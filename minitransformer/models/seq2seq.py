@@ -25,8 +25,8 @@ from minigrad.ops.shaping import cat
 from ..config import MAX_LAYERS, Config, check_config
 from ..embeddings import TokenEmbedding
 from ..errors import UserError, check_choice, check_range
-from ..layers import EncoderDecoder, check_batch
-from ..masks import key_mask
+from ..layers import EncoderDecoderModel
+from ..masks import check_same_batch, key_mask
 from .recurrent import RNN_TYPES, RecurrentCache, States, real_columns, scan
 
 
@@ -170,7 +170,7 @@ ATTENTIONS: dict[str, Any] = {"none": FixedContext, "additive": AdditiveAttentio
 # ---------------------------------------------------------------- the model
 
 
-class Seq2Seq(EncoderDecoder):
+class Seq2Seq(EncoderDecoderModel):
     """Embedding (of both languages), encoder, decoder, and an output layer.
 
         model = Seq2Seq(Seq2SeqConfig(vocab_size=1000, attention="none"))
@@ -278,7 +278,7 @@ class Seq2Seq(EncoderDecoder):
     ) -> tuple[Tensor, Tensor, Any]:
         """The decoder's states s_i, the contexts c_i, and the attention weights a_ij."""
         x = self.dropout(self.embedding(target))  # (B, T, E)
-        check_batch(x, memory)
+        check_same_batch(x, memory)
         cache = RecurrentCache() if cache is None else cache
         read = real_columns(key_mask(source_mask, memory), memory) if self.attention.attends else None
         written = real_columns(target_mask, x, cache.length)

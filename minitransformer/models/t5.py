@@ -13,8 +13,8 @@ from ..cache import Cache
 from ..config import MAX_LAYERS, Config, check_config
 from ..embeddings import TokenEmbedding
 from ..errors import UserError, check_range, nearest
-from ..layers import Decoder, Encoder, EncoderDecoder, LayerConfig, check_batch
-from ..masks import key_mask, over_keys, real_tokens
+from ..layers import Decoder, Encoder, EncoderDecoderModel, LayerConfig
+from ..masks import check_same_batch, key_mask, over_keys, real_tokens
 
 FEED_FORWARDS = {  # feed_forward_proj -> the activation of the layers
     "relu": "relu",  # T5
@@ -62,7 +62,7 @@ class T5Config(Config):
             )
 
 
-class T5(EncoderDecoder):
+class T5(EncoderDecoderModel):
     """An encoder-decoder without position embeddings: distances between tokens are part of the scores.
 
         model = T5(T5Config(vocab_size=1000))
@@ -140,7 +140,7 @@ class T5(EncoderDecoder):
         memory is projected once.
         """
         x = self.dropout(self.embedding(target))
-        check_batch(x, memory)
+        check_same_batch(x, memory)
         mask = over_keys(real_tokens(target_mask, x, 0 if cache is None else cache.length))
         return self.dropout(self.decoder(x, memory, key_mask(source_mask, memory), mask, cache))
 

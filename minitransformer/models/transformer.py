@@ -14,8 +14,8 @@ from ..cache import Cache
 from ..config import MAX_LAYERS, Config, check_config, check_heads
 from ..embeddings import Positions, TokenEmbedding, absolute_positions, check_concatenation
 from ..errors import check_range
-from ..layers import Decoder, Encoder, EncoderDecoder, LayerConfig, check_batch
-from ..masks import key_mask, over_keys, real_tokens
+from ..layers import Decoder, Encoder, EncoderDecoderModel, LayerConfig
+from ..masks import check_same_batch, key_mask, over_keys, real_tokens
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class TransformerConfig(Config):
         return LayerConfig(**{f.name: getattr(self, f.name) for f in fields(LayerConfig) if f.name in ours})
 
 
-class Transformer(EncoderDecoder):
+class Transformer(EncoderDecoderModel):
     """Encoder and decoder; both embeddings and the output layer share a matrix, unless the configuration says
     otherwise (figure 1).
 
@@ -142,7 +142,7 @@ class Transformer(EncoderDecoder):
             padding = real_tokens(target_mask, x, start)
             target_mask = over_keys(padding)
         x = self.dropout(self.decoder_positions(x, start, padding))
-        check_batch(x, memory)
+        check_same_batch(x, memory)
         return self.decoder(x, memory, key_mask(source_mask, memory), target_mask, cache)
 
     def logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..plots import training_curves
-from .log import read_log
-
-__all__ = ["draw_curves", "read_log"]
 
 
 def draw_curves(folder: Path) -> Path:
