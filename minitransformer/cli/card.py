@@ -111,7 +111,7 @@ def lines(card: Card) -> list[str]:
         f"(backward counts twice forward)",
         f"memory    {size(card.memory)} at the peak: process and data {size(card.process)}, "
         f"weights, gradients, moments {size(card.state)}, activations {size(card.activations)}, "
-        f"copies of the weights at the end {size(card.copies)}",
+        f"copies to save and load {size(card.copies)}",
         f"time      {duration(card.steps * card.seconds_per_step)}: {card.seconds_per_step:.3g} s a step on "
         f"this machine, {measured}; {quantity(flops / card.seconds_per_step)}FLOP/s",
     ]

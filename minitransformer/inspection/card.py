@@ -1,7 +1,7 @@
 """What a training will take: parameters, FLOPs, memory and time, from a few steps of it.
 
 Memory is what the process has after a step of one row (code, data, weights, gradients, moments), what the
-largest batch adds to its activations, which `minigrad.debug.memory` simulates, and copies of the weights.
+largest batch adds to its activations, which `minigrad.debug.memory` simulates, and copies for checkpoints.
 Where that batch is too large to compute here, activations and time are extrapolated from fewer rows.
 """
 
@@ -31,7 +31,6 @@ from ..training.run import build_model
 from ..training.trainer import Trainer
 
 BACKWARD = 2  # a backward pass costs twice the forward pass (Kaplan et al. 2020, section 2.1)
-COPIES = 3  # of the weights: to save them, and when the best ones are read and a model is built for them
 SAMPLE = 100  # batches whose sizes are looked at
 LARGEST = 5e11  # FLOPs of a forward pass that is computed as a whole
 SECONDS = 5.0  # that steps are timed for
@@ -57,7 +56,7 @@ class Card:
     process: int  # code and data
     state: int  # weights, gradients, moments, moving average
     activations: int  # of the largest (micro-)batch
-    copies: int  # of the weights, at the end
+    copies: int  # of what is saved and loaded, beyond the activations
     seconds_per_step: float
     measured_rows: float  # the share of the batch that time and activations were measured on
 
@@ -114,10 +113,20 @@ def make_card(
         max(base - state, 0),
         state,
         max(peak - small_peak, 0),
-        COPIES * FLOAT * model.num_parameters(),
+        copies(recipe, model, max(peak - small_peak, 0)),
         seconds / share,
         min(share, 1.0),
     )
+
+
+def copies(recipe: Recipe, model: nn.Module, activations: int) -> int:
+    """Bytes of the copies that a checkpoint takes, beyond the activations, which are free by then.
+
+    The moments are copied twice to save them; at the end the best weights are read, and a model is built.
+    """
+    weights = FLOAT * model.num_parameters()
+    moments = (per_parameter(recipe.training) - 2) * weights
+    return max(2 * max(weights, moments) - activations, 0) + 2 * weights
 
 
 def rows(batch: Any) -> int:
