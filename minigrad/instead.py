@@ -65,7 +65,7 @@ INSTEAD = {
         "Arrays shared by processes: `mg.from_numpy` of one in `multiprocessing.shared_memory`."
     ),
     # optimizers
-    "optim.Rprop optim.ASGD optim.SparseAdam optim.Adafactor optim.Muon": "`optim.AdamW`.",
+    "optim.Rprop optim.ASGD optim.SparseAdam optim.Adafactor": "`optim.AdamW`.",
     "optim.swa_utils": (
         "Keep an average by hand, with `mg.Tensor.add_`: "
         "`for a, p in zip(average, params): a.data.mul_(0.99).add_(p.data, alpha=0.01)`."

@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-if "PYTEST_XDIST_WORKER" in os.environ:  # `-n auto`: a process for each core, of one thread each
+if "PYTEST_XDIST_WORKER" in os.environ:  # `-n auto`: processes of one thread each
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -24,6 +24,12 @@ ROOT = Path(__file__).parents[1]
 
 def pytest_addoption(parser):
     parser.addoption("--kernels", choices=["numpy", "jit"], help="which kernels compute composite operations")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """`-n auto`: a process more than cores, since many tests wait for a browser or for commands."""
+    return int(os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS", 0)) or (os.cpu_count() or 1) + 1
 
 
 def pytest_configure(config):

@@ -139,7 +139,7 @@ def meet(folders: Folders, starts: tuple[str, str], begin: str, delay: float, re
 
 
 def main() -> int:
-    count, report = full_or(small=4, full=54), Report()
+    count, report = full_or(small=2, full=54), Report()
     rng = random.Random(0)
     with tempfile.TemporaryDirectory() as place:
         folders = Folders(Path(place))
