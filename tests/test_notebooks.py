@@ -145,7 +145,7 @@ def test_without_frames_or_scripts_a_graph_is_a_picture(without, browser, tmp_pa
         page.wait_for_load_state()
         assert page.locator("img").evaluate("image => image.complete && image.naturalWidth") > 200
     else:
-        assert page.frame_locator("iframe").locator("#graph svg").is_visible()
+        page.frame_locator("iframe").locator("#graph svg").first.wait_for()
     page.context.close()
 
 
