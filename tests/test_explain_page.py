@@ -350,7 +350,6 @@ def test_the_quiz_hides_a_number_until_it_is_answered(open_page):
     page.page.locator('[data-key="show"]').click()
     answer = page.text("#inspector .value")
     assert number(answer) != 1000
-    key = page.page.locator('#screen td button[aria-pressed="true"]').get_attribute("data-key")
     page.press("Escape")
     page.page.evaluate("() => { Math.random = () => 0; }")  # asks for the first number of the stage
     page.press("q")
@@ -358,7 +357,7 @@ def test_the_quiz_hides_a_number_until_it_is_answered(open_page):
     page.page.locator('[data-key="show"]').click()
     answer = page.text("#inspector .value").replace("−", "-")
     page.press("Escape", "q")
-    assert page.page.locator("td.asked button").get_attribute("data-key") == first != key or first == key
+    assert page.page.locator("td.asked button").get_attribute("data-key") == first
     page.page.fill("#answer", answer)
     page.press("Enter")
     assert page.page.locator("td.asked").count() == 0

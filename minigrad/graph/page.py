@@ -55,7 +55,7 @@ def to_html(folding: Folding, color: str = "family", limit: int = LIMIT) -> str:
         "title": html.escape(title),
         "summary": html.escape(f"{summary(graph)}."),
         "notes": "".join(f"<p>{html.escape(note)}</p>" for note in graph.notes),
-        "policy": _policy(script, style),
+        "policy": content_policy(script, style),
         "style": style,
         "picture": picture(folding, color, limit // 4),
         "script": script,
@@ -75,7 +75,7 @@ def _asset(name: str) -> str:
     return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
 
 
-def _policy(script: str, style: str) -> str:
+def content_policy(script: str, style: str) -> str:
     """Allow only this script and this style sheet; no request, no form, no frame."""
     hashed = [base64.b64encode(hashlib.sha256(x.encode()).digest()).decode() for x in (script, style)]
     return (

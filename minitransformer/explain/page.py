@@ -8,7 +8,6 @@ Python writes the data, JavaScript computes and shows.
 from __future__ import annotations
 
 import base64
-import hashlib
 import html
 import json
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,8 @@ from string import Template
 from typing import Any
 
 import numpy as np
+
+from minigrad.graph.page import content_policy
 
 from ..files import printable
 from .model import model_script
@@ -60,7 +61,7 @@ def to_html(
     }
     return Template(_asset("page.html")).substitute(
         title=html.escape(printable(title)),
-        policy=_policy(script, style),
+        policy=content_policy(script, style),
         style=style,
         picture=picture,
         data=_json(data),
@@ -71,15 +72,6 @@ def to_html(
 
 def _asset(name: str) -> str:
     return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
-
-
-def _policy(script: str, style: str) -> str:
-    """Allow only this script and this style sheet; no request, no form, no frame."""
-    hashed = [base64.b64encode(hashlib.sha256(x.encode()).digest()).decode() for x in (script, style)]
-    return (
-        f"default-src 'none'; script-src 'sha256-{hashed[0]}'; style-src 'sha256-{hashed[1]}'; "
-        f"base-uri 'none'; form-action 'none'"
-    )
 
 
 def _weights(model: Any) -> tuple[dict[str, Any], str]:
