@@ -1,12 +1,18 @@
-"""The walk-through page: its numbers are the engine's, and what it shows of them in a real browser."""
+"""The walk-through's numbers are the engine's: the record, the static picture, the page of a run."""
+
+import re
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import minigrad as mg
 from minigrad.nn import functional as F
-from minitransformer import BART, BERT, GPT, T5, Transformer, ViT
-from minitransformer.explain import Switches, record
+from minitransformer import BART, BERT, GPT, T5, Transformer, ViT, generate, record_attention
+from minitransformer.errors import UserError
+from minitransformer.explain import Switches, explain, record
+from minitransformer.explain.picture import static_picture
+from minitransformer.layouts import BERT_TOKENS, MASK
 from minitransformer.models.bart import BARTConfig
 from minitransformer.models.bert import BERTConfig
 from minitransformer.models.gpt import GPTConfig
@@ -14,6 +20,7 @@ from minitransformer.models.llama import Llama, LlamaConfig
 from minitransformer.models.t5 import T5Config
 from minitransformer.models.transformer import TransformerConfig
 from minitransformer.models.vit import ViTConfig
+from minitransformer.tokenizers import Tokenizer
 
 SOURCE, TARGET, LABELS = [5, 6, 7, 3], [2, 8, 9], [8, 9, 3]
 
@@ -94,3 +101,108 @@ def test_a_position_that_is_not_chosen_has_no_gradient():
     np.testing.assert_allclose(gradients.loss, gradients.losses[1], rtol=1e-6)
     assert not gradients.activations["logits"][[0, 2]].any()
     assert not gradients.activations["decoder.input"][2].any()  # later than the loss
+
+
+# ---------------------------------------------------------------- the static picture
+
+
+TOKENIZER = Tokenizer.train_word(["I love you", "the cat sat on the mat"], added=BERT_TOKENS)
+
+
+def drawn(picture):
+    """The texts, the probabilities and the weights that a picture shows."""
+    texts = [text.text for text in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")]
+    shares = [float(text.removesuffix(" %")) / 100 for text in texts if text.endswith(" %")]
+    return texts, shares, [float(text) for text in texts if re.fullmatch(r"[01]\.\d\d", text)]
+
+
+def small(family, config, **settings):
+    mg.manual_seed(0)
+    model = family(config(**settings)).eval()
+    for p in model.parameters():  # far from uniform
+        p.array[...] += 0.5 * np.random.default_rng(p.shape[0]).normal(size=p.shape)
+    return model
+
+
+BERT_SIZES = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12}
+
+
+def last_weights(model, *inputs):
+    """The probabilities, and the mean of the last attention's heads: the model's own."""
+    with record_attention(model) as maps:
+        output = model(*inputs)
+    shares = F.softmax(getattr(output, "logits", output), -1).numpy()[0]
+    return shares, [*maps.values()][-1].numpy()[0].mean(0)
+
+
+def check(picture, shares, weights, words):
+    texts, shown_shares, shown_weights = drawn(picture)
+    np.testing.assert_allclose(shown_shares, shares, atol=6e-4)
+    np.testing.assert_allclose(shown_weights, weights, atol=6e-3)
+    assert set(words) <= set(texts)
+
+
+def test_the_picture_of_a_translator_is_its_alignment():
+    size = TOKENIZER.vocab_size
+    model = small(Transformer, TransformerConfig, vocab_size=size, d_model=8, num_heads=2, d_ff=12)
+    source = [*TOKENIZER.encode("I love you"), TOKENIZER.end_id]
+    written = [*generate(model, [source], 12)[0], TOKENIZER.end_id][:12]
+    shares, weights = last_weights(model, [source], [[model.decoder_start_token_id, *written[:-1]]])
+    picture = static_picture(model, TOKENIZER, source)
+    check(picture, shares[range(len(written)), written], weights.ravel(), ["I", "love", "you", "<END>"])
+
+
+def test_the_picture_of_a_language_model_is_what_each_new_token_attends_to():
+    size = TOKENIZER.vocab_size
+    model = small(GPT, GPTConfig, vocab_size=size, n_positions=32, n_embd=8, n_layer=1, n_head=2)
+    source = TOKENIZER.encode("the cat sat on the mat")
+    (written,) = generate(model, [source], 8)
+    read = [*source, *written[:-1]]
+    shares, weights = last_weights(model, [read])
+    rows = range(len(source) - 1, len(read))
+    expected = [w for t in rows for w in weights[t, max(0, len(read) - 12) : t + 1]]
+    check(static_picture(model, TOKENIZER, source), shares[rows, written], expected, ["mat"])
+
+
+@pytest.mark.parametrize("head", ["masked_lm", "classification", "token_classification"])
+def test_the_picture_of_an_encoder_is_what_it_says_of_the_gap_of_each_token_or_of_the_text(head):
+    labels = [] if head == "masked_lm" else ["thing", "place"]
+    model = small(BERT, BERTConfig, vocab_size=TOKENIZER.vocab_size, head=head, num_labels=2, **BERT_SIZES)
+    special = TOKENIZER.special_id
+    source = [special("[CLS]"), *TOKENIZER.encode("I love"), special(MASK), special("[SEP]")]
+    shares, weights = last_weights(model, [source])
+    if head == "token_classification":
+        expected, words = shares.max(-1), [labels[i] for i in shares.argmax(-1)]
+    else:
+        row = shares[3] if head == "masked_lm" else shares
+        best = np.argsort(-row)[:5]
+        expected, weights = row[best], weights[3 if head == "masked_lm" else 0]
+        words = [labels[i] if labels else TOKENIZER.id_to_token[i] for i in best]
+    check(static_picture(model, TOKENIZER, source, labels, [MASK]), expected, weights.ravel(), words)
+
+
+def test_the_picture_of_an_image_is_the_image_and_where_the_model_looks():
+    model = small(ViT, ViTConfig, image_size=6, patch_size=3, num_channels=2, num_labels=3, **BERT_SIZES)
+    shares, weights = last_weights(model, IMAGE[None])
+    picture = static_picture(model, None, IMAGE.ravel(), ["cat", "dog", "mat"])
+    check(picture, sorted(shares, reverse=True), weights[0, 1:], ["cat", "dog", "mat"])
+    assert picture.count('fill="rgb(') == 36  # pixels
+
+
+# ---------------------------------------------------------------- a run
+
+
+def test_an_explanation_of_a_run_is_shown_and_saved(here):
+    found = explain("mine", "I love you")
+    assert repr(found).startswith('<Explanation "mine: I love you": a page of 0.')
+    found.save("page.html")
+    assert (here / "page.html").read_text(encoding="utf-8") == found.page
+    assert 'title="mine: I love you" sandbox="allow-scripts"' in found._repr_html_()
+    assert found.picture.startswith("<svg")
+    with pytest.raises(UserError, match=r"page.svg is not one.\nName it page.html"):
+        found.save("page.svg")
+    for text in ("", "  "):
+        with pytest.raises(UserError, match="mine reads a text, got an empty one"):
+            explain("mine", text)
+    with pytest.raises(UserError, match="an input of 601 tokens, but this run takes at most"):
+        explain("mine", "I " * 600)

@@ -21,8 +21,7 @@ from minitransformer import (
     ViT,
     ViTConfig,
 )  # fmt: skip
-from minitransformer.explain import Switches, record
-from minitransformer.explain.documents import documents_page
+from minitransformer.explain import Switches, explain_documents, record
 from minitransformer.explain.page import to_html
 from minitransformer.layouts import BERT_TOKENS
 from minitransformer.models.bart import BARTConfig
@@ -398,7 +397,7 @@ def test_the_command_writes_a_page_of_a_run_and_keeps_existing_files(cli, here):
 
 
 def test_the_documents_numbers_stand_beside_ours(open_page):
-    page = open_page(documents_page(), "#documents")
+    page = open_page(explain_documents().page, "#documents")
     sections = page.texts("#screen .example")
     assert len(sections) == 10
     assert [text.count("✗") for text in sections] == [16, 6, 0, 16, 10, 2, 0, 5, 0, 0]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -17,7 +18,7 @@ from minigrad import nn
 from minigrad.graph.inline import InlinePage
 from minitransformer import Transformer, TransformerConfig
 
-NOTEBOOK = Path(__file__).parents[1] / "demos" / "graph.ipynb"
+NOTEBOOKS = sorted((Path(__file__).parents[1] / "demos").glob("*.ipynb"))
 
 
 def texts(shown):
@@ -154,28 +155,30 @@ def test_a_page_without_a_picture_is_a_frame_alone():
 
 
 @pytest.fixture(scope="module")
-def executed(tmp_path_factory):
-    """The demo notebook, executed, as a page."""
+def executed(tmp_path_factory, place):
+    """The demo notebooks, executed, as pages; beside them a run of the phrasebook's recipe."""
     for package in ("nbconvert", "ipykernel"):
         if find_spec(package) is None:
             pytest.skip(f"notebooks are executed with {package} (pip install -e '.[notebook]')")
     folder = tmp_path_factory.mktemp("notebook")
-    command = [sys.executable, "-m", "nbconvert", "--to", "html", "--execute", "--output-dir", str(folder)]
+    shutil.copytree(place / "mine", folder / "runs" / "phrasebook")
+    (folder / "demos").mkdir()
+    copies = [shutil.copy(notebook, folder / "demos") for notebook in NOTEBOOKS]
     limits = [f"--ExecutePreprocessor.{name}=300" for name in ("timeout", "startup_timeout")]
-    done = subprocess.run(
-        [*command, *limits, str(NOTEBOOK)], capture_output=True, text=True, cwd=NOTEBOOK.parent
-    )
+    command = [sys.executable, "-m", "nbconvert", "--to", "html", "--execute", *limits, *copies]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
-    return folder / "graph.html"
+    return folder / "demos"
 
 
-def test_the_demo_is_kept_without_outputs():
-    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.name)
+def test_a_demo_is_kept_without_outputs(notebook):
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     assert all(not cell.get("outputs") and not cell.get("execution_count") for cell in cells)
 
 
 def test_an_executed_notebook_shows_graphs_that_can_be_walked(executed, browser):
-    page, _ = open_file(browser, executed)
+    page, _ = open_file(browser, executed / "graph.html")
     assert page.locator("iframe").count() == 3
     for i in range(3):
         frame = page.frame_locator(f"iframe >> nth={i}")
@@ -187,4 +190,25 @@ def test_an_executed_notebook_shows_graphs_that_can_be_walked(executed, browser)
     assert "float32[6, 2]" in text  # the points
     assert "the gradient agrees with finite differences in 22 elements" in text
     assert "the output and all gradients are finite" in text
+    page.context.close()
+
+
+def test_an_executed_notebook_shows_walk_throughs_that_can_be_walked(executed, browser):
+    page, complaints = open_file(browser, executed / "explain.html")
+    assert page.locator("iframe").count() == 2
+    for i, title in enumerate(["phrasebook: I love you", "Ten words, by hand"]):
+        assert page.locator(f"iframe >> nth={i}").get_attribute("title") == title
+        frame = page.frame_locator(f"iframe >> nth={i}")
+        frame.locator("body.ready").wait_for(timeout=30_000)
+        frame.locator('.stages a[href="#softmax"]').click()  # a link within the frame
+        frame.locator("h2#softmax").wait_for()
+        frame.locator("#screen td button").first.click()
+        assert frame.locator("#inspector .value").is_visible()
+    frame.locator("#sentence").fill("you love I")
+    assert frame.locator("#screen .numbers tbody").first.inner_text().split()[::4] == ["you", "love", "I"]
+    text = page.locator("body").inner_text()
+    assert "Transformer" in text  # the run
+    assert "array([[" in text  # the numbers in Python
+    assert page.locator("img").count() >= 2  # the run's curves, and the alignment
+    assert [each for each in complaints if "ERR_FAILED" not in each] == []  # of MathJax
     page.context.close()

@@ -7,11 +7,9 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from minigrad.io import write_atomically
-
 from ..errors import UserError
-from ..explain.documents import documents_page
-from ..explain.runs import explain_run
+from ..explain import explain, explain_documents
+from ..explain.page import check_name
 from ..files import printable
 from ..training.run import Run
 from .arguments import Checkpoint, Flag
@@ -19,7 +17,7 @@ from .parsing import run_command
 
 
 def run(argv: list[str]) -> None:
-    def explain(
+    def write(
         run: Annotated[Path | None, Positional, arg(metavar="RUN", help_behavior_hint="")] = None,
         text: Annotated[str | None, Positional, arg(metavar="TEXT", help_behavior_hint="")] = None,
         target: Annotated[str | None, Positional, arg(metavar="TARGET", help_behavior_hint="")] = None,
@@ -47,17 +45,16 @@ def run(argv: list[str]) -> None:
             raise UserError(
                 f"expected a run folder or a preset, got {given}.\nPass runs/phrasebook, for example."
             )
-        page = documents_page() if run is None else explain_run(Run(run, checkpoint), text, target)
-        write_atomically(output, page.encode())
+        found = explain_documents() if run is None else explain(Run(run, checkpoint), text, target)
+        found.save(output)
         print(printable(f"{output}: {output.stat().st_size / 1e6:.1f} MB; open it in a browser"))
 
-    run_command(explain, argv, "minitransformer explain")
+    run_command(write, argv, "minitransformer explain")
 
 
 def check_output(output: Path, overwrite: bool) -> None:
     """A page that is not there yet, or may be replaced."""
-    if output.suffix.lower() not in (".html", ".htm"):
-        raise UserError(f"the walk-through is a page, and {output} is not one.\nPass -o page.html.")
+    check_name(output)
     if not output.parent.is_dir():
         raise UserError(f"there is no folder {output.parent}.\nMake it, or name another with -o FILE.")
     if output.is_dir():

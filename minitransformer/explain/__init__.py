@@ -1,5 +1,11 @@
-"""The walk-through page: one sentence through a trained model, and every gradient back."""
+"""The walk-through page: one sentence through a trained model, and every gradient back.
 
+explain("runs/phrasebook", "I love you").save("page.html")  # a notebook shows the page itself
+"""
+
+from .documents import explain_documents
+from .page import Explanation
 from .record import Gradients, Record, Switches, record
+from .runs import explain
 
-__all__ = ["Gradients", "Record", "Switches", "record"]
+__all__ = ["Explanation", "Gradients", "Record", "Switches", "explain", "explain_documents", "record"]

@@ -20,7 +20,7 @@ from minigrad.nn import functional as F
 
 from ..embeddings import positional_encoding
 from ..models.transformer import Transformer, TransformerConfig
-from .page import to_html
+from .page import Explanation, to_html
 from .picture import draw
 from .record import record
 
@@ -35,8 +35,8 @@ def examples() -> list[dict[str, Any]]:
     return json.loads((files(__package__) / "documents.json").read_text(encoding="utf-8"))
 
 
-def documents_page() -> str:
-    """The page of the documents' model on their sentence."""
+def explain_documents() -> Explanation:
+    """The walk-through of the documents' model on their sentence."""
     model, tokens = documents_model()
     source, labels = [1, 2, 3], [4, 5, 6, 9]
     tokenizer = {
@@ -46,11 +46,13 @@ def documents_page() -> str:
     arrays = record(model, source, [0, *labels[:-1]]).arrays
     weights = arrays["decoder.layers.0.cross_attention.weights"].mean(0)
     shares = arrays["probabilities"][np.arange(4), labels]
-    return to_html(
-        model, tokenizer, SENTENCE, title="Ten words, by hand", max_length=12,
-        inputs={"before": [], "after": [], "marks": [], "strip": True}, documents=comparison(),
-        picture=draw(weights, shares, [tokens[i] for i in source], [tokens[i] for i in labels]),
+    picture = draw(weights, shares, [tokens[i] for i in source], [tokens[i] for i in labels])
+    title = "Ten words, by hand"
+    page = to_html(
+        model, tokenizer, SENTENCE, title=title, max_length=12, picture=picture, documents=comparison(),
+        inputs={"before": [], "after": [], "marks": [], "strip": True},
     )  # fmt: skip
+    return Explanation(page, picture, title)
 
 
 def documents_model() -> tuple[Transformer, list[str]]:

@@ -13,13 +13,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import Any
 
 import numpy as np
 
+from minigrad.graph.inline import InlinePage
 from minigrad.graph.page import content_policy
+from minigrad.io import write_atomically
 
+from ..errors import UserError
 from ..files import printable
 from .model import model_script
 from .structure import structure
@@ -29,6 +33,34 @@ SCRIPTS = (  # concatenated into one script, after the model's
     "pictures.js", "inspector.js", "map.js", "words.js", "attention.js", "layers.js", "output.js",
     "loss.js", "documents.js", "screens.js", "quiz.js", "keys.js", "main.js",
 )  # fmt: skip
+
+
+class Explanation:
+    """A walk-through: a notebook shows its `page`, `save` writes it.
+
+    `picture` is the SVG that is seen where scripts do not run, and in place of the page where a notebook's
+    frames are removed.
+    """
+
+    def __init__(self, page: str, picture: str, title: str) -> None:
+        self.page, self.picture, self.title = page, picture, title
+
+    def __repr__(self) -> str:
+        return f'<Explanation "{printable(self.title)}": a page of {len(self.page) / 1e6:.1f} MB>'
+
+    def save(self, path: str | Path) -> None:
+        """Write the page (.html): one file, which needs no network."""
+        write_atomically(check_name(Path(path)), self.page.encode())
+
+    def _repr_html_(self) -> str:
+        return InlinePage(self.page, self.picture, self.title, height=760)._repr_html_()
+
+
+def check_name(path: Path) -> Path:
+    """The path, if it is a page's."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise UserError(f"the walk-through is a page, and {path} is not one.\nName it page.html, say.")
+    return path
 
 
 def to_html(

@@ -1,81 +1,202 @@
 """The walk-through's first picture, an SVG: seen at once, and where scripts do not run.
 
-Words in, what the model attends to, words out with their probabilities.
+What goes in, what the last layer attends to in it (the mean of its heads), and what comes out with its
+probabilities. The numbers are the engine's.
 """
 
 from __future__ import annotations
 
 import html
+import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from minigrad.nn import functional as F
-
 from ..files import printable
 from ..generation import generate
-from ..generation.attentions import attentions_of
+from .record import Record, record
 
-MOST = 12  # words of a side that are drawn
-CELL, MARGIN, BAR = 54, 110, 190
-
-
-def static_picture(run: Any, text: str) -> str:
-    """The picture of a run on a text; of an image, none."""
-    if run.tokenizer is None:
-        return ""
-    model, tokenizer = run.model, run.tokenizer
-    if not model.is_encoder_decoder:
-        return ""
-    source = run.task.source_ids(run, text)
-    source = source if source[-1] == tokenizer.end_id else [*source, tokenizer.end_id]
-    answer = generate(model, [source], MOST)[0]
-    written = [*answer, tokenizer.end_id]
-    maps = attentions_of(model, source, [], answer)
-    name = [name for name in maps if name.endswith("cross_attention")][-1]
-    logits = model([source], [[model.decoder_start_token_id, *answer]])
-    shares = F.softmax(logits, -1).numpy()[0][np.arange(len(written)), written]
-    words = lambda ids: [tokenizer.id_to_token[i] for i in ids]
-    return draw(maps[name].mean(0), shares, words(source), words(written))
+MOST = 12  # tokens of a side that are drawn
+CONTINUED = 8  # tokens that a language model writes
+TOP = 5  # classes, or words for a gap
+CELL, NARROW, MARGIN, BAR, LABEL = 54, 46, 130, 190, 130
+COLOUR = "#d9822b"
+FINEST = 32  # squares in a row of an image
 
 
-def draw(weights: np.ndarray, shares: np.ndarray, source: Sequence[str], written: Sequence[str]) -> str:
+def static_picture(
+    model: Any, tokenizer: Any, source: Sequence[Any], labels: Sequence[str] = (), marks: Sequence[str] = ()
+) -> str:
+    """The picture of a model on token ids; or of a ViT on the pixels of an image (C, H, W)."""
+    if tokenizer is None:
+        return _image(model, source, labels)
+    words = [*labels] or [tokenizer.id_to_token[i] for i in range(tokenizer.vocab_size)]
+    tokens = lambda ids: [tokenizer.id_to_token[i] for i in ids]
+    if getattr(model.config, "head", None) is not None:
+        return _encoder(model, tokens(source), source, words, marks)
+    if model.is_encoder_decoder:
+        (answer,) = generate(model, [source], MOST)
+        written = [*answer, tokenizer.end_id][:MOST]
+        found = record(model, source, [model.decoder_start_token_id, *written[:-1]])
+        shares = found.arrays["probabilities"][np.arange(len(written)), written]
+        return draw(_weights(found), shares, tokens(source), tokens(written))
+    written = generate(model, [source], CONTINUED)[0] or [tokenizer.end_id]
+    read = [*source, *written[:-1]][-(model.max_length or 0) :]
+    found = record(model, read)
+    first = len(read) - len(written)  # row t tells token t + 1
+    shares = found.arrays["probabilities"][np.arange(first, len(read)), written]
+    last = slice(max(0, len(read) - MOST), None)
+    return draw(
+        _weights(found)[first:, last], shares, tokens(read[last]), tokens(written),
+        heads=("What each new token attends to in the text before it", "How sure the model is"),
+        title=f"{''.join(tokens(source))} is continued with {''.join(tokens(written))}",
+    )  # fmt: skip
+
+
+def _encoder(
+    model: Any, tokens: list[str], source: Sequence[int], words: Sequence[str], marks: Sequence[str]
+) -> str:
+    """A gap and what fits there, or a class of each token, or of the text."""
+    found = record(model, source)
+    shares = found.arrays["probabilities"]
+    gaps = [t for t, token in enumerate(tokens) if token in marks]
+    if len(shares) == 1:
+        rows, heads = [0], ("What [CLS], which is classified, attends to", "What the model says")
+    elif model.config.head == "masked_lm" and gaps:
+        rows, heads = gaps[:1], ("What the gap attends to", "What fits there")
+    else:
+        rows, heads = [*range(len(tokens))][:MOST], ("What each token attends to", "What the model says")
+    if len(rows) == 1:
+        bars = _best(shares[rows[0] if len(shares) > 1 else 0], words)
+    else:
+        bars = [(words[shares[t].argmax()], float(shares[t].max())) for t in rows]
+    weights = _weights(found)[rows, :MOST]
+    title = f"{' '.join(tokens)}: {bars[0][0]}"
+    return _drawn(weights, tokens[:MOST], [tokens[t] for t in rows], bars, heads, title)
+
+
+def _best(shares: np.ndarray, words: Sequence[str]) -> list[tuple[str, float]]:
+    """The likeliest classes, with their probabilities."""
+    return [(words[i], float(shares[i])) for i in np.argsort(-shares, kind="stable")[:TOP]]
+
+
+def _weights(found: Record) -> np.ndarray:
+    """The weights (T, S) of the last layer, of cross-attention where there is any."""
+    names = [name for name in found.tensors if name.endswith("attention.weights")]
+    crossed = [name for name in names if name.endswith("cross_attention.weights")]
+    return found.arrays[(crossed or names)[-1]].mean(0)
+
+
+def draw(
+    weights: np.ndarray, shares: np.ndarray, source: Sequence[str], written: Sequence[str],
+    heads: tuple[str, str] = ("The sentence, and what each new word attends to", "How sure the model is"),
+    title: str = "",
+) -> str:  # fmt: skip
     """Attention weights (T, S), beside the probability of each word that is written."""
-    weights = weights[:MOST, :MOST]
-    rows, columns = weights.shape
-    right = MARGIN + columns * CELL + 30
-    width, height = right + BAR + 90, 100 + rows * CELL
+    bars = [("", float(share)) for share in shares[:MOST]]
+    title = title or f"{' '.join(source)} becomes {' '.join(written)}"
+    return _drawn(weights[:MOST, :MOST], source[:MOST], written[:MOST], bars, heads, title)
+
+
+def _drawn(
+    weights: np.ndarray, columns: Sequence[str], rows: Sequence[str], bars: Sequence[tuple[str, float]],
+    heads: tuple[str, str], title: str,
+) -> str:  # fmt: skip
+    """A heat map with words at its sides, and bars beside it: with labels, or in line with the rows."""
+    cell = CELL if len(columns) <= 8 else NARROW
+    right = max(MARGIN + len(columns) * cell, MARGIN + 9 * len(heads[0])) + 30
     parts = [
-        _text(MARGIN, 26, "The sentence, and what each new word attends to", "start"),
-        _text(right, 26, "How sure the model is", "start"),
-        *(_text(MARGIN + (u + 0.5) * CELL, 66, word) for u, word in enumerate(source[:MOST])),
+        _text(MARGIN, 26, heads[0], "start"),
+        _text(right, 26, heads[1], "start"),
+        *(_word(MARGIN + (u + 0.5) * cell, 66, word, most=cell // 9) for u, word in enumerate(columns)),
     ]
-    for t in range(rows):
+    for t, word in enumerate(rows):
         y = 80 + t * CELL
-        parts.append(_text(MARGIN - 12, y + CELL / 2 + 5, written[t], "end"))
-        for u in range(columns):
-            w = float(weights[t, u])
-            x = MARGIN + u * CELL
-            parts.append(
-                f'<rect x="{x}" y="{y}" width="{CELL - 3}" height="{CELL - 3}" rx="5" fill="#d9822b" '
-                f'fill-opacity="{0.06 + 0.6 * w:.2f}"/>'
-            )
-            parts.append(_text(x + CELL / 2 - 1.5, y + CELL / 2 + 4, f"{w:.2f}"))
-        share = float(shares[t])
+        parts.append(_word(MARGIN - 12, y + CELL / 2 + 5, word, "end"))
+        for u, weight in enumerate(weights[t]):
+            parts.append(_square(MARGIN + u * cell, y, cell - 3, CELL - 3, float(weight)))
+            if weight > 0:  # a later token's is 0 and says nothing
+                parts.append(_text(MARGIN + u * cell + cell / 2 - 1.5, y + CELL / 2 + 4, f"{weight:.2f}"))
+    parts.append(_bars(bars, right))
+    height = 100 + max(len(rows), len(bars)) * CELL
+    return _svg(parts, right + BAR + 90 + LABEL * any(label for label, _ in bars), height, title)
+
+
+def _bars(bars: Sequence[tuple[str, float]], x: float) -> str:
+    """A bar and its number for each probability, CELL below each other."""
+    parts, labels = [], LABEL * any(label for label, _ in bars)
+    for t, (label, share) in enumerate(bars):
+        y = 80 + t * CELL
+        if label:
+            parts.append(_word(x + labels - 12, y + CELL / 2 + 4, label, "end"))
         parts.append(
-            f'<rect x="{right}" y="{y + 14}" width="{max(1.0, BAR * share):.0f}" height="24" rx="4" '
-            f'fill="#d9822b"/>'
+            f'<rect x="{x + labels}" y="{y + 14}" width="{max(1.0, BAR * share):.0f}" height="24" rx="4" '
+            f'fill="{COLOUR}"/>'
         )
-        parts.append(_text(right + BAR + 12, y + CELL / 2 + 4, f"{100 * share:.1f} %", "start"))
-    title = html.escape(printable(f"{' '.join(source)} becomes {' '.join(written)}"))
+        parts.append(_text(x + labels + BAR + 12, y + CELL / 2 + 4, f"{100 * share:.1f} %", "start"))
+    return "".join(parts)
+
+
+def _image(model: Any, pixels: Sequence[float], labels: Sequence[str]) -> str:
+    """The image, what [CLS] attends to in it, and the likeliest classes."""
+    found, config = record(model, pixels), model.config
+    side = config.image_size // config.patch_size
+    image = np.asarray(pixels, float).reshape(config.num_channels, config.image_size, config.image_size)
+    grid = _weights(found)[0, 1:].reshape(side, side)
+    drawn = CELL * TOP
+    middle, right, unit = 50 + drawn, 80 + 2 * drawn, drawn / side
+    bars = _best(found.arrays["probabilities"][0], [*labels] or [*map(str, range(config.num_labels))])
+    parts = [
+        _text(20, 26, "The image", "start"),
+        *_pixels(image, 20, 80, drawn),
+        _text(middle, 26, "What [CLS] attends to in it", "start"),
+        _text(right, 26, "What the model says", "start"),
+        _bars(bars, right),
+    ]
+    for (y, x), weight in np.ndenumerate(grid):
+        at = middle + x * unit, 80 + y * unit
+        parts.append(_square(*at, unit - 1, unit - 1, float(weight / grid.max())))
+        if side <= 6:
+            parts.append(_text(at[0] + unit / 2, at[1] + unit / 2 + 5, f"{weight:.2f}"))
+    return _svg(parts, right + LABEL + BAR + 90, 100 + drawn, f"an image of {bars[0][0]}")
+
+
+def _pixels(image: np.ndarray, left: float, top: float, size: float) -> list[str]:
+    """The image (C, H, W) as squares, at most FINEST in a row: of a larger image, every n-th pixel."""
+    step = math.ceil(image.shape[-1] / FINEST)
+    pooled = image[:, ::step, ::step]
+    low, high = pooled.min(), pooled.max()
+    values = np.rint(255 * (pooled - low) / (high - low or 1)).astype(int)
+    unit = size / values.shape[-1]
+    return [
+        f'<rect x="{left + x * unit:.1f}" y="{top + y * unit:.1f}" width="{unit + 0.3:.1f}" '
+        f'height="{unit + 0.3:.1f}" fill="rgb({",".join(str(c) for c in np.resize(values[:, y, x], 3))})"/>'
+        for y, x in np.ndindex(values.shape[1:])
+    ]
+
+
+def _square(x: float, y: float, width: float, height: float, weight: float) -> str:
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" role="img" font-family="system-ui, sans-serif" font-size="16" '
-        f'fill="currentColor"><title>{title}</title>{"".join(parts)}</svg>'
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="5" fill="{COLOUR}" '
+        f'fill-opacity="{0.06 + 0.6 * weight:.2f}"/>'
+    )
+
+
+def _svg(parts: Sequence[str], width: float, height: float, title: str) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
+        f'height="{height:.0f}" role="img" font-family="system-ui, sans-serif" font-size="16" '
+        f'fill="currentColor"><title>{html.escape(printable(title))}</title>{"".join(parts)}</svg>'
     )
 
 
 def _text(x: float, y: float, text: str, anchor: str = "middle") -> str:
-    shown = printable(text) if len(text) <= 12 else printable(text[:11]) + "…"
-    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}">{html.escape(shown)}</text>'
+    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}">{html.escape(printable(text))}</text>'
+
+
+def _word(x: float, y: float, word: object, anchor: str = "middle", most: int = 12) -> str:
+    """A token, with its spaces and line ends visible."""
+    shown = re.sub("^ | $", "␣", str(word).replace("\n", "↵")) or "∅"
+    return _text(x, y, shown if len(shown) <= most else f"{shown[: most - 1]}…", anchor)

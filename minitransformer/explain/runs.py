@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from ..tasks.inputs import warn_of_unknown
-from .page import to_html
+from ..tasks.inputs import check_length, marked_ids, warn_of_unknown
+from ..training.run import Run
+from .page import Explanation, to_html
 from .picture import static_picture
 
 MOST_WEIGHTS = 12_000_000  # 64 MB as text
@@ -14,23 +17,43 @@ FAMILIES = ("transformer", "gpt2", "llama", "bert", "t5", "bart", "vit")  # that
 BERT_HEADS = ("masked_lm", "classification", "next_sentence", "token_classification")
 
 
-def explain_run(run: Any, text: str | None = None, target: str | None = None) -> str:
-    """The page's text, for a run on a text; the loss is that of `target`, or of the model's own answer."""
-    model, tokenizer = run.model, run.tokenizer
+def explain(run: Any, text: str | None = None, target: str | None = None) -> Explanation:
+    """The walk-through of a run on a text: stage by stage, every number and gradient, live.
+
+    `run` is a run folder or a loaded Run; `text` a sentence, the beginning of a text, or for a ViT the number
+    of an image, "test:3". The loss is that of `target`, by default of the model's own answer.
+    """
+    run = Run(Path(run)) if isinstance(run, str | Path) else run
+    model, tokenizer, inputs = run.model, run.tokenizer, inputs_of(run)
     check_supported(run)
-    image = None
+    source: Any
+    image, limit = None, getattr(run.recipe.data, "max_length", None) or getattr(model, "max_length", None)
     if model.model_type == "vit":
         image, label = run.task.read_example(run, [text or "test:0"])
-        text = f"an image of class {run.labels[label]}"
+        source, text = image.reshape(-1), f"an image of class {run.labels[label]}"
     else:
         text = default_text(run) if text is None else text
+        source = source_ids(run, text, inputs, limit)
         warn_of_unknown(run, [text] if target is None else [text, target])
     title = f"{run.folder.name}: {text}" if text else run.folder.name
-    return to_html(
-        model, tokenizer, text, title=title, target=target, inputs=inputs_of(run), labels=run.labels,
-        max_length=getattr(run.recipe.data, "max_length", None) or getattr(model, "max_length", None),
-        picture=static_picture(run, text), image=image,
+    picture = static_picture(model, tokenizer, source, run.labels, inputs.get("marks", ()))
+    page = to_html(
+        model, tokenizer, text, title=title, target=target, inputs=inputs, labels=run.labels,
+        max_length=limit, picture=picture, image=image,
     )  # fmt: skip
+    return Explanation(page, picture, title)
+
+
+def source_ids(run: Any, text: str, inputs: Mapping[str, Any], limit: int | None) -> list[int]:
+    """The ids that the page begins with; a UserError if there are none, or too many for the model."""
+    text = text.strip() if inputs["strip"] else text
+    words = marked_ids(run.tokenizer, text, inputs["marks"])
+    if not words:
+        raise UserError(f"{run.folder} reads a text, got an empty one.\nPass at least one word.")
+    ids = [*inputs["before"], *words, *inputs["after"]]
+    if limit is not None:
+        check_length(len(ids), limit, text)
+    return ids
 
 
 def check_supported(run: Any) -> None:

@@ -52,12 +52,22 @@ function render(e) {
   if (again && typeof caret === "number" && again.type === "text") again.setSelectionRange(caret, caret);
 }
 
+/** Links lead to stages also in a notebook's frame, where the browser takes them for links to the notebook. */
+function followLink(event) {
+  const address = event.target.closest?.('a[href^="#"]')?.getAttribute("href").slice(1);
+  if (!address || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  if (address === "screen") document.getElementById("screen").focus();
+  else go(address);
+}
+
 page.residual = residualPaths(page)[0];
 page.forward = forwardPaths(page)[0];
 page.screens = makeScreens(page);
 document.getElementById("map").hidden = false;
 listeners.push(render);
 listenToKeys(page);
+document.addEventListener("click", followLink);
 addEventListener("hashchange", () => follow(page, location.hash));
 addEventListener("resize", () => render(page));
 if (!location.hash || !follow(page, location.hash)) render(page);

@@ -2,10 +2,10 @@
 
 function renderMap(e) {
   const map = document.getElementById("map");
-  const wasOpen = map.querySelector("details")?.open ?? window.innerWidth >= 1000;
+  const open = e.mapOpen ?? window.innerWidth >= 1000; // a notebook's frame may get its width later
   const place = placeOf(e);
-  map.replaceChildren(h("details", { open: wasOpen },
-    h("summary", { "data-key": "map" }, `Map: ${place.title}`),
+  map.replaceChildren(h("details", { open },
+    h("summary", { "data-key": "map", onclick: event => { e.mapOpen = !event.currentTarget.parentElement.open; } }, `Map: ${place.title}`),
     drawnMap(e),
     h("ol", { class: "stages" }, e.screens.map(screen => h("li", {}, h("a", {
       href: `#${screen.address}`, "aria-current": screen.address === e.screen ? "step" : null,
