@@ -26,17 +26,16 @@ from .children import choose
 from .generation import generation
 from .graphs import graphs
 from .memory import against_torch, checkpoints
-from .on_gpu import steps_on_gpu
 from .ops import ops
 from .overhead import overhead
 from .peaks import peaks
-from .peers import ON_GPU, missing
+from .peers import ON_CPU, ON_GPU, missing
 from .ranks import ROUNDS, ranks
 from .ranks import WORKS as TRAINED
 from .recording import recording
 from .scale import AXES, plot, plot_steps, scale
 from .shares import RECIPES, shares
-from .steps import steps
+from .steps import steps, steps_on_gpu
 from .tables import Table, markdown
 from .training import training
 from .works import GPU_WORKS, WORKS, Decoder, work_of
@@ -75,16 +74,15 @@ class Options:
     seconds: float = 20.0
     """The maximum time of a row; a tenth for `ops` and `scale`."""
     device: Literal["cpu", "cuda"] = "cpu"
-    """The device. A GPU is for `steps`: time and memory of eager and captured steps, compared with torch
-    eager, compile and reduce-overhead."""
+    """The device. A GPU is for `steps`."""
     works: tuple[str, ...] | None = None
-    """The rows of `steps` and of peak memory: by name, or sizes as "L2 H4 d64 T32 B8 V65", with "tf32" or
+    """The works of `steps` and of peak memory: by name, or sizes as "L2 H4 d64 T32 B8 V65", with "tf32" or
     "bfloat16" behind. Of `ranks`: nano, phrasebook, or both. All of the device's if not given."""
     axes: tuple[Axis, ...] = get_args(Axis)
     """The sizes that `scale` changes."""
     peers: tuple[Peer, ...] | None = None
-    """The libraries to compare with; by default torch, on a GPU also compile and reduce-overhead. Libraries
-    that are not installed are left out, with a note."""
+    """The libraries to compare with; by default torch, for `steps` also compile, jax and tinygrad, on a GPU
+    compile and reduce-overhead. Libraries that are not installed are left out, with a note."""
     clock: Literal["wall", "cpu"] = "wall"
     """The clock. "cpu", for one thread on a machine that is in use, does not count the time that a step
     waited for a core."""
@@ -105,7 +103,6 @@ class Options:
 
 def main(o: Options) -> None:
     check(o)
-    o = with_defaults(o)
     console = Console()
     load = machine.load_average()
     busy = machine.warning(load, o.threads)
@@ -118,7 +115,7 @@ def main(o: Options) -> None:
     for name in selected(o):
         measured: list[Table] = []
         with console.status(f"measuring: {name}"):
-            for table in TABLES[name](o):
+            for table in TABLES[name](with_defaults(o, name)):
                 table.title += f", {o.kernels} kernels" if o.kernels else ""
                 console.print(table.rich())
                 measured.append(table)
@@ -136,9 +133,10 @@ def selected(o: Options) -> tuple[str, ...]:
     return tuple(TABLES) if "all" in o.which else o.which
 
 
-def with_defaults(o: Options) -> Options:
-    """The options with the default works and peers of the device."""
-    works, peers = (GPU_WORKS, ON_GPU) if o.device == "cuda" else (WORKS, ("torch",))
+def with_defaults(o: Options, name: str) -> Options:
+    """The options with the default works and peers of a table."""
+    works = GPU_WORKS if o.device == "cuda" else WORKS
+    peers = ON_GPU if o.device == "cuda" else ON_CPU if name == "steps" else ("torch",)
     return replace(o, works=tuple(works) if o.works is None else o.works, peers=o.peers or peers)
 
 
@@ -169,8 +167,8 @@ def check(o: Options) -> None:
     check_paths(o)
     if o.device == "cuda":
         check_gpu(o)
-    notes = [missing(name) for name in with_defaults(o).peers or ()]
-    if o.device == "cpu" and all(notes) and set(o.which) <= {"overhead", "steps"}:
+    notes = [missing(name) for name in with_defaults(o, "overhead").peers or ()]
+    if o.device == "cpu" and all(notes) and set(o.which) == {"overhead"}:
         raise UserError(f"there is no library to compare with.\n{'; '.join(map(str, notes))}.")
 
 

@@ -45,6 +45,12 @@ def in_child(
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def several(*calls: tuple[str, str, list[Any]]) -> list[Any] | None:
+    """The results of several functions, each (module, name, arguments); None on ranks that return none."""
+    found = [getattr(importlib.import_module(f"benchmarks.{m}"), name)(*args) for m, name, args in calls]
+    return None if all(result is None for result in found) else found
+
+
 def command(
     module: str,
     function: str,

@@ -47,13 +47,19 @@ class Turns(Protocol):
 
 
 class LocalTurns:
-    """A step in this process; a turn ends when `wait` returns, after the GPU has finished."""
+    """A step in this process; a turn ends when `wait` returns, after the GPU has finished.
 
-    def __init__(self, step: Callable[[], object], wait: Callable[[], object] = lambda: None) -> None:
-        self.step, self.wait = step, wait
+    A turn is rounds of so many steps, which take the same batches in each.
+    """
+
+    def __init__(
+        self, step: Callable[[], object], wait: Callable[[], object] = lambda: None, rounds: int = 1
+    ) -> None:
+        self.step, self.wait, self.rounds = step, wait, rounds
 
     def ready(self) -> int:
         number = _times_in_a_turn(lambda: (self.step(), self.wait()))
+        number = self.rounds * math.ceil(number / self.rounds)
         gc.collect()
         gc.freeze()  # existing objects need no further collection
         return number

@@ -35,14 +35,18 @@ def peak(name: str, key: str, threads: int) -> tuple[float, float] | None:
         module.set_threads(threads)
     if key in module.CANNOT or not hasattr(module, KINDS[type(work)]):
         return None
+    run_smaller(name)
+    weights = weights_of(work.model())
+    step: Any = step_of(name, work, weights)
+    return grown(lambda: steps(step))
+
+
+def run_smaller(name: str) -> None:
+    """Train smaller models for as many steps, which loads what code a library has for them."""
     for smaller in ("mlp", "micro"):
         warm = step_of(name, work_of(smaller), weights_of(work_of(smaller).model()))
         if warm is not None:
             steps(warm)
-            del warm
-    weights = weights_of(work.model())
-    step: Any = step_of(name, work, weights)
-    return grown(lambda: steps(step))
 
 
 def steps(step: Any) -> None:
@@ -62,14 +66,20 @@ def peak_of_text(name: str, threads: int) -> tuple[float, float] | None:
     return grown(lambda: write(TOKENS))
 
 
-def grown(run: Callable[[], object]) -> tuple[float, float]:
-    """MiB by which this process grows at most while something runs, and what it has then."""
-    gc.collect()
-    _trim()
-    before = _start()
+def grown(run: Callable[[], object], before: int | None = None) -> tuple[float, float]:
+    """MiB by which this process grows at most while something runs (since it had `before` bytes), and what it
+    has then."""
+    now = resident()
     run()
     most = highest()
-    return (most - before) / MIB, most / MIB
+    return (most - (now if before is None else before)) / MIB, most / MIB
+
+
+def resident() -> int:
+    """The bytes of this process, with nothing in it that can be freed."""
+    gc.collect()
+    _trim()
+    return _start()
 
 
 def _trim() -> None:
@@ -118,7 +128,7 @@ def _table(works: list[str], peers: Sequence[str], threads: int, kernels: str | 
     present = [name for name in peers if missing(name) is None]
     table.notes += [note for name in peers if (note := missing(name))]
     for key in works:
-        found = {name: _of_step(name, key, threads, kernels) for name in ("ours", *present)}
+        found = {name: _in_child("peak", name, threads, kernels, key) for name in ("ours", *present)}
         table.rows[row_name(key)] = _row(found)
     found = {name: _in_child("peak_of_text", name, threads, kernels) for name in ("ours", *present)}
     table.rows[f"generation: nano, {TOKENS} tokens, with a cache"] = _row(found)
@@ -136,18 +146,9 @@ def _row(found: dict[str, Peak]) -> dict[str, float | None]:
     return row | {f"{peer(name).LABEL}, whole process": whole for name, (_, whole) in found.items()}
 
 
-def _of_step(name: str, key: str, threads: int, kernels: str | None) -> Peak:
-    return _in_child("peak", name, threads, kernels, key)
-
-
 def _in_child(function: str, name: str, threads: int, kernels: str | None, *arguments: str) -> Peak:
     settings = settings_of(name, threads)
     found = in_child(
         "peaks", function, name, *arguments, threads, threads=threads, kernels=kernels, **settings
     )
     return (None, None) if found is None else tuple(found)
-
-
-def growth(name: str, key: str, threads: int, kernels: str | None) -> float | None:
-    """MiB by which a process of its own grows."""
-    return _of_step(name, key, threads, kernels)[0]

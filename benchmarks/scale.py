@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .peaks import growth
+from .comparison import Comparison
+from .measuring import spread
 from .peers import missing, peer
-from .steps import pair
 from .tables import Table
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
@@ -66,18 +66,19 @@ def _table(
     if note:
         table.notes.append(note)
         return table
-    times = pair("torch", list(works.values()), repeats, seconds, threads, clock, kernels)
     label = peer("torch").LABEL
     for size, work in works.items():
-        ours, theirs = (growth(name, work, threads, kernels) for name in ("ours", "torch"))
-        found = times[work]
+        both = Comparison(work, "cpu", threads, clock)
+        with both.start(("ours", "torch"), kernels):
+            both.warm()
+            both.measure(repeats, seconds)
         table.rows[f"{size:,}: {work}"] = {
-            "minigrad, ms": found["ours"][1],
-            f"{label}, ms": found["theirs"][1],
-            "ratio": found["ratio"],
-            "minigrad, MiB": ours,
-            f"{label}, MiB": theirs,
-            "ratio of MiB": ours / theirs if ours and theirs else None,
+            "minigrad, ms": 1e3 * spread(both.times["ours"]).median,
+            f"{label}, ms": 1e3 * spread(both.times["torch"]).median,
+            "ratio": both.ratio("ours", "torch"),
+            "minigrad, MiB": both.peaks["ours"].used,
+            f"{label}, MiB": both.peaks["torch"].used,
+            "ratio of MiB": both.ratio_of_peaks("ours", "torch"),
         }
     table.notes.append(_growth(table, list(works)))
     return table
@@ -145,33 +146,32 @@ def _lines(panel: Any, table: Table, unit: str) -> None:
 RATIOS = 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20
 
 
-def plot_steps(tables: Sequence[Table], path: Path) -> Path:
-    """Ratios ours / theirs of every work and peer, on a logarithmic axis; 1 is as fast as they are."""
+def plot_steps(measured: Sequence[Table], path: Path) -> Path:
+    """Ratios of every work and peer (the tables of them); 1 is as fast as they are."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    tables = [table for table in measured if table.title.endswith("/ theirs")]
     figure, panels = pyplot.subplots(
         1, len(tables), figsize=(5 * len(tables), 3.5), squeeze=False, sharex=True, sharey=True,
         layout="constrained",
     )  # fmt: skip
     for panel, table in zip(panels[0], tables, strict=True):
         names = list(table.rows)
-        for i, column in enumerate(c for c in table.columns if c.startswith("ratio to ")):
-            points = [(row[column], y) for y, row in enumerate(table.rows.values()) if row.get(column)]
+        for i, column in enumerate(c for c in table.columns if not c.startswith("MiB")):
+            points = [(row[column], y) for y, row in enumerate(table.rows.values()) if row[column]]
             middle, places = [r[1] for r, _ in points], [y + 0.08 * i for _, y in points]
             spread = [[r[1] - r[0] for r, _ in points], [r[2] - r[1] for r, _ in points]]
-            panel.errorbar(
-                middle, places, xerr=spread, fmt="o", label=column.removeprefix("ratio to "), markersize=5
-            )
+            panel.errorbar(middle, places, xerr=spread, fmt="o", label=column, markersize=5)
         panel.axvline(1, color="0.5", linewidth=1)
         panel.set_xscale("log")
         panel.grid(axis="x", alpha=0.3)
         panel.spines[["top", "right"]].set_visible(False)
         panel.set_yticks(range(len(names)), [name.partition(":")[0] for name in names])
         panel.set_xlabel("ours / theirs (left of the line: ours is faster)")
-        panel.set_title(table.title.partition(":")[0], fontsize=10)
+        panel.set_title(table.title.removeprefix("a training step, ").removesuffix(" / theirs"), fontsize=10)
     panels[0, 0].invert_yaxis()
     low, high = panels[0, 0].get_xlim()
     panels[0, 0].set_xticks(RATIOS, map("{:g}".format, RATIOS))

@@ -26,6 +26,7 @@ import numpy as np
 from .children import ChildError, command, environment
 from .device_memory import Peak
 from .measuring import LocalTurns
+from .peaks import grown, resident, run_smaller
 from .peers import KINDS, peer, settings_of, step_of
 from .works import First, weights_of, work_of
 
@@ -96,9 +97,17 @@ class Worker:
         finally:
             timer.cancel()
 
-    def prepare(self, key: str, *device: str) -> bool:
-        """Build the model and optimizer of a work; False if the library cannot."""
-        return self.call("prepare", key, *device)
+    def prepare(self, key: str, device: str = "cpu") -> str | None:
+        """Build the model and optimizer of a work; returns why the library cannot, if so."""
+        return self.call("prepare", key, device)
+
+    def round(self) -> int:
+        """How many steps take a batch of each shape."""
+        return self.call("round")
+
+    def not_captured(self) -> str | None:
+        """Why a step that was to be captured is not replayed; None if it is."""
+        return self.call("not_captured")
 
     def first(self) -> First:
         """Loss and gradients of the first batch."""
@@ -113,7 +122,7 @@ class Worker:
         return self.call("loss")
 
     def peak(self) -> Peak:
-        """The memory that steps need on a GPU."""
+        """The memory of steps: on a CPU what the process has beyond the model, and as a whole."""
         return Peak(*self.call("peak"))
 
     def step(self, number: int) -> None:
@@ -133,17 +142,30 @@ class _Server:
         self.name = name
         self.work: Any = None
         self.turns: Any = None
+        self.without = 0  # bytes of the process without gradients, moments, and what passes need
 
-    def prepare(self, key: str, *device: str) -> bool:
+    def prepare(self, key: str, device: str = "cpu") -> str | None:
         module, work = peer(self.name), work_of(key)
-        if key in module.CANNOT or not hasattr(module, KINDS[type(work)]):
-            return False
+        kind = KINDS[type(work)]
+        if key in module.CANNOT or not hasattr(module, kind):
+            return module.CANNOT.get(key) or module.CANNOT.get(kind) or "not written"
         self.work = self.turns = None
         gc.unfreeze()  # free what the last `ready` froze
-        gc.collect()
-        self.work = step_of(self.name, work, weights_of(work.model()), *device)
-        self.turns = LocalTurns(self.work, getattr(self.work, "wait", lambda: None))
-        return True
+        self.device, shapes = device, [[array.shape for array in batch] for batch in work.batches()]
+        weights = weights_of(work.model())
+        if device == "cpu":
+            run_smaller(self.name)
+            self.without = resident() + sum(array.nbytes for array in weights.values())
+        self.work = step_of(self.name, work, weights, *([] if device == "cpu" else [device]))
+        self.rounds = 1 if all(each == shapes[0] for each in shapes) else len(shapes)
+        self.turns = LocalTurns(self.work, getattr(self.work, "wait", lambda: None), self.rounds)
+        return None
+
+    def round(self) -> int:
+        return self.rounds
+
+    def not_captured(self) -> str | None:
+        return self.work.not_captured()
 
     def first(self, path: str) -> float:
         first = self.work.first()
@@ -154,7 +176,9 @@ class _Server:
         return self.work.loss()
 
     def peak(self) -> Peak:
-        return self.work.peak()
+        if self.device != "cpu":
+            return self.work.peak()
+        return Peak(*grown(lambda: self.step(self.rounds), self.without))
 
     def step(self, number: int) -> None:
         for _ in range(number):

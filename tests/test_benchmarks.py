@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import weakref
+from concurrent.futures import Executor, Future
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +18,7 @@ import numpy as np
 import pytest
 import tyro
 from rich.console import Console
-from standin import emulator
+from standin import cublas, emulator
 from tiny import TINY
 
 import minigrad as mg
@@ -24,10 +26,10 @@ from benchmarks import __main__ as benchmark
 from benchmarks import (
     cards,
     children,
+    comparison,
     device_memory,
     machine,
     measuring,
-    on_gpu,
     ops,
     peaks,
     ranks,
@@ -102,9 +104,9 @@ def test_ranks_are_measured_alone_and_together():
     one = ranks.train("nano", steps=2, part=6)
     assert (len(one["seconds"]), one["tokens"]) == (2, pytest.approx([128, 128]))
     if children.mpiexec() and find_spec("mpi4py"):
-        two = children.in_child("ranks", "train", "nano", 2, 6, ranks=2)
+        calls = ("ranks", "train", ("nano", 2, 6)), ("overlap", "steps", ("nano", 1))
+        two, ways = children.in_child("children", "several", *calls, ranks=2)
         assert two["tokens"] == pytest.approx(one["tokens"])
-        ways = children.in_child("overlap", "steps", "nano", 1, ranks=2)
         assert ways.keys() == {"after backward", "during backward", "none"}
 
 
@@ -125,12 +127,12 @@ def test_the_costs_of_ranks_are_those_of_their_parts():
 
 def test_different_work_is_refused():
     first = First(1.0, {"w": np.ones(3)})
-    assert steps.compare(first, first, SMALL, "theirs")["gradients"] == 0
+    assert comparison.compare(first, first, SMALL, "theirs")["gradients"] == 0
     for other in (First(1.1, {"w": np.ones(3)}), First(1.0, {"w": np.array([1, 1, 1.1])}), First(1.0, {})):
-        with pytest.raises(steps.DifferentWorkError):
-            steps.compare(first, other, SMALL, "theirs")
-    with pytest.raises(steps.DifferentWorkError):
-        steps.compare(
+        with pytest.raises(comparison.DifferentWorkError):
+            comparison.compare(first, other, SMALL, "theirs")
+    with pytest.raises(comparison.DifferentWorkError):
+        comparison.compare(
             First(1.0, {"w": np.array([np.nan])}), First(1.0, {"w": np.array([1.0])}), SMALL, "theirs"
         )
 
@@ -140,24 +142,37 @@ def test_different_work_is_refused():
 def test_peers_do_the_same_work(name, key):
     if note := missing(name):
         pytest.skip(note)
+    if name == "jax" and key != "mlp":
+        pytest.skip("it compiles for seconds")  # and each comparison sees to it that it does the same
     work = work_of(key)
     weights = weights_of(work.model())
     theirs, ours = step_of(name, work, weights), step_of("ours", work, weights)
     if theirs is None:
         pytest.skip("it has no such work")
-    steps.compare(ours.first(), theirs.first(), key, name)
+    comparison.compare(ours.first(), theirs.first(), key, name)
     if key == "phrasebook":
         return  # dropout: no two draw alike
     for _ in range(2):
         ours(), theirs()
+    getattr(theirs, "wait", lambda: None)()
     assert theirs.loss() == pytest.approx(ours.loss(), rel=1e-4)
 
 
 def test_who_is_not_installed_is_said(monkeypatch):
     monkeypatch.setattr(peer("torch"), "PACKAGES", ("no_such_package==1.0",))
+    said = "torch eager is not installed: pip install no_such_package==1.0"
+    assert missing("torch") == said
+    monkeypatch.setattr(comparison.Comparison, "start", lambda *_: nullcontext())
+    monkeypatch.setattr(comparison.Comparison, "warm", lambda _: None)
+    monkeypatch.setattr(comparison.Comparison, "table", lambda *_: tables.Table("one"))
     (table,) = steps.steps([SMALL], ["torch"])
-    assert table.rows == {}
-    assert table.notes == ["torch eager is not installed: pip install no_such_package==1.0"]
+    assert table.notes == [said]
+    monkeypatch.setattr(peer("tinygrad"), "PACKAGES", ())
+    monkeypatch.setattr(peer("tinygrad"), "COMPILERS", ("no_such_compiler",))
+    assert (
+        missing("tinygrad")
+        == "tinygrad needs no_such_compiler, and there is none: apt install no_such_compiler"
+    )
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes cannot be kept on cores here")
@@ -181,9 +196,12 @@ def test_what_a_work_froze_does_not_outlive_it():
 
 @needs_torch
 def test_steps_and_their_memory_beside_torch():
-    (table,) = steps.steps([SMALL], ["torch"], repeats=2, seconds=0.1)
-    (row,) = table.rows.values()
-    assert set(row) == {"minigrad", "torch eager", "ratio to torch eager"}
+    table, last, *_ = steps.steps([SMALL], ["torch"], repeats=2, seconds=0.1)
+    low, middle, high = table.rows["torch eager"]["minigrad / it"]
+    assert 0 < low <= middle <= high
+    assert last.rows[SMALL]["torch eager"] == (low, middle, high)
+    for label in ("minigrad", "torch eager"):
+        assert table.rows[label]["whole process"] > 20 > table.rows[label]["MiB"] > 0
     (table,) = peaks.peaks([SMALL], ["torch"])
     _, text = table.rows.values()
     for row in table.rows.values():
@@ -201,8 +219,10 @@ def test_growth_is_measured_and_drawn(tmp_path):
 
 
 def test_ratios_are_drawn(tmp_path):
-    rows = {"nano: L4": {"minigrad": (1, 2, 3), "torch": (2, 3, 4), "ratio to torch": (0.5, 0.6, 0.7)}}
-    scale.plot_steps([tables.Table("a training step, 1 thread", rows)], tmp_path / "steps.png")
+    rows = {"nano: L4": {"torch": (0.5, 0.6, 0.7), "JAX": None, "MiB, torch": 0.5}}
+    other = tables.Table("a training step, 1 thread, nano: L4", {"minigrad": {"ms": (1, 2, 3)}})
+    measured = [other, tables.Table("a training step, 1 thread: minigrad / theirs", rows)]
+    scale.plot_steps(measured, tmp_path / "steps.png")
     assert (tmp_path / "steps.png").stat().st_size > 1000
 
 
@@ -232,16 +252,29 @@ def test_other_load_is_warned_of(monkeypatch):
 
 
 @needs_torch
-def test_the_command_writes_its_files(tmp_path):
-    run = [sys.executable, "-m", "benchmarks", "steps", "--works", SMALL, "--repeats", "1"]
+def test_the_command_writes_its_files(tmp_path, monkeypatch):
+    run = [
+        sys.executable,
+        "-m",
+        "benchmarks",
+        "steps",
+        "--works",
+        SMALL,
+        "--repeats",
+        "1",
+        "--peers",
+        "torch",
+    ]
     files = ["--json", str(tmp_path / "a.json"), "--markdown", str(tmp_path / "a.md")]
-    again = f"`python -m benchmarks steps --works '{SMALL}' --repeats 1`"
+    again = f"`python -m benchmarks steps --works '{SMALL}' --repeats 1 --peers torch`"
     subprocess.run([*run, *files], cwd=ROOT, check=True, capture_output=True)
     found = json.loads((tmp_path / "a.json").read_text())
     assert {"date", "cpu", "cores", "python", "versions", "threads", "command"} <= found["machine"].keys()
     page = (tmp_path / "a.md").read_text()
     assert (page.count(again), page.count("# Benchmarks")) == (1, 1)
-    subprocess.run([*run, *files, "--append"], cwd=ROOT, check=True, capture_output=True)
+    monkeypatch.setitem(benchmark.TABLES, "steps", lambda o: [tables.Table("again")])
+    monkeypatch.setattr(sys, "argv", [*run[2:], *files, "--append"])
+    benchmark.main(tyro.cli(benchmark.Options))
     page = (tmp_path / "a.md").read_text()
     assert (page.count(again), page.count("# Benchmarks")) == (2, 1)
 
@@ -302,7 +335,7 @@ def test_sizes_that_no_model_has_are_refused(work, message):
 def test_where_nobody_is_installed_to_compare_with_it_is_said(monkeypatch):
     monkeypatch.setattr(peer("torch"), "PACKAGES", ("no_such_package==1.0",))
     with pytest.raises(UserError, match=r"no library to compare with.\ntorch eager is not installed"):
-        benchmark.main(benchmark.Options(("overhead", "steps")))
+        benchmark.main(benchmark.Options(("overhead",)))
 
 
 def test_a_users_mistake_ends_with_2_and_two_lines():
@@ -335,17 +368,46 @@ def test_the_page_that_is_measured_is_the_one_that_is_seen():
 # ---------------------------------------------------------------- on a GPU
 
 
+class WorkerHere(worker.Worker):
+    """A worker in this process, which has a GPU's stand-in."""
+
+    def __init__(self, name, *_):
+        self.name, self.server = name, worker._Server(name)
+
+    def __exit__(self, *_):
+        pass
+
+    def call(self, method, *args):
+        try:
+            return getattr(self.server, method)(*args)
+        except Exception as error:
+            raise children.ChildError(f"{self.name}: {method}{args} failed.\n{error!r}") from error
+
+
+class InTurn(Executor):
+    """Calls functions at once, in this thread."""
+
+    def submit(self, function, *args):
+        answer = Future()
+        try:
+            answer.set_result(function(*args))
+        except children.ChildError as error:
+            answer.set_exception(error)
+        return answer
+
+
 @pytest.fixture
-def gpu_everywhere(gpu, tmp_path, monkeypatch):
-    """A GPU for this process and for those that it starts: a stand-in, or the real one."""
+def workers(gpu, monkeypatch):
+    """Workers with a GPU: processes where it is real; with a stand-in they are here, one at a time."""
     if gpu == "standin":
         if not emulator.compiler():
             pytest.skip("there is neither a GPU nor a C++ compiler (g++, clang++) on this machine")
-        code = "import standin\nfrom standin import cublas\nkept = standin.installed(), cublas.installed()\n"
-        code += "for one in kept:\n    one.__enter__()\n"
-        (tmp_path / "sitecustomize.py").write_text(code)
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT / "tests")]))
-    return gpu
+        monkeypatch.setattr(comparison, "Worker", WorkerHere)
+        monkeypatch.setattr(comparison, "ThreadPoolExecutor", lambda _: InTurn())
+        with cublas.installed(), mg.kernels.use("cuda"):
+            yield gpu
+    else:
+        yield gpu
 
 
 def test_memory_on_a_gpu_is_counted_at_its_highest(gpu):
@@ -361,15 +423,15 @@ def test_memory_on_a_gpu_is_counted_at_its_highest(gpu):
     assert after.held >= after.used - 2.01
 
 
-def test_steps_on_a_gpu(gpu_everywhere):
+def test_steps_on_a_gpu(workers):
     work = "L1 H2 d8 T4 B2 V5 bfloat16"
-    table, last = on_gpu.steps_on_gpu([work], ["torch"], repeats=1)
+    table, last = steps.steps_on_gpu([work], ["torch"], repeats=1)
     rows = [name for name in table.rows if "torch" not in name]
     assert rows == ["minigrad", "minigrad, captured"], table.notes
     for row in table.rows.values():
         assert row["MiB in tensors"] > 0
         assert row["MiB held"] > 0
-    if gpu_everywhere == "standin":  # which torch does not know
+    if workers == "standin":  # which torch does not know
         assert "torch eager" not in table.rows
         assert any(note.startswith(("torch eager failed", "torch eager is not")) for note in table.notes)
     assert not [note for note in table.notes if note.startswith(("minigrad", "NOT"))]
@@ -378,13 +440,36 @@ def test_steps_on_a_gpu(gpu_everywhere):
 
 @needs_torch
 def test_all_take_turns_together():
-    table, last = on_gpu.steps_on_gpu([f"{SMALL} bfloat16"], ["torch"], repeats=2, seconds=0.1, device="cpu")
-    assert list(table.rows) == ["minigrad", "minigrad, captured", "torch eager"]
-    low, middle, high = table.rows["torch eager"]["minigrad, captured / it"]
-    assert 0 < low <= middle <= high
+    key = f"{SMALL} bfloat16"
+    table, last = steps.steps_on_gpu([key], ["torch"], repeats=2, seconds=0.1, device="cpu")
+    assert set(table.rows) == {"minigrad", "minigrad, captured", "torch eager"}
+    assert table.rows["torch eager"]["minigrad / it"][0] > 0
     (row,) = last.rows.values()
-    assert row["captured / torch's fastest"] == (low, middle, high)
     assert row["fastest"] == "torch eager"
+    step = step_of("captured", work_of(key), weights_of(work_of(key).model()))
+    for _ in range(3):
+        step()
+    if step.not_captured():
+        assert table.rows["minigrad, captured"] == {"ms": f"not captured: {step.not_captured()}"}
+        assert row["captured / torch's fastest"] is None
+    else:
+        assert row["captured / torch's fastest"] == table.rows["torch eager"]["minigrad, captured / it"]
+
+
+def test_why_a_step_is_not_captured_is_said(monkeypatch):
+    work = comparison.Comparison(SMALL)
+    work.workers = dict.fromkeys(("ours", "captured"))
+    said = "step failed.\nminigrad.errors.CaptureError: .item() cannot be captured.\nLeave it out."
+
+    def question(worker):
+        raise children.ChildError(said)
+
+    assert work.ask(["captured"], question) == {}
+    assert list(work.workers) == ["ours"]
+    monkeypatch.setattr(comparison, "measure", lambda *_: {"ours": [0.001, 0.001]})
+    table = work.table("a step", 2, 0.1)
+    assert list(table.rows) == ["minigrad", "minigrad, captured"]
+    assert table.rows["minigrad, captured"]["ms"].endswith(".item() cannot be captured. Leave it out")
 
 
 @needs_torch
@@ -394,16 +479,18 @@ def test_a_precision_is_that_of_both():
     exact = step_of("ours", plain, weights).first()
     for name in ("captured", "torch"):
         first, rounded = (step_of(name, one, weights).first() for one in (plain, work))
-        assert steps.compare(exact, rounded, str(work), name)["loss"] > 1e-5 > abs(first.loss - exact.loss)
-        with pytest.raises(steps.DifferentWorkError):
-            steps.compare(exact, rounded, str(plain), name)
+        assert (
+            comparison.compare(exact, rounded, str(work), name)["loss"] > 1e-5 > abs(first.loss - exact.loss)
+        )
+        with pytest.raises(comparison.DifferentWorkError):
+            comparison.compare(exact, rounded, str(plain), name)
 
 
 def test_a_captured_step_is_captured_anew_for_its_memory():
     work = work_of(SMALL)
     step = step_of("captured", work, weights_of(work.model()), "cpu")
     before = step.captured
-    step.begin()
+    step.capture()
     assert (type(before), type(step.captured)) == (mg.capture, mg.capture)
     assert step.captured is not before
     assert step_of("ours", work, weights_of(work.model())).captured is None
@@ -416,8 +503,8 @@ def test_why_someone_failed_is_said_in_two_lines():
         "minigrad.errors.CaptureError: x, at here, cannot be captured.\nDo y instead.\nmore"
     )
     expected = "minigrad.errors.CaptureError: x, at here, cannot be captured. Do y instead"
-    assert on_gpu.reason(children.ChildError(said)) == expected
-    assert on_gpu.reason(children.ChildError("a: b failed.\nno answer")) == "a: b failed. no answer"
+    assert comparison.reason(children.ChildError(said)) == expected
+    assert comparison.reason(children.ChildError("a: b failed.\nno answer")) == "a: b failed. no answer"
 
 
 def test_who_takes_too_long_is_ended():

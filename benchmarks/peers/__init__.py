@@ -1,7 +1,8 @@
 """Other libraries doing the same work, one file each, as their own users would write it, and well.
 
-A peer's module says what it is (`LABEL`, `PACKAGES` to install) and has a function for each kind of work that
-it can do, which gives a training step; `CANNOT` says why others are missing.
+A peer's module says what it is (`LABEL`, `PACKAGES` to install, `COMPILERS` of which it needs one) and has
+a function for each kind of work that it can do, which gives a training step; `CANNOT` says why others are
+missing.
 
     step = peer.decoder(work, weights)    # or phrasebook, recurrent, mlp, ...; weights by our names
     step()                                # forward, backward, AdamW, zero_grad, on the next batch
@@ -19,11 +20,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import shutil
 from typing import Any, Protocol
 
 from ..works import MLP, Attention, Decoder, First, Phrasebook, Recurrent, Work
 
 PEERS = ("torch", "compile", "reduce-overhead", "jax", "tinygrad", "autograd", "mygrad", "dezero")
+ON_CPU = ("torch", "compile", "jax", "tinygrad")  # that `steps` compares with
 ON_GPU = PEERS[:3]
 
 
@@ -41,10 +44,15 @@ def peer(name: str) -> Any:
 
 
 def missing(name: str) -> str | None:
-    """What to say of a peer that is not installed; None if it is."""
+    """What to say of a peer that is not installed, or finds no compiler; None if it can run."""
     module = peer(name)
     lacking = [p for p in module.PACKAGES if importlib.util.find_spec(p.partition("=")[0]) is None]
-    return f"{module.LABEL} is not installed: pip install {' '.join(lacking)}" if lacking else None
+    if lacking:
+        return f"{module.LABEL} is not installed: pip install {' '.join(lacking)}"
+    compilers = getattr(module, "COMPILERS", ())
+    if compilers and not any(map(shutil.which, compilers)):
+        return f"{module.LABEL} needs {' or '.join(compilers)}, and there is none: apt install {compilers[0]}"
+    return None
 
 
 KINDS = {

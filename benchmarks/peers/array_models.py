@@ -1,16 +1,20 @@
-"""A GPT and an MLP as functions of a dict of arrays, for libraries that look like NumPy.
+"""A GPT, an encoder-decoder and an MLP as functions of a dict of arrays, for libraries that look like NumPy.
 
 A `Library` holds what each of them has a function of its own for. The weights' names are minitransformer's.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
 import numpy as np
+
+from minitransformer import TransformerConfig
+from minitransformer.embeddings import positional_encoding
 
 from ..works import BETAS, DECAY, EPS, LR, MLP, Decoder, First
 
@@ -25,7 +29,7 @@ class Library:
     gelu: Callable[[Any], Any]  # the tanh form
     thirds: Callable[[Any], Sequence[Any]]  # of the last axis
     layer_norm: Callable[[Any, Any, Any], Any]  # of x, weight, bias
-    attention: Callable[[Any, Any, Any], Any]  # causal, of (B, T, H, D / H)
+    attention: Callable[..., Any]  # of (B, T, H, D / H): causal, or with a mask where a work needs one
     cross_entropy: Callable[[Any, Any], Any]  # the mean, of logits (N, V) and classes (N,)
 
 
@@ -45,6 +49,55 @@ def gpt_loss(lib: Library, work: Decoder, p: Arrays, ids: Any, target: Any) -> A
     x = lib.layer_norm(x, p["layers.norm.weight"], p["layers.norm.bias"])
     logits = x.reshape((B * T, work.width)) @ p["embedding.weight"].T
     return lib.cross_entropy(logits, target.reshape((-1,)))
+
+
+class Seq2Seq:
+    """The paper's model: post-norm, sinusoidal positions, ReLU, one matrix for embeddings and output."""
+
+    def __init__(self, lib: Library, config: TransformerConfig) -> None:
+        self.lib, self.config = lib, config
+        self.table = positional_encoding(config.max_positions, config.d_model)
+        self.dropouts = 2 + 2 * config.num_encoder_layers + 3 * config.num_decoder_layers
+
+    def logits(self, p: Arrays, source: Any, target: Any, drop: Callable[[Any], Any]) -> Any:
+        """(B, T, V); `drop` is dropout, called `dropouts` times."""
+        c, lib = self.config, self.lib
+        mask = (source != c.pad_token_id)[:, None, None, :]
+
+        def embedded(ids: Any) -> Any:
+            return drop(p["embedding.weight"][ids] * math.sqrt(c.d_model) + self.table[: ids.shape[1]])
+
+        def attend(w: _Layer, name: str, x: Any, memory: Any, mask: Any) -> Any:
+            weight, bias = w[f"{name}.in_proj_weight"].T, w[f"{name}.in_proj_bias"]
+            if memory is x:
+                parts = lib.thirds(x @ weight + bias)
+            else:
+                D = c.d_model
+                parts = (x @ weight[:, :D] + bias[:D], *_halves(memory @ weight[:, D:] + bias[D:]))
+            q, k, v = (part.reshape((*part.shape[:2], c.num_heads, -1)) for part in parts)
+            return w.linear(f"{name}.out_proj", lib.attention(q, k, v, mask).reshape(x.shape))
+
+        def feed_forward(w: _Layer, x: Any) -> Any:
+            return w.linear("feed_forward.linear2", lib.relu(w.linear("feed_forward.linear1", x)))
+
+        memory = embedded(source)
+        for i in range(c.num_encoder_layers):
+            w = _Layer(p, f"encoder.layers.{i}.")
+            memory = w.norm(
+                lib, "residual1", memory + drop(attend(w, "self_attention", memory, memory, mask))
+            )
+            memory = w.norm(lib, "residual2", memory + drop(feed_forward(w, memory)))
+        x = embedded(target)
+        for i in range(c.num_decoder_layers):
+            w = _Layer(p, f"decoder.layers.{i}.")
+            x = w.norm(lib, "residual1", x + drop(attend(w, "self_attention", x, x, None)))
+            x = w.norm(lib, "residual2", x + drop(attend(w, "cross_attention", x, memory, mask)))
+            x = w.norm(lib, "residual3", x + drop(feed_forward(w, x)))
+        return x @ p["embedding.weight"].T
+
+
+def _halves(x: Any) -> tuple[Any, Any]:
+    return x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]
 
 
 class _Layer:

@@ -1,10 +1,9 @@
-"""minigrad with the whole step captured as a CUDA graph (`minigrad.capture`): forward, backward and AdamW."""
+"""minigrad with the whole step captured (`minigrad.capture`): forward, backward, optimizer are replayed."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from ..works import Decoder
 from . import ours
 
 LABEL = "minigrad, captured"
@@ -12,5 +11,21 @@ PACKAGES = ours.PACKAGES
 CANNOT: dict[str, str] = {}
 
 
-def decoder(work: Decoder, weights: dict[str, np.ndarray], device: str = "cpu") -> ours.Step:
-    return ours.decoder(work, weights, device, captured=True)
+def decoder(*work: Any) -> ours.Step:
+    return ours.decoder(*work).capture()
+
+
+def phrasebook(*work: Any) -> ours.Step:
+    return ours.phrasebook(*work).capture()
+
+
+def recurrent(*work: Any) -> ours.Step:
+    return ours.recurrent(*work).capture()
+
+
+def mlp(*work: Any) -> ours.Step:
+    return ours.mlp(*work).capture()
+
+
+def attention(*work: Any) -> ours.Step:
+    return ours.attention(*work).capture()

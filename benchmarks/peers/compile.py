@@ -12,6 +12,7 @@ from .torch import set_threads
 
 LABEL = "torch.compile"
 PACKAGES = eager.PACKAGES
+COMPILERS = ("g++", "clang++")
 CANNOT = {"chain": "a chain of 2,000 operations is one kernel to it, and takes minutes to compile"}
 
 __all__ = ["CANNOT", "LABEL", "PACKAGES", "attention", "decoder", "mlp", "phrasebook", "set_threads"]

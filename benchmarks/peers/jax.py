@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..overhead import START, chain_of
-from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First
-from .array_models import Library, gpt_loss, mlp_loss
+from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First, Phrasebook
+from .array_models import Library, Seq2Seq, gpt_loss, mlp_loss
 
 LABEL, CHAIN = "JAX jit", "JAX, not compiled"
 PACKAGES = ("jax",)
-CANNOT = {"phrasebook": "not written: its batches have many shapes, and each is compiled anew"}
+CANNOT: dict[str, str] = {}
 
 
 def settings(threads: int) -> dict[str, str]:
@@ -24,7 +24,10 @@ def settings(threads: int) -> dict[str, str]:
 
 
 class Step:
-    """Training steps compiled as a whole: (weights, m, v, step), batch -> the same, loss."""
+    """Training steps compiled as a whole: (weights, m, v, step), batch -> the same, loss.
+
+    A loss with `draws` is given a key for them while it trains.
+    """
 
     def __init__(
         self,
@@ -32,12 +35,14 @@ class Step:
         weights: Mapping[str, np.ndarray],
         batches: list[tuple[np.ndarray, ...]],
         update: Callable[..., Any],
+        draws: bool = False,
     ) -> None:
         import jax
         import jax.numpy as jnp
 
         def step(state: Any, *batch: Any) -> Any:
-            value, gradients = jax.value_and_grad(loss)(state[0], *batch)
+            noise = {"key": jax.random.fold_in(jax.random.key(0), state[3])} if draws else {}
+            value, gradients = jax.value_and_grad(loss)(state[0], *batch, **noise)
             return update(state, gradients), value
 
         p = {name: jnp.array(array) for name, array in weights.items()}
@@ -47,11 +52,11 @@ class Step:
         self.next = cycle(self.batches)
         self.step = jax.jit(step, donate_argnums=0)
         self.value, self.both = jax.jit(loss), jax.jit(jax.value_and_grad(loss))
-        self.wait = jax.block_until_ready
+        self.finished = jax.block_until_ready
 
     def __call__(self) -> None:
         self.state, _ = self.step(self.state, *next(self.next))
-        self.wait(self.state)
+        self.finished(self.state)
 
     def first(self) -> First:
         loss, gradients = self.both(self.state[0], *self.batches[0])
@@ -92,8 +97,8 @@ def library() -> Library:
         log_p = jax.nn.log_softmax(logits)
         return -jnp.take_along_axis(log_p, y[:, None], 1).mean()
 
-    def attention(q: Any, k: Any, v: Any) -> Any:
-        return jax.nn.dot_product_attention(q, k, v, is_causal=True)
+    def attention(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+        return jax.nn.dot_product_attention(q, k, v, mask=mask, is_causal=mask is None)
 
     return Library(
         jax.nn.relu, jax.nn.gelu, lambda x: jnp.split(x, 3, -1), layer_norm, attention, cross_entropy
@@ -103,6 +108,31 @@ def library() -> Library:
 def decoder(work: Decoder, weights: dict[str, np.ndarray]) -> Step:
     lib = library()
     return Step(lambda p, x, y: gpt_loss(lib, work, p, x, y), weights, work.batches(), adamw)
+
+
+def phrasebook(work: Phrasebook, weights: dict[str, np.ndarray]) -> Step:
+    """Each shape of its batches is compiled by itself."""
+    import jax
+    import jax.numpy as jnp
+
+    model, rate, smoothing = Seq2Seq(library(), work.config), work.config.dropout, work.label_smoothing
+
+    def dropout(key: Any) -> Callable[[Any], Any]:
+        keys = iter(jax.random.split(key, model.dropouts))
+
+        def drop(x: Any) -> Any:
+            return jnp.where(jax.random.bernoulli(next(keys), 1 - rate, x.shape), x / (1 - rate), 0)
+
+        return drop
+
+    def loss(p: Any, source: Any, target_in: Any, target_out: Any, key: Any = None) -> Any:
+        logits = model.logits(p, source, target_in, (lambda x: x) if key is None else dropout(key))
+        log_p, counts = jax.nn.log_softmax(logits), target_out != -100
+        of_target = jnp.take_along_axis(log_p, jnp.where(counts, target_out, 0)[..., None], -1)[..., 0]
+        losses = (1 - smoothing) * of_target + smoothing * log_p.mean(-1)
+        return -jnp.where(counts, losses, 0).sum() / counts.sum()
+
+    return Step(loss, weights, work.batches(), adamw, draws=True)
 
 
 def mlp(work: MLP, weights: dict[str, np.ndarray]) -> Step:

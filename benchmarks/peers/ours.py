@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad import Tensor, autocast, capture, cuda, no_grad, optim, set_float32_matmul_precision, tensor
+from minigrad import as_tensor, autocast, capture, cuda, no_grad, optim, set_float32_matmul_precision, tensor
 from minigrad.nn import functional as F
 
 from ..device_memory import Peak, peak_of_ours
@@ -21,24 +21,23 @@ CANNOT: dict[str, str] = {}
 
 
 class Step:
-    """One training step after another, round the batches; with `capture_on` a device, captured there."""
+    """One training step after another, round the batches."""
 
-    def __init__(
-        self,
-        model: Any,
-        loss: Callable[..., Any],
-        batches: list[tuple[np.ndarray, ...]],
-        capture_on: str | None = None,
-    ) -> None:
+    captured: Any = None  # the step as `mg.capture` replays it
+
+    def __init__(self, model: Any, loss: Callable[..., Any], batches: list[tuple[np.ndarray, ...]]) -> None:
         self.model, self.loss_of, self.batches = model, loss, batches
         self.next = cycle(batches)
         self.optimizer = self.optimizer_of(list(model.parameters()))
-        self.capture_on = capture_on
-        self.begin()
 
-    def begin(self) -> None:
-        """From here on; what has been captured is forgotten."""
-        self.captured = None if self.capture_on is None else capture(self.train, self.capture_on)
+    def capture(self) -> Step:
+        """The step, captured from here on; what was captured before is forgotten."""
+        self.captured = capture(self.train, next(self.model.parameters()).device)
+        return self
+
+    def not_captured(self) -> str | None:
+        """Why a step that was to be captured is not replayed; None if it is."""
+        return None if self.captured.recordings else "mg.capture runs the step as it is on this device"
 
     def optimizer_of(self, parameters: list[Any]) -> Any:
         return optim.AdamW(parameters, LR, BETAS, EPS, DECAY)
@@ -56,7 +55,8 @@ class Step:
 
     def peak(self) -> Peak:
         """Of first steps: one that is replayed has its memory from its recording."""
-        self.begin()
+        if self.captured:
+            self.capture()
         return peak_of_ours(self, lambda: self.captured and self.captured.pool)
 
     def first(self) -> First:
@@ -76,9 +76,7 @@ class Step:
         return loss
 
 
-def decoder(
-    work: Decoder, weights: dict[str, np.ndarray], device: str = "cpu", captured: bool = False
-) -> Step:
+def decoder(work: Decoder, weights: dict[str, np.ndarray], device: str = "cpu") -> Step:
     """Batches are NumPy arrays, which each step copies to the GPU, as in the trainer."""
     model = work.model()
     model.load_state_dict(weights)
@@ -90,7 +88,7 @@ def decoder(
 
     if work.precision == "bfloat16":
         loss = autocast(dtype="bfloat16")(loss)
-    return Step(model, loss, work.batches(), device if captured else None)
+    return Step(model, loss, work.batches())
 
 
 def phrasebook(work: Phrasebook, weights: dict[str, np.ndarray]) -> Step:
@@ -125,14 +123,14 @@ class PlainStep(Step):
 def mlp(work: MLP, weights: dict[str, np.ndarray]) -> Step:
     model = work.model()
     model.load_state_dict(weights)
-    return PlainStep(model, lambda x, y: F.cross_entropy(model(Tensor(x)), y), work.batches())
+    return PlainStep(model, lambda x, y: F.cross_entropy(model(as_tensor(x)), y), work.batches())
 
 
 class Backward(Step):
     """Forward and backward, and no weights to update."""
 
-    def __call__(self) -> None:
-        self.loss_of(*next(self.next)).backward()
+    def train(self, *batch: Any) -> None:
+        self.loss_of(*batch).backward()
         for p in self.model.parameters():
             p.grad = None
 
@@ -142,7 +140,7 @@ def attention(work: Attention, weights: dict[str, np.ndarray]) -> Step:
 
     def loss(g: np.ndarray) -> Any:
         y = F.scaled_dot_product_attention(model.query, model.key, model.value, is_causal=True)
-        return (y * Tensor(g)).sum()
+        return (y * as_tensor(g)).sum()
 
     return Backward(model, loss, work.batches())
 

@@ -8,14 +8,14 @@ import numpy as np
 
 from ..works import Decoder
 from . import torch as eager
-from .compile import compiled
+from .compile import COMPILERS, compiled
 from .torch import set_threads
 
 LABEL = "torch.compile, reduce-overhead"
 PACKAGES = eager.PACKAGES
 CANNOT = {"chain": "it captures nothing on a CPU"}
 
-__all__ = ["CANNOT", "LABEL", "PACKAGES", "decoder", "set_threads"]
+__all__ = ["CANNOT", "COMPILERS", "LABEL", "PACKAGES", "decoder", "set_threads"]
 
 
 def decoder(work: Decoder, weights: dict[str, np.ndarray], device: str = "cpu") -> Any:
