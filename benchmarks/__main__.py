@@ -21,8 +21,10 @@ from minitransformer.errors import UserError
 
 from . import machine
 from .beams import beams
+from .busy import busy
 from .cards import CASES, cards
 from .children import choose
+from .floors import floors
 from .generation import generation
 from .graphs import graphs
 from .memory import against_torch, checkpoints
@@ -33,6 +35,8 @@ from .peers import ON_CPU, ON_GPU, missing
 from .ranks import ROUNDS, ranks
 from .ranks import WORKS as TRAINED
 from .recording import recording
+from .runs import RECIPES as RUNS
+from .runs import runs
 from .scale import AXES, plot, plot_steps, scale
 from .shares import RECIPES, shares
 from .steps import steps, steps_on_gpu
@@ -41,8 +45,8 @@ from .training import training
 from .works import GPU_WORKS, WORKS, Decoder, work_of
 
 Which = Literal[
-    "overhead", "ops", "steps", "generate", "beams", "memory", "scale", "graph", "trainer", "card", "ranks",
-    "record", "all",
+    "overhead", "ops", "steps", "floors", "busy", "generate", "beams", "memory", "scale", "graph", "trainer",
+    "runs", "card", "ranks", "record", "all",
 ]  # fmt: skip
 Peer = Literal["torch", "compile", "reduce-overhead", "jax", "tinygrad", "autograd", "mygrad", "dezero"]
 Axis = Literal["attention", "length", "width", "layers", "vocabulary", "batch"]
@@ -64,9 +68,10 @@ class Options:
     """Measure speed and memory of minigrad and other libraries."""
 
     which: tyro.conf.Positional[tuple[Which, ...]] = ("overhead",)
-    """What to measure: the engine's overhead per operation, fused operations, training steps, generation,
-    beam search, memory, growth with sizes, drawing graphs, what the trainer adds to steps and to a run,
-    what a card predicts, training on several ranks, or recording a forward pass."""
+    """What to measure: the engine's overhead per operation, fused operations, training steps, the least time
+    that they can take, steps with a busy core, generation, beam search, memory, growth with sizes, drawing
+    graphs, what the trainer adds to steps and to a run, whole runs, what a card predicts, training on several
+    ranks, or recording a forward pass."""
     threads: tuple[int, ...] = (1,)
     """Thread counts, each in processes of its own."""
     repeats: int = 50
@@ -76,8 +81,9 @@ class Options:
     device: Literal["cpu", "cuda"] = "cpu"
     """The device. A GPU is for `steps`."""
     works: tuple[str, ...] | None = None
-    """The works of `steps` and of peak memory: by name, or sizes as "L2 H4 d64 T32 B8 V65", with "tf32" or
-    "bfloat16" behind. Of `ranks`: nano, phrasebook, or both. All of the device's if not given."""
+    """The works of `steps`, `floors`, `busy` and peak memory: by name, or sizes as "L2 H4 d64 T32 B8 V65",
+    with "tf32" or "bfloat16" behind. Of `ranks`: nano, phrasebook, or both. All of the device's if not given;
+    of `busy` phrasebook."""
     axes: tuple[Axis, ...] = get_args(Axis)
     """The sizes that `scale` changes."""
     peers: tuple[Peer, ...] | None = None
@@ -89,8 +95,8 @@ class Options:
     kernels: Literal["numpy", "jit"] | None = None
     """minigrad's kernels; by default its own choice."""
     data_dir: Path | None = None
-    """A folder with the folders multi30k and tinyshakespeare, for `card` and `trainer`; otherwise these data
-    sets are downloaded."""
+    """A folder with the folders multi30k and tinyshakespeare, for `card`, `trainer` and `runs`; otherwise
+    these data sets are downloaded."""
     json: Path | None = None
     """A file to write all figures to."""
     markdown: Path | None = None
@@ -135,7 +141,7 @@ def selected(o: Options) -> tuple[str, ...]:
 
 def with_defaults(o: Options, name: str) -> Options:
     """The options with the default works and peers of a table."""
-    works = GPU_WORKS if o.device == "cuda" else WORKS
+    works = GPU_WORKS if o.device == "cuda" else ("phrasebook",) if name == "busy" else WORKS
     peers = ON_GPU if o.device == "cuda" else ON_CPU if name == "steps" else ("torch",)
     return replace(o, works=tuple(works) if o.works is None else o.works, peers=o.peers or peers)
 
@@ -264,6 +270,8 @@ def training_steps(o: Options) -> Iterable[Table]:
 TABLES: dict[str, Callable[[Options], Iterable[Table]]] = {
     "overhead": lambda o: overhead(o.peers, o.repeats, o.clock, o.kernels),
     "steps": training_steps,
+    "floors": lambda o: floors(o.works, o.peers, o.threads, o.repeats, o.seconds, o.clock, o.kernels),
+    "busy": lambda o: busy(o.works, o.peers, max(2, *o.threads), o.repeats, o.seconds, o.kernels),
     "generate": lambda o: generation(o.threads, o.repeats, o.seconds, o.clock, o.kernels),
     "beams": lambda o: beams(o.threads, o.repeats, o.seconds, o.clock, o.kernels),
     "memory": memory,
@@ -273,6 +281,7 @@ TABLES: dict[str, Callable[[Options], Iterable[Table]]] = {
     ),
     "graph": pictures,
     "trainer": trainer,
+    "runs": lambda o: runs(RUNS, o.data_dir, o.threads, o.clock, o.kernels),
     "card": lambda o: [cards(CASES, o.data_dir, o.clock, o.kernels)],
     "ranks": lambda o: ranks(o.works, o.repeats, o.kernels),
     "record": lambda o: [recording(o.repeats, o.seconds, o.clock)],

@@ -57,15 +57,16 @@ class Comparison:
         self.differences: dict[str, float] = {}  # the largest difference from ours
         self.times: dict[str, list[float]] = {}
         self.peaks: dict[str, Any] = {}
+        self.cores: list[int] | None = None
         self.stack = ExitStack()
 
     def start(self, names: Iterable[str], kernels: str | None = None) -> ExitStack:
         """Start the processes; they end with the stack."""
         pinned = hasattr(os, "sched_setaffinity")
         everywhere = sorted(os.sched_getaffinity(0)) if pinned else None
-        cores = idlest(self.threads) if self.device == "cpu" else everywhere
+        self.cores = idlest(self.threads) if self.device == "cpu" else everywhere
         for name in names:
-            worker = Worker(name, self.threads, kernels, cores, TIMEOUT[self.device])
+            worker = Worker(name, self.threads, kernels, self.cores, TIMEOUT[self.device])
             self.workers[name] = self.stack.enter_context(worker)
         return self.stack
 
@@ -128,11 +129,14 @@ class Comparison:
 
     # ------------------------------------------------------------ times and memory
 
+    @property
+    def settle(self) -> float:
+        return SETTLE_GPU if self.device != "cpu" else SETTLE_THREADS if self.threads > 1 else 0.0
+
     def measure(self, repeats: int, seconds: float) -> None:
-        settle = SETTLE_GPU if self.device != "cpu" else SETTLE_THREADS if self.threads > 1 else 0.0
         while self.workers:
             try:
-                self.times = measure(self.workers, repeats, seconds, settle, self.clock)
+                self.times = measure(self.workers, repeats, seconds, self.settle, self.clock)
                 return
             except ChildError as error:
                 for name in [name for name, one in self.workers.items() if one.process.poll() is not None]:

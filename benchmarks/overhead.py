@@ -14,11 +14,13 @@ from .peers import PEERS, missing, peer, settings_of
 from .tables import Table
 
 OPS = 2000
-START = [[0.1 * (i + j) for j in range(4)] for i in range(4)]
+START = [[1 + 1e-4 * (i + j) for j in range(4)] for i in range(4)]  # powers of it stay in range
+CONSTANT = [[1e-4] * 4] * 4
+
+Chain = Callable[[Any, Any, Callable[[Any], Any]], Any]  # of w, which needs a gradient, a constant c, tanh
 
 
-def chain_of(w: Any, tanh: Callable[[Any], Any] = lambda y: y.tanh()) -> Any:
-    """2,000 operations, one after another: products, sums, tanh, scaling."""
+def mixed(w: Any, c: Any, tanh: Callable[[Any], Any]) -> Any:
     y = w
     for _ in range(OPS // 4):
         y = y * w
@@ -28,25 +30,56 @@ def chain_of(w: Any, tanh: Callable[[Any], Any] = lambda y: y.tanh()) -> Any:
     return y
 
 
-def run(w: Any) -> Callable[[], None]:
+def products(w: Any, c: Any, tanh: Callable[[Any], Any]) -> Any:
+    y = w
+    for _ in range(OPS):
+        y = y * w
+    return y
+
+
+def with_a_constant(w: Any, c: Any, tanh: Callable[[Any], Any]) -> Any:
+    y = w
+    for _ in range(OPS // 2):
+        y = y * w + c
+    return y
+
+
+def with_constants(w: Any, c: Any, tanh: Callable[[Any], Any]) -> Any:
+    y = w
+    for _ in range(OPS // 2):
+        y = y * c + c
+    return y
+
+
+CHAINS: dict[str, Chain] = {
+    "y * w, y + w, tanh(y), y * 0.5": mixed,
+    "y * w: both need gradients": products,
+    "y * w + c: c is a constant": with_a_constant,
+    "y * c + c": with_constants,
+}
+
+
+def run(chain: Chain, w: Any, c: Any) -> Callable[[], None]:
     """The chain and its backward, where tensors have methods for both."""
 
     def step() -> None:
         w.grad = None
-        chain_of(w).sum().backward()
+        chain(w, c, lambda y: y.tanh()).sum().backward()
 
     return step
 
 
-def pair(name: str, repeats: int, clock: str) -> dict[str, Any]:
-    """Microseconds an operation: ours, a peer's, and their ratio."""
+def pair(name: str, repeats: int, clock: str) -> dict[str, dict[str, Any]]:
+    """Of each chain microseconds an operation: ours, a peer's, and their ratio."""
     module = peer(name)
     if hasattr(module, "set_threads"):
         module.set_threads(1)
-    steps = {"ours": peer("ours").chain(), name: module.chain()}
-    times = measure(steps, repeats, clock=clock)
-    each = {key: [1e6 * t / OPS for t in spread(found)] for key, found in times.items()}
-    return {"ours": each["ours"], "theirs": each[name], "ratio": ratios(times["ours"], times[name])}
+    found = {}
+    for what, chain in CHAINS.items():
+        times = measure({"ours": peer("ours").chain(chain), name: module.chain(chain)}, repeats, clock=clock)
+        ours, theirs = ([1e6 * t / OPS for t in spread(times[key])] for key in ("ours", name))
+        found[what] = {"ours": ours, "theirs": theirs, "ratio": ratios(times["ours"], times[name])}
+    return found
 
 
 def overhead(
@@ -63,12 +96,10 @@ def overhead(
         elif not hasattr(module, "chain"):
             table.notes.append(f"{module.LABEL}: {module.CANNOT['chain']}")
         else:
-            found = in_child(
-                "overhead", "pair", name, repeats, clock, kernels=kernels, **settings_of(name, 1)
-            )
-            table.rows.setdefault("minigrad", {"us": found["ours"], "ratio ours / theirs": None})
-            table.rows[getattr(module, "CHAIN", module.LABEL)] = {
-                "us": found["theirs"],
-                "ratio ours / theirs": found["ratio"],
-            }
+            label = getattr(module, "CHAIN", module.LABEL)
+            settings = settings_of(name, 1)
+            found = in_child("overhead", "pair", name, repeats, clock, kernels=kernels, **settings)
+            for what, values in found.items():
+                row = table.rows.setdefault(what, {"minigrad": values["ours"]})
+                row |= {label: values["theirs"], f"ratio to {label}": values["ratio"]}
     return [table]

@@ -28,7 +28,7 @@ from .device_memory import Peak
 from .measuring import LocalTurns
 from .peaks import grown, resident, run_smaller
 from .peers import KINDS, peer, settings_of, step_of
-from .works import First, weights_of, work_of
+from .works import First, Work, weights_of, work_of
 
 
 class Worker:
@@ -151,13 +151,12 @@ class _Server:
             return module.CANNOT.get(key) or module.CANNOT.get(kind) or "not written"
         self.work = self.turns = None
         gc.unfreeze()  # free what the last `ready` froze
-        self.device, shapes = device, [[array.shape for array in batch] for batch in work.batches()]
+        self.device, self.rounds = device, round_of(work)
         weights = weights_of(work.model())
         if device == "cpu":
             run_smaller(self.name)
             self.without = resident() + sum(array.nbytes for array in weights.values())
         self.work = step_of(self.name, work, weights, *([] if device == "cpu" else [device]))
-        self.rounds = 1 if all(each == shapes[0] for each in shapes) else len(shapes)
         self.turns = LocalTurns(self.work, getattr(self.work, "wait", lambda: None), self.rounds)
         return None
 
@@ -189,6 +188,12 @@ class _Server:
 
     def turn(self, number: int, settle: float, clock: str) -> float:
         return self.turns.turn(number, settle, clock)
+
+
+def round_of(work: Work) -> int:
+    """How many steps take a batch of each shape."""
+    shapes = {tuple(array.shape for array in batch) for batch in work.batches()}
+    return 1 if len(shapes) == 1 else len(work.batches())
 
 
 def serve(name: str, threads: int) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import weakref
 from concurrent.futures import Executor, Future
 from contextlib import nullcontext
@@ -15,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import tyro
 from rich.console import Console
@@ -24,16 +26,20 @@ from tiny import TINY
 import minigrad as mg
 from benchmarks import __main__ as benchmark
 from benchmarks import (
+    busy,
     cards,
     children,
     comparison,
     device_memory,
+    floors,
     machine,
     measuring,
     ops,
+    overhead,
     peaks,
     ranks,
     recording,
+    runs,
     scale,
     shares,
     steps,
@@ -42,7 +48,8 @@ from benchmarks import (
 )  # fmt: skip
 from benchmarks.graphs import KIB, loss_of, measure
 from benchmarks.peers import PEERS, missing, peer, step_of
-from benchmarks.works import WORKS, Decoder, First, Recurrent, UnknownWorkError, weights_of, work_of
+from benchmarks.works import MLP, WORKS, Decoder, First, Recurrent, UnknownWorkError, weights_of, work_of
+from minigrad.autograd.observers import observe
 from minigrad.ops.arguments import ops as registered
 from minitransformer import Transformer, TransformerConfig
 from minitransformer.cli import train
@@ -105,7 +112,7 @@ def test_ranks_are_measured_alone_and_together():
     assert (len(one["seconds"]), one["tokens"]) == (2, pytest.approx([128, 128]))
     if children.mpiexec() and find_spec("mpi4py"):
         calls = ("ranks", "train", ("nano", 2, 6)), ("overlap", "steps", ("nano", 1))
-        two, ways = children.in_child("children", "several", *calls, ranks=2)
+        two, ways = children.in_child("children", "several", *calls, kernels="numpy", ranks=2)
         assert two["tokens"] == pytest.approx(one["tokens"])
         assert ways.keys() == {"after backward", "during backward", "none"}
 
@@ -365,6 +372,99 @@ def test_the_page_that_is_measured_is_the_one_that_is_seen():
     assert measured["page, KiB"] == pytest.approx(len(page.encode()) / KIB, rel=1e-3)
 
 
+# ---------------------------------------------------------------- where the time goes
+
+
+def test_all_products_of_a_step_are_found():
+    work = MLP(inputs=3, width=4, classes=2, batch=5)
+    step = step_of("ours", work, weights_of(work.model()))
+    with observe(seen := floors.Products()), mg.fused(False):
+        step()
+    forward = [(5, 3, 4, "right"), (5, 4, 4, "right"), (5, 4, 2, "right")]
+    to_inputs = [(5, 4, 4, ""), (5, 2, 4, "")]
+    to_weights = [(3, 5, 4, "left"), (4, 5, 4, "left"), (4, 5, 2, "left")]
+    assert seen.found == {floors.Product(1, *sizes): 1 for sizes in (*forward, *to_inputs, *to_weights)}
+    assert floors.Product(6, 5, 3, 4, "").flops == 2 * 6 * 5 * 3 * 4
+    with observe(moves := floors.Moves(seen.composites)):
+        step()
+    first, second, loss, *backward = moves.found
+    assert first == second == 2 * 5 * 4 * 4  # relu reads and writes
+    assert loss == 5 * 2 * 4 + 5 * 8  # logits and classes
+    assert len(backward) == 3
+    weights = sum(p.array.nbytes for p in step.model.parameters())
+    assert floors.updates(step.optimizer) == [3 * weights]  # SGD
+
+
+def test_products_of_attention_are_found_and_timed(monkeypatch):
+    monkeypatch.setattr(floors, "seconds_of", lambda function, clock: function() is not None and 1e-6)
+    floors.bandwidth.cache_clear()
+    found = floors.floor_of(SMALL, 1, "wall")  # L1 H2 d4 T4 B2 V5
+    floors.bandwidth.cache_clear()
+    rows, linear = 8, 4 * 12 + 4 * 4 + 2 * 4 * 16 + 4 * 5
+    attention = 2 * (2 * 2) * 4 * 4 * 2  # two products in each of two heads and two sequences
+    assert found["flops"] == 3 * 2 * (rows * linear + attention)
+    assert found["product seconds"] == pytest.approx(1e-6 * 3 * (5 + 2))
+    row = floors.row_of(found | {"product seconds": 1e-3, "moving seconds": 1e-3}, {"ours": [4e-3, 4e-3]})
+    assert (row["least, ms"], row["minigrad / least"]) == (2.0, 2.0)
+
+
+def test_another_process_computes_in_every_second_turn(monkeypatch):
+    monkeypatch.setattr(comparison, "Worker", WorkerHere)
+    monkeypatch.setattr(comparison, "ThreadPoolExecutor", lambda _: InTurn())
+    told = []
+    tell = busy.Other.tell
+    monkeypatch.setattr(busy.Other, "tell", lambda self, word: (told.append(word), tell(self, word)))
+    (table,) = busy.busy([SMALL], [], threads=1, repeats=2, seconds=0.0)
+    assert told[:4] == ["on", "off"] * 2
+    assert table.rows["minigrad"]["ratio (limit 2.2)"][0] > 0
+
+
+def test_the_other_process_computes_only_when_it_is_told():
+    with busy.other_process(None) as other:
+        process = psutil.Process(other.process.pid)
+        spent = lambda: sum(process.cpu_times()[:2])
+        with other:
+            before = spent()
+            while spent() < before + 0.05:
+                time.sleep(0.01)
+        time.sleep(0.05)
+        before = spent()
+        time.sleep(0.1)
+        assert spent() - before < 0.05
+    assert not psutil.pid_exists(process.pid)
+
+
+@needs_torch
+def test_the_chains_of_operations_are_the_same_for_both(monkeypatch):
+    monkeypatch.setattr(overhead, "OPS", 8)
+    import torch
+
+    for chain in overhead.CHAINS.values():
+        w, c = (mg.tensor(x, requires_grad=True) for x in (overhead.START, overhead.CONSTANT))
+        overhead.run(chain, w, c.detach())()
+        theirs, constant = (torch.tensor(x, requires_grad=True) for x in (overhead.START, overhead.CONSTANT))
+        overhead.run(chain, theirs, constant.detach())()
+        assert np.allclose(w.grad.numpy(), theirs.grad.numpy(), rtol=1e-5)
+    found = overhead.pair("torch", 2, "cpu")
+    assert found.keys() == overhead.CHAINS.keys()
+
+
+def test_whole_runs_captured_and_not_have_the_same_results(here, monkeypatch):
+    monkeypatch.setattr(runs, "in_child", lambda module, function, *args, **_: runs.whole(*args))
+    case = " ".join(["phrasebook", "--data", "pairs.tsv", *TINY])
+    (table,) = runs.runs([case])
+    row = table.rows[case]
+    assert row["not captured"] > 0
+    assert row["captured"] == runs.UNAVAILABLE or row["captured / not captured"] > 0
+    assert row["scores"].startswith("exact_match 0.")
+    losses = iter([[1.0], [1.1]])
+    result = {"seconds": 1.0, "refused": False}
+    differ = lambda *_, **__: result | {"results": {"losses": next(losses), "scores": {}}}
+    monkeypatch.setattr(runs, "in_child", differ)
+    with pytest.raises(comparison.DifferentWorkError, match="captured, losses or scores differ"):
+        list(runs.runs([case]))
+
+
 # ---------------------------------------------------------------- on a GPU
 
 
@@ -425,15 +525,16 @@ def test_memory_on_a_gpu_is_counted_at_its_highest(gpu):
 
 def test_steps_on_a_gpu(workers):
     work = "L1 H2 d8 T4 B2 V5 bfloat16"
-    table, last = steps.steps_on_gpu([work], ["torch"], repeats=1)
-    rows = [name for name in table.rows if "torch" not in name]
+    other, label = ("jax", "JAX jit") if workers == "standin" else ("torch", "torch eager")
+    table, last = steps.steps_on_gpu([work], [other], repeats=1)
+    rows = [name for name in table.rows if name != label]
     assert rows == ["minigrad", "minigrad, captured"], table.notes
     for row in table.rows.values():
         assert row["MiB in tensors"] > 0
         assert row["MiB held"] > 0
-    if workers == "standin":  # which torch does not know
-        assert "torch eager" not in table.rows
-        assert any(note.startswith(("torch eager failed", "torch eager is not")) for note in table.notes)
+    if workers == "standin":  # which JAX does not know
+        assert label not in table.rows
+        assert any(note.startswith((f"{label} failed", f"{label} is not")) for note in table.notes)
     assert not [note for note in table.notes if note.startswith(("minigrad", "NOT"))]
     assert list(last.rows) == [work]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..overhead import START, chain_of
+from ..overhead import CONSTANT, START, Chain
 from ..works import MLP, Attention, Decoder
 from .array_models import ArrayStep, Library, gpt_loss, mlp_loss
 
@@ -78,10 +78,10 @@ def attention(work: Attention, weights: dict[str, np.ndarray]) -> ArrayStep:
     return step
 
 
-def chain() -> Callable[[], Any]:
+def chain(of: Chain) -> Callable[[], Any]:
     import autograd.numpy as anp
     from autograd import value_and_grad
 
-    run = value_and_grad(lambda w: anp.sum(chain_of(w, anp.tanh)))
-    w = np.array(START, np.float32)
+    run = value_and_grad(lambda w: anp.sum(of(w, c, anp.tanh)))
+    w, c = (np.array(x, np.float32) for x in (START, CONSTANT))
     return lambda: run(w)

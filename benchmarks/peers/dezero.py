@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..overhead import START, chain_of
+from ..overhead import CONSTANT, START, Chain
 from ..works import LR, MLP, First
 
 LABEL = "DeZero"
@@ -66,12 +66,12 @@ def mlp(work: MLP, weights: dict[str, np.ndarray]) -> Step:
     return Step(work, weights)
 
 
-def chain() -> Callable[[], Any]:
+def chain(of: Chain) -> Callable[[], Any]:
     dezero = imported()
-    w = dezero.Variable(np.array(START, np.float32))
+    w, c = dezero.Variable(np.array(START, np.float32)), np.array(CONSTANT, np.float32)
 
     def step() -> None:
         w.cleargrad()
-        dezero.functions.sum(chain_of(w, dezero.functions.tanh)).backward()
+        dezero.functions.sum(of(w, c, dezero.functions.tanh)).backward()
 
     return step

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..overhead import START, chain_of
+from ..overhead import CONSTANT, START, Chain
 from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First, Phrasebook
 from .array_models import Library, Seq2Seq, gpt_loss, mlp_loss
 
@@ -153,11 +153,11 @@ def attention(work: Attention, weights: dict[str, np.ndarray]) -> Step:
     return Step(loss, weights, work.batches(), keep)
 
 
-def chain() -> Callable[[], Any]:
+def chain(of: Chain) -> Callable[[], Any]:
     """Not compiled: operation by operation, as in a debugger."""
     import jax
     import jax.numpy as jnp
 
-    both = jax.value_and_grad(lambda w: chain_of(w, jnp.tanh).sum())
-    w = jnp.array(START)
+    both = jax.value_and_grad(lambda w: of(w, c, jnp.tanh).sum())
+    w, c = jnp.array(START), jnp.array(CONSTANT)
     return lambda: jax.block_until_ready(both(w))

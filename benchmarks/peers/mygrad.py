@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..overhead import START, chain_of
+from ..overhead import CONSTANT, START, Chain
 from ..works import MLP, Decoder
 from .array_models import ArrayStep, Library, gpt_loss, mlp_loss
 
@@ -68,9 +68,9 @@ def mlp(work: MLP, weights: dict[str, np.ndarray]) -> ArrayStep:
     return ArrayStep(weights, work.batches(), both(lambda p, x, y: mlp_loss(lib, work, p, x, y)), plain=True)
 
 
-def chain() -> Callable[[], Any]:
+def chain(of: Chain) -> Callable[[], Any]:
     import mygrad as mg
 
     mg.turn_memory_guarding_off()
-    w = mg.tensor(np.array(START, np.float32))
-    return lambda: mg.sum(chain_of(w, mg.tanh)).backward()
+    w, c = mg.tensor(np.array(START, np.float32)), np.array(CONSTANT, np.float32)
+    return lambda: mg.sum(of(w, c, mg.tanh)).backward()

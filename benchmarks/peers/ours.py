@@ -12,7 +12,7 @@ from minigrad import as_tensor, autocast, capture, cuda, no_grad, optim, set_flo
 from minigrad.nn import functional as F
 
 from ..device_memory import Peak, peak_of_ours
-from ..overhead import START, run
+from ..overhead import CONSTANT, START, Chain, run
 from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First, Phrasebook, Recurrent
 
 LABEL = "minigrad"
@@ -145,5 +145,5 @@ def attention(work: Attention, weights: dict[str, np.ndarray]) -> Step:
     return Backward(model, loss, work.batches())
 
 
-def chain() -> Callable[[], None]:
-    return run(tensor(START, requires_grad=True))
+def chain(of: Chain) -> Callable[[], None]:
+    return run(of, tensor(START, requires_grad=True), tensor(CONSTANT))

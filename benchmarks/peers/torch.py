@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..device_memory import Peak, peak_of_torch
-from ..overhead import START, run
+from ..overhead import CONSTANT, START, Chain, run
 from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First, Phrasebook, Recurrent
 
 LABEL = "torch eager"
@@ -181,7 +181,7 @@ def loaded(model: Any, weights: dict[str, np.ndarray]) -> Any:
     return model.train()
 
 
-def chain() -> Callable[[], None]:
+def chain(of: Chain) -> Callable[[], None]:
     import torch
 
-    return run(torch.tensor(START, requires_grad=True))
+    return run(of, torch.tensor(START, requires_grad=True), torch.tensor(CONSTANT))
