@@ -29,18 +29,40 @@ def chromium() -> Iterator[Any]:
             browser.close()
 
 
+class Pages:
+    """A browser's pages, which are used again: a new one takes more time than most tests of it."""
+
+    def __init__(self, browser: Any) -> None:
+        self.browser = browser
+        self.free: dict[str, list[Any]] = {}
+
+    def take(self, options: dict[str, Any]) -> Any:
+        free = self.free.setdefault(str(options), [])
+        return free.pop() if free else self.browser.new_context(**options).new_page()
+
+    def give_back(self, page: Any, options: dict[str, Any]) -> None:
+        page.goto("about:blank")
+        page.set_viewport_size(options["viewport"])
+        page.emulate_media(media="null")  # the browser's own
+        self.free[str(options)].append(page)
+
+
 class Watched:
     """A page that was opened from a file, and everything it complained about or asked for."""
 
-    def __init__(self, browser: Any, file: Path, fragment: str = "", **options: Any) -> None:
-        self.context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | options)
-        self.page = self.context.new_page()
+    def __init__(self, pages: Pages, file: Path, fragment: str = "", **options: Any) -> None:
+        self.pages, self.options = pages, {"viewport": {"width": 1440, "height": 900}} | options
+        self.page = pages.take(self.options)
         self.page.set_default_timeout(60_000)  # a busy machine is slow
         self.complaints: list[str] = []
         self.requests: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.listeners = {
+            "console": lambda message: self.complaints.append(message.text),
+            "pageerror": lambda error: self.complaints.append(str(error)),
+            "request": lambda request: self.requests.append(request.url),
+        }
+        for event, listener in self.listeners.items():
+            self.page.on(event, listener)
         self.page.goto(file.as_uri() + fragment)
 
     def press(self, *keys: str) -> None:
@@ -61,15 +83,18 @@ class Watched:
         """Every number shown in what matches: the cells of tables and lone numbers."""
         return [float(text) for text in self.texts(f"{selector} td, {selector} p.number")]
 
-    def violations(self) -> list[str]:
-        """What axe-core finds wrong for people who do not use a mouse or their eyes."""
+    def violations(self, within: str | None = None, **options: Any) -> list[str]:
+        """What axe-core finds wrong on the page, or within a part, for those who use no mouse or no eyes."""
         axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-core is not installed")
-        found = axe.Axe().run(self.page).response["violations"]
+        found = axe.Axe().run(self.page, within, options).response["violations"]
         return [f"{v['id']}: {v['help']}: {[node['html'][:200] for node in v['nodes'][:3]]}" for v in found]
 
     def close(self) -> None:
         """The page must have been silent, and have asked for nothing but itself."""
-        self.context.close()
+        self.page.evaluate("0")  # what it did before has been told
+        for event, listener in self.listeners.items():
+            self.page.remove_listener(event, listener)
+        self.pages.give_back(self.page, self.options)
         assert self.complaints == []
         assert [url for url in self.requests if not url.startswith("file:")] == []
         assert len(self.requests) == 1

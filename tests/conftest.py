@@ -95,6 +95,40 @@ def place(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def browser():
+    """A running Chromium."""
+    from browser import chromium
+
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def pages(browser):
+    from browser import Pages
+
+    return Pages(browser)
+
+
+@pytest.fixture
+def open_page(pages, tmp_path):
+    """Opens a page, by its text or of what has `to_html`; at the end it must have been silent."""
+    from browser import Watched
+
+    opened = []
+
+    def open_(content, fragment="", **options):
+        file = tmp_path / f"page{len(opened)}.html"
+        file.write_text(content if isinstance(content, str) else content.to_html(), encoding="utf-8")
+        opened.append(Watched(pages, file, fragment, **options))
+        return opened[-1]
+
+    yield open_
+    for page in opened:
+        page.close()
+
+
 @pytest.fixture
 def unchecked(monkeypatch):
     """Arguments reach the function whatever their types, as they do where tests do not check them."""

@@ -11,7 +11,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from browser import chromium
 
 import minigrad as mg
 from minigrad import nn
@@ -90,12 +89,6 @@ def test_a_printed_transformer_says_its_sizes():
 
 
 # ---------------------------------------------------------------- in a browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as running:
-        yield running
 
 
 def open_file(browser, file, **options):

@@ -91,6 +91,7 @@ function scaleScreen(e) {
   const values = range(scores.shape[2], u => elementOf(scores, [e.head, Math.min(row, scores.shape[1] - 1), u]));
   const keys = values.map((_, u) => e.columnLabel(partOf(e, "scores"), u));
   const both = [["without scaling", softmaxOf(values)], ["with scaling", softmaxOf(values.map(x => x * headWidth ** -0.5))]];
+  const shown = largestIndices(both[1][1], MOST_TOKENS).sort((a, b) => a - b);
   return {
     thought: unscaled
       ? "This model does not scale its scores: T5 chose initial weights that make up for it."
@@ -102,8 +103,8 @@ function scaleScreen(e) {
       h("p", { class: "sign" }, unscaled || !e.options.scale ? "times 1 =" : `divided by ${precise(1 / scale)} =`),
       matrix(e, partOf(e, "scaled"), { title: "scaled scores", head: e.head }),
       h("section", {}, h("h3", {}, `What “${e.rowLabel(partOf(e, "scores"), Math.min(row, scores.shape[1] - 1))}” would attend to`),
-        h("div", { class: "columns" }, both.map(([name, p]) => h("div", {}, h("h4", {}, name), bars(p.map((x, u) => [keys[u], x, percent(x)]), name)))),
-        h("p", { class: "hint" }, "All keys, before any mask. Where one weight is 1 and the others 0, softmax has no gradient, and nothing is learned.")),
+        h("div", { class: "columns" }, both.map(([name, p]) => h("div", {}, h("h4", {}, name), bars(shown.map(u => [keys[u], p[u], percent(p[u])]), name)))),
+        h("p", { class: "hint" }, `${shown.length < keys.length ? `The ${shown.length} largest of ${keys.length}` : "All keys"}, before any mask. Where one weight is 1 and the others 0, softmax has no gradient, and nothing is learned.`)),
     ],
   };
 }
@@ -261,14 +262,10 @@ function alignmentScreen(e) {
         choice("Head", [["mean", "mean of all heads"], ...range(heads, i => [`${i}`, `head ${i + 1}`])], isMean ? "mean" : `${head}`, value => e.set({ alignHead: value === "mean" ? undefined : Number(value) }))),
       arcs(array, head, said, columns),
       h("figure", {}, h("figcaption", {}, "Down: the word that is written, and what the decoder has read. Across: the sentence."),
-        h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Alignment" }, h("table", { class: "numbers" },
-          h("thead", {}, h("tr", {}, h("td", {}), h("td", {}), columns.map(word => h("th", { scope: "col", class: "token" }, word)))),
-          h("tbody", {}, said.map((word, t) => h("tr", {}, h("th", { scope: "row" }, word), h("td", { class: "quiet" }, `after ${rows[t]}`), columns.map((_, u) => {
-            const x = elementOf(array, [head, t, u]);
-            const td = h("td", { class: "shown" }, x.toFixed(3));
-            tint(td, x, { largest: 1, isProbability: true });
-            return td;
-          }))))))),
+        plainTable(e, {
+          title: "Alignment", rows: said, columns, heads: t => [`after ${rows[t]}`], value: (t, u) => elementOf(array, [head, t, u]),
+          text: x => x.toFixed(3), look: { largest: 1, isProbability: true },
+        })),
     ],
   };
 }

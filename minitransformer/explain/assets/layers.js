@@ -95,7 +95,7 @@ function layersScreen(e) {
           const before = i ? rowOf(e.record.arrays[rows[i - 1][1]], t) : null;
           const cosine = before ? dotProduct(state, before) / (norm(state) * norm(before) || 1) : 1;
           return h("tr", {}, h("th", { scope: "row" }, label), h("td", {}, norm(state).toFixed(2)), h("td", {}, before ? `${((180 * Math.acos(Math.max(-1, Math.min(1, cosine)))) / Math.PI).toFixed(0)}°` : ""),
-            h("td", { class: "wrap" }, speaks ? lens(e, state, stack).map(([word, p]) => h("span", { class: "chip" }, `${word} ${percent(p)}`)) : ""));
+            h("td", { class: "wrap" }, speaks ? lens(e, state, stack, name === `${stack.name}.norm.output`).map(([word, p]) => h("span", { class: "chip" }, `${word} ${percent(p)}`)) : ""));
         })))),
       speaks ? h("p", { class: "hint" }, stack.name === "encoder" && e.isPair ? "The encoder is not trained to say words: what is closest need not mean anything." : "The last line is the model's own answer; the lines before it have not been trained to be read so.") : null,
     ],
@@ -117,19 +117,10 @@ function rowOf({ data, shape }, t) {
   return data.subarray(t * width, (t + 1) * width);
 }
 
-/** The likeliest words of a state, read with the final norm (of pre-norm models) and the output matrix. */
-function lens(e, state, stack) {
-  let x = Float64Array.from(state);
-  if (stack.finalNorm) {
-    const mean = stack.norm.kind === "layer" ? x.reduce((sum, v) => sum + v, 0) / x.length : 0;
-    x = x.map(v => v - mean);
-    const size = Math.sqrt(x.reduce((sum, v) => sum + v * v, 0) / x.length + 1e-6);
-    const gain = e.weights[`${stack.name}.norm.weight`].data;
-    const bias = e.weights[`${stack.name}.norm.bias`]?.data;
-    x = x.map((v, i) => (v / size) * gain[i] + (bias ? bias[i] : 0));
-  }
-  const { data, shape } = e.weights[e.structure.output.weight];
-  const logits = Float64Array.from({ length: shape[0] }, (_, v) => dotProduct(data.subarray(v * shape[1], (v + 1) * shape[1]), x) * (e.structure.output.factor ?? 1));
-  const p = softmaxOf(Array.from(logits));
+/** The likeliest words of a state, read with the final norm (of pre-norm models) and the output layer. */
+function lens(e, state, stack, isNormed) {
+  const kind = stack.norm.kind === "layer" ? "layer_norm" : "rms_norm";
+  const final = stack.finalNorm && !isNormed ? { path: `${stack.name}.norm`, norm: kind, layer_norm_eps: e.eps() } : null;
+  const p = e.model.lens(state, final);
   return largestIndices(p, 3).map(i => [shownToken(e.tokenOf(i)), p[i]]);
 }

@@ -49,27 +49,28 @@ function startBars(e) {
   return bars(order.map(v => [shownToken(e.wordOf(v)), Math.abs(g[v]) / largest, inTable(g[v], decimalsFor(largest)), { chosen: g[v] < 0 }]), "Gradient of the logits");
 }
 
+const MOST_PULLS = 12; // losses of a long text that are shown at once: each is a backward pass
+
 /** For the loss of each word: how long the gradient is at each word that was read. */
 function pullScreen(e) {
   const inputs = e.structure.stacks.map(stack => `${stack.name}.input`);
   const labels = e.labels();
   const count = e.record.arrays.logits.shape[0];
-  const rows = range(Math.min(count, 24), t => e.model.backward(e.record, { labels, positions: [t], weights: false }));
   const words = e.tokensOf(e.isPair ? "target" : "source");
+  const most = count > 24 ? MOST_PULLS : count;
+  const top = windowStart(e, `rows ${count}`, count - most);
+  const passes = range(most, i => e.model.backward(e.record, { labels, positions: [top + i], weights: false }));
   return {
     thought: "Which word's loss pulls at which input? Each row is the loss of one word alone; the longer the gradient at an input, the more that input would have to change.",
     body: inputs.map((name, i) => {
       const columns = e.tokensOf(e.sideOfRows(name));
-      const sizes = rows.map(({ activations }) => columns.map((_, u) => norm(rowOf(activations[name], u))));
+      const sizes = passes.map(({ activations }) => columns.map((_, u) => norm(rowOf(activations[name], u))));
       const largest = largestOf(sizes.flat());
       return h("figure", {}, h("figcaption", {}, e.isPair ? ["On the sentence that is read", "On the words written so far"][i] : "On the words that are read"),
-        h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Pull on ${name}` }, h("table", { class: "numbers" },
-          h("thead", {}, h("tr", {}, h("td", {}, "loss of"), columns.map(word => h("th", { scope: "col", class: "token" }, word)))),
-          h("tbody", {}, sizes.map((row, t) => h("tr", {}, h("th", { scope: "row" }, shownToken(e.wordOf(labels[t]) ?? words[t])), row.map(x => {
-            const td = h("td", { class: "shown" }, inTable(x, decimalsFor(largest)));
-            tint(td, x, { largest });
-            return td;
-          })))))));
+        plainTable(e, {
+          title: `Pull on ${name}`, corner: "loss of", rows: range(count, t => shownToken(e.wordOf(labels[t]) ?? words[t])), columns, most,
+          value: (t, u) => sizes[t - top][u], text: x => inTable(x, decimalsFor(largest)), look: { largest },
+        }));
     }),
   };
 }

@@ -68,7 +68,7 @@ document.getElementById("map").hidden = false;
 listeners.push(render);
 listenToKeys(page);
 document.addEventListener("click", followLink);
-addEventListener("hashchange", () => follow(page, location.hash));
+addEventListener("hashchange", () => location.hash === page.followed || follow(page, location.hash));
 addEventListener("resize", () => render(page));
 if (!location.hash || !follow(page, location.hash)) render(page);
 document.body.classList.add("ready");

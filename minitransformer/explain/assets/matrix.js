@@ -26,10 +26,10 @@ function matrixFigure(e, name, options) {
   const caption = h("figcaption", {}, options.letter ? [options.gradient ? "∂loss / ∂" : "", symbol(options.letter), " "] : null, h("span", {}, title), h("span", { class: "size" }, ` ${size}`));
   const width = columnsThatFit();
   const isWide = columns > (view.overTokens ? MOST_TOKENS : width + 2);
-  const first = isWide ? Math.min(e.windows[columns] ?? 0, columns - width) : 0;
+  const first = isWide ? windowStart(e, columns, columns - width) : 0;
   const shown = isWide ? width : columns;
   const isHigh = rows > MOST_TOKENS;
-  const top = isHigh ? Math.min(e.windows[`rows ${rows}`] ?? 0, rows - MOST_TOKENS) : 0;
+  const top = isHigh ? windowStart(e, `rows ${rows}`, rows - MOST_TOKENS) : 0;
   return h("figure", { class: options.gradient ? "matrix gradient" : "matrix" }, caption,
     isWide ? [strip(view, first, shown, title), windowSlider(e, name, first, width, columns, title, options.gradient)] : null,
     isHigh ? rowSlider(e, top, rows, title, options.gradient) : null,
@@ -61,6 +61,35 @@ function matrixView(e, name, options) {
     rowLabel: options.rows ? t => options.rows[t] : options.weight ? t => `${t}` : t => e.rowLabel(name, t),
     columnLabel: options.columns ? j => options.columns[j] : options.weight ? j => `${j}` : j => e.columnLabel(name, j),
   };
+}
+
+/**
+ * Numbers that are no cells of the record: `rows` and `columns` are labels, `value(t, u)` a number. Of many, a
+ * window is shown, which sliders move; `most` is its height. `heads(t)` has further cells at the side of a row.
+ */
+function plainTable(e, { title, corner = "", rows, columns, value, text, look, heads = () => [], most = MOST_TOKENS }) {
+  const [high, wide] = [rows.length > most, columns.length > MOST_TOKENS];
+  const top = high ? windowStart(e, `rows ${rows.length}`, rows.length - most) : 0;
+  const first = wide ? windowStart(e, columns.length, columns.length - MOST_TOKENS) : 0;
+  const shown = columns.slice(first, first + MOST_TOKENS);
+  const side = heads(0).length;
+  return [
+    wide ? windowSlider(e, title, first, MOST_TOKENS, columns.length, title) : null,
+    high ? rowSlider(e, top, rows.length, title, false, most) : null,
+    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, h("table", { class: "numbers" },
+      h("thead", {}, h("tr", {}, h("td", {}, corner), range(side, () => h("td", {})), shown.map(word => h("th", { scope: "col", class: "token" }, word)))),
+      h("tbody", {}, rows.slice(top, top + most).map((word, i) => h("tr", {}, h("th", { scope: "row" }, word), heads(top + i).map(content => h("td", { class: "quiet" }, content)), shown.map((_, j) => {
+        const x = value(top + i, first + j);
+        const td = h("td", { class: "shown" }, text(x));
+        tint(td, x, look);
+        return td;
+      })))))),
+  ];
+}
+
+/** The first row or column of a window that the reader may have moved. */
+function windowStart(e, key, last) {
+  return Math.min(e.windows[key] ?? 0, last);
 }
 
 function table(e, view, first, count, title, top, height) {
@@ -162,11 +191,11 @@ function blend(from, to, share) {
   return `rgb(${mixed.join(",")})`;
 }
 
-function rowSlider(e, top, rows, title, gradient) {
+function rowSlider(e, top, rows, title, gradient, most = MOST_TOKENS) {
   const key = `rows ${rows}`;
-  const label = `rows ${top} to ${top + MOST_TOKENS - 1} of ${rows}`;
+  const label = `rows ${top} to ${top + most - 1} of ${rows}`;
   return h("label", { class: "window" }, h("input", {
-    type: "range", min: 0, max: rows - MOST_TOKENS, value: top, "aria-label": `First row of ${title}`, "aria-valuetext": label, "data-key": `rows${gradient ? "g" : ""}:${title}`,
+    type: "range", min: 0, max: rows - most, value: top, "aria-label": `First row of ${title}`, "aria-valuetext": label, "data-key": `rows${gradient ? "g" : ""}:${title}`,
     oninput: event => e.set({ windows: { ...e.windows, [key]: Number(event.target.value) } }),
   }), h("span", {}, label));
 }

@@ -13,7 +13,7 @@ function bars(rows, label) {
 /** A small heat map without numbers, as a picture. */
 function heatPicture(array, head, label) {
   const [, rows, columns] = array.shape;
-  const size = Math.max(4, Math.min(26, Math.floor(150 / Math.max(rows, columns))));
+  const size = Math.max(1, Math.min(26, Math.floor(170 / Math.max(rows, columns))));
   const canvas = h("canvas", { class: "heat", width: columns * size, height: rows * size, role: "img", "aria-label": label });
   const pen = canvas.getContext("2d");
   const { paper, positive } = stripColours();

@@ -42,6 +42,7 @@ function makeScreens(e) {
 function follow(e, hash) {
   const [address, path] = decodeURIComponent(hash.replace(/^#/, "")).split(":");
   const found = e.screens.find(screen => screen.address === address);
+  e.followed = hash;
   if (!found) return false;
   const changes = { screen: address };
   if (path && e.attentionPaths().includes(path)) changes.path = path;
@@ -55,9 +56,10 @@ function follow(e, hash) {
   return true;
 }
 
-/** Go to an address. */
+/** Go to an address, at once: a key that is held down skips no stage. */
 function go(address) {
   location.hash = address;
+  follow(page, location.hash);
 }
 
 function stepScreen(e, by) {

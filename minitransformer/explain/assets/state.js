@@ -41,6 +41,7 @@ class Explanation {
     this.cell = null; // { name, index, gradient, weight }
     this.windows = {}; // the first column shown of each wide array
     this.beamCount = 3;
+    this.followed = ""; // the address that is shown
     this.mapOpen = null; // whether the reader opened or closed the map; null: neither
     this.quiz = null;
     this.problem = "";

@@ -98,6 +98,14 @@ class Model {
     };
   }
 
+  /** The probabilities of words if a state were the last: through a norm (its path and settings), and the head. */
+  lens(state, norm = null) {
+    const run = new Run(this.weights);
+    const x = new Tensor([1, state.length], Float32Array.from(state));
+    const last = norm ? normAt(run.at(norm.path), x, norm) : x;
+    return softmax(this.family.logits(run, this.config, last)).data;
+  }
+
   // -------------------------------------------------------------- new texts
 
   distribution(logits, settings) {
