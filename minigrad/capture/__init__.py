@@ -72,15 +72,12 @@ class capture:
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         _refuse_gradients([*flatten(inputs), *flatten(named)])
         arguments = map_leaves(lambda x: as_tensor(x) if is_array(x) else x, (inputs, named))
-        if self.device == "cpu":
-            return self.step_fn(*arguments)
         if self.device is None:
             observer = LeafObserver()  # where the inputs belong shows only as the step computes
             with observe(observer), Switch(modes, "data_moves", True):
                 results = self.step_fn(*arguments)
             self.device = observer.device
-            if self.device != "cpu":
-                self._step_for(arguments).calls = 1
+            self._step_for(arguments).calls = 1
             return results
         return self._step_for(arguments)(arguments)
 
@@ -88,7 +85,7 @@ class capture:
         """The step for arguments of this signature; the least recently used signature is forgotten."""
         assert self.device is not None
         xp, key = library_of(self.device), _signature(arguments)
-        if self.pool is None:
+        if self.pool is None and xp is not np:
             self.pool = xp.cuda.MemoryPool()
         step = self.steps.pop(key, None) or CapturedStep(self.step_fn, arguments, xp, self.pool)
         self.steps[key] = step
@@ -150,6 +147,11 @@ class CapturedStep:
         if self.calls <= WARMUP_CALLS:
             with observe(self.observer):
                 return self.step_fn(*self.arguments)
+        if self.graph is None and self.xp is np:
+            from .plan import record
+
+            results, self.graph = record(self.step_fn, self.arguments, self.observer.leaves)
+            return results
         if self.graph is None:
             from .graph import RecordedGraph  # imports the CUDA kernels, so only with a GPU
 
@@ -160,11 +162,11 @@ class CapturedStep:
 
     def _fill_buffers(self, arguments: tuple[Any, ...]) -> None:
         """Copy inputs to where the step reads them."""
-        stream = self.xp.cuda.get_current_stream()
+        stream = None if self.xp is np else self.xp.cuda.get_current_stream()
         for buffer, x in zip(leaves(self.arguments), leaves(arguments), strict=True):
             if not isinstance(x, Tensor):
                 continue
-            if isinstance(x.array, gpu.arrays):
+            if stream is None or isinstance(x.array, gpu.arrays):
                 buffer.array[...] = x.array
             else:
                 buffer.array.set(np.ascontiguousarray(x.array).reshape(x.shape), stream)

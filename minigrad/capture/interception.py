@@ -31,7 +31,7 @@ def intercepted(graph: Any) -> Iterator[None]:
     """Within it, what this thread calls of the functions listed here is recorded in `graph`."""
     with contextlib.ExitStack() as stack:
         for owner, name, replacement in _replacements(graph):
-            for kind in _subclasses(owner) if isinstance(owner, type) else [owner]:
+            for kind in subclasses(owner) if isinstance(owner, type) else [owner]:
                 original = vars(kind).get(name)
                 if original is not None:
                     setattr(kind, name, _while_recording(graph, original, partial(replacement, original)))
@@ -47,11 +47,11 @@ def _while_recording(graph: Any, original: Callable, replacement: Callable) -> C
     return function
 
 
-def _subclasses(kind: type[Any]) -> Iterator[type[Any]]:
+def subclasses(kind: type[Any]) -> Iterator[type[Any]]:
     """A class and all that derive from it."""
     yield kind
     for sub in kind.__subclasses__():
-        yield from _subclasses(sub)
+        yield from subclasses(sub)
 
 
 def _replacements(graph: Any) -> Iterator[tuple[Any, str, Callable]]:

@@ -17,6 +17,6 @@ def matmul(a: Any, b: Any) -> Any:
         raise DtypeError("a matrix product of booleans.\nConvert them: .to('int64') counts, .to('float32').")
     if isinstance(a, gpu.arrays):
         return kernels(a).matmul(a, b)
-    if type(a) is np.ndarray and a.dtype == bfloat16:
+    if isinstance(a, np.ndarray) and a.dtype == bfloat16:
         return (a.astype(np.float32) @ b.astype(np.float32)).astype(a.dtype)
     return a @ b

@@ -177,7 +177,7 @@ class Op(OpInfo):
         kernel = self.kernel or getattr(kernels(arrays[0]), self.name, None)
         if kernel is None:
             return self.run_definition(*arrays, **settings)
-        if type(arrays[0]) is np.ndarray and arrays[0].dtype in HALF and not self.kernel_takes_half:
+        if isinstance(arrays[0], np.ndarray) and arrays[0].dtype in HALF and not self.kernel_takes_half:
             return compute_in_float32(kernel, arrays[0].dtype, arrays, settings)
         found = kernel(*arrays, **settings)
         return self.run_definition(*arrays, **settings) if found is None else found

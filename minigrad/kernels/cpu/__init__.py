@@ -5,7 +5,7 @@ from .attention import scaled_dot_product_attention
 from .linear import embedding, linear
 from .losses import cross_entropy
 from .normalization import layer_norm, rms_norm
-from .optimizers import adam, flatten, total_norm
+from .optimizers import adam, flatten, scale, total_norm
 from .pooling import largest_place
 from .recurrent import gru, lstm, rnn
 from .reductions import logsumexp
@@ -26,6 +26,7 @@ __all__ = [
     "lstm",
     "rms_norm",
     "rnn",
+    "scale",
     "scaled_dot_product_attention",
     "softmax",
     "total_norm",

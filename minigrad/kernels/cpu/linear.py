@@ -76,7 +76,7 @@ def total(x: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
     Where there are gaps in an array's memory it is added up in float64. Tensors and arrays on a GPU have
     sums of their own.
     """
-    if type(x) is not np.ndarray or x.dtype.char not in "fd":
+    if not isinstance(x, np.ndarray) or x.dtype.char not in "fd":
         if x.dtype in HALF and is_array(x):
             return total(x.astype(float32), axes, keepdims).astype(x.dtype)
         if is_array(x) and not is_floating(x.dtype):  # in its own dtype: NumPy's of uint8 is uint64
@@ -126,7 +126,7 @@ def column_sums(x: np.ndarray) -> np.ndarray:
 
 def in_wide_floats(accumulate: Callable[[Any], Any], x: Any) -> Any:
     """accumulate(x), a running sum or product: NumPy's floats in float64, others in float32 at least."""
-    wide = float64 if type(x) is np.ndarray else float32
+    wide = float64 if isinstance(x, np.ndarray) else float32
     narrow = is_floating(x.dtype) and x.dtype.itemsize < wide.itemsize
     return accumulate(x.astype(wide)).astype(x.dtype) if narrow else accumulate(x)
 

@@ -51,6 +51,14 @@ def total_norm(arrays, infinite):
     return math.sqrt(total)
 
 
+def scale(arrays, norm, max_norm):
+    """Multiply all arrays by max_norm / (norm + 1e-6) where that is below 1."""
+    factor = max_norm / (float(norm) + 1e-6)
+    if factor < 1:
+        for a in arrays:
+            a *= factor
+
+
 def flatten(arrays, out):
     """Copy the elements of all arrays to the flat array `out`, one array after another."""
     np.concatenate(arrays, axis=None, out=out)

@@ -14,8 +14,9 @@ def embedding(weight, ids):
         return cpu.embedding(weight, ids)
     shape, flat = weight.shape, np.ascontiguousarray(ids, np.int64).reshape(-1)
     value = np.empty((*ids.shape, shape[1]), F)
-    if not _rows(weight, flat, value.reshape(-1, shape[1])):
-        return cpu.embedding(weight, ids)  # which says what is wrong
+    wrong = np.empty(1, np.int64)
+    _rows(weight, flat, value.reshape(-1, shape[1]), wrong)
+    refuse_wrong_ids(wrong, weight, ids)
 
     def gradient(g, needs):
         out = np.zeros(shape, g.dtype)
@@ -25,16 +26,23 @@ def embedding(weight, ids):
     return value, gradient
 
 
+def refuse_wrong_ids(wrong, weight, ids):
+    """Raise an IndexError if `_rows` found an id that no row has."""
+    if wrong[0]:
+        cpu.embedding(weight, ids)  # says what is wrong
+
+
 @loop
-def _rows(weight, ids, out):
-    """Copy the rows; False at an id that no row has."""
+def _rows(weight, ids, out, wrong):
+    """Copy the rows; `wrong` becomes 1 at an id that no row has, or else 0."""
+    wrong[0] = 0
     for i in range(ids.size):
         row = ids[i]
         if row < 0 or row >= weight.shape[0]:
-            return False
+            wrong[0] = 1
+            return
         for j in range(weight.shape[1]):
             out[i, j] = weight[row, j]
-    return True
 
 
 @loop

@@ -18,46 +18,57 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
         return cpu.cross_entropy(logits, target, ignore_index, reduction, label_smoothing)
     logits, target = contiguous(logits), np.ascontiguousarray(target, np.int64)
     n, classes = logits.shape
-    wrong, number = _checked(target, classes, ignore_index)
-    if wrong >= 0:
-        raise IndexError(
-            f"class {target[wrong]} with {classes} classes; classes count from 0, and {ignore_index} "
-            f"is ignored"
-        )
-    losses, logarithms = np.empty(n, F), np.empty(n, F)
-    _cross_entropy(logits, target, losses, logarithms, ignore_index, F(label_smoothing))
-    divisor = number if reduction == "mean" and number else 1
+    counts = np.empty(2, np.int64)
+    _count(target, classes, ignore_index, counts)
+    refuse_wrong_classes(counts, target, classes, ignore_index)
+    losses, logarithms, smoothing = np.empty(n, F), np.empty(n, F), F(label_smoothing)
+    _cross_entropy(logits, target, losses, logarithms, ignore_index, smoothing)
+    is_mean = reduction == "mean"
 
     def gradient(g, needs):
         scale, r = np.empty(n, F), np.empty_like(logits)
         scale[...] = g
-        smoothing = F(label_smoothing)
-        _cross_entropy_backward(logits, target, logarithms, scale, r, ignore_index, smoothing, F(divisor))
+        _cross_entropy_backward(
+            logits, target, logarithms, scale, r, ignore_index, smoothing, counts, is_mean
+        )
         return r, None
 
     if reduction == "none":
         return losses, gradient
-    return F(_sum(losses) / divisor if number or reduction == "sum" else np.nan), gradient
+    total = np.empty((), F)
+    _sum(losses, counts, is_mean, total)
+    return total, gradient
+
+
+def refuse_wrong_classes(counts, target, classes, ignore_index):
+    """Raise an IndexError if `_count` found a class that is out of range."""
+    if counts[0] >= 0:
+        raise IndexError(
+            f"class {target[counts[0]]} with {classes} classes; classes count from 0, and {ignore_index} "
+            f"is ignored"
+        )
 
 
 @loop
-def _checked(target, classes, ignored):
-    """The first row whose class is out of range, or -1, and how many rows count."""
+def _count(target, classes, ignored, counts):
+    """Write the first row whose class is out of range, or -1, and how many rows count."""
     number = 0
     for i in range(target.size):
         if target[i] != ignored:
             if target[i] < 0 or target[i] >= classes:
-                return i, number
+                counts[0] = i
+                return
             number += 1
-    return -1, number
+    counts[0], counts[1] = -1, number
 
 
 @loop
-def _sum(losses):
-    total = 0.0
+def _sum(losses, counts, is_mean, total):
+    """The sum, or the mean over the rows that count: NaN if none does."""
+    added = 0.0
     for i in range(losses.size):
-        total += losses[i]
-    return total
+        added += losses[i]
+    total[()] = (added / counts[1] if counts[1] else np.nan) if is_mean else added
 
 
 @loop
@@ -81,9 +92,9 @@ def _cross_entropy(x, target, losses, logarithms, ignored, smoothing):
 
 
 @loop
-def _cross_entropy_backward(x, target, logarithms, scale, r, ignored, smoothing, divisor):
-    """(softmax - q) * scale / divisor."""
-    classes = x.shape[1]
+def _cross_entropy_backward(x, target, logarithms, scale, r, ignored, smoothing, counts, is_mean):
+    """(softmax - q) * scale, divided by the number of rows that count if the loss is their mean."""
+    classes, divisor = x.shape[1], F(counts[1] if is_mean and counts[1] else 1)
     for i in range(x.shape[0]):
         s = F(0) if target[i] == ignored else scale[i] / divisor
         even, scale_to_1 = smoothing / F(classes), F(1)
