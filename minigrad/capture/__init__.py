@@ -148,7 +148,7 @@ class CapturedStep:
             with observe(self.observer):
                 return self.step_fn(*self.arguments)
         if self.graph is None and self.xp is np:
-            from .plan import record
+            from .recorder import record
 
             results, self.graph = record(self.step_fn, self.arguments, self.observer.leaves)
             return results

@@ -34,6 +34,11 @@ class Call(NamedTuple):
     settings: dict[str, Any]
     name: str
 
+    @property
+    def fixed(self) -> tuple[np.ndarray, ...]:
+        """Arrays that gradient functions refer to, which therefore cannot move."""
+        return tuple(x for box in self.args if isinstance(box, Box) for x in box.fixed)
+
     def run(self) -> None:
         self.function(*self.args, **self.settings)
 
@@ -46,6 +51,21 @@ class Call(NamedTuple):
                 yield x
             elif isinstance(x, tuple | list):
                 stack.extend(x)
+            elif isinstance(x, Box):
+                stack.extend(x.arrays)
+
+    def __str__(self) -> str:
+        return f"{self.name:24} " + " ".join(f"{x.dtype.char}{list(x.shape)}" for x in self.arrays())
+
+
+class Box:
+    """A value that calls write and read, and the arrays that it refers to."""
+
+    arrays: tuple[np.ndarray, ...] = ()
+    fixed: tuple[np.ndarray, ...] = ()
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 class DrawnKey(Key):
@@ -100,6 +120,12 @@ class Trace:
         own = self.counterparts[id(memory)][1]
         offset = _offset(found, memory)
         return np.ndarray(found.shape, found.dtype, own, offset, found.strides).view(Traced)
+
+    def all_of(self, x: Any) -> Any:
+        """`of` every array in tuples and lists, too."""
+        if type(x) is tuple or type(x) is list:
+            return type(x)(map(self.all_of, x))
+        return self.of(x)
 
     def is_made_here(self, found: np.ndarray) -> bool:
         """Whether a call wrote this memory of the step."""
@@ -181,7 +207,7 @@ class Traced(np.ndarray):
         if current.trace is None:
             return function(*_plain_in(args), **{k: _plain_in(v) for k, v in settings.items()})
         trace, name = _trace(), function.__name__
-        args, settings = _traced_in(trace, args), {k: _traced_in(trace, v) for k, v in settings.items()}
+        args, settings = trace.all_of(args), {k: trace.all_of(v) for k, v in settings.items()}
         bare, bare_settings = plain(args), {k: plain(v) for k, v in settings.items()}
         if name in ABOUT:
             return function(*bare, **bare_settings)
@@ -253,7 +279,7 @@ class Traced(np.ndarray):
             if not isinstance(found, np.ndarray):  # a number
                 found = plain(self)[_with_ellipsis(key)]
             return found.view(Traced)
-        key = _traced_in(trace, key)
+        key = trace.all_of(key)
         if any(isinstance(k, np.ndarray) and k.dtype == bool for k in (key if type(key) is tuple else (key,))):
             raise Untraceable("elements chosen by a mask, whose number depends on it")
         out = trace.buffer(plain(self)[plain(key)])
@@ -262,7 +288,7 @@ class Traced(np.ndarray):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         trace = _trace()
-        key, value = _traced_in(trace, key), trace.of(value)
+        key, value = trace.all_of(key), trace.of(value)
         if _is_basic(key):
             where = plain(self)[_with_ellipsis(key)]
             where[...] = plain(value)
@@ -330,13 +356,6 @@ def _trace() -> Trace:
     if current.trace is None:
         raise Untraceable("a traced array outside of its trace")
     return current.trace
-
-
-def _traced_in(trace: Trace, x: Any) -> Any:
-    """With every array of the step replaced by ours, also in tuples and lists."""
-    if type(x) is tuple or type(x) is list:
-        return type(x)(_traced_in(trace, part) for part in x)
-    return trace.of(x) if isinstance(x, np.ndarray) else x
 
 
 def _is_basic(key: Any) -> bool:

@@ -1,0 +1,343 @@
+"""What a step on the CPU does besides operations: optimizers, schedules, draws, clipping, changes in place.
+
+As on a GPU (`interception`), functions and methods are replaced for as long as a step is recorded, in the
+thread that records. They do what they always do, and note it for replays; what a replay could not do again is
+refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial, wraps
+from operator import attrgetter, is_
+from typing import Any
+
+import numpy as np
+
+from .. import kernels, random
+from ..autograd.backward import GradientSums
+from ..autograd import checkpointing
+from ..autograd.observers import unobserved
+from ..modes import modes
+from ..optim import Adam, Optimizer
+from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+from ..optim.optimizer import FlatParameters
+from ..ops.extra import in_place
+from ..tensor import Tensor
+from ..versions import modifications, root
+from .failures import raise_uncapturable
+from .interception import subclasses
+from .recorder import Recorder, same_bits
+from .trace import Box, DrawnKey, Traced, current, plain, tracing
+
+LOOKS = {
+    "item": "item()", "numpy": "numpy()", "tolist": "tolist()", "__float__": "float(tensor)", "__int__": "int(tensor)",
+    "__bool__": "bool(tensor)", "__index__": "a tensor as an index of Python's", "__complex__": "complex(tensor)",
+    "__array__": "numpy.asarray(tensor)", "__repr__": "printing", "__format__": "printing",
+}  # fmt: skip
+AFTER = "A replay runs no Python. Do it after the step, with what the step returns."
+
+
+@contextlib.contextmanager
+def intercepted(recorder: Recorder) -> Iterator[None]:
+    """Within it, what this thread does besides ops is recorded, or refused."""
+    effects = Effects(recorder)
+    with contextlib.ExitStack() as stack:
+        for owner, name, replacement in effects.replacements():
+            for kind in subclasses(owner) if isinstance(owner, type) else [owner]:
+                original = vars(kind).get(name)
+                if original is not None:
+                    setattr(kind, name, effects.while_recording(original, partial(replacement, original)))
+                    stack.callback(setattr, kind, name, original)
+        stack.callback(setattr, modifications, "__class__", type(modifications))
+        modifications.__class__ = _watched(effects, type(modifications))  # type: ignore[assignment]
+        yield
+
+
+class Effects:
+    """What is done instead of the functions that are intercepted."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder, self.trace = recorder, recorder.trace
+        self.expected_changes = 0  # in place, that are noted
+        self.may_change = False
+        self.numbers: dict[int, Box] = {}  # an optimizer's hyperparameters, by the id of the tuple
+
+    def is_recording(self) -> bool:
+        """Whether this thread records, and neither traces nor computes for itself."""
+        recorder = self.recorder
+        return recorder.thread == threading.get_ident() and recorder in modes.observers and current.trace is None
+
+    def while_recording(self, original: Callable, replacement: Callable) -> Callable:
+        @wraps(original)
+        def function(*args: Any, **settings: Any) -> Any:
+            return (replacement if self.is_recording() else original)(*args, **settings)
+
+        return function
+
+    def replacements(self) -> Iterator[tuple[Any, str, Callable]]:
+        """(class or module, name, function of the original and its arguments)"""
+        yield GradientSums, "add", self.recorder.on_add
+        yield GradientSums, "accumulate", self.recorder.on_accumulate
+        yield checkpointing, "copied", self.copied
+        yield random.Generator, "next_key", self.next_key
+        yield random.Generator, "manual_seed", _refusing("manual_seed()", "Call it before the step.")
+        yield random.Generator, "set_step", _refusing("set_step()", "Call it before the step.")
+        yield random, "generator", self.generator
+        for module in (kernels.cpu, sys.modules.get("minigrad.kernels.jit")):
+            if module is not None:
+                yield module, "total_norm", self.total_norm
+                yield module, "scale", self.scale
+                yield module, "adam", self.adam
+                yield module, "flatten", self.flatten
+        yield Optimizer, "step", self.optimizer_step
+        yield Optimizer, "count_step", self.count_step
+        yield Optimizer, "count", self.count
+        yield Optimizer, "update", self.update
+        yield Optimizer, "hyperparameters_for", self.hyperparameters_for
+        yield FlatParameters, "scatter", self.scatter
+        yield LRScheduler, "step", self.scheduler_step
+        instead = "It has to know the metric: call it after the step."
+        yield ReduceLROnPlateau, "step", _refusing("ReduceLROnPlateau.step()", instead)
+        for module in list(sys.modules.values()):
+            if vars(module).get("overwrite") is in_place.overwrite:
+                yield module, "overwrite", self.overwrite
+        for name, what in LOOKS.items():
+            yield Tensor, name, partial(self.look, what)
+
+    # ------------------------------------------------------------ random numbers
+
+    def next_key(self, original: Callable, generator: random.Generator, stream: str) -> random.Key:
+        """A draw: each replay takes the next key of its own."""
+        key = DrawnKey(*original(generator, stream))
+        drawn, source = Box(key), None if generator is random.in_use.generator else generator
+        key.current = lambda: drawn.value
+        self.recorder.note(_draw, (drawn, source, stream), f"draw {stream}")
+        return key
+
+    def generator(self, original: Callable, key: random.Key) -> Any:
+        if isinstance(key, DrawnKey):
+            raise_uncapturable("a random number drawn by NumPy", "Draw it before the step, and pass it as an argument.")
+        return original(key)
+
+    # ------------------------------------------------------------ gradients
+
+    def copied(self, original: Callable, array: Any) -> Any:
+        """A checkpoint copies a gradient."""
+        result = original(array)
+        with tracing(self.trace):
+            mine = self.trace.of(array).copy()
+        self.recorder.kept.append((array, result))
+        self.trace.pair(result, mine)
+        self.recorder.settle_calls(len(self.trace.calls) - 1)
+        return result
+
+    def total_norm(self, original: Callable, arrays: list, infinite: bool) -> Any:
+        """The norm of all gradients, as an array that a call writes: then `scale` clips them."""
+        norm = np.array(original(arrays, infinite))
+        ours = plain([self.trace.of(x) for x in arrays])
+        self.recorder.kept.append((arrays, norm))
+        self.recorder.note(_norm, (self.recorder.own(norm), original, ours, infinite), "total_norm")
+        self.expected_changes += 1  # by `scale`
+        return norm
+
+    def scale(self, original: Callable, arrays: list, norm: Any, max_norm: float) -> None:
+        ours, own = plain([self.trace.of(x) for x in arrays]), plain(self.trace.of(norm))
+        self.recorder.note(original, (ours, own, max_norm), "scale")
+        original(arrays, norm, max_norm)
+        for x, mine in zip(arrays, ours, strict=True):
+            if root(x) is not root(mine):
+                np.copyto(mine, x)
+
+    # ------------------------------------------------------------ optimizers and schedules
+
+    def optimizer_step(self, original: Callable, optimizer: Optimizer, *closure: Any) -> Any:
+        parameters = optimizer._parameters()
+        arrays = [p.array for p in parameters] + [x for p in parameters for x in optimizer.state.get(p, {}).values()]
+        before = _state_ids(optimizer)
+        self.recorder.restore_later(map(Tensor, arrays))
+        with self.changing():
+            loss = original(optimizer, *closure)
+        if _state_ids(optimizer) != before:
+            raise_uncapturable(
+                f"a parameter's first step in {type(optimizer).__name__}, such as its first momentum",
+                "Each parameter needs a gradient in the first two calls.",
+            )
+        self.recorder.plan.guards.append(_same_optimizer(optimizer))
+        return loss
+
+    def count_step(self, original: Callable, optimizer: Optimizer, params: list[Tensor], source: Any) -> None:
+        self.recorder.note(partial(original, optimizer, params, source), (), "count_step")
+        original(optimizer, params, source)
+
+    def count(self, original: Callable, optimizer: Optimizer, state: dict[str, Any]) -> None:
+        self.recorder.note(partial(original, optimizer, state), (), "count")
+        original(optimizer, state)
+
+    def update(
+        self, original: Callable, optimizer: Optimizer, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]
+    ) -> None:
+        """An update of a parameter: Adam's by its kernel, others as one call."""
+        if original is Adam.__dict__["update"].__wrapped__ and not group["amsgrad"] and p.flags.c_contiguous:
+            original(optimizer, p, g, state, group)
+            return
+        own = plain(self.trace.of(g))
+        self.recorder.note(partial(_update, original, optimizer), (p, own, state, group), "update")
+        with unobserved():
+            original(optimizer, p, g, state, group)
+
+    def hyperparameters_for(
+        self, original: Callable, optimizer: Optimizer, p: Any, state: dict[str, Any], group: dict[str, Any]
+    ) -> Any:
+        values = original(optimizer, p, state, group)
+        self.numbers[id(values)] = box = Box(values)
+        self.recorder.kept.append(values)
+        self.recorder.note(partial(_read, box, optimizer, state, group), (), "hyperparameters")
+        return values
+
+    def adam(self, original: Callable, p: Any, g: Any, m: Any, v: Any, hyperparameters: Any) -> None:
+        box, own = self.numbers[id(hyperparameters)], plain(self.trace.of(g))
+        self.recorder.note(_adam, (original, p, own, m, v, box), "adam")
+        original(p, g, m, v, hyperparameters)
+
+    def flatten(self, original: Callable, arrays: list, out: Any) -> None:
+        self.recorder.note(original, (plain([self.trace.of(x) for x in arrays]), out), "flatten")
+        original(arrays, out)
+
+    def scatter(self, original: Callable, flat: FlatParameters) -> None:
+        self.recorder.note(partial(original, flat), (), "scatter")
+        original(flat)
+
+    def scheduler_step(self, original: Callable, scheduler: LRScheduler, *args: Any) -> None:
+        before = {k: copy.copy(v) if isinstance(v, list | dict) and k != "optimizer" else v for k, v in vars(scheduler).items()}
+        groups = [dict(group) for group in scheduler.optimizer.param_groups]
+
+        def undo() -> None:
+            vars(scheduler).update(before)
+            for group, options in zip(scheduler.optimizer.param_groups, groups, strict=True):
+                group.update(options)
+
+        self.recorder.undo.append(undo)
+        self.recorder.note(partial(original, scheduler, *args), (), "scheduler")
+        with unobserved():
+            original(scheduler, *args)
+
+    # ------------------------------------------------------------ changes in place, and looks
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[None]:
+        """Within it changes in place are noted otherwise."""
+        before, self.may_change = self.may_change, True
+        try:
+            yield
+        finally:
+            self.may_change = before
+
+    def overwrite(self, original: Callable, x: Tensor, name: str, write: Callable[[], Any]) -> Tensor:
+        """`x.add_(y)` outside a graph: the same on our memory, which may be the tensor's own."""
+        array, ours = x.array, self.trace.of(x.array)
+        start = len(self.trace.calls)
+
+        def write_ours() -> None:
+            x.array = ours
+            try:
+                with tracing(self.trace):
+                    write()
+            finally:
+                x.array = array
+
+        with self.changing():
+            if self.trace.is_made_here(array):
+                original(x, name, write)
+                write_ours()
+            else:
+                self.recorder.restore_later([x])
+                original(x, name, write_ours)
+        if not same_bits(array, plain(ours)):
+            raise_uncapturable(f"{name}", "Write a new tensor (y = x + 1), or change it outside the step.")
+        self.recorder.settle_calls(start)
+        return x
+
+    def look(self, what: str, original: Callable, *args: Any, **settings: Any) -> Any:
+        raise_uncapturable(what, AFTER)
+
+
+def _refusing(what: str, instead: str) -> Callable:
+    return lambda original, *args, **settings: raise_uncapturable(what, instead)
+
+
+def _watched(effects: Effects, kind: type) -> type:
+    """The counter of changes in place, which may go on only by those that are noted."""
+
+    class Watched(kind):  # type: ignore[misc, valid-type]
+        @property
+        def count(self) -> int:
+            return self.__dict__.get("count", 0)
+
+        @count.setter
+        def count(self, number: int) -> None:
+            if effects.is_recording() and not effects.may_change:
+                if not effects.expected_changes:
+                    instead = "Write a new tensor (y = x + 1), or change it outside the step."
+                    raise_uncapturable("a change in place", instead)
+                effects.expected_changes -= 1
+            self.__dict__["count"] = number
+
+    return Watched
+
+
+# ---------------------------------------------------------------- what replays call
+
+
+def _draw(drawn: Box, source: random.Generator | None, stream: str) -> None:
+    drawn.value = (source or random.in_use.generator).next_key(stream)
+
+
+def _norm(out: np.ndarray, total_norm: Callable, arrays: list, infinite: bool) -> None:
+    out[()] = total_norm(arrays, infinite)
+
+
+def _read(box: Box, optimizer: Optimizer, state: dict[str, Any], group: dict[str, Any]) -> None:
+    box.value = optimizer.hyperparameters(state, group)
+
+
+def _adam(kernel: Callable, p: Any, g: Any, m: Any, v: Any, box: Box) -> None:
+    kernel(p, g, m, v, box.value)
+
+
+def _update(update: Callable, optimizer: Optimizer, p: Any, g: Any, state: dict, group: dict) -> None:
+    update(optimizer, p, g, state, group)
+
+
+# ---------------------------------------------------------------- guards
+
+
+def _state_ids(optimizer: Optimizer) -> set[int]:
+    return {id(array) for state in optimizer.state.values() for array in state.values()}
+
+
+def _same_optimizer(optimizer: Optimizer) -> Callable[[], bool]:
+    """Whether a plan is still valid: parameters and state have the same arrays, options are the same."""
+    parameters, states = optimizer._parameters(), [dict(s) for s in optimizer.state.values()]
+    arrays, own = list(map(attrgetter("array"), parameters)), list(optimizer.state.values())
+    skipped = {"params", *optimizer.scheduled}
+    options = lambda: [{k: v for k, v in g.items() if k not in skipped} for g in optimizer.param_groups]
+    before, kept = options(), optimizer.state
+
+    def same() -> bool:
+        now = optimizer._parameters()
+        return (
+            optimizer.state is kept
+            and len(now) == len(parameters)
+            and all(map(is_, now, parameters))
+            and all(map(is_, map(attrgetter("array"), parameters), arrays))
+            and own == list(kept.values())
+            and all(a.keys() == b.keys() and all(map(is_, a.values(), b.values())) for a, b in zip(own, states, strict=True))
+            and options() == before
+        )
+
+    return same

@@ -1,0 +1,305 @@
+"""Writing the plan of a step on the CPU.
+
+The step runs as it is, and each of its operations is run a second time on traced arrays (`trace`). The calls
+that this notes are made once more, on memory that was overwritten before, and must give what the step
+computed, bit for bit; an operation for which they do not is kept whole, as one call of its rule. What a step
+does besides operations is in `effects`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .. import random
+from ..autograd.backward import GradientSums, _is_new, unbroadcast
+from ..autograd.observers import observe, unobserved
+from ..errors import CaptureError
+from ..nodes import Node, Output
+from ..random import Key
+from ..tensor import Tensor
+from ..trees import map_leaves
+from ..versions import arrays_in, root
+from .plan import Plan
+from .trace import Box, DrawnKey, Trace, Traced, Untraceable, plain, traceable, tracing
+
+OVERWRITTEN = {"f": np.nan, "b": True, "i": 77, "u": 77}
+_one_recording = threading.RLock()  # what is intercepted is the whole process's
+
+
+def record(step_fn: Callable[..., Any], arguments: tuple[Any, ...], leaves: Iterable[Tensor]) -> tuple[Any, Plan]:
+    """Run the step as it is: its results, and its plan. What fails leaves everything as it was before."""
+    from .effects import intercepted
+
+    recorder = Recorder()
+    plan, found = recorder.plan, {leaf: leaf.grad for leaf in leaves}
+    recorder.restore_later(found.values(), found)
+    try:
+        with _one_recording, traceable(), intercepted(recorder), observe(recorder):
+            results = step_fn(*arguments)
+    except BaseException:
+        for undo in reversed(recorder.undo):
+            undo()
+        raise
+    plan.results = map_leaves(recorder.result, results)
+    for leaf, before in found.items():
+        after = leaf.grad
+        if after is before or before is None:  # added to, or made where there was none
+            plan.guards.append(partial(_is_still, leaf, "grad", before))
+        if after is before is not None:
+            plan.guards.append(partial(_is_still, before, "array", before.array))
+    plan.finish([x.array for x in recorder.results])
+    return results, plan
+
+
+def _is_still(thing: Any, name: str, value: Any) -> bool:
+    return getattr(thing, name) is value
+
+
+class Recorder:
+    """Sees a step as it runs, and writes its plan."""
+
+    def __init__(self) -> None:
+        self.plan = Plan()
+        self.trace: Trace = self.plan.trace
+        self.thread = threading.get_ident()
+        self.pulls: dict[int, Any] = {}  # traced gradient functions, by the id of those of the step
+        self.kept: list[Any] = []  # what must exist while it is known by its id
+        self.settled: set[int] = set()  # ids of the memory that earlier calls have
+        self.results: list[Tensor] = []
+        self.undo: list[Callable[[], None]] = []
+
+    def result(self, x: Any) -> Any:
+        """A result of the step, in memory of the plan."""
+        if not isinstance(x, Tensor):
+            return x
+        self.results.append(Tensor(plain(self.trace.of(x.array))))
+        return self.results[-1]
+
+    def restore_later(self, tensors: Iterable[Tensor | None], grads: dict[Tensor, Any] | None = None) -> None:
+        """Should the recording fail, these tensors get their numbers of now again, leaves their gradients."""
+        saved = [(x.array, x.array.copy()) for x in tensors if x is not None]
+        draws = random.snapshot()
+
+        def undo() -> None:
+            for array, numbers in saved:
+                array[...] = numbers
+            for leaf, grad in (grads or {}).items():
+                leaf.grad = grad
+            random.restore(draws)
+
+        self.undo.append(undo)
+
+    # ------------------------------------------------------------ forward
+
+    def on_result(self, op: Any, arrays: Any, settings: dict[str, Any], value: Any, gradients: Any) -> None:
+        """An op gave `value` and `gradients`: the same on traced arrays."""
+        trace, start = self.trace, len(self.trace.calls)
+        self.kept.append((arrays, value, gradients))
+        values = value if type(value) is tuple else (value,)
+        ours = [trace.of(x) for x in arrays]
+        own_settings = {name: trace.all_of(x) for name, x in settings.items()}
+        try:
+            with tracing(trace), unobserved():
+                found, pulls = op.rule(*ours, **own_settings)
+            self.settle(start, values, found if type(found) is tuple else (found,))
+        except Exception as reason:
+            pulls = self._keep_whole(start, op, ours, own_settings, values, reason)
+        if type(gradients) is tuple:
+            for i, gradient in enumerate(gradients):
+                if gradient is not None:
+                    self.pulls[id(gradient)] = pulls if isinstance(pulls, Whole) else pulls[i]
+        elif gradients is not None:
+            self.pulls[id(gradients)] = pulls
+
+    def settle(self, start: int, expected: Sequence[Any], found: Sequence[Any]) -> None:
+        """The calls since `start` stay if, on overwritten memory, they give what the step computed."""
+        if not all(isinstance(x, Traced) for x in found):
+            raise Untraceable("its result is not of calls that were noted")
+        calls = self.trace.calls[start:]
+        owners = {id(root(x)): root(x) for call in calls for x in call.arrays()}
+        for number, owner in owners.items():
+            if number in self.trace.buffers and number not in self.settled:
+                owner.fill(OVERWRITTEN.get(owner.dtype.kind, 1))
+        for call in calls:
+            call.run()
+        for theirs, mine in zip(expected, found, strict=True):
+            if not same_bits(theirs, plain(mine)):
+                raise Untraceable("its calls, made again, give other numbers")
+        for theirs, mine in zip(expected, found, strict=True):
+            self.trace.pair(theirs, mine)
+        self.settled.update(owners)
+
+    def _keep_whole(
+        self, start: int, op: Any, ours: list, settings: dict[str, Any], values: tuple, reason: Exception
+    ) -> Whole:
+        """The op as one call of its rule, whose results are copied to memory of the plan."""
+        del self.trace.calls[start:]
+        self.plan.whole[f"{op.name}: {type(reason).__name__} {reason}"] += 1
+        whole, arrays = Whole(), plain(ours)
+        outs = [self.own(x) for x in values]
+        settings = {name: plain(x) for name, x in settings.items()}
+        self.note(_run_whole, (whole, op, arrays, settings, outs), op.name)
+        whole.arrays = (*arrays, *outs)
+        _, whole.value = op.rule(*arrays, **settings)
+        return whole
+
+    # ------------------------------------------------------------ backward
+
+    def on_backward_start(self, tensor: Tensor, g: Any) -> None:
+        self.kept.append(g)
+
+    def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
+        """The gradient of a node's result gave those of its inputs: the same on traced arrays."""
+        trace, start = self.trace, len(self.trace.calls)
+        parts, functions = [part for _, part in contributions], node.gradients
+        if any(isinstance(x, Tensor) for x in (g if type(g) is list else [g])):
+            return  # a gradient that is differentiated again: its ops were seen
+        several = type(functions) is tuple
+        known = [self.pulls.get(id(f)) for f in (functions if several else [functions]) if f is not None]
+        if None in known:  # a checkpoint's: what it computes is seen as it does
+            return
+        self.kept.append((g, parts, functions))
+        given = [trace.of(x) for x in g] if type(g) is list else trace.of(g)
+        try:
+            if isinstance(known[0], Whole):
+                raise Untraceable
+            with tracing(trace), unobserved():
+                if several:
+                    found = [f(given) for f in known]
+                else:
+                    pairs = zip(known[0](given, node.needs), node.needs, strict=False)
+                    found = [x for x, needed in pairs if needed and x is not None]
+            self.settle(start, parts, found)
+        except Exception as reason:
+            del trace.calls[start:]
+            whole = known[0]
+            if not isinstance(whole, Whole):
+                self.plan.whole[f"gradient of {node.op.name}: {type(reason).__name__} {reason}"] += 1
+                whole = Whole()
+                whole.value = tuple(known) if several else known[0]
+                whole.fixed = tuple(map(plain, arrays_in(whole.value)))
+            outs = [self.own(x) for x in parts]
+            name = f"gradient of {node.op.name}"
+            self.note(_pull_whole, (whole, plain(given), list(node.needs), outs), name)
+
+    def on_add(self, original: Callable, sums: GradientSums, edge: Any, g: Any, source: Any) -> None:
+        """A gradient arrives at an edge: the same sum of ours, in the same memory."""
+        if not sums.are_arrays:
+            original(sums, edge, g, source)
+            return
+        trace, start = self.trace, len(self.trace.calls)
+        shape = edge.shape if type(edge) is Node or type(edge) is Output else edge.array.shape
+        total, mine, is_new = sums.totals.get(edge), trace.of(g), g.shape != shape or _is_new(g, source)
+        with tracing(trace):
+            if g.shape != shape:
+                mine = unbroadcast(mine, shape)
+            if total is not None:
+                ours = trace.of(total)
+                if edge in sums.owned:
+                    ours += mine
+                    mine = ours
+                elif is_new:
+                    mine += ours
+                else:
+                    mine = ours + mine
+        original(sums, edge, g, source)
+        found = sums.totals[edge]
+        self.kept.append(found)
+        if not same_bits(found, plain(mine)):
+            raise CaptureError(f"the gradient of {edge} cannot be captured.\nRun the step as it is.")
+        trace.pair(found, mine)
+        self.settle_calls(start)
+
+    def on_accumulate(self, original: Callable, sums: GradientSums, wanted: Any = None) -> None:
+        """Leaves get their gradients."""
+        found = [(leaf, leaf.grad, g) for leaf, g in list(sums.of_leaves(wanted))]
+        original(sums, wanted)
+        trace, start = self.trace, len(self.trace.calls)
+        for leaf, before, g in found:
+            grad: Any = leaf.grad
+            self.kept.append((before, grad))
+            if not sums.are_arrays:
+                self.plan.gradients[leaf] = Tensor(plain(trace.of(grad.array)))
+                continue
+            mine = trace.of(g)
+            with tracing(trace):
+                if grad is not before:  # a Tensor of its own
+                    if before is not None:
+                        mine = trace.of(before.array) + mine
+                    elif grad.array is not g:
+                        mine = mine.copy()
+                    trace.pair(grad.array, mine)
+                    self.plan.gradients[leaf] = Tensor(plain(mine))
+                elif trace.is_made_here(before.array):
+                    ours = trace.of(before.array)
+                    ours += mine
+                else:  # from before the step: `original` has added to it
+                    trace.note(np.add, (before.array, mine, before.array), {}, "add")
+                    self.plan.gradients[leaf] = before
+        self.settle_calls(start)
+
+    # ------------------------------------------------------------ calls and memory
+
+    def note(self, function: Callable, args: tuple, name: str = "") -> None:
+        """Note a call of something other than NumPy."""
+        self.trace.note(function, args, {}, name)
+        self.settle_calls(len(self.trace.calls) - 1)
+
+    def settle_calls(self, start: int) -> None:
+        """The calls from `start` on are right: what they have may not be overwritten any more."""
+        self.settled.update(id(root(x)) for call in self.trace.calls[start:] for x in call.arrays())
+
+    def own(self, x: Any) -> np.ndarray:
+        """New memory of the plan for an array of the step, which a call writes as a whole."""
+        out = np.empty_like(x, subok=False)
+        np.copyto(out, x)
+        self.trace.buffers[id(out)] = out
+        self.trace.counterparts[id(root(x))] = (root(x), out)
+        return out
+
+
+class Whole(Box):
+    """The gradient functions that an op kept whole gave in its latest call, and the arrays that they need."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.arrays: tuple[np.ndarray, ...] = ()
+        self.fixed: tuple[np.ndarray, ...] = ()
+
+
+def _run_whole(whole: Whole, op: Any, arrays: list, settings: dict[str, Any], outs: list) -> None:
+    settings = {name: x.current() if isinstance(x, DrawnKey) else x for name, x in settings.items()}
+    value, whole.value = op.rule(*arrays, **settings)
+    for out, x in zip(outs, value if type(value) is tuple else (value,), strict=True):
+        out[...] = x
+
+
+def _pull_whole(whole: Whole, g: Any, needs: list[bool], outs: list) -> None:
+    functions = whole.value
+    if type(functions) is tuple:
+        given = [f for f in functions if f is not None] if whole.fixed else [
+            f for f, needed in zip(functions, needs, strict=True) if needed and f is not None
+        ]
+        parts = [f(g) for f in given]
+    else:
+        pairs = zip(functions(g, needs), needs, strict=False)
+        parts = [x for x, needed in pairs if needed and x is not None]
+    for out, x in zip(outs, parts, strict=True):
+        out[...] = x
+
+
+def same_bits(x: Any, y: np.ndarray) -> bool:
+    """Whether two arrays have the same dtype, shape and bits; a NaN is any NaN."""
+    if getattr(x, "dtype", None) != y.dtype or x.shape != y.shape:
+        return False
+    if x.dtype.kind not in "fcV":
+        return bool(np.array_equal(x, y))
+    if x.dtype.kind == "V":  # bfloat16
+        x, y = x.astype(np.float32), y.astype(np.float32)
+    same_signs = (np.signbit(x) == np.signbit(y)) | np.isnan(x) if x.dtype.kind == "f" else True
+    return bool(np.array_equal(x, y, equal_nan=True) and np.all(same_signs))
