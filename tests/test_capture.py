@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 import standin
 from standin import cublas, emulator
-from test_devices import twin
 from tiny import PAIRS, TEXT
 
 import minigrad as mg
@@ -35,7 +34,7 @@ from minitransformer.tokenizers import Tokenizer
 
 
 @pytest.fixture
-def device(gpu):
+def on_gpu(gpu):
     """A GPU, or the stand-in for one, with our kernels and cuBLAS."""
     with contextlib.ExitStack() as stack:
         if gpu == "standin":
@@ -47,6 +46,11 @@ def device(gpu):
         mg.tensor(0.0, device="cuda")
         stack.enter_context(kernels.use("cuda"))
         yield "cuda"
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request):
+    return "cpu" if request.param == "cpu" else request.getfixturevalue("on_gpu")
 
 
 def mlp():
@@ -75,18 +79,19 @@ def as_numpy(state):
 
 
 class Run:
-    """A training on the GPU; what a captured one must agree with in every bit."""
+    """A training; what a captured one must agree with in every bit."""
 
-    def __init__(self, make, captured, adam=optim.AdamW, dtype=None, schedule=True, **options):
+    def __init__(self, device, make, captured, adam=optim.AdamW, dtype=None, schedule=True, **options):
         mg.manual_seed(3)
-        self.model = make().to("cuda")
+        self.device = device
+        self.model = make().to(self.device)
         self.optimizer = adam(self.model.parameters(), lr=0.02, **options)
         cycle = {"cycle_momentum": bool(self.optimizer.defaults.keys() & {"betas", "momentum"})}
         self.scheduler = (
             optim.lr_scheduler.OneCycleLR(self.optimizer, 0.02, 20, **cycle) if schedule else None
         )
         self.autocast = mg.autocast(dtype=dtype or "bfloat16", enabled=dtype is not None)
-        self.step = mg.capture(self.plain_step, "cuda") if captured else self.plain_step
+        self.step = mg.capture(self.plain_step, self.device) if captured else self.plain_step
         self.seen = []
 
     def plain_step(self, x, y):
@@ -108,7 +113,7 @@ class Run:
             found = (
                 self.step(mg.tensor(x), mg.tensor(y))
                 if isinstance(self.step, mg.capture)
-                else self.step(mg.tensor(x, device="cuda"), mg.tensor(y, device="cuda"))
+                else self.step(mg.tensor(x, device=self.device), mg.tensor(y, device=self.device))
             )
             self.seen.append([found["loss"].item(), found["norm"].item()])
         return self
@@ -134,7 +139,7 @@ def assert_same(one, other):
 @pytest.mark.parametrize("dtype", [None, "bfloat16"])
 @pytest.mark.parametrize("make", [mlp, gpt])
 def test_replays_are_the_step(make, dtype, device):
-    plain, captured = Run(make, False, dtype=dtype).go(7), Run(make, True, dtype=dtype)
+    plain, captured = Run(device, make, False, dtype=dtype).go(7), Run(device, make, True, dtype=dtype)
     captured.go(7)
     assert captured.step.recordings == 1
     assert_same(plain, captured)
@@ -154,7 +159,7 @@ def test_replays_are_the_step(make, dtype, device):
     ],
 )
 def test_optimizers_read_their_numbers_anew(adam, options, device):
-    runs = [Run(mlp, captured, adam, schedule=False, **options) for captured in (False, True)]
+    runs = [Run(device, mlp, captured, adam, schedule=False, **options) for captured in (False, True)]
     captured = runs[1].step
     for run in runs:
         mg.manual_seed(1)
@@ -172,8 +177,8 @@ def test_draws_go_on_without_steps_that_are_set(device):
         mg.manual_seed(7)
         mg.random.set_step(2)
         once = lambda x: nn.functional.dropout(nn.functional.dropout(x, 0.2), 0.3)
-        step = mg.capture(once, "cuda") if captured else once
-        x, found = mg.ones(40, device="cuda"), []
+        step = mg.capture(once, device) if captured else once
+        x, found = mg.ones(40, device=device), []
         for i in range(6):
             if i == 4:
                 mg.random.set_step(9)
@@ -196,16 +201,16 @@ def test_micro_batches_draw_their_rows(device):
                     found.append(nn.functional.dropout(x[first : first + 3], 0.5))
             return mg.cat(found)
 
-        step = mg.capture(parts, "cuda") if captured else lambda x: nn.functional.dropout(x, 0.5)
+        step = mg.capture(parts, device) if captured else lambda x: nn.functional.dropout(x, 0.5)
         drawn.append([])
         for i in range(5):
             mg.random.set_step(i)
-            drawn[-1].append(step(mg.ones(6, 5, device="cuda")).numpy().tolist())
+            drawn[-1].append(step(mg.ones(6, 5, device=device)).numpy().tolist())
     assert drawn[0] == drawn[1]
 
 
 def test_another_shape_dtype_argument_or_seed_records_anew(device):
-    double = mg.capture(lambda x, factor=2: nn.functional.dropout(x * factor, 0.5), "cuda")
+    double = mg.capture(lambda x, factor=2: nn.functional.dropout(x * factor, 0.5), device)
 
     def calls(*inputs):
         before = double.recordings
@@ -233,8 +238,8 @@ def test_steps_of_different_shapes_go_on_from_each_other(device):
     found = []
     for captured in (False, True):
         mg.manual_seed(3)
-        model = mlp().to("cuda")
-        big = nn.Parameter(mg.ones(100, 100, device="cuda").array)
+        model = mlp().to(device)
+        big = nn.Parameter(mg.ones(100, 100, device=device).array)
         optimizer = optim.AdamW([*model.parameters(), big], lr=0.02)
 
         def step(x, with_big, model=model, big=big, optimizer=optimizer):
@@ -244,17 +249,17 @@ def test_steps_of_different_shapes_go_on_from_each_other(device):
             optimizer.step()
             return loss
 
-        step = mg.capture(step, "cuda") if captured else step
+        step = mg.capture(step, device) if captured else step
         for i in range(12):
             mg.random.set_step(i)
-            loss = step(mg.ones(2 + i % 2, 4, device="cuda") * i, i != 7)
+            loss = step(mg.ones(2 + i % 2, 4, device=device) * i, i != 7)
             found.append(loss.item())
         found.append(as_numpy(optimizer.state_dict()))
     assert str(found[:13]) == str(found[13:])
 
 
 def test_a_loaded_state_records_anew(device):
-    runs = [Run(mlp, captured) for captured in (False, True)]
+    runs = [Run(device, mlp, captured) for captured in (False, True)]
     for run in runs:
         mg.manual_seed(3)
         run.go(5)
@@ -268,14 +273,14 @@ def test_a_loaded_state_records_anew(device):
 def test_gradients_may_be_cleared_outside_the_step(every, device):
     found = []
     for captured in (False, True):
-        (model,) = twin(mlp)[1:]
-        model.float().eval()
+        mg.manual_seed(3)
+        model = mlp().to(device).eval()
         backward = lambda x, model=model: model(x).square().mean().backward()
-        step = mg.capture(backward, "cuda") if captured else backward
+        step = mg.capture(backward, device) if captured else backward
         for i, (x, _) in enumerate(batches(model, 8)):
             if i % every == 0:
                 model.zero_grad()
-            step(mg.tensor(x, device="cuda"))
+            step(mg.tensor(x, device=device))
             found.append([p.grad.numpy().tolist() for p in model.parameters()])
     assert found[:8] == found[8:]
 
@@ -283,23 +288,23 @@ def test_gradients_may_be_cleared_outside_the_step(every, device):
 def test_running_statistics_go_on(device):
     found = []
     for captured in (False, True):
-        model = nn.BatchNorm1d(4).to("cuda")
-        step = mg.capture(model, "cuda") if captured else model
+        model = nn.BatchNorm1d(4).to(device)
+        step = mg.capture(model, device) if captured else model
         for x, _ in batches(None, 6):
-            step(mg.tensor(x, device="cuda"))
+            step(mg.tensor(x, device=device))
         found.append({name: x.tolist() for name, x in as_numpy(model.state_dict()).items()})
     assert found[0] == found[1]
 
 
 def test_the_device_is_that_of_what_is_computed(device):
-    weight, calls = mg.ones(4, device="cuda"), []
+    weight, calls = mg.ones(4, device=device), []
     step = mg.capture(lambda x: calls.append(1) or weight * x.abs())
     found = [step(np.full(4, i)).numpy()[0] for i in range(6)]
     assert (found, len(calls), step.recordings) == ([0, 1, 2, 3, 4, 5], 3, 1)
 
 
 def test_indices_find_the_device_too(device):
-    table = nn.Embedding(5, 3).to("cuda")
+    table = nn.Embedding(5, 3).to(device)
     step = mg.capture(table)
     for i in range(5):
         np.testing.assert_array_equal(step(np.array([i, 2])).numpy(), table.weight.numpy()[[i, 2]])
@@ -309,18 +314,19 @@ def test_indices_find_the_device_too(device):
         np.testing.assert_array_equal(first.numpy()[:, 0], table.weight.numpy()[[4, 2], 0])
 
 
-def test_only_data_follows_the_device(device):
+def test_only_data_follows_the_device(on_gpu):
     """Parameters that are on another device are a mistake, from the first call on."""
-    weight, left = mg.ones(4, device="cuda"), mg.ones(4, requires_grad=True)
+    weight, left = mg.ones(4, device=on_gpu), mg.ones(4, requires_grad=True)
     with pytest.raises(mg.DeviceError, match="different devices"):
         mg.capture(lambda x: weight * (x * left))(np.ones(4))
     with pytest.raises(mg.DeviceError, match="different devices"):
         _ = weight * mg.ones(4)
 
 
-@pytest.mark.parametrize("where", [None, "cpu", "cuda"])
-def test_arrays_come_as_tensors_in_each_call(where, device):
-    weight, kinds = mg.ones(3, device=where or "cuda"), []
+@pytest.mark.parametrize("named", [False, True])
+def test_arrays_come_as_tensors_in_each_call(named, device):
+    where = device if named else None
+    weight, kinds = mg.ones(3, device=device), []
     step = mg.capture(lambda x: kinds.append(type(x)) or (x.exp() * weight).sum(), where)
     for _ in range(4):
         found = step(np.ones(3)).item()
@@ -329,7 +335,7 @@ def test_arrays_come_as_tensors_in_each_call(where, device):
 
 
 def test_inputs_may_be_named(device):
-    step = mg.capture(lambda x, *, factor, more: x * factor + more["y"], "cuda")
+    step = mg.capture(lambda x, *, factor, more: x * factor + more["y"], device)
     found = [step(np.ones(2), factor=2, more={"y": np.full(2, i)}).numpy()[0] for i in range(4)]
     assert (found, step.recordings) == ([2, 3, 4, 5], 1)
     step(np.ones(2), factor=3, more={"y": np.ones(2)})
@@ -337,7 +343,7 @@ def test_inputs_may_be_named(device):
 
 
 def test_results_are_the_same_tensors_each_time(device):
-    step = mg.capture(lambda x: {"twice": x * 2, "name": "x"}, "cuda")
+    step = mg.capture(lambda x: {"twice": x * 2, "name": "x"}, device)
     for i in range(3):
         first = step(np.full(3, i))
     second = step(np.full(3, 9))
@@ -350,36 +356,28 @@ def test_constants_stay(device):
     table = np.arange(12, dtype=np.float32).reshape(3, 4)
 
     def step(x):
-        y = x + mg.tensor(table, device="cuda") * 2
-        return y.exp() + (y + mg.tensor(table, device="cuda")).exp()
+        y = x + mg.tensor(table, device=device) * 2
+        return y.exp() + (y + mg.tensor(table, device=device)).exp()
 
     def raw_step(x):
         """As a rule does it, which no op sees."""
         return mg.Tensor(x.array + mg.devices.on_device(table, x.device))
 
-    for function in (step, raw_step):
-        captured = mg.capture(function, "cuda")
+    for function in (step, raw_step) if device != "cpu" else (step,):  # NumPy's calls are not seen
+        captured = mg.capture(function, device)
         for i in range(5):
             x = np.full((3, 4), i / 10, np.float32)
-            expected = function(mg.tensor(x, device="cuda")).numpy()
+            expected = function(mg.tensor(x, device=device)).numpy()
             np.testing.assert_array_equal(captured(x).numpy(), expected)
 
 
 def test_what_a_step_reads_is_kept_for_it(device):
-    weights = [mg.full((3,), 2.0, device="cuda")]
-    step = mg.capture(lambda x: x * weights[0], "cuda")
+    weights = [mg.full((3,), 2.0, device=device)]
+    step = mg.capture(lambda x: x * weights[0], device)
     for _ in range(3):
         step(np.ones(3))
     weights.clear()
     assert step(np.full(3, 5.0)).numpy().tolist() == [10, 10, 10]
-
-
-def test_on_the_cpu_a_step_runs_as_it_is():
-    given = []
-    step = mg.capture(lambda *inputs: given.append(inputs) or (mg.ones(2) * 2).sum().item())
-    x = np.ones(3)
-    assert [step(x, 1), step(x, 2)] == [4, 4]
-    assert given[0][0].array is given[1][0].array is x
 
 
 # ---------------------------------------------------------------- what cannot be captured
@@ -390,8 +388,8 @@ MISTAKES = {
     "bool": (lambda x, m: 1 if x.sum() > 0 else 2, r"bool\(tensor\)"),
     "print": (lambda x, m: f"{x}", "printing"),
     "to the CPU": (lambda x, m: x.to("cpu"), "a copy to the CPU"),
-    "CuPy's own": (lambda x, m: x[x > 0], "StreamCapture|copy to the CPU"),
-    "a draw": (lambda x, m: x + mg.randn(3, device="cuda"), "drawn on the CPU"),
+    "CuPy's own": (lambda x, m: x[x > 0], "StreamCapture|copy to the CPU|shape of whose result"),
+    "a draw": (lambda x, m: x + mg.randn(3, device=x.device), "drawn (on the CPU|by NumPy)"),
     "a step": (lambda x, m: mg.random.set_step(4), r"set_step\(\)"),
     "an upload": (
         lambda x, m: Raw(x.array + devices.library.asarray([1.0, 2.0, 3.0])),
@@ -399,8 +397,11 @@ MISTAKES = {
     ),
     "a scaler": (lambda x, m: mg.GradScaler().unscale_(optim.SGD([m.weight])), "GradScaler"),
     "dropout of CuPy": (lambda x, m: unfused_dropout(x), "CuPy's own"),
-    "an infinite norm": (lambda x, m: optim.clip_grad_norm_(m.weight, 1, error_if_nonfinite=True), "Stream"),
+    "an infinite norm": (lambda x, m: optim.clip_grad_norm_(m.weight, 1, error_if_nonfinite=True), "Stream|look at the norm"),
 }
+
+
+ON_GPU_ONLY = ("to the CPU", "an upload", "dropout of CuPy")
 
 
 class Raw:
@@ -415,8 +416,10 @@ def unfused_dropout(x):
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_what_cannot_be_captured_is_named_with_its_line(name, device):
+    if device == "cpu" and name in ON_GPU_ONLY:
+        pytest.skip("nothing to refuse on the CPU")
     mistake, words = MISTAKES[name]
-    model = nn.Linear(3, 3, bias=False).to("cuda")
+    model = nn.Linear(3, 3, bias=False).to(device)
     optimizer = optim.AdamW(model.parameters(), lr=0.1)
 
     def step(x):
@@ -426,7 +429,7 @@ def test_what_cannot_be_captured_is_named_with_its_line(name, device):
         optimizer.step()
         mistake(x, model)
 
-    captured = mg.capture(step, "cuda")
+    captured = mg.capture(step, device)
     for _ in range(2):
         captured(np.ones(3, np.float32))
     before = [
@@ -450,7 +453,7 @@ def test_what_cannot_be_captured_is_named_with_its_line(name, device):
         ]
         assert str(after) == str(before)
         assert mg.random.snapshot() == drawn
-    again = nn.functional.dropout(mg.ones(3, device="cuda"), 0.5)  # the GPU is free for other work
+    again = nn.functional.dropout(mg.ones(3, device=device), 0.5)  # the GPU is free for other work
     assert again.numpy().shape == (3,)
 
 
@@ -461,12 +464,12 @@ def test_a_mistake_of_the_users_own_is_theirs(device):
         return x * 2
 
     calls, captured = [], None
-    captured = mg.capture(step, "cuda")
+    captured = mg.capture(step, device)
     for _ in range(2):
         captured(np.ones(2))
     with pytest.raises(KeyError, match="mine"):
         captured(np.ones(2))
-    assert mg.tensor([1.0], device="cuda").sum().item() == 1
+    assert mg.tensor([1.0], device=device).sum().item() == 1
 
 
 def test_products_of_cupy_cannot_be_captured(gpu):
@@ -480,8 +483,9 @@ def test_products_of_cupy_cannot_be_captured(gpu):
     assert "pip install nvmath-python" in str(caught.value)
 
 
-@pytest.mark.parametrize("where", [None, "cpu", "cuda"])
-def test_inputs_that_require_gradients_are_refused(where, device):
+@pytest.mark.parametrize("named", [False, True])
+def test_inputs_that_require_gradients_are_refused(named, device):
+    where = device if named else None
     with pytest.raises(CaptureError, match=r"inputs\[1\]\[0\] of a captured step requires a gradient"):
         mg.capture(lambda x, y: y[0] * 2, where)(1, [mg.ones(2, requires_grad=True)])
     with pytest.raises(CaptureError, match=r'inputs\["y"\]'):
@@ -508,7 +512,7 @@ def test_pinned_memory_comes_from_where_it_came_from(kind, gpu):
 
 
 def test_a_momentum_begins_before_the_recording(device):
-    p, q = (nn.Parameter(mg.ones(2, device="cuda").array) for _ in range(2))
+    p, q = (nn.Parameter(mg.ones(2, device=device).array) for _ in range(2))
     optimizer, calls = optim.SGD([p, q], lr=0.1, momentum=0.9), []
 
     def step():
@@ -517,7 +521,7 @@ def test_a_momentum_begins_before_the_recording(device):
         (p if len(calls) < 3 else p * q).sum().backward()
         optimizer.step()
 
-    captured = mg.capture(step, "cuda")
+    captured = mg.capture(step, device)
     captured(), captured()
     with pytest.raises(CaptureError, match="first momentum"):
         captured()
@@ -537,7 +541,7 @@ class Heavy(optim.Optimizer):
 
 
 def test_an_optimizer_of_the_users_own_is_captured(device):
-    runs = [Run(mlp, captured, Heavy).go(6) for captured in (False, True)]
+    runs = [Run(device, mlp, captured, Heavy).go(6) for captured in (False, True)]
     assert runs[1].step.recordings == 1
     assert_same(*runs)
 
@@ -546,7 +550,7 @@ def test_an_optimizer_may_step_twice_in_a_step(device):
     """Each of its steps in a replay has the numbers of its own count, and of the schedule then."""
     found = []
     for captured in (False, True):
-        p = nn.Parameter(mg.ones(3, device="cuda").array)
+        p = nn.Parameter(mg.ones(3, device=device).array)
         optimizer = optim.AdamW([p], lr=0.1)
         scheduler = optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
 
@@ -557,17 +561,18 @@ def test_an_optimizer_may_step_twice_in_a_step(device):
                 optimizer.step()
                 scheduler.step()
 
-        step = mg.capture(twice, "cuda") if captured else twice
+        step = mg.capture(twice, device) if captured else twice
         for i in range(5):
-            step(mg.full((3,), i + 1.0, device="cuda"))
+            step(mg.full((3,), i + 1.0, device=device))
         found.append([p.numpy().tolist(), as_numpy(optimizer.state_dict()), scheduler.last_epoch])
     assert str(found[0]) == str(found[1])
 
 
-@pytest.mark.parametrize("where", [None, "cuda"])
-def test_anomalies_are_found_in_every_call(where, device):
+@pytest.mark.parametrize("named", [False, True])
+def test_anomalies_are_found_in_every_call(named, device):
     """While an observer sees each result the step runs as it is; without one it is recorded and replayed."""
-    weight = mg.ones(2, device="cuda", requires_grad=True)
+    where = device if named else None
+    weight = mg.ones(2, device=device, requires_grad=True)
     step = mg.capture(lambda x: (weight * x).log().sum().backward(), where)
     for _ in range(2):
         for _ in range(4):
@@ -604,7 +609,7 @@ def test_what_is_intercepted_is_as_it_was_after_a_recording(fails, device):
     owners = [owner for owner, _, _ in _replacements(None)]
     before = [dict(vars(owner)) for owner in owners]
     generator = mg.random.in_use.generator
-    model = nn.Linear(3, 3).to("cuda")
+    model = nn.Linear(3, 3).to(device)
     optimizer, during = optim.AdamW(model.parameters()), []
 
     def step(x):
@@ -614,7 +619,7 @@ def test_what_is_intercepted_is_as_it_was_after_a_recording(fails, device):
         during.append(optim.Optimizer.step)
         return loss.item() if fails else loss
 
-    captured = mg.capture(step, "cuda")
+    captured = mg.capture(step, device)
     for i in range(4):
         with pytest.raises(CaptureError) if fails and i > 1 else contextlib.nullcontext():
             captured(np.ones(3, np.float32))
@@ -639,7 +644,7 @@ def test_another_thread_runs_as_ever_while_a_step_is_recorded(device):
         thread.join()
         return x * 2
 
-    captured = mg.capture(step, "cuda")
+    captured = mg.capture(step, device)
     for _ in range(4):
         captured(np.ones(3))
     assert (p.tolist(), len(drawn)) == ([-2.0] * 3, 3)
@@ -648,7 +653,7 @@ def test_another_thread_runs_as_ever_while_a_step_is_recorded(device):
 # ---------------------------------------------------------------- the trainer
 
 
-def training(folder, capture, kind, **settings):
+def training(device, folder, capture, kind, **settings):
     mg.manual_seed(0)
     config = dataclasses.replace(
         TrainConfig(steps=8, warmup_steps=2, log_every=2, validate_every=4, checkpoint_every=4), **settings
@@ -661,7 +666,7 @@ def training(folder, capture, kind, **settings):
         tokenizer = Tokenizer.train_word([side for pair in PAIRS for side in pair])
         task = Translation(tokenizer, PAIRS, PAIRS[:2], 64, 0)
         model = Transformer(TransformerConfig(tokenizer.vocab_size, 8, 2, 16, 1, 1, 0.1))
-    return Trainer(model.to("cuda"), task, config, folder, capture=capture)
+    return Trainer(model.to(device), task, config, folder, capture=capture)
 
 
 def logged(trainer):
@@ -674,16 +679,16 @@ def logged(trainer):
     [("text", {"precision": "bfloat16"}), ("text", {"micro_batches": 2}), ("pairs", {"steps": 6})],
 )
 def test_a_captured_training_is_the_training(kind, settings, device, tmp_path):
-    plain = training(tmp_path / "plain", False, kind, **settings)
+    plain = training(device, tmp_path / "plain", False, kind, **settings)
     plain.train()
-    captured = training(tmp_path / "captured", True, kind, **settings)
+    captured = training(device, tmp_path / "captured", True, kind, **settings)
     captured.train()
     assert_trained_alike(plain, captured)
     if kind == "text":
         assert captured._captured.recordings
-        half = training(tmp_path / "half", True, kind, **settings | {"steps": 4})
+        half = training(device, tmp_path / "half", True, kind, **settings | {"steps": 4})
         half.train()
-        rest = training(tmp_path / "half", True, kind, **settings)
+        rest = training(device, tmp_path / "half", True, kind, **settings)
         assert rest.resume()
         rest.train()
         assert_trained_alike(plain, rest)
@@ -697,7 +702,7 @@ def assert_trained_alike(one, other):
 
 
 def test_a_captured_training_that_fails_says_so_when_it_looks(device, tmp_path):
-    trainer = training(
+    trainer = training(device, 
         tmp_path, True, "text", lr=1e30, clip_norm=0.0, warmup_steps=0, log_every=4, validate_every=9
     )
     with pytest.raises(NonFiniteError, match=r"step 4: the loss is nan.* first in module"):
@@ -707,7 +712,7 @@ def test_a_captured_training_that_fails_says_so_when_it_looks(device, tmp_path):
 @pytest.mark.parametrize("how", ["saved", "stopped"])
 def test_a_captured_step_that_nobody_has_read_is_read_before_it_is_saved(how, device, tmp_path, monkeypatch):
     never = {"log_every": 99, "validate_every": 99, "checkpoint_every": 99, "steps": 99}
-    trainer = training(tmp_path, True, "text", lr=1e30, clip_norm=0.0, warmup_steps=0, **never)
+    trainer = training(device, tmp_path, True, "text", lr=1e30, clip_norm=0.0, warmup_steps=0, **never)
     monkeypatch.setattr(trainer.ranks, "any", lambda flag: trainer.step == 8)
     if how == "saved":
         with np.errstate(all="ignore"):
@@ -719,14 +724,14 @@ def test_a_captured_step_that_nobody_has_read_is_read_before_it_is_saved(how, de
 
 
 def test_a_captured_training_that_is_stopped_saves_its_last_step(device, tmp_path, monkeypatch):
-    trainer = training(tmp_path, True, "text", log_every=99, validate_every=99, checkpoint_every=99)
+    trainer = training(device, tmp_path, True, "text", log_every=99, validate_every=99, checkpoint_every=99)
     monkeypatch.setattr(trainer.ranks, "any", lambda flag: trainer.step == 5)
     assert not trainer.train()
     assert trainer.checkpoints.index["last"] == "step-00000005"
 
 
 def test_products_of_a_captured_training_are_as_precise_as_it_says(device, tmp_path, monkeypatch):
-    trainer, seen = training(tmp_path, True, "text", precision="tf32"), []
+    trainer, seen = training(device, tmp_path, True, "text", precision="tf32"), []
     compute = trainer.task.loss
     see = lambda *args: (seen.append(mg.get_float32_matmul_precision()), compute(*args))[1]
     monkeypatch.setattr(trainer.task, "loss", see)
@@ -737,7 +742,7 @@ def test_products_of_a_captured_training_are_as_precise_as_it_says(device, tmp_p
 
 def test_float16_is_not_captured(device, tmp_path):
     with pytest.raises(UserError, match="float16"):
-        training(tmp_path, True, "text", precision="float16")
+        training(device, tmp_path, True, "text", precision="float16")
 
 
 def test_capture_changes_nothing_on_the_cpu(cli):
@@ -748,7 +753,6 @@ def test_capture_changes_nothing_on_the_cpu(cli):
             "train", "shakespeare-char-cpu", "--data", "text.txt", "--run-dir", name, *TINY_GPT, *flags
         )
         assert code == 0, err
-        assert err.count("--capture has no effect on a CPU") == len(flags)
 
     first, second = (
         sorted(Path(name).glob("checkpoints/*/model.safetensors"))[-1] for name in ("plain", "captured")
@@ -929,7 +933,7 @@ def test_shapes_that_do_not_fit_are_refused(blas):
         mg.ones(2, 3, device="cuda") @ mg.ones(2, 3, device="cuda")
 
 
-def test_a_gradient_of_norm_of_nan_leaves_gradients_alone(device):
+def test_a_gradient_of_norm_of_nan_leaves_gradients_alone(on_gpu):
     p = nn.Parameter(np.ones(3, np.float32)).to("cuda")
     p.grad = mg.tensor([1.0, math.nan, 2.0], device="cuda")
     norm = optim.clip_grad_norm_([p], 0.1)
@@ -975,16 +979,16 @@ def test_the_standin_replays_what_it_noted():
 # --- Observers together ---
 
 
-def test_a_nan_in_the_first_call_of_a_captured_function_is_reported(device):
+def test_a_nan_in_the_first_call_of_a_captured_function_is_reported(on_gpu):
     """detect_anomaly, shadow and capture observe together."""
-    w = mg.tensor([0.0, 1.0], requires_grad=True, device=device)
+    w = mg.tensor([0.0, 1.0], requires_grad=True, device=on_gpu)
     step = mg.capture(lambda x: (x * w).log().sum())
     with mg.autograd.detect_anomaly(), pytest.raises(NonFiniteError, match=r"^log produced -inf at \[0\]"):
         mg.shadow(lambda: step(np.ones(2, np.float32)))
 
 
-def test_each_observer_sees_every_call_of_a_captured_function(device):
-    w = mg.tensor([2.0, 1.0], requires_grad=True, device=device)
+def test_each_observer_sees_every_call_of_a_captured_function(on_gpu):
+    w = mg.tensor([2.0, 1.0], requires_grad=True, device=on_gpu)
 
     @mg.capture
     def step(x):
@@ -1001,6 +1005,6 @@ def test_each_observer_sees_every_call_of_a_captured_function(device):
     assert step.recordings == 0
     for _ in range(3):
         assert step(np.ones(2, np.float32)).item() == 3
-    assert step.recordings == (device != "cpu")
+    assert step.recordings == 1
     with mg.autograd.detect_anomaly(), pytest.raises(NonFiniteError, match=r"^multiply produced"):
         step(np.full(2, np.finfo(np.float32).max))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from operator import attrgetter
 from typing import Any, NoReturn
 
-from ..devices import array_module
+from ..devices import array_module, as_array
 from ..errors import (
     ArgumentError,
     DeviceError,
@@ -272,7 +272,8 @@ def observed(pull: Pull) -> Pull:
 
     def pull_and_show(node: Node, g: Any, needs: list[bool], add: Add) -> None:
         sent: list[tuple[Any, Any, Any]] = []
-        pull(node, g, needs, lambda *contribution: sent.append(contribution))
+        array = lambda part: part if isinstance(part, Tensor) else as_array(part)  # not a number of NumPy's
+        pull(node, g, needs, lambda edge, part, source: sent.append((edge, array(part), source)))
         for observer in observers:
             observer.on_pull(node, g, [(edge, part) for edge, part, _ in sent])
         for contribution in sent:

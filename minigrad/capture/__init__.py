@@ -34,7 +34,7 @@ from ..modes import Switch, modes
 from ..precision import float32_matmul
 from ..tensor import Tensor, as_tensor
 from ..trees import flatten, leaves, map_leaves, structure
-from .observers import LeafObserver
+from .observers import ConstantObserver, LeafObserver
 
 if TYPE_CHECKING:
     from .graph import RecordedGraph
@@ -145,13 +145,16 @@ class CapturedStep:
             self.calls, self.graph = 0, None
         self.calls += 1
         if self.calls <= WARMUP_CALLS:
+            if self.xp is np and self.calls == WARMUP_CALLS:
+                self.observer = ConstantObserver(self.observer.leaves)
             with observe(self.observer):
                 return self.step_fn(*self.arguments)
         if self.graph is None and self.xp is np:
             from .recorder import record
 
-            results, self.graph = record(self.step_fn, self.arguments, self.observer.leaves)
-            return results
+            self.graph = record(self.step_fn, self.arguments, self.observer)
+            self.observer = LeafObserver()
+            return self.graph.results
         if self.graph is None:
             from .graph import RecordedGraph  # imports the CUDA kernels, so only with a GPU
 

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from .. import kernels, random
-from ..autograd.backward import GradientSums
+from ..amp import GradScaler
 from ..autograd import checkpointing
+from ..autograd.backward import GradientSums
 from ..autograd.observers import unobserved
 from ..modes import modes
 from ..optim import Adam, Optimizer
@@ -56,6 +57,7 @@ def intercepted(recorder: Recorder) -> Iterator[None]:
         stack.callback(setattr, modifications, "__class__", type(modifications))
         modifications.__class__ = _watched(effects, type(modifications))  # type: ignore[assignment]
         yield
+        effects.finish()
 
 
 class Effects:
@@ -64,7 +66,7 @@ class Effects:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder, self.trace = recorder, recorder.trace
         self.expected_changes = 0  # in place, that are noted
-        self.may_change = False
+        self.draws: dict[random.Generator, Draws] = {}
         self.numbers: dict[int, Box] = {}  # an optimizer's hyperparameters, by the id of the tuple
 
     def is_recording(self) -> bool:
@@ -100,6 +102,8 @@ class Effects:
         yield Optimizer, "update", self.update
         yield Optimizer, "hyperparameters_for", self.hyperparameters_for
         yield FlatParameters, "scatter", self.scatter
+        yield GradScaler, "unscale_", _refusing("GradScaler", "Use bfloat16, which needs no scaler.")
+        yield GradScaler, "step", _refusing("GradScaler", "Use bfloat16, which needs no scaler.")
         yield LRScheduler, "step", self.scheduler_step
         instead = "It has to know the metric: call it after the step."
         yield ReduceLROnPlateau, "step", _refusing("ReduceLROnPlateau.step()", instead)
@@ -112,12 +116,25 @@ class Effects:
     # ------------------------------------------------------------ random numbers
 
     def next_key(self, original: Callable, generator: random.Generator, stream: str) -> random.Key:
-        """A draw: each replay takes the next key of its own."""
-        key = DrawnKey(*original(generator, stream))
-        drawn, source = Box(key), None if generator is random.in_use.generator else generator
+        """A draw: in each replay its key counts on from where the stream is then."""
+        draws = self.draws.get(generator)
+        if draws is None:
+            source = None if generator is random.in_use.generator else generator
+            draws = self.draws[generator] = Draws(source, generator.snapshot())
+            self.recorder.note(draws.begin, (), "draws")
+        found = original(generator, stream)
+        key, drawn = DrawnKey(*found), Box(found)
         key.current = lambda: drawn.value
-        self.recorder.note(_draw, (drawn, source, stream), f"draw {stream}")
+        self.recorder.note(draws.draw, (drawn, stream, key), f"draw {stream}")
         return key
+
+    def finish(self) -> None:
+        """Replays leave the streams where the step left them."""
+        for generator, draws in self.draws.items():
+            draws.drawn = {
+                stream: calls - draws.start.calls.get(stream, 0) for stream, calls in generator.calls.items()
+            }
+            self.recorder.note(draws.end, (), "draws")
 
     def generator(self, original: Callable, key: random.Key) -> Any:
         if isinstance(key, DrawnKey):
@@ -138,7 +155,8 @@ class Effects:
 
     def total_norm(self, original: Callable, arrays: list, infinite: bool) -> Any:
         """The norm of all gradients, as an array that a call writes: then `scale` clips them."""
-        norm = np.array(original(arrays, infinite))
+        norm = np.array(original(arrays, infinite)).view(Norm)
+        norm.effects = self
         ours = plain([self.trace.of(x) for x in arrays])
         self.recorder.kept.append((arrays, norm))
         self.recorder.note(_norm, (self.recorder.own(norm), original, ours, infinite), "total_norm")
@@ -146,6 +164,7 @@ class Effects:
         return norm
 
     def scale(self, original: Callable, arrays: list, norm: Any, max_norm: float) -> None:
+        norm = norm.view(np.ndarray)
         ours, own = plain([self.trace.of(x) for x in arrays]), plain(self.trace.of(norm))
         self.recorder.note(original, (ours, own, max_norm), "scale")
         original(arrays, norm, max_norm)
@@ -160,7 +179,7 @@ class Effects:
         arrays = [p.array for p in parameters] + [x for p in parameters for x in optimizer.state.get(p, {}).values()]
         before = _state_ids(optimizer)
         self.recorder.restore_later(map(Tensor, arrays))
-        with self.changing():
+        with self.recorder.changing():
             loss = original(optimizer, *closure)
         if _state_ids(optimizer) != before:
             raise_uncapturable(
@@ -228,15 +247,6 @@ class Effects:
 
     # ------------------------------------------------------------ changes in place, and looks
 
-    @contextlib.contextmanager
-    def changing(self) -> Iterator[None]:
-        """Within it changes in place are noted otherwise."""
-        before, self.may_change = self.may_change, True
-        try:
-            yield
-        finally:
-            self.may_change = before
-
     def overwrite(self, original: Callable, x: Tensor, name: str, write: Callable[[], Any]) -> Tensor:
         """`x.add_(y)` outside a graph: the same on our memory, which may be the tensor's own."""
         array, ours = x.array, self.trace.of(x.array)
@@ -250,7 +260,7 @@ class Effects:
             finally:
                 x.array = array
 
-        with self.changing():
+        with self.recorder.changing():
             if self.trace.is_made_here(array):
                 original(x, name, write)
                 write_ours()
@@ -264,6 +274,23 @@ class Effects:
 
     def look(self, what: str, original: Callable, *args: Any, **settings: Any) -> Any:
         raise_uncapturable(what, AFTER)
+
+
+class Norm(np.ndarray):
+    """The norm of all gradients, which Python cannot look at while a step is recorded."""
+
+    effects: Effects
+
+    def astype(self, dtype: Any) -> np.ndarray:  # type: ignore[override]
+        """The norm in the dtype of the gradients, as an array of the step."""
+        recorder, found = self.effects.recorder, np.array(self.view(np.ndarray), dtype)
+        ours = plain(self.effects.trace.of(self.view(np.ndarray)))
+        recorder.kept.append(found)
+        recorder.note(_assign, (recorder.own(found), ours), "astype")
+        return found
+
+    def __float__(self) -> float:
+        raise_uncapturable("a look at the norm of the gradients", AFTER)
 
 
 def _refusing(what: str, instead: str) -> Callable:
@@ -280,7 +307,7 @@ def _watched(effects: Effects, kind: type) -> type:
 
         @count.setter
         def count(self, number: int) -> None:
-            if effects.is_recording() and not effects.may_change:
+            if effects.is_recording() and not effects.recorder.may_change:
                 if not effects.expected_changes:
                     instead = "Write a new tensor (y = x + 1), or change it outside the step."
                     raise_uncapturable("a change in place", instead)
@@ -293,8 +320,29 @@ def _watched(effects: Effects, kind: type) -> type:
 # ---------------------------------------------------------------- what replays call
 
 
-def _draw(drawn: Box, source: random.Generator | None, stream: str) -> None:
-    drawn.value = (source or random.in_use.generator).next_key(stream)
+class Draws:
+    """What a step draws of one generator, that of the thread if `source` is None."""
+
+    def __init__(self, source: random.Generator | None, start: random.Snapshot) -> None:
+        self.source, self.start, self.calls = source, start, dict(start.calls)
+        self.drawn: dict[str, int] = {}  # calls of each stream in a step
+
+    def begin(self) -> None:
+        self.calls = dict((self.source or random.in_use.generator).calls)
+
+    def draw(self, drawn: Box, stream: str, key: random.Key) -> None:
+        generator = self.source or random.in_use.generator
+        call = self.calls.get(stream, 0) + key.call - self.start.calls.get(stream, 0)
+        drawn.value = random.Key(generator.first_seed, key.stream, generator.step, call, key.row)
+
+    def end(self) -> None:
+        generator = self.source or random.in_use.generator
+        for stream, number in self.drawn.items():
+            generator.calls[stream] = self.calls.get(stream, 0) + number
+
+
+def _assign(out: np.ndarray, value: np.ndarray) -> None:
+    out[...] = value
 
 
 def _norm(out: np.ndarray, total_norm: Callable, arrays: list, infinite: bool) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..devices import device_of, gpu
 from ..tensor import Tensor
+from ..versions import root
 
 
 class LeafObserver:
@@ -25,3 +28,19 @@ class LeafObserver:
 
     def on_pull(self, node: Any, g: Any, contributions: Any) -> None:
         self.leaves.update((x, None) for x in node.edges if isinstance(x, Tensor) and x.requires_grad)
+
+
+class ConstantObserver(LeafObserver):
+    """Notes, too, what each op reads that no op of the step made: parameters, inputs, constants."""
+
+    def __init__(self, leaves: dict[Tensor, None]) -> None:
+        super().__init__()
+        self.leaves = dict(leaves)
+        self.constants: list[tuple[Any, list[Any]]] = []  # for each op its inputs, None for what ops made
+        self.made: dict[int, Any] = {}  # by the id of the array that owns the memory
+
+    def on_result(self, op: Any, arrays: Any, settings: Any, value: Any, gradients: Any) -> None:
+        is_made = lambda x: isinstance(x, np.ndarray) and id(root(x)) in self.made
+        self.constants.append((op, [None if is_made(x) else x for x in arrays]))
+        for x in value if type(value) is tuple else (value,):
+            self.made[id(root(x))] = root(x)

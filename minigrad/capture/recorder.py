@@ -8,8 +8,9 @@ does besides operations is in `effects`.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,38 +23,44 @@ from ..errors import CaptureError
 from ..nodes import Node, Output
 from ..random import Key
 from ..tensor import Tensor
-from ..trees import map_leaves
+from ..trees import leaves, map_leaves
 from ..versions import arrays_in, root
+from .failures import raise_uncapturable
+from .observers import ConstantObserver
 from .plan import Plan
-from .trace import Box, DrawnKey, Trace, Traced, Untraceable, plain, traceable, tracing
+from .trace import Box, DrawnKey, Trace, Traced, Uncapturable, Untraceable, plain, traceable, tracing
 
 OVERWRITTEN = {"f": np.nan, "b": True, "i": 77, "u": 77}
 _one_recording = threading.RLock()  # what is intercepted is the whole process's
 
 
-def record(step_fn: Callable[..., Any], arguments: tuple[Any, ...], leaves: Iterable[Tensor]) -> tuple[Any, Plan]:
-    """Run the step as it is: its results, and its plan. What fails leaves everything as it was before."""
+def record(step_fn: Callable[..., Any], arguments: tuple[Any, ...], before: ConstantObserver) -> Plan:
+    """Run the step as it is, and write its plan; `before` saw the call before this one.
+
+    What fails leaves everything as it was before the call.
+    """
     from .effects import intercepted
 
-    recorder = Recorder()
-    plan, found = recorder.plan, {leaf: leaf.grad for leaf in leaves}
+    recorder = Recorder(before, arguments)
+    plan, found = recorder.plan, {leaf: leaf.grad for leaf in before.leaves}
     recorder.restore_later(found.values(), found)
     try:
         with _one_recording, traceable(), intercepted(recorder), observe(recorder):
             results = step_fn(*arguments)
+            plan.results = map_leaves(recorder.result, results)
     except BaseException:
         for undo in reversed(recorder.undo):
             undo()
         raise
-    plan.results = map_leaves(recorder.result, results)
-    for leaf, before in found.items():
-        after = leaf.grad
-        if after is before or before is None:  # added to, or made where there was none
-            plan.guards.append(partial(_is_still, leaf, "grad", before))
-        if after is before is not None:
-            plan.guards.append(partial(_is_still, before, "array", before.array))
+    for leaf, grad in found.items():
+        if leaf.grad is grad or grad is None:  # added to, or made where there was none
+            plan.guards.append(partial(_is_still, leaf, "grad", grad))
+        if leaf.grad is grad is not None:
+            plan.guards.append(partial(_is_still, grad, "array", grad.array))
+    for leaf, grad in plan.gradients.items():
+        leaf.grad = grad
     plan.finish([x.array for x in recorder.results])
-    return results, plan
+    return plan
 
 
 def _is_still(thing: Any, name: str, value: Any) -> bool:
@@ -63,7 +70,9 @@ def _is_still(thing: Any, name: str, value: Any) -> bool:
 class Recorder:
     """Sees a step as it runs, and writes its plan."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: ConstantObserver, arguments: tuple[Any, ...]) -> None:
+        self.before, self.number = before.constants, 0  # of ops so far
+        self.inputs = {id(root(x.array)) for x in leaves(arguments) if isinstance(x, Tensor)}
         self.plan = Plan()
         self.trace: Trace = self.plan.trace
         self.thread = threading.get_ident()
@@ -71,12 +80,16 @@ class Recorder:
         self.kept: list[Any] = []  # what must exist while it is known by its id
         self.settled: set[int] = set()  # ids of the memory that earlier calls have
         self.results: list[Tensor] = []
+        self.may_change = False  # whether changes in place are noted otherwise
         self.undo: list[Callable[[], None]] = []
 
     def result(self, x: Any) -> Any:
         """A result of the step, in memory of the plan."""
         if not isinstance(x, Tensor):
             return x
+        known = {id(root(y)) for _, inputs in self.before for y in inputs if isinstance(y, np.ndarray)}
+        if not self.trace.is_made_here(x.array) and id(root(x.array)) not in known | self.inputs and x.array.size:
+            raise_uncapturable("a result that no operation computed", "Compute it of Tensors.")
         self.results.append(Tensor(plain(self.trace.of(x.array))))
         return self.results[-1]
 
@@ -99,6 +112,7 @@ class Recorder:
     def on_result(self, op: Any, arrays: Any, settings: dict[str, Any], value: Any, gradients: Any) -> None:
         """An op gave `value` and `gradients`: the same on traced arrays."""
         trace, start = self.trace, len(self.trace.calls)
+        self._check_constants(op, arrays)
         self.kept.append((arrays, value, gradients))
         values = value if type(value) is tuple else (value,)
         ours = [trace.of(x) for x in arrays]
@@ -107,6 +121,8 @@ class Recorder:
             with tracing(trace), unobserved():
                 found, pulls = op.rule(*ours, **own_settings)
             self.settle(start, values, found if type(found) is tuple else (found,))
+        except Uncapturable as reason:
+            raise_uncapturable(f"{op.public_name}, the shape of whose result depends on numbers", str(reason))
         except Exception as reason:
             pulls = self._keep_whole(start, op, ours, own_settings, values, reason)
         if type(gradients) is tuple:
@@ -115,6 +131,21 @@ class Recorder:
                     self.pulls[id(gradient)] = pulls if isinstance(pulls, Whole) else pulls[i]
         elif gradients is not None:
             self.pulls[id(gradients)] = pulls
+
+    def _check_constants(self, op: Any, arrays: Sequence[Any]) -> None:
+        """What no op of the step made has to be what it was in the call before."""
+        expected_op, expected = self.before[self.number] if self.number < len(self.before) else (None, [])
+        self.number += 1
+        if op is not expected_op or len(arrays) != len(expected):
+            return
+        for x, constant in zip(arrays, expected, strict=True):
+            if not isinstance(x, np.ndarray) or self.trace.is_made_here(x) or root(x) is root(constant):
+                continue
+            if not isinstance(constant, np.ndarray) or not same_bits(x, constant):
+                raise_uncapturable(
+                    f"{op.public_name} of numbers that no operation computed, and that were others in the call before",
+                    "Compute them of Tensors, or pass them as an argument.",
+                )
 
     def settle(self, start: int, expected: Sequence[Any], found: Sequence[Any]) -> None:
         """The calls since `start` stay if, on overwritten memory, they give what the step computed."""
@@ -208,7 +239,7 @@ class Recorder:
                 else:
                     mine = ours + mine
         original(sums, edge, g, source)
-        found = sums.totals[edge]
+        found = sums.totals[edge] = np.asarray(sums.totals[edge])  # a number has no memory
         self.kept.append(found)
         if not same_bits(found, plain(mine)):
             raise CaptureError(f"the gradient of {edge} cannot be captured.\nRun the step as it is.")
@@ -218,7 +249,8 @@ class Recorder:
     def on_accumulate(self, original: Callable, sums: GradientSums, wanted: Any = None) -> None:
         """Leaves get their gradients."""
         found = [(leaf, leaf.grad, g) for leaf, g in list(sums.of_leaves(wanted))]
-        original(sums, wanted)
+        with self.changing():
+            original(sums, wanted)
         trace, start = self.trace, len(self.trace.calls)
         for leaf, before, g in found:
             grad: Any = leaf.grad
@@ -244,6 +276,15 @@ class Recorder:
         self.settle_calls(start)
 
     # ------------------------------------------------------------ calls and memory
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[None]:
+        """Within it changes in place are noted otherwise."""
+        before, self.may_change = self.may_change, True
+        try:
+            yield
+        finally:
+            self.may_change = before
 
     def note(self, function: Callable, args: tuple, name: str = "") -> None:
         """Note a call of something other than NumPy."""

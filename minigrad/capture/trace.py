@@ -26,6 +26,10 @@ class Untraceable(Exception):
     """A kernel does what cannot be noted; its message says what."""
 
 
+class Uncapturable(Exception):
+    """A kernel's result has a shape that depends on numbers; the message says what to use instead."""
+
+
 class Call(NamedTuple):
     """One step of a plan: `function(*arrays_and_numbers, **settings)`, which writes into one of its arrays."""
 
@@ -281,7 +285,7 @@ class Traced(np.ndarray):
             return found.view(Traced)
         key = trace.all_of(key)
         if any(isinstance(k, np.ndarray) and k.dtype == bool for k in (key if type(key) is tuple else (key,))):
-            raise Untraceable("elements chosen by a mask, whose number depends on it")
+            raise Uncapturable("Use mg.where(mask, x, 0), whose shape is that of x.")
         out = trace.buffer(plain(self)[plain(key)])
         trace.note(_take, (out, self, key), {}, "index")
         return out
@@ -380,8 +384,8 @@ def _noted(trace: Trace, found: Any, function: Callable, args: tuple, settings: 
     given = [root(x) for x in Call(function, plain(args), {k: plain(v) for k, v in settings.items()}, "").arrays()]
     if any(root(found) is x for x in given):
         return found.view(Traced)
-    if function.__name__ in ("unique", "nonzero", "argwhere", "flatnonzero", "extract", "compress", "array_equal", "allclose"):
-        raise Untraceable(f"numpy.{function.__name__}, whose result depends on the numbers")
+    if function.__name__ in ("unique", "nonzero", "argwhere", "flatnonzero", "extract", "compress"):
+        raise Uncapturable("Do it after the step, with what the step returns.")
     out = trace.buffer(found)
     if function.__name__ in TAKES_OUT:
         trace.note(function, args, {**settings, "out": out})

@@ -102,6 +102,7 @@ def make_callable(op: Op, documented: Callable) -> Callable:
         except FOREIGN as error:
             explain(op.name, inputs, settings, error, op.source)
         if mode["observers"]:
+            value = tuple(map(as_array, value)) if type(value) is tuple else as_array(value)
             for observer in mode["observers"]:
                 observer.on_result(op, arrays, settings, value, gradients)
 

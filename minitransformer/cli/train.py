@@ -348,8 +348,6 @@ def announce(training: Training, prepared: Prepared, trainer: Trainer, console: 
     epochs = prepared.recipe.training.epochs
     length = counted(trainer.config.steps, "step") + (f" ({counted(epochs, 'epoch')})" if epochs else "")
     console.print(f"{sizes}, {length}{placement}")
-    if options.capture and training.device == "cpu":
-        console.print("--capture has no effect on a CPU")
 
 
 def finish(

@@ -52,9 +52,9 @@ class Trainer:
         Trainer(model, task, TrainConfig(steps=500), Path("runs/mine")).train()
 
     The same seed gives the same weights, bit for bit, also after `resume`. Of several `ranks`, each computes
-    its shard of every batch, and rank 0 writes to `folder`. With `capture`, a GPU replays the step as a graph
-    (`minigrad.capture`): the same weights in less time. The loss is then read, and checked to be finite, only
-    when it is logged or saved or a validation is due. On a CPU, `capture` has no effect.
+    its shard of every batch, and rank 0 writes to `folder`. With `capture`, the step is recorded and
+    replayed (`minigrad.capture`): the same weights in less time. The loss is then read, and checked to be
+    finite, only when it is logged or saved or a validation is due.
     `identity` (a `Record`'s) is written to the checkpoints, and checked by `resume`. What `callbacks` are is
     in `callbacks.py`.
     """
@@ -93,7 +93,7 @@ class Trainer:
         self.scaler = GradScaler(enabled=config.precision == "float16")
         self.step, self.seconds, self.best_loss = 0, 0.0, math.inf
         self.device = next(model.parameters()).device
-        self._captured: Any = self._capture() if capture and self.device != "cpu" else None
+        self._captured: Any = self._capture() if capture else None
         self._unread: tuple[Any, list[Tensor], Tensor] | None = None  # a step's batch, losses, norm
         self._timings: list[tuple[int, float]] = []  # tokens and seconds of each step since the last reading
         self._slow = SlowSteps()
@@ -177,14 +177,14 @@ class Trainer:
     # ------------------------------------------------------------ one step, captured
 
     def _capture(self) -> Any:
-        """The step from batch to update, captured on the GPU."""
+        """The step from batch to update, captured."""
         if self.ranks.size > 1 or self.scaler.enabled:
             setting = (
                 "several ranks" if self.ranks.size > 1 else "float16 (its gradients are checked on the CPU)"
             )
             raise UserError(
                 f"a step with {setting} cannot be captured.\n"
-                f"Leave --capture out, or train on one GPU in bfloat16."
+                f"Leave --capture out, or train in one process and in bfloat16."
             )
 
         def step(parts: list[tuple[int, type, list[Any]]], n_tokens: Tensor) -> tuple[list[Tensor], Tensor]:
@@ -198,7 +198,7 @@ class Trainer:
         return capture_step(step, device=self.device)
 
     def _replay(self, batch: Any, parts: list[tuple[int, Any]], start: float) -> dict[str, float]:
-        """Replay the step. Its loss is read only when it is needed, because that waits for the GPU."""
+        """Replay the step. Its loss is read only when it is needed, because on a GPU that waits."""
         arguments = [(row, type(part), list(vars(part).values())) for row, part in parts]
         losses, norm = self._captured(arguments, np.array(batch.n_tokens, np.float32))
         self.step += 1
