@@ -10,10 +10,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # `-n auto`: processes of one thread ea
 
 import jaxtyping
 import pytest
+from gpus import gpu_of_kind, gpus
 from jaxtyping import install_import_hook
 
 import minigrad as mg
-from minigrad.devices import gpu_count
 
 # not the phrasebook, which has no shapes and a million calls
 CHECKED = "attention data.batching embeddings generation layers masks models tokenizers"
@@ -42,26 +42,11 @@ def _fresh_randomness():
     mg.manual_seed(0)
 
 
-def gpus():
-    """A device to test on where there is no GPU, a stand-in for one, and the GPU where there is one."""
-    return ["standin", pytest.param("cuda", marks=pytest.mark.gpu)]
-
-
 @pytest.fixture(params=gpus())
 def gpu(request):
     """Devices know a GPU: a stand-in for one, and in tests marked `gpu` a real one."""
-    if request.param == "standin":
-        import standin
-
-        with standin.installed(), mg.kernels.use("cupy"):
-            yield "standin"
-        return
-    try:
-        if not gpu_count():
-            pytest.skip("CuPy finds no GPU on this machine")
-    except mg.MinigradError as error:
-        pytest.skip(str(error).partition("\n")[0])
-    yield "cuda"
+    with gpu_of_kind(request.param) as kind:
+        yield kind
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import standin
+from gpus import gpu_of_kind, gpus
 from standin import cublas, emulator
 from tiny import PAIRS, TEXT
 
@@ -33,8 +34,8 @@ from minitransformer.tasks import LanguageModelling, Translation
 from minitransformer.tokenizers import Tokenizer
 
 
-@pytest.fixture
-def on_gpu(gpu):
+@contextlib.contextmanager
+def our_kernels(gpu):
     """A GPU, or the stand-in for one, with our kernels and cuBLAS."""
     with contextlib.ExitStack() as stack:
         if gpu == "standin":
@@ -48,9 +49,19 @@ def on_gpu(gpu):
         yield "cuda"
 
 
-@pytest.fixture(params=["cpu", "cuda"])
+@pytest.fixture
+def on_gpu(gpu):
+    with our_kernels(gpu) as device:
+        yield device
+
+
+@pytest.fixture(params=["cpu", *gpus()])
 def device(request):
-    return "cpu" if request.param == "cpu" else request.getfixturevalue("on_gpu")
+    if request.param == "cpu":
+        yield "cpu"
+    else:
+        with gpu_of_kind(request.param) as gpu, our_kernels(gpu) as device:
+            yield device
 
 
 def mlp():
@@ -397,7 +408,10 @@ MISTAKES = {
     ),
     "a scaler": (lambda x, m: mg.GradScaler().unscale_(optim.SGD([m.weight])), "GradScaler"),
     "dropout of CuPy": (lambda x, m: unfused_dropout(x), "CuPy's own"),
-    "an infinite norm": (lambda x, m: optim.clip_grad_norm_(m.weight, 1, error_if_nonfinite=True), "Stream|look at the norm"),
+    "an infinite norm": (
+        lambda x, m: optim.clip_grad_norm_(m.weight, 1, error_if_nonfinite=True),
+        "Stream|look at the norm",
+    ),
 }
 
 
@@ -702,8 +716,8 @@ def assert_trained_alike(one, other):
 
 
 def test_a_captured_training_that_fails_says_so_when_it_looks(device, tmp_path):
-    trainer = training(device, 
-        tmp_path, True, "text", lr=1e30, clip_norm=0.0, warmup_steps=0, log_every=4, validate_every=9
+    trainer = training(
+        device, tmp_path, True, "text", lr=1e30, clip_norm=0.0, warmup_steps=0, log_every=4, validate_every=9
     )
     with pytest.raises(NonFiniteError, match=r"step 4: the loss is nan.* first in module"):
         trainer.train()

@@ -1,4 +1,4 @@
-"""A training step recorded once as a CUDA graph, and replayed without Python.
+"""A training step recorded once, and replayed without its Python.
 
     def step(x, y):
         optimizer.zero_grad()
@@ -12,9 +12,10 @@
     for x, y in batches:
         loss = step(x, y)
 
-A small step takes the GPU less time than Python takes to launch it. The first two calls run as they are: they
-compile kernels and make the optimizer's state. The third is recorded (`graph`). From then on a call copies
-its inputs, does what the step does on the CPU (`interception`), and launches all kernels at once.
+A small step computes in less time than Python takes to say what. The first two calls run as they are: they
+compile kernels and make the optimizer's state. The third is recorded: on a GPU as a CUDA graph (`graph`),
+on the CPU as a list of calls over memory that was laid out once (`recording`, `plan`). From then on a call
+copies its inputs and replays.
 """
 
 from __future__ import annotations
@@ -38,16 +39,17 @@ from .observers import ConstantObserver, LeafObserver
 
 if TYPE_CHECKING:
     from .graph import RecordedGraph
+    from .plan import Plan
 
 WARMUP_CALLS = 2  # calls that run as they are
 LIMIT = 16  # signatures whose graphs are kept: the most recently used
 
 
 class capture:
-    """`step_fn`, a training step, to be recorded on a GPU; on the CPU it runs as it is.
+    """`step_fn`, a training step, to be recorded.
 
-    NumPy arrays among the arguments come to it as Tensors. On a GPU these and other Tensors are copied into
-    memory that stays. Another shape, dtype or structure records anew, and so does another value of any other
+    NumPy arrays among the arguments come to it as Tensors. These and other Tensors are copied into memory
+    that stays. Another shape, dtype or structure records anew, and so does another value of any other
     argument, another seed, or a state that was loaded into the optimizer.
 
     It returns the same Tensors each time, which the next call overwrites: `.item()` or `.clone()` keeps their
@@ -57,8 +59,11 @@ class capture:
     The learning rate, schedules (`scheduler.step()`), counts of steps and dropout's draws go on as without
     capture. Change a model's state in place; call `train()`, `eval()` and `random.set_step()` outside. What
     cannot be recorded is a CaptureError that names its line, and leaves everything as it was before the call:
-    `.item()` and all else that waits for the GPU, numbers drawn on the CPU, float16's GradScaler. Matrix
-    products need nvmath-python (pip install nvmath-python). Within `detect_anomaly()` the step runs as it is.
+    `.item()` and all else by which Python may decide, numbers drawn by NumPy, float16's GradScaler. On a GPU
+    matrix products need nvmath-python (pip install nvmath-python). Within `detect_anomaly()` the step runs as
+    it is.
+
+    On the CPU `print(step.plan)` shows the calls of the latest signature.
 
     The device is that of what the first call computes, unless `device` names it.
     """
@@ -92,6 +97,11 @@ class capture:
         if len(self.steps) > LIMIT:
             self.steps.popitem(last=False)
         return step
+
+    @property
+    def plan(self) -> Any:
+        """What the latest call replayed: on the CPU a `Plan`; None before the third call."""
+        return next(reversed(self.steps.values())).graph if self.steps else None
 
     @property
     def recordings(self) -> int:
@@ -133,7 +143,7 @@ class CapturedStep:
     def __init__(self, step_fn: Callable[..., Any], arguments: tuple[Any, ...], xp: Any, pool: Any) -> None:
         self.step_fn, self.xp, self.pool = step_fn, xp, pool
         self.calls, self.observer = 0, LeafObserver()
-        self.graph: RecordedGraph | None = None
+        self.graph: RecordedGraph | Plan | None = None
         buffer = lambda x: Tensor(xp.empty(x.shape, x.dtype)) if isinstance(x, Tensor) else x
         self.arguments = map_leaves(buffer, arguments)  # others are kept: a signature may hold their ids
 
@@ -149,12 +159,12 @@ class CapturedStep:
                 self.observer = ConstantObserver(self.observer.leaves)
             with observe(self.observer):
                 return self.step_fn(*self.arguments)
-        if self.graph is None and self.xp is np:
-            from .recorder import record
+        if self.graph is None and isinstance(self.observer, ConstantObserver):
+            from .recording import record
 
-            self.graph = record(self.step_fn, self.arguments, self.observer)
+            plan = self.graph = record(self.step_fn, self.arguments, self.observer)
             self.observer = LeafObserver()
-            return self.graph.results
+            return plan.results
         if self.graph is None:
             from .graph import RecordedGraph  # imports the CUDA kernels, so only with a GPU
 

@@ -24,21 +24,24 @@ from ..autograd import checkpointing
 from ..autograd.backward import GradientSums
 from ..autograd.observers import unobserved
 from ..modes import modes
+from ..ops.extra import in_place
 from ..optim import Adam, Optimizer
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from ..optim.optimizer import FlatParameters
-from ..ops.extra import in_place
 from ..tensor import Tensor
 from ..versions import modifications, root
+from .calls import Box, DrawnKey
 from .failures import raise_uncapturable
 from .interception import subclasses
 from .recorder import Recorder, same_bits
-from .trace import Box, DrawnKey, Traced, current, plain, tracing
+from .trace import tracing
+from .traced import current, plain
 
 LOOKS = {
-    "item": "item()", "numpy": "numpy()", "tolist": "tolist()", "__float__": "float(tensor)", "__int__": "int(tensor)",
-    "__bool__": "bool(tensor)", "__index__": "a tensor as an index of Python's", "__complex__": "complex(tensor)",
-    "__array__": "numpy.asarray(tensor)", "__repr__": "printing", "__format__": "printing",
+    "item": "item()", "numpy": "numpy()", "tolist": "tolist()", "__bool__": "bool(tensor)",
+    "__float__": "float(tensor)", "__int__": "int(tensor)", "__complex__": "complex(tensor)",
+    "__index__": "a tensor as an index of Python's", "__array__": "numpy.asarray(tensor)",
+    "__repr__": "printing", "__format__": "printing",
 }  # fmt: skip
 AFTER = "A replay runs no Python. Do it after the step, with what the step returns."
 
@@ -55,7 +58,7 @@ def intercepted(recorder: Recorder) -> Iterator[None]:
                     setattr(kind, name, effects.while_recording(original, partial(replacement, original)))
                     stack.callback(setattr, kind, name, original)
         stack.callback(setattr, modifications, "__class__", type(modifications))
-        modifications.__class__ = _watched(effects, type(modifications))  # type: ignore[assignment]
+        modifications.__class__ = _watched(effects, type(modifications))
         yield
         effects.finish()
 
@@ -72,7 +75,9 @@ class Effects:
     def is_recording(self) -> bool:
         """Whether this thread records, and neither traces nor computes for itself."""
         recorder = self.recorder
-        return recorder.thread == threading.get_ident() and recorder in modes.observers and current.trace is None
+        return (
+            recorder.thread == threading.get_ident() and recorder in modes.observers and current.trace is None
+        )
 
     def while_recording(self, original: Callable, replacement: Callable) -> Callable:
         @wraps(original)
@@ -138,7 +143,9 @@ class Effects:
 
     def generator(self, original: Callable, key: random.Key) -> Any:
         if isinstance(key, DrawnKey):
-            raise_uncapturable("a random number drawn by NumPy", "Draw it before the step, and pass it as an argument.")
+            raise_uncapturable(
+                "a random number drawn by NumPy", "Draw it before the step, and pass it as an argument."
+            )
         return original(key)
 
     # ------------------------------------------------------------ gradients
@@ -176,7 +183,9 @@ class Effects:
 
     def optimizer_step(self, original: Callable, optimizer: Optimizer, *closure: Any) -> Any:
         parameters = optimizer._parameters()
-        arrays = [p.array for p in parameters] + [x for p in parameters for x in optimizer.state.get(p, {}).values()]
+        arrays = [p.array for p in parameters] + [
+            x for p in parameters for x in optimizer.state.get(p, {}).values()
+        ]
         before = _state_ids(optimizer)
         self.recorder.restore_later(map(Tensor, arrays))
         with self.recorder.changing():
@@ -198,7 +207,13 @@ class Effects:
         original(optimizer, state)
 
     def update(
-        self, original: Callable, optimizer: Optimizer, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]
+        self,
+        original: Callable,
+        optimizer: Optimizer,
+        p: Any,
+        g: Any,
+        state: dict[str, Any],
+        group: dict[str, Any],
     ) -> None:
         """An update of a parameter: Adam's by its kernel, others as one call."""
         if original is Adam.__dict__["update"].__wrapped__ and not group["amsgrad"] and p.flags.c_contiguous:
@@ -232,7 +247,10 @@ class Effects:
         original(flat)
 
     def scheduler_step(self, original: Callable, scheduler: LRScheduler, *args: Any) -> None:
-        before = {k: copy.copy(v) if isinstance(v, list | dict) and k != "optimizer" else v for k, v in vars(scheduler).items()}
+        before = {
+            k: copy.copy(v) if isinstance(v, list | dict) and k != "optimizer" else v
+            for k, v in vars(scheduler).items()
+        }
         groups = [dict(group) for group in scheduler.optimizer.param_groups]
 
         def undo() -> None:
@@ -300,7 +318,7 @@ def _refusing(what: str, instead: str) -> Callable:
 def _watched(effects: Effects, kind: type) -> type:
     """The counter of changes in place, which may go on only by those that are noted."""
 
-    class Watched(kind):  # type: ignore[misc, valid-type]
+    class Watched(kind):
         @property
         def count(self) -> int:
             return self.__dict__.get("count", 0)
@@ -384,7 +402,10 @@ def _same_optimizer(optimizer: Optimizer) -> Callable[[], bool]:
             and all(map(is_, now, parameters))
             and all(map(is_, map(attrgetter("array"), parameters), arrays))
             and own == list(kept.values())
-            and all(a.keys() == b.keys() and all(map(is_, a.values(), b.values())) for a, b in zip(own, states, strict=True))
+            and all(
+                a.keys() == b.keys() and all(map(is_, a.values(), b.values()))
+                for a, b in zip(own, states, strict=True)
+            )
             and options() == before
         )
 

@@ -1,8 +1,8 @@
 """Where a plan's arrays lie: those that are never needed at the same time share memory.
 
 An array is needed from the first call that has it to the last. The largest are placed first, each at the
-lowest place that is free for as long as it is needed (Pisarchyk and Lee 2020, "Efficient Memory Management for
-Deep Neural Net Inference", greedy by size).
+lowest place that is free for as long as it is needed (Pisarchyk and Lee 2020, "Efficient Memory Management
+for Deep Neural Net Inference", greedy by size).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..versions import root
-from .trace import Call, Trace
+from .calls import Call
+from .trace import Trace
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 

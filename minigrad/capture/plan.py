@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..tensor import Tensor
-from ..versions import root
+from .calls import Call
 from .layout import lay_out
-from .trace import Call, Trace
+from .trace import Trace
 
 
 class Plan:

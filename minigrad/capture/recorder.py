@@ -11,60 +11,26 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .. import random
 from ..autograd.backward import GradientSums, _is_new, unbroadcast
-from ..autograd.observers import observe, unobserved
+from ..autograd.observers import unobserved
 from ..errors import CaptureError
 from ..nodes import Node, Output
-from ..random import Key
 from ..tensor import Tensor
-from ..trees import leaves, map_leaves
+from ..trees import leaves
 from ..versions import arrays_in, root
+from .calls import Box, DrawnKey
 from .failures import raise_uncapturable
 from .observers import ConstantObserver
 from .plan import Plan
-from .trace import Box, DrawnKey, Trace, Traced, Uncapturable, Untraceable, plain, traceable, tracing
+from .trace import Trace, tracing
+from .traced import Traced, Uncapturable, Untraceable, plain
 
 OVERWRITTEN = {"f": np.nan, "b": True, "i": 77, "u": 77}
-_one_recording = threading.RLock()  # what is intercepted is the whole process's
-
-
-def record(step_fn: Callable[..., Any], arguments: tuple[Any, ...], before: ConstantObserver) -> Plan:
-    """Run the step as it is, and write its plan; `before` saw the call before this one.
-
-    What fails leaves everything as it was before the call.
-    """
-    from .effects import intercepted
-
-    recorder = Recorder(before, arguments)
-    plan, found = recorder.plan, {leaf: leaf.grad for leaf in before.leaves}
-    recorder.restore_later(found.values(), found)
-    try:
-        with _one_recording, traceable(), intercepted(recorder), observe(recorder):
-            results = step_fn(*arguments)
-            plan.results = map_leaves(recorder.result, results)
-    except BaseException:
-        for undo in reversed(recorder.undo):
-            undo()
-        raise
-    for leaf, grad in found.items():
-        if leaf.grad is grad or grad is None:  # added to, or made where there was none
-            plan.guards.append(partial(_is_still, leaf, "grad", grad))
-        if leaf.grad is grad is not None:
-            plan.guards.append(partial(_is_still, grad, "array", grad.array))
-    for leaf, grad in plan.gradients.items():
-        leaf.grad = grad
-    plan.finish([x.array for x in recorder.results])
-    return plan
-
-
-def _is_still(thing: Any, name: str, value: Any) -> bool:
-    return getattr(thing, name) is value
 
 
 class Recorder:
@@ -88,7 +54,11 @@ class Recorder:
         if not isinstance(x, Tensor):
             return x
         known = {id(root(y)) for _, inputs in self.before for y in inputs if isinstance(y, np.ndarray)}
-        if not self.trace.is_made_here(x.array) and id(root(x.array)) not in known | self.inputs and x.array.size:
+        if (
+            not self.trace.is_made_here(x.array)
+            and id(root(x.array)) not in known | self.inputs
+            and x.array.size
+        ):
             raise_uncapturable("a result that no operation computed", "Compute it of Tensors.")
         self.results.append(Tensor(plain(self.trace.of(x.array))))
         return self.results[-1]
@@ -134,8 +104,10 @@ class Recorder:
 
     def _check_constants(self, op: Any, arrays: Sequence[Any]) -> None:
         """What no op of the step made has to be what it was in the call before."""
-        expected_op, expected = self.before[self.number] if self.number < len(self.before) else (None, [])
-        self.number += 1
+        number, self.number = self.number, self.number + 1
+        if number >= len(self.before):
+            return
+        expected_op, expected = self.before[number]
         if op is not expected_op or len(arrays) != len(expected):
             return
         for x, constant in zip(arrays, expected, strict=True):
@@ -143,7 +115,7 @@ class Recorder:
                 continue
             if not isinstance(constant, np.ndarray) or not same_bits(x, constant):
                 raise_uncapturable(
-                    f"{op.public_name} of numbers that no operation computed, and that were others in the call before",
+                    f"{op.public_name} of numbers that no operation computed, others than in the call before",
                     "Compute them of Tensors, or pass them as an argument.",
                 )
 
@@ -191,7 +163,9 @@ class Recorder:
         if any(isinstance(x, Tensor) for x in (g if type(g) is list else [g])):
             return  # a gradient that is differentiated again: its ops were seen
         several = type(functions) is tuple
-        known = [self.pulls.get(id(f)) for f in (functions if several else [functions]) if f is not None]
+        known: list[Any] = [
+            self.pulls.get(id(f)) for f in (functions if several else [functions]) if f is not None
+        ]
         if None in known:  # a checkpoint's: what it computes is seen as it does
             return
         self.kept.append((g, parts, functions))
@@ -323,9 +297,11 @@ def _run_whole(whole: Whole, op: Any, arrays: list, settings: dict[str, Any], ou
 def _pull_whole(whole: Whole, g: Any, needs: list[bool], outs: list) -> None:
     functions = whole.value
     if type(functions) is tuple:
-        given = [f for f in functions if f is not None] if whole.fixed else [
-            f for f, needed in zip(functions, needs, strict=True) if needed and f is not None
-        ]
+        given = (
+            [f for f in functions if f is not None]
+            if whole.fixed
+            else [f for f, needed in zip(functions, needs, strict=True) if needed and f is not None]
+        )
         parts = [f(g) for f in given]
     else:
         pairs = zip(functions(g, needs), needs, strict=False)

@@ -335,7 +335,7 @@ def start(training: Training, prepared: Prepared, console: Console, stack: ExitS
 
 def announce(training: Training, prepared: Prepared, trainer: Trainer, console: Console) -> None:
     """Print what is trained, and write the first README.md of the run."""
-    options, ranks, tokenizer = training.options, training.ranks, prepared.tokenizer
+    ranks, tokenizer = training.ranks, prepared.tokenizer
     for line in prepared.lines:
         console.print(printable(line))
     if ranks.rank == 0:

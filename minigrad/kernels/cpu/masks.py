@@ -12,7 +12,9 @@ MANY = 1 << 13  # fewer numbers are chosen faster by numpy.where
 def where(condition: Any, x: Any, y: Any) -> Any:
     """numpy.where; for many numbers of up to 32 bits by words of ones and zeros, as `gate` does."""
     if (
-        isinstance(condition, np.ndarray) and isinstance(x, np.ndarray) and isinstance(y, np.ndarray)
+        isinstance(condition, np.ndarray)
+        and isinstance(x, np.ndarray)
+        and isinstance(y, np.ndarray)
         and condition.size >= MANY
         and condition.shape == x.shape == y.shape
         and x.dtype == y.dtype

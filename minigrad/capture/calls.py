@@ -1,0 +1,58 @@
+"""What a plan is made of: calls, which write into arrays that they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..random import Key
+
+
+class Call(NamedTuple):
+    """One call of a plan: `function(*arrays_and_numbers, **settings)` writes into some of its arrays."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    settings: dict[str, Any]
+    name: str
+
+    @property
+    def fixed(self) -> tuple[np.ndarray, ...]:
+        """Arrays that gradient functions refer to, which therefore cannot move."""
+        return tuple(x for box in self.args if isinstance(box, Box) for x in box.fixed)
+
+    def run(self) -> None:
+        self.function(*self.args, **self.settings)
+
+    def arrays(self) -> Iterator[np.ndarray]:
+        """Every array among the arguments."""
+        stack: list[Any] = [*self.args, *self.settings.values()]
+        while stack:
+            x = stack.pop()
+            if isinstance(x, np.ndarray):
+                yield x
+            elif isinstance(x, tuple | list):
+                stack.extend(x)
+            elif isinstance(x, Box):
+                stack.extend(x.arrays)
+
+    def __str__(self) -> str:
+        return f"{self.name:24} " + " ".join(f"{x.dtype.char}{list(x.shape)}" for x in self.arrays())
+
+
+class Box:
+    """A value that calls write and read, and the arrays that it refers to."""
+
+    arrays: tuple[np.ndarray, ...] = ()
+    fixed: tuple[np.ndarray, ...] = ()
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class DrawnKey(Key):
+    """The key of a draw that every replay makes anew: `current()` is that of this replay."""
+
+    current: Callable[[], Key]

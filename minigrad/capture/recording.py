@@ -1,0 +1,49 @@
+"""Recording a step on the CPU: it runs as it is, and its plan is written."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ..autograd.observers import observe
+from ..trees import map_leaves
+from .effects import intercepted
+from .observers import ConstantObserver
+from .plan import Plan
+from .recorder import Recorder
+from .traceable import traceable
+
+_one_recording = threading.RLock()  # what is intercepted is the whole process's
+
+
+def record(step_fn: Callable[..., Any], arguments: tuple[Any, ...], before: ConstantObserver) -> Plan:
+    """Run the step as it is, and write its plan; `before` saw the call before this one.
+
+    What fails leaves everything as it was before the call.
+    """
+    recorder = Recorder(before, arguments)
+    plan, found = recorder.plan, {leaf: leaf.grad for leaf in before.leaves}
+    recorder.restore_later(found.values(), found)
+    try:
+        with _one_recording, traceable(), intercepted(recorder), observe(recorder):
+            results = step_fn(*arguments)
+            plan.results = map_leaves(recorder.result, results)
+    except BaseException:
+        for undo in reversed(recorder.undo):
+            undo()
+        raise
+    for leaf, grad in found.items():
+        if leaf.grad is grad or grad is None:  # added to, or made where there was none
+            plan.guards.append(partial(_is_still, leaf, "grad", grad))
+        if leaf.grad is grad is not None:
+            plan.guards.append(partial(_is_still, grad, "array", grad.array))
+    for leaf, grad in plan.gradients.items():
+        leaf.grad = grad
+    plan.finish([x.array for x in recorder.results])
+    return plan
+
+
+def _is_still(thing: Any, name: str, value: Any) -> bool:
+    return getattr(thing, name) is value
