@@ -14,6 +14,7 @@ import threading
 from importlib.util import find_spec
 from pathlib import Path
 
+import captured_ops
 import numpy as np
 import pytest
 import standin
@@ -28,6 +29,8 @@ from minigrad.errors import CaptureError, NonFiniteError
 from minigrad.io import by_path
 from minigrad.kernels.cuda import cublas as ours
 from minigrad.kernels.cuda import cublaslt
+from minigrad.ops import differentiable
+from minigrad.ops.op import ops, registry
 from minitransformer import GPT, GPTConfig, TrainConfig, Trainer, Transformer, TransformerConfig
 from minitransformer.errors import UserError
 from minitransformer.tasks import LanguageModelling, Translation
@@ -389,6 +392,59 @@ def test_what_a_step_reads_is_kept_for_it(device):
         step(np.ones(3))
     weights.clear()
     assert step(np.full(3, 5.0)).numpy().tolist() == [10, 10, 10]
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_captured_ops_are_the_ops(part):
+    """A tenth of the samples of all ops; `python -m tests.captured_ops` takes all."""
+    for name, record, sample in captured_ops.cases()[part::40]:
+        said = captured_ops.difference(record, sample)
+        assert not said or (said.startswith("refused") and name.rpartition("-")[0] in captured_ops.REFUSED)
+
+
+def test_an_op_that_cannot_be_traced_is_kept_whole():
+    """Its rule is called as it is, in the forward pass and in the backward pass."""
+
+    @differentiable
+    def odd(x, /):
+        """x if its sum is above 0, else 2 x."""
+        factor = 1.0 if float(x.sum()) > 0 else 2.0
+        return x * factor, (lambda g: g * (1.0 if float(x.sum()) > 0 else 2.0),)
+
+    found = []
+    for captured in (False, True):
+        w = nn.Parameter(np.ones(3, np.float32))
+        optimizer = optim.SGD([w], lr=0.1)
+
+        def step(x, w=w, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = odd(x * w).square().sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step = mg.capture(step, "cpu") if captured else step
+        found.append([step(mg.full((3,), (-1.0) ** i * (i + 1.0))).item() for i in range(8)] + w.tolist())
+    assert found[0] == found[1]
+    assert any(name.startswith("odd: Untraceable") for name in step.plan.whole)
+    del registry["odd"], ops["odd"]
+
+
+def test_a_plan_shows_its_calls_and_shares_memory():
+    x = np.ones((64, 64), np.float32)
+    step = mg.capture(lambda x: (((x * 2).exp() + 1).sqrt() * 3).sum(), "cpu")
+    for _ in range(3):
+        step(x)
+    shown = repr(step.plan).splitlines()
+    assert [line.split()[1] for line in shown[:-1]] == [
+        "multiply",
+        "exp",
+        "add",
+        "sqrt",
+        "multiply",
+        "add.reduce",
+    ]
+    assert step.plan.memory < 3 * x.nbytes  # of five results
 
 
 # ---------------------------------------------------------------- what cannot be captured

@@ -28,18 +28,20 @@ class Call(NamedTuple):
 
     def arrays(self) -> Iterator[np.ndarray]:
         """Every array among the arguments."""
-        stack: list[Any] = [*self.args, *self.settings.values()]
-        while stack:
-            x = stack.pop()
-            if isinstance(x, np.ndarray):
-                yield x
-            elif isinstance(x, tuple | list):
-                stack.extend(x)
-            elif isinstance(x, Box):
-                stack.extend(x.arrays)
+        return arrays_in([self.args, self.settings])
 
     def __str__(self) -> str:
         return f"{self.name:24} " + " ".join(f"{x.dtype.char}{list(x.shape)}" for x in self.arrays())
+
+
+def arrays_in(x: Any) -> Iterator[np.ndarray]:
+    """Every array in tuples, lists, dictionaries and boxes."""
+    if isinstance(x, np.ndarray):
+        yield x
+    else:
+        parts = x.arrays if isinstance(x, Box) else x.values() if isinstance(x, dict) else x
+        for part in parts if isinstance(x, Box | dict | tuple | list) else ():
+            yield from arrays_in(part)
 
 
 class Box:

@@ -90,6 +90,7 @@ class Effects:
         """(class or module, name, function of the original and its arguments)"""
         yield GradientSums, "add", self.recorder.on_add
         yield GradientSums, "accumulate", self.recorder.on_accumulate
+        yield GradientSums, "as_tensor", self.recorder.on_tensor
         yield checkpointing, "copied", self.copied
         yield random.Generator, "next_key", self.next_key
         yield random.Generator, "manual_seed", _refusing("manual_seed()", "Call it before the step.")
@@ -155,9 +156,8 @@ class Effects:
         result = original(array)
         with tracing(self.trace):
             mine = self.trace.of(array).copy()
-        self.recorder.kept.append((array, result))
-        self.trace.pair(result, mine)
         self.recorder.settle_calls(len(self.trace.calls) - 1)
+        self.recorder.adopt(result, mine)
         return result
 
     def total_norm(self, original: Callable, arrays: list, infinite: bool) -> Any:
@@ -166,7 +166,7 @@ class Effects:
         norm.effects = self
         ours = plain([self.trace.of(x) for x in arrays])
         self.recorder.kept.append((arrays, norm))
-        self.recorder.note(_norm, (self.recorder.own(norm), original, ours, infinite), "total_norm")
+        self.recorder.note(_norm, (self.recorder.trace.own(norm), original, ours, infinite), "total_norm")
         self.expected_changes += 1  # by `scale`
         return norm
 
@@ -304,7 +304,7 @@ class Norm(np.ndarray):
         recorder, found = self.effects.recorder, np.array(self.view(np.ndarray), dtype)
         ours = plain(self.effects.trace.of(self.view(np.ndarray)))
         recorder.kept.append(found)
-        recorder.note(_assign, (recorder.own(found), ours), "astype")
+        recorder.note(_assign, (recorder.trace.own(found), ours), "astype")
         return found
 
     def __float__(self) -> float:

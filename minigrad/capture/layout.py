@@ -89,11 +89,10 @@ def lay_out(trace: Trace, stays: list[np.ndarray]) -> tuple[list[Call], int]:
             return np.ndarray(x.shape, x.dtype, space, x.ctypes.data - before + now, x.strides)
         if type(x) is tuple or type(x) is list:
             return type(x)(map(placed, x))
+        if type(x) is dict:
+            return {name: placed(part) for name, part in x.items()}
         return x
 
-    calls = [
-        call._replace(args=placed(call.args), settings={k: placed(v) for k, v in call.settings.items()})
-        for call in trace.calls
-    ]
+    calls = [call._replace(args=placed(call.args), settings=placed(call.settings)) for call in trace.calls]
     present = {id(root(x)): root(x) for call in calls for x in call.arrays() if id(root(x)) in trace.buffers}
     return calls, size + sum(x.nbytes for x in present.values())

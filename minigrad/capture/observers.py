@@ -9,6 +9,7 @@ import numpy as np
 from ..devices import device_of, gpu
 from ..tensor import Tensor
 from ..versions import root
+from .calls import arrays_in
 
 
 class LeafObserver:
@@ -41,6 +42,7 @@ class ConstantObserver(LeafObserver):
 
     def on_result(self, op: Any, arrays: Any, settings: Any, value: Any, gradients: Any) -> None:
         is_made = lambda x: isinstance(x, np.ndarray) and id(root(x)) in self.made
-        self.constants.append((op, [None if is_made(x) else x for x in arrays]))
+        given = [*arrays, *arrays_in(settings)]
+        self.constants.append((op, [None if is_made(x) else x for x in given]))
         for x in value if type(value) is tuple else (value,):
             self.made[id(root(x))] = root(x)

@@ -22,8 +22,9 @@ from ..errors import CaptureError
 from ..nodes import Node, Output
 from ..tensor import Tensor
 from ..trees import leaves
-from ..versions import arrays_in, root
-from .calls import Box, DrawnKey
+from ..versions import arrays_in as arrays_in_closures
+from ..versions import root
+from .calls import Box, DrawnKey, arrays_in
 from .failures import raise_uncapturable
 from .observers import ConstantObserver
 from .plan import Plan
@@ -82,7 +83,7 @@ class Recorder:
     def on_result(self, op: Any, arrays: Any, settings: dict[str, Any], value: Any, gradients: Any) -> None:
         """An op gave `value` and `gradients`: the same on traced arrays."""
         trace, start = self.trace, len(self.trace.calls)
-        self._check_constants(op, arrays)
+        self._check_constants(op, [*arrays, *arrays_in(settings)])
         self.kept.append((arrays, value, gradients))
         values = value if type(value) is tuple else (value,)
         ours = [trace.of(x) for x in arrays]
@@ -144,7 +145,7 @@ class Recorder:
         del self.trace.calls[start:]
         self.plan.whole[f"{op.name}: {type(reason).__name__} {reason}"] += 1
         whole, arrays = Whole(), plain(ours)
-        outs = [self.own(x) for x in values]
+        outs = [self.trace.own(x) for x in values]
         settings = {name: plain(x) for name, x in settings.items()}
         self.note(_run_whole, (whole, op, arrays, settings, outs), op.name)
         whole.arrays = (*arrays, *outs)
@@ -187,8 +188,8 @@ class Recorder:
                 self.plan.whole[f"gradient of {node.op.name}: {type(reason).__name__} {reason}"] += 1
                 whole = Whole()
                 whole.value = tuple(known) if several else known[0]
-                whole.fixed = tuple(map(plain, arrays_in(whole.value)))
-            outs = [self.own(x) for x in parts]
+                whole.fixed = tuple(map(plain, arrays_in_closures(whole.value)))
+            outs = [self.trace.own(x) for x in parts]
             name = f"gradient of {node.op.name}"
             self.note(_pull_whole, (whole, plain(given), list(node.needs), outs), name)
 
@@ -214,11 +215,10 @@ class Recorder:
                     mine = ours + mine
         original(sums, edge, g, source)
         found = sums.totals[edge] = np.asarray(sums.totals[edge])  # a number has no memory
-        self.kept.append(found)
         if not same_bits(found, plain(mine)):
             raise CaptureError(f"the gradient of {edge} cannot be captured.\nRun the step as it is.")
-        trace.pair(found, mine)
         self.settle_calls(start)
+        self.adopt(found, mine)
 
     def on_accumulate(self, original: Callable, sums: GradientSums, wanted: Any = None) -> None:
         """Leaves get their gradients."""
@@ -239,8 +239,7 @@ class Recorder:
                         mine = trace.of(before.array) + mine
                     elif grad.array is not g:
                         mine = mine.copy()
-                    trace.pair(grad.array, mine)
-                    self.plan.gradients[leaf] = Tensor(plain(mine))
+                    self.plan.gradients[leaf] = Tensor(self.adopt(grad.array, mine))
                 elif trace.is_made_here(before.array):
                     ours = trace.of(before.array)
                     ours += mine
@@ -248,6 +247,18 @@ class Recorder:
                     trace.note(np.add, (before.array, mine, before.array), {}, "add")
                     self.plan.gradients[leaf] = before
         self.settle_calls(start)
+
+    def on_tensor(self, original: Callable, sums: GradientSums, edge: Any, g: Any) -> Tensor:
+        """A gradient is returned, by `autograd.grad`: it, or a copy."""
+        found: Tensor = original(sums, edge, g)
+        if not isinstance(g, Tensor) and found.array is not g:
+            start = len(self.trace.calls)
+            with tracing(self.trace):
+                mine = self.trace.of(np.asarray(g)).copy()
+            self.settle_calls(start)
+            self.kept.append(found)
+            self.adopt(found.array, mine)
+        return found
 
     # ------------------------------------------------------------ calls and memory
 
@@ -269,13 +280,16 @@ class Recorder:
         """The calls from `start` on are right: what they have may not be overwritten any more."""
         self.settled.update(id(root(x)) for call in self.trace.calls[start:] for x in call.arrays())
 
-    def own(self, x: Any) -> np.ndarray:
-        """New memory of the plan for an array of the step, which a call writes as a whole."""
-        out = np.empty_like(x, subok=False)
-        np.copyto(out, x)
-        self.trace.buffers[id(out)] = out
-        self.trace.counterparts[id(root(x))] = (root(x), out)
-        return out
+    def adopt(self, found: np.ndarray, mine: np.ndarray) -> np.ndarray:
+        """Our array for one of the step, of the same numbers: `mine`, or where that lies otherwise a copy."""
+        self.kept.append(found)
+        try:
+            self.trace.pair(found, mine)
+            return plain(mine)
+        except Untraceable:
+            out = self.trace.own(found)
+            self.note(np.copyto, (out, plain(mine)), "copy")
+            return out
 
 
 class Whole(Box):

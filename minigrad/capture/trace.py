@@ -45,11 +45,11 @@ class Trace:
     def pair(self, found: np.ndarray, ours: np.ndarray) -> None:
         """From now on the memory of `found`, which the step made, corresponds to that of `ours`."""
         memory, own = root(found), root(plain(ours))
-        known = self.counterparts.setdefault(id(memory), (memory, own))
-        if known[1] is not own or memory.nbytes != own.nbytes:
-            raise Untraceable("its result shares memory in another way")
-        if _offset(found, memory) != _offset(plain(ours), own) or found.strides != ours.strides:
+        _, known = self.counterparts.get(id(memory), (None, own))
+        same = known is own and memory.nbytes == own.nbytes and _place(found) == _place(plain(ours))
+        if not same:
             raise Untraceable("its result lies in memory in another way")
+        self.counterparts[id(memory)] = memory, own
 
     def of(self, found: Any) -> Any:
         """Our array for one of the step: a part of what a call wrote, or else the same memory."""
@@ -59,8 +59,18 @@ class Trace:
         if id(memory) not in self.counterparts:
             return found.view(Traced)
         own = self.counterparts[id(memory)][1]
-        offset = _offset(found, memory)
-        return np.ndarray(found.shape, found.dtype, own, offset, found.strides).view(Traced)
+        buffer = own.transpose(sorted(range(own.ndim), key=lambda i: -own.strides[i]))  # as it lies in memory
+        return np.ndarray(found.shape, found.dtype, buffer, _offset(found), found.strides).view(Traced)
+
+    def own(self, found: np.ndarray) -> np.ndarray:
+        """Memory of ours for an array of the step, which a call writes as a whole."""
+        memory = root(found)
+        if id(memory) not in self.counterparts:
+            own = np.empty_like(memory, subok=False)
+            own[...] = memory
+            self.buffers[id(own)] = own
+            self.counterparts[id(memory)] = memory, own
+        return plain(self.of(found))
 
     def all_of(self, x: Any) -> Any:
         """`of` every array in tuples and lists, too."""
@@ -73,8 +83,15 @@ class Trace:
         return id(root(found)) in self.counterparts
 
 
-def _offset(array: np.ndarray, memory: np.ndarray) -> int:
-    return array.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
+def _offset(array: np.ndarray) -> int:
+    """Where an array starts in its memory, in bytes."""
+    start = lambda x: x.__array_interface__["data"][0]
+    return start(array) - start(root(array))
+
+
+def _place(array: np.ndarray) -> tuple[int, list[int]]:
+    """Where an array lies in its memory: an axis of one element may have any stride."""
+    return _offset(array), [step for step, n in zip(array.strides, array.shape, strict=True) if n != 1]
 
 
 @contextlib.contextmanager

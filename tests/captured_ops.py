@@ -1,0 +1,106 @@
+"""Every op captured on the CPU against the op as it is, in every bit of values and gradients.
+
+Each sample of its record is called with other numbers each time.
+
+    python -m tests.captured_ops [--only NAME]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+import numpy as np
+
+import minigrad as mg
+from minigrad.capture.recorder import same_bits
+from minigrad.errors import CaptureError, MinigradError
+from minigrad.gradcheck.every_op import as_function, floating, samples_of
+from minigrad.ops.op import registry
+from minigrad.tensor import Tensor
+
+# ops whose Python looks at the numbers, or whose result has a shape that depends on them
+REFUSED = {
+    "bincount", "constant_pad_nd", "cummax", "cummin", "getitem", "gradient", "histc", "histogram",
+    "index_reduce", "masked_select", "matrix_exp", "matrix_rank", "mode", "multilabel_margin_loss",
+    "nanquantile", "pad", "power", "repeat_interleave", "scatter_reduce",
+}  # fmt: skip
+FACTORS = (1.0, 0.9, 0.8, 0.95, 0.85)
+
+
+def cases(only: str = "") -> list[tuple[str, Any, Any]]:
+    """(name, record, sample) of each sample of every op of the library."""
+    return [
+        (f"{name}-{i}", record, sample)
+        for name, record in sorted(registry.items())
+        if record.source.__module__.startswith(("minigrad.", "minitransformer.")) and only in name
+        for i, sample in enumerate(samples_of(record))
+    ]
+
+
+def step_of(function: Any) -> Any:
+    """Values and gradients of a function of tensors, at numbers that are arguments."""
+
+    def step(*inputs: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        given = [x.detach() for x in inputs]
+        for x in given:
+            x.requires_grad_(x.is_floating_point())
+        outs = floating(function(*given))
+        wanted = [x for x in given if x.requires_grad]
+        through = [out for out in outs if out.requires_grad]
+        if not through or not wanted:
+            return outs, []
+        found = mg.autograd.grad(sum(out.sum() for out in through), wanted, allow_unused=True)
+        return outs, [x for x in found if x is not None]
+
+    return step
+
+
+def difference(record: Any, sample: Any) -> str:
+    """What is wrong with an op captured; "" if nothing is."""
+    function, inputs = as_function(record, sample)
+    arrays = [np.asarray(x.numpy()) for x in inputs]
+    step = step_of(function)
+    captured = mg.capture(step, "cpu")
+    for number, factor in enumerate(FACTORS):
+        now = [np.asarray(a * a.dtype.type(factor)) if a.dtype.kind == "f" else a for a in arrays]
+        mg.manual_seed(0)
+        with np.errstate(all="ignore"):
+            try:
+                expected = step(*map(mg.tensor, now))
+            except MinigradError:
+                return ""  # numbers that the op refuses
+            mg.manual_seed(0)
+            try:
+                found = captured(*now)
+            except CaptureError as error:
+                return f"refused: {error}".split("\n")[0]
+        for one, other in zip(expected, found, strict=True):
+            for x, y in zip(one, other, strict=True):
+                if not same_bits(x.array, y.array):
+                    return f"call {number}: {x.array.reshape(-1)[:3]} became {y.array.reshape(-1)[:3]}"
+    return ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default="", help="a part of the names of the ops")
+    all_cases = cases(parser.parse_args().only)
+    wrong = refused = 0
+    for name, record, sample in all_cases:
+        try:
+            said = difference(record, sample)
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+        if said.startswith("refused") and name.rpartition("-")[0] in REFUSED:
+            refused += 1
+        elif said:
+            wrong += 1
+            print(f"{name}: {said}")
+    print(f"{len(all_cases)} samples: {refused} refused as listed, {wrong} wrong")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
