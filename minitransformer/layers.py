@@ -23,7 +23,7 @@ from .cache import Cache, LayerCache
 from .config import Config, check_heads
 from .embeddings import TokenEmbedding, token_ids
 from .errors import UserError, check_choice
-from .masks import masked_bias
+from .masks import is_not_padding, masked_bias
 from .positions import SCHEMES, ALiBi, RelativePositionBias
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -269,7 +269,7 @@ class EncoderDecoderModel(nn.Module):
 
     def padding_mask(self, source: Any) -> Bool[Tensor, "B 1 1 S"]:
         """True where the source ids (B, S) are not padding, on the model's device."""
-        mask = Tensor((token_ids(source) != self.config.pad_token_id)[:, None, None])
+        mask = Tensor(is_not_padding(token_ids(source), self.config.pad_token_id)[:, None, None])
         device = self.embedding.weight.device
         return mask if mask.device == device else mask.to(device)
 

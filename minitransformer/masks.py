@@ -9,9 +9,10 @@ from operator import and_
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from minigrad import Tensor, as_tensor
+from minigrad.capture.marked import one_call
 from minigrad.devices import as_array
 from minigrad.errors import DtypeError, ShapeError
 from minigrad.nn.functional.core import attention_mask
@@ -28,10 +29,16 @@ def causal_mask(length: int, past: int = 0) -> Bool[Tensor, "T S"]:
     return Tensor(np.tri(length, past + length, past, dtype=bool))
 
 
+@one_call
+def is_not_padding(ids: Int[Any, "B S"], pad_token_id: int) -> Bool[Any, "B S"]:
+    """The padding mask of an array of ids: True for real tokens."""
+    return ids != pad_token_id
+
+
 def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
     """Every query may attend to every token that is not padding. ids: (B, S)."""
     array = ids.array if isinstance(ids, Tensor) else ids if type(ids) is np.ndarray else as_array(ids)
-    return Tensor((array != pad_token_id)[:, None, None, :])
+    return Tensor(is_not_padding(array, pad_token_id)[:, None, None, :])
 
 
 def real_tokens(mask: Any, x: Tensor, past: int = 0, allow_empty: bool = False) -> Bool[Tensor, "B _"] | None:

@@ -11,9 +11,11 @@ import contextlib
 import copy
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from functools import partial, wraps
-from operator import attrgetter, is_
+from itertools import chain
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -29,10 +31,11 @@ from ..optim import Adam, Optimizer
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from ..optim.optimizer import FlatParameters
 from ..tensor import Tensor
-from ..versions import modifications, root
+from ..versions import Change, modifications, root
 from .calls import Box, DrawnKey
 from .failures import raise_uncapturable
 from .interception import subclasses
+from .marked import marked
 from .recorder import Recorder, same_bits
 from .trace import tracing
 from .traced import current, plain
@@ -113,9 +116,12 @@ class Effects:
         yield LRScheduler, "step", self.scheduler_step
         instead = "It has to know the metric: call it after the step."
         yield ReduceLROnPlateau, "step", _refusing("ReduceLROnPlateau.step()", instead)
-        for module in list(sys.modules.values()):
-            if vars(module).get("overwrite") is in_place.overwrite:
-                yield module, "overwrite", self.overwrite
+        for module in _modules_with("overwrite", in_place.overwrite):
+            yield module, "overwrite", self.overwrite
+        for module_name, name in marked:
+            if module_name in sys.modules and not module_name.startswith("minigrad.kernels"):
+                for module in _modules_with(name, getattr(sys.modules[module_name], name)):
+                    yield module, name, self.one_call
         for name, what in LOOKS.items():
             yield Tensor, name, partial(self.look, what)
 
@@ -160,6 +166,14 @@ class Effects:
         self.recorder.adopt(result, mine)
         return result
 
+    def one_call(self, original: Callable, *args: Any) -> Any:
+        """What a function computes by NumPy, seen by no operation."""
+        found = original(*args)
+        self.recorder.kept.append((args, found))
+        self.trace.into(self.trace.own(found), original, plain(self.trace.all_of(args)), {})
+        self.recorder.settle_calls(len(self.trace.calls) - 1)
+        return found
+
     def total_norm(self, original: Callable, arrays: list, infinite: bool) -> Any:
         """The norm of all gradients, as an array that a call writes: then `scale` clips them."""
         norm = np.array(original(arrays, infinite)).view(Norm)
@@ -199,8 +213,13 @@ class Effects:
         return loss
 
     def count_step(self, original: Callable, optimizer: Optimizer, params: list[Tensor], source: Any) -> None:
-        self.recorder.note(partial(original, optimizer, params, source), (), "count_step")
         original(optimizer, params, source)
+        name, references = f"{type(optimizer).__name__}.step", [weakref.ref(root(p.array)) for p in params]
+        pairs = list(zip(params, references, strict=True))
+        if all(len(p.version.changes) == 1 for p in params if p.version):
+            self.recorder.note(_count_changes, (Box((pairs, name, source)),), "count_step")
+        else:
+            self.recorder.note(partial(original, optimizer, params, source), (), "count_step")
 
     def count(self, original: Callable, optimizer: Optimizer, state: dict[str, Any]) -> None:
         self.recorder.note(partial(original, optimizer, state), (), "count")
@@ -220,7 +239,7 @@ class Effects:
             original(optimizer, p, g, state, group)
             return
         own = plain(self.trace.of(g))
-        self.recorder.note(partial(_update, original, optimizer), (p, own, state, group), "update")
+        self.recorder.note(_update, (Box((original, optimizer, state, group)), p, own), "update")
         with unobserved():
             original(optimizer, p, g, state, group)
 
@@ -292,6 +311,11 @@ class Effects:
 
     def look(self, what: str, original: Callable, *args: Any, **settings: Any) -> Any:
         raise_uncapturable(what, AFTER)
+
+
+def _modules_with(name: str, function: Callable) -> list[Any]:
+    """The modules that have imported a function by its name."""
+    return [module for module in list(sys.modules.values()) if vars(module).get(name) is function]
 
 
 class Norm(np.ndarray):
@@ -367,6 +391,15 @@ def _norm(out: np.ndarray, total_norm: Callable, arrays: list, infinite: bool) -
     out[()] = total_norm(arrays, infinite)
 
 
+def _count_changes(changed: Box) -> None:
+    """What `bump_versions` does, for parameters that share their memory with no view."""
+    pairs, name, source = changed.value
+    modifications.count = count = modifications.count + 1
+    for p, reference in pairs:
+        version = p.version
+        version.modified_at, version.changes = count, (Change(count, reference, name, source),)
+
+
 def _read(box: Box, optimizer: Optimizer, state: dict[str, Any], group: dict[str, Any]) -> None:
     box.value = optimizer.hyperparameters(state, group)
 
@@ -375,7 +408,8 @@ def _adam(kernel: Callable, p: Any, g: Any, m: Any, v: Any, box: Box) -> None:
     kernel(p, g, m, v, box.value)
 
 
-def _update(update: Callable, optimizer: Optimizer, p: Any, g: Any, state: dict, group: dict) -> None:
+def _update(box: Box, p: Any, g: Any) -> None:
+    update, optimizer, state, group = box.value
     update(optimizer, p, g, state, group)
 
 
@@ -388,25 +422,19 @@ def _state_ids(optimizer: Optimizer) -> set[int]:
 
 def _same_optimizer(optimizer: Optimizer) -> Callable[[], bool]:
     """Whether a plan is still valid: parameters and state have the same arrays, options are the same."""
-    parameters, states = optimizer._parameters(), [dict(s) for s in optimizer.state.values()]
-    arrays, own = list(map(attrgetter("array"), parameters)), list(optimizer.state.values())
     skipped = {"params", *optimizer.scheduled}
-    options = lambda: [{k: v for k, v in g.items() if k not in skipped} for g in optimizer.param_groups]
-    before, kept = options(), optimizer.state
+
+    def found() -> tuple[list[Any], list[dict[str, Any]]]:
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        states = optimizer.state
+        arrays = chain.from_iterable([states[p].values() for p in parameters if p in states])
+        options = [{k: v for k, v in g.items() if k not in skipped} for g in optimizer.param_groups]
+        return [states, *parameters, *[p.array for p in parameters], *arrays], options
+
+    before, options = found()
 
     def same() -> bool:
-        now = optimizer._parameters()
-        return (
-            optimizer.state is kept
-            and len(now) == len(parameters)
-            and all(map(is_, now, parameters))
-            and all(map(is_, map(attrgetter("array"), parameters), arrays))
-            and own == list(kept.values())
-            and all(
-                a.keys() == b.keys() and all(map(is_, a.values(), b.values()))
-                for a, b in zip(own, states, strict=True)
-            )
-            and options() == before
-        )
+        now, others = found()
+        return len(now) == len(before) and all(map(is_, now, before)) and others == options
 
     return same

@@ -36,7 +36,7 @@ class Trace:
         self.written.update(id(root(x)) for x in call.arrays())
         self.calls.append(call._replace(name=name or getattr(function, "__name__", str(function))))
 
-    def into(self, out: Traced, function: Callable, args: tuple, settings: dict[str, Any]) -> None:
+    def into(self, out: np.ndarray, function: Callable, args: tuple, settings: dict[str, Any]) -> None:
         """Note that a function's result, an array of its own, is copied to `out`."""
         self.note(_copy_result, (plain(out), function, args, settings), {}, function.__name__)
 

@@ -11,15 +11,8 @@ import numpy as np
 
 from ..ops.namespace import _arrays as arrays
 from ..versions import root
+from .marked import marked
 from .traced import Traced, Untraceable, current, fill, plain
-
-# functions of kernels that are noted as one call, because Python looks at numbers in them or they draw
-WHOLE = (
-    ("minigrad.kernels.cpu.activations", "scaled_keep"),
-    ("minigrad.kernels.cpu.attention", "keep_mask"),
-    ("minigrad.kernels.jit.losses", "refuse_wrong_classes"),
-    ("minigrad.kernels.jit.indexing", "refuse_wrong_ids"),
-)
 
 
 @contextlib.contextmanager
@@ -39,7 +32,7 @@ def _replacements() -> Iterator[tuple[Any, str, Callable]]:
         yield np, name, _as_array(getattr(np, name))
     for name, value in (("empty", None), ("zeros", 0)):
         yield arrays, name, _new_array(getattr(np, name), value)
-    for module_name, name in WHOLE:
+    for module_name, name in marked:
         if module_name in sys.modules:
             owner = sys.modules[module_name]
             yield owner, name, _whole(getattr(owner, name))

@@ -22,7 +22,7 @@ from ..config import MAX_LAYERS, Config, check_config, check_heads
 from ..embeddings import TokenEmbedding, absolute_positions, token_ids
 from ..errors import UserError, check_choice, check_range
 from ..layers import ACTIVATIONS, GATED, Encoder, LayerConfig
-from ..masks import over_keys, real_tokens
+from ..masks import is_not_padding, over_keys, real_tokens
 
 States = Float[Tensor, "B T D"]
 Mask = Bool[Tensor, "B T"] | None
@@ -134,7 +134,7 @@ class BERT(nn.Module):
             return real_tokens(mask, as_tensor_like(ids, self.embedding.weight))
         if self.config.pad_token_id is None:
             return None
-        return as_tensor_like(ids != self.config.pad_token_id, self.embedding.weight)
+        return as_tensor_like(is_not_padding(ids, self.config.pad_token_id), self.embedding.weight)
 
     def _token_types(self, ids: Any, token_type_ids: Any) -> Float[Tensor, "..."]:
         """The vector of each token's segment; without token_type_ids, that of the first."""
