@@ -67,14 +67,30 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Any]]:
     The model's outputs, gradients and random draws stay the same, bit for bit.
     """
     calls, modules = Calls(), _named_modules(model)
+    observer = AttentionObserver(modules, calls)
+    # where all modules are the library's, only what an attention does is observed, which costs less
+    packages = {module.__class__.__module__.partition(".")[0] for _, module in modules}
+    is_ours = packages <= {"minigrad", "minitransformer"}
     with ExitStack() as stack:
+        stack.enter_context(observe_nothing_more() if is_ours else observe(observer))
         for path, module in modules:
             if isinstance(module, MultiHeadAttention):
                 _hook(stack, module, partial(_separate_beams, calls, path))
+                if is_ours:
+                    stack.callback(module.register_forward_pre_hook(observer.begin).remove)
             elif getattr(module, "attends", False):
                 _hook(stack, module, partial(_add_recurrent, calls, path))
-        stack.enter_context(observe(AttentionObserver(modules, calls)))
         yield calls.found
+
+
+@contextmanager
+def observe_nothing_more() -> Iterator[None]:
+    """Within it observers may come and go; after it there are those of before."""
+    before = modes.observers
+    try:
+        yield
+    finally:
+        modes.observers = before
 
 
 def _add_recurrent(calls: Calls, path: str, module: nn.Module, args: tuple, output: Any) -> None:
@@ -101,14 +117,23 @@ class AttentionObserver(Observer):
     def __init__(self, modules: Sequence[tuple[str, nn.Module]], calls: Calls) -> None:
         self.paths = {module: path for path, module in modules}
         self.calls = calls
+        self.is_brief = False
+
+    def begin(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        """Observe until there are weights: a module computes them once."""
+        if self not in modes.observers:
+            self.is_brief = True
+            modes.observers = (*modes.observers, self)
 
     def on_result(
         self, op: Any, arrays: Sequence[Any], settings: dict[str, Any], value: Any, gradients: Any
     ) -> None:
-        weights_of = WEIGHTS.get(op.name)
-        path = None if weights_of is None else self.path()
-        if weights_of and path is not None and (weights := weights_of(arrays, settings, value)) is not None:
+        if (weights_of := WEIGHTS.get(op.name)) is None or (path := self.path()) is None:
+            return
+        if (weights := weights_of(arrays, settings, value)) is not None:
             self.calls.add(path, Tensor(weights))
+            if self.is_brief:
+                modes.observers = tuple([each for each in modes.observers if each is not self])
 
     def path(self) -> str | None:
         """The path of the module that is running; None if it is another model's, or runs for a gradient."""
@@ -140,9 +165,11 @@ def attention_weights(
         scores += xp.where(xp.tri(*scores.shape[-2:], dtype=bool), 0, -xp.inf).astype(scores.dtype)
     if not scores.size:
         return scores
-    scores -= xp.maximum(scores.max(-1, keepdims=True), xp.finfo(scores.dtype).min)
+    largest = scores.max(-1, keepdims=True)
+    scores -= largest if mask is None else xp.maximum(largest, xp.finfo(scores.dtype).min)
     xp.exp(scores, out=scores)
-    scores /= xp.maximum(scores.sum(-1, keepdims=True), 1)  # below 1 only where there is nothing to attend to
+    total = scores.sum(-1, keepdims=True)  # below 1 only where there is nothing to attend to
+    scores /= total if mask is None else xp.maximum(total, 1)
     return scores
 
 
@@ -275,7 +302,7 @@ def logit_lens(model: nn.Module, *inputs: Any, **named_inputs: Any) -> dict[str,
 
     The inputs are those of `model(...)`. The result has the probabilities before the first layer,
     "embedding", and after each layer of the decoder (or of the only stack), by its path; the last are the
-    model's own. The model runs once for each of them, in evaluation mode.
+    model's own. The model runs in evaluation mode; its layers run once.
     """
     stacks = [(path, m) for path, m in _named_modules(model) if isinstance(m, (Encoder, Decoder))]
     if not stacks:
@@ -285,6 +312,7 @@ def logit_lens(model: nn.Module, *inputs: Any, **named_inputs: Any) -> dict[str,
         )
     path, stack = stacks[-1]
     streams: dict[str, Tensor] = {}
+    outputs: dict[nn.Module, Any] = {}
     probabilities: dict[str, Tensor] = {}
 
     def before_layers(layer: nn.Module, args: tuple[Any, ...]) -> None:
@@ -292,6 +320,9 @@ def logit_lens(model: nn.Module, *inputs: Any, **named_inputs: Any) -> dict[str,
 
     def after_layer(name: str, layer: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
         streams[name] = output
+
+    def after_stack(stack: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        outputs[stack] = output
 
     def run() -> Tensor:
         output = model(*inputs, **named_inputs)
@@ -304,12 +335,30 @@ def logit_lens(model: nn.Module, *inputs: Any, **named_inputs: Any) -> dict[str,
             hooks.callback(stack.layers[0].register_forward_pre_hook(before_layers).remove)
             for i, layer in enumerate(stack.layers):
                 _hook(hooks, layer, partial(after_layer, f"{path}.layers.{i}".lstrip(".")))
+            for _, each in stacks:
+                _hook(hooks, each, after_stack)
             last = run()
         for name, x in [*streams.items()][:-1]:
-            with ExitStack() as hooks:
-                _hook(hooks, stack, lambda *_, x=x: x if stack.norm is None else stack.norm(x))
+            outputs[stack] = x if stack.norm is None else stack.norm(x)
+            with ExitStack() as shortened:
+                for module, output in outputs.items():
+                    shortened.enter_context(_returning(module, output))
                 probabilities[name] = run()
     return {**probabilities, next(reversed(streams)): last}
+
+
+@contextmanager
+def _returning(module: nn.Module, output: Any) -> Iterator[None]:
+    """Within it a module computes nothing: it returns `output`."""
+    own = vars(module).get("forward")
+    vars(module)["forward"] = lambda *args, **kwargs: output
+    try:
+        yield
+    finally:
+        if own is None:
+            del vars(module)["forward"]
+        else:
+            vars(module)["forward"] = own
 
 
 # ---------------------------------------------------------------- common parts

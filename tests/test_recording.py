@@ -381,8 +381,10 @@ def test_heads_are_ablated_by_patterns_and_those_that_do_not_exist_are_refused()
 def test_the_lens_sees_each_layer_as_if_it_were_the_last(family):
     model, inputs = built(family)
     model.train()
-    probabilities = logit_lens(model, *inputs)
+    with record_activations(model, "*layers.[0-9]") as outputs:
+        probabilities = logit_lens(model, *inputs)
     assert model.training
+    assert not any(isinstance(output, list) for output in outputs.values())  # each layer ran once
     model.eval()
     logits = model(*inputs).numpy()
     np.testing.assert_allclose(list(probabilities.values())[-1].numpy(), softmax(logits), atol=1e-6)
