@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 import minigrad as mg
-from minitransformer import plots
+from minitransformer import GPT, GPTConfig, generate, plots, record_attention
 from minitransformer.embeddings import positional_encoding
 from minitransformer.errors import UserError
 from minitransformer.plots.style import ORANGE, font_of, label
@@ -131,10 +131,23 @@ def test_an_alignment_is_the_mean_of_the_heads_with_numbers():
 def test_weights_of_other_tokens_are_refused():
     with pytest.raises(UserError, match=r"shape \(2, 3, 3\) for 3 queries and 2 keys.\n.*\(heads, 3, 2\)"):
         plots.attention_heads(attention(2, 3, 3), TOKENS, TOKENS[:2])
-    with pytest.raises(UserError, match="a list of the weights of 2 calls"):
-        plots.attention_heads([attention(1, 2, 3, 3)] * 2, TOKENS)
+    with pytest.raises(UserError, match="weights of 2 calls with the shapes"):
+        plots.attention_heads([attention(1, 2, 3, 3), attention(2, 2, 1, 4)], [*TOKENS, "on"])
     with pytest.raises(UserError, match="no attention weights to draw"):
         plots.attention_heads({}, TOKENS)
+
+
+def test_generation_with_a_cache_is_drawn_as_one_call_on_the_whole_text():
+    model = GPT(GPTConfig(11, n_positions=12, n_embd=8, n_layer=1, n_head=2)).eval()
+    with record_attention(model) as calls:
+        (written,) = generate(model, [[4, 5, 6]], 4)
+    with record_attention(model) as whole:
+        model([[4, 5, 6, *written[:-1]]])
+    (path,) = calls
+    assert len(calls[path]) == 4
+    labels = [str(i) for i in range(6)]
+    drawn = [plots.attention_heads(maps, labels).axes[0].images[0].get_array() for maps in (calls, whole)]
+    np.testing.assert_allclose(*drawn, atol=1e-6)
 
 
 # ---------------------------------------------------------------- positions, probabilities, embeddings

@@ -28,7 +28,7 @@ from ..files import printable
 from .model import model_script
 from .structure import structure
 
-SCRIPTS = (  # concatenated into one script, after the model's
+SCRIPTS = (  # concatenated into one script, after the model's and the graph page's dom.js
     "elements.js", "numbers.js", "plan.js", "derive.js", "gradients.js", "state.js", "matrix.js",
     "pictures.js", "inspector.js", "map.js", "words.js", "attention.js", "layers.js", "output.js",
     "loss.js", "documents.js", "screens.js", "quiz.js", "keys.js", "main.js",
@@ -73,7 +73,8 @@ def to_html(
     `picture` is the SVG that is seen where scripts do not run. `documents` has numbers that are shown beside
     the model's own.
     """
-    script = "\n".join([model_script(), *map(_asset, SCRIPTS)])
+    dom = (files("minigrad.graph") / "assets" / "dom.js").read_text(encoding="utf-8")
+    script = "\n".join([model_script(), dom, *map(_asset, SCRIPTS)])
     style = _asset("page.css")
     weights, numbers = _weights(model)
     data = {

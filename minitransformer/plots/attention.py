@@ -39,8 +39,9 @@ def attention_heads(
 ) -> Figure:
     """A heat map for each head: a line for each query, a column for each key, dark where it attends.
 
-    `weights` (B, H, T, S), of which the `row` is drawn, or (H, T, S); or a dict of them by name, such as
-    `record_attention` gives, with a row of heads each. Without `keys`, the queries attend to themselves.
+    `weights` (B, H, T, S), of which the `row` is drawn, or (H, T, S), or a list of those of several calls, as
+    `generate` makes; or a dict of them by name, such as `record_attention` gives, with a row of heads each.
+    Without `keys`, the queries attend to themselves.
     """
     keys = queries if keys is None else keys
     layers = weights if isinstance(weights, Mapping) else {"": weights}
@@ -262,16 +263,27 @@ def alignment(
         return save(figure, path)
 
 
+def _joined(calls: Sequence[np.ndarray]) -> np.ndarray:
+    """The weights of several calls, as with a cache: the queries of one after those of the other.
+
+    Keys that came later have weight 0 in the calls before.
+    """
+    keys = max(call.shape[-1] for call in calls)
+    if len({call.shape[:-2] for call in calls}) > 1:
+        raise UserError(
+            f"weights of {counted(len(calls), 'call')} with the shapes {[call.shape for call in calls]}.\n"
+            f"Pass an element of the list, or calls with the same batch and heads."
+        )
+    widen = lambda call: [(0, 0)] * (call.ndim - 1) + [(0, keys - call.shape[-1])]
+    return np.concatenate([np.pad(call, widen(call)) for call in calls], -2)
+
+
 def _heads(
     weights: Any, queries: Sequence[str], keys: Sequence[str], row: int = 0
 ) -> np.ndarray[tuple[int, int, int], Any]:
     """The weights (H, T, S) of one text; a UserError if they are not those of these tokens."""
-    if isinstance(weights, (list, tuple)) and weights and getattr(weights[0], "ndim", 0) >= 3:
-        raise UserError(
-            f"a list of the weights of {counted(len(weights), 'call')} instead of one's.\n"
-            f"Pass an element of it, or run the model once on the whole text."
-        )
-    array = as_array(weights)
+    is_list = isinstance(weights, (list, tuple)) and weights and getattr(weights[0], "ndim", 0) >= 3
+    array = _joined([as_array(call) for call in weights]) if is_list else as_array(weights)
     array = array[row] if array.ndim == 4 else array[None] if array.ndim == 2 else array
     expected = len(queries), len(keys)
     if array.ndim != 3 or array.shape[1:] != expected or not array.size:

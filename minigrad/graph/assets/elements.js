@@ -1,40 +1,12 @@
-// DOM elements. Text is always text: nothing that was traced is parsed as HTML.
+// What the page shows of numbers and formulas.
 
-const SVG = "http://www.w3.org/2000/svg";
 const MATHML = "http://www.w3.org/1998/Math/MathML";
-
-/** An element: `h("p", { class: "hint" }, "text", child)`; `onclick` and its like are listeners. */
-function h(tag, attributes = {}, ...children) {
-  return fill(document.createElement(tag), attributes, children);
-}
-
-/** The same of SVG. */
-function s(tag, attributes = {}, ...children) {
-  return fill(document.createElementNS(SVG, tag), attributes, children);
-}
-
-function fill(element, attributes, children) {
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value === true ? "" : value);
-  }
-  element.append(
-    ...children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== false),
-  );
-  return element;
-}
 
 /** A formula: MathML that Python wrote, read as XML, of which only MathML's own elements are taken. */
 function formula(text) {
   const read = new DOMParser().parseFromString(text, "application/xml").documentElement;
   const strange = [read, ...read.querySelectorAll("*")].some(element => element.namespaceURI !== MATHML);
   return strange ? h("code", {}, read.textContent) : document.importNode(read, true);
-}
-
-/** Tell screen readers. */
-function announce(text) {
-  document.getElementById("announcer").textContent = text;
 }
 
 function plural(n, one, several = `${one}s`) {

@@ -246,7 +246,7 @@ function headSummary(weights, head, isSelf) {
 
 function alignmentScreen(e) {
   const paths = e.attentionPaths().filter(path => path.includes("cross"));
-  const path = paths.includes(e.path) ? e.path : paths.at(-1);
+  const path = paths.includes(e.alignPath) ? e.alignPath : paths.at(-1); // the last layer aligns best
   const name = `${path}.weights`;
   const heads = e.stackOf(path).heads;
   const mean = meanOfHeads(e.record.arrays[name]);
@@ -258,7 +258,7 @@ function alignmentScreen(e) {
   return {
     thought: "Cross-attention aligns the two languages: for each word that is written, it looks at the words that it translates. Nobody told it which.",
     body: [
-      h("div", { class: "choices" }, choice("Layer", paths.map(each => [each, titleOfPath(each)]), path, each => e.set({ path: each })),
+      h("div", { class: "choices" }, choice("Layer", paths.map(each => [each, titleOfPath(each)]), path, each => go(`alignment:${each}`)),
         choice("Head", [["mean", "mean of all heads"], ...range(heads, i => [`${i}`, `head ${i + 1}`])], isMean ? "mean" : `${head}`, value => e.set({ alignHead: value === "mean" ? undefined : Number(value) }))),
       arcs(array, head, said, columns),
       h("figure", {}, h("figcaption", {}, "Down: the word that is written, and what the decoder has read. Across: the sentence."),

@@ -77,7 +77,7 @@ function plainTable(e, { title, corner = "", rows, columns, value, text, look, h
     wide ? windowSlider(e, title, first, MOST_TOKENS, columns.length, title) : null,
     high ? rowSlider(e, top, rows.length, title, false, most) : null,
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, h("table", { class: "numbers" },
-      h("thead", {}, h("tr", {}, h("td", {}, corner), range(side, () => h("td", {})), shown.map(word => h("th", { scope: "col", class: "token" }, word)))),
+      h("thead", {}, h("tr", {}, h("td", {}, corner), range(side, () => h("td", { class: "quiet" })), shown.map(word => h("th", { scope: "col", class: "token" }, word)))),
       h("tbody", {}, rows.slice(top, top + most).map((word, i) => h("tr", {}, h("th", { scope: "row" }, word), heads(top + i).map(content => h("td", { class: "quiet" }, content)), shown.map((_, j) => {
         const x = value(top + i, first + j);
         const td = h("td", { class: "shown" }, text(x));

@@ -103,7 +103,9 @@ function nextWordScreen(e) {
         h("td", { class: "word" }, shownToken(e.tokenOf(labels[t]))));
     })));
   return {
-    thought: "The word is added to what was read, and the decoder runs again, until it says <END>. Step with N.",
+    thought: e.isPair
+      ? "The word is added to what was read, and the decoder runs again, until it says <END>. Step with N."
+      : "The token is added to the text, and the model reads on. Step with N.",
     body: [
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Steps" }, table),
       h("p", {}, h("button", { type: "button", class: "primary", disabled: end, "data-key": "next-word", onclick: () => nextWord(e) }, "Next word"), " ",

@@ -45,7 +45,7 @@ function follow(e, hash) {
   e.followed = hash;
   if (!found) return false;
   const changes = { screen: address };
-  if (path && e.attentionPaths().includes(path)) changes.path = path;
+  if (path && e.attentionPaths().includes(path)) changes[address === "alignment" ? "alignPath" : "path"] = path;
   if (path && residualPaths(e).includes(path)) changes.residual = path;
   if (path && forwardPaths(e).includes(path)) changes.forward = path;
   if (address === "cross-attention" && !e.path.includes("cross")) changes.path = e.attentionPaths().find(each => each.includes("cross"));

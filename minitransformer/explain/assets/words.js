@@ -27,7 +27,8 @@ function opening(e) {
   if (e.isPair) return "A Transformer reads a sentence at once, and writes its answer word by word. Every number on these pages is computed here, in your browser, by the trained model.";
   if (e.isImage) return "A Vision Transformer cuts an image in patches and reads them as words.";
   if (e.structure.output.head) return "BERT reads a text in both directions at once, and says which word fits where one is masked.";
-  return "A GPT reads a text and says which word comes next; the word is added, and it reads again.";
+  const kind = e.data.model_type === "llama" ? "Llama" : "GPT";
+  return `A ${kind} reads a text and says which token comes next: a word, a part of one, or a letter. The token is added, and it reads again.`;
 }
 
 /** Words in, words out, and how sure the model was of each. */
@@ -174,6 +175,7 @@ function wavelengthsScreen(e) {
       positionsPicture(rows, width, look.position, pair),
       slider("Pair of columns 2i", { min: 0, max: Math.floor(width / 2) - 1, step: 1, value: pair, text: `${2 * pair}: wavelength ${brief(wavelength)} positions`, oninput: value => e.set({ look: { ...look, pair: value } }) }),
       waves(scale, positions, look.position),
+      h("p", { class: "hint" }, "This pair over the positions: the sine is drawn through, the cosine broken."),
       slider("Position", { min: 0, max: positions - 1, step: 1, value: look.position, text: `${look.position}`, oninput: value => e.set({ look: { ...look, position: value } }) }),
       h("p", {}, `At position ${look.position}: sin(${look.position} / ${brief(scale)}) = `, h("b", {}, precise(Math.sin(look.position / scale))), `, cos = `, h("b", {}, precise(Math.cos(look.position / scale)))),
       h("h3", {}, "How alike two positions are"),
@@ -204,7 +206,7 @@ function waves(scale, positions, position) {
   const path = f => range(positions * 2, i => `${i ? "L" : "M"}${(i * 3.2).toFixed(1)} ${(60 - 46 * f(i / 2 / scale)).toFixed(1)}`).join("");
   return s("svg", { class: "waves", viewBox: "0 0 640 120", role: "img", "aria-label": "Sine and cosine of this pair over the positions" },
     s("path", { class: "axis", d: "M0 60H640" }), s("path", { class: "sine", d: path(Math.sin) }), s("path", { class: "cosine", d: path(Math.cos) }),
-    s("path", { class: "marker", d: `M${position * 6.4} 6V114` }), s("text", { x: 634, y: 14, "text-anchor": "end" }, "— sine   - - cosine"));
+    s("path", { class: "marker", d: `M${position * 6.4} 6V114` }));
 }
 
 function curve(values, position, label) {

@@ -1,0 +1,33 @@
+// DOM elements, of this page and of others. Text is always text: nothing that is shown is parsed as HTML.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An element: `h("p", { class: "hint" }, "text", child)`; `onclick` and its like are listeners. */
+function h(tag, attributes = {}, ...children) {
+  return filled(document.createElement(tag), attributes, children);
+}
+
+/** The same of SVG. */
+function s(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...flat(children));
+  return element;
+}
+
+/** The elements and texts of nested lists, without what is not there. */
+function flat(children) {
+  return children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== false);
+}
+
+/** Tell screen readers. */
+function announce(text) {
+  document.getElementById("announcer").textContent = text;
+}
