@@ -189,6 +189,18 @@ print(found.memory, found.activations, measured)
     assert activations == pytest.approx(measured - before, rel=0.2)
 
 
+def test_the_activations_of_a_large_batch_are_extrapolated_from_a_few_rows(cli, monkeypatch):
+    monkeypatch.setattr(card, "SECONDS", 0.0)
+    sizes = ["--n-embd", "128", "--batch-size", "64"]  # of a few rows, gradients of the weights are the peak
+    command = "card", "shakespeare-char-cpu", "--data", "text.txt", *TINY_GPT, *sizes, "--json"
+    whole = json.loads(cli(*command)[1])
+    monkeypatch.setattr(card, "LARGEST", whole["flops_per_step"] / 3 / 15)
+    few = json.loads(cli(*command)[1])
+    assert (whole["measured_rows"], few["measured_rows"] < 0.1) == (1.0, True)
+    assert few["activations"] == pytest.approx(whole["activations"], rel=0.01)
+    assert few["flops_per_step"] == pytest.approx(whole["flops_per_step"], rel=0.01)
+
+
 # --- show ---
 
 

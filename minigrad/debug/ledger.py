@@ -61,7 +61,7 @@ class Ledger:
 
     `rows` are the operations that keep something, `savings` the modules; the peak counts results and
     gradients (also those of leaves), reached in `peak_phase` ("forward" or "backward") at vertex
-    `peak_at` of `graph`.
+    `peak_at` of `graph`. `levels` are the most bytes at each operation, forward and then back.
     """
 
     graph: Graph
@@ -69,9 +69,13 @@ class Ledger:
     savings: tuple[Saving, ...]
     retained: int
     leaves: int
-    peak: int
+    levels: tuple[int, ...]
     peak_at: int
     peak_phase: str
+
+    @property
+    def peak(self) -> int:
+        return max(self.levels, default=0)
 
     def __repr__(self) -> str:
         at = self.graph.vertices[self.peak_at]
@@ -140,7 +144,7 @@ def memory(output: Any, params: Module | Mapping[str, Tensor] | None = None) -> 
     with as_at_backward(tensors_of(output)), no_grad(), unobserved():
         tape = Tape([x.node or x for x in tensors_of(output)])
         storages = Storages(tape)
-        peak, phase, node = Simulation(tape, storages).run()
+        levels, phase, node = Simulation(tape, storages).run()
     number = {thing: i for i, thing in enumerate([*tape.leaves, *tape.nodes])}
     held = {number[holder]: tokens for holder, tokens in storages.keeps.items()}
     needed = {token for tokens in held.values() for token in tokens}
@@ -150,7 +154,7 @@ def memory(output: Any, params: Module | Mapping[str, Tensor] | None = None) -> 
         tuple(_savings(graph, tape, storages, held, number)),
         sum(storages.size[token] for token in needed - storages.leaves),
         sum(storages.size[token] for token in needed & storages.leaves),
-        peak,
+        tuple(levels),
         number[node or producer(tape.outputs[0])],
         phase,
     )

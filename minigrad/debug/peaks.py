@@ -23,17 +23,17 @@ from .storages import Storages, kept_by, place_of
 
 
 class Meter:
-    """Bytes in use now, and the most that there were: when (`phase`) and at which node."""
+    """Bytes in use now, and the most that there were at each place, a phase and a node."""
 
     def __init__(self) -> None:
-        self.now = self.peak = 0
+        self.now = 0
         self.place: Any = None
-        self.at: Any = None
+        self.highest: dict[Any, int] = {}
 
     def add(self, nbytes: int) -> None:
         self.now += nbytes
-        if self.now > self.peak:
-            self.peak, self.at = self.now, self.place
+        if self.now > self.highest.get(self.place, 0):
+            self.highest[self.place] = self.now
 
 
 class _Block:
@@ -69,8 +69,9 @@ class Simulation:
         self.blocks: weakref.WeakValueDictionary[Hashable, _Block] = weakref.WeakValueDictionary()
         self.copies: dict[Any, Any] = {}
 
-    def run(self) -> tuple[int, str, Node | None]:
-        """Forward, then backward from each output: the peak, when, and at which node."""
+    def run(self) -> tuple[list[int], str, Node | None]:
+        """Forward, then backward from each output: the most bytes at each place in turn, when that is most
+        of all, and at which node."""
         kept = self._forward()
         seeds = [(self._copy(edge), self._new(edge.shape, self._dtype(edge))) for edge in self.tape.outputs]
         self.copies.clear()
@@ -80,9 +81,10 @@ class Simulation:
             self._new(g.shape, g.dtype) for leaf, g in sums.of_leaves() if leaf not in sums.owned
         ]  # for .grad
         del kept, copies
-        phase, node = self.meter.at or ("forward", None)
-        self.meter.place = self.meter.at = None  # a class (self.fake) would keep it until gc comes
-        return self.meter.peak, phase, node
+        highest = self.meter.highest
+        phase, node = max(highest, key=highest.__getitem__, default=None) or ("forward", None)
+        self.meter.place, self.meter.highest = None, {}  # a class (self.fake) would keep nodes until gc comes
+        return list(highest.values()), phase, node
 
     def _forward(self) -> list[_Block | None]:
         """Results exist until their last use, or until backward if they are kept for it; outputs remain."""

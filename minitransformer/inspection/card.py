@@ -32,7 +32,7 @@ from ..training.trainer import Trainer
 
 BACKWARD = 2  # a backward pass costs twice the forward pass (Kaplan et al. 2020, section 2.1)
 SAMPLE = 100  # batches whose sizes are looked at
-LARGEST = 5e11  # FLOPs of a forward pass that is computed as a whole
+LARGEST = 5e10  # FLOPs of a forward pass that is computed as a whole
 SECONDS = 5.0  # that steps are timed for
 
 
@@ -92,18 +92,25 @@ def make_card(
     train(recipe, model, task, small)  # compiles, and makes gradients and moments
     draw_nothing()  # as a training draws its curves
     base = resident()
-    small_peak, small_flops = costs(recipe, model, task, small)
+    small_levels, small_flops = costs(recipe, model, task, small)
     part = first_rows(task, whole, math.floor(LARGEST / (small_flops / rows(small))))
-    peak, flops = costs(recipe, model, task, part) if rows(part) > rows(small) else (small_peak, small_flops)
-    if rows(part) < rows(whole):
-        half = first_rows(task, part, rows(part) // 2)
-        half_peak, _ = costs(recipe, model, task, half)
-        slope = (peak - half_peak) / max(rows(part) - rows(half), 1)
-        peak += round(slope * (rows(whole) - rows(part)))
+    levels, flops = (
+        costs(recipe, model, task, part) if rows(part) > rows(small) else (small_levels, small_flops)
+    )
+    peak = max(levels)
     seconds = time_of(recipe, model, task, part, clock)
-    state = FLOAT * per_parameter(recipe.training) * model.num_parameters()
     average = float(np.mean([positions(batch) for batch in batches]))
     share = positions(part) / average
+    seconds_per_step = seconds / share
+    if rows(part) < rows(whole):  # each operation's memory grows with the rows, and so does time
+        half = first_rows(task, part, rows(part) // 2)
+        half_levels, _ = costs(recipe, model, task, half)
+        further = (rows(whole) - rows(part)) / max(rows(part) - rows(half), 1)
+        peak = round(max(b + further * (b - a) for a, b in zip(half_levels, levels, strict=True)))
+        further = (average - positions(part)) / max(positions(part) - positions(half), 1)
+        seconds_per_step = seconds + further * max(seconds - time_of(recipe, model, task, half, clock), 0.0)
+    state = FLOAT * per_parameter(recipe.training) * model.num_parameters()
+    activations = max(peak - max(small_levels), 0)
     return Card(
         recipe.name,
         tuple(parts_of(model)),
@@ -112,9 +119,9 @@ def make_card(
         (1 + BACKWARD) * flops / share,
         max(base - state, 0),
         state,
-        max(peak - small_peak, 0),
-        copies(recipe, model, max(peak - small_peak, 0)),
-        seconds / share,
+        activations,
+        copies(recipe, model, activations),
+        seconds_per_step,
         min(share, 1.0),
     )
 
@@ -177,11 +184,11 @@ def time_of(recipe: Recipe, model: nn.Module, task: Task, batch: Any, clock: Cal
     return float(np.median(taken[1:] or taken))
 
 
-def costs(recipe: Recipe, model: nn.Module, task: Task, batch: Any) -> tuple[int, int]:
-    """The simulated peak of a training step on a batch, in bytes, and the FLOPs of its forward pass."""
+def costs(recipe: Recipe, model: nn.Module, task: Task, batch: Any) -> tuple[tuple[int, ...], int]:
+    """Of a training step on a batch: the simulated bytes at each operation, and the FLOPs of its forward."""
     loss = task.loss(model.train(), batch, recipe.training.label_smoothing) / batch.n_tokens
     ledger = memory(loss, model)
-    return ledger.peak, sum(vertex.flops or 0 for vertex in ledger.graph.vertices)
+    return ledger.levels, sum(vertex.flops or 0 for vertex in ledger.graph.vertices)
 
 
 def draw_nothing() -> None:
