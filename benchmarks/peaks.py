@@ -72,7 +72,7 @@ def grown(run: Callable[[], object], before: int | None = None) -> tuple[float, 
     now = resident()
     run()
     most = highest()
-    return (most - (now if before is None else before)) / MIB, most / MIB
+    return max(most - (now if before is None else before), 0) / MIB, most / MIB
 
 
 def resident() -> int:
