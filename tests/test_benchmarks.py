@@ -5,6 +5,7 @@ import gc
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -47,6 +48,8 @@ from benchmarks import (
     worker,
 )  # fmt: skip
 from benchmarks.graphs import KIB, loss_of, measure
+from benchmarks.page import BROWSERS
+from benchmarks.page import measure as measure_page
 from benchmarks.peers import PEERS, missing, peer, step_of
 from benchmarks.works import MLP, WORKS, Decoder, First, Recurrent, UnknownWorkError, weights_of, work_of
 from minigrad.autograd.observers import observe
@@ -55,6 +58,7 @@ from minitransformer import Transformer, TransformerConfig
 from minitransformer.cli import train
 from minitransformer.config import TrainConfig
 from minitransformer.errors import UserError
+from minitransformer.explain import explain_documents
 from minitransformer.inspection import card
 from minitransformer.recipes import load_recipe
 
@@ -664,3 +668,13 @@ def test_a_checkpoint_at_a_validation_is_the_validations():
     seconds = {"step": 1.0, "log": 0.1, "validation": 0.5, "checkpoint": 0.2}
     total = 10 + 0.3 + 2.0 + 0.6
     assert shares.row_of(found | seconds)["share of the run (limit 5%)"] == f"{2.9 / total:.1%}"
+
+
+def test_the_walk_through_page_is_measured_in_a_browser():
+    pytest.importorskip("playwright.sync_api", reason="pages are measured with playwright (pip)")
+    if not any(map(shutil.which, BROWSERS)):
+        pytest.skip("pages are measured in Chromium, which is not on the PATH")
+    rows = measure_page(explain_documents().page, loads=1, sentence="I").rows
+    assert float(rows.pop("size, MB")["median"]) < 1
+    assert len(rows) == 2 + 2 * 4  # loading; keystrokes on four stages, without and with gradients
+    assert all(0 < row["median"].median < 60_000 for row in rows.values())
