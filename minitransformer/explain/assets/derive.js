@@ -181,12 +181,12 @@ const DERIVATIONS = {
     const shown = order.slice(0, 40);
     if (!shown.includes(at)) shown.push(at);
     return {
-      equation: "softmax: e^(x − largest), divided by their sum. Each row adds up to 1.",
-      columns: ["", "x", "e^(x − largest)", "share"],
+      equation: "softmax: e^(x − max), divided by their sum. Each row adds up to 1.",
+      columns: ["", "x", "e^(x − max)", "share"],
       rows: shown.map(u => [c.columnLabel(node.name, u), inputs[u], { value: powers[u] }, { value: powers[u] / total, chosen: u === at }]),
       isShares: true,
       lines: [
-        ["largest", "", largest],
+        ["max", "", largest],
         [size > shown.length ? `sum of all ${size}` : "sum", "", total],
         ["share", `${brief(powers[at])} / ${brief(total)}`, powers[at] / total],
       ],
