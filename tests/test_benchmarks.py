@@ -393,7 +393,7 @@ def test_all_products_of_a_step_are_found():
         step()
     first, second, loss, *backward = moves.found
     assert first == second == 2 * 5 * 4 * 4  # relu reads and writes
-    assert loss == 5 * 2 * 4 + 5 * 8  # logits and classes
+    assert loss == 5 * 2 * 4 + 5 * 8 + 4  # logits, classes, itself
     assert len(backward) == 3
     weights = sum(p.array.nbytes for p in step.model.parameters())
     assert floors.updates(step.optimizer) == [3 * weights]  # SGD
