@@ -283,6 +283,22 @@ def test_a_loaded_state_records_anew(device):
     assert_same(*runs)
 
 
+def test_gradients_may_be_cleared_at_the_end_of_the_step(device):
+    p = nn.Parameter(mg.ones(3, device=device).array)
+    optimizer = optim.SGD([p], lr=0.25)
+
+    def step(x):
+        (p * x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    captured = mg.capture(step, device)
+    for _ in range(6):
+        captured(np.ones(3, np.float32))
+        assert p.grad is None
+    assert (p.tolist(), captured.recordings) == ([-0.5] * 3, 1)
+
+
 @pytest.mark.parametrize("every", [1, 2, 100])
 def test_gradients_may_be_cleared_outside_the_step(every, device):
     found = []

@@ -24,6 +24,7 @@ class Plan:
     def __init__(self) -> None:
         self.trace = Trace()
         self.gradients: dict[Tensor, Tensor] = {}  # of each leaf that gets one
+        self.left: dict[Tensor, Tensor | None] = {}  # the `.grad` of each, after the step
         self.guards: list[Callable[[], bool]] = []
         self.results: Any = None
         self.whole: Counter[str] = Counter()  # operations that are one call of their rule each, and why
@@ -45,7 +46,7 @@ class Plan:
     def replay(self) -> Any:
         for call in self._run:
             call()
-        for leaf, grad in self.gradients.items():
+        for leaf, grad in self.left.items():
             leaf.grad = grad
         return self.results
 

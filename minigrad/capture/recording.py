@@ -40,7 +40,7 @@ def record(step_fn: Callable[..., Any], arguments: tuple[Any, ...], before: Cons
         if leaf.grad is grad is not None:
             plan.guards.append(partial(_is_still, grad, "array", grad.array))
     for leaf, grad in plan.gradients.items():
-        leaf.grad = grad
+        plan.left[leaf] = leaf.grad = None if leaf.grad is None else grad
     plan.finish([x.array for x in recorder.results])
     return plan
 
