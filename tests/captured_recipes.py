@@ -50,7 +50,7 @@ def main() -> int:
             sets = {"multi30k": "multi30k", "shakespeare": "tinyshakespeare", "char": "tinyshakespeare"}
             found = next((folder for part, folder in sets.items() if part in recipe), None)
             data = ["--data-dir", f"{options.data_dir}/{found}"] if found and options.data_dir else []
-            plain, said = train(recipe, one, options.steps, data)
+            plain, said = train(recipe, one, options.steps, data, "--no-capture")
             if said:
                 print(f"{recipe}: left out: {said}", flush=True)
                 continue

@@ -82,7 +82,9 @@ class Options:
     """Delete the existing run and start over."""
     device: Device = "cpu"
     capture: Flag = False
-    """On a GPU: record the step once, and replay it without Python."""
+    """Record the step once, and replay it without Python; on a CPU done where it is faster."""
+    no_capture: Flag = False
+    """Run each step as it is."""
     diagnostics: Flag = False
     """Log and draw gradients, updates, attention entropy and dead units of each layer."""
     tensorboard: Flag = False
@@ -310,6 +312,17 @@ def build_task(
         raise UserError(f"{problem}\nPass --init-from a run whose task has it, or leave it out.") from None
 
 
+def captured(options: Any) -> bool | None:
+    """Whether the step is to be captured; None: where it pays. Diagnostics look at each operation."""
+    if options.capture and options.no_capture:
+        raise UserError("--capture and --no-capture exclude each other.\nPass one of them, or neither.")
+    return (
+        False
+        if options.no_capture or (options.diagnostics and not options.capture)
+        else options.capture or None
+    )
+
+
 def start(training: Training, prepared: Prepared, console: Console, stack: ExitStack) -> Trainer:
     """The trainer; its folder is begun, or the run in it resumed."""
     options, folder, ranks = training.options, training.folder, training.ranks
@@ -318,7 +331,7 @@ def start(training: Training, prepared: Prepared, console: Console, stack: ExitS
     callbacks += [TensorBoard(folder / EVENTS)] if options.tensorboard and on_rank_0 else []
     trainer = Trainer(
         prepared.model, prepared.task, prepared.recipe.training, folder, console, ranks,
-        options.capture, prepared.record.identity, callbacks,
+        captured(options), prepared.record.identity, callbacks,
     )  # fmt: skip
     ranks.barrier()  # all ranks have read the folder
     if training.resumed is not None:
@@ -443,7 +456,7 @@ def _resume_command(training: Training) -> str:
     options = training.options
     words = ["minitransformer", "train", training.name, "--resume", "--run-dir", training.folder]
     words += ["--device", options.device] if options.device != "cpu" else []
-    words += ["--capture"] if options.capture else []
+    words += ["--capture"] if options.capture else ["--no-capture"] if options.no_capture else []
     words += ["--diagnostics"] if options.diagnostics else []
     words += ["--tensorboard"] if options.tensorboard else []
     return shlex.join(map(str, words))

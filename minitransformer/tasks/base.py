@@ -266,6 +266,7 @@ class Task:
         """The scores of the validation split; the one that --monitor names chooses the best checkpoint."""
         return {name: float(score) for name, score in self.score(model, self.validation).items()}
 
+    one_shape: ClassVar[bool] = False  # whether all batches have the same shape
     accuracy: ClassVar[str] = "accuracy"  # the name of the share of targets that are right
 
     def score(self, model: Any, examples: Any) -> Mapping[str, float]:

@@ -50,6 +50,7 @@ class ImageClassification(ExampleTask):
     """A class for each image."""
 
     name, Data, unit, noun = "image-classification", ImageData, "images", "image classifier"
+    one_shape = True
     inputs = ("the path of an image, or test:NUMBER",)
     model_types = ("vit",)
     metrics: ClassVar[dict[str, str]] = {"macro_f1": "macro F1"}

@@ -78,7 +78,7 @@ class LanguageModelling(Task):
     metrics: ClassVar[dict[str, str]] = {"n": "tokens"}
     model_types = ("gpt2", "llama", "recurrent")
     requires, is_encoder_decoder = ("states", "logits", "new_cache"), False
-    accuracy = "token_accuracy"
+    accuracy, one_shape = "token_accuracy", True
 
     # ------------------------------------------------------------ the data
 

@@ -26,7 +26,7 @@ from minigrad import (
 )
 from minigrad import capture as capture_step
 from minigrad.debug import first_nonfinite
-from minigrad.errors import NonFiniteError
+from minigrad.errors import CaptureError, NonFiniteError
 
 from ..config import TrainConfig, check_config
 from ..errors import UserError, counted
@@ -53,8 +53,9 @@ class Trainer:
 
     The same seed gives the same weights, bit for bit, also after `resume`. Of several `ranks`, each computes
     its shard of every batch, and rank 0 writes to `folder`. With `capture`, the step is recorded and
-    replayed (`minigrad.capture`): the same weights in less time. The loss is then read, and checked to be
-    finite, only when it is logged or saved or a validation is due.
+    replayed (`minigrad.capture`): the same weights in less time; None: where that was measured to be faster
+    (`pays_to_capture`). On a GPU the loss is then read, and checked to be finite, only when it is logged or
+    saved or a validation is due.
     `identity` (a `Record`'s) is written to the checkpoints, and checked by `resume`. What `callbacks` are is
     in `callbacks.py`.
     """
@@ -67,7 +68,7 @@ class Trainer:
         folder: Path,
         console: Console | None = None,
         ranks: Ranks | None = None,
-        capture: bool = False,
+        capture: bool | None = False,
         identity: Mapping[str, str] | None = None,
         callbacks: Sequence[Any] = (),
     ) -> None:
@@ -93,7 +94,8 @@ class Trainer:
         self.scaler = GradScaler(enabled=config.precision == "float16")
         self.step, self.seconds, self.best_loss = 0, 0.0, math.inf
         self.device = next(model.parameters()).device
-        self._captured: Any = self._capture() if capture else None
+        self.capture = capture
+        self._captured: Any = self._capture() if capture or self.pays_to_capture() else None
         self._unread: tuple[Any, list[Tensor], Tensor] | None = None  # a step's batch, losses, norm
         self._timings: list[tuple[int, float]] = []  # tokens and seconds of each step since the last reading
         self._slow = SlowSteps()
@@ -115,7 +117,13 @@ class Trainer:
             group["lr"] = lr
         parts = list(self.ranks.shard(self.task.split(batch, config.micro_batches * self.ranks.size)))
         if self._captured is not None:
-            return {"step": step, "lr": lr, **self._replay(batch, parts, start)}
+            try:
+                return {"step": step, "lr": lr, **self._replay(batch, parts, start)}
+            except CaptureError as error:
+                if self.capture:
+                    raise
+                self.console.print(f"the step is not captured: {printable(str(error).splitlines()[0])}")
+                self._captured = None
         losses = self._backward(parts, batch.n_tokens)
         loss = self.ranks.sum_gradients(self.model.parameters(), sum((part.item() for part in losses), 0.0))
         self.scaler.unscale_(self.optimizer)
@@ -176,6 +184,11 @@ class Trainer:
 
     # ------------------------------------------------------------ one step, captured
 
+    def pays_to_capture(self) -> bool:
+        """Whether a step that is to be captured where it pays is: on a CPU, of batches of one shape."""
+        alone = self.ranks.size == 1 and not self.scaler.enabled and self.device == "cpu"
+        return self.capture is None and alone and self.task.one_shape
+
     def _capture(self) -> Any:
         """The step from batch to update, captured."""
         if self.ranks.size > 1 or self.scaler.enabled:
@@ -203,7 +216,8 @@ class Trainer:
         losses, norm = self._captured(arguments, np.array(batch.n_tokens, np.float32))
         self.step += 1
         self._unread = batch, losses, norm
-        needed = any(map(self.due, ("log_every", "validate_every", "checkpoint_every")))
+        due = any(map(self.due, ("log_every", "validate_every", "checkpoint_every")))
+        needed = due or self.device == "cpu"
         if needed:
             self._read()
         self._timings.append((batch.n_tokens, time.perf_counter() - start))
