@@ -15,7 +15,7 @@ function lossScreen(e) {
     body: [
       h("p", { class: "formula" }, "loss = −log p(right word),   ∂loss / ∂logits = (p − y) / N"),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Losses" }, h("table", { class: "steps" },
-        h("thead", {}, h("tr", {}, ["counts", "after", "right word", "its probability", "−log p"].map(text => h("th", { scope: "col" }, text)))),
+        h("thead", {}, h("tr", {}, ["counts", e.structure.output.head ? "at" : "after", e.structure.output.labels ? "right class" : "right word", "its probability", "−log p"].map(text => h("th", { scope: "col" }, text)))),
         h("tbody", {}, labels.map((id, t) => h("tr", { class: t === e.step ? "current" : null },
           h("td", {}, h("input", { type: "checkbox", checked: chosen.includes(t), "aria-label": `The loss of ${words[t]} counts`, "data-key": `counts:${t}`, onchange: () => toggle(t) })),
           h("th", { scope: "row" }, words[t] ?? "input"), h("td", { class: "word" }, shownToken(e.wordOf(id))), h("td", {}, percent(data[t * shape[1] + id])), h("td", { class: "loss" }, losses[t].toFixed(4))))))),

@@ -6,8 +6,13 @@ function bars(rows, label) {
     const bar = h("span", { class: "bar" });
     bar.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
     return h("tr", { class: [more.chosen ? "chosen" : "", more.faded ? "faded" : ""].join(" ").trim() || null },
-      h("th", { scope: "row" }, name), h("td", { class: "track" }, bar), h("td", { class: "amount" }, text));
+      h("th", { scope: "row" }, breakable(name)), h("td", { class: "track" }, bar), h("td", { class: "amount" }, text));
   })));
+}
+
+/** A name that may be broken after its dots: `decoder.layers.0.feed_forward`. */
+function breakable(name) {
+  return name.split(/(?<=[a-z\d]\.)(?=[a-z\d])/).flatMap((part, i) => (i ? [h("wbr"), part] : [part]));
 }
 
 /** A small heat map without numbers, as a picture. */
@@ -26,7 +31,8 @@ function heatPicture(array, head, label) {
 
 /** Arcs between words: as wide as the weight, from the query above to the key below. */
 function arcs(weights, head, queries, keys, only = null) {
-  const step = Math.max(58, Math.min(110, 620 / Math.max(queries.length, keys.length)));
+  const longest = Math.min(11, Math.max(...[...queries, ...keys].map(text => text.length)));
+  const step = Math.max(58, 9 * longest, Math.min(110, 620 / Math.max(queries.length, keys.length)));
   const width = Math.max(queries.length, keys.length) * step + 20;
   const height = 190;
   const x = i => 10 + step * (i + 0.5);

@@ -3,7 +3,7 @@
 function walkthroughScreen(e) {
   const promised = [
     ["embeddings", "From words to vectors"], ["positions", "Positions"], ["wavelengths", "The waves of the positions"], ["qkv", "Queries, keys, values"],
-    ["attention", "Scaled dot-product attention"], ["heads", "Several heads"], ["probabilities", "The next word"],
+    ["attention", "Scaled dot-product attention"], ["heads", "Several heads"], ["probabilities", e.structure.output.head ? "Probabilities" : "The next word"],
   ];
   const last = e.attentionPaths().filter(path => (e.isPair ? path.includes("cross") : true)).at(-1);
   return {
