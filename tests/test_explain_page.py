@@ -19,6 +19,8 @@ from minitransformer import (
     TransformerConfig,
     ViT,
     ViTConfig,
+    attention_distance,
+    attention_entropy,
     logit_lens,
 )  # fmt: skip
 from minitransformer.explain import Switches, explain_documents, record
@@ -227,6 +229,26 @@ def test_bars_losses_alignment_pull_and_layers_show_the_engines_numbers(open_pag
     all_agree([row[2:] for row in aligned], weights.mean(0))
     page.page.locator('[data-key="choice:Head"]').select_option("1")
     all_agree([row[2:] for row in tables("#alignment")[0]], weights[1])
+
+    # what a head would attend to without scaling and with it; how far it looks, and at how many words
+    path = "encoder.layers.0.self_attention"
+    scores = expected.arrays[f"{path}.scores"][0, 0]
+    *_, unscaled, scaled_ = tables(f"#scale:{path}")
+    both = [np.exp(x - x.max()) / np.exp(x - x.max()).sum() for x in (scores, scores / 6**0.5)]
+    all_agree([[row[2] for row in bars] for bars in (unscaled, scaled_)], both)
+    page.page.evaluate(TABLES, f"#heads:{path}")
+    weights = expected.arrays[f"{path}.weights"]
+    seen = zip(2 ** attention_entropy(weights), attention_distance(weights), strict=True)
+    summaries = [re.findall(r"[\d.]+", text) for text in page.texts(".head p")]
+    all_agree(summaries, [*seen])
+
+    # the words whose vectors are alike
+    E = model.embedding.weight.numpy().astype(float)
+    cosines = E @ E[source[0]] / np.linalg.norm(E, axis=-1) / np.linalg.norm(E[source[0]])
+    nearest = [i for i in np.argsort(-cosines, kind="stable") if i != source[0]][:6]
+    *_, alike = tables("#embeddings")
+    assert [row[0] for row in alike] == [name(i) for i in nearest]
+    all_agree([[row[2] for row in alike]], [cosines[nearest]])
 
     # which word's loss pulls where, and the length of each gradient
     alone = [expected.backward(labels, positions=[t]).activations for t in range(3)]
