@@ -8,6 +8,8 @@ from test_model_properties import V, gpt, llama
 
 import minigrad as mg
 from minigrad import nn
+from minigrad.autograd.observers import Observer, observe
+from minigrad.modes import modes
 from minigrad.nn import functional as F
 from minitransformer import (
     BART,
@@ -252,6 +254,29 @@ def test_what_is_computed_again_for_a_gradient_is_not_recorded():
         (g,) = mg.autograd.grad(model(x).square().sum(), [x], create_graph=True)
         g.sum().backward()
     assert maps[""].shape == (1, 3, 3)
+
+
+class Watching(Observer):
+    pass
+
+
+def test_nothing_but_attention_is_observed_and_nothing_after_an_error(monkeypatch):
+    """What is observed is slower; and whoever else observes goes on."""
+    model, other = transformer().eval(), Watching()
+    layer = model.decoder.layers[1].self_attention
+    with record_attention(model) as maps, observe(other):
+        seen = []
+        for module in (model.encoder.layers[0].feed_forward, layer.out_proj):
+            module.register_forward_pre_hook(lambda *_: seen.append(modes.observers))
+        model(SOURCE, TARGET)
+        assert seen == [(other,)] * 2
+        monkeypatch.setattr(layer, "project", lambda *args: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            model(SOURCE, TARGET)
+        F.scaled_dot_product_attention(*[mg.randn(1, 2, 3, 4)] * 3)  # of no module
+    assert modes.observers == ()
+    assert len(maps["encoder.layers.1.self_attention"]) == 2
+    assert maps["decoder.layers.1.self_attention"].shape == (2, 4, 3, 3)
 
 
 def test_a_query_that_may_see_nothing_has_zeros():
