@@ -465,9 +465,13 @@ def test_keys_walk_the_whole_page(open_page):
 
 def test_the_quiz_hides_a_number_until_it_is_answered(open_page):
     page = open_page(page_of(transformer()), "#softmax")
+    page.page.set_viewport_size({"width": 390, "height": 844})
+    page.page.evaluate("() => { Math.random = () => 0.999; }")  # asks for the last number of the stage
     page.press("q")
     asked = page.page.locator("td.asked button")
     assert asked.text_content() == "?"
+    box, panel = asked.bounding_box(), page.page.locator("#inspector").bounding_box()
+    assert 0 <= box["y"] <= panel["y"] - box["height"]  # above the panel
     assert page.text("#inspector .value") == "?"
     page.page.fill("#answer", "1000")
     page.press("Enter")

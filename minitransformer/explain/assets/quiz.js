@@ -6,7 +6,8 @@ function startQuiz(e) {
   if (!askable.length) return announceProblem(e, "There is no number to ask for on this stage: choose one with a table.");
   const place = askable[Math.floor(Math.random() * askable.length)];
   e.set({ quiz: { place, reply: "" }, cell: place, problem: "" });
-  document.getElementById("answer")?.focus();
+  document.querySelector("td.asked")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  document.getElementById("answer")?.focus({ preventScroll: true });
 }
 
 function announceProblem(e, text) {
