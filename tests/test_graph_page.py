@@ -243,7 +243,7 @@ INSIDE = """([inner, outer]) => {
 
 def test_names_fit_and_nothing_crosses_them(open_page):
     """Each text is inside its box or tab, and what is seen at a tab is the tab."""
-    page = open_page(transformer(layers=1).expand(), reduced_motion="reduce")
+    page = open_page(transformer(layers=1).expand(), reduced_motion="reduce", device_scale_factor=0.25)
     page.page.set_viewport_size({"width": 3000, "height": 9000})
     page.press("0")
     wrong = page.page.evaluate(
