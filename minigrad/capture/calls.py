@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..random import Key
+from ..versions import root
 
 
 class Call(NamedTuple):
@@ -22,6 +23,15 @@ class Call(NamedTuple):
     def fixed(self) -> tuple[np.ndarray, ...]:
         """Arrays that gradient functions refer to, which therefore cannot move."""
         return tuple(x for box in self.args if isinstance(box, Box) for x in box.fixed)
+
+    @property
+    def writes(self) -> set[int] | None:
+        """The ids of the memory that it writes; None if that is not known."""
+        if not isinstance(self.function, np.ufunc) and self.function is not np.dot:
+            return None
+        given = self.settings.get("out")
+        outs = given if type(given) is tuple else (given,) if given is not None else self.args[-1:]
+        return {id(root(x)) for x in outs}
 
     def run(self) -> None:
         self.function(*self.args, **self.settings)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..versions import root
 from .calls import Call
-from .trace import Trace
+from .trace import Trace, flat
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
@@ -37,6 +37,72 @@ def needs(calls: list[Call], owners: dict[int, np.ndarray]) -> list[Need]:
                 first.setdefault(number, i)
                 last[number] = i
     return [Need(owners[number], first[number], last[number]) for number in first]
+
+
+def computed_again(calls: list[Call], owners: dict[int, np.ndarray]) -> list[Call]:
+    """The calls, of which the cheap ones are made again where their result is needed long after.
+
+    In between it takes no memory (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost").
+    """
+    has = [{id(root(x)) for x in call.arrays()} for call in calls]
+    again: dict[int, list[Call]] = {}  # before which call
+    moved: list[tuple[int, np.ndarray, np.ndarray]] = []  # from which call on one array stands for another
+    for i, call in enumerate(calls):
+        if call.name not in CHEAP:
+            continue
+        seen = set().union(*has[:i])
+        made = [x for x in call.arrays() if id(root(x)) in owners and id(root(x)) not in seen]
+        result = max(made, key=lambda x: x.nbytes, default=None)
+        if result is None:
+            continue
+        uses = [j for j in range(i, len(calls)) if id(root(result)) in has[j]]
+        gap, later = max(zip(np.diff(uses), uses[1:], strict=True), default=(0, 0))
+        inputs = has[i] - {id(root(x)) for x in made}
+        if gap < LONG * len(calls) or not all(_stays(n, calls, has, i, later, owners) for n in inputs):
+            continue
+        memory = np.empty_like(root(result), subok=False)
+        owners[id(memory)] = memory
+        moved.append((later, root(result), memory))
+        again.setdefault(later, []).append(_with(call, root(result), memory))
+    new: list[Call] = []
+    for j, call in enumerate(calls):
+        new += again.get(j, [])
+        for later, old, memory in moved:
+            if j >= later and id(old) in has[j]:
+                call = _with(call, old, memory)
+        new.append(call)
+    return new
+
+
+CHEAP = ("_tanh", "_exact", "_layer_norm", "_rms_norm")  # loops that are faster than a product of their size
+LONG = 0.1  # of all calls
+
+
+def _stays(number: int, calls: list[Call], has: list[set[int]], first: int, last: int, owners: Any) -> bool:
+    """Whether memory is what it was from one call to another, and needed later anyway."""
+    if number not in owners:
+        return True  # parameters: they change at the end of the step
+    if not any(number in has[j] for j in range(last, len(calls))):
+        return False
+    return all(
+        number not in has[j] or number not in (calls[j].writes or {number}) for j in range(first + 1, last)
+    )
+
+
+def _with(call: Call, old: np.ndarray, new: np.ndarray) -> Call:
+    """A call with other memory for some of its arrays."""
+    start = old.ctypes.data
+
+    def replaced(x: Any) -> Any:
+        if isinstance(x, np.ndarray) and root(x) is old:
+            return np.ndarray(x.shape, x.dtype, flat(new), x.ctypes.data - start, x.strides)
+        if type(x) is tuple or type(x) is list:
+            return type(x)(map(replaced, x))
+        return x
+
+    return call._replace(
+        args=replaced(call.args), settings={k: replaced(v) for k, v in call.settings.items()}
+    )
 
 
 def places(needed: list[Need]) -> tuple[list[int], int]:
@@ -72,7 +138,8 @@ def lay_out(trace: Trace, stays: list[np.ndarray]) -> tuple[list[Call], int]:
     fixed = {id(root(x)) for x in stays}
     fixed |= {id(root(x)) for call in trace.calls for x in call.fixed}
     owners = {number: x for number, x in trace.buffers.items() if number not in fixed}
-    needed = needs(trace.calls, owners)
+    calls = computed_again(trace.calls, owners)
+    needed = needs(calls, owners)
     offsets, size = places(needed)
     space = np.empty(size + ALIGNMENT, np.uint8)
     start = -space.ctypes.data % ALIGNMENT
@@ -93,6 +160,6 @@ def lay_out(trace: Trace, stays: list[np.ndarray]) -> tuple[list[Call], int]:
             return {name: placed(part) for name, part in x.items()}
         return x
 
-    calls = [call._replace(args=placed(call.args), settings=placed(call.settings)) for call in trace.calls]
+    calls = [call._replace(args=placed(call.args), settings=placed(call.settings)) for call in calls]
     present = {id(root(x)): root(x) for call in calls for x in call.arrays() if id(root(x)) in trace.buffers}
     return calls, size + sum(x.nbytes for x in present.values())

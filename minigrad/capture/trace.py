@@ -59,8 +59,7 @@ class Trace:
         if id(memory) not in self.counterparts:
             return found.view(Traced)
         own = self.counterparts[id(memory)][1]
-        buffer = own.transpose(sorted(range(own.ndim), key=lambda i: -own.strides[i]))  # as it lies in memory
-        return np.ndarray(found.shape, found.dtype, buffer, _offset(found), found.strides).view(Traced)
+        return np.ndarray(found.shape, found.dtype, flat(own), _offset(found), found.strides).view(Traced)
 
     def own(self, found: np.ndarray) -> np.ndarray:
         """Memory of ours for an array of the step, which a call writes as a whole."""
@@ -81,6 +80,11 @@ class Trace:
     def is_made_here(self, found: np.ndarray) -> bool:
         """Whether a call wrote this memory of the step."""
         return id(root(found)) in self.counterparts
+
+
+def flat(memory: np.ndarray) -> np.ndarray:
+    """An array that owns memory, its axes in the order in which they lie there."""
+    return memory.transpose(sorted(range(memory.ndim), key=lambda i: -memory.strides[i]))
 
 
 def _offset(array: np.ndarray) -> int:
