@@ -31,7 +31,16 @@ from minigrad.kernels.cuda import cublas as ours
 from minigrad.kernels.cuda import cublaslt
 from minigrad.ops import differentiable
 from minigrad.ops.op import ops, registry
-from minitransformer import GPT, GPTConfig, TrainConfig, Trainer, Transformer, TransformerConfig
+from minitransformer import (
+    BERT,
+    GPT,
+    BERTConfig,
+    GPTConfig,
+    TrainConfig,
+    Trainer,
+    Transformer,
+    TransformerConfig,
+)
 from minitransformer.errors import UserError
 from minitransformer.tasks import LanguageModelling, Translation
 from minitransformer.tokenizers import Tokenizer
@@ -444,6 +453,22 @@ def test_an_op_that_cannot_be_traced_is_kept_whole():
     assert found[0] == found[1]
     assert any(name.startswith("odd: Untraceable") for name in step.plan.whole)
     del registry["odd"], ops["odd"]
+
+
+def test_masks_of_padding_are_those_of_each_batch():
+    """They are computed from ids by NumPy, which no operation sees."""
+    found = []
+    for captured in (False, True):
+        mg.manual_seed(0)
+        model = BERT(BERTConfig(9, 8, 1, 2, 16, max_position_embeddings=6, pad_token_id=0)).eval()
+        step = lambda ids, model=model: model.states(ids).square().sum()
+        step = mg.capture(step, "cpu") if captured else step
+        ids = np.random.default_rng(0).integers(1, 9, (6, 2, 6))
+        for i, rows in enumerate(ids):
+            rows[0, 2 + i % 4 :] = 0
+            found.append(step(mg.tensor(rows)).item())
+    assert found[:6] == found[6:]
+    assert step.recordings == 1
 
 
 def test_a_plan_shows_its_calls_and_shares_memory():

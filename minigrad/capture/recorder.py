@@ -31,7 +31,7 @@ from .plan import Plan
 from .trace import Trace, tracing
 from .traced import Traced, Uncapturable, Untraceable, plain
 
-OVERWRITTEN = {"f": np.nan, "b": True, "i": 77, "u": 77}
+OVERWRITTEN = {"f": -7.25, "b": True, "i": 77, "u": 77}
 
 
 class Recorder:

@@ -165,6 +165,8 @@ def _needed(op: Op, gradients: tuple, needs: list[bool]) -> tuple:
             f"the rule of {op.name} has {len(needs)} arrays and returned {len(gradients)} gradients.\n"
             f"Return one for each array."
         )
+    if len(needs) == 2:  # in less time
+        return (gradients[0], gradients[1] if needs[1] else None) if needs[0] else (None, gradients[1])
     return tuple([f if needed else None for f, needed in zip(gradients, needs, strict=True)])
 
 
