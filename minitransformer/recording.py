@@ -42,9 +42,8 @@ class Calls:
         self._show(path)
 
     def change_last(self, path: str, change: Callable[[Any], Any]) -> None:
-        if path in self.calls:
-            self.calls[path][-1] = change(self.calls[path][-1])
-            self._show(path)
+        self.calls[path][-1] = change(self.calls[path][-1])
+        self._show(path)
 
     def _show(self, path: str) -> None:
         calls = self.calls[path]
@@ -100,11 +99,12 @@ def _add_recurrent(calls: Calls, path: str, module: nn.Module, args: tuple, outp
 
 def _separate_beams(calls: Calls, path: str, module: nn.Module, args: tuple, output: Tensor) -> None:
     """The beams of a sentence attend to its memory as queries of one row: give each a row of its own."""
+    found = calls.calls.get(path)
+    if not found or len(found[-1].array) == len(output.array):
+        return
 
     def separate(weights: Float[Tensor, "B H _ S"]) -> Float[Tensor, "_ H T S"]:
         batch, heads, _, keys = weights.shape
-        if batch == len(output.array):
-            return weights
         beams = weights.reshape(batch, heads, len(output) // batch, -1, keys)
         return beams.transpose(1, 2).reshape(len(output), heads, -1, keys)
 
