@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..kernels import active
 from ..versions import root
 from .calls import Call
+from .fusing import fused
 from .trace import Trace, flat
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
@@ -139,6 +141,8 @@ def lay_out(trace: Trace, stays: list[np.ndarray]) -> tuple[list[Call], int]:
     fixed |= {id(root(x)) for call in trace.calls for x in call.fixed}
     owners = {number: x for number, x in trace.buffers.items() if number not in fixed}
     calls = computed_again(trace.calls, owners)
+    if active.cpu is not None and active.cpu.__name__.endswith(".jit"):
+        calls = fused(calls, lambda number: number not in owners)
     needed = needs(calls, owners)
     offsets, size = places(needed)
     space = np.empty(size + ALIGNMENT, np.uint8)

@@ -244,7 +244,7 @@ class Recorder:
                     ours = trace.of(before.array)
                     ours += mine
                 else:  # from before the step: `original` has added to it
-                    trace.note(np.add, (before.array, mine, before.array), {}, "add")
+                    trace.note(np.add, (before.array, mine), {"out": (before.array,)}, "add")
                     self.plan.gradients[leaf] = before
         self.settle_calls(start)
 

@@ -88,10 +88,7 @@ class Traced(np.ndarray):
                 raise Untraceable("a ufunc with some of its results in given arrays")
             function(*plain(inputs), out=plain(outs), **settings)
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-        if method == "__call__" and not settings:
-            trace.note(function, (*inputs, *outs), {}, name)  # `out` by position is faster
-        else:
-            trace.note(function, inputs, {"out": outs, **settings}, name)
+        trace.note(function, inputs, {"out": outs, **settings}, name)
         return outs if several else outs[0]
 
     def __array_function__(self, function: Any, types: Any, args: Any, settings: Any) -> Any:
