@@ -73,7 +73,7 @@ class capture:
         self.device: str | None = None if device is None else check_device(device)
         self.steps: OrderedDict[Hashable, CapturedStep] = OrderedDict()
         self.keys: dict[Hashable, Hashable] = {}  # of steps, by what `_kinds` gives
-        self.pool: Any = None  # the memory of all graphs
+        self.pool: Any = None  # the memory of all graphs or plans
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         kinds = None if named or self.device != "cpu" else _kinds(inputs)
@@ -99,8 +99,10 @@ class capture:
         """The step for arguments of this signature; the least recently used signature is forgotten."""
         assert self.device is not None
         xp, key = library_of(self.device), _signature(arguments)
-        if self.pool is None and xp is not np:
-            self.pool = xp.cuda.MemoryPool()
+        if self.pool is None:
+            from .layout import Space
+
+            self.pool = Space() if xp is np else xp.cuda.MemoryPool()
         step = self.steps.pop(key, None) or CapturedStep(self.step_fn, arguments, xp, self.pool)
         self.steps[key] = step
         if len(self.steps) > LIMIT:
@@ -200,7 +202,7 @@ class CapturedStep:
         if self.graph is None and isinstance(self.observer, ConstantObserver):
             from .recording import record
 
-            plan = self.graph = record(self.step_fn, self.arguments, self.observer)
+            plan = self.graph = record(self.step_fn, self.arguments, self.observer, self.pool)
             self.observer = LeafObserver()
             return plan.results
         if self.graph is None:

@@ -20,6 +20,19 @@ from .trace import Trace, flat
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
+class Space:
+    """Memory for the plans of all signatures: they run one at a time, and each writes what it reads."""
+
+    def __init__(self) -> None:
+        self.bytes = np.empty(0, np.uint8)
+
+    def of(self, size: int) -> np.ndarray:
+        """So many bytes; a plan that needs more than there are gets a larger piece, others keep theirs."""
+        if self.bytes.size < size + ALIGNMENT:
+            self.bytes = np.empty(size + size // 4 + ALIGNMENT, np.uint8)  # for a longer batch, too
+        return self.bytes
+
+
 class Need(NamedTuple):
     """An array that owns memory, and the first and the last call that have it."""
 
@@ -132,7 +145,7 @@ def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def lay_out(trace: Trace, stays: list[np.ndarray]) -> tuple[list[Call], int]:
+def lay_out(trace: Trace, stays: list[np.ndarray], space: Space) -> tuple[list[Call], int]:
     """The calls of a trace, in memory of which as little is taken as can be, and its size.
 
     The arrays of `stays`, and those that a gradient function refers to, stay where they are.
@@ -145,8 +158,8 @@ def lay_out(trace: Trace, stays: list[np.ndarray]) -> tuple[list[Call], int]:
         calls = fused(calls, lambda number: number not in owners)
     needed = needs(calls, owners)
     offsets, size = places(needed)
-    space = np.empty(size + ALIGNMENT, np.uint8)
-    start = -space.ctypes.data % ALIGNMENT
+    memory = space.of(size)
+    start = -memory.ctypes.data % ALIGNMENT
     moved = {
         id(need.owner): (need.owner.ctypes.data, start + offset)
         for need, offset in zip(needed, offsets, strict=True)
@@ -157,7 +170,7 @@ def lay_out(trace: Trace, stays: list[np.ndarray]) -> tuple[list[Call], int]:
             if id(root(x)) not in moved:
                 return x
             before, now = moved[id(root(x))]
-            return np.ndarray(x.shape, x.dtype, space, x.ctypes.data - before + now, x.strides)
+            return np.ndarray(x.shape, x.dtype, memory, x.ctypes.data - before + now, x.strides)
         if type(x) is tuple or type(x) is list:
             return type(x)(map(placed, x))
         if type(x) is dict:

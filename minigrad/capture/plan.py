@@ -14,7 +14,7 @@ import numpy as np
 
 from ..tensor import Tensor
 from .calls import Call
-from .layout import lay_out
+from .layout import Space, lay_out
 from .trace import Trace
 
 
@@ -32,11 +32,11 @@ class Plan:
         self.memory = 0  # bytes
         self._run: list[Callable[[], Any]] = []
 
-    def finish(self, stays: list[np.ndarray]) -> None:
-        """Lay out the memory; the arrays of `stays` keep theirs."""
+    def finish(self, stays: list[np.ndarray], space: Space) -> None:
+        """Lay out the memory in `space`; the arrays of `stays` keep theirs."""
         trace, self.trace = self.trace, Trace()
         gradients = [grad.array for grad in self.gradients.values()]
-        self.calls, self.memory = lay_out(trace, [*stays, *gradients])
+        self.calls, self.memory = lay_out(trace, [*stays, *gradients], space)
         self._run = [partial(c.function, *c.args, **c.settings) for c in self.calls]
 
     def is_valid(self) -> bool:

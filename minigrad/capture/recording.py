@@ -10,6 +10,7 @@ from typing import Any
 from ..autograd.observers import observe
 from ..trees import map_leaves
 from .effects import intercepted
+from .layout import Space
 from .observers import ConstantObserver
 from .plan import Plan
 from .recorder import Recorder
@@ -18,8 +19,10 @@ from .traceable import traceable
 _one_recording = threading.RLock()  # what is intercepted is the whole process's
 
 
-def record(step_fn: Callable[..., Any], arguments: tuple[Any, ...], before: ConstantObserver) -> Plan:
-    """Run the step as it is, and write its plan; `before` saw the call before this one.
+def record(
+    step_fn: Callable[..., Any], arguments: tuple[Any, ...], before: ConstantObserver, space: Space
+) -> Plan:
+    """Run the step as it is, and write its plan, in `space`; `before` saw the call before this one.
 
     What fails leaves everything as it was before the call.
     """
@@ -41,7 +44,7 @@ def record(step_fn: Callable[..., Any], arguments: tuple[Any, ...], before: Cons
             plan.guards.append(partial(_is_still, grad, "array", grad.array))
     for leaf, grad in plan.gradients.items():
         plan.left[leaf] = leaf.grad = None if leaf.grad is None else grad
-    plan.finish([x.array for x in recorder.results])
+    plan.finish([x.array for x in recorder.results], space)
     return plan
 
 
