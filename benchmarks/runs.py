@@ -25,7 +25,7 @@ from .measuring import CLOCKS
 from .tables import Table
 
 RECIPES = ("phrasebook", "shakespeare-char-cpu")
-WAYS = {"not captured": [], "captured": ["--capture"]}
+WAYS = {"not captured": ["--no-capture"], "captured": ["--capture"]}
 
 
 def whole(words: list[str], clock: str) -> dict[str, Any]:
