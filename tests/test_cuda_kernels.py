@@ -253,7 +253,7 @@ def test_a_definition_that_is_run_as_a_kernel_needs_its_arrays_unchanged(device)
             y.sum().backward(retain_graph=True)
 
 
-OWN = {"adam", "dropout", "total_norm"}  # which have tests of their own, below
+OWN = {"adam", "dropout", "scale", "total_norm"}  # which have tests of their own, below
 TAKEN = {*OWN, *CASES}
 
 
@@ -291,7 +291,7 @@ def test_statistics_and_sums_are_in_single_precision_or_double(name, dtype, devi
                 )
 
 
-@pytest.mark.parametrize("name", sorted(TAKEN - {"adam", "total_norm"}))
+@pytest.mark.parametrize("name", sorted(TAKEN - {"adam", "scale", "total_norm"}))
 def test_every_op_of_the_kernels_is_as_on_the_cpu(name, device):
     record = OURS[name]
     for sample in samples_of(record):
@@ -412,7 +412,10 @@ def test_a_norm_of_many_arrays_and_their_scaling(dtype, infinite, device):
         for largest, factor in ((norm / 4, 0.25), (norm * 2, 1)):
             scaled = [x.copy() for x in ours]
             library.scale(scaled, found, largest)
-            for a, b in zip(scaled, wide, strict=True):
+            by_numpy = [x.copy() for x in wide]
+            cpu.scale(by_numpy, norm, largest)
+            for a, b, c in zip(scaled, wide, by_numpy, strict=True):
+                np.testing.assert_allclose(c, b * factor, rtol=1e-6)
                 np.testing.assert_allclose(
                     here(a).astype(np.float64), b * factor, rtol=1e-6 if dtype.itemsize > 2 else 1e-2
                 )
