@@ -144,17 +144,17 @@ class GradientSums:
         if total is None:
             totals[edge] = g
             # a node may pass its gradient on as it is; a leaf keeps it as `.grad`, and so has to know
-            if type(edge) is not Node and self.are_arrays and _is_new(g, source):
+            if type(edge) is not Node and self.are_arrays and is_new_array(g, source):
                 self.owned.add(edge)
         elif edge in self.owned:
             total += g
-        elif self.are_arrays and _is_new(g, source):
+        elif self.are_arrays and is_new_array(g, source):
             g += total
             totals[edge] = g
             self.owned.add(edge)
         else:
             totals[edge] = total = total + g
-            if self.are_arrays and _is_new(total, g):
+            if self.are_arrays and is_new_array(total, g):
                 self.owned.add(edge)
 
     def take(self, node: Node) -> Any:
@@ -226,7 +226,7 @@ def leaves_only(inputs: Any) -> set[Any]:
     return set(leaves)
 
 
-def _is_new(g: Any, source: Any) -> bool:
+def is_new_array(g: Any, source: Any) -> bool:
     """Whether an array that a rule made from `source` shares no memory with it: one may add into it."""
     if g is source or not g.ndim:
         return False

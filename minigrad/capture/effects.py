@@ -34,11 +34,11 @@ from ..tensor import Tensor
 from ..versions import Change, modifications, root
 from .calls import Box, DrawnKey
 from .failures import raise_uncapturable
-from .interception import subclasses
+from .interception import state_ids, subclasses
 from .marked import marked
 from .recorder import Recorder, same_bits
 from .trace import tracing
-from .traced import current, plain
+from .traced import assign, current, plain
 
 LOOKS = {
     "item": "item()", "numpy": "numpy()", "tolist": "tolist()", "__bool__": "bool(tensor)",
@@ -200,11 +200,11 @@ class Effects:
         arrays = [p.array for p in parameters] + [
             x for p in parameters for x in optimizer.state.get(p, {}).values()
         ]
-        before = _state_ids(optimizer)
+        before = state_ids(optimizer)
         self.recorder.restore_later(map(Tensor, arrays))
         with self.recorder.changing():
             loss = original(optimizer, *closure)
-        if _state_ids(optimizer) != before:
+        if state_ids(optimizer) != before:
             raise_uncapturable(
                 f"a parameter's first step in {type(optimizer).__name__}, such as its first momentum",
                 "Each parameter needs a gradient in the first two calls.",
@@ -328,7 +328,7 @@ class Norm(np.ndarray):
         recorder, found = self.effects.recorder, np.array(self.view(np.ndarray), dtype)
         ours = plain(self.effects.trace.of(self.view(np.ndarray)))
         recorder.kept.append(found)
-        recorder.note(_assign, (recorder.trace.own(found), ours), "astype")
+        recorder.note(assign, (recorder.trace.own(found), ours), "astype")
         return found
 
     def __float__(self) -> float:
@@ -383,10 +383,6 @@ class Draws:
             generator.calls[stream] = self.calls.get(stream, 0) + number
 
 
-def _assign(out: np.ndarray, value: np.ndarray) -> None:
-    out[...] = value
-
-
 def _norm(out: np.ndarray, total_norm: Callable, arrays: list, infinite: bool) -> None:
     out[()] = total_norm(arrays, infinite)
 
@@ -414,10 +410,6 @@ def _update(box: Box, p: Any, g: Any) -> None:
 
 
 # ---------------------------------------------------------------- guards
-
-
-def _state_ids(optimizer: Optimizer) -> set[int]:
-    return {id(array) for state in optimizer.state.values() for array in state.values()}
 
 
 def _same_optimizer(optimizer: Optimizer) -> Callable[[], bool]:

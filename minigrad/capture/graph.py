@@ -27,7 +27,7 @@ from ..versions import root
 from .draws import RecordedGenerator
 from .failures import UploadError, explain, is_of_the_capture
 from .interception import intercepted
-from .observers import LeafObserver
+from .observers import LeafObserver, is_still
 
 T = TypeVar("T")
 
@@ -107,9 +107,9 @@ class RecordedGraph(LeafObserver):
             before, after = found.get(leaf), leaf.grad
             self.gradients.append((leaf, after))
             if after is before or before is None:  # added to, or made where there was none
-                self.guard(partial(_is_still, leaf, "grad", before))
+                self.guard(partial(is_still, leaf, "grad", before))
             if after is before is not None:
-                self.guard(partial(_is_still, before, "array", before.array))
+                self.guard(partial(is_still, before, "array", before.array))
 
     # ------------------------------------------------------------ while it is recorded
 
@@ -178,10 +178,6 @@ class RecordedGraph(LeafObserver):
 
 
 _one_recording = threading.RLock()  # what is intercepted is the whole process's
-
-
-def _is_still(thing: Any, name: str, value: Any) -> bool:
-    return getattr(thing, name) is value
 
 
 class _Page:

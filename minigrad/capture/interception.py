@@ -88,9 +88,9 @@ class _Optimizers:
             name = type(optimizer).__name__
             raise_uncapturable(f"{name}.step of parameters on the CPU", "Move the model to the GPU.")
         self.updates += 1
-        self.known = _state_ids(optimizer)
+        self.known = state_ids(optimizer)
         loss = original(optimizer, *closure)
-        if not _state_ids(optimizer) <= self.known:
+        if not state_ids(optimizer) <= self.known:
             raise_uncapturable(
                 f"a parameter's first step in {type(optimizer).__name__}, such as its first momentum",
                 "Each parameter needs a gradient in the first two calls.",
@@ -99,9 +99,9 @@ class _Optimizers:
         return loss
 
     def init_state(self, original: Callable, optimizer: Optimizer, *args: Any) -> Any:
-        before = _state_ids(optimizer)
+        before = state_ids(optimizer)
         made = self.graph.aside(lambda: original(optimizer, *args))
-        self.known |= _state_ids(optimizer) - before
+        self.known |= state_ids(optimizer) - before
         return made
 
     def hyperparameters_for(
@@ -121,7 +121,7 @@ def _parameters(optimizer: Optimizer) -> list[Tensor]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
-def _state_ids(optimizer: Optimizer) -> set[int]:
+def state_ids(optimizer: Optimizer) -> set[int]:
     return {id(array) for state in optimizer.state.values() for array in state.values()}
 
 

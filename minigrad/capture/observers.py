@@ -46,3 +46,8 @@ class ConstantObserver(LeafObserver):
         self.constants.append((op, [None if is_made(x) else x for x in given]))
         for x in value if type(value) is tuple else (value,):
             self.made[id(root(x))] = root(x)
+
+
+def is_still(thing: Any, name: str, value: Any) -> bool:
+    """A guard: whether an attribute is what it was when a step was recorded."""
+    return getattr(thing, name) is value

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import random
-from ..autograd.backward import GradientSums, _is_new, unbroadcast
+from ..autograd.backward import GradientSums, is_new_array, unbroadcast
 from ..autograd.observers import unobserved
 from ..errors import CaptureError
 from ..nodes import Node, Output
@@ -200,7 +200,7 @@ class Recorder:
             return
         trace, start = self.trace, len(self.trace.calls)
         shape = edge.shape if type(edge) is Node or type(edge) is Output else edge.array.shape
-        total, mine, is_new = sums.totals.get(edge), trace.of(g), g.shape != shape or _is_new(g, source)
+        total, mine, is_new = sums.totals.get(edge), trace.of(g), g.shape != shape or is_new_array(g, source)
         with tracing(trace):
             if g.shape != shape:
                 mine = unbroadcast(mine, shape)

@@ -11,7 +11,7 @@ from ..autograd.observers import observe
 from ..trees import map_leaves
 from .effects import intercepted
 from .layout import Space
-from .observers import ConstantObserver
+from .observers import ConstantObserver, is_still
 from .plan import Plan
 from .recorder import Recorder
 from .traceable import traceable
@@ -39,14 +39,10 @@ def record(
         raise
     for leaf, grad in found.items():
         if leaf.grad is grad or grad is None:  # added to, or made where there was none
-            plan.guards.append(partial(_is_still, leaf, "grad", grad))
+            plan.guards.append(partial(is_still, leaf, "grad", grad))
         if leaf.grad is grad is not None:
-            plan.guards.append(partial(_is_still, grad, "array", grad.array))
+            plan.guards.append(partial(is_still, grad, "array", grad.array))
     for leaf, grad in plan.gradients.items():
         plan.left[leaf] = leaf.grad = None if leaf.grad is None else grad
     plan.finish([x.array for x in recorder.results], space)
     return plan
-
-
-def _is_still(thing: Any, name: str, value: Any) -> bool:
-    return getattr(thing, name) is value

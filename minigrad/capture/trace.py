@@ -19,10 +19,8 @@ class Trace:
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.buffers: dict[int, np.ndarray] = {}  # the arrays that own the memory written here, by id
-        self.written: set[int] = set()  # which of them some call has had
-        self.counterparts: dict[
-            int, tuple[np.ndarray, np.ndarray]
-        ] = {}  # memory of the step, and ours, by id
+        # memory of the step and ours, by the id of the former
+        self.counterparts: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def buffer(self, array: np.ndarray) -> np.ndarray:
         """A new array, as a traced one."""
@@ -33,7 +31,6 @@ class Trace:
     def note(self, function: Callable, args: tuple, settings: dict[str, Any], name: str = "") -> None:
         """Note a call that has been made."""
         call = Call(function, tuple(map(plain, args)), {k: plain(v) for k, v in settings.items()}, name)
-        self.written.update(id(root(x)) for x in call.arrays())
         self.calls.append(call._replace(name=name or getattr(function, "__name__", str(function))))
 
     def into(self, out: np.ndarray, function: Callable, args: tuple, settings: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.namespace import _arrays as arrays
+from ..ops.namespace import namespace
 from ..versions import root
 from .marked import marked
 from .traced import Traced, Untraceable, current, fill, plain
@@ -31,7 +31,7 @@ def _replacements() -> Iterator[tuple[Any, str, Callable]]:
     for name in ("asarray", "ascontiguousarray", "array"):
         yield np, name, _as_array(getattr(np, name))
     for name, value in (("empty", None), ("zeros", 0)):
-        yield arrays, name, _new_array(getattr(np, name), value)
+        yield namespace(None), name, _new_array(getattr(np, name), value)
     for module_name, name in marked:
         if module_name in sys.modules and module_name.startswith("minigrad.kernels"):
             owner = sys.modules[module_name]

@@ -185,7 +185,7 @@ class Traced(np.ndarray):
             where = plain(self)[_with_ellipsis(key)]
             where[...] = plain(value)
             trace.note(
-                fill if np.ndim(value) == 0 and not isinstance(value, np.ndarray) else _assign,
+                fill if np.ndim(value) == 0 and not isinstance(value, np.ndarray) else assign,
                 (where, value),
                 {},
                 "copy",
@@ -222,7 +222,7 @@ def fill(out: np.ndarray, value: Any) -> None:
     out.fill(value)
 
 
-def _assign(out: np.ndarray, value: Any) -> None:
+def assign(out: np.ndarray, value: Any) -> None:
     out[...] = value
 
 
