@@ -92,13 +92,14 @@ def page_of(model, text="I love you", limit=6, **more):
     return to_html(model, tokenizer, text, title=text, inputs=inputs, max_length=limit, **more)
 
 
-def bert():
+def bert(head="masked_lm", labels=()):
     tokenizer = words(added=BERT_TOKENS)
     small = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 14}
-    model = scaled(BERT(BERTConfig(vocab_size=tokenizer.vocab_size, **small)))
+    small |= {"vocab_size": tokenizer.vocab_size, "head": head, "num_labels": len(labels) or 2}
+    model = scaled(BERT(BERTConfig(**small)))
     cls, sep = tokenizer.special_id("[CLS]"), tokenizer.special_id("[SEP]")
     inputs = {"before": [cls], "after": [sep], "marks": ["[MASK]"], "strip": True}
-    return page_of(model, "I [MASK] you", tokenizer=tokenizer, inputs=inputs)
+    return page_of(model, "I [MASK] you", tokenizer=tokenizer, inputs=inputs, labels=labels)
 
 
 def vit():
@@ -282,6 +283,29 @@ def test_the_last_layer_says_what_the_model_says(family, open_page):
     last = page.page.evaluate(TABLES, "#layers")[0][-1][3]
     said = page.page.evaluate(TABLES, "#probabilities")[0][:3]
     assert last == "".join(f"{word} {share}" for word, _, share in said)
+
+
+def test_a_masked_word_is_a_gap_until_it_is_filled_in(open_page):
+    page = open_page(bert(), "#tokens")
+    assert page.page.locator("#screen .note").count() == 0  # no token is unknown
+    for text, title in (("I [MASK] you", "Fills the gap"), ("I love you", "Says of “␣love”")):
+        page.page.fill("#sentence", text)
+        page.page.evaluate(f"() => {{ ({STAGE})('#walkthrough'); }}")
+        assert page.texts(".journey h3") == ["Reads", title]
+        counts = page.page.evaluate(f"() => ({STAGE})('#loss').querySelectorAll('td :checked').length")
+        assert counts == (1 if "[" in text else 5)
+    page.page.fill("#sentence", "I zebra you")
+    assert "1 of the tokens" in page.page.evaluate(f"() => ({STAGE})('#tokens').textContent")
+
+
+def test_a_classifier_says_and_learns_classes(open_page):
+    page = open_page(bert("classification", labels=["thing", "place"]))
+    assert "which class it belongs to" in page.text(".thought")
+    page.page.evaluate(f"() => {{ ({STAGE})('#logits'); }}")
+    page.press("g")
+    page.page.locator('[data-key^="ag:logits"]').first.click()
+    best = page.text("#toolbar .answer").removeprefix("→ ")
+    assert f"the right word “{best}”" in page.text("#inspector .equation")
 
 
 def test_switches_change_the_numbers_as_the_engines(open_page):

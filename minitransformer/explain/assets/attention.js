@@ -11,7 +11,7 @@ function attentionChoice(e, withHead = true) {
   const { heads } = e.stackOf(e.path);
   const address = e.screen;
   return h("div", { class: "choices" },
-    choice("Attention", e.attentionPaths().map(path => [path, titleOfPath(path)]), e.path, path => go(`${address}:${path}`)),
+    choice("Attention", attentionPathsHere(e).map(path => [path, titleOfPath(path)]), e.path, path => go(`${address}:${path}`)),
     withHead && heads > 1 ? h("div", { class: "together", role: "group", "aria-label": "Head" }, range(heads, i => h("button", {
       type: "button", "aria-pressed": i === e.head ? "true" : "false", "data-key": `head:${i}`, onclick: () => e.set({ head: i }),
     }, `Head ${i + 1}`))) : null);

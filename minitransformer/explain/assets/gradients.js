@@ -26,7 +26,7 @@ function crossEntropyPull(c, [t, v]) {
   const y = { value: c.labels()[t] === v ? 1 : 0 };
   const value = (p.value - y.value) / chosen.length;
   return {
-    to: "loss", equation: `cross-entropy: (p − y) / N, y is 1 for the right word “${shownToken(c.tokenOf(c.labels()[t]))}”, N = ${chosen.length}`,
+    to: "loss", equation: `cross-entropy: (p − y) / N, y is 1 for the right word “${shownToken(c.wordOf(c.labels()[t]))}”, N = ${chosen.length}`,
     columns: ["", "number"], rows: [["p", p], ["y", y]], noSum: true,
     lines: [["gradient", `(${brief(p.value)} − ${y.value}) / ${chosen.length}`, value]], value,
   };

@@ -48,7 +48,7 @@ function follow(e, hash) {
   if (path && e.attentionPaths().includes(path)) changes[address === "alignment" ? "alignPath" : "path"] = path;
   if (path && residualPaths(e).includes(path)) changes.residual = path;
   if (path && forwardPaths(e).includes(path)) changes.forward = path;
-  if (address === "cross-attention" && !e.path.includes("cross")) changes.path = e.attentionPaths().find(each => each.includes("cross"));
+  if (address === "cross-attention" && !(changes.path ?? e.path).includes("cross")) changes.path = e.attentionPaths().find(each => each.includes("cross"));
   const changed = address !== e.screen;
   if (changed) changes.cell = null;
   e.set({ ...changes, quiz: null });
@@ -81,6 +81,11 @@ function renderScreen(e) {
       before ? h("a", { href: `#${before.address}`, rel: "prev" }, `← ${before.title}`) : h("span", {}),
       after ? h("a", { href: `#${after.address}`, rel: "next" }, `${after.title} →`) : h("span", {})),
   );
+}
+
+/** The attentions that this stage is about. */
+function attentionPathsHere(e) {
+  return e.attentionPaths().filter(path => e.screen !== "cross-attention" || path.includes("cross"));
 }
 
 function crossAttentionScreen(e) {

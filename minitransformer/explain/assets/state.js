@@ -100,14 +100,15 @@ class Explanation {
     this.cell = this.cell && this.holds(this.cell) ? this.cell : null;
   }
 
-  /** The loss is that of the masked words, and the first of them is looked at. */
+  /** The loss is that of the masked words, and the first of them is looked at; without any, it is that of all. */
   askForGaps(source) {
     const marks = (this.data.input.marks ?? []).map(mark => this.data.tokenizer.tokens.indexOf(mark));
-    const gaps = [...source.keys()].filter(t => marks.includes(source[t]));
-    if (!gaps.length || this.structure.output.head !== "masked_lm" || String(gaps) === String(this.gaps)) return;
-    this.gaps = gaps;
-    this.chosen = gaps;
-    this.step = gaps[0];
+    const isGap = t => this.structure.output.head === "masked_lm" && marks.includes(source[t]);
+    const gaps = [...source.keys()].filter(isGap);
+    if (String(gaps) === String(this.gaps ?? [])) return;
+    this.gaps = gaps.length ? gaps : null;
+    this.chosen = this.gaps;
+    if (gaps.length) this.step = gaps[0];
   }
 
   readImage() {

@@ -6,13 +6,14 @@ function walkthroughScreen(e) {
     ["attention", "Scaled dot-product attention"], ["heads", "Several heads"], ["probabilities", e.structure.output.head ? "Probabilities" : "The next word"],
   ];
   const last = e.attentionPaths().filter(path => (e.isPair ? path.includes("cross") : true)).at(-1);
+  const head = Math.min(e.head, e.stackOf(last).heads - 1);
   return {
     thought: opening(e),
     body: [
       journey(e),
       e.isImage ? null : h("section", {}, h("h3", {}, e.isPair ? "Which words each new word looks at" : "Which words each word looks at"),
-        arcs(e.record.arrays[`${last}.weights`], e.head, last.includes("cross") ? e.labels().map(id => shownToken(e.tokenOf(id))) : e.tokensOf(e.sideOfRows(`${last}.weights`)), e.tokensOf(last.includes("cross") ? "source" : e.sideOfRows(`${last}.weights`))),
-        h("p", { class: "hint" }, `Head ${e.head + 1} of `, h("a", { href: `#heads:${last}` }, titleOfPath(last)), ": the wider the arc, the larger the weight.")),
+        arcs(e.record.arrays[`${last}.weights`], head, last.includes("cross") ? e.labels().map(id => shownToken(e.tokenOf(id))) : e.tokensOf(e.sideOfRows(`${last}.weights`)), e.tokensOf(last.includes("cross") ? "source" : e.sideOfRows(`${last}.weights`))),
+        h("p", { class: "hint" }, `Head ${head + 1} of `, h("a", { href: `#heads:${last}` }, titleOfPath(last)), ": the wider the arc, the larger the weight.")),
       h("section", {}, h("h3", {}, "Go straight to"), h("ul", { class: "links" }, promised.filter(([to]) => e.screens.some(screen => screen.address === to)).map(([to, text]) => h("li", {}, h("a", { href: `#${to}` }, text))))),
       h("section", {}, h("h3", {}, "How to read this"), h("ul", {},
         h("li", {}, "Select any number: you see the numbers that it was made of."),
@@ -23,10 +24,16 @@ function walkthroughScreen(e) {
   };
 }
 
+/** What a BERT says of a text, by its head. */
+const SAYS = {
+  masked_lm: "which word fits where one is masked", classification: "which class it belongs to",
+  token_classification: "which class each of its tokens belongs to", next_sentence: "whether its second sentence follows its first",
+};
+
 function opening(e) {
   if (e.isPair) return "A Transformer reads a sentence at once, and writes its answer word by word. Every number on these pages is computed here, in your browser, by the trained model.";
   if (e.isImage) return "A Vision Transformer cuts an image in patches and reads them as words.";
-  if (e.structure.output.head) return "BERT reads a text in both directions at once, and says which word fits where one is masked.";
+  if (e.structure.output.head) return `BERT reads a text in both directions at once, and says ${SAYS[e.structure.output.head]}.`;
   const kind = e.data.model_type === "llama" ? "Llama" : "GPT";
   return `A ${kind} reads a text and says which token comes next: a word, a part of one, or a letter. The token is added, and it reads again.`;
 }
@@ -77,16 +84,16 @@ function imagePicture(e) {
 }
 
 function tokensScreen(e) {
-  const { source } = e.record;
-  const unknown = new Set(e.model.tokenize(e.text).unknown);
+  const source = [...e.record.source].slice(0, e.prompt);
+  const unknown = source.filter(id => id === e.data.tokenizer.unk_id).length;
   return {
     thought: `The text becomes ${source.length} tokens, and each token a number: its row in the vocabulary of ${e.data.tokenizer.tokens.length.toLocaleString("en")} entries.`,
     body: [
       h("blockquote", { class: "text", dir: "auto" }, e.text),
       h("div", { class: "scroll" }, h("table", { class: "tokens" },
         h("thead", {}, h("tr", {}, ["position", "token", "id"].map(text => h("th", { scope: "col" }, text)))),
-        h("tbody", {}, [...source].map((id, t) => h("tr", {}, h("th", { scope: "row" }, `${t}`), h("td", { class: "word", dir: "auto" }, shownToken(e.tokenOf(id))), h("td", {}, `${id}`)))))),
-      unknown.size ? h("p", { class: "note" }, `${unknown.size} of the tokens stand for words that the model has never seen: all of them share one row, <UNK>.`) : null,
+        h("tbody", {}, source.map((id, t) => h("tr", {}, h("th", { scope: "row" }, `${t}`), h("td", { class: "word", dir: "auto" }, shownToken(e.tokenOf(id))), h("td", {}, `${id}`)))))),
+      unknown ? h("p", { class: "note" }, `${unknown} of the tokens stand for words that the model has never seen: all of them share one row, <UNK>.`) : null,
       source.at(-1) === e.data.tokenizer.end_id ? h("p", { class: "hint" }, "<END> marks the end of the sentence.") : null,
     ],
   };
@@ -161,7 +168,7 @@ function positionsScreen(e) {
 /** The encoding of many positions, computed here: no model is needed. */
 function wavelengthsScreen(e) {
   const stack = e.structure.stacks[0];
-  const width = stack.width;
+  const width = e.record.arrays[`${stack.name}.positions`].shape[1];
   const look = e.look ?? { pair: 2, position: 10 };
   const pair = Math.min(look.pair, Math.floor(width / 2) - 1);
   const scale = 10000 ** ((2 * pair) / width);
