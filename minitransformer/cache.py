@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from minigrad import Tensor, is_grad_enabled
+from minigrad.capture.marked import one_call
 from minigrad.devices import array_module
 
 from .errors import UserError, check_integer
@@ -57,7 +58,7 @@ class KeyValueCache:
             raise self._mismatch(layout)
         if not start or end > self.buffer.shape[1]:
             self._grow(new, end)
-        self.buffer[:, start:end] = new
+        store(self.buffer[:, start:end], new)
         self.length, self.layout = end, layout
         return Tensor(self.buffer[:, :end])
 
@@ -100,6 +101,12 @@ class KeyValueCache:
         self.buffer = grown
 
 
+@one_call
+def store(where: Any, new: Any) -> None:
+    """Write keys and values into a part of a buffer."""
+    where[...] = new
+
+
 def beams_as_queries(q: Any, kv: Any, mask: Any) -> tuple[Any, Any]:
     """Queries (B * beams, T, D) of B sentences as (B, beams * T, D), and the mask of the sentences."""
     batch, beams = len(kv.array), len(q.array) // len(kv.array)
@@ -130,6 +137,16 @@ class Cache:
     @property
     def length(self) -> int:
         return self.layers[0].self_attention.length
+
+    def has_room(self) -> bool:
+        """Whether the buffers take another token as they are."""
+        first = self.layers[0].self_attention
+        return first.length < first.buffer.shape[1]
+
+    def advance(self, tokens: int) -> None:
+        """Count tokens whose keys and values a recorded step has stored."""
+        for layer in self.layers:
+            layer.self_attention.length += tokens
 
     def batch_select_indices(self, indices: Any) -> None:
         """Select rows of the batch, by indices or a boolean mask."""

@@ -75,9 +75,10 @@ class SinusoidalPositions(Positions):
     def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
         table: Any = self.table
         if len(table) < end or table.dtype != x.dtype or type(table) is not type(x.array):
-            table = positional_encoding(max(end, 2 * len(table)), self.d_model, x.dtype)
+            table = positional_encoding(max(64, end, 2 * len(table)), self.d_model, x.dtype)
             table = self.table = to_device_of(table, x.array)
-        return Tensor(table[index])
+        is_slice = isinstance(index, slice)
+        return Tensor(table[index]) if is_slice else F.embedding(Tensor(index), Tensor(table))
 
 
 class LearnedPositions(Positions):
@@ -97,7 +98,7 @@ class LearnedPositions(Positions):
                 f"a sequence of {end} tokens is longer than the {len(self.weight)} positions of this model.\n"
                 f"Shorten the input, or train with more positions (or sinusoidal ones, which have no limit)."
             )
-        return self.weight[index]
+        return self.weight[index] if isinstance(index, slice) else F.embedding(Tensor(index), self.weight)
 
 
 class NoPositions(Positions):

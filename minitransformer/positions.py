@@ -28,12 +28,23 @@ SCHEMES = ("none", "sinusoidal", "learned", "rotary", "alibi", "t5")
 # ---------------------------------------------------------------- rotary positions
 
 
-@lru_cache(maxsize=64)
 def _angles(start: int, length: int, head_dim: int, theta: float, dtype: Any) -> tuple[Any, Any]:
-    """cos and sin of pos / theta**(2i / d): (length, 1, d / 2) each."""
+    """cos and sin of pos / theta**(2i / d): (length, 1, d / 2) each, parts of a table."""
+    end = start + length
+    cos, sin = _angle_table(_at_least(end), head_dim, theta, dtype)
+    return cos[start:end], sin[start:end]
+
+
+@lru_cache(maxsize=16)
+def _angle_table(length: int, head_dim: int, theta: float, dtype: Any) -> tuple[Any, Any]:
     frequencies = theta ** -(np.arange(0, head_dim, 2) / head_dim)
-    angle = np.arange(start, start + length)[:, None, None] * frequencies
+    angle = np.arange(length)[:, None, None] * frequencies
     return np.cos(angle).astype(dtype), np.sin(angle).astype(dtype)
+
+
+def _at_least(length: int) -> int:
+    """The length of a table: the next power of two."""
+    return max(64, 1 << (length - 1).bit_length())
 
 
 def _rotate(x: Any, cos: Any, sin: Any, heads: int) -> Any:
@@ -89,14 +100,22 @@ class ALiBi(nn.Module):
         lower = 2 ** int(math.log2(num_heads))
         slopes = lambda n: 2.0 ** (-8 / n * np.arange(1, n + 1))
         self.slopes = np.concatenate([slopes(lower), slopes(2 * lower)[::2]])[:num_heads].astype(np.float32)
+        self.row = np.empty((1, num_heads, 1, 0), np.float32)  # of a query and the keys before it
 
     def extra_repr(self) -> str:
         return f"num_heads={len(self.slopes)}"
 
     def forward(self, queries: int, keys: int) -> Float[Tensor, "1 H T S"]:
         """The bias for the last `queries` of `keys` positions."""
+        if queries > 1:
+            return Tensor(self._bias(queries, keys))
+        if self.row.shape[-1] < keys:
+            self.row = self._bias(1, _at_least(keys))
+        return Tensor(self.row[..., self.row.shape[-1] - keys :])
+
+    def _bias(self, queries: int, keys: int) -> Float[np.ndarray, "1 H T S"]:
         distance = np.abs(np.arange(keys) - np.arange(keys - queries, keys)[:, None])  # (T, S)
-        return Tensor(-self.slopes[None, :, None, None] * distance.astype(np.float32))
+        return -self.slopes[None, :, None, None] * distance.astype(np.float32)
 
 
 class RelativePositionBias(nn.Module):
@@ -119,6 +138,7 @@ class RelativePositionBias(nn.Module):
                 f"Choose at least {self._num_exact() + 1}, or fewer buckets."
             )
         self.weight = nn.Parameter(np.empty((num_buckets, num_heads), np.float32))
+        self.row = np.empty((1, 0), np.int64)  # buckets of a query and the keys before it
         nn.init.normal_(self.weight, std=0.02)
 
     def extra_repr(self) -> str:
@@ -141,6 +161,13 @@ class RelativePositionBias(nn.Module):
 
     def forward(self, queries: int, keys: int) -> Float[Tensor, "1 H T S"]:
         """The bias for the last `queries` of `keys` positions."""
-        distance = np.arange(keys) - np.arange(keys - queries, keys)[:, None]  # (T, S)
-        buckets = as_tensor_like(self.buckets(distance), self.weight)
-        return F.embedding(buckets, self.weight).permute(2, 0, 1)[None]
+        if queries > 1:
+            buckets = self._buckets(queries, keys)
+        else:
+            if self.row.shape[-1] < keys:
+                self.row = self._buckets(1, _at_least(keys))
+            buckets = self.row[:, self.row.shape[-1] - keys :]
+        return F.embedding(as_tensor_like(buckets, self.weight), self.weight).permute(2, 0, 1)[None]
+
+    def _buckets(self, queries: int, keys: int) -> Int[np.ndarray, "T S"]:
+        return self.buckets(np.arange(keys) - np.arange(keys - queries, keys)[:, None])

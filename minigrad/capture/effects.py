@@ -169,6 +169,10 @@ class Effects:
     def one_call(self, original: Callable, *args: Any) -> Any:
         """What a function computes by NumPy, seen by no operation."""
         found = original(*args)
+        if found is None:  # it has written into the first
+            self.recorder.changed.append(args[0])
+            self.recorder.note(original, plain(self.trace.all_of(args)), original.__name__)
+            return None
         self.recorder.kept.append((args, found))
         self.trace.into(self.trace.own(found), original, plain(self.trace.all_of(args)), {})
         self.recorder.settle_calls(len(self.trace.calls) - 1)

@@ -16,7 +16,8 @@ marked: list[tuple[str, str]] = [  # (module, name); in these Python looks at nu
 
 
 def one_call(function: F) -> F:
-    """Mark a module's function that computes a new array from arrays by NumPy: capture records it as a whole.
+    """Mark a module's function that computes a new array from arrays by NumPy, or writes into its first and
+    returns None: capture records it as a whole.
 
     Without capture it is called as it is.
     """

@@ -47,6 +47,7 @@ class Recorder:
         self.kept: list[Any] = []  # what must exist while it is known by its id
         self.settled: set[int] = set()  # ids of the memory that earlier calls have
         self.results: list[Tensor] = []
+        self.changed: list[np.ndarray] = []  # memory that others own, and that calls write
         self.may_change = False  # whether changes in place are noted otherwise
         self.undo: list[Callable[[], None]] = []
 

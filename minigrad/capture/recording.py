@@ -26,17 +26,9 @@ def record(
 
     What fails leaves everything as it was before the call.
     """
-    recorder = Recorder(before, arguments)
-    plan, found = recorder.plan, {leaf: leaf.grad for leaf in before.leaves}
-    recorder.restore_later(found.values(), found)
-    try:
-        with _one_recording, traceable(), intercepted(recorder), observe(recorder):
-            results = step_fn(*arguments)
-            plan.results = map_leaves(recorder.result, results)
-    except BaseException:
-        for undo in reversed(recorder.undo):
-            undo()
-        raise
+    found = {leaf: leaf.grad for leaf in before.leaves}
+    recorder = record_calls(step_fn, arguments, before)
+    plan = recorder.plan
     for leaf, grad in found.items():
         if leaf.grad is grad or grad is None:  # added to, or made where there was none
             plan.guards.append(partial(is_still, leaf, "grad", grad))
@@ -46,3 +38,20 @@ def record(
         plan.left[leaf] = leaf.grad = None if leaf.grad is None else grad
     plan.finish([x.array for x in recorder.results], space)
     return plan
+
+
+def record_calls(
+    step_fn: Callable[..., Any], arguments: tuple[Any, ...], before: ConstantObserver
+) -> Recorder:
+    """Run the step as it is, and note its calls, in memory of their own."""
+    recorder = Recorder(before, arguments)
+    grads = {leaf: leaf.grad for leaf in before.leaves}
+    recorder.restore_later(grads.values(), grads)
+    try:
+        with _one_recording, traceable(), intercepted(recorder), observe(recorder):
+            recorder.plan.results = map_leaves(recorder.result, step_fn(*arguments))
+    except BaseException:
+        for undo in reversed(recorder.undo):
+            undo()
+        raise
+    return recorder

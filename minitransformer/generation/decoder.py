@@ -7,14 +7,20 @@ with a limited number of positions. A search sees logits, appends tokens and sel
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from minigrad import Tensor
+from minigrad.capture.growing import Growing
+
+from ..models.protocol import runs_no_other_code
 
 CAPACITY = 256  # tokens that a cache has room for at first, of a model without a limit
+WORTH_RECORDING = 96  # tokens; recording two steps takes as long as some 50
+STEADY = 16  # steps of the same rows before
 
 
 class Decoder:
@@ -42,19 +48,20 @@ class Decoder:
             begin = [[model.decoder_start_token_id, *prefix] for prefix in prefixes]
         lengths = np.array([len(ids) for ids in begin])
         self.start = self.length = int(lengths.max())
-        self.ids = pad(begin, 0, left=True)
-        self.beams = 1  # rows of each sentence
-        self.real: Any = None
-        if (lengths < self.length).any():
-            self.real = np.arange(self.length) >= self.length - lengths[:, None]
         most = model.max_length
         if model.is_encoder_decoder and most is not None:  # a window without the start token is not a target
             limit = min(limit, most - self.length)
         self.limit = limit
         capacity = min(self.length + limit, CAPACITY if most is None else most)
+        self.ids = pad(begin, 0, left=True)
+        self.beams = 1  # rows of each sentence
+        self.real: Any = None
+        if (lengths < self.length).any():
+            self.real = np.arange(max(self.length, capacity)) >= self.length - lengths[:, None]
         if not getattr(model.config, "is_causal", True):  # a new token changes the states of earlier ones
             use_cache = False
-        self.cache = model.new_cache(capacity) if use_cache else None
+        self.cache: Any = model.new_cache(capacity) if use_cache else None
+        self.recorded = self._recorder() if self.limit >= WORTH_RECORDING else None
 
     def logits(self) -> Float[np.ndarray, "rows V"]:
         """The logits of each row's next token. With a cache, only tokens that it does not have are processed.
@@ -62,20 +69,39 @@ class Decoder:
         Of more tokens than the model has positions, the last are processed: each has moved by one position
         since the step before, so that cached keys and values are not valid.
         """
-        model, first, most = self.model, 0, self.model.max_length
+        first, most = 0, self.model.max_length
         if most is not None and self.length > most:
             first, self.cache = self.length - most, None
-        cache = self.cache
-        mask = None if self.real is None else self.padding_mask(first)
-        if cache is not None:
-            first = cache.length
+        if self.cache is not None:
+            first = self.cache.length
         ids = self.ids[:, first : self.length]
-        if self.memory is not None:
-            states = model.decode(ids, self.memory, self.source_mask, mask, cache)
-        else:
-            states = model.states(ids, cache) if mask is None else model.states(ids, cache, mask)
-        logits = model.logits(Tensor(states.array[:, -1:])).numpy()[:, 0]
+        step = self.recorded if ids.shape[1] == 1 else None
+        if step is not None and not self.cache.has_room():
+            step.forget()  # the cache will have new memory
+        logits = (self._logits_of(ids) if step is None else step(first, ids)).numpy()[:, 0]
         return logits if logits.dtype.itemsize >= 4 else logits.astype(np.float32)  # 16 bits, under autocast
+
+    def _logits_of(self, ids: Any) -> Float[Tensor, "rows 1 V"]:
+        """The logits after the last of these tokens, which follow those of the cache."""
+        model, cache, mask = self.model, self.cache, None
+        if self.real is not None:
+            mask = self.padding_mask(self.length - ids.shape[1] if cache is None else 0)
+        is_recorded = cache is not None and self.recorded is not None
+        with cache if is_recorded else nullcontext():  # what fails leaves it as it was
+            if self.memory is not None:
+                states = model.decode(ids, self.memory, self.source_mask, mask, cache)
+            else:
+                states = model.states(ids, cache) if mask is None else model.states(ids, cache, mask)
+            return model.logits(Tensor(states.array[:, -1:]))
+
+    def _recorder(self) -> Growing | None:
+        """What records a step, and replays it without its Python; None where that does more than compute."""
+        if not (hasattr(self.cache, "advance") and runs_no_other_code(self.model)):
+            return None
+        parameters = list(self.model.parameters())
+        if not parameters or any(p.device != "cpu" for p in parameters):
+            return None
+        return Growing(self._logits_of, parameters, lambda: self.cache.advance(1), STEADY)
 
     def padding_mask(self, first: int) -> Bool[Tensor, "rows T"]:
         """True where the tokens from `first` on are real, on the model's device."""
@@ -87,8 +113,8 @@ class Decoder:
         """Add a token to each row."""
         if self.length == self.ids.shape[1]:
             self.ids = np.concatenate([self.ids, self.ids], 1)  # doubles the capacity
-            if self.real is not None:
-                self.real = np.concatenate([self.real, np.ones_like(self.real)], 1)
+        if self.real is not None and self.length == self.real.shape[1]:
+            self.real = np.concatenate([self.real, np.ones_like(self.real)], 1)
         self.ids[:, self.length] = tokens
         self.length += 1
 
@@ -116,6 +142,8 @@ class Decoder:
 
     def _select_given(self, rows: Any) -> None:
         """Select rows of what a row has from the start: its padding and its memory."""
+        if self.recorded is not None:
+            self.recorded.forget()
         if self.real is not None:
             self.real = self.real[rows]
         if self.memory is not None:

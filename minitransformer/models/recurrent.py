@@ -13,12 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float
 
-from minigrad import Tensor, nn
+from minigrad import Tensor, is_grad_enabled, nn
+from minigrad.devices import on_cpu
 from minigrad.nn.extra.recurrent import GRU, LSTM, RNN
 from minigrad.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from minigrad.ops.extra.more_indexing import where
 from minigrad.tensor import as_tensor_like
 
+from ..cache import store
 from ..config import MAX_LAYERS, Config, check_config
 from ..embeddings import TokenEmbedding
 from ..errors import UserError, check_choice, check_range
@@ -124,8 +126,23 @@ class RecurrentCache:
         return self.states
 
     def update(self, states: States, tokens: int) -> None:
-        """Replace the states by those after `tokens` more tokens."""
-        self.states, self.length = states, self.length + tokens
+        """Replace the states by those after `tokens` more tokens; without gradients, in the same memory."""
+        if is_grad_enabled():
+            self.states = states
+        elif self.states:
+            for old, new in zip(self.states, states, strict=True):
+                store(old.array, new.array)
+        else:
+            self.states = tuple(Tensor(new.array.copy()) for new in states)
+        self.length += tokens
+
+    def has_room(self) -> bool:
+        """Always: it does not grow."""
+        return True
+
+    def advance(self, tokens: int) -> None:
+        """Count tokens after which a recorded step has stored the states."""
+        self.length += tokens
 
     def batch_select_indices(self, indices: Any) -> None:
         """Select rows of the batch, by indices or a boolean mask."""
@@ -173,4 +190,4 @@ def real_columns(mask: Any, x: Float[Tensor, "B T D"], past: int = 0) -> Bool[np
     if mask is not None and (mask := as_tensor_like(mask, x)).ndim == 4:
         mask = mask[:, 0, 0]
     real = real_tokens(mask, x, past, allow_empty=True)
-    return None if real is None else real.numpy()[:, past:]
+    return None if real is None else on_cpu(real.array)[:, past:]

@@ -1,0 +1,173 @@
+"""Decoding that is recorded writes the same texts, with the same scores, as decoding that is not."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.capture.growing import Growing
+from minitransformer import GPT, GPTConfig, Transformer, TransformerConfig, generate, record_attention, stream
+from minitransformer.generation import decoder
+from minitransformer.models.bart import BART, BARTConfig
+from minitransformer.models.llama import Llama, LlamaConfig
+from minitransformer.models.recurrent import RecurrentConfig, RecurrentLM
+from minitransformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from minitransformer.models.t5 import T5, T5Config
+
+V = 17
+INPUTS = [[4, 5, 6, 7], [8, 9]]  # of different lengths: the second is padded
+SIZES = {"vocab_size": V, "d_model": 16, "num_heads": 2, "d_ff": 32}
+NUMBER_OF_TOKENS = 40
+
+
+def gpt(positions="learned", **settings):
+    return GPT(GPTConfig(V, 64, 16, 2, 2, positions=positions, **settings))
+
+
+def transformer():
+    return Transformer(TransformerConfig(**SIZES, num_encoder_layers=1, num_decoder_layers=2))
+
+
+MODELS = {
+    **{
+        positions: lambda p=positions: gpt(p)
+        for positions in ("learned", "sinusoidal", "rotary", "alibi", "t5")
+    },
+    "llama": lambda: Llama(LlamaConfig(V, 16, 32, 2, 2, num_key_value_heads=1)),
+    "transformer": transformer,
+    "bart": lambda: BART(BARTConfig(V, 64, 1, 32, 2, 2, 32, 2, d_model=16)),
+    "t5": lambda: T5(T5Config(V, 16, 8, 32, 1, num_heads=2)),
+    "lstm": lambda: RecurrentLM(RecurrentConfig(V, 16, 16)),
+    "seq2seq": lambda: Seq2Seq(Seq2SeqConfig(V, 16, 16)),
+}
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """The recorded steps of each generation, which begin early."""
+    found = []
+    make = decoder.Decoder._recorder
+
+    def recorder(self):
+        found.append(make(self))
+        return found[-1]
+
+    monkeypatch.setattr(decoder, "STEADY", 3)
+    monkeypatch.setattr(decoder, "WORTH_RECORDING", 20)
+    monkeypatch.setattr(decoder.Decoder, "_recorder", recorder)
+    return found
+
+
+def varied(model):
+    """With larger weights, whose texts change from token to token."""
+    for p in model.parameters():
+        if p.ndim == 2:
+            p.array *= 4
+    return model
+
+
+def assert_same_without(model, monkeypatch, inputs=INPUTS, n=NUMBER_OF_TOKENS, **options):
+    """The same ids and scores, bit for bit, as from steps that run as they are."""
+    options = {"eos_token_id": [], "return_dict": True, **options}
+    found = generate(model, inputs, n, **options)
+    monkeypatch.setattr(decoder, "WORTH_RECORDING", 10**9)
+    expected = generate(model, inputs, n, **options)
+    assert (found.ids, found.scores) == (expected.ids, expected.scores)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_family_replays_its_steps(name, steps, monkeypatch):
+    assert_same_without(varied(MODELS[name]()), monkeypatch)
+    assert steps[0].plan.is_checked, steps[0].refused
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"num_beams": 3}, {"do_sample": True, "seed": 0, "num_return_sequences": 2}, {"eos_token_id": [3, 4]}],
+    ids=["beams", "samples", "texts that end"],
+)
+@pytest.mark.parametrize("make", [gpt, transformer], ids=["gpt", "transformer"])
+def test_every_search_replays_its_steps(make, options, steps, monkeypatch):
+    assert_same_without(varied(make()), monkeypatch, **options)
+
+
+def test_beyond_the_first_capacity_and_the_window(steps, monkeypatch):
+    monkeypatch.setattr(decoder, "CAPACITY", 16)
+    assert_same_without(varied(gpt("rotary")), monkeypatch, n=150)
+    assert steps[0].plan.is_checked  # of the last memory
+    monkeypatch.setattr(decoder, "WORTH_RECORDING", 20)
+    assert_same_without(varied(gpt()), monkeypatch, n=80)  # 64 positions
+
+
+def test_under_autocast_and_without_fused_kernels(steps, monkeypatch):
+    for mode in (mg.autocast("cpu", "bfloat16"), mg.fused(False)):
+        with mode:
+            monkeypatch.setattr(decoder, "WORTH_RECORDING", 20)
+            assert_same_without(varied(gpt()), monkeypatch)
+
+
+def test_what_looks_inside_sees_every_step(steps):
+    model = gpt()
+    with record_attention(model) as maps:
+        generate(model, [[1, 2]], NUMBER_OF_TOKENS, eos_token_id=[])
+    assert [x.shape[-1] for x in maps["layers.layers.0.self_attention"]] == list(
+        range(2, NUMBER_OF_TOKENS + 2)
+    )
+    assert steps == [None]
+
+
+def test_weights_that_change_between_tokens_count(steps):
+    """`load_state_dict` writes in place, `to` makes other memory: what follows is computed with the new."""
+    for change in (lambda p: p.array.__imul__(-1), lambda p: setattr(p, "array", -p.array)):
+        texts = []
+        for worth in (20, 10**9):
+            decoder.WORTH_RECORDING = worth
+            mg.manual_seed(0)
+            model, tokens = varied(gpt()), []
+            for i, token in enumerate(stream(model, [[1, 2]], max_new_tokens=NUMBER_OF_TOKENS)):
+                tokens += token
+                if i == 20:
+                    change(model.layers.layers[1].feed_forward.linear1.weight)
+            texts.append(tokens)
+        assert texts[0] == texts[1]
+
+
+# ---------------------------------------------------------------- the step itself
+
+
+def test_a_step_that_cannot_be_recorded_runs_as_it_is():
+    seen = []
+
+    def step(x):
+        seen.append(float(x.sum()))
+        return x * 2
+
+    growing = Growing(step, steady=2)
+    with mg.no_grad():
+        for n in range(12):
+            assert growing(n, np.full(3, n, np.float32)).array.tolist() == [2 * n] * 3
+    assert "item()" in growing.refused or "float(tensor)" in growing.refused
+    assert seen == [3 * n for n in range(12)]
+
+
+def test_a_step_that_does_not_grow_evenly_runs_as_it_is():
+    table = mg.tensor(np.arange(400, dtype=np.float32))
+    growing = Growing(lambda x: table[: int(count["n"]) ** 2].sum() + x, steady=2)
+    count = {"n": 0}
+    with mg.no_grad():
+        for n in range(16):
+            count["n"] = n
+            assert growing(n, np.zeros(1, np.float32)).item() == sum(range(n * n))
+    assert growing.plan is None or not growing.plan.is_checked
+
+
+def test_numbers_that_jump_and_other_shapes_begin_anew():
+    table, count = mg.tensor(np.arange(40, dtype=np.float32)), {"n": 0}
+    growing = Growing(lambda x: table[: count["n"]].sum() + x, steady=2)
+    with mg.no_grad():
+        for n, size in (
+            [(n, 1) for n in range(8)] + [(n, 1) for n in range(20, 28)] + [(n, 2) for n in range(28, 38)]
+        ):
+            count["n"] = n
+            assert growing(n, np.zeros(size, np.float32)).array.tolist() == [sum(range(n))] * size
+    assert growing.plan.is_checked, growing.refused
+    assert growing.plan.first == 30
