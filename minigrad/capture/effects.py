@@ -13,9 +13,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from functools import partial, wraps
-from itertools import chain
-from operator import is_
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,18 +25,18 @@ from ..autograd.backward import GradientSums
 from ..autograd.observers import unobserved
 from ..modes import modes
 from ..ops.extra import in_place
-from ..optim import Adam, Optimizer
+from ..optim import SGD, Adam, Optimizer, RMSprop
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from ..optim.optimizer import FlatParameters
 from ..tensor import Tensor
 from ..versions import Change, modifications, root
 from .calls import Box, DrawnKey
 from .failures import raise_uncapturable
-from .interception import state_ids, subclasses
 from .marked import marked
 from .recorder import Recorder, same_bits
+from .replacing import replaced, same_optimizer, state_ids
 from .trace import tracing
-from .traced import assign, current, plain
+from .traced import Untraceable, assign, current, plain
 
 LOOKS = {
     "item": "item()", "numpy": "numpy()", "tolist": "tolist()", "__bool__": "bool(tensor)",
@@ -46,6 +44,7 @@ LOOKS = {
     "__index__": "a tensor as an index of Python's", "__array__": "numpy.asarray(tensor)",
     "__repr__": "printing", "__format__": "printing",
 }  # fmt: skip
+DIRECT = (SGD, RMSprop)  # their lr only multiplies arrays: as a number or in an array it gives the same
 AFTER = "A replay runs no Python. Do it after the step, with what the step returns."
 
 
@@ -54,12 +53,7 @@ def intercepted(recorder: Recorder) -> Iterator[None]:
     """Within it, what this thread does besides ops is recorded, or refused."""
     effects = Effects(recorder)
     with contextlib.ExitStack() as stack:
-        for owner, name, replacement in effects.replacements():
-            for kind in subclasses(owner) if isinstance(owner, type) else [owner]:
-                original = vars(kind).get(name)
-                if original is not None:
-                    setattr(kind, name, effects.while_recording(original, partial(replacement, original)))
-                    stack.callback(setattr, kind, name, original)
+        stack.enter_context(replaced(effects.replacements(), effects.is_recording))
         stack.callback(setattr, modifications, "__class__", type(modifications))
         modifications.__class__ = _watched(effects, type(modifications))
         yield
@@ -74,6 +68,7 @@ class Effects:
         self.expected_changes = 0  # in place, that are noted
         self.draws: dict[random.Generator, Draws] = {}
         self.numbers: dict[int, Box] = {}  # an optimizer's hyperparameters, by the id of the tuple
+        self.uploaded: dict[Any, np.ndarray] = {}  # those of a group and a dtype, as an array
 
     def is_recording(self) -> bool:
         """Whether this thread records, and neither traces nor computes for itself."""
@@ -81,13 +76,6 @@ class Effects:
         return (
             recorder.thread == threading.get_ident() and recorder in modes.observers and current.trace is None
         )
-
-    def while_recording(self, original: Callable, replacement: Callable) -> Callable:
-        @wraps(original)
-        def function(*args: Any, **settings: Any) -> Any:
-            return (replacement if self.is_recording() else original)(*args, **settings)
-
-        return function
 
     def replacements(self) -> Iterator[tuple[Any, str, Callable]]:
         """(class or module, name, function of the original and its arguments)"""
@@ -213,7 +201,7 @@ class Effects:
                 f"a parameter's first step in {type(optimizer).__name__}, such as its first momentum",
                 "Each parameter needs a gradient in the first two calls.",
             )
-        self.recorder.plan.guards.append(_same_optimizer(optimizer))
+        self.recorder.plan.guards.append(same_optimizer(optimizer))
         return loss
 
     def count_step(self, original: Callable, optimizer: Optimizer, params: list[Tensor], source: Any) -> None:
@@ -238,14 +226,57 @@ class Effects:
         state: dict[str, Any],
         group: dict[str, Any],
     ) -> None:
-        """An update of a parameter: Adam's by its kernel, others as one call."""
+        """An update of a parameter: Adam's by its kernel; others as the calls of which they are made, or,
+        where these leave other numbers than the update, as one call."""
         if original is Adam.__dict__["update"].__wrapped__ and not group["amsgrad"] and p.flags.c_contiguous:
             original(optimizer, p, g, state, group)
             return
-        own = plain(self.trace.of(g))
-        self.recorder.note(_update, (Box((original, optimizer, state, group)), p, own), "update")
+        start, uploaded, arrays = len(self.trace.calls), dict(self.uploaded), [p, *state.values()]
+        before = [x.copy() for x in arrays]
         with unobserved():
             original(optimizer, p, g, state, group)
+        after = [x.copy() for x in arrays]
+        is_same = False
+        if type(optimizer) in DIRECT:
+            for x, numbers in zip(arrays, before, strict=True):
+                x[...] = numbers
+            with contextlib.suppress(Exception):
+                self._trace_update(original, optimizer, p, g, state, group)
+                is_same = all(map(same_bits, arrays, after))
+        if not is_same:
+            del self.trace.calls[start:]
+            self.uploaded = uploaded
+            for x, numbers in zip(arrays, after, strict=True):
+                x[...] = numbers
+            own = plain(self.trace.of(g))
+            self.recorder.note(_update, (Box((original, optimizer, state, group)), p, own), "update")
+        self.recorder.settle_calls(start)
+
+    def _trace_update(
+        self,
+        original: Callable,
+        optimizer: Optimizer,
+        p: Any,
+        g: Any,
+        state: dict[str, Any],
+        group: dict[str, Any],
+    ) -> None:
+        """The update of traced arrays. Its hyperparameters are an array that replays fill, as on a GPU."""
+        values = optimizer.hyperparameters(state, group)
+        key = id(group), p.dtype
+        numbers = self.uploaded.get(key)
+        if numbers is None:
+            numbers = self.uploaded[key] = plain(self.trace.buffer(np.array(values, p.dtype)))
+            self.recorder.note(_fill, (numbers, Box((optimizer, state, group))), "hyperparameters")
+        optimizer.uploaded[p.dtype, values] = self.trace.of(numbers)
+        ours = {name: self.trace.of(x) for name, x in state.items()}
+        try:
+            with tracing(self.trace), unobserved():
+                original(optimizer, self.trace.of(p), self.trace.of(g), ours, group)
+        finally:
+            optimizer.uploaded.clear()
+        if any(root(plain(x)) is not root(state.get(name)) for name, x in ours.items()):
+            raise Untraceable("an array of its state that the update replaces")
 
     def hyperparameters_for(
         self, original: Callable, optimizer: Optimizer, p: Any, state: dict[str, Any], group: dict[str, Any]
@@ -408,29 +439,11 @@ def _adam(kernel: Callable, p: Any, g: Any, m: Any, v: Any, box: Box) -> None:
     kernel(p, g, m, v, box.value)
 
 
+def _fill(numbers: np.ndarray, box: Box) -> None:
+    optimizer, state, group = box.value
+    numbers[...] = optimizer.hyperparameters(state, group)
+
+
 def _update(box: Box, p: Any, g: Any) -> None:
     update, optimizer, state, group = box.value
     update(optimizer, p, g, state, group)
-
-
-# ---------------------------------------------------------------- guards
-
-
-def _same_optimizer(optimizer: Optimizer) -> Callable[[], bool]:
-    """Whether a plan is still valid: parameters and state have the same arrays, options are the same."""
-    skipped = {"params", *optimizer.scheduled}
-
-    def found() -> tuple[list[Any], list[dict[str, Any]]]:
-        parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        states = optimizer.state
-        arrays = chain.from_iterable([states[p].values() for p in parameters if p in states])
-        options = [{k: v for k, v in g.items() if k not in skipped} for g in optimizer.param_groups]
-        return [states, *parameters, *[p.array for p in parameters], *arrays], options
-
-    before, options = found()
-
-    def same() -> bool:
-        now, others = found()
-        return len(now) == len(before) and all(map(is_, now, before)) and others == options
-
-    return same

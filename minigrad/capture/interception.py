@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from functools import partial, wraps
-from operator import is_
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from ..optim import Adam, Optimizer
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from ..tensor import Tensor
 from .failures import raise_uncapturable
+from .replacing import replaced, same_optimizer, state_ids
 
 ON_REPLAY = ((Optimizer, "count_step"), (Optimizer, "count"), (LRScheduler, "step"))
 ASIDE = ((Gpu, "upload"), (cudnn, "_plan"))
@@ -29,29 +29,8 @@ ASIDE = ((Gpu, "upload"), (cudnn, "_plan"))
 @contextlib.contextmanager
 def intercepted(graph: Any) -> Iterator[None]:
     """Within it, what this thread calls of the functions listed here is recorded in `graph`."""
-    with contextlib.ExitStack() as stack:
-        for owner, name, replacement in _replacements(graph):
-            for kind in subclasses(owner) if isinstance(owner, type) else [owner]:
-                original = vars(kind).get(name)
-                if original is not None:
-                    setattr(kind, name, _while_recording(graph, original, partial(replacement, original)))
-                    stack.callback(setattr, kind, name, original)
+    with replaced(_replacements(graph), graph.is_recording):
         yield
-
-
-def _while_recording(graph: Any, original: Callable, replacement: Callable) -> Callable:
-    @wraps(original)
-    def function(*args: Any, **settings: Any) -> Any:
-        return (replacement if graph.is_recording() else original)(*args, **settings)
-
-    return function
-
-
-def subclasses(kind: type[Any]) -> Iterator[type[Any]]:
-    """A class and all that derive from it."""
-    yield kind
-    for sub in kind.__subclasses__():
-        yield from subclasses(sub)
 
 
 def _replacements(graph: Any) -> Iterator[tuple[Any, str, Callable]]:
@@ -121,28 +100,12 @@ def _parameters(optimizer: Optimizer) -> list[Tensor]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
-def state_ids(optimizer: Optimizer) -> set[int]:
-    return {id(array) for state in optimizer.state.values() for array in state.values()}
-
-
 def _same_optimizer(optimizer: Optimizer) -> Callable[[], bool]:
-    """Whether a graph is still valid: the optimizer has the same arrays, its parameters are as many steps
-    apart, and the options that a replay does not read are the same."""
+    """Whether a graph is still valid: besides, its parameters are as many steps apart."""
 
-    def found() -> tuple[list[Any], list[int], list[Any]]:
-        parameters = _parameters(optimizer)
-        states = [optimizer.state.get(p, {}) for p in parameters]
-        arrays = [p.array for p in parameters] + [a for state in states for a in state.values()]
+    def steps_apart() -> list[int]:
+        states = [optimizer.state.get(p, {}) for p in _parameters(optimizer)]
         steps = [int(state["step"]) for state in states if "step" in state]
-        skipped = ("params", *optimizer.scheduled)
-        options = [{k: v for k, v in g.items() if k not in skipped} for g in optimizer.param_groups]
-        return arrays, [step - steps[0] for step in steps], options
+        return [step - steps[0] for step in steps]
 
-    arrays, *others = found()
-
-    def same() -> bool:
-        arrays_now, *others_now = found()
-        known = len(arrays_now) == len(arrays) and all(map(is_, arrays_now, arrays))
-        return known and others_now == others
-
-    return same
+    return same_optimizer(optimizer, steps_apart)
