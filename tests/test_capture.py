@@ -8,13 +8,16 @@ import ast
 import contextlib
 import dataclasses
 import inspect
+import itertools
 import json
 import math
 import threading
 from importlib.util import find_spec
 from pathlib import Path
+from xml.etree import ElementTree
 
 import captured_ops
+import captured_programs
 import numpy as np
 import pytest
 import standin
@@ -480,6 +483,21 @@ def test_a_plan_shows_its_calls_and_shares_memory():
     shown = [line.split()[1] for line in repr(step.plan).splitlines()[:-1]]
     assert shown == ["multiply", "exp", "add", "sqrt", "multiply", "add.reduce"]
     assert step.plan.memory < 3 * x.nbytes  # of five results
+    buffers = step.plan.buffers
+    for a, b in itertools.combinations(buffers, 2):
+        at_once = a.first <= b.last and b.first <= a.last
+        assert not at_once or a.offset + a.nbytes <= b.offset or b.offset + b.nbytes <= a.offset
+    drawn = ElementTree.fromstring(step.plan.to_svg()).findall("{*}rect")[1:]
+    assert [rect[0].text for rect in drawn] == [
+        f"float32[64, 64], 16 KiB, of {b.name}: calls {b.first} to {b.last}" for b in buffers
+    ]
+
+
+@pytest.mark.parametrize("seed", range(0, 40))
+def test_random_programs_captured_leave_the_same_bits(seed):
+    """More of them: python -m tests.captured_programs."""
+    found = captured_programs.difference(seed)
+    assert not found or found.startswith("refused: a change in place"), found
 
 
 @pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")

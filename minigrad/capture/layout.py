@@ -145,8 +145,20 @@ def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def lay_out(trace: Trace, stays: list[np.ndarray], space: Space) -> tuple[list[Call], int]:
-    """The calls of a trace, in memory of which as little is taken as can be, and its size.
+class Buffer(NamedTuple):
+    """An array of a plan: which calls need it, where it lies in bytes, and what writes it first."""
+
+    first: int
+    last: int
+    offset: int
+    nbytes: int
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    name: str
+
+
+def lay_out(trace: Trace, stays: list[np.ndarray], space: Space) -> tuple[list[Call], int, list[Buffer]]:
+    """The calls of a trace, in memory of which as little is taken as can be; the size of all, and the arrays.
 
     The arrays of `stays`, and those that a gradient function refers to, stay where they are.
     """
@@ -179,4 +191,8 @@ def lay_out(trace: Trace, stays: list[np.ndarray], space: Space) -> tuple[list[C
 
     calls = [call._replace(args=placed(call.args), settings=placed(call.settings)) for call in calls]
     present = {id(root(x)): root(x) for call in calls for x in call.arrays() if id(root(x)) in trace.buffers}
-    return calls, size + sum(x.nbytes for x in present.values())
+    buffers = [
+        Buffer(first, last, offset, x.nbytes, x.dtype, x.shape, calls[first].name)
+        for (x, first, last), offset in zip(needed, offsets, strict=True)
+    ]
+    return calls, size + sum(x.nbytes for x in present.values()), buffers

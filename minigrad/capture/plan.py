@@ -14,7 +14,8 @@ import numpy as np
 
 from ..tensor import Tensor
 from .calls import Call
-from .layout import Space, lay_out
+from .layout import Buffer, Space, lay_out
+from .picture import to_svg
 from .trace import Trace
 
 
@@ -29,14 +30,15 @@ class Plan:
         self.results: Any = None
         self.whole: Counter[str] = Counter()  # operations that are one call of their rule each, and why
         self.calls: list[Call] = []
-        self.memory = 0  # bytes
+        self.memory = 0  # bytes of all that it writes
+        self.buffers: list[Buffer] = []  # arrays that share memory
         self._run: list[Callable[[], Any]] = []
 
     def finish(self, stays: list[np.ndarray], space: Space) -> None:
         """Lay out the memory in `space`; the arrays of `stays` keep theirs."""
         trace, self.trace = self.trace, Trace()
         gradients = [grad.array for grad in self.gradients.values()]
-        self.calls, self.memory = lay_out(trace, [*stays, *gradients], space)
+        self.calls, self.memory, self.buffers = lay_out(trace, [*stays, *gradients], space)
         self._run = [partial(c.function, *c.args, **c.settings) for c in self.calls]
 
     def is_valid(self) -> bool:
@@ -49,6 +51,18 @@ class Plan:
         for leaf, grad in self.left.items():
             leaf.grad = grad
         return self.results
+
+    @property
+    def laid_out(self) -> int:
+        """The bytes that the buffers share."""
+        return max([buffer.offset + buffer.nbytes for buffer in self.buffers], default=0)
+
+    def to_svg(self) -> str:
+        """The memory as a picture: when each array is needed, and where it lies."""
+        return to_svg(self)
+
+    def _repr_svg_(self) -> str:
+        return to_svg(self)
 
     def __repr__(self) -> str:
         lines = [f"{i:5}  {call}" for i, call in enumerate(self.calls)]
