@@ -1,5 +1,7 @@
 """Training steps of random programs: captured, they leave the same bits as they do as they are.
 
+They are of operations that can be captured: none changes a tensor of the graph in place, none sorts.
+
 python -m tests.captured_programs [--count 1000] [--first 0]
 """
 
@@ -8,7 +10,6 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +36,6 @@ UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "flatten": lambda x: x.flatten() if x.ndim else x.reshape(1), "sum": lambda x: x.sum(),
     "dropout": lambda x: F.dropout(x, 0.3), "double": lambda x: x + x, "max": lambda x: x.max(),
     "checkpoint": lambda x: mg.autograd.checkpoint(lambda t: t.sin() * t, x),
-    "in place": lambda x: x.clone().mul_(0.5).add_(x),
     "long": lambda x: (x.reshape(-1)[None].expand(700, -1) * 1.5 - 0.5).relu().mean(0),
 }  # fmt: skip
 OF_ROWS: dict[str, Callable[[Tensor], Tensor]] = {  # of tensors with axes that are not empty
@@ -44,10 +44,9 @@ OF_ROWS: dict[str, Callable[[Tensor], Tensor]] = {  # of tensors with axes that 
     "sums": lambda x: x.sum(0, keepdim=True), "amax": lambda x: x.amax(-1), "first": lambda x: x[0],
     "var": lambda x: x.var(-1, correction=0), "slice": lambda x: x[..., ::2], "flip": lambda x: x.flip(0),
     "cat": lambda x: mg.cat([x, x * 2], 0), "stack": lambda x: mg.stack([x, x.tanh()], -1),
-    "chosen": lambda x: x[[0, 0]], "cumsum": lambda x: x.cumsum(-1), "sorted": lambda x: x.sort(-1).values,
+    "chosen": lambda x: x[[0, 0]], "cumsum": lambda x: x.cumsum(-1),
     "norm": lambda x: F.layer_norm(x, x.shape[-1:]), "rms": lambda x: F.rms_norm(x, x.shape[-1:]),
     "masked": lambda x: x.masked_fill(x > 0.5, 0.1), "transposed": lambda x: x.transpose(0, -1),
-    "filled": lambda x: x.clone().index_fill_(0, mg.tensor([0]), 0.25),
 }  # fmt: skip
 BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "maximum": mg.maximum,
@@ -139,7 +138,7 @@ class Run:
 
 
 def difference(seed: int) -> str:
-    """What is wrong with a program captured; "" if nothing is, "refused" if it cannot be captured."""
+    """What is wrong with a program captured; "" if nothing is."""
     with np.errstate(all="ignore"):
         plain = Run(seed, False)
         try:
@@ -156,17 +155,12 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0)
     arguments = parser.parse_args()
-    wrong, refused = 0, Counter[str]()
+    wrong = 0
     for seed in range(arguments.first, arguments.first + arguments.count):
-        found = difference(seed)
-        refused[found] += found.startswith("refused")
-        if found and not found.startswith("refused"):
+        if found := difference(seed):
             wrong += 1
             print(f"program {seed}: {found}")
-    for reason, count in refused.most_common():
-        if count:
-            print(count, reason)
-    print(f"{arguments.count} programs captured: {wrong} wrong, {refused.total()} refused")
+    print(f"{arguments.count} programs captured: {wrong} wrong")
     return 1 if wrong else 0
 
 

@@ -493,11 +493,10 @@ def test_a_plan_shows_its_calls_and_shares_memory():
     ]
 
 
-@pytest.mark.parametrize("seed", range(0, 40))
+@pytest.mark.parametrize("seed", range(16))
 def test_random_programs_captured_leave_the_same_bits(seed):
     """More of them: python -m tests.captured_programs."""
-    found = captured_programs.difference(seed)
-    assert not found or found.startswith("refused: a change in place"), found
+    assert not captured_programs.difference(seed)
 
 
 @pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")
