@@ -225,9 +225,10 @@ class _Pass:
         q = split(F.linear(x, w_q, b_q), h)
         k, v = F.linear(memory, w_kv, b_kv).chunk(2, -1)
         k, v = split(k, kv_heads), split(v, kv_heads)
-        if module.rope_theta is not None and self.switches.positions:
+        if module.rope_theta is not None:
             q, k = (keep(f"{name}_unrotated", x) for name, x in (("q", q), ("k", k)))
-            q, k = (_rotated(x, module.rope_theta) for x in (q, k))
+            rotate = _rotated if self.switches.positions else lambda x, theta: x * 1.0
+            q, k = (rotate(x, module.rope_theta) for x in (q, k))
         q, k, v = keep("q", q), keep("k", k), keep("v", v)
         if kv_heads != h:
             k, v = (x.repeat_interleave(h // kv_heads, 0) for x in (k, v))

@@ -53,9 +53,8 @@ const DERIVATIONS = {
   },
   scale(c, node, index) {
     const x = placed(c, node.from[0], index);
-    const factor = node.switch && c.options[node.switch] === false ? 1 : node.factor;
-    const says = factor === node.factor ? node.says : "1 (scaling is switched off)";
-    return { equation: `multiplied by ${says}`, columns: ["", "x", says, "product"], rows: [["", x, { value: factor }, { value: x.value * factor }]], value: x.value * factor };
+    const { factor, says } = factorOf(c, node);
+    return { equation: `multiplied by ${says}`, columns: ["", "x", "factor", "product"], rows: [["", x, { value: factor }, { value: x.value * factor }]], value: x.value * factor };
   },
   sinusoid(c, node, [t, j]) {
     const [, width] = c.record.arrays[node.name].shape;
@@ -80,7 +79,7 @@ const DERIVATIONS = {
   },
   segment(c, node, [, j]) {
     const p = weightAt(c, node.weight, [0, j]);
-    return { equation: "The vector of the first segment.", columns: ["segment", "vector"], rows: [["0", p]], value: p.value };
+    return { equation: "The vector of segment 0.", columns: ["segment", "vector"], rows: [["0", p]], value: p.value };
   },
   weight(c, node, index) {
     const p = weightAt(c, node.weight, [0, ...index]);
@@ -94,13 +93,16 @@ const DERIVATIONS = {
     return { equation: t === 0 ? "The class token comes first." : `Patch ${t - 1}.`, columns: ["", "x"], rows: [["", x]], value: x.value };
   },
   distance(c, node, [head, t, u]) {
-    const value = elementOf(c.record.arrays[node.name], [head, t, u]);
-    return {
-      equation: node.weight
-        ? `T5's learned number for a key ${Math.abs(u - t)} ${u < t ? "before" : "after"} the query; each head has its own.`
-        : `Minus the distance ${Math.abs(u - t)} times the head's slope (ALiBi).`,
-      value,
-    };
+    if (c.options.positions === false) return { equation: "Positions are switched off: 0 is added.", value: 0 };
+    const distance = Math.abs(u - t);
+    if (!node.weight) {
+      const slope = c.model.slopes(c.record.arrays[node.name].shape[0])[head];
+      return productSum("Minus the distance of query and key, times the head's slope (ALiBi).", ["", "−distance", "slope"], [["", { value: -distance }, { value: slope }]]);
+    }
+    const row = c.model.bucketOf(u - t, node.causal);
+    const p = weightAt(c, node.weight, [row, head]);
+    const place = distance ? `${distance} ${u < t ? "before" : "after"} the query` : "at the query's own place";
+    return { equation: `The learned bias of head ${head + 1} for a key ${place}: row ${row} of the biases.`, columns: ["row", "bias"], rows: [[`${row}`, p]], value: p.value };
   },
   add(c, node, index) {
     const rows = node.from.map(name => [describe(name), placed(c, name, index)]);
@@ -109,7 +111,7 @@ const DERIVATIONS = {
   join(c, node, [t, j]) {
     const first = c.record.arrays[node.from[0]].shape[1];
     const x = j < first ? placed(c, node.from[0], [t, j]) : placed(c, node.from[1], [t, j - first]);
-    return { equation: "Word and position stand side by side.", columns: ["", "x"], rows: [[describe(x.name), x]], value: x.value };
+    return { equation: "The vectors of token and position stand side by side.", columns: ["", "x"], rows: [[describe(x.name), x]], value: x.value };
   },
   same(c, node, index) {
     const x = placed(c, node.from[0], index);
@@ -117,7 +119,7 @@ const DERIVATIONS = {
   },
   first(c, node, [, j]) {
     const x = placed(c, node.from[0], [0, j]);
-    return { equation: "The first token's state stands for the whole input.", columns: ["", "number"], rows: [["", x]], value: x.value };
+    return { equation: "The first row, of [CLS], stands for the whole input.", columns: ["", "number"], rows: [["", x]], value: x.value };
   },
   project(c, node, [head, t, j]) {
     const row = node.first + head * node.width + j;
@@ -140,12 +142,12 @@ const DERIVATIONS = {
   rotate(c, node, [head, t, j]) {
     const half = c.record.arrays[node.name].shape[2] / 2;
     const i = j % half;
-    const angle = t * node.theta ** (-(2 * i) / (2 * half));
+    const angle = rotation(c, node, t, i);
     const a = placed(c, node.from[0], [head, t, i]);
     const b = placed(c, node.from[0], [head, t, i + half]);
     const [ca, cb] = j < half ? [Math.cos(angle), -Math.sin(angle)] : [Math.sin(angle), Math.cos(angle)];
-    return productSum(`The pair (${i}, ${i + half}) is turned by ${brief(angle)} radians: position ${t} times ${brief(angle / Math.max(t, 1))}.`,
-      ["of", "x", "turn"], [[`${i}`, a, { value: ca }], [`${i + half}`, b, { value: cb }]]);
+    return productSum(`The pair (${i}, ${i + half}) is rotated by ${brief(angle)} radians: ${c.options.positions === false ? "positions are switched off" : `position ${t} times ${brief(node.theta ** (-i / half))}`}.`,
+      ["column", "x", j < half ? "cos, −sin" : "sin, cos"], [[`${i}`, a, { value: ca }], [`${i + half}`, b, { value: cb }]]);
   },
   scores(c, node, [head, t, u]) {
     const shared = Math.floor(head / node.groups);
@@ -155,14 +157,14 @@ const DERIVATIONS = {
   },
   mask(c, node, [head, t, u]) {
     const x = placed(c, node.from[0], [head, t, u]);
-    const rows = [["scaled score", x]];
-    if (node.from[1]) rows.push(["bias of the distance", placed(c, node.from[1], [head, t, u])]);
+    const rows = [[describe(node.from[0]), x]];
+    if (node.from[1]) rows.push(["distance bias", placed(c, node.from[1], [head, t, u])]);
     const hidden = node.causal && c.options.causal !== false && u > t;
     const sum = rows.reduce((total, row) => total + row[1].value, 0);
     return {
       equation: hidden
         ? `“${c.columnLabel(node.name, u)}” comes later than “${c.rowLabel(node.name, t)}”: its score becomes −∞, so that its weight is 0.`
-        : "May be seen: the score stays.",
+        : node.from[1] ? "May be seen: the score plus the distance bias." : "May be seen: the score stays.",
       columns: ["", "number"], rows, value: hidden ? -Infinity : sum,
       lines: hidden ? [["hidden", "score + (−∞)", -Infinity]] : [],
     };
@@ -221,9 +223,9 @@ const DERIVATIONS = {
     const variance = rows.reduce((total, row) => total + row[2].value, 0) / count;
     const eps = c.eps(node.name);
     return {
-      equation: node.from[1] ? "1 / √(variance + ε)" : "1 / √(mean square + ε)",
+      equation: describe(node.name),
       columns: ["i", "x", node.from[1] ? "(x − mean)²" : "x²"], rows,
-      lines: [["variance", "sum / d", variance], ["1 / √(variance + ε)", `ε = ${eps}`, 1 / Math.sqrt(variance + eps)]],
+      lines: [[node.from[1] ? "variance" : "mean square", "sum / d", variance], [describe(node.name), `ε = ${eps}`, 1 / Math.sqrt(variance + eps)]],
       value: 1 / Math.sqrt(variance + eps),
     };
   },
@@ -234,8 +236,8 @@ const DERIVATIONS = {
     const value = (x.value - (mean?.value ?? 0)) * rstd.value;
     return {
       equation: mean ? "(x − mean) / √(variance + ε)" : "x / √(mean square + ε)", columns: ["", "number"],
-      rows: [["x", x], ...(mean ? [["mean", mean]] : []), ["1 / √(variance + ε)", rstd]],
-      lines: [["result", `(${brief(x.value)} − ${brief(mean?.value ?? 0)}) · ${brief(rstd.value)}`, value]], value, noSum: true,
+      rows: [["x", x], ...(mean ? [["mean", mean]] : []), [describe(rstd.name), rstd]],
+      lines: [["result", `${mean ? `(${brief(x.value)} − ${brief(mean.value)})` : brief(x.value)} · ${brief(rstd.value)}`, value]], value, noSum: true,
     };
   },
   affine(c, node, [t, j]) {
@@ -246,63 +248,51 @@ const DERIVATIONS = {
   },
   activate(c, node, index) {
     const x = placed(c, node.from[0], index);
-    const { f, says } = ACTIVATION_RULES[node.activation];
-    const value = f(x.value);
+    const { says } = ACTIVATION_RULES[node.activation];
+    const value = c.model.activation(node.activation).f(x.value);
     if (!node.from[1]) return { equation: says, columns: ["", "x"], rows: [["x", x]], lines: [["result", `f(${brief(x.value)})`, value]], value, noSum: true };
     const gate = placed(c, node.from[1], index);
     return {
-      equation: `${says}, times the gate`, columns: ["", "number"], rows: [["x", x], ["gate", gate]],
-      lines: [["f(x)", "", value], ["f(x) · gate", `${brief(value)} · ${brief(gate.value)}`, value * gate.value]], value: value * gate.value, noSum: true,
+      equation: `The gate, ${says}, times y`, columns: ["", "number"], rows: [["x = x W₁", x], ["y = x W₃", gate]],
+      lines: [["gate", "", value], ["gate · y", `${brief(value)} · ${brief(gate.value)}`, value * gate.value]], value: value * gate.value, noSum: true,
     };
   },
 };
 
-/** Activations, their formulas and slopes. */
-const ACTIVATION_RULES = {
-  relu: { says: "relu(x) = max(0, x)", f: x => Math.max(0, x), slope: x => (x > 0 ? 1 : 0), slopeSays: "1 where x > 0, else 0" },
-  tanh: { says: "tanh(x)", f: Math.tanh, slope: x => 1 - Math.tanh(x) ** 2, slopeSays: "1 − tanh²(x)" },
-  silu: {
-    says: "silu(x) = x · σ(x)", f: x => x / (1 + Math.exp(-x)),
-    slope: x => (1 + x * (1 - 1 / (1 + Math.exp(-x)))) / (1 + Math.exp(-x)), slopeSays: "σ(x)·(1 + x·(1 − σ(x)))",
-  },
-  gelu: {
-    says: "gelu(x) = x · Φ(x)", f: x => x * normalCdf(x),
-    slope: x => normalCdf(x) + (x * Math.exp((-x * x) / 2)) / Math.sqrt(2 * Math.PI), slopeSays: "Φ(x) + x·φ(x)",
-  },
-  gelu_tanh: {
-    says: "gelu(x) = x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³)))",
-    f: x => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
-    slope: x => {
-      const inner = Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3));
-      return 0.5 * (1 + inner) + 0.5 * x * (1 - inner ** 2) * Math.sqrt(2 / Math.PI) * (1 + 3 * 0.044715 * x * x);
-    },
-    slopeSays: "the slope of gelu",
-  },
-};
-
-/** The normal distribution function, by its series or its continued fraction. */
-function normalCdf(x) {
-  if (Math.abs(x) > 8) return x > 0 ? 1 : 0;
-  let term = x;
-  let sum = x;
-  for (let k = 1; k < 200 && Math.abs(term) > 1e-17; k++) {
-    term *= (x * x) / (2 * k + 1);
-    sum += term;
-  }
-  return 0.5 + (sum * Math.exp((-x * x) / 2)) / Math.sqrt(2 * Math.PI);
+/** What a step multiplies by, which may be switched off. */
+function factorOf(c, node) {
+  return node.switch && c.options[node.switch] === false ? { factor: 1, says: "1: scaling is switched off" } : node;
 }
+
+/** The angle of pair i at position t. */
+function rotation(c, node, t, i) {
+  const half = c.record.arrays[node.name].shape[2] / 2;
+  return c.options.positions === false ? 0 : t * node.theta ** (-i / half);
+}
+
+/** The formulas of the activations and of their slopes, which the model computes. */
+const ACTIVATION_RULES = {
+  relu: { says: "relu(x) = max(0, x)", slope: "1 where x > 0, else 0" },
+  tanh: { says: "tanh(x)", slope: "1 − tanh²(x)" },
+  silu: { says: "silu(x) = x · σ(x)", slope: "σ(x)·(1 + x·(1 − σ(x)))" },
+  gelu: { says: "gelu(x) = x · Φ(x)", slope: "Φ(x) + x·φ(x)" },
+  gelu_tanh: { says: "gelu(x) = x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³)))", slope: "the derivative of this gelu" },
+};
 
 /** What an array is called in a sentence. */
 function describe(name) {
   const part = name.split(".").at(-1);
-  const where = name.includes(".norm.") ? "normalized row" : name.includes("self_attention") || name.includes("cross_attention") ? "attention output" : name.includes("feed_forward") ? "feed-forward output" : name;
+  const isCentred = page.plan.get(name)?.from.length > 1; // a layer norm's, not an RMSNorm's
+  const isGated = part === "linear1" && page.plan.has(name.replace("linear1", "linear3"));
+  const where = /norm\./.test(name) ? "normalized row" : name.includes("self_attention") || name.includes("cross_attention") ? "attention output" : name.includes("feed_forward") ? "feed-forward output" : name;
   const names = {
-    embedded: "word vector", scaled: name.includes("attention") ? "scaled score" : "scaled word vector", positions: "position vector",
-    input: "input of the layers", sum: "sum x + f(x)", output: where, hidden: "hidden layer", concat: "heads side by side",
-    segments: "segment vector", normalized: "normalized row", mean: "mean", rstd: "1/√(variance + ε)", linear1: "first layer", linear3: "gate",
-    scores: "score", masked: "masked score", weights: "attention weight", heads: "output of the head", q: "query", k: "key", v: "value",
+    embedded: name.startsWith("encoder") && page.isImage ? "patch vector" : "token vector", scaled: name.includes("attention") ? "scaled score" : name.startsWith("head") ? "last state times 1/√d" : "vector times √d", positions: "position vector",
+    input: "input of the layers", sum: "residual sum", output: where, hidden: "hidden layer", concat: "heads side by side",
+    segments: "segment vector", normalized: "normalized row", mean: "mean", rstd: isCentred ? "1 / √(variance + ε)" : "1 / √(mean square + ε)",
+    linear1: isGated ? "gate before its activation" : "first layer", linear3: "what the gate multiplies",
+    scores: "score", masked: "masked score", weights: "attention weight", heads: "weighted sum of the values", q: "query", k: "key", v: "value", q_unrotated: "query before the rotation", k_unrotated: "key before the rotation",
     logits: "logit", probabilities: "probability", first: "first state", pooled: "pooled state", tokens: "token vector", class: "class token",
-    patches: "pixels", bias: "bias of the distance", embedding_sum: "sum of the vectors", linear: "linear layer",
+    patches: "pixels", bias: "distance bias", embedding_sum: "sum of the vectors", linear: "linear layer",
   };
   if (name === "encoder.output") return "encoder's output";
   if (name === "decoder.output" || name === "layers.output") return "last state";

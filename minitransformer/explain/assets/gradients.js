@@ -26,7 +26,7 @@ function crossEntropyPull(c, [t, v]) {
   const y = { value: c.labels()[t] === v ? 1 : 0 };
   const value = (p.value - y.value) / chosen.length;
   return {
-    to: "loss", equation: `cross-entropy: (p − y) / N, y is 1 for the right word “${shownToken(c.wordOf(c.labels()[t]))}”, N = ${chosen.length}`,
+    to: "loss", equation: `cross-entropy: (p − y) / N, y is 1 for the right ${answerUnit(c)} “${shownToken(c.wordOf(c.labels()[t]))}”, N = ${chosen.length}`,
     columns: ["", "number"], rows: [["p", p], ["y", y]], noSum: true,
     lines: [["gradient", `(${brief(p.value)} − ${y.value}) / ${chosen.length}`, value]], value,
   };
@@ -44,11 +44,11 @@ function passOn(c, node, index, equation) {
 
 const PULLS = {
   scale(c, node, slot, index) {
-    const factor = node.switch && c.options[node.switch] === false ? 1 : node.factor;
-    return productSum(`x was multiplied by ${node.says}: so is the gradient`, ["", "gradient", node.says], [["", arriving(c, node, index), { value: factor }]]);
+    const { factor, says } = factorOf(c, node);
+    return productSum(`x was multiplied by ${says}; so is the gradient`, ["", "gradient", "factor"], [["", arriving(c, node, index), { value: factor }]]);
   },
   add: (c, node, slot, index) => passOn(c, node, index, "A sum passes the gradient on, unchanged."),
-  same: (c, node, slot, index) => passOn(c, node, index, "The same number: the same gradient."),
+  same: (c, node, slot, index) => passOn(c, node, index, "The same number, so the same gradient."),
   join(c, node, slot, [t, j]) {
     const first = slot ? c.record.arrays[node.from[0]].shape[1] : 0;
     return passOn(c, node, [t, first + j], "Passed on, unchanged.");
@@ -81,10 +81,10 @@ const PULLS = {
   rotate(c, node, slot, [head, t, j]) {
     const half = c.record.arrays[node.name].shape[2] / 2;
     const i = j % half;
-    const angle = t * node.theta ** (-(2 * i) / (2 * half));
+    const angle = rotation(c, node, t, i);
     const [first, second] = [arriving(c, node, [head, t, i]), arriving(c, node, [head, t, i + half])];
     const [ca, cb] = j < half ? [Math.cos(angle), Math.sin(angle)] : [-Math.sin(angle), Math.cos(angle)];
-    return productSum("turned back", ["of", "gradient", "turn"], [[`${i}`, first, { value: ca }], [`${i + half}`, second, { value: cb }]]);
+    return productSum("Rotated back, by the negative angle.", ["column", "gradient", j < half ? "cos, sin" : "−sin, cos"], [[`${i}`, first, { value: ca }], [`${i + half}`, second, { value: cb }]]);
   },
   scores(c, node, slot, [head, t, j]) {
     const [, queries, keys] = c.record.arrays[node.name].shape;
@@ -137,39 +137,41 @@ const PULLS = {
   },
   mean(c, node, slot, [t]) {
     const count = c.record.arrays[node.from[0]].shape[1];
-    return productSum("through the mean, of which each number is 1/d", ["", "∂mean", "1/d"], [["", arriving(c, node, [t, 0]), { value: 1 / count }]]);
+    return productSum("through the mean, to which each number contributes 1/d", ["", "∂mean", "1/d"], [["", arriving(c, node, [t, 0]), { value: 1 / count }]]);
   },
   rstd(c, node, slot, [t, j]) {
     if (slot === 1) return { equation: "The deviations from a mean add up to 0: nothing is sent to the mean.", rows: [], value: 0 };
     const count = c.record.arrays[node.from[0]].shape[1];
     const x = placed(c, node.from[0], [t, j]).value - (node.from[1] ? placed(c, node.from[1], [t, 0]).value : 0);
     const rstd = placed(c, node.name, [t, 0]);
-    return productSum("through the variance: −(x − mean) / d · (1/√(variance + ε))³", ["", "∂rstd", "slope"],
+    const says = node.from[1] ? "through the variance: −(x − mean) / d · (1 / √(variance + ε))³" : "through the mean square: −x / d · (1 / √(mean square + ε))³";
+    return productSum(says, ["", `gradient of ${describe(node.name)}`, "slope"],
       [["", arriving(c, node, [t, 0]), { value: (-x / count) * rstd.value ** 3 }]]);
   },
   normalize(c, node, slot, [t, j]) {
     const rstd = placed(c, node.from[1], [t, 0]);
-    if (slot === 0) return productSum("divided by the standard deviation, as x was", ["", "gradient", "1/√(variance + ε)"], [["", arriving(c, node, [t, j]), rstd]]);
+    if (slot === 0) return productSum(`multiplied by ${describe(rstd.name)}, as x was`, ["", "gradient", "factor"], [["", arriving(c, node, [t, j]), rstd]]);
     const width = c.record.arrays[node.name].shape[1];
     if (slot === 2) {
       const pairs = range(width, i => [`${i}`, arriving(c, node, [t, i]), { value: -rstd.value }]);
-      return productSum("the mean was taken from each number of the row", ["i", "gradient", "−1/√(variance + ε)"], pairs);
+      return productSum("the mean was subtracted from each number of the row", ["i", "gradient", "−1 / √(variance + ε)"], pairs);
     }
     const mean = node.from[2] ? placed(c, node.from[2], [t, 0]).value : 0;
     const pairs = range(width, i => [`${i}`, arriving(c, node, [t, i]), { value: placed(c, node.from[0], [t, i]).value - mean }]);
-    return productSum("each number of the row was multiplied by it", ["i", "gradient", "x − mean"], pairs);
+    return productSum("each number of the row was multiplied by it", ["i", "gradient", node.from[2] ? "x − mean" : "x"], pairs);
   },
   affine(c, node, slot, [t, j]) {
     return productSum("times the gain", ["i", "gradient", "gain"], [[`${j}`, arriving(c, node, [t, j]), weightAt(c, node.weight, [j])]]);
   },
   activate(c, node, slot, index) {
     const x = placed(c, node.from[0], index);
-    const rule = ACTIVATION_RULES[node.activation];
+    const rule = c.model.activation(node.activation);
+    const { slope } = ACTIVATION_RULES[node.activation];
     const g = arriving(c, node, index);
-    if (!node.from[1]) return productSum(`times the slope: ${rule.slopeSays}`, ["", "gradient", `slope at ${brief(x.value)}`], [["", g, { value: rule.slope(x.value) }]]);
+    if (!node.from[1]) return productSum(`times the slope: ${slope}`, ["", "gradient", `slope at ${brief(x.value)}`], [["", g, { value: rule.slope(x.value) }]]);
     const gate = placed(c, node.from[1], index);
     const factor = slot === 0 ? rule.slope(x.value) * gate.value : rule.f(x.value);
-    return productSum(slot === 0 ? "times the slope and the gate" : "times f(x)", ["", "gradient", "factor"], [["", g, { value: factor }]]);
+    return productSum(slot === 0 ? `times y, and times the slope: ${slope}` : "times the gate", ["", "gradient", "factor"], [["", g, { value: factor }]]);
   },
 };
 
@@ -187,10 +189,17 @@ function deriveWeightGradient(c, name, index) {
 function weightPull(c, node, name, index) {
   const array = c.record.arrays[node.name];
   const [a, b] = index;
+  if (["position", "distance"].includes(node.kind) && c.options.positions === false) return { equation: "Positions are switched off: this number is not used.", rows: [], value: 0 };
+  if (node.kind === "distance") {
+    const [, queries, keys] = array.shape;
+    const places = range(queries * keys, i => [Math.floor(i / keys), i % keys]).filter(([t, u]) => c.model.bucketOf(u - t, node.causal) === a);
+    const rows = places.map(([t, u]) => [`${c.rowLabel(node.name, t)} → ${c.columnLabel(node.name, u)}`, arriving(c, node, [b, t, u])]);
+    return { equation: `Added to each score of head ${b + 1} whose key stands at such a distance from its query.`, columns: ["query → key", "gradient"], rows, value: rows.reduce((sum, row) => sum + row[1].value, 0) };
+  }
   if (node.kind === "weight") return passOn(c, node, [0, index.at(-1)], "The gradient of the vector.");
   if (node.kind === "lookup") {
     const rows = c.idsOf(node.side).flatMap((id, t) => (id === a ? [[c.rowLabel(node.name, t), arriving(c, node, [t, b])]] : []));
-    return { equation: "Each time the word occurs, its row gets the gradient of its vector.", columns: ["token", "gradient"], rows, value: rows.reduce((sum, row) => sum + row[1].value, 0) };
+    return { equation: "Each time the token occurs, its row gets the gradient of its vector.", columns: ["token", "gradient"], rows, value: rows.reduce((sum, row) => sum + row[1].value, 0) };
   }
   const project = node.kind === "project";
   if (project && (a < node.first || a >= node.first + node.heads * node.width)) return null;

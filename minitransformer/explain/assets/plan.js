@@ -94,9 +94,9 @@ function planAttention(add, stack, path, x, memory, causal) {
   if (turned) for (const part of ["q", "k"]) add(name(part), "rotate", [name(`${part}_unrotated`)], { theta: stack.rotary });
   project("v", memory, q + kv, kvHeads);
   add(name("scores"), "scores", [name("q"), name("k")], { groups: heads / kvHeads });
-  add(name("scaled"), "scale", [name("scores")], { factor: stack.scale, says: "1/√d_k", switch: "scale" });
+  add(name("scaled"), "scale", [name("scores")], { factor: stack.scale, says: stack.scale === 1 ? "1: this model does not scale" : "1/√d_k", switch: "scale" });
   const biased = stack.bias && path.endsWith("self_attention");
-  if (biased) add(name("bias"), "distance", [], { weight: stack.bias === "t5" ? `${stack.name}.positions.weight` : null });
+  if (biased) add(name("bias"), "distance", [], { weight: stack.bias === "t5" ? `${stack.name}.positions.weight` : null, causal: stack.causal });
   add(name("masked"), "mask", [name("scaled"), ...(biased ? [name("bias")] : [])], { causal });
   add(name("weights"), "softmax", [name("masked")]);
   add(name("heads"), "mix", [name("weights"), name("v")], { groups: heads / kvHeads, path });

@@ -109,10 +109,11 @@ function project(at, x, memory, c) {
   const [kv, offset] = memory ? [linear(memory, W, b, [forKeys, end]), forKeys] : [packed, 0];
   let k = splitHeads(cut(kv, forKeys - offset, forValues - offset), K);
   let v = splitHeads(cut(kv, forValues - offset, end - offset), K);
-  if (!memory && c.positions === "rotary" && at.options.positions) {
+  if (!memory && c.positions === "rotary") {
     const start = cached ? cached.k.shape[1] : 0;
-    q = rotary(at.keep("q_unrotated", q), c.rope_theta, start);
-    k = rotary(at.keep("k_unrotated", k), c.rope_theta, start);
+    const rotate = x => (at.options.positions ? rotary(x, c.rope_theta, start) : alias(x));
+    q = rotate(at.keep("q_unrotated", q));
+    k = rotate(at.keep("k_unrotated", k));
   }
   if (cached) [k, v] = [append(cached.k, k), append(cached.v, v)];
   at.run.cache?.set(at.path, { k, v });

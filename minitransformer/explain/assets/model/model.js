@@ -112,6 +112,23 @@ class Model {
     return distributionOf(logits, settings);
   }
 
+  // -------------------------------------------------------------- parts that the page explains
+
+  /** An activation `f` and its derivative, the `slope`. */
+  activation(name) {
+    return CURVES[name];
+  }
+
+  /** The row of T5's biases for a distance, the key's position minus the query's. */
+  bucketOf(distance, isCausal) {
+    return bucket(distance, t5Layer(this.config, 0), !isCausal);
+  }
+
+  /** ALiBi's slopes. */
+  slopes(heads) {
+    return alibiSlopes(heads);
+  }
+
   /** Greedy search, or with `sample` tokens drawn from the distribution. */
   generate(source, settings = {}, options = {}) {
     const decoder = this.decoder(source, options);

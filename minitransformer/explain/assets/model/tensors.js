@@ -306,22 +306,24 @@ const normalDensity = x => Math.exp((-x * x) / 2) / Math.sqrt(2 * Math.PI); // �
 const tanhArgument = x => Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3);
 const tanhSlope = x => Math.sqrt(2 / Math.PI) * (1 + 3 * 0.044715 * x ** 2);
 
-/** Each with its derivative: of f(x), f'(x). */
-const ACTIVATIONS = {
-  relu: x => activation(x, relu, v => (v > 0 ? 1 : 0)),
-  gelu: x => activation(x, v => v * normalCdf(v), v => normalCdf(v) + v * normalDensity(v)), // x Φ(x)
-  gelu_tanh: x => // x (1 + tanh u) / 2
-    activation(
-      x,
-      v => 0.5 * v * (1 + Math.tanh(tanhArgument(v))),
-      v => {
-        const h = Math.tanh(tanhArgument(v));
-        return 0.5 * (1 + h) + 0.5 * v * (1 - h * h) * tanhSlope(v);
-      },
-    ),
-  silu: x => activation(x, silu, v => sigmoid(v) * (1 + v * (1 - sigmoid(v)))),
-  tanh: x => activation(x, Math.tanh, v => 1 - Math.tanh(v) ** 2),
+/** The activations, each with its derivative. */
+const CURVES = {
+  relu: { f: relu, slope: x => (x > 0 ? 1 : 0) },
+  gelu: { f: x => x * normalCdf(x), slope: x => normalCdf(x) + x * normalDensity(x) }, // x Φ(x)
+  gelu_tanh: { // x (1 + tanh u) / 2
+    f: x => 0.5 * x * (1 + Math.tanh(tanhArgument(x))),
+    slope: x => {
+      const h = Math.tanh(tanhArgument(x));
+      return 0.5 * (1 + h) + 0.5 * x * (1 - h * h) * tanhSlope(x);
+    },
+  },
+  silu: { f: silu, slope: x => sigmoid(x) * (1 + x * (1 - sigmoid(x))) },
+  tanh: { f: Math.tanh, slope: x => 1 - Math.tanh(x) ** 2 },
 };
+
+const ACTIVATIONS = Object.fromEntries(
+  Object.entries(CURVES).map(([name, { f, slope }]) => [name, x => activation(x, f, slope)]),
+);
 ACTIVATIONS.gelu_new = ACTIVATIONS.gelu_tanh;
 
 // ---------------------------------------------------------------- layer norm
