@@ -30,8 +30,8 @@ from .structure import structure
 
 SCRIPTS = (  # concatenated into one script, after the model's and the graph page's dom.js
     "elements.js", "numbers.js", "plan.js", "derive.js", "gradients.js", "state.js", "matrix.js",
-    "pictures.js", "inspector.js", "map.js", "words.js", "attention.js", "layers.js", "output.js",
-    "loss.js", "documents.js", "screens.js", "quiz.js", "keys.js", "main.js",
+    "pictures.js", "inspector.js", "map.js", "words.js", "positions.js", "attention.js", "layers.js",
+    "output.js", "loss.js", "documents.js", "screens.js", "quiz.js", "keys.js", "main.js",
 )  # fmt: skip
 
 

@@ -44,34 +44,46 @@ function qkvScreen(e) {
   const letter = e.letter ?? "q";
   const capital = letter.toUpperCase();
   const node = e.plan.get(partOf(e, `${letter}_unrotated`)) ?? e.plan.get(partOf(e, letter));
+  const isRotated = node.name !== partOf(e, letter);
   const head = letter === "q" ? e.head : sharedHead(e);
+  const unit = unitOf(e);
   const meaning = {
-    q: "A query says what a word looks for.", k: "A key says what a word has to offer; queries are compared with it.", v: "A value is what a word gives to those that attend to it.",
+    q: `A query says what a ${unit} looks for.`, k: `A key says what a ${unit} has to offer; queries are compared with it.`, v: `A value is what a ${unit} gives to those that attend to it.`,
   };
+  const name = { q: "queries", k: "keys", v: "values" }[letter];
+  const current = letter === "q" ? currentRow(e) : null;
   const cross = e.path.includes("cross");
   const stack = e.stackOf(e.path);
   const firstRow = node.first + head * stack.headWidth;
   return {
-    thought: `Each word's vector is multiplied with three learned matrices. ${meaning[letter]}`,
+    thought: `Each ${unit}'s vector is multiplied by three learned matrices: they give its query, its key and its value. ${meaning[letter]}`,
     body: [
       attentionChoice(e),
-      h("div", { class: "together", role: "group", "aria-label": "Query, key or value" }, ["q", "k", "v"].map(each => h("button", {
-        type: "button", "aria-pressed": each === letter ? "true" : "false", "data-key": `letter:${each}`, onclick: () => e.set({ letter: each }),
-      }, symbol(each.toUpperCase())))),
-      cross ? h("p", { class: "hint" }, letter === "q" ? "Queries come from the decoder: the words written so far." : "Keys and values come from the encoder: the sentence that is read.") : null,
+      lettersChoice(e, ["q", "k", "v"], letter),
+      cross ? h("p", { class: "hint" }, letter === "q" ? `Queries come from the decoder: the ${unitsOf(e)} written so far.` : "Keys and values come from the encoder: the text that is read.") : null,
       matrix(e, node.from[0], { title: cross && letter !== "q" ? "the encoder's output" : "input of this layer", letter: "X" }),
-      h("p", { class: "sign" }, "times ", symbol(`W_${capital}`), " of this head, plus a bias, ="),
-      matrix(e, partOf(e, letter), { title: { q: "queries", k: "keys", v: "values" }[letter], letter: capital, head, current: letter === "q" ? currentRow(e) : null }),
+      sign("times ", symbol(`W_${capital}`), " of this head", biasOf(e, node.bias), " ="),
+      isRotated ? [
+        matrix(e, node.name, { title: `${name} before the rotation`, head, current }),
+        sign(e.options.positions ? [h("a", { href: `#positions:${e.path}` }, "rotated"), " by angles that grow with the position ="] : "not rotated, since positions are switched off ="),
+      ] : null,
+      matrix(e, partOf(e, letter), { title: name, letter: capital, head, current }),
       h("details", { open: e.openWeights, ontoggle: event => { e.openWeights = event.target.open; } }, h("summary", { "data-key": "weights" }, "The matrix ", symbol(`W_${capital}`), ` of head ${head + 1} (${stack.width} × ${stack.headWidth}), column by column`),
-        matrix(e, node.weight, { weight: true, title: `each row of this table is a column of W_${capital}`, rowRange: [firstRow, stack.headWidth], rows: range(stack.headWidth, i => `${i}`) })),
+        matrix(e, node.weight, { weight: true, title: "each row of this table is a column of the matrix", rowRange: [firstRow, stack.headWidth], rows: range(stack.headWidth, i => `${i}`) })),
     ],
   };
+}
+
+function lettersChoice(e, letters, letter) {
+  return h("div", { class: "together", role: "group", "aria-label": "Query, key or value" }, letters.map(each => h("button", {
+    type: "button", "aria-pressed": each === letter ? "true" : "false", "data-key": `letter:${each}`, onclick: () => e.set({ letter: each }),
+  }, symbol(each.toUpperCase()))));
 }
 
 /** Rows of Q and columns of K that the scores are made of. */
 function scoresScreen(e) {
   return {
-    thought: "Each query is compared with each key: their dot product is the score. A large score means: this word matters to me.",
+    thought: "Each query is compared with each key: their dot product is the score. The larger a score beside the others of its row, the more the query attends to that key.",
     body: [
       attentionChoice(e),
       h("p", { class: "formula" }, "scores = ", symbol("Q"), " ", symbol("K"), h("sup", {}, "⊤")),
@@ -84,52 +96,54 @@ function scoresScreen(e) {
 }
 
 function scaleScreen(e) {
-  const { headWidth, scale } = e.stackOf(e.path);
-  const unscaled = scale === 1;
+  const { headWidth } = e.stackOf(e.path);
+  const root = Number(Math.sqrt(headWidth).toPrecision(6));
+  const unscaled = isUnscaled(e);
   const scores = e.record.arrays[partOf(e, "scores")];
   const row = Math.max(0, currentRow(e) ?? 0);
   const values = range(scores.shape[2], u => elementOf(scores, [e.head, Math.min(row, scores.shape[1] - 1), u]));
   const keys = values.map((_, u) => e.columnLabel(partOf(e, "scores"), u));
-  const both = [["without scaling", softmaxOf(values)], ["with scaling", softmaxOf(values.map(x => x * headWidth ** -0.5))]];
-  const shown = largestIndices(both[1][1], MOST_TOKENS).sort((a, b) => a - b);
+  const without = [unscaled ? "as this model does, without scaling" : "without scaling", e.model.distribution(values)];
+  const shares = unscaled ? [without] : [without, ["with scaling", e.model.distribution(values.map(x => x * headWidth ** -0.5))]];
+  const shown = largestIndices(shares.at(-1)[1], MOST_TOKENS).sort((a, b) => a - b);
   return {
     thought: unscaled
-      ? "This model does not scale its scores: T5 chose initial weights that make up for it."
-      : `The dot product of two random vectors of width ${headWidth} has a variance of ${headWidth}. Divided by √${headWidth} = ${precise(Math.sqrt(headWidth))} it has 1 again, and softmax stays soft.`,
+      ? ["This model does not divide its scores by √", symbol("d_k"), ". T5 makes up for it with smaller initial weights."]
+      : ["If the components of q and k are independent with mean 0 and variance 1, their dot product has mean 0 and variance ", symbol("d_k"), ` = ${headWidth} (footnote 4 of the paper). Divided by √${headWidth} = ${root}, it has variance 1 again, and softmax stays soft.`],
     body: [
       attentionChoice(e),
-      h("p", { class: "formula" }, "scaled = scores / √", h("var", {}, "d"), h("sub", {}, "k")),
+      unscaled ? null : h("p", { class: "formula" }, "scaled = scores / √", h("var", {}, "d"), h("sub", {}, "k")),
       matrix(e, partOf(e, "scores"), { title: "scores", head: e.head }),
-      h("p", { class: "sign" }, unscaled || !e.options.scale ? "times 1 =" : `divided by ${precise(1 / scale)} =`),
-      matrix(e, partOf(e, "scaled"), { title: "scaled scores", head: e.head }),
+      sign(unscaled ? "unchanged =" : e.options.scale ? `divided by ${root} =` : "not divided, since scaling is switched off ="),
+      matrix(e, partOf(e, "scaled"), { title: unscaled ? "scores" : "scaled scores", head: e.head }),
       h("section", {}, h("h3", {}, `What “${e.rowLabel(partOf(e, "scores"), Math.min(row, scores.shape[1] - 1))}” would attend to`),
-        h("div", { class: "columns" }, both.map(([name, p]) => h("div", {}, h("h4", {}, name), bars(shown.map(u => [keys[u], p[u], percent(p[u])]), name)))),
-        h("p", { class: "hint" }, `${shown.length < keys.length ? `The ${shown.length} largest of ${keys.length}` : "All keys"}, before any mask. Where one weight is 1 and the others 0, softmax has no gradient, and nothing is learned.`)),
+        h("div", { class: "columns" }, shares.map(([name, p]) => h("div", {}, h("h4", {}, name), bars(shown.map(u => [keys[u], p[u], percent(p[u])]), name)))),
+        h("p", { class: "hint" }, `${shown.length < keys.length ? `The ${shown.length} largest of ${keys.length}` : "All keys"}, before any bias or mask. Where one weight is nearly 1 and the others nearly 0, softmax passes on almost no gradient, and the scores hardly learn.`)),
     ],
   };
 }
 
-function softmaxOf(values) {
-  const largest = Math.max(...values);
-  const powers = values.map(x => Math.exp(x - largest));
-  const total = powers.reduce((sum, x) => sum + x, 0);
-  return powers.map(x => x / total);
+/** Whether the model has no 1/√d_k, as T5. */
+function isUnscaled(e) {
+  return e.plan.get(partOf(e, "scaled")).factor === 1;
 }
 
 function maskScreen(e) {
   const node = e.plan.get(partOf(e, "masked"));
   const masks = node.causal && e.options.causal;
+  const [unit, units] = [unitOf(e), unitsOf(e)];
+  const scores = isUnscaled(e) ? "scores" : "scaled scores";
   return {
     thought: node.causal
-      ? "A word may not look at later words: it is to predict them. Their scores become −∞."
-      : e.path.includes("cross") ? "Cross-attention hides nothing: each new word may look at the whole sentence." : "The encoder hides nothing: each word sees all others, before and after it.",
+      ? `A ${unit} may not look at later ones: the model has to predict them. Their scores become −∞, and their weights 0.`
+      : e.path.includes("cross") ? `Cross-attention hides nothing: each new ${unit} may look at the whole input.` : `This attention hides nothing: each ${unit} sees all others.`,
     body: [
       attentionChoice(e),
-      node.causal && !masks ? h("p", { class: "note" }, "The mask is switched off: the model sees the words that it is to predict. Trained so, it would learn to copy, and could not write.") : null,
-      matrix(e, partOf(e, "scaled"), { title: "scaled scores", head: e.head, current: currentRow(e) }),
-      node.from[1] ? [h("p", { class: "sign" }, "+"), matrix(e, node.from[1], { title: "bias of the distance", head: e.head })] : null,
-      h("p", { class: "sign" }, masks ? "later words hidden:" : "nothing hidden:"),
-      matrix(e, partOf(e, "masked"), { title: "masked scores", head: e.head, current: currentRow(e) }),
+      node.causal && !masks ? h("p", { class: "note" }, `The mask is switched off: the model sees the ${units} that it should predict. Trained like this, it would learn to copy them, and could not write.`) : null,
+      matrix(e, partOf(e, "scaled"), { title: scores, head: e.head, current: currentRow(e) }),
+      node.from[1] ? [sign("+"), matrix(e, node.from[1], { title: "distance bias", head: e.head })] : null,
+      sign(masks ? `with later ${units} hidden =` : "with nothing hidden ="),
+      matrix(e, partOf(e, "masked"), { title: masks ? "masked scores" : "scores for the softmax", head: e.head, current: currentRow(e) }),
       node.causal ? checkbox("Causal mask", e.options.causal, causal => e.set({ options: { ...e.options, causal } }), "causal here") : null,
     ],
   };
@@ -137,11 +151,11 @@ function maskScreen(e) {
 
 function softmaxScreen(e) {
   return {
-    thought: "Softmax makes weights of the scores: all positive, and each row adds up to 1.",
+    thought: `Softmax turns the scores into weights from 0 to 1; each row adds up to 1.${e.plan.get(partOf(e, "masked")).causal && e.options.causal ? " A hidden key has the weight 0: e to the power −∞." : ""}`,
     body: [
       attentionChoice(e),
       h("p", { class: "formula" }, symbol("w_ij"), " = exp(", symbol("s_ij"), ") / Σ", h("sub", {}, "k"), " exp(", symbol("s_ik"), ")"),
-      matrix(e, partOf(e, "masked"), { title: "scores, scaled and masked", head: e.head, current: currentRow(e) }),
+      matrix(e, partOf(e, "masked"), { title: "scores for the softmax", head: e.head, current: currentRow(e) }),
       h("p", { class: "sign" }, "softmax of each row ="),
       matrix(e, partOf(e, "weights"), { title: "attention weights", head: e.head, current: currentRow(e) }),
       rowSums(e),
@@ -158,14 +172,14 @@ function rowSums(e) {
 
 function weightedSumScreen(e) {
   return {
-    thought: "Each word takes the values of the others, as much of each as its weight says. So words become vectors that know their context.",
+    thought: `Each ${unitOf(e)} takes up the values it attends to, as much of each as its weight says. In this way, its vector comes to carry its context.`,
     body: [
       attentionChoice(e),
       matrix(e, partOf(e, "weights"), { title: "attention weights", head: e.head, current: currentRow(e) }),
       h("p", { class: "sign" }, "times"),
       matrix(e, partOf(e, "v"), { title: "values", letter: "V", head: sharedHead(e) }),
       h("p", { class: "sign" }, "="),
-      matrix(e, partOf(e, "heads"), { title: `output of head ${e.head + 1}`, head: e.head, current: currentRow(e) }),
+      matrix(e, partOf(e, "heads"), { title: `weighted sums of head ${e.head + 1}`, head: e.head, current: currentRow(e) }),
     ],
   };
 }
@@ -178,35 +192,40 @@ function attentionScreen(e) {
   const name = partOf(e, "weights");
   const keys = range(weights.shape[2], u => e.columnLabel(name, u));
   const read = part => range(keys.length, u => elementOf(e.record.arrays[partOf(e, part)], [e.head, t, u]));
-  const [scores, scaled, masked, shares] = ["scores", "scaled", "masked", "weights"].map(read);
-  const isMasked = e.plan.get(partOf(e, "masked")).causal;
+  const { causal, from: [, bias] } = e.plan.get(partOf(e, "masked"));
+  const unscaled = isUnscaled(e);
+  const steps = [["scores", "1. q · k"], unscaled ? null : ["scaled", "2. scaled"], bias ? ["bias", unscaled ? "2. bias" : "bias"] : null, causal ? ["masked", "masked"] : bias ? ["masked", "sum"] : null, ["weights", "3. softmax"]].filter(Boolean);
+  const columns = steps.map(([part]) => read(part));
+  const second = unscaled ? "add a bias for the distance" : bias ? "scale and add a bias for the distance" : "scale";
   const number = (part, u, x) => h("td", {}, h("button", {
     type: "button", class: "link", "data-key": `${part}:${u}`, "aria-label": `${part} of ${keys[u]}: ${inTable(x, 3)}`,
     onclick: () => e.set({ cell: { name: partOf(e, part), index: [e.head, t, u], gradient: false, weight: false } }),
   }, inTable(x, 3)));
   return {
-    thought: "Attention in four steps: compare the query with each key, scale, softmax, and take the weighted sum of the values.",
+    thought: `Attention in four steps: compare the query with each key, ${second}, softmax, and take the weighted sum of the values.`,
     body: [
       attentionChoice(e),
-      h("p", { class: "formula" }, "Attention(Q, K, V) = softmax(Q K", h("sup", {}, "⊤"), " / √d", h("sub", {}, "k"), ") V"),
-      h("p", { class: "label" }, "The word that asks:"),
+      h("p", { class: "formula" }, "Attention(Q, K, V) = softmax(Q K", h("sup", {}, "⊤"), unscaled ? null : [" / √d", h("sub", {}, "k")], bias ? " + B" : null, ") V"),
+      h("p", { class: "label" }, "Query:"),
       wordRow(e.tokensOf(e.sideOfRows(name)), t, "Query", i => e.set({ query: i })),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Four steps" }, h("table", { class: "steps" },
-        h("thead", {}, h("tr", {}, ["key", "1. q · k", "2. scaled", isMasked ? "masked" : null, "3. softmax", ""].filter(text => text !== null).map(text => (text ? h("th", { scope: "col" }, text) : h("td", {}))))),
+        h("thead", {}, h("tr", {}, ["key", ...steps.map(([, title]) => title), ""].map(text => (text ? h("th", { scope: "col" }, text) : h("td", {}))))),
         h("tbody", {}, keys.map((key, u) => {
           const bar = h("span", { class: "bar" });
-          bar.style.width = `${100 * shares[u]}%`;
-          return h("tr", {}, h("th", { scope: "row" }, key), number("scores", u, scores[u]), number("scaled", u, scaled[u]), isMasked ? number("masked", u, masked[u]) : null, number("weights", u, shares[u]), h("td", { class: "track" }, bar));
+          bar.style.width = `${100 * columns.at(-1)[u]}%`;
+          return h("tr", {}, h("th", { scope: "row" }, key), steps.map(([part], i) => number(part, u, columns[i][u])), h("td", { class: "track" }, bar));
         })))),
-      h("p", { class: "label" }, `4. The weighted sum of the values is what “${e.rowLabel(name, t)}” takes away from here:`),
-      matrix(e, partOf(e, "heads"), { title: `output of head ${e.head + 1}`, head: e.head, current: t }),
+      h("p", { class: "label" }, `4. The weighted sum of the values is what “${e.rowLabel(name, t)}” takes from this head:`),
+      matrix(e, partOf(e, "heads"), { title: `weighted sums of head ${e.head + 1}`, head: e.head, current: t }),
       h("p", {}, "Each step by itself: ", [["qkv", "Q, K, V"], ["scores", "scores"], ["scale", "scaling"], ["mask", "mask"], ["softmax", "softmax"], ["weighted-sum", "weighted sum"]].map(([to, text], i) => [i ? " · " : "", h("a", { href: `#${to}:${e.path}` }, text)])),
     ],
   };
 }
 
 function headsScreen(e) {
-  const { heads, headWidth } = e.stackOf(e.path);
+  const { heads, kvHeads, headWidth, width } = e.stackOf(e.path);
+  const projections = kvHeads === heads ? [symbol("W_Q"), ", ", symbol("W_K"), " and ", symbol("W_V")] : [symbol("W_Q"), `; ${heads / kvHeads} heads share each `, symbol("W_K"), " and ", symbol("W_V")];
+  const { bias } = e.plan.get(partOf(e, "output"));
   const weights = e.record.arrays[partOf(e, "weights")];
   const off = e.options.ablated[e.path] ?? [];
   const toggle = i => {
@@ -215,23 +234,26 @@ function headsScreen(e) {
   };
   const card = i => h("div", { class: i === e.head ? "head current" : "head" },
     h("button", { type: "button", class: "plain", "data-key": `card:${i}`, "aria-pressed": i === e.head ? "true" : "false", onclick: () => e.set({ head: i }) }, `Head ${i + 1}`, heatPicture(weights, i, `Weights of head ${i + 1}`)),
-    h("p", { class: "hint" }, headSummary(weights, i, e.path.includes("self"))),
+    h("p", { class: "hint" }, headSummary(weights, i, unitsOf(e), e.path.includes("self") && !e.isImage)),
     checkbox("on", !off.includes(i), () => toggle(i), `head ${i}`));
   return {
-    thought: `${heads} heads attend at the same time, each in ${headWidth} of the ${heads * headWidth} dimensions, and each to something else. Side by side and mixed by W_O, they are the output.`,
+    thought: [
+      heads > 1 ? `${heads} heads attend at the same time. Each projects the whole vector of ${width} numbers to ${headWidth} with its own ` : `This attention has one head. It projects the whole vector of ${width} numbers to ${headWidth} with `,
+      projections, heads > 1 ? ". So each can attend to something else. Side by side, their outputs are multiplied by " : ". Its output is multiplied by ", symbol("W_O"), ".",
+    ],
     body: [
       attentionChoice(e, false),
       h("div", { class: "heads" }, range(heads, card)),
       arcs(weights, e.head, e.tokensOf(e.sideOfRows(partOf(e, "weights"))), e.tokensOf(e.path.includes("cross") ? "source" : e.sideOfRows(partOf(e, "weights")))),
       matrix(e, partOf(e, "concat"), { title: "heads side by side", current: currentRow(e) }),
-      h("p", { class: "sign" }, "times ", symbol("W_O"), ", plus a bias, ="),
+      sign("times ", symbol("W_O"), biasOf(e, bias), " ="),
       matrix(e, partOf(e, "output"), { title: "output of the attention", current: currentRow(e) }),
     ],
   };
 }
 
 /** How far a head looks, and to how many words. */
-function headSummary(weights, head, isSelf) {
+function headSummary(weights, head, units, isSelf) {
   const [, rows, columns] = weights.shape;
   let entropy = 0;
   let distance = 0;
@@ -240,13 +262,13 @@ function headSummary(weights, head, isSelf) {
     if (w > 0) entropy -= w * Math.log(w);
     distance += w * Math.abs(t - u);
   }
-  const words = `about ${Math.exp(entropy / rows).toFixed(1)} words at once`;
-  return isSelf ? `${words}, ${(distance / rows).toFixed(1)} away` : words;
+  const spread = `about ${Math.exp(entropy / rows).toFixed(1)} ${units} at once`;
+  return isSelf ? `${spread}, ${(distance / rows).toFixed(1)} away on average` : spread;
 }
 
 function alignmentScreen(e) {
   const paths = e.attentionPaths().filter(path => path.includes("cross"));
-  const path = paths.includes(e.alignPath) ? e.alignPath : paths.at(-1); // the last layer aligns best
+  const path = paths.includes(e.alignPath) ? e.alignPath : paths.at(-1);
   const name = `${path}.weights`;
   const heads = e.stackOf(path).heads;
   const mean = meanOfHeads(e.record.arrays[name]);
@@ -256,12 +278,12 @@ function alignmentScreen(e) {
   const [rows, columns] = [e.tokensOf("target"), e.tokensOf("source")];
   const said = e.labels().map(id => shownToken(e.tokenOf(id)));
   return {
-    thought: "Cross-attention aligns the two languages: for each word that is written, it looks at the words that it translates. Nobody told it which.",
+    thought: `For each ${unitOf(e)} that is written, cross-attention shows where in the input the decoder looked. In a translation these are often the ${unitsOf(e)} that are being translated, though training never said which. Heads differ, and some show no such order.`,
     body: [
       h("div", { class: "choices" }, choice("Layer", paths.map(each => [each, titleOfPath(each)]), path, each => go(`alignment:${each}`)),
         choice("Head", [["mean", "mean of all heads"], ...range(heads, i => [`${i}`, `head ${i + 1}`])], isMean ? "mean" : `${head}`, value => e.set({ alignHead: value === "mean" ? undefined : Number(value) }))),
       arcs(array, head, said, columns),
-      h("figure", {}, h("figcaption", {}, "Down: the word that is written, and what the decoder has read. Across: the sentence."),
+      h("figure", {}, h("figcaption", {}, `Down: the ${unitOf(e)} that is written, and the last one that the decoder has read. Across: the input.`),
         plainTable(e, {
           title: "Alignment", rows: said, columns, heads: t => [`after ${rows[t]}`], value: (t, u) => elementOf(array, [head, t, u]),
           text: x => x.toFixed(3), look: { largest: 1, isProbability: true },

@@ -5,27 +5,28 @@ function addNormScreen(e) {
   const stack = e.stackOf(path);
   const sum = e.plan.get(`${path}.sum`);
   const [x, f] = sum.from;
-  const kind = stack.norm.kind === "layer" ? "Layer norm" : "RMS norm";
+  const kind = stack.norm.kind === "layer" ? "Layer norm" : "RMSNorm";
   const order = stack.normFirst
-    ? [norms(e, path), h("p", { class: "sign" }, "goes through the sub-layer; what comes out is added to x:"), matrix(e, x, { title: "x" }), h("p", { class: "sign" }, "+"), matrix(e, f, { title: describe(f) }), h("p", { class: "sign" }, "="), matrix(e, `${path}.sum`, { title: "x + f(norm(x))" })]
-    : [matrix(e, x, { title: "x, what came in" }), h("p", { class: "sign" }, "+"), matrix(e, f, { title: `f(x), ${describe(f)}` }), h("p", { class: "sign" }, "="), matrix(e, `${path}.sum`, { title: "x + f(x)" }), norms(e, path)];
+    ? [norms(e, stack, `${path}.norm`), sign("goes through the sub-layer; its output is added to x:"), matrix(e, x, { title: "x" }), sign("+"), matrix(e, f, { title: `f(norm(x)), the ${describe(f)}` }), sign("="), matrix(e, `${path}.sum`, { title: "x + f(norm(x))" })]
+    : [matrix(e, x, { title: "x, the input of the sub-layer" }), sign("+"), matrix(e, f, { title: `f(x), the ${describe(f)}` }), sign("="), matrix(e, `${path}.sum`, { title: "x + f(x)" }), norms(e, stack, `${path}.norm`)];
   return {
     thought: stack.normFirst
-      ? `Each sub-layer reads a normalized copy of x, and adds what it found. ${kind} gives each row the same size.`
-      : `What a sub-layer finds is added to what came in: nothing is lost, and gradients have a straight way back. ${kind} then gives each row the same size.`,
+      ? `Each sub-layer reads a normalized copy of x, and its output is added to x itself: so gradients also have a path around the sub-layer. ${kind} brings every row to the same scale.`
+      : `The output of a sub-layer is added to its input: so gradients also have a path around the sub-layer. ${kind} then brings every row to the same scale.`,
     body: [placeChoice(e, "residual", residualPaths(e)), h("p", { class: "formula" }, stack.normFirst ? "x + f(norm(x))" : "norm(x + f(x))"), order],
   };
 }
 
-function norms(e, path) {
-  const stack = e.stackOf(path);
-  const part = name => `${path}.norm.${name}`;
+/** The steps of a layer norm or RMSNorm, whose arrays are at `path`. */
+function norms(e, stack, path) {
+  const part = name => `${path}.${name}`;
   const layer = stack.norm.kind === "layer";
+  const bias = isThere(e, e.plan.get(part("output")).bias);
   return [
-    h("p", { class: "formula" }, layer ? "norm(x) = (x − mean) / √(variance + ε) · gain + bias" : "norm(x) = x / √(mean of x² + ε) · gain"),
-    h("div", { class: "columns" }, layer ? matrix(e, part("mean"), { title: "mean", columns: ["mean"] }) : null, matrix(e, part("rstd"), { title: "1 / √(variance + ε)", columns: ["1/σ"] })),
-    matrix(e, part("normalized"), { title: "normalized: mean 0, variance 1" }),
-    matrix(e, part("output"), { title: "times gain, plus bias" }),
+    h("p", { class: "formula" }, layer ? `norm(x) = (x − mean) / √(variance + ε) · gain${bias ? " + bias" : ""}` : "norm(x) = x / √(mean of x² + ε) · gain"),
+    h("div", { class: "columns" }, layer ? matrix(e, part("mean"), { title: "mean", columns: ["mean"] }) : null, matrix(e, part("rstd"), { title: describe(part("rstd")), columns: [layer ? "1/σ" : "1/rms"] })),
+    matrix(e, part("normalized"), { title: layer ? "normalized: mean 0, variance 1" : "normalized: mean square 1" }),
+    matrix(e, part("output"), { title: bias ? "times gain, plus bias" : "times gain" }),
   ];
 }
 
@@ -58,19 +59,48 @@ function feedForwardScreen(e) {
   const hidden = e.record.arrays[part("hidden")];
   const on = hidden.data.filter(x => x > 0).length;
   const { says } = ACTIVATION_RULES[stack.activation];
+  const bias = number => e.plan.get(part(number === 2 ? "output" : `linear${number}`)).bias;
+  const term = (x, number) => (isThere(e, bias(number)) ? `${x} ${symbols[number]} + ${symbols[number + 3]}` : `${x} ${symbols[number]}`);
+  const symbols = ["", "W₁", "W₂", "W₃", "b₁", "b₂", "b₃"];
+  const f = stack.activation.replace("_tanh", "");
+  const inner = stack.gated ? `(${f}(${term("x", 1)}) · (${term("x", 3)}))` : `${f}(${term("x", 1)})`;
+  const product = number => sign("times ", symbol(`W_${number}`), biasOf(e, bias(number)), " =");
   return {
-    thought: "Each word by itself now goes through a wide hidden layer and back. Attention moves information between words; here it is worked on.",
+    thought: `Each ${unitOf(e)} goes through a wide hidden layer and back, by itself. Attention moves information between the ${unitsOf(e)}; here it is processed.`,
     body: [
       placeChoice(e, "forward", forwardPaths(e)),
-      h("p", { class: "formula" }, stack.gated ? "FFN(x) = (f(x W₁) · x W₃) W₂" : "FFN(x) = f(x W₁ + b₁) W₂ + b₂,  ", stack.gated ? null : says),
-      matrix(e, first, { title: "what comes in", letter: "X" }),
-      h("p", { class: "sign" }, "times ", symbol("W_1"), " ="),
-      matrix(e, part("linear1"), { title: "first layer" }),
-      stack.gated ? [h("p", { class: "sign" }, "and times ", symbol("W_3"), " ="), matrix(e, part("linear3"), { title: "gate" })] : null,
-      h("p", { class: "sign" }, "activation:"),
-      matrix(e, part("hidden"), { title: `hidden layer: ${on.toLocaleString("en")} of ${hidden.data.length.toLocaleString("en")} are above 0` }),
-      h("p", { class: "sign" }, "times ", symbol("W_2"), " ="),
+      h("p", { class: "formula" }, `FFN(x) = ${term(inner, 2)},  ${says}`),
+      matrix(e, first, { title: "input", letter: "X" }),
+      product(1),
+      matrix(e, part("linear1"), { title: stack.gated ? "the gate before its activation" : "first layer" }),
+      stack.gated ? [h("p", {}, "The same input, "), product(3), matrix(e, part("linear3"), { title: "what the gate multiplies" })] : null,
+      sign(stack.gated ? `${f} of the first, times the second =` : `${f} of each number =`),
+      matrix(e, part("hidden"), { title: `hidden layer: ${on.toLocaleString("en")} of ${hidden.data.length.toLocaleString("en")} numbers are above 0` }),
+      product(2),
       matrix(e, part("output"), { title: "output" }),
+    ],
+  };
+}
+
+/** What the head of BERT, ViT or T5 computes between the last state and the logits. */
+function outputHeadScreen(e) {
+  const last = e.structure.stacks.at(-1);
+  const { head, pooler } = e.structure.output;
+  const nodes = [...e.plan.values()].filter(({ name }) => name.startsWith("head.") && !name.startsWith("head.norm."));
+  const thoughts = {
+    masked_lm: "BERT's head for masked words is one more linear layer with an activation and a norm. Its rows are then compared with the vectors of the vocabulary.",
+    image_classification: "The last state of the class token stands for the whole image: it alone is classified.",
+  };
+  const signs = {
+    linear: node => sign("times a learned matrix", biasOf(e, node.bias), " ="), activate: node => sign(`${node.activation.replace("_tanh", "")} of each number =`),
+    first: () => sign("row 0, of [CLS] ="), scale: node => sign(`times 1/√d = ${precise(node.factor)} =`),
+  };
+  return {
+    thought: thoughts[head] ?? (pooler ? "The last state of [CLS] stands for the whole text. A linear layer and tanh turn it into the vector that is classified." : "The output layer is E, the matrix of the token vectors. So that the logits do not become too large, the last states are first multiplied by 1/√d."),
+    body: [
+      matrix(e, nodes[0].from[0], { title: describe(nodes[0].from[0]) }),
+      nodes.map(node => [signs[node.kind](node), matrix(e, node.name, { title: describe(node.name) })]),
+      e.plan.has("head.norm.output") ? norms(e, last, "head.norm") : null,
     ],
   };
 }
@@ -84,12 +114,12 @@ function layersScreen(e) {
   const t = Math.min(stack === e.structure.stacks.at(-1) ? e.step : e.word ?? 0, words.length - 1);
   const speaks = !e.isImage && (!e.structure.output.head || e.structure.output.head === "masked_lm");
   return {
-    thought: "The layers are alike, one after another; each reads what the last one wrote. Read with the output matrix, a state says which word it is closest to by then.",
+    thought: `All layers have the same form, and each reads the output of the one before.${speaks ? ` Through the output layer, each state can be read as probabilities of ${unitsOf(e)} (logit lens).` : ""}`,
     body: [
       e.structure.stacks.length > 1 ? h("div", { class: "choices" }, choice("Stack", e.structure.stacks.map(each => [each.name, each.name]), stack.name, name => e.set({ lensStack: name }))) : null,
       wordRow(words, t, "Token", i => e.set(stack === e.structure.stacks.at(-1) ? { step: i, word: i } : { word: i })),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Layers" }, h("table", { class: "steps" },
-        h("thead", {}, h("tr", {}, ["after", "size of the state", "turned by", speaks ? "closest words" : ""].map((text, i) => (text ? h("th", { scope: "col", class: i === 3 ? "wrap" : null }, text) : h("td", {}))))),
+        h("thead", {}, h("tr", {}, ["after", "size of the state", "angle to the row above", speaks ? "likeliest" : ""].map((text, i) => (text ? h("th", { scope: "col", class: i === 3 ? "wrap" : null }, text) : h("td", {}))))),
         h("tbody", {}, rows.map(([label, name], i) => {
           const state = rowOf(e.record.arrays[name], t);
           const before = i ? rowOf(e.record.arrays[rows[i - 1][1]], t) : null;
@@ -97,7 +127,7 @@ function layersScreen(e) {
           return h("tr", {}, h("th", { scope: "row" }, label), h("td", {}, norm(state).toFixed(2)), h("td", {}, before ? `${((180 * Math.acos(Math.max(-1, Math.min(1, cosine)))) / Math.PI).toFixed(0)}°` : ""),
             h("td", { class: "wrap" }, speaks ? lens(e, state, stack, name === `${stack.name}.norm.output`).map(([word, p]) => h("span", { class: "chip" }, `${word} ${percent(p)}`)) : ""));
         })))),
-      speaks ? h("p", { class: "hint" }, stack.name === "encoder" && e.isPair ? "The encoder is not trained to say words: what is closest need not mean anything." : "The last line is the model's own answer; the lines before it have not been trained to be read so.") : null,
+      speaks ? h("p", { class: "hint" }, stack.name === "encoder" && e.isPair ? `The encoder is not trained to predict ${unitsOf(e)}: what is likeliest here need not mean anything.` : "The last line is the model's own answer. The states before it were not trained to be read in this way.") : null,
     ],
   };
 }

@@ -16,16 +16,19 @@ function logitsScreen(e) {
   const row = rowOf(e.record.arrays.logits, t);
   const node = e.plan.get("logits");
   const tied = node.weight.includes("embedding");
+  const width = e.weights[node.weight].shape[1];
+  const half = width < e.record.arrays[node.from[0]].shape[1] ? width : null;
   const best = largestIndices(row, 10);
   return {
-    thought: e.structure.output.labels
-      ? "The last state is multiplied with one learned row for each label: the products are the logits."
-      : `The last state is compared with ${tied ? "the vector of each word of the vocabulary, the same E that looked words up" : "a learned row for each word of the vocabulary"}: the dot products are the logits.`,
+    thought: answerUnit(e) === "class"
+      ? "The state is multiplied by a learned vector for each class: the dot products are the logits."
+      : `The state is multiplied by ${tied ? "the vector of each token of the vocabulary, a row of the same E that the tokens were looked up in" : "a learned vector for each token of the vocabulary"}: the dot products are the logits.`,
     body: [
       stepChoice(e),
       matrix(e, node.from[0], { title: describe(node.from[0]), current: t }),
-      h("p", { class: "sign" }, "times ", symbol(tied ? "E" : "W"), h("sup", {}, "⊤"), isThere(e, node.bias) ? ", plus a bias, =" : " ="),
-      picked(e, "logits", t, best, "the ten largest logits"),
+      half ? h("p", { class: "hint" }, `Of each row, the first ${half} numbers are used: positions were put beside the others.`) : null,
+      h("p", { class: "sign" }, "times ", symbol(tied ? "E" : "W"), h("sup", {}, "⊤"), biasOf(e, node.bias), " ="),
+      picked(e, "logits", t, best, `the ${best.length} largest logits`),
     ],
   };
 }
@@ -60,18 +63,18 @@ function probabilitiesScreen(e) {
   const samples = !e.structure.output.head;
   return {
     thought: samples
-      ? "Softmax makes probabilities of the logits. Greedy decoding takes the largest; sampling draws, after temperature, top-k and top-p."
-      : "Softmax makes probabilities of the logits: all positive, and together 1.",
+      ? "Softmax turns the logits into probabilities. Greedy decoding takes the largest; sampling draws one at random, after temperature, top-k and top-p."
+      : "Softmax turns the logits into probabilities: they are positive and add up to 1.",
     body: [
       stepChoice(e),
       samples ? h("div", { class: "sliders" },
         slider("Temperature", { min: 0.1, max: 3, step: 0.1, value: temperature, text: temperature.toFixed(1), oninput: value => change({ temperature: value }) }),
         slider("Top-k", { min: 0, max: 20, step: 1, value: topK, text: topK ? `the ${topK} likeliest` : "all", oninput: value => change({ topK: value }) }),
         slider("Top-p", { min: 0.05, max: 1, step: 0.05, value: topP, text: topP < 1 ? topP.toFixed(2) : "all", oninput: value => change({ topP: value }) })) : null,
-      bars(best.map((v, i) => [shownToken(e.wordOf(v)), changed[v], isChanged ? `${percent(plain[v])} → ${percent(changed[v])}` : percent(plain[v]), { chosen: i === 0, faded: changed[v] === 0 }]), "Probabilities of the likeliest words"),
-      isChanged ? h("p", { class: "hint" }, `${left.toLocaleString("en")} of ${plain.length.toLocaleString("en")} words can be drawn; before and after the sliders.`) : null,
-      samples ? h("p", {}, h("button", { type: "button", "data-key": "draw", onclick: () => draw(e, changed) }, "Draw a word"), " ", e.drawn ? h("span", { class: "drawn", role: "status" }, e.drawn) : null) : null,
-      picked(e, "probabilities", t, best.slice(0, 8), "the same as numbers, at temperature 1"),
+      bars(best.map((v, i) => [shownToken(e.wordOf(v)), changed[v], isChanged ? `${percent(plain[v])} → ${percent(changed[v])}` : percent(plain[v]), { chosen: i === 0, faded: changed[v] === 0 }]), "The likeliest, with their probabilities"),
+      isChanged ? h("p", { class: "hint" }, `${left.toLocaleString("en")} of ${plain.length.toLocaleString("en")} tokens can be drawn. Probabilities before → after the sliders.`) : null,
+      samples ? h("p", {}, h("button", { type: "button", "data-key": "draw", onclick: () => draw(e, changed) }, "Draw one"), " ", e.drawn ? h("span", { class: "drawn", role: "status" }, e.drawn) : null) : null,
+      picked(e, "probabilities", t, best.slice(0, 8), samples ? "the same as numbers, at temperature 1" : "the same as numbers"),
     ],
   };
 }
@@ -94,7 +97,7 @@ function nextWordScreen(e) {
   const first = e.isPair ? 0 : e.prompt - 1;
   const rows = range(Math.max(0, e.step - first) + 1, i => first + i);
   const end = e.step >= labels.length - 1;
-  const table = h("table", { class: "steps" }, h("thead", {}, h("tr", {}, ["step", "reads", "likeliest next words", "takes"].map(text => h("th", { scope: "col" }, text)))),
+  const table = h("table", { class: "steps" }, h("thead", {}, h("tr", {}, ["step", "reads", "likeliest next", "takes"].map(text => h("th", { scope: "col" }, text)))),
     h("tbody", {}, rows.map(t => {
       const p = data.subarray(t * shape[1], (t + 1) * shape[1]);
       const read = e.tokensOf(e.isPair ? "target" : "source").slice(0, t + 1);
@@ -104,15 +107,15 @@ function nextWordScreen(e) {
     })));
   return {
     thought: e.isPair
-      ? "The word is added to what was read, and the decoder runs again, until it says <END>. Step with N."
-      : "The token is added to the text, and the model reads on. Step with N.",
+      ? `Each new ${unitOf(e)} is appended to what the decoder has read, and it runs again, until it writes ${e.data.tokenizer.tokens[endId()] ?? "the end token"}. Step with N.`
+      : `Each new ${unitOf(e)} is appended to the text, and the model runs again. Step with N.`,
     body: [
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Steps" }, table),
-      h("p", {}, h("button", { type: "button", class: "primary", disabled: end, "data-key": "next-word", onclick: () => nextWord(e) }, "Next word"), " ",
+      h("p", {}, h("button", { type: "button", class: "primary", disabled: end, "data-key": "next-word", onclick: () => nextWord(e) }, `Next ${unitOf(e)}`), " ",
         h("button", { type: "button", "data-key": "first-word", onclick: () => e.set({ step: first }) }, "From the start"),
         end ? h("span", { class: "drawn" }, e.answer.stopped ? " The end token: the sentence is done." : " That is as far as this page goes.") : null),
       h("p", { class: "result", dir: "auto" }, e.model.decode(labels.slice(first, e.step + 1))),
-      e.target ? h("p", { class: "note" }, "These are the words of the right answer that you gave, not the model's own.") : null,
+      e.target ? h("p", { class: "note" }, "This is the right answer that you gave, not the model's own.") : null,
     ],
   };
 }
@@ -126,12 +129,12 @@ function nextWord(e) {
 function beamsScreen(e) {
   const found = e.model.beams(e.record.source.slice(0, e.prompt), { beams: e.beamCount, maxNew: e.isPair ? e.limit(e.record.source) : 8 }, e.options);
   return {
-    thought: `Beam search keeps the ${e.beamCount} best beginnings at each step, not only the best one: a good sentence may start with a less likely word.`,
+    thought: `Beam search keeps the ${e.beamCount} best beginnings at each step, not only the best one: a good text may start with a less likely ${unitOf(e)}.`,
     body: [
       slider("Beams", { min: 2, max: 5, step: 1, value: e.beamCount, text: `${e.beamCount}`, oninput: beamCount => e.set({ beamCount }) }),
       beamTree(e, found),
-      h("p", { class: "hint" }, "Each box: a word, its probability, and below it the sum of the log-probabilities up to it. Bold: the best sentence. Broken lines: dropped."),
-      h("h3", {}, "Sentences, the best first"),
+      h("p", { class: "hint" }, `Each box: a ${unitOf(e)} with its probability, and below it the sum of the log-probabilities so far. Bold: the best text. Dashed lines: dropped.`),
+      h("h3", {}, "Texts, the best first"),
       h("ol", {}, (found.texts ?? []).map(({ ids, score }) => h("li", { dir: "auto" }, e.model.decode(ids), " ", h("span", { class: "quiet" }, `score ${precise(score)}`)))),
     ],
   };

@@ -6,12 +6,14 @@ function makeScreens(e) {
   const text = !e.isImage;
   const writes = !output.head;
   const all = [
-    ["walkthrough", "The whole way", walkthroughScreen],
+    ["walkthrough", "Overview", walkthroughScreen],
     text && ["tokens", "Text to tokens", tokensScreen],
     text && ["embeddings", "Tokens to vectors", embeddingsScreen],
     !text && ["patches", "Image to patches", patchesScreen],
-    stacks[0].positions !== "none" && ["positions", "Positions", positionsScreen],
-    stacks[0].positions === "sinusoidal" && ["wavelengths", "The waves of the positions", wavelengthsScreen],
+    stacks[0].segments && ["segments", "Segments", segmentsScreen],
+    (stacks[0].positions !== "none" || stacks[0].rotary || stacks[0].bias) && ["positions", "Positions", positionsScreen],
+    stacks[0].positions === "sinusoidal" && ["wavelengths", "Wavelengths of the positions", wavelengthsScreen],
+    stacks[0].embeddingNorm && ["input-norm", "The norm of the input", inputNormScreen],
     ["attention", "Attention in four steps", attentionScreen],
     ["qkv", "Queries, keys, values", qkvScreen],
     ["scores", "Scores", scoresScreen],
@@ -19,21 +21,23 @@ function makeScreens(e) {
     ["mask", "Mask", maskScreen],
     ["softmax", "Softmax", softmaxScreen],
     ["weighted-sum", "Weighted sum", weightedSumScreen],
-    ["heads", "Several heads", headsScreen],
+    ["heads", "Multiple heads", headsScreen],
     ["add-norm", "Add & norm", addNormScreen],
     ["feed-forward", "Feed forward", feedForwardScreen],
-    ["layers", "Layer after layer", layersScreen],
+    ["layers", "Layer by layer", layersScreen],
     e.isPair && ["shifted", "What the decoder reads", shiftedScreen],
     e.isPair && ["cross-attention", "Cross-attention", crossAttentionScreen],
     e.isPair && ["alignment", "Alignment", alignmentScreen],
+    stacks.some(stack => stack.finalNorm) && ["final-norm", "The last norm", finalNormScreen],
+    e.plan.get("logits").from[0].startsWith("head.") && ["head", "Before the logits", outputHeadScreen],
     ["logits", "Logits", logitsScreen],
-    ["probabilities", writes ? "The next word" : "Probabilities", probabilitiesScreen],
-    writes && ["next-word", "Word after word", nextWordScreen],
+    ["probabilities", writes ? `The next ${unitOf(e)}` : "Probabilities", probabilitiesScreen],
+    writes && ["next-word", "Step by step", nextWordScreen],
     writes && ["beams", "Beam search", beamsScreen],
     ["loss", "The loss", lossScreen],
-    ["pull", "Which word pulls where", pullScreen],
-    ["backward", "The way back", backwardScreen],
-    e.data.documents && ["documents", "The documents' numbers", documentsScreen],
+    ["pull", "What each loss depends on", pullScreen],
+    ["backward", "The backward pass", backwardScreen],
+    e.data.documents && ["documents", "The documents' examples", documentsScreen],
   ];
   return all.filter(Boolean).map(([address, title, render]) => ({ address, title, render }));
 }
@@ -91,12 +95,5 @@ function attentionPathsHere(e) {
 function crossAttentionScreen(e) {
   if (!e.path.includes("cross")) e.path = e.attentionPaths().find(path => path.includes("cross"));
   const { thought, body } = attentionScreen(e);
-  return { thought: `Here the decoder reads the sentence: queries are the new words', keys and values are the encoder's. ${thought.split(":")[0]} is the same.`, body };
-}
-
-function patchesScreen(e) {
-  return {
-    thought: "The image is cut into squares. The pixels of each, flattened, are multiplied with a matrix: now they are vectors as words are.",
-    body: [matrix(e, "patches", { title: "pixels of each patch" }), h("p", { class: "sign" }, "times a learned matrix ="), matrix(e, "encoder.embedded", { title: "vectors of the patches" })],
-  };
+  return { thought: `Here the decoder reads the input: the queries come from the decoder, the keys and values from the encoder. ${thought}`, body };
 }
