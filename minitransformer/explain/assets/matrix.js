@@ -9,12 +9,12 @@ function columnsThatFit() {
 
 /**
  * A figure of one array, or of one head of it; with its gradient beside it when that is switched on.
- * `options`: title, letter, head, rows and columns (labels), weight (of the state_dict), hidden (no gradient).
+ * `options`: title, letter, head, rows and columns (labels), weight (of the state_dict).
  */
 function matrix(e, name, options = {}) {
   const figures = [matrixFigure(e, name, { ...options, gradient: false })];
   const differentiable = options.weight || name in (e.backward ? e.gradients().activations : {});
-  if (e.backward && differentiable && !options.hidden) figures.push(matrixFigure(e, name, { ...options, gradient: true }));
+  if (e.backward && differentiable) figures.push(matrixFigure(e, name, { ...options, gradient: true }));
   return h("div", { class: "matrices" }, figures);
 }
 
@@ -46,16 +46,15 @@ function matrixView(e, name, options) {
   if (shape.length === 1) shape.unshift(1);
   const [firstRow, rows] = options.rowRange ?? [0, shape[0]];
   const place = (t, j) => (head === undefined ? (array.shape.length === 1 ? [j] : [firstRow + t, j]) : [head, t, j]);
-  const at = options.transposed ? (t, j) => place(j, t) : place;
-  const [height, width] = options.transposed ? [shape[1], rows] : [rows, shape[1]];
+  const columns = shape[1];
   let largest = 0;
-  for (let t = 0; t < height; t++) for (let j = 0; j < width; j++) {
-    const x = Math.abs(elementOf(array, at(t, j)));
+  for (let t = 0; t < rows; t++) for (let j = 0; j < columns; j++) {
+    const x = Math.abs(elementOf(array, place(t, j)));
     if (Number.isFinite(x) && x > largest) largest = x;
   }
   const overTokens = !options.weight && e.isOverTokens(name);
   return {
-    e, name, array, at, rows: height, columns: width, largest, overTokens, gradient: options.gradient, weight: options.weight, options,
+    e, name, array, at: place, rows, columns, largest, overTokens, gradient: options.gradient, weight: options.weight, options,
     isProbability: !options.gradient && /(weights|probabilities)$/.test(name) && !options.weight,
     decimals: overTokens && !options.gradient && /weights$/.test(name) ? 3 : decimalsFor(largest),
     rowLabel: options.rows ? t => options.rows[t] : options.weight ? t => `${t}` : t => e.rowLabel(name, t),

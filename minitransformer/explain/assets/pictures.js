@@ -30,7 +30,7 @@ function heatPicture(array, head, label) {
 }
 
 /** Arcs between words: as wide as the weight, from the query above to the key below. */
-function arcs(weights, head, queries, keys, only = null) {
+function arcs(weights, head, queries, keys) {
   const longest = Math.min(11, Math.max(...[...queries, ...keys].map(text => text.length)));
   const step = Math.max(58, 9 * longest, Math.min(110, 620 / Math.max(queries.length, keys.length)));
   const width = Math.max(queries.length, keys.length) * step + 20;
@@ -38,7 +38,6 @@ function arcs(weights, head, queries, keys, only = null) {
   const x = i => 10 + step * (i + 0.5);
   const lines = [];
   queries.forEach((_, t) => {
-    if (only !== null && only !== t) return;
     keys.forEach((_, u) => {
       const weight = elementOf(weights, [head, t, u]);
       if (weight < 0.02) return;
@@ -47,7 +46,7 @@ function arcs(weights, head, queries, keys, only = null) {
   });
   const word = (text, i, y) => s("text", { x: x(i), y, "text-anchor": "middle" }, text.length > 11 ? `${text.slice(0, 10)}…` : text);
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Arcs of attention" },
-    s("svg", { class: "arcs", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Arcs from each word that reads to the words that it attends to, head ${head + 1}` },
+    s("svg", { class: "arcs", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Arcs from each query to the keys that it attends to, head ${head + 1}` },
       lines, queries.map((word_, i) => word(word_, i, 24)), keys.map((word_, i) => word(word_, i, 178))));
 }
 
