@@ -9,6 +9,7 @@ import minigrad as mg
 from minigrad.nn import functional as F
 from minitransformer import MultiHeadAttention, Transformer, TransformerConfig
 from minitransformer.embeddings import TokenEmbedding, positional_encoding
+from minitransformer.explain.documents import RECOMPUTED
 from minitransformer.layers import Encoder, LayerConfig
 from minitransformer.masks import causal_mask
 
@@ -129,6 +130,7 @@ def test_paper_base_parameters(example):
     for part, name in parts.items():
         assert getattr(model, part).num_parameters() == expected[name]
     assert model.num_parameters() == expected["total_tied"]
+    assert RECOMPUTED["paper-base-parameters"](given)["total_in_millions"] == model.num_parameters() / 1e6
 
 
 def test_an_encoder_can_be_built_from_the_layers_alone():

@@ -58,7 +58,16 @@ def explain_documents() -> Explanation:
 def documents_model() -> tuple[Transformer, list[str]]:
     """The model, and its ten words."""
     given = examples()[0]["inputs"]
+    state = mg.get_rng_state()
     mg.manual_seed(0)
+    try:
+        return _trained(given), given["vocabulary"]
+    finally:
+        mg.set_rng_state(state)  # the caller's draws go on as if nothing had been drawn
+
+
+def _trained(given: Any) -> Transformer:
+    """Their embedding and projections, and the other weights trained on their pair of sentences."""
     config = TransformerConfig(
         vocab_size=10, d_model=4, num_heads=1, d_ff=16, num_encoder_layers=1, num_decoder_layers=1,
         dropout=0.0, scale_embeddings=False, tie_embeddings=False,
@@ -83,8 +92,7 @@ def documents_model() -> tuple[Transformer, list[str]]:
         logits = model([[1, 2, 3]], [[0, 4, 5, 6]])
         F.cross_entropy(logits[0], mg.tensor(np.array([4, 5, 6, 9]))).backward()
         optimizer.step()
-    model.eval()
-    return model, given["vocabulary"]
+    return model.eval()
 
 
 # ---------------------------------------------------------------- their numbers beside ours
@@ -144,8 +152,13 @@ def _label_smoothing(given: Any) -> Computed:
     return {"target": target}
 
 
-def _attention_weights(given: Any) -> Computed:
-    return {"attention_weights_per_layer": np.array(4 * given["d_model"] ** 2)}
+def _parameters(given: Any) -> Computed:
+    """Of a layer's attention, without biases; of the whole model, which shares one matrix of embeddings."""
+    d, d_ff = given["d_model"], given["d_ff"]
+    attention, forward, norm = 4 * d**2 + 4 * d, 2 * d * d_ff + d_ff + d, 2 * d
+    layers = 3 * attention + 2 * forward + 5 * norm  # one of the encoder and one of the decoder
+    total = given["vocabulary"] * d + given["layers"] * layers
+    return {"attention_weights_per_layer": np.array(4 * d**2), "total_in_millions": np.array(total / 1e6)}
 
 
 RECOMPUTED: dict[str, Callable[[Any], Computed]] = {
@@ -160,5 +173,5 @@ RECOMPUTED: dict[str, Callable[[Any], Computed]] = {
     },
     "why-scale": lambda given: {name: _softmax(given[name]) for name in ("unscaled", "scaled")},
     "label-smoothing": _label_smoothing,
-    "paper-base-parameters": _attention_weights,
+    "paper-base-parameters": _parameters,
 }

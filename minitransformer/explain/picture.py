@@ -18,6 +18,8 @@ from ..files import printable
 from ..generation import generate
 from .record import Record, record
 
+ABOUT = "attention weights: the last layer, mean of its heads"
+CROSSED = "cross-attention weights: the last layer, mean of its heads"
 MOST = 12  # tokens of a side that are drawn
 CONTINUED = 8  # tokens that a language model writes
 TOP = 5  # classes, or words for a gap
@@ -50,7 +52,7 @@ def static_picture(
     last = slice(max(0, len(read) - MOST), None)
     return draw(
         _weights(found)[first:, last], shares, tokens(read[last]), tokens(written),
-        heads=("What each new token attends to in the text before it", "How sure the model is"),
+        heads=("What each new token attends to in the text before it", "Its probability"), about=ABOUT,
         title=f"{''.join(tokens(source))} is continued with {''.join(tokens(written))}",
     )  # fmt: skip
 
@@ -63,11 +65,11 @@ def _encoder(
     shares = found.arrays["probabilities"]
     gaps = [t for t, token in enumerate(tokens) if token in marks]
     if len(shares) == 1:
-        rows, heads = [0], ("What [CLS], which is classified, attends to", "What the model says")
+        rows, heads = [0], ("What [CLS], which is classified, attends to", "What the model predicts")
     elif model.config.head == "masked_lm" and gaps:
-        rows, heads = gaps[:1], ("What the gap attends to", "What fits there")
+        rows, heads = gaps[:1], ("What the gap attends to", "What the model predicts")
     else:
-        rows, heads = [*range(len(tokens))][:MOST], ("What each token attends to", "What the model says")
+        rows, heads = [*range(len(tokens))][:MOST], ("What each token attends to", "What the model predicts")
     if len(rows) == 1:
         bars = _best(shares[rows[0] if len(shares) > 1 else 0], words)
     else:
@@ -91,25 +93,26 @@ def _weights(found: Record) -> np.ndarray:
 
 def draw(
     weights: np.ndarray, shares: np.ndarray, source: Sequence[str], written: Sequence[str],
-    heads: tuple[str, str] = ("The sentence, and what each new word attends to", "How sure the model is"),
-    title: str = "",
+    heads: tuple[str, str] = ("What each new token attends to in the input", "Its probability"),
+    title: str = "", about: str = CROSSED,
 ) -> str:  # fmt: skip
     """Attention weights (T, S), beside the probability of each word that is written."""
     bars = [("", float(share)) for share in shares[:MOST]]
     title = title or f"{' '.join(source)} becomes {' '.join(written)}"
-    return _drawn(weights[:MOST, :MOST], source[:MOST], written[:MOST], bars, heads, title)
+    return _drawn(weights[:MOST, :MOST], source[:MOST], written[:MOST], bars, heads, title, about)
 
 
 def _drawn(
     weights: np.ndarray, columns: Sequence[str], rows: Sequence[str], bars: Sequence[tuple[str, float]],
-    heads: tuple[str, str], title: str,
+    heads: tuple[str, str], title: str, about: str = ABOUT,
 ) -> str:  # fmt: skip
     """A heat map with words at its sides, and bars beside it: with labels, or in line with the rows."""
     cell = CELL if len(columns) <= 8 else NARROW
-    right = max(MARGIN + len(columns) * cell, MARGIN + 9 * len(heads[0])) + 30
+    right = max(MARGIN + len(columns) * cell, MARGIN + 9 * len(heads[0]), MARGIN + 7 * len(about)) + 30
     parts = [
-        _text(MARGIN, 26, heads[0], "start"),
-        _text(right, 26, heads[1], "start"),
+        _text(MARGIN, 22, heads[0], "start"),
+        _text(MARGIN, 42, about, "start", 13),
+        _text(right, 22, heads[1], "start"),
         *(_word(MARGIN + (u + 0.5) * cell, 66, word, most=cell // 9) for u, word in enumerate(columns)),
     ]
     for t, word in enumerate(rows):
@@ -149,10 +152,11 @@ def _image(model: Any, pixels: Sequence[float], labels: Sequence[str]) -> str:
     middle, right, unit = 50 + drawn, 80 + 2 * drawn, drawn / side
     bars = _best(found.arrays["probabilities"][0], [*labels] or [*map(str, range(config.num_labels))])
     parts = [
-        _text(20, 26, "The image", "start"),
+        _text(20, 22, "The image", "start"),
         *_pixels(image, 20, 80, drawn),
-        _text(middle, 26, "What [CLS] attends to in it", "start"),
-        _text(right, 26, "What the model says", "start"),
+        _text(middle, 22, "What [CLS] attends to in it", "start"),
+        _text(middle, 42, "the last layer, mean of its heads", "start", 13),
+        _text(right, 22, "What the model predicts", "start"),
         _bars(bars, right),
     ]
     for (y, x), weight in np.ndenumerate(grid):
@@ -192,8 +196,10 @@ def _svg(parts: Sequence[str], width: float, height: float, title: str) -> str:
     )
 
 
-def _text(x: float, y: float, text: str, anchor: str = "middle") -> str:
-    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}">{html.escape(printable(text))}</text>'
+def _text(x: float, y: float, text: str, anchor: str = "middle", size: int | None = None) -> str:
+    small = "" if size is None else f' font-size="{size}"'
+    text = html.escape(printable(text))
+    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}"{small}>{text}</text>'
 
 
 def _word(x: float, y: float, word: object, anchor: str = "middle", most: int = 12) -> str:

@@ -3,7 +3,7 @@
 function documentsScreen(e) {
   const { examples, note } = e.data.documents;
   return {
-    thought: "The documents work through examples by hand. Here each of their numbers stands beside the one that follows from their inputs; where theirs is off by more than two units of the last digit, it is marked.",
+    thought: "The documents work through examples by hand. Here each of their numbers stands beside the one that follows from their inputs; ✗ marks a number that is off by more than 0.02, or 0.002 where three decimals are printed.",
     body: [note ? h("p", {}, note) : null, examples.map(each => documentExample(each))],
   };
 }
@@ -18,7 +18,7 @@ function documentExample({ about, document: source, note, compared }) {
       })))))))));
 }
 
-/** Two units of the last digit that was printed: rounding on the way is no mistake. */
+/** 0.02, or two units of a third or later decimal: rounding along the way is not an error. */
 function tolerance(printed) {
   const decimals = (String(printed).split(".")[1] ?? "").length;
   return 2.01 * 10 ** -Math.max(decimals, 2);
