@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from browser import chromium
 
+from minigrad.nn import functional as F
 from minitransformer import generate
 from minitransformer.data.phrasebook import phrasebook
 from minitransformer.explain import Switches, record
@@ -395,6 +396,17 @@ def test_a_character_that_is_not_in_the_vocabulary_is_an_error(page):
     assert refused == 'The character "t" is not in the vocabulary.\nUse only: abc'
 
 
+PROBABILITIES = """
+([texts, end]) => texts.map(text => {
+  const source = model.sourceIds(text);
+  const { ids, stopped } = model.generate(source);
+  const labels = stopped ? [...ids, end] : ids;
+  const { probabilities } = model.run({ source, target: [model.start, ...labels.slice(0, -1)] }).arrays;
+  return [source, labels, labels.map((id, t) => probabilities.data[t * probabilities.width + id])];
+})
+"""
+
+
 def test_fifty_sentences_are_translated_as_translate_does(page):
     tokenizer = Tokenizer.train_word(SENTENCES)
     model = make(
@@ -413,6 +425,14 @@ def test_fifty_sentences_are_translated_as_translate_does(page):
           model.decode(settings ? model.beams(ids, settings).best : model.generate(ids).ids))"""
         assert page.evaluate(ours, [short, settings]) == expected
         assert len({len(tokenizer.encode(text)) for text in expected}) > 2
+
+    # and how likely each token of them is
+    ours = page.evaluate(PROBABILITIES, [short, tokenizer.end_id])
+    assert len(ours) == 50
+    for source, labels, shares in ours:
+        logits = model([source], [[model.decoder_start_token_id, *labels[:-1]]])
+        expected = F.softmax(logits, -1).numpy()[0][range(len(labels)), labels]
+        np.testing.assert_allclose(shares, expected, rtol=0, atol=1e-5)
 
 
 def test_texts_that_the_model_cannot_read_are_refused(page):
