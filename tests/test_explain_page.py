@@ -136,6 +136,27 @@ def shown(page, stages=None):
     return {(key[:2], *key[3:].split(":")): text for key, text in page.page.evaluate(NUMBERS, stages).items()}
 
 
+def of(arrays, *ends):
+    """The paths of the arrays with these ends."""
+    return [name.rpartition(".")[0] for name in arrays if name.endswith(ends)]
+
+
+def shown_in_each_layer_and_head(page, arrays):
+    """Every number of the stages inside the layers: of each layer, each head, and of Q, K and V."""
+    attentions, found = of(arrays, "attention.q"), {}
+    inner = ("scores", "scale", "softmax", "weighted-sum", "heads")
+    stages = [f"#{stage}:{path}" for path in attentions for stage in inner]
+    for _ in range(2):
+        found |= shown(page, stages)
+        for letter in "qkv":
+            page.page.evaluate(f"link => {{ ({STAGE})(link); }}", f"#qkv:{attentions[0]}")
+            page.page.locator(f'[data-key="letter:{letter}"]').click()
+            found |= shown(page, [f"#qkv:{path}" for path in attentions])
+        page.press("h")  # the next head
+    layers = [f"#add-norm:{path}" for path in of(arrays, ".sum")]
+    return found | shown(page, [*layers, *(f"#feed-forward:{path}" for path in of(arrays, ".hidden"))])
+
+
 def check_against(found, arrays, kind):
     """To the digits shown, or 1e-5 of the array's scale."""
     checked = 0
@@ -165,6 +186,13 @@ def test_every_number_is_the_engines_forward_and_backward(open_page):
     source = [*tokenizer.encode("you love the cat"), tokenizer.end_id]
     expected = record(model, source, [tokenizer.start_id, *labels[:-1]])
     gradients, found = expected.backward(labels), shown(page)
+    found |= shown_in_each_layer_and_head(page, expected.arrays)
+    everything = set(expected.arrays) - {"logits", "probabilities"}  # of these, the largest columns are shown
+    assert {name for kind, name, _ in found if kind == "av"} >= everything
+    assert {name for kind, name, _ in found if kind == "ag"} >= everything
+    for path in of(expected.arrays, ".self_attention.q", ".cross_attention.q"):
+        heads = {index[0] for kind, name, index in found if kind == "av" and name == f"{path}.weights"}
+        assert heads == {"0", "1"}, path
     weights = {name: p.numpy() for name, p in model.state_dict().items()}
     assert check_against(found, expected.arrays, "av") > 800
     assert check_against(found, gradients.activations, "ag") > 800
@@ -337,7 +365,8 @@ EVERY_DERIVATION = """
         continue;
       }
       for (let seed = 1; seed < 4; seed++) {
-        const index = array.shape.map((n, axis) => ((seed + axis) * 7919) % n);
+        let index = array.shape.map((n, axis) => ((seed + axis) * 7919) % n);
+        if (kind === "weight" && seed === 1) index = window.placeOfLargest(array); // many may be 0
         const derived = window.derivations[kind](page, name, index).value;
         const actual = array.data[window.offsetOf(array.shape, index)];
         found.push([kind, name, index, String(derived), String(actual)]);
@@ -349,10 +378,19 @@ EVERY_DERIVATION = """
 """
 
 
+PLACE_OF_LARGEST = """
+function placeOfLargest({ shape, data }) {
+  let at = data.reduce((best, x, i) => (Math.abs(x) > Math.abs(data[best]) ? i : best), 0);
+  return shape.toReversed().map(n => [at % n, (at = Math.floor(at / n))][0]).toReversed();
+}
+"""
+
+
 def exposed(text):
     """The page's text, with its parts in the reach of a test."""
     parts = "{ value: derive, gradient: deriveGradient, weight: deriveWeightGradient }"
-    tail = f"Object.assign(window, {{ page, derivations: {parts}, offsetOf: offset }});"
+    tail = f"Object.assign(window, {{ page, derivations: {parts}, offsetOf: offset, placeOfLargest }});"
+    tail = PLACE_OF_LARGEST + tail
     return text.replace(
         'document.body.classList.add("ready");', f'{tail} document.body.classList.add("ready");'
     )
@@ -555,7 +593,7 @@ def test_the_documents_numbers_stand_beside_ours(open_page):
     page = open_page(explain_documents().page, "#documents")
     sections = page.texts("#screen .example")
     assert len(sections) == 10
-    assert [text.count("✗") for text in sections] == [16, 6, 0, 16, 10, 2, 0, 5, 0, 0]
+    assert [text.count("✗") for text in sections] == [16, 6, 0, 16, 10, 2, 0, 5, 0, 1]
     page.page.evaluate("() => { location.hash = '#scores'; }")
     page.page.locator("h2#scores").wait_for()
     assert page.texts("#screen .printed")[:4] == ["✓ 0.96", "✓ 4.15", "✓ 2.46", "✗ 3.21"]
