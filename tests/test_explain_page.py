@@ -143,12 +143,12 @@ def of(arrays, *ends):
 
 def shown_in_each_layer_and_head(page, arrays):
     """Every number of the stages inside the layers: of each layer, each head, and of Q, K and V."""
-    attentions, found = of(arrays, "attention.q"), {}
-    inner = ("scores", "scale", "softmax", "weighted-sum", "heads")
-    stages = [f"#{stage}:{path}" for path in attentions for stage in inner]
+    attentions = of(arrays, "attention.q")
+    found = shown(page, [f"#heads:{path}" for path in attentions])
+    stages = [f"#{stage}:{path}" for path in attentions for stage in ("scale", "softmax", "weighted-sum")]
     for _ in range(2):
         found |= shown(page, stages)
-        for letter in "qkv":
+        for letter in "qk":
             page.page.evaluate(f"link => {{ ({STAGE})(link); }}", f"#qkv:{attentions[0]}")
             page.page.locator(f'[data-key="letter:{letter}"]').click()
             found |= shown(page, [f"#qkv:{path}" for path in attentions])
@@ -333,7 +333,7 @@ def test_a_classifier_says_and_learns_classes(open_page):
     page.press("g")
     page.page.locator('[data-key^="ag:logits"]').first.click()
     best = page.text("#toolbar .answer").removeprefix("→ ")
-    assert f"the right word “{best}”" in page.text("#inspector .equation")
+    assert f"the right class “{best}”" in page.text("#inspector .equation")
 
 
 def test_switches_change_the_numbers_as_the_engines(open_page):

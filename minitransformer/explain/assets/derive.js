@@ -48,7 +48,7 @@ const DERIVATIONS = {
     return {
       equation: `The one-hot vector of “${shownToken(token)}” is 1 at ${id} and 0 elsewhere, so that the product with the matrix E is row ${id} of E.`,
       columns: ["token", "one-hot", "E", "product"], rows, value: elementOf(c.weights[node.weight], [id, j]),
-      more: [["the other words, times 0", { value: 0 }]],
+      more: [["the other tokens, times 0", { value: 0 }]],
     };
   },
   scale(c, node, index) {

@@ -45,7 +45,7 @@ function placeTitle(e, { name, index, gradient, weight }) {
 }
 
 function weightName(name) {
-  if (/embedding\.weight$/.test(name)) return "E, the word vectors";
+  if (/embedding\.weight$/.test(name)) return "E, the token vectors";
   if (name.endsWith("in_proj_weight")) return "W_Q, W_K, W_V";
   if (name.endsWith("in_proj_bias")) return "bias of Q, K, V";
   if (name.endsWith("out_proj.weight")) return "W_O";

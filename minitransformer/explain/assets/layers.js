@@ -88,7 +88,7 @@ function outputHeadScreen(e) {
   const { head, pooler } = e.structure.output;
   const nodes = [...e.plan.values()].filter(({ name }) => name.startsWith("head.") && !name.startsWith("head.norm."));
   const thoughts = {
-    masked_lm: "BERT's head for masked words is one more linear layer with an activation and a norm. Its rows are then compared with the vectors of the vocabulary.",
+    masked_lm: "BERT's head for masked tokens is one more linear layer with an activation and a norm. Its rows are then compared with the vectors of the vocabulary.",
     image_classification: "The last state of the class token stands for the whole image: it alone is classified.",
   };
   const signs = {

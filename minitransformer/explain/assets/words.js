@@ -156,6 +156,7 @@ function shiftedScreen(e) {
       h("div", { class: "scroll" }, h("table", { class: "tokens" }, h("tbody", {},
         h("tr", {}, h("th", { scope: "row" }, "reads"), inputs.map((word, t) => h("td", { class: t === e.step ? "word current" : "word" }, word))),
         h("tr", {}, h("th", { scope: "row" }, "predicts"), e.labels().map((id, t) => h("td", { class: t === e.step ? "word current" : "word" }, shownToken(e.tokenOf(id)))))))),
+      stack.factor ? [matrix(e, `${stack.name}.embedded`, { title: "the rows of E for these tokens", current: e.step }), sign(`times √d = ${precise(stack.factor)} =`)] : null,
       inputSum(e, stack, e.step),
     ],
   };
