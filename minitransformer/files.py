@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from minigrad.io import write_atomically
 
 from .errors import UserError
@@ -109,7 +111,10 @@ def _type_problem(value: Any, kind: type | tuple[type, ...], name: str) -> str:
 
 
 def to_json(content: Any, indent: int | None = None) -> str:
-    """Valid JSON: infinity and NaN become null. The bytes of a path that are not UTF-8 are escaped."""
+    """Valid JSON: NumPy's numbers become Python's, infinity and NaN null.
+
+    The bytes of a path that are not UTF-8 are escaped.
+    """
     text = json.dumps(_finite(content), indent=indent, ensure_ascii=False, allow_nan=False)
     return re.sub("[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -124,4 +129,6 @@ def _finite(content: Any) -> Any:
         return {key: _finite(value) for key, value in content.items()}
     if isinstance(content, (list, tuple)):
         return [_finite(value) for value in content]
+    if isinstance(content, np.generic):
+        content = content.item()
     return None if isinstance(content, float) and not math.isfinite(content) else content

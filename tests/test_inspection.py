@@ -3,8 +3,10 @@ say what came of it."""
 
 import json
 import math
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,16 +19,19 @@ from minigrad import optim
 from minitransformer.attention import MultiHeadAttention
 from minitransformer.cache import KeyValueCache
 from minitransformer.cli import main, sweep
+from minitransformer.data.splits import Sources
 from minitransformer.errors import UserError
 from minitransformer.inspection import card, checks, diagnostics
 from minitransformer.inspection.charts import chart
 from minitransformer.layers import EncoderDecoderModel, FeedForward, LayerConfig
 from minitransformer.models.transformer import Transformer, TransformerConfig
+from minitransformer.recipes import load_recipe
 from minitransformer.recording import record_attention
 from minitransformer.tasks import Translation
 from minitransformer.tasks.arrays import SpecialIds
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training import evaluations
+from minitransformer.training.folder import begin, new_record
 from minitransformer.training.log import read_log
 from minitransformer.training.run import Run
 
@@ -189,6 +194,15 @@ print(found.memory, found.activations, measured)
     assert activations == pytest.approx(measured - before, rel=0.2)
 
 
+def test_a_card_of_epochs_has_their_steps_and_validates_nothing(cli, monkeypatch):
+    monkeypatch.setattr(card, "SECONDS", 0.0)
+    flags = "--data", "pairs.tsv", *TINY, "--epochs", "3", "--samples", "2", "--validation-texts", "2"
+    code, out, err = cli("card", "phrasebook", *flags, "--monitor", "bleu", "--json")
+    assert code == 0, err
+    batches = Run(Path("mine")).splits()
+    assert json.loads(out)["steps"] == 3 * -(-len(batches["train"]) // 1000)
+
+
 def test_the_activations_of_a_large_batch_are_extrapolated_from_a_few_rows(cli, monkeypatch):
     monkeypatch.setattr(card, "SECONDS", 0.0)
     sizes = ["--n-embd", "128", "--batch-size", "64"]  # of a few rows, gradients of the weights are the peak
@@ -208,7 +222,7 @@ def test_show_says_what_a_run_is_and_ranks_its_predictions(cli):
     code, out, err = cli("show", "mine", "--predictions", "1")
     assert (code, err) == (0, "")
     assert "transformer, 10,288 parameters" in out
-    assert "4 of 4 steps; checkpoints: last step-00000004, best step-00000004" in out
+    assert re.search(r"trained  +4 steps in \d+ s; checkpoints: last step-00000004, best step-00000004", out)
     assert "loss over steps: · training, ● validation" in out
     scores = evaluations.read(Path("mine")).known["chrf"]
     each = [float(scores.of([i])) for i in range(6)]
@@ -315,7 +329,7 @@ def test_a_sweep_trains_each_combination_once_and_prints_a_table(cli, monkeypatc
 
 def test_a_sweep_is_the_product_of_the_flags_with_several_values():
     line = "reverse --lr 1e-3 3e-3 --betas 0.9 0.99 --seed=0 --d-model 8 16"
-    plan = sweep.planned([*line.split(), "--run-dir", "out"])
+    plan = sweep.plan_runs([*line.split(), "--run-dir", "out"])
     assert [one.folder.name for one in plan] == [
         "lr=1e-3,d-model=8", "lr=1e-3,d-model=16", "lr=3e-3,d-model=8", "lr=3e-3,d-model=16",
     ]  # fmt: skip
@@ -332,6 +346,17 @@ def test_a_sweep_is_the_product_of_the_flags_with_several_values():
         "8",
     ]
     with pytest.raises(UserError, match="needs a folder"):
-        sweep.planned(line.split())
+        sweep.plan_runs(line.split())
     with pytest.raises(UserError, match="two runs of the sweep are the same"):
-        sweep.planned(["reverse", "--lr", "1", "1", "--run-dir", "out"])
+        sweep.plan_runs(["reverse", "--lr", "1", "1", "--run-dir", "out"])
+
+
+def test_a_sweep_of_runs_that_took_their_tokenizer_from_another_can_be_repeated(here):
+    (one,) = sweep.plan_runs(["reverse", "--init-from", "mine", "--run-dir", "out"])
+    recipe = load_recipe("reverse")
+    recipe = replace(recipe, data=replace(recipe.data, tokenizer="bpe"))
+    begin(one.folder, new_record(recipe, None, {}, Sources()), recipe, None)
+    assert sweep.check(one) is Translation
+    (other,) = sweep.plan_runs(["reverse", "--run-dir", "out"])
+    with pytest.raises(UserError, match="has a run with other settings"):
+        sweep.check(other)

@@ -1,4 +1,4 @@
-"""The progress of a training: a bar on a terminal, one line in a notebook, nothing in a file."""
+"""The progress of a training: a bar on a terminal, one line in a notebook, few lines in a file."""
 
 import io
 import re
@@ -86,7 +86,12 @@ def test_a_quiet_console_shows_nothing_in_a_notebook(tmp_path, notebook):
     assert notebook.outputs == []
 
 
-def test_a_file_gets_the_validations_only(tmp_path):
+def test_a_file_gets_the_validations_and_now_and_then_a_step(tmp_path, monkeypatch):
     stream = io.StringIO()
     train(tmp_path / "run", Console(file=stream))
     assert [line.split()[:2] for line in stream.getvalue().splitlines()] == [["step", "3"], ["step", "5"]]
+    monkeypatch.setattr("minitransformer.training.progress.INTERVAL", 0.0)
+    train(tmp_path / "other", Console(file=(stream := io.StringIO()), width=120))
+    first, *_ = lines = stream.getvalue().splitlines()
+    assert re.fullmatch(r"step +1 of 5  loss \d\.\d{4} [\d,]+ tokens/s .*B", first)
+    assert len(lines) == 5 + 2

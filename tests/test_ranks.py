@@ -3,6 +3,7 @@
 This file is also what the ranks run: `mpiexec -n 2 python tests/test_ranks.py begin FOLDER`.
 """
 
+import errno
 import json
 import os
 import signal
@@ -96,6 +97,23 @@ def threads():
     mine = max(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
     every = ranks.comm.allgather(mine)
     if ranks.rank == 0:
+        print(*every)
+
+
+def full_disk(folder):
+    """Rank 0 cannot save the best checkpoint, of step 2; each rank says what it takes for the best."""
+    trainer = translation(Path(folder), steps=4, validate_every=1, checkpoint_every=4, ranks=join())
+    losses, save = iter([4.0, 1.0, 2.0, 5.0]), trainer.checkpoints.save
+
+    def refuse(step, *others):
+        if step == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return save(step, *others)
+
+    trainer.checkpoints.save, trainer.task.validate = refuse, lambda model: {"loss": next(losses)}
+    trainer.train()
+    every = trainer.ranks.comm.allgather((trainer.best.value, trainer.best.waited))
+    if trainer.ranks.rank == 0:
         print(*every)
 
 
@@ -243,6 +261,21 @@ def test_a_rank_that_dies_ends_the_job_and_the_last_checkpoint_stands(how, here)
     assert json.loads((here / "mine/checkpoints/index.json").read_text())["last"] == "step-00000004"
     saved = Run(here / "mine", "last")
     assert all(np.isfinite(p.numpy()).all() for p in saved.model.parameters())
+
+
+@needs_mpi
+def test_what_a_full_disk_refuses_is_the_best_on_no_rank(tmp_path):
+    code, out, err = on(2, "full_disk", tmp_path)
+    assert (code, out) == (0, "(2.0, 1) (2.0, 1)\n"), err
+
+
+@needs_mpi
+def test_a_run_of_a_sweep_that_fails_ends_the_processes_that_wait_for_it(here):
+    arguments = ["sweep", "phrasebook", "--data", "pairs.tsv", *TINY, "--run-dir", "runs"]
+    broken = {"MPLBACKEND": "nothing"}  # a backend that does not exist: a traceback, after the training
+    code, _, err = run([MPIEXEC, "-n", "2", *command(*arguments)], **broken)
+    assert code == 1
+    assert "run 1 of 1" in err
 
 
 @needs_mpi

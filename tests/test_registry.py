@@ -402,7 +402,7 @@ def test_a_run_starts_from_the_weights_and_the_tokenizer_of_another(here, capsys
     assert record.init_from["run"] == read_record(here / "mine").id
     assert (here / "new" / "tokenizer.json").read_bytes() == (here / "mine" / "tokenizer.json").read_bytes()
     assert train("phrasebook", "--run-dir", "new", "--resume", "--init-from", "mine") == 2
-    assert "--init-from would change nothing" in capsys.readouterr().err
+    assert "has already started; --init-from has no effect" in capsys.readouterr().err
     (here / "mine").rename(here / "gone")
     assert train("phrasebook", "--run-dir", "new", "--resume", "--steps", 6) == 0
 
@@ -410,7 +410,7 @@ def test_a_run_starts_from_the_weights_and_the_tokenizer_of_another(here, capsys
 def test_a_run_of_which_nothing_fits_is_refused(here, capsys):
     flags = ["shakespeare-char-cpu", "--data", "text.txt", "--block-size", "16", "--run-dir", "new"]
     assert train(*flags, "--init-from", "nowhere") == 2
-    assert "nowhere is not a run folder" in capsys.readouterr().err
+    assert "there is no run folder nowhere" in capsys.readouterr().err
     small = ["--n-embd", "4", "--n-head", "1", "--n-layer", "1", "--n-positions", "20"]
     assert train(*flags, *small, "--init-from", "play") == 2
     assert "no weight of play fits this model: expected embedding.weight" in capsys.readouterr().err

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from tiny import PAIRS, TINY, TINY_GPT
 
+from minigrad.kernels import use
 from minitransformer.cli import main
 from minitransformer.files import read_json
 from minitransformer.training import evaluations
@@ -342,6 +343,22 @@ def test_signals_save_the_run(cli, here, name):
 
 
 # --- The record ---
+
+
+def test_what_a_run_is_trained_on_is_recorded_and_a_difference_is_said(cli, here):
+    record = read_record(here / "mine")
+    assert {"kernels", "blas", "threads", "device", "ranks"} <= record.machine.keys()
+    if record.machine["kernels"] == "numpy":
+        pytest.skip("without numba there are no other kernels")
+    with use("numpy"):
+        code, _, err = cli("train", "mine", "--resume", "--steps", 5)
+        assert code == 0, err
+        assert "warning: mine was trained with kernels jit (now numpy): the weights will not be" in err
+        assert "kernels jit -> numpy from step 4" in err
+        assert read_record(here / "mine").history[-1]["environment"] == {"kernels": ["jit", "numpy"]}
+        assert "| from step 4 | steps 4 -> 5, kernels jit -> numpy |" in (here / "mine/README.md").read_text()
+        assert "warning" not in cli("train", "mine", "--resume", "--steps", 6)[2]  # than it ran on last
+    assert "mine was trained with kernels numpy (now jit)" in cli("train", "mine", "--steps", 1)[2]
 
 
 def test_settings_that_resume_changes_are_said_and_recorded(cli, here):

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -25,7 +26,8 @@ from minitransformer import GPT, GPTConfig, TrainConfig, Trainer
 from minitransformer.data.splits import Sources, Splits
 from minitransformer.errors import UserError
 from minitransformer.recipes import Recipe
-from minitransformer.tasks import ArrayTask, LanguageModelling, Translation
+from minitransformer.tasks import ArrayTask, LanguageModelling, MaskedLanguageModelling, Metric, Translation
+from minitransformer.tasks.metrics import METRICS
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.averaging import MovingAverage, mean_of
 from minitransformer.training.callbacks import EVENTS, Callback
@@ -353,7 +355,7 @@ def test_patience_counts_validations_without_a_better_score(tmp_path, monkeypatc
     ("score", "best"), [("accuracy", 0.75), ("next_sentence_loss", 0.25), ("loss", 0.25)]
 )
 def test_of_losses_the_lowest_is_the_best(score, best):
-    monitored = BestScore(score, patience=0)
+    monitored = BestScore(score, 0, MaskedLanguageModelling.metric(score))
     for value in (0.5, 0.25, 0.75):
         monitored.update({score: value})
     assert monitored.value == best
@@ -373,8 +375,45 @@ def test_a_score_that_validations_lack_is_an_error_before_the_training(tmp_path)
     assert trainer.step == 0
 
 
+class Errors(ArrayTask):
+    """Its validations have a score of their own, and no loss."""
+
+    metrics: ClassVar = {"rmse": Metric("RMSE", higher_is_better=False)}
+
+    def score(self, model, examples):
+        return {"rmse": super().score(model, examples)["loss"] ** 0.5, "spread": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("monitor", "problem"),
+    [
+        ("loss", r"no score 'loss' to monitor.\nChoose one of rmse, spread"),
+        ("spread", r"'spread' cannot be monitored: .*\nAdd \"spread\": Metric"),
+    ],
+)
+def test_a_score_that_cannot_choose_the_best_is_an_error_before_the_training(monitor, problem, tmp_path):
+    task, config = Errors((np.ones((9, 1)), np.ones((9, 1)))), TrainConfig(steps=1, monitor=monitor)
+    trainer = Trainer(mg.nn.Linear(1, 1), task, config, tmp_path)
+    with pytest.raises(UserError, match=problem):
+        trainer.train()
+    assert trainer.step == 0
+
+
+def test_of_a_score_of_ones_own_the_task_says_which_is_better(tmp_path, monkeypatch):
+    task = Errors((np.ones((9, 1), "float32"), np.ones((9, 1), "float32")))
+    config = TrainConfig(steps=3, validate_every=1, checkpoint_every=1, keep=3, monitor="rmse")
+    trainer = Trainer(mg.nn.Linear(1, 1), task, config, tmp_path)
+    values = iter([9.0, 0.5, 0.2, 0.9])  # the first before the training
+    monkeypatch.setattr(task, "validate", lambda model: {"rmse": next(values)})
+    trainer.train()
+    assert trainer.checkpoints.index["best"] == "step-00000002"
+    again = Trainer(mg.nn.Linear(1, 1), task, config, tmp_path)
+    assert again.resume()
+    assert again.best.value == 0.2
+
+
 def test_a_score_of_another_name_starts_anew():
-    first, second = BestScore("loss", 2), BestScore("bleu", 2)
+    first, second = (BestScore(name, 2, METRICS[name]) for name in ("loss", "bleu"))
     first.update({"loss": 1.0})
     second.load_state_dict(first.state_dict())
     assert (second.value, second.waited) == (-math.inf, 0)
@@ -382,7 +421,7 @@ def test_a_score_of_another_name_starts_anew():
 
 
 def test_a_nan_is_never_the_best():
-    best = BestScore("bleu", 1)
+    best = BestScore("bleu", 1, METRICS["bleu"])
     assert not best.update({"bleu": math.nan})
     assert best.is_out_of_patience
 
@@ -570,7 +609,7 @@ def test_a_best_checkpoint_that_could_not_be_saved_is_not_the_best(tmp_path, mon
     monkeypatch.setattr(trainer.checkpoints, "save", full)
     trainer.train()
     assert trainer.checkpoints.index["best"] == "step-00000003"
-    assert trainer.best.value == trainer.best_loss == 2.0
+    assert trainer.best.value == 2.0
 
 
 def test_starting_over_deletes_the_events_of_a_run_and_no_other_file(tmp_path):
@@ -669,9 +708,10 @@ def test_a_state_of_an_older_version_is_resumed(tmp_path):
     arrays(tmp_path, steps=2, validate_every=1).train()
     folder = Checkpoints(tmp_path / "checkpoints").path("last")
     state = json.loads((folder / "state.json").read_text())
-    del state["best_score"], state["run"]
+    state["best_loss"] = state.pop("best_score")["value"]
+    del state["run"], state["steps"]
     (folder / "state.json").write_text(json.dumps(state))
     (folder / "SHA256SUMS").unlink()
     again = arrays(tmp_path, steps=3)
     assert again.resume()
-    assert again.best.value == again.best_loss == state["best_loss"]
+    assert again.best.value == state["best_loss"] > 0

@@ -23,7 +23,7 @@ from minitransformer.tasks import LanguageModelling, Translation
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.checkpoint import CheckpointError, Checkpoints
 from minitransformer.training.curves import draw_curves
-from minitransformer.training.log import read_log
+from minitransformer.training.log import Log, read_log, truncate_log
 from minitransformer.training.ranks import Ranks
 from minitransformer.training.trainer import Trainer
 
@@ -623,6 +623,22 @@ def test_a_line_of_the_log_that_was_cut_short_is_left_out(tmp_path):
     assert read_log(tmp_path / "log.jsonl") == [{"step": 1, "loss": 2.0}]
 
 
+def test_resuming_keeps_what_a_callback_wrote_to_the_log(tmp_path):
+    path, first = tmp_path / "log.jsonl", '{"step": 1, "loss": 2.0, "skipped": true, "note": "é"}\n'
+    path.write_text(first + '{"step": 2, "loss": 1.0}\n{"step": 3, "lo', encoding="utf-8")
+    assert read_log(path) == [{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0}]
+    truncate_log(path, 1)
+    assert path.read_text(encoding="utf-8") == first
+
+
+def test_the_log_takes_numbers_of_numpy_and_names_what_it_cannot_take(tmp_path):
+    with Log(tmp_path / "log.jsonl", print) as log:
+        log.write({"step": np.int64(1), "loss": np.float32(0.5), "worst": np.float32("nan"), "ok": np.True_})
+        with pytest.raises(UserError, match=r"weights \(ndarray\)\.\n.*callback"):
+            log.write({"step": 2, "weights": np.ones(2)})
+    assert (tmp_path / "log.jsonl").read_text() == '{"step": 1, "loss": 0.5, "worst": null, "ok": true}\n'
+
+
 def test_the_curves_are_a_picture(tmp_path):
     translation(tmp_path).train()
     assert draw_curves(tmp_path).read_bytes().startswith(b"\x89PNG\r\n")
@@ -638,16 +654,16 @@ def test_the_curves_are_of_a_folder_of_any_name(tmp_path, name):
 def test_the_state_of_a_checkpoint_is_json_that_every_reader_takes(tmp_path):
     trainer = translation(tmp_path)
     trainer.train_step()
-    trainer.save()  # before the first validation: the best loss is infinite
+    trainer.save()  # before the first validation: the best score is infinite
 
     def refuse(constant):
         raise AssertionError(constant)
 
     text = (trainer.checkpoints.path("last") / "state.json").read_text()
-    assert json.loads(text, parse_constant=refuse)["best_loss"] is None
+    assert json.loads(text, parse_constant=refuse)["best_score"]["value"] is None
     again = translation(tmp_path)
     again.resume()
-    assert again.best_loss == math.inf
+    assert again.best.value == math.inf
 
 
 def test_decay_groups_hold_every_parameter_once(tmp_path):

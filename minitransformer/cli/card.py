@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, make_dataclass, replace
-from pathlib import Path
-from typing import Annotated, Any
-
-from tyro.conf import OmitArgPrefixes, arg
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from minigrad.memory import format_bytes
 
@@ -21,33 +17,23 @@ from ..recipes import Recipe
 from ..tasks import task_class
 from ..training import run as runs
 from ..training.memory import check_memory
-from .arguments import DataFolder, Flag
-from .parsing import parse as parse_arguments
-from .train import last_flag, listing
+from .arguments import Flag
+from .recipe_flags import RecipeOptions, check_recipe_is_named, with_flags
 
 USAGE = "usage: minitransformer card RECIPE|file.toml [options]   (card RECIPE --help lists them)"
+ABOUT = "What a training will take: parameters, FLOPs, memory and time, from a few steps of it."
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(RecipeOptions):
     """Data and output."""
 
-    data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """Your own data, as for `train`."""
-    data_dir: DataFolder = None
-    model_type: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
-    """Another type of model for the task, with its default settings: its keys are flags then."""
-    preset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
-    """A model by name, such as gpt2 or paper-base."""
     json: Flag = False
     """Print one JSON object instead of a table."""
 
 
 def run(argv: list[str]) -> None:
-    if not argv or argv[0].startswith("-"):
-        asked = argv[:1] in (["-h"], ["--help"])
-        print(f"{USAGE}\n\n{listing()}", file=sys.stdout if asked else sys.stderr)
-        raise SystemExit(0 if asked else 2)
+    check_recipe_is_named(argv, USAGE)
     recipe, options = read_command(argv)
     card = card_of(recipe, Sources(options.data, data_dir=options.data_dir))
     print(to_json(content(card)) if options.json else printable("\n".join(lines(card))))
@@ -56,24 +42,11 @@ def run(argv: list[str]) -> None:
 def read_command(argv: list[str]) -> tuple[Recipe, Options]:
     """The recipe, with the flags of a command line applied to its keys, and the options."""
     recipe = recipes.load_recipe(argv[0])
-    found, options = parse(recipe, argv[1:])
+    found, options = with_flags(recipe, argv[1:], Options(), "card", ABOUT)
     if options.data is not None:
-        return parse(recipes.with_own_data(recipe, options.data.name), argv[1:])
+        recipe = recipes.with_own_data(recipe, options.data.name)
+        return with_flags(recipe, argv[1:], Options(), "card", ABOUT)
     return found, options
-
-
-def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
-    """The recipe with flags applied to its keys, as `train` takes them, and the options."""
-    chosen = [last_flag(argv, name) for name in ("model-type", "preset")]
-    if any(chosen):
-        recipe = recipes.with_model(recipe, *chosen)
-    parts = {"options": Options(), "data": recipe.data, "model": recipe.model, "training": recipe.training}
-    fields = [(name, type(part), part) for name, part in parts.items()]
-    bundle: Any = make_dataclass("Card", fields, frozen=True)
-    prog = f"minitransformer card {recipe.name}"
-    about = "What a training will take: parameters, FLOPs, memory and time, from a few steps of it."
-    args = parse_arguments(bundle, argv, prog, description=about, config=(OmitArgPrefixes,))
-    return replace(recipe, data=args.data, model=args.model, training=args.training), args.options
 
 
 def card_of(recipe: Recipe, sources: Sources, clock: Callable[[], float] = time.perf_counter) -> Card:

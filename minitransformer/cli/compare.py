@@ -14,28 +14,23 @@ from ..errors import UserError
 from ..files import printable, to_json
 from ..tasks import task_class
 from ..tasks.bootstrap import RESAMPLES, Difference, differences
+from ..tasks.metrics import Metric
 from ..training.evaluations import STATISTICS, Evaluation, place, read, weights_sha256
 from ..training.folder import read_config
 from ..training.readme import write_readme
 from ..training.run import Run, record_of
-from ..training.stopping import LOWER_IS_BETTER
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag
 from .decoding import Search
 from .evaluate import (
-    OF_100,
-    SHARES,
     check_generates,
     describe_decoding,
-    label,
     print_columns,
     score,
-    show_score,
     splits_of,
     write,
 )
 from .parsing import run_command
 
-OF_TOKENS = ("loss", "perplexity", "token_accuracy", "bits_per_char")  # depend on what a token is
 SIGNIFICANT = 0.05
 
 
@@ -156,7 +151,8 @@ def comparable(baseline: Evaluation, other: Evaluation) -> list[str]:
     names = [name for name in other.known if name in baseline.known]
     if baseline.about.tokenizer_sha256 == other.about.tokenizer_sha256 or "token_accuracy" not in names:
         return names
-    return [name for name in names if name not in OF_TOKENS]
+    task = task_class(other.about.task)
+    return [name for name in names if not task.metric(name).of_tokens]
 
 
 def compare_scores(baseline: Evaluation, other: Evaluation) -> dict[str, Difference]:
@@ -165,13 +161,15 @@ def compare_scores(baseline: Evaluation, other: Evaluation) -> dict[str, Differe
     return differences(*({name: e.known[name] for name in names} for e in (baseline, other)))
 
 
-def verdict(name: str, found: Difference) -> str:
+def verdict(metric: Metric, found: Difference) -> str:
     """`better`, `worse`, or that chance explains the difference."""
     if (found.value, found.low, found.high) == (0, 0, 0):
         return "equal"
     if found.p_value >= SIGNIFICANT:
         return "not significant"
-    return "better" if (found.value > 0) == (name not in LOWER_IS_BETTER) else "worse"
+    if metric.higher_is_better is None:
+        return "significant"
+    return "better" if (found.value > 0) == metric.higher_is_better else "worse"
 
 
 # ---------------------------------------------------------------- printing
@@ -187,24 +185,16 @@ def report(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> 
     print(f"data       {printable(other.about.split)}, {examples:,} examples\n")
     rows = [["", "baseline", "run", "difference", "", "p", ""]]
     for name, found in compare_scores(baseline, other).items():
-        values = [show_score(name, e.known[name]) for e in (baseline, other)]
-        low, high = (signed(name, bound) for bound in (found.low, found.high))
-        chance = [f"[{low}, {high}]", f"{found.p_value:.4f}", verdict(name, found)]
-        rows.append([label(name, task).partition(" (")[0], *values, signed(name, found.value), *chance])
+        metric = task.metric(name)
+        values = [metric.text(e.known[name]) for e in (baseline, other)]
+        low, high = map(metric.difference, (found.low, found.high))
+        chance = [f"[{low}, {high}]", f"{found.p_value:.4f}", verdict(metric, found)]
+        rows.append([metric.short_label, *values, metric.difference(found.value), *chance])
     print_columns(rows)
     if left_out := [name for name in other.known if name not in {*comparable(baseline, other)}]:
-        named = ", ".join(label(name, task).partition(" (")[0] for name in left_out)
+        named = ", ".join(task.metric(name).short_label for name in left_out)
         print(f"not compared, because the tokenizers differ: {named}")
     print(f"\n[low, high]: 95% of {RESAMPLES:,} paired bootstrap resamples; significant: p < {SIGNIFICANT}")
-
-
-def signed(name: str, value: float) -> str:
-    """A difference as text; of percentages, in points."""
-    if name.partition(",")[0] in SHARES:
-        return f"{100 * value:+.2f}"
-    if name in OF_100:
-        return f"{value:+.2f}"
-    return f"{value:+.4f}" if abs(value) < 10 else f"{value:+.1f}"  # of perplexities
 
 
 def as_json(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from ..files import printable, read_bytes, sha256, to_json
 from ..recipes.expectations import compare, condition
 from ..tasks import Task
 from ..tasks.bootstrap import RESAMPLES
+from ..tasks.metrics import METRICS
 from ..training.evaluations import (
     About,
     Evaluation,
@@ -31,27 +32,6 @@ from ..training.run import Run
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
 from .decoding import Search
 from .parsing import run_command
-
-LABELS = {
-    "exact_match": "exact match",
-    "token_accuracy": "token accuracy (teacher forcing)",
-    "bleu": "BLEU (sacreBLEU, cased raw text)",
-    "bleu_signature": "  signature",
-    "bleu_lc_tok": "BLEU, lowercased",
-    "bleu_lc_tok_signature": "  signature",
-    "chrf": "chrF",
-    "chrf_signature": "  signature",
-    "loss": "loss, nats",
-    "perplexity": "perplexity",
-    "bits_per_char": "bits per character",
-    "accuracy": "accuracy",
-    "f1": "F1",
-    "split": "split",
-    "decoding": "decoding",
-}
-SHARES = ("accuracy", "exact_match", "f1", "token_accuracy")  # printed as percentages
-OF_100 = ("bleu", "bleu_lc_tok", "chrf")
-BY_LENGTH = ("exact_match", "bleu", "chrf", "accuracy", "macro_f1", "entity_f1", "f1", "mrr")  # printed
 
 
 def run(argv: list[str]) -> None:
@@ -195,11 +175,13 @@ def report(scores: Mapping[str, Any], task: type[Task]) -> None:
     for key, value in scores.items():
         if key in ("intervals", "by_length"):
             continue
-        shown = show_score(key, value)
+        metric = task.metric(key)
+        shown = metric.text(value)
         if key in intervals:
-            low, high = (show_score(key, bound) for bound in intervals[key])
+            low, high = map(metric.text, intervals[key])
             shown = f"{shown:<9} [{low}, {high}]"
-        print(f"{label(key, task):<33} {shown}")
+        label = "  signature" if key.endswith("_signature") else metric.label
+        print(f"{task.scored or task.unit if key == 'n' else label:<33} {shown}")
     if intervals:
         print(f"[low, high]: 95% of {RESAMPLES:,} bootstrap resamples of the examples")
     if buckets := scores.get("by_length"):
@@ -207,28 +189,15 @@ def report(scores: Mapping[str, Any], task: type[Task]) -> None:
         print_columns(length_rows(buckets, task))
 
 
-def label(key: str, task: type[Task]) -> str:
-    """What a score is called."""
-    return {**LABELS, "n": task.unit, **task.metrics}.get(key, key.replace("_", " "))
-
-
-def show_score(key: str, value: Any) -> str:
-    """A score as text: shares as percentages."""
-    if key.partition(",")[0] in SHARES:
-        return f"{value:.2%}"
-    if key in OF_100 and isinstance(value, float):
-        return f"{value:.2f}"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
 def length_rows(buckets: Sequence[Mapping[str, Any]], task: type[Task]) -> list[list[str]]:
     """A table of scores by length, with the names of the columns first."""
-    names = [name for name in BY_LENGTH if name in buckets[0]]
-    rows = [["words", task.unit, *(label(name, task).partition(" (")[0] for name in names)]]
+    known = {name: m for name, m in (METRICS | task.metrics).items() if m.headline and not m.of_tokens}
+    names = [name for name, metric in known.items() if metric.higher_is_better and name in buckets[0]]
+    rows = [["words", task.unit, *(known[name].short_label for name in names)]]
     for bucket in buckets:
         low, high = bucket["words"]
         words = str(low) if low == high else f"{low} to {high}"
-        rows.append([words, str(bucket["n"]), *(show_score(name, bucket[name]) for name in names)])
+        rows.append([words, str(bucket["n"]), *(known[name].text(bucket[name]) for name in names)])
     return rows
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .parsing import run_command
-from .train import listing
+from .recipe_flags import listing
 
 
 def run(argv: list[str]) -> None:

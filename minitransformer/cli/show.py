@@ -5,23 +5,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from tyro.conf import arg
 
-from ..errors import check_integer, counted
-from ..files import printable, read_json, read_text
+from ..errors import check_integer
+from ..files import printable, read_text
 from ..inspection.charts import chart
 from ..recipes import Recipe
 from ..tasks import task_class
+from ..tasks.metrics import METRICS
 from ..training import evaluations
-from ..training.checkpoint import Checkpoints
 from ..training.folder import Record, read_config
 from ..training.log import read_log
 from ..training.readme import facts
 from ..training.run import record_of
+from ..training.summaries import metrics_of
 from .arguments import RunFolder
-from .evaluate import LABELS, report
+from .evaluate import report
 from .parsing import run_command
 
 
@@ -39,7 +40,7 @@ def run(argv: list[str]) -> None:
         recipe = read_config(run, record)
         for line in (*about(run, record, recipe), "", *curves(run)):
             print(printable(line))
-        scores = metrics(run)
+        scores = metrics_of(run)
         if scores:
             print()
             report(scores, task_class(recipe.task))
@@ -52,27 +53,15 @@ def run(argv: list[str]) -> None:
 def about(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
     """What the run is, and how far its training is."""
     yield f"{folder}: {recipe.description or recipe.name}"
-    rows = [*facts(folder, record, recipe), ("progress", progress(folder, recipe))]
+    rows = list(facts(folder, record, recipe))
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         yield f"  {name:<{width}}  {value.replace('`', '')}"
 
 
-def progress(folder: Path, recipe: Recipe) -> str:
-    """How many steps were logged, and the checkpoints."""
-    last = max((record["step"] for record in log_of(folder)), default=0)
-    index = Checkpoints(folder / "checkpoints").index
-    names = ", ".join(f"{which} {name}" for which, name in index.items()) or "none"
-    return f"{last:,} of {counted(recipe.training.steps, 'step')}; checkpoints: {names}"
-
-
-def log_of(folder: Path) -> list[dict[str, Any]]:
-    return read_log(folder / "log.jsonl") if (folder / "log.jsonl").is_file() else []
-
-
 def curves(folder: Path) -> Iterator[str]:
     """The training and the validation loss over steps."""
-    records = log_of(folder)
+    records = read_log(folder / "log.jsonl") if (folder / "log.jsonl").is_file() else []
     train, validation = (
         [(record["step"], record[name]) for record in records if record.get(name) is not None]
         for name in ("loss", "val_loss")
@@ -92,12 +81,6 @@ def encodes(text: str) -> bool:
     return True
 
 
-def metrics(folder: Path) -> dict[str, Any]:
-    """The scores of the best checkpoint; none before it was evaluated."""
-    path = folder / "metrics.json"
-    return read_json(path, {}) if path.is_file() else {}
-
-
 def examples(folder: Path, count: int) -> Iterator[str]:
     """The best and the worst predictions, by chrF where texts are written, else by loss."""
     path, evaluation = folder / "predictions.txt", evaluations.read(folder)
@@ -112,7 +95,7 @@ def examples(folder: Path, count: int) -> Iterator[str]:
     order = sorted(range(len(rows)), key=lambda i: values[i], reverse=name != "loss")
     half = min(count, len(rows) // 2)
     for title, chosen in (("best", order[:half]), ("worst", order[::-1][:half])):
-        yield f"\n{title} predictions of {len(rows):,}, by {LABELS[name]}"
+        yield f"\n{title} predictions of {len(rows):,}, by {METRICS[name].label}"
         for i in chosen:
             texts = (f"{label}: {cell}" for label, cell in zip(header, rows[i], strict=False))
             yield "\n".join([f"  {values[i]:.4g}", *(f"    {text}" for text in texts)])

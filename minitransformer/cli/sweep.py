@@ -12,16 +12,18 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 
 from ..errors import UserError
 from ..files import printable, read_json
+from ..tasks import Metric, Task, task_class
+from ..tasks.metrics import METRICS
 from ..training.folder import read_config, read_record
 from ..training.log import read_log
 from ..training.ranks import join
-from .evaluate import LABELS, print_columns, show_score
+from .evaluate import print_columns
 from .train import read_command
 
 USAGE = "usage: minitransformer sweep RECIPE|file.toml --FLAG VALUE... --run-dir DIR   (flags of `train`)"
@@ -34,11 +36,11 @@ Train a run for each combination of the flags that have several values, and prin
 Repeated, it goes on where it stopped. Under mpiexec each process trains its share of the runs."""
 LAUNCHER = re.compile(r"(PMI|PMIX|OMPI|MPI|HYDRA|SLURM)")  # variables of mpiexec, not for the runs
 PAIRS = ("--betas",)  # one setting of two values
-SCORES = ("bleu", "exact_match", "accuracy", "f1", "bits_per_char", "token_accuracy")
+VALIDATION_LOSS = Metric("validation loss")
 
 
 @dataclass(frozen=True)
-class Planned:
+class SweepRun:
     """A run of the sweep: what distinguishes it, its command and its folder."""
 
     settings: dict[str, str]
@@ -52,20 +54,20 @@ def run(argv: list[str]) -> None:
         print(HELP if asked else USAGE, file=sys.stdout if asked else sys.stderr)
         raise SystemExit(0 if asked else 2)
     ranks = join()
-    plan = planned(argv)
-    for one in plan:
-        check(one)
+    plan = plan_runs(argv)
+    task = {check(one) for one in plan}.pop()  # the same of all
     for number, one in enumerate(plan):
-        if number % ranks.size == ranks.rank:
-            train(one, f"run {number + 1} of {len(plan)}")
+        if number % ranks.size == ranks.rank and train(one, f"run {number + 1} of {len(plan)}") == 1:
+            ranks.abort(1)  # Ctrl-C, or a bug: the others would fare the same
+            raise SystemExit(1)
     ranks.barrier()
     if ranks.rank == 0:
-        report(plan)
-        if not any(results(one.folder) for one in plan):
+        report(plan, task)
+        if not any(results(one.folder, task) for one in plan):
             raise SystemExit(1)
 
 
-def planned(argv: Sequence[str]) -> list[Planned]:
+def plan_runs(argv: Sequence[str]) -> list[SweepRun]:
     """The runs of a command line: one for each combination of the flags with several values."""
     recipe, *rest = argv
     flags: dict[str, list[str]] = {}
@@ -94,49 +96,53 @@ def planned(argv: Sequence[str]) -> list[Planned]:
         name = ",".join(f"{key}={value}" for key, value in settings.items()) or "run"
         folder = Path(parent[0]) / re.sub(r"[^\w.=,+-]", "-", name)
         chosen = [word for key, value in settings.items() for word in (f"--{key}", value)]
-        plan.append(Planned(settings, [recipe, *fixed, *chosen], folder))
+        plan.append(SweepRun(settings, [recipe, *fixed, *chosen], folder))
     if len({one.folder for one in plan}) < len(plan):
         raise UserError("two runs of the sweep are the same.\nPass each value once.")
     return plan
 
 
-def check(one: Planned) -> None:
-    """Raise a UserError for flags that `train` refuses, or for a folder with a run of other settings."""
-    recipe, *_ = read_command([*one.words, "--run-dir", str(one.folder)])
+def check(one: SweepRun) -> type[Task]:
+    """The task; a UserError for flags that `train` refuses, or for a folder with a run of other settings."""
+    recipe, options, *_ = read_command([*one.words, "--run-dir", str(one.folder)])
+    task = task_class(recipe.task)
     record = read_record(one.folder) if one.folder.exists() else None
     if record is None or not record.begun:
-        return
+        return task
     before = read_config(one.folder, record)
+    if options.init_from is not None and hasattr(recipe.data, "tokenizer"):  # that run's tokenizer was taken
+        recipe = replace(recipe, data=replace(recipe.data, tokenizer=before.data.tokenizer))
     same = ("data", "model", "training", "model_type")
     if any(getattr(before, part) != getattr(recipe, part) for part in same):
         raise UserError(
             f"{one.folder} has a run with other settings.\nChoose another --run-dir, or delete that folder."
         )
+    return task
 
 
-def train(one: Planned, title: str) -> None:
-    """Train one run, unless it is finished; continue it if it was stopped."""
+def train(one: SweepRun, title: str) -> int:
+    """Train one run, unless it is finished; continue it if it was stopped. Returns the exit code."""
     if (one.folder / "metrics.json").is_file():
-        print(printable(f"{title}: {one.folder} is there already"), file=sys.stderr)
-        return
+        print(printable(f"{title}: {one.folder} is already finished, skipped"), file=sys.stderr)
+        return 0
     print(printable(f"{title}: {one.folder}"), file=sys.stderr, flush=True)
     resume = ["--resume"] if one.folder.exists() else []
     command = [sys.executable, "-m", "minitransformer", "train", *one.words, "--run-dir", str(one.folder)]
     environment = {name: value for name, value in os.environ.items() if not LAUNCHER.match(name)}
     done = subprocess.run([*command, *resume], env=environment, stdout=subprocess.DEVNULL, check=False)
-    if done.returncode == 1:  # Ctrl-C, or a bug: the others would fare the same
-        raise SystemExit(1)
+    return done.returncode
 
 
-def report(plan: Sequence[Planned]) -> None:
+def report(plan: Sequence[SweepRun], task: type[Task]) -> None:
     """Print a table of the runs, the best validation loss first, and the means over seeds."""
-    found = [(one.settings, results(one.folder)) for one in plan]
-    scores = [name for name in SCORES if any(name in result for _, result in found)][:2]
-    names = ["val_loss", *scores]
+    found = [(one.settings, results(one.folder, task)) for one in plan]
+    names = list(dict.fromkeys(["val_loss", *(name for _, result in found for name in result)]))[:3]
+    metrics = {name: VALIDATION_LOSS if name == "val_loss" else task.metric(name) for name in names}
     axes = list(plan[0].settings)
     found.sort(key=lambda row: row[1].get("val_loss", float("inf")))
-    rows = [[*settings.values(), *cells(result, names)] for settings, result in found]
-    print_columns([header(axes, names), *rows])
+    rows = [[*settings.values(), *cells(result, metrics)] for settings, result in found]
+    titles = [metric.short_label for metric in metrics.values()]
+    print_columns([[*axes, *titles], *rows])
     groups: dict[tuple[str, ...], list[dict[str, float]]] = defaultdict(list)
     for settings, result in found:
         if result:
@@ -147,30 +153,24 @@ def report(plan: Sequence[Planned]) -> None:
         for key, results_of in groups.items():
             known = [name for name in names if all(name in result for result in results_of)]
             means = {name: mean(result[name] for result in results_of) for name in known}
-            rows.append([*key, str(len(results_of)), *cells(means, names)])
+            rows.append([*key, str(len(results_of)), *cells(means, metrics)])
         others = [axis for axis in axes if axis != "seed"]
-        print_columns([header([*others, "seeds"], names, "mean "), *rows])
+        print_columns([[*others, "seeds", *(f"mean {title}" for title in titles)], *rows])
 
 
-def results(folder: Path) -> dict[str, float]:
-    """The best validation loss of a run and its scores; nothing of one that failed."""
+def results(folder: Path, task: type[Task]) -> dict[str, float]:
+    """The best validation loss of a run, and the scores of its test; nothing of one that failed."""
     if not (folder / "metrics.json").is_file():
         return {}
     losses = [record["val_loss"] for record in read_log(folder / "log.jsonl") if record.get("val_loss")]
     scores = read_json(folder / "metrics.json", {})
-    kept = {name: value for name in SCORES if isinstance(value := scores.get(name), float)}
+    known = (METRICS | task.metrics).keys() - {"loss"}
+    kept = {name: value for name, value in scores.items() if name in known and isinstance(value, float)}
     return {**({"val_loss": min(losses)} if losses else {}), **kept}
 
 
-def header(axes: Sequence[str], names: Sequence[str], of: str = "") -> list[str]:
-    """The titles of the columns: settings, and scores as `evaluate` calls them."""
-    labels = LABELS | {"val_loss": "validation loss"}
-    titles = (labels.get(name, name.replace("_", " ")).partition(" (")[0] for name in names)
-    return [*axes, *(of + title for title in titles)]
-
-
-def cells(result: Mapping[str, float], names: Sequence[str]) -> list[str]:
+def cells(result: Mapping[str, float], metrics: Mapping[str, Metric]) -> list[str]:
     """The results as text; a run without any has failed."""
     if not result:
-        return ["failed", *("" for _ in names[1:])]
-    return [show_score(name, result[name]) if name in result else "" for name in names]
+        return ["failed", *("" for _ in range(len(metrics) - 1))]
+    return [metric.text(result[name]) if name in result else "" for name, metric in metrics.items()]

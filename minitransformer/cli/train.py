@@ -5,13 +5,12 @@ from __future__ import annotations
 import shlex
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass, make_dataclass, replace
-from itertools import zip_longest
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from rich.console import Console
-from tyro.conf import OmitArgPrefixes, arg
+from tyro.conf import arg
 
 from minigrad import MinigradError, nn, random
 from minigrad.devices import check_device
@@ -23,11 +22,14 @@ from ..files import printable
 from ..inspection.diagnostics import PICTURE, Diagnostics
 from ..inspection.diagnostics import draw as draw_diagnostics
 from ..recipes import Recipe
+from ..recipes.expectations import check_names
 from ..tasks import Task, task_class
+from ..tasks.metrics import METRICS
 from ..tokenizers import Tokenizer, TokenizerError
 from ..training import run as runs
 from ..training.checkpoint import Checkpoints
 from ..training.curves import draw_curves
+from ..training.environment import describe_machine, describe_versions, rounding_differences
 from ..training.folder import (
     EVENTS,
     README,
@@ -52,28 +54,21 @@ from ..training.run import check_same_data
 from ..training.tensorboard import TensorBoard
 from ..training.trainer import Trainer
 from ..training.validation import LiveRun
-from .arguments import DataFolder, Device, Flag
+from .arguments import Device, Flag
 from .evaluate import evaluate, promised, report
-from .parsing import parse as parse_arguments
+from .recipe_flags import RecipeOptions, check_recipe_is_named, last_flag, with_flags
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(RecipeOptions):
     """Data, run folder and device."""
 
-    data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """Your own data: what each task reads is in docs/tasks.md (pairs: source<TAB>target on each line)."""
     validation_data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Your own validation data; by default, a tenth of --data is held out."""
     test_data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Your own test data; by default, another tenth of --data is held out."""
-    data_dir: DataFolder = None
     run_dir: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/RECIPE)")] = None
     """The run folder."""
-    model_type: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
-    """Another type of model for the task, with its default settings: its keys are flags then."""
-    preset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
-    """A model by name, such as gpt2 or paper-base."""
     init_from: Annotated[Path | None, arg(metavar="RUN", help_behavior_hint="")] = None
     """A run whose weights, where name and shape fit, and whose tokenizer this one starts with."""
     resume: Flag = False
@@ -136,23 +131,12 @@ def hold(folder: Path, options: Options, stack: ExitStack) -> None:
     check_folder(folder, options.resume, options.overwrite)  # it may have changed meanwhile
 
 
-def last_flag(argv: list[str], name: str) -> str | None:
-    """The value of a flag that decides which other flags there are; None if it is not given."""
-    value = None
-    for word, following in zip_longest(argv, argv[1:], fillvalue=""):
-        flag, equals, rest = word.partition("=")
-        if flag.replace("_", "-") == f"--{name}":
-            value = rest if equals else following
-    return value
-
-
 def requested_device(argv: list[str]) -> str:
     """The --device of a command line ("cpu", "cuda" or "cuda:1"), needed to join the ranks before parsing.
 
     "cpu" if the device is not available: `train` raises the error, once for all ranks.
     """
-    flags = [word for word in " ".join(argv).replace("--device ", "--device=").split() if "--device=" in word]
-    device = flags[-1].partition("=")[2] if flags else "cpu"
+    device = last_flag(argv, "device") or "cpu"
     if device.startswith("cuda:"):
         return device
     try:
@@ -163,11 +147,11 @@ def requested_device(argv: list[str]) -> str:
 
 def read_command(argv: list[str]) -> tuple[Recipe, Options, Path, Original | None]:
     """Recipe, options and run folder of a command line, and the run that it names instead of a recipe."""
-    if not argv or argv[0].startswith("-"):
-        print(f"{USAGE}\n\n{listing()}", file=sys.stdout if argv[:1] in (["-h"], ["--help"]) else sys.stderr)
-        raise SystemExit(0 if argv[:1] in (["-h"], ["--help"]) else 2)
+    check_recipe_is_named(argv, USAGE)
     original = Original.read(argv[0])
     defaults = original.recipe if original else recipes.load_recipe(argv[0])
+    if original is None:
+        check_names(defaults.expect, METRICS | task_class(defaults.task).metrics)
     recipe, options = parse(defaults, argv[1:])
     if options.data is not None and original is None:
         recipe, options = parse(recipes.with_own_data(defaults, options.data.name), argv[1:])
@@ -177,17 +161,8 @@ def read_command(argv: list[str]) -> tuple[Recipe, Options, Path, Original | Non
 
 def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
     """The recipe with flags applied to its keys, and the options."""
-    chosen = [last_flag(argv, name) for name in ("model-type", "preset")]
-    if any(chosen):
-        recipe = recipes.with_model(recipe, *chosen)
-    parts = {"run": Options(), "data": recipe.data, "model": recipe.model, "training": recipe.training}
-    bundle: Any = make_dataclass(
-        "Train", [(name, type(part), part) for name, part in parts.items()], frozen=True
-    )
-    description = f"{recipe.description}\n\nEach key of the recipe is a flag; its value is the default."
-    prog = f"minitransformer train {recipe.name}"
-    args = parse_arguments(bundle, argv, prog, description=description, config=(OmitArgPrefixes,))
-    return recipes.with_settings(recipe, args.data, args.model, args.training), args.run
+    about = f"{recipe.description}\n\nEach key of the recipe is a flag; its value is the default."
+    return with_flags(recipe, argv, Options(), "train", about)
 
 
 @dataclass(frozen=True)
@@ -277,7 +252,16 @@ def prepare(training: Training) -> Prepared:
         resumed.record
         if resumed
         else new_record(
-            recipe, tokenizer, checked, training.sources, labels, init_from, training.command, lines
+            recipe,
+            tokenizer,
+            checked,
+            training.sources,
+            labels,
+            init_from,
+            training.command,
+            lines,
+            training.device,
+            training.ranks.size,
         )
     )
     task.live = LiveRun(training.folder, recipe, kind, tokenizer, labels, model, splits)
@@ -351,6 +335,8 @@ def announce(training: Training, prepared: Prepared, trainer: Trainer, console: 
     ranks, tokenizer = training.ranks, prepared.tokenizer
     for line in prepared.lines:
         console.print(printable(line))
+    if training.original is not None and training.resumed is None and ranks.rank == 0:
+        environment_changes(training, training.original.folder, training.original.record)
     if ranks.rank == 0:
         describe(training.folder, console)
     sizes = f"{prepared.model.num_parameters():,} parameters"
@@ -411,7 +397,7 @@ def first_weights(training: Training) -> Source | None:
         return Source.read(options.init_from)
     if options.init_from is not None:
         raise RunError(
-            f"{training.folder} has begun: --init-from would change nothing.\n"
+            f"{training.folder} has already started; --init-from has no effect.\n"
             f"Leave it out, or start over with --overwrite."
         )
     if not resumed.record.init_from or Checkpoints(training.folder / "checkpoints").names():
@@ -447,8 +433,21 @@ def resume(trainer: Trainer, training: Training, resumed: Resumed) -> None:
     )
     if training.ranks.rank == 0:
         settings = resumed.recipe, recipe, training.sources
-        for line in continue_run(folder, resumed.record, *settings, trainer.step):
+        is_done = trainer.step == steps
+        environment = {} if is_done else environment_changes(training, folder, resumed.record)
+        for line in continue_run(folder, resumed.record, *settings, trainer.step, environment):
             trainer.console.print(line)
+
+
+def environment_changes(training: Training, folder: Path, record: Record) -> dict[str, list[Any]]:
+    """What a run is continued or trained again with that differs from before; a warning says it."""
+    device = training.device
+    now = {**describe_versions(device), **describe_machine(device, training.ranks.size)}
+    if changed := rounding_differences(record.environment, now):
+        listed = ", ".join(f"{name} {old} (now {new})" for name, (old, new) in changed.items())
+        problem = f"{folder} was trained with {listed}: the weights will not be the same, bit for bit"
+        print(printable(f"warning: {problem}"), file=sys.stderr)
+    return changed
 
 
 def _resume_command(training: Training) -> str:
@@ -472,11 +471,3 @@ def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Cons
         print(line)
     for line in run.task.samples(run, splits):
         print(printable(line))
-
-
-def listing() -> str:
-    """The recipes, one per line: name, task, type of model, description."""
-    found = [recipes.load_recipe(name) for name in recipes.names()]
-    rows = [(recipe.name, recipe.task, recipe.model_type, recipe.description) for recipe in found]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)

@@ -74,7 +74,7 @@ def check_sources(data: Any, sources: Sources) -> None:
     """Raise a DataError for a user's files that are missing, or that lack the training data."""
     own = sources.data is not None
     if getattr(data, "dataset", "") == "file" and not own:
-        raise DataError("the data is a file of your own, which is not known.\nPass it with --data FILE.")
+        raise DataError("the data is a file of your own; no path was recorded.\nPass it with --data FILE.")
     if not own and (sources.validation_data or sources.test_data):
         raise DataError(
             "--validation-data and --test-data belong to training data of your own.\n"

@@ -28,12 +28,14 @@ from ..tasks import Task
 from ..training.curves import draw_curves
 from ..training.memory import FLOAT, per_parameter
 from ..training.run import build_model
+from ..training.schedules import resolve
 from ..training.trainer import Trainer
 
 BACKWARD = 2  # a backward pass costs twice the forward pass (Kaplan et al. 2020, section 2.1)
 SAMPLE = 100  # batches whose sizes are looked at
 LARGEST = 5e10  # FLOPs of a forward pass that is computed as a whole
 SECONDS = 5.0  # that steps are timed for
+NO_VALIDATION: dict[str, Any] = {"validation_texts": 0, "samples": 0, "monitor": "loss"}  # of single steps
 
 
 @dataclass(frozen=True)
@@ -84,16 +86,17 @@ def make_card(
     """The card of a recipe, whose task has its data. Takes some seconds; steps are timed by `clock`."""
     random.manual_seed(recipe.training.seed)
     model = build_model(recipe, tokenizer, labels)
-    batches = [task.next_batch() for _ in range(min(SAMPLE, recipe.training.steps))]
+    steps = resolve(recipe.training, model, task).steps
+    batches = [task.next_batch() for _ in range(min(SAMPLE, steps))]
     largest = max(batches, key=positions)
     micro = recipe.training.micro_batches
     whole = next(part for _, part in task.split(largest, micro))  # kept for backward at once
-    small = first_rows(task, whole, 1)
+    small = task.first_rows(whole, 1)
     train(recipe, model, task, small)  # compiles, and makes gradients and moments
     draw_nothing()  # as a training draws its curves
     base = resident()
     small_levels, small_flops = costs(recipe, model, task, small)
-    part = first_rows(task, whole, math.floor(LARGEST / (small_flops / rows(small))))
+    part = task.first_rows(whole, math.floor(LARGEST / (small_flops / rows(small))))
     levels, flops = (
         costs(recipe, model, task, part) if rows(part) > rows(small) else (small_levels, small_flops)
     )
@@ -103,7 +106,7 @@ def make_card(
     share = positions(part) / average
     seconds_per_step = seconds / share
     if rows(part) < rows(whole):  # each operation's memory grows with the rows, and so does time
-        half = first_rows(task, part, rows(part) // 2)
+        half = task.first_rows(part, rows(part) // 2)
         half_levels, _ = costs(recipe, model, task, half)
         further = (rows(whole) - rows(part)) / max(rows(part) - rows(half), 1)
         peak = round(max(b + further * (b - a) for a, b in zip(half_levels, levels, strict=True)))
@@ -114,7 +117,7 @@ def make_card(
     return Card(
         recipe.name,
         tuple(parts_of(model)),
-        recipe.training.steps,
+        steps,
         float(np.mean([batch.n_tokens for batch in batches])),
         (1 + BACKWARD) * flops / share,
         max(base - state, 0),
@@ -145,16 +148,6 @@ def positions(batch: Any) -> int:
     return sum(array.size for array in vars(batch).values() if isinstance(array, np.ndarray))
 
 
-def first_rows(task: Task, batch: Any, count: int) -> Any:
-    """The batch, or about its `count` first rows if it has more and can be split."""
-    parts = -(-rows(batch) // max(count, 1))
-    try:
-        task.check_parts(parts)
-    except ValueError:
-        return batch
-    return next(part for _, part in task.split(batch, parts) if part.n_tokens)
-
-
 def train(
     recipe: Recipe,
     model: nn.Module,
@@ -166,7 +159,7 @@ def train(
     """Train on one batch for some `seconds`, at least one step; returns the seconds of each step."""
     only = copy.copy(task)
     only.next_batch = lambda: batch  # type: ignore[method-assign]
-    config = replace(recipe.training, micro_batches=1)
+    config = replace(recipe.training, micro_batches=1, **NO_VALIDATION)
     taken: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(model, only, config, Path(folder), Console(quiet=True))

@@ -23,6 +23,7 @@ from ..errors import UserError
 from ..tasks import Task
 from ..training.run import Run, build_task, filter_splits
 from ..training.trainer import Trainer
+from .card import NO_VALIDATION
 
 LENGTH, ROWS = 12, 4  # tokens and rows of the texts that models are checked on
 FLOAT32 = 1e-4  # two ways to compute the same in float32
@@ -56,15 +57,6 @@ class Subject:
     def new_task(self) -> Task:
         """The task at the start of its data."""
         return build_task(self.run.recipe, self.run.tokenizer, self.splits, self.run.labels)
-
-    def few_rows(self) -> Any:
-        """The first rows of the batch; all of them, if it cannot be split."""
-        parts = -(-len(self.batch.target) // ROWS)
-        try:
-            self.check_parts(parts)
-        except Skip:
-            return self.batch
-        return next(rows for _, rows in self.task.split(self.batch, parts) if rows.n_tokens)
 
     def check_parts(self, parts: int) -> None:
         """Skip a check of a task whose batches cannot be split."""
@@ -165,7 +157,7 @@ def accumulation(subject: Subject) -> tuple[float, float]:
 
 def gradient(subject: Subject) -> tuple[float, float]:
     """The gradient of each weight matrix, in a random direction, is the slope of the loss in float64."""
-    rows = subject.few_rows()
+    rows = subject.task.first_rows(subject.batch, ROWS)
     found = gradients(subject, rows)
     exact = copy.deepcopy(subject.model).double().eval()
     label_smoothing = subject.run.recipe.training.label_smoothing
@@ -224,8 +216,8 @@ def norm(array: np.ndarray) -> float:
 
 def trainer(subject: Subject, folder: Path, **changes: Any) -> Trainer:
     """A trainer with a copy of the run's model, at the start of the data."""
-    changes = {"validation_texts": 0, "samples": 0, "monitor": "loss", **changes}  # it validates nothing
-    config, model = replace(subject.run.recipe.training, **changes), copy.deepcopy(subject.model)
+    config = replace(subject.run.recipe.training, **NO_VALIDATION, **changes)
+    model = copy.deepcopy(subject.model)
     return Trainer(model, subject.new_task(), config, folder, Console(quiet=True))
 
 

@@ -1,4 +1,4 @@
-"""What a recipe promises: the bands in which its scores were measured to be, the `[expect]` tables.
+"""What a recipe expects: the ranges in which its scores were measured to be, the `[expect]` tables.
 
 [expect]                      # of the run as the recipe trains it, decoded greedily
 exact_match = [0.985, 1.0]    # lowest and highest
@@ -9,15 +9,17 @@ exact_match = [0.985, 1.0]    # lowest and highest
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from ..errors import UserError
+from ..errors import UserError, nearest
 
 Band = tuple[float, float]
 Expectations = dict[
     str, dict[str, Band]
 ]  # bands of scores by condition; "" is the run as the recipe trains it
+
+ADVICE = "compare steps, versions and kernels (run.json) with those of the recipe"
 
 # a run with other values of these is still the recipe's
 NEUTRAL = ("seed", "log_every", "checkpoint_every", "micro_batches", "keep", "samples", "validation_texts")
@@ -43,6 +45,16 @@ def _band(name: str, value: Any) -> Band:
     return low, high
 
 
+def check_names(expectations: Expectations, known: Collection[str]) -> None:
+    """Raise a UserError for a band of a score that is not known; "exact_match, ask" is an exact match."""
+    for name in {name for bands in expectations.values() for name in bands}:
+        if name.partition(",")[0] not in known:
+            raise UserError(
+                f"[expect] has a range for {name!r:.60}, which is not a score.{nearest(name, known)}\n"
+                f"Choose one of {', '.join(known)}; a task of your own has others in its `metrics`."
+            )
+
+
 def to_table(expectations: Expectations) -> dict[str, Any]:
     """The `[expect]` table that `read_expectations` reads back."""
     others = {condition: bands for condition, bands in expectations.items() if condition}
@@ -63,11 +75,11 @@ def compare(bands: Mapping[str, Band], scores: Mapping[str, Any]) -> list[str]:
     """A line for each band: whether the score is within it."""
     lines = []
     for name, (low, high) in bands.items():
-        band, score = f"{low:.5g} to {high:.5g}", scores.get(name)
-        if score is None:
-            lines.append(f"not as the recipe states: there is no {name}, expected {band}")
+        expected, score = f"the expected range [{low:.5g}, {high:.5g}]", scores.get(name)
+        if not isinstance(score, int | float):
+            lines.append(f"there is no score {name} to compare with {expected}")
         elif low <= score <= high:
-            lines.append(f"as the recipe states: {name} {score:.4g} is within {band}")
+            lines.append(f"{name} {score:.4g} is within {expected}")
         else:
-            lines.append(f"not as the recipe states: {name} {score:.4g} is outside of {band}")
+            lines.append(f"{name} {score:.4g} is outside {expected}; {ADVICE}")
     return lines

@@ -8,6 +8,7 @@ from .examples import Batch, ExampleTask
 from .image_classification import ImageClassification
 from .language_modelling import LanguageModelling
 from .masked_language_modelling import MaskedLanguageModelling
+from .metrics import Metric
 from .question_answering import QuestionAnswering
 from .similarity import Similarity
 from .tagging import Tagging
@@ -24,6 +25,7 @@ __all__ = [
     "ImageClassification",
     "LanguageModelling",
     "MaskedLanguageModelling",
+    "Metric",
     "PairTask",
     "QuestionAnswering",
     "Similarity",

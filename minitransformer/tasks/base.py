@@ -23,6 +23,7 @@ from ..data.splits import Sources, Splits
 from ..errors import UserError, nearest
 from ..models.protocol import MODELS, model_class
 from ..tokenizers import Tokenizer
+from .metrics import METRICS, Metric
 from .predictions import Prediction
 from .scores import Score
 
@@ -63,7 +64,8 @@ class Task:
         "a text",
     )  # the texts of an input of `predict`, as messages name them
     marks: ClassVar[tuple[str, ...]] = ()  # special tokens that a user may write in a text
-    metrics: ClassVar[dict[str, str]] = {}  # its scores beside the common ones, as `evaluate` labels them
+    metrics: ClassVar[dict[str, Metric]] = {}  # its scores beside the common ones, METRICS
+    scored: ClassVar[str] = ""  # what `n` of its scores counts, if not `unit`
 
     # ------------------------------------------------------------ the data
 
@@ -163,6 +165,13 @@ class Task:
     # ------------------------------------------------------------ a trained model
 
     @classmethod
+    def metric(cls, name: str) -> Metric:
+        """What is known of a score; "accuracy, short ones" is written as accuracy is."""
+        known = METRICS | cls.metrics
+        other = known.get(name.partition(",")[0], Metric(name))
+        return known.get(name) or replace(other, label=name.replace("_", " "))
+
+    @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
         """Scores, with `n`, the number of what was scored, and the rows of predictions.txt, if any.
 
@@ -254,6 +263,15 @@ class Task:
     def check_parts(self, parts: int) -> None:
         """Raise a UserError if batches cannot be split into so many parts: micro-batches times ranks."""
 
+    def first_rows(self, batch: Any, count: int) -> Any:
+        """About the first `count` rows of a batch; all of them, if it cannot be split."""
+        parts = -(-len(batch.target) // max(count, 1))
+        try:
+            self.check_parts(parts)
+        except UserError:
+            return batch
+        return next(part for _, part in self.split(batch, parts) if part.n_tokens)
+
     def logits(self, model: Any, batch: Any) -> Tensor:
         """What the model says of the batch: a logit for each class of each target."""
         raise NotImplementedError
@@ -265,6 +283,13 @@ class Task:
     def validate(self, model: Any) -> dict[str, float]:
         """The scores of the validation split; the one that --monitor names chooses the best checkpoint."""
         return {name: float(score) for name, score in self.score(model, self.validation).items()}
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether validations are known to have a loss: they do unless a class outside of the package says
+        what they score."""
+        ways = self.score, self.validate
+        return all(way.__module__.startswith(f"{__package__}.") for way in ways)
 
     one_shape: ClassVar[bool] = False  # whether all batches have the same shape
     accuracy: ClassVar[str] = "accuracy"  # the name of the share of targets that are right

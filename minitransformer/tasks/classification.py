@@ -13,6 +13,7 @@ from ..data.generated import brackets, spaced
 from ..data.labels import Labelled, labelled, read_labelled, sentence_splits
 from .base import Trained, register_task
 from .encoder import EncoderTask, LabelledData, Row
+from .metrics import Metric
 from .predictions import Prediction, class_prediction
 from .scores import accuracy, macro_f1
 
@@ -32,7 +33,7 @@ class Classification(EncoderTask):
 
     name, Data, unit, head = "classification", ClassificationData, "texts", "classification"
     noun = "text classifier"
-    metrics: ClassVar[dict[str, str]] = {"macro_f1": "macro F1"}
+    metrics: ClassVar[dict[str, Metric]] = {"macro_f1": Metric("macro F1", True)}
 
     @classmethod
     def built_in(cls, data: Any) -> dict[str, list[Labelled]]:

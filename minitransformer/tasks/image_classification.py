@@ -23,6 +23,7 @@ from ..errors import UserError, check_range
 from .base import Rows, Trained, check_dataset, register_task
 from .examples import VALIDATION, Batch, ExampleTask
 from .inputs import check_texts
+from .metrics import Metric
 from .predictions import Prediction, class_prediction
 from .scores import accuracy, macro_f1
 
@@ -53,7 +54,7 @@ class ImageClassification(ExampleTask):
     one_shape = True
     inputs = ("the path of an image, or test:NUMBER",)
     model_types = ("vit",)
-    metrics: ClassVar[dict[str, str]] = {"macro_f1": "macro F1"}
+    metrics: ClassVar[dict[str, Metric]] = {"macro_f1": Metric("macro F1", True)}
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +75,7 @@ class LanguageModelling(Task):
 
     name, Data, unit = "language-modelling", TextData, "characters"
     noun, verb = "language model", "generate"
-    metrics: ClassVar[dict[str, str]] = {"n": "tokens"}
+    scored = "tokens"
     model_types = ("gpt2", "llama", "recurrent")
     requires, is_encoder_decoder = ("states", "logits", "new_cache"), False
     accuracy, one_shape = "token_accuracy", True

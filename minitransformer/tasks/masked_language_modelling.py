@@ -33,6 +33,7 @@ from .base import (
 from .encoder import EncoderTask, Row, TextBatch
 from .examples import VALIDATION
 from .inputs import check_length, check_texts, marked_ids, warn_of_unknown
+from .metrics import Metric
 from .predictions import Prediction, likeliest, percentages, softmax
 from .scores import Score, perplexity
 
@@ -81,9 +82,10 @@ class MaskedLanguageModelling(EncoderTask):
 
     name, Data, unit, noun = "masked-language-modelling", MaskedData, "rows", "masked language model"
     marks = (MASK,)
-    metrics: ClassVar[dict[str, str]] = {
-        "token_accuracy": "accuracy of masked tokens",
-        "next_sentence_accuracy": "accuracy of next sentences",
+    metrics: ClassVar[dict[str, Metric]] = {
+        "token_accuracy": Metric("accuracy of masked tokens", True, "%", of_tokens=True),
+        "next_sentence_accuracy": Metric("accuracy of next sentences", True, "%"),
+        "next_sentence_loss": Metric("loss of next sentences", False),
     }
 
     # ------------------------------------------------------------ the data

@@ -1,11 +1,57 @@
-"""Translation metrics: exact match, and sacreBLEU's BLEU and chrF with their signatures."""
+"""What each score is called, how it is written and which of two is better; and the scores of translations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .scores import Score, accuracy
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What is known of a score. Without `higher_is_better` it is printed, but chooses no checkpoint.
+
+    `unit` is how it is written: "%" for a share from 0 to 1, "points" for a score from 0 to 100.
+    """
+
+    label: str
+    higher_is_better: bool | None = None
+    unit: str = ""
+    of_tokens: bool = False  # depends on the tokenizer
+    headline: bool = True  # printed in tables of several runs and of several lengths
+
+    @property
+    def short_label(self) -> str:
+        """The label without what stands in brackets, for tables."""
+        return self.label.partition(" (")[0]
+
+    def text(self, value: Any) -> str:
+        """The score as text."""
+        if not isinstance(value, float):
+            return str(value)
+        return {"%": f"{value:.2%}", "points": f"{value:.2f}"}.get(self.unit, f"{value:.4g}")
+
+    def difference(self, value: float) -> str:
+        """A difference of two scores as text; of percentages, in points."""
+        if self.unit:
+            return f"{100 * value if self.unit == '%' else value:+.2f}"
+        return f"{value:+.4f}" if abs(value) < 10 else f"{value:+.1f}"  # of perplexities
+
+
+METRICS = {  # a task's `metrics` are added to these, or replace them
+    "exact_match": Metric("exact match", True, "%"),
+    "token_accuracy": Metric("token accuracy (teacher forcing)", True, "%", of_tokens=True),
+    "bleu": Metric("BLEU (sacreBLEU, cased raw text)", True, "points"),
+    "bleu_lc_tok": Metric("BLEU, lowercased", True, "points", headline=False),
+    "chrf": Metric("chrF", True, "points"),
+    "loss": Metric("loss, nats", False, of_tokens=True),
+    "perplexity": Metric("perplexity", False, of_tokens=True),
+    "bits_per_char": Metric("bits per character", False, of_tokens=True),
+    "accuracy": Metric("accuracy", True, "%"),
+    "f1": Metric("F1", True, "%"),
+}
 
 
 def translation_scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:

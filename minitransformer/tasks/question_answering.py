@@ -22,6 +22,7 @@ from ..errors import UserError
 from ..tokenizers import Tokenizer
 from .base import Trained, loss_sum, register_task
 from .encoder import EncoderTask, LabelledData, Row, TextBatch
+from .metrics import Metric
 from .predictions import Prediction, softmax
 from .scores import answer_scores
 
@@ -39,7 +40,7 @@ class QuestionAnswering(EncoderTask):
 
     name, Data, unit, head = "question-answering", QuestionData, "questions", "question_answering"
     segments, inputs, noun = 2, ("a question", "a context"), "question answerer"
-    metrics: ClassVar[dict[str, str]] = {"f1": "F1 of answers' words"}
+    metrics: ClassVar[dict[str, Metric]] = {"f1": Metric("F1 of answers' words", True, "%")}
 
     @classmethod
     def built_in(cls, data: Any) -> dict[str, list[Answered]]:

@@ -25,6 +25,7 @@ from .base import Rows, Trained, register_task, text_tokenizer
 from .encoder import EncoderTask, LabelledData
 from .examples import Batch
 from .inputs import warn_of_unknown
+from .metrics import Metric
 from .predictions import Prediction
 from .scores import Score
 
@@ -52,7 +53,10 @@ class Similarity(EncoderTask):
 
     name, Data, unit, head = "similarity", SimilarityData, "pairs", "similarity"
     noun, inputs = "similarity model", ("a text", "another to compare it with")
-    metrics: ClassVar[dict[str, str]] = {"accuracy": "partner is the nearest", "mrr": "mean reciprocal rank"}
+    metrics: ClassVar[dict[str, Metric]] = {
+        "accuracy": Metric("partner is the nearest", True, "%"),
+        "mrr": Metric("mean reciprocal rank", True),
+    }
 
     @classmethod
     def built_in(cls, data: Any) -> dict[str, list[Pair]]:

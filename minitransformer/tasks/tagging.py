@@ -19,6 +19,7 @@ from ..errors import UserError
 from ..tokenizers import Tokenizer
 from .base import Trained, register_task
 from .encoder import EncoderTask, LabelledData, Row
+from .metrics import Metric
 from .predictions import Prediction, softmax
 from .scores import entity_f1, tag_accuracy
 
@@ -34,7 +35,7 @@ class Tagging(EncoderTask):
 
     name, Data, unit, head = "tagging", TaggingData, "sentences", "token_classification"
     noun = "tagger"
-    metrics: ClassVar[dict[str, str]] = {"entity_f1": "entity F1"}
+    metrics: ClassVar[dict[str, Metric]] = {"entity_f1": Metric("entity F1", True)}
 
     @classmethod
     def built_in(cls, data: Any) -> dict[str, list[Tagged]]:

@@ -31,7 +31,7 @@ from .log import suppress_full_disk
 MODEL, EMA, OPTIMIZER, STATE, SUMS = FILES = (
     "model.safetensors", "ema.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS",
 )  # fmt: skip
-STATE_TYPES: dict[str, Any] = {"step": int, "seconds": float, "best_loss": (float, type(None)), "task": dict}
+STATE_TYPES: dict[str, Any] = {"step": int, "seconds": float, "task": dict}
 UNUSABLE = "unusable-"  # prefix of a damaged checkpoint, moved aside
 
 
@@ -246,8 +246,10 @@ class Checkpoints:
         state, averaged = self._restore(path, model, optimizer)
         if average is not None:  # of a run that has none yet, it starts from the weights
             average.load_state_dict(averaged or model.state_dict())
+        # runs of older versions monitor the loss
+        state.setdefault("best_score", {"monitor": "loss", "value": state.get("best_loss"), "waited": 0})
         if state.get("best") != self.index["best"]:
-            state["best_loss"] = None  # the best checkpoint was damaged: the next validation is the best
+            state["best_score"]["value"] = None  # it was damaged: the next validation is the best
         self._current, self._best = path.name, self.index["best"]
         return state
 

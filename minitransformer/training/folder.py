@@ -17,13 +17,11 @@ import platform
 import re
 import secrets
 import stat
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +37,7 @@ from ..recipes import Recipe
 from ..tokenizers import Tokenizer
 from . import evaluations
 from .checkpoint import Checkpoints
+from .environment import describe_machine, describe_versions
 
 RUN_FILES = (
     "run.json", "config.toml", "tokenizer.json", "log.jsonl", "curves.png", "diagnostics.png",
@@ -152,6 +151,14 @@ class Record:
         return {"run": self.id, "tokenizer_sha256": self.tokenizer_sha256} if self.id else {}
 
     @property
+    def environment(self) -> dict[str, Any]:
+        """What the run was trained on last: its versions and its machine, with what was changed since."""
+        now = {**self.versions, **self.machine}
+        for entry in self.history:
+            now |= {name: new for name, (_, new) in entry.get("environment", {}).items()}
+        return now
+
+    @property
     def sources(self) -> Sources:
         """Where the data was when the run began."""
         return Sources.from_json(self.data)
@@ -211,21 +218,15 @@ def new_record(
     init_from: Mapping[str, Any] | None = None,
     command: str = "",
     data_lines: Sequence[str] = (),
+    device: str = "cpu",
+    ranks: int = 1,
 ) -> Record:
-    """The record of a run that begins now."""
-
-    def installed(package: str) -> str:
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            return "not installed"
-
-    packages = ("minitransformer", "numpy", "tokenizers")
+    """The record of a run that begins now, on the `device` of so many `ranks`."""
     return Record(
         recipe.name,
         recipe.training.seed,
-        {"python": platform.python_version(), **{p: installed(p) for p in packages}},
-        {"platform": platform.platform(), "processor": platform.machine(), "byteorder": sys.byteorder},
+        describe_versions(device),
+        describe_machine(device, ranks),
         data_sha256,
         _places(recipe, sources),
         "" if tokenizer is None else sha256(tokenizer.to_bytes()),
@@ -381,22 +382,33 @@ def check_same_run(before: Recipe, recipe: Recipe, folder: Path) -> None:
 
 
 def continue_run(
-    folder: Path, record: Record, before: Recipe, recipe: Recipe, sources: Sources, step: int
+    folder: Path,
+    record: Record,
+    before: Recipe,
+    recipe: Recipe,
+    sources: Sources,
+    step: int,
+    environment: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Record what --resume changes, and write the new settings; returns a line for each change."""
+    """Record what --resume changes, and write the new settings; returns a line for each change.
+
+    `environment` is what differs in what the run is trained on (`rounding_differences`).
+    """
     changes = {name: list(pair) for name, pair in _differences(before, recipe, "training").items()}
     used = sha256(read_bytes(folder / "config.toml"))
     last = max((i for i, entry in enumerate(record.history) if entry["config_sha256"] == used), default=-1)
     history = record.history[: last + 1]  # without a change that was announced and then killed
-    if changes or (history and step < history[-1]["step"]):  # the latter if later checkpoints were damaged
+    went_back = bool(history) and step < history[-1]["step"]  # since later checkpoints were damaged
+    if changes or environment or went_back:
         entry = {"step": step, "config_sha256": sha256(_config(recipe)), "changes": changes, "time": _now()}
-        history = [*history, entry]
+        history = [*history, entry | ({"environment": dict(environment)} if environment else {})]
     data = _places(recipe, sources)
     if (history, data) != (record.history, record.data):
         _write_record(folder, replace(record, history=history, data=data))
     if changes:
         write_atomically(folder / "config.toml", _config(recipe))
-    return [f"{name} {old} -> {new} from step {step}" for name, (old, new) in changes.items()]
+    both = {**changes, **(environment or {})}
+    return [f"{name} {old} -> {new} from step {step}" for name, (old, new) in both.items()]
 
 
 def _differences(before: Recipe, recipe: Recipe, part: str) -> dict[str, tuple[Any, Any]]:

@@ -15,7 +15,8 @@ from minigrad.io import load_bytes
 from ..errors import UserError
 from ..files import printable, sha256
 from .checkpoint import Checkpoints, check_finite
-from .folder import Record, RunError, read_config, read_record, read_tokenizer
+from .folder import Record, read_config, read_tokenizer
+from .run import record_of
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,7 @@ class Source:
     @classmethod
     def read(cls, folder: Path) -> Source:
         """Of a run folder; an error if it is not one, or has no checkpoint."""
-        record = read_record(folder) if folder.is_dir() else None
-        if record is None:
-            raise RunError(f"{printable(folder)} is not a run folder.\nPass one to --init-from.")
+        record = record_of(folder)
         path, content = Checkpoints(folder / "checkpoints", identity=record.identity).read_model("best")
         weights = load_bytes(content, str(path))
         check_finite(weights, path.name)

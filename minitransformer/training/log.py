@@ -12,6 +12,7 @@ from typing import Any
 
 from minigrad.io import write_atomically
 
+from ..errors import UserError
 from ..files import read_text, to_json
 
 
@@ -41,8 +42,15 @@ class Log:
         return self
 
     def write(self, record: dict[str, Any]) -> None:
-        """Append a record."""
-        self.unwritten += to_json(record).encode() + b"\n"
+        """Append a record. A UserError for a value that is not JSON's."""
+        try:
+            self.unwritten += to_json(record).encode() + b"\n"
+        except TypeError as error:
+            kinds = ", ".join(f"{name} ({type(value).__name__})" for name, value in record.items())
+            raise UserError(
+                f"the log takes numbers and texts: {error}. The record has {kinds}.\n"
+                f"Convert what a callback adds to it, for example with .item()."
+            ) from None
         try:
             self._flush()
             self.warned = False
@@ -64,30 +72,32 @@ class Log:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The records of a log; a truncated last line is skipped, as is any other that is not a record.
+    """The records of a log: their numbers and, of a validation, perhaps `samples`, a list of texts.
 
-    A record has numbers and, of a validation, perhaps `samples`, a list of texts.
+    What else a callback wrote is left out, as is a truncated last line.
     """
-    records = []
-    for line in read_text(path).split("\n"):
-        with suppress(ValueError, RecursionError):
-            record = json.loads(line)
-            if isinstance(record, dict) and _is_record(**record):
-                records.append(record)
-    return records
-
-
-def _is_record(step: Any = None, samples: Any = (), **numbers: Any) -> bool:
-    types = {type(value) for value in numbers.values()}
-    texts = isinstance(samples, list | tuple) and all(isinstance(text, str) for text in samples)
-    return type(step) is int and texts and types <= {int, float, type(None)}
+    return [
+        {name: value for name, value in record.items() if name == "samples" or type(value) in NUMBERS}
+        for _, record in _records(path)
+    ]
 
 
 def truncate_log(path: Path, step: int) -> None:
     """Remove the records after a step, and lines that are not records."""
     if not path.is_file():
         return
-    records = [record for record in read_log(path) if record["step"] <= step]
-    content = "".join(to_json(record) + "\n" for record in records).encode()
+    content = "".join(f"{line}\n" for line, record in _records(path) if record["step"] <= step).encode()
     if content != path.read_bytes():
         write_atomically(path, content)
+
+
+NUMBERS = (int, float, type(None))
+
+
+def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The lines that are records, each with what it says."""
+    for line in read_text(path).split("\n"):
+        with suppress(ValueError, RecursionError):
+            record = json.loads(line)
+            if isinstance(record, dict) and type(record.get("step")) is int:
+                yield line, record

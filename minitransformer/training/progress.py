@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -16,14 +15,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from minigrad.devices import load_cupy
 from minigrad.memory import format_bytes
 
+from .environment import blas_threads
 from .notebook import NotebookLine
 
 Show = Callable[[int, Mapping[str, float]], None]
+INTERVAL = 30.0  # seconds between lines in a file
 
 
 @contextmanager
 def show_progress(console: Console, step: int, steps: int, device: str = "cpu") -> Iterator[Show]:
-    """Steps, loss, tokens per second, memory and remaining time: a bar on a terminal, one line in a notebook.
+    """Steps, loss, tokens per second, memory and remaining time: a bar on a terminal, one line in a notebook,
+    a line each half a minute in a file.
 
     Gives a function of the number of steps that are done and the record of the last one.
     """
@@ -32,22 +34,26 @@ def show_progress(console: Console, step: int, steps: int, device: str = "cpu") 
         TimeRemainingColumn(),
     )  # fmt: skip
     line = NotebookLine() if console.is_jupyter and not console.quiet else None
-    speed, memory, read_at = 0.0, "", -math.inf
+    speed, memory, read_at, written_at = 0.0, "", -math.inf, time.monotonic()
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=steps, completed=step, figures="")
 
         def show(step: int, record: Mapping[str, float]) -> None:
-            nonlocal speed, memory, read_at
+            nonlocal speed, memory, read_at, written_at
             speed += (record["tokens_per_second"] - speed) * (0.1 if speed else 1.0)
-            if progress.disable and line is None:
+            if progress.disable and line is None and time.monotonic() - written_at < INTERVAL:
                 return
             if time.monotonic() - read_at > 1:
                 memory, read_at = format_bytes(memory_in_use(device)), time.monotonic()
             # a captured step's loss is read only now and then
             loss = "" if math.isnan(record["loss"]) else f"loss {record['loss']:.4f} "
-            progress.update(bar, completed=step, figures=f"{loss}{speed:,.0f} tokens/s {memory}")
+            figures = f"{loss}{speed:,.0f} tokens/s {memory}"
+            progress.update(bar, completed=step, figures=figures)
             if line:
                 line.update(progress.get_renderable(), last=step == steps)
+            elif progress.disable:
+                console.print(f"step {step:>6} of {steps:,}  {figures}", highlight=False)
+                written_at = time.monotonic()
 
         yield show
 
@@ -95,17 +101,3 @@ class SlowSteps:
             f"program may be using the cores, and the threads wait for each other. It helps to stop "
             f"(Ctrl-C), set OPENBLAS_NUM_THREADS=1, and continue with --resume."
         )
-
-
-def blas_threads() -> int:
-    """How many threads the linear algebra uses."""
-    with suppress(ImportError):
-        from threadpoolctl import threadpool_info
-
-        return max(
-            (pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1
-        )
-    set_ones = [
-        os.environ[name] for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS") if name in os.environ
-    ]
-    return int(set_ones[0]) if set_ones and set_ones[0].isdecimal() else os.cpu_count() or 1

@@ -232,13 +232,12 @@ def _divide_cores(comm: Any) -> None:
     """Divide a machine's cores among its ranks, unless the user has set thread counts."""
     if any(name in os.environ for name in THREADS):
         return
-    with contextlib.suppress(ImportError):
-        from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits
 
-        local = _local_communicator(comm)
-        affinity = getattr(os, "sched_getaffinity", lambda process: range(os.cpu_count() or 1))
-        cores = set().union(*local.allgather(set(affinity(0))))
-        threadpool_limits(max(1, len(cores) // local.size), user_api="blas")
+    local = _local_communicator(comm)
+    affinity = getattr(os, "sched_getaffinity", lambda process: range(os.cpu_count() or 1))
+    cores = set().union(*local.allgather(set(affinity(0))))
+    threadpool_limits(max(1, len(cores) // local.size), user_api="blas")
 
 
 def _local_communicator(comm: Any) -> Any:

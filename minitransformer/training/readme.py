@@ -10,24 +10,23 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from minigrad.io import write_atomically
 from minigrad.nn.shapes import parameter_shapes
 
 from .. import recipes
-from ..errors import UserError, counted
-from ..files import printable, read_bytes, read_json, sha256
+from ..errors import UserError
+from ..files import printable, read_bytes, sha256
 from ..models.protocol import model_class
 from ..recipes import Recipe
 from ..recipes.expectations import compare, condition
 from ..tasks import task_class
-from .checkpoint import Checkpoints
 from .folder import README, Record, read_config, read_record, read_tokenizer
+from .summaries import metrics_of, progress_of, score_rows
 
 LIMIT = 2**20  # bytes
 
@@ -37,8 +36,14 @@ FILES = {
     "tokenizer.json": "the vocabulary",
     "checkpoints": "weights, moments and state (safetensors, JSON), with checksums",
     "log.jsonl": "losses, learning rate, speed: a line each",
+    "curves.png": "the same as a picture",
+    "diagnostics.png": "each layer's gradients, updates, entropy of attention and dead units",
+    "tensorboard": "the same for TensorBoard",
     "metrics.json": "the scores",
     "predictions.txt": "what the model said of each example that was scored",
+    "predictions.hyp": "the predictions, one on each line; sources and references are in `.src` and `.ref`",
+    "statistics.safetensors": "what each example adds to each score: what `compare` needs",
+    "evaluations": "scores and predictions of other checkpoints and decodings",
 }
 EXAMPLES = {  # of commands that use a run
     "translate": ' "a text"', "predict": ' "a text"', "generate": ' --prompt "a text"',
@@ -119,13 +124,12 @@ def facts(folder: Path, record: Record, recipe: Recipe) -> Iterator[tuple[str, s
     if changed := _changes(recipe):
         yield "settings that are not the recipe's", ", ".join(changed)
     for entry in record.history[1:]:
-        changes = entry.get("changes", {}).items()
+        changes = {**entry.get("changes", {}), **entry.get("environment", {})}.items()
         yield f"from step {entry['step']}", ", ".join(f"{k} {old} -> {new}" for k, (old, new) in changes)
     if record.init_from:
         yield "first weights", f"from a run of {record.init_from['recipe']}, {record.init_from['checkpoint']}"
-    yield "trained", _progress(folder, recipe)
-    versions = [f"{name} {version}" for name, version in record.versions.items()]
-    yield "with", ", ".join([*versions, str(record.machine.get("platform", ""))])
+    yield "trained", progress_of(folder, recipe.training)
+    yield "with", ", ".join(f"{name} {value}" for name, value in (record.versions | record.machine).items())
 
 
 def _parameters(folder: Path, record: Record, recipe: Recipe) -> int:
@@ -144,19 +148,6 @@ def _changes(recipe: Recipe) -> list[str]:
         old, new = asdict(getattr(original, part)), asdict(getattr(recipe, part))
         changed += [f"{k} = {v}" for k, v in new.items() if k != "seed" and v not in ("", old.get(k))]
     return changed
-
-
-def _progress(folder: Path, recipe: Recipe) -> str:
-    """How far the run is."""
-    checkpoints = Checkpoints(folder / "checkpoints")
-    settings = recipe.training
-    steps = counted(settings.epochs, "epoch") if settings.epochs else counted(settings.steps, "step")
-    with suppress(UserError, OSError, KeyError, TypeError, ValueError):
-        index = checkpoints.index
-        state = read_json(checkpoints.folder / index["last"] / "state.json", {"step": int, "seconds": float})
-        of = steps if state["step"] == settings.steps else f"{counted(state['step'], 'step')} of {steps}"
-        return f"{of} in {state['seconds']:.0f} s; the best checkpoint is {index['best']}"
-    return f"0 of {steps}: there is no checkpoint yet"
 
 
 def _identity_of_data(record: Record) -> Iterator[str]:
@@ -180,32 +171,17 @@ def _places(record: Record) -> str:
 def _scores(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
     """A table for each evaluation, and what the recipe states."""
     for path in [folder / "metrics.json", *sorted(folder.glob("evaluations/*/metrics.json"))]:
-        scores: dict[str, Any] = {}
-        with suppress(UserError):
-            scores = read_json(path) if path.is_file() else {}
-        if not isinstance(scores, dict) or not scores:
+        if not (scores := metrics_of(path.parent)):
             continue
-        intervals = scores.get("intervals")
         if path.parent != folder:
             yield f"{_escaped(path.parent.name)}:\n"
         yield "| score | |\n|---|---|"
-        for name, value in scores.items():
-            if isinstance(value, int | float | str):
-                yield f"| {_escaped(name)} | {_shown(value)}{_interval(intervals, name)} |"
+        for name, value, interval in score_rows(scores):
+            yield f"| {_escaped(name)} | {_escaped(value)}{interval} |"
         how = condition(record.init_from, "best", str(scores.get("decoding", "greedy")))
         lines = compare(recipe.expect.get(how, {}), scores) if path.parent == folder else []
         yield from (["", *(f"- {line}" for line in lines)] if lines else [])
         yield ""
-
-
-def _shown(value: float | str) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else _escaped(value)
-
-
-def _interval(intervals: Any, name: str) -> str:
-    if not isinstance(intervals, Mapping) or name not in intervals:
-        return ""
-    return f" [{', '.join(map(_shown, intervals[name]))}]"
 
 
 def _escaped(text: object) -> str:

@@ -11,8 +11,9 @@ from .. import recipes
 from ..data.splits import Sources, Splits, checksums
 from ..files import printable
 from ..recipes import Recipe
-from .folder import Record, RunError, read_config, read_record, read_tokenizer
+from .folder import Record, RunError, read_config, read_tokenizer
 from .init_from import Source
+from .run import record_of
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,7 @@ class Original:
         folder = Path(name)
         if name in recipes.names() or not folder.is_dir():
             return None
-        record = read_record(folder)
-        if record is None or not (folder / "config.toml").is_file():
-            raise RunError(
-                f"{printable(folder)} is not a run folder.\nPass a recipe, a file.toml or a run folder."
-            )
+        record = record_of(folder)
         return cls(folder, record, read_config(folder, record))
 
     def sources(self, given: Sources) -> Sources:

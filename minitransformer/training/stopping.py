@@ -7,18 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import UserError, nearest
-
-LOWER_IS_BETTER = (  # of other scores, higher is
-    "loss", "next_sentence_loss", "perplexity", "bits_per_char",
-)  # fmt: skip
+from ..tasks.metrics import Metric
 
 
 class BestScore:
     """The best value so far of the score `monitor`, and how many validations have passed since then."""
 
-    def __init__(self, monitor: str, patience: int) -> None:
-        self.monitor, self.patience = monitor, patience
-        self.sign = -1 if monitor in LOWER_IS_BETTER else 1
+    def __init__(self, monitor: str, patience: int, metric: Metric) -> None:
+        self.monitor, self.patience, self.metric = monitor, patience, metric
+        self.sign = 1 if metric.higher_is_better else -1
         self.value, self.waited = -self.sign * math.inf, 0
 
     def update(self, scores: Mapping[str, float]) -> bool:
@@ -34,12 +31,17 @@ class BestScore:
         return 0 < self.patience <= self.waited
 
     def check(self, scores: Mapping[str, float]) -> None:
-        """Raise a UserError if a validation does not compute the score."""
+        """Raise a UserError if validations lack the score, or it is not known which of two is better."""
         if self.monitor not in scores:
             raise UserError(
                 f"validations have no score {self.monitor!r} to monitor."
                 f"{nearest(self.monitor, scores)}\nChoose one of {', '.join(scores)}"
                 f"; those of generated texts need --validation-texts N."
+            )
+        if self.metric.higher_is_better is None:
+            raise UserError(
+                f"{self.monitor!r} cannot be monitored: the task does not say whether higher is better.\n"
+                f'Add "{self.monitor}": Metric("{self.monitor}", higher_is_better=...) to its `metrics`.'
             )
 
     def state_dict(self) -> dict[str, Any]:

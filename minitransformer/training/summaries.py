@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..config import TrainConfig
 from ..errors import UserError, counted
 from ..files import read_bytes, read_json
+from .checkpoint import Checkpoints
 
 CELL = "text-align: left; padding: 2px 12px 2px 0; vertical-align: top"
 QUIET = "opacity: 0.7"
@@ -30,10 +32,41 @@ def run_facts(run: Any) -> list[tuple[str, str]]:
     facts = [
         ("recipe", f"{recipe.name}, {recipe.task}"),
         ("model", f"{type(run.model).__name__}, {counted(run.model.num_parameters(), 'parameter')}"),
-        ("checkpoint", f"{run.checkpoint.name} of {counted(recipe.training.steps, 'step')}"),
+        ("checkpoint", f"{run.checkpoint.name} of {length_of(run.folder, recipe.training)}"),
         ("seed", str(run.record.seed)),
     ]
     return facts if vocabulary is None else [*facts, ("vocabulary", counted(vocabulary, "token"))]
+
+
+def last_state(folder: Path) -> dict[str, Any]:
+    """The state of a run's last checkpoint; none if it has none, or one that cannot be read."""
+    checkpoints = Checkpoints(folder / "checkpoints")
+    with suppress(UserError, OSError, LookupError):
+        path = checkpoints.folder / checkpoints.names()[-1] / "state.json"
+        return read_json(path, {"step": int, "seconds": float})
+    return {}
+
+
+def length_of(folder: Path, settings: TrainConfig) -> str:
+    """How long a run's training is: `1,200 steps`, `9 steps (3 epochs)`."""
+    if not settings.epochs:
+        return counted(settings.steps, "step")
+    epochs = counted(settings.epochs, "epoch")
+    steps = last_state(folder).get("steps")  # states of older versions do not say it
+    return epochs if steps is None else f"{counted(steps, 'step')} ({epochs})"
+
+
+def progress_of(folder: Path, settings: TrainConfig) -> str:
+    """How far a run's training is: `300 of 1,200 steps in 25 s; checkpoints: last step-..., best ...`."""
+    state, length = last_state(folder), length_of(folder, settings)
+    if not state:
+        return f"0 of {length}: there is no checkpoint yet"
+    total = state.get("steps") if settings.epochs else settings.steps
+    names: list[str] = []
+    with suppress(UserError):
+        names = [f"{which} {name}" for which, name in Checkpoints(folder / "checkpoints").index.items()]
+    done = "" if state["step"] == total else f"{state['step']:,} of "
+    return f"{done}{length} in {state['seconds']:.0f} s; checkpoints: {', '.join(names)}"
 
 
 def run_line(run: Any) -> str:
@@ -44,42 +77,43 @@ def run_line(run: Any) -> str:
 def run_html(run: Any) -> str:
     """What a loaded run is, its scores, and its curves."""
     parts = [f"<b>{html.escape(str(run.folder))}</b>", _table(run_facts(run))]
-    parts.append(_table(score_rows(metrics_of(run.folder))))
+    parts.append(_score_table(metrics_of(run.folder)))
     with suppress(UserError, OSError):
         picture = base64.b64encode(read_bytes(run.folder / "curves.png")).decode()
         parts.append(f'<img alt="Curves of the run" src="data:image/png;base64,{picture}" width="480">')
     return "".join(parts)
 
 
-def score_rows(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(name, `0.994 [0.986, 1]`) for each score: the interval has 95% of bootstrap resamples."""
+def score_rows(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """(name, `0.994`, ` [0.986, 1]`) for each score: the interval has 95% of bootstrap resamples."""
     intervals = metrics.get("intervals")
-    rows = []
     for name, value in metrics.items():
-        if not isinstance(value, int | float | str):
-            continue
-        bounds = intervals.get(name) if isinstance(intervals, dict) else None
-        between = f" [{', '.join(map(_shown, bounds))}]" if isinstance(bounds, list) else ""
-        rows.append((name, f"{_shown(value)}{between}"))
-    return rows
+        if isinstance(value, int | float | str):
+            bounds = intervals.get(name) if isinstance(intervals, dict) else None
+            bounds = [_shown(bound) for bound in bounds if isinstance(bound, float)] if bounds else []
+            yield name, _shown(value), f" [{', '.join(bounds)}]" if bounds else ""
 
 
 def evaluation_line(evaluation: Any) -> str:
     """`<Evaluation of the test split, step-...: exact_match 0.994 [0.986, 1], ...>`."""
     about = evaluation.about
     numbers = {name: value for name, value in evaluation.metrics.items() if not isinstance(value, str)}
-    scores = ", ".join(f"{name} {shown}" for name, shown in score_rows(numbers))
+    scores = ", ".join(f"{name} {value}{interval}" for name, value, interval in score_rows(numbers))
     return f"<Evaluation of the {about.split} split, {about.checkpoint}: {scores}>"
 
 
 def evaluation_html(evaluation: Any) -> str:
     about = evaluation.about
     head = f"{about.task}, {about.split} split, {about.checkpoint}"
-    return f"<b>{html.escape(head)}</b>{_table(score_rows(evaluation.metrics))}"
+    return f"<b>{html.escape(head)}</b>{_score_table(evaluation.metrics)}"
 
 
 def _shown(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _score_table(metrics: Mapping[str, Any]) -> str:
+    return _table((name, f"{value}{interval}") for name, value, interval in score_rows(metrics))
 
 
 def _table(rows: Iterable[tuple[str, str]]) -> str:

@@ -88,11 +88,11 @@ class Trainer:
         self.optimizer = build_optimizer(model, config)
         self.average = MovingAverage(model, config.ema_decay) if config.ema_decay else None
         self.validation = Validation(task, config.validation_texts, config.samples)
-        self.best = BestScore(config.monitor, config.patience)
+        self.best = BestScore(config.monitor, config.patience, task.metric(config.monitor))
         half = config.precision in ("bfloat16", "float16")
         self.autocast = autocast(dtype=config.precision if half else "bfloat16", enabled=half)
         self.scaler = GradScaler(enabled=config.precision == "float16")
-        self.step, self.seconds, self.best_loss = 0, 0.0, math.inf
+        self.step, self.seconds = 0, 0.0
         self.device = next(model.parameters()).device
         self.capture = capture
         self._captured: Any = self._capture() if capture or self.pays_to_capture() else None
@@ -274,7 +274,7 @@ class Trainer:
             stack.enter_context(np.errstate(over="ignore", invalid="ignore", divide="ignore"))  # checked
             stopped = stack.enter_context(stop_signals())
             show = stack.enter_context(show_progress(self.console, self.step, self.config.steps, self.device))
-            if self.config.monitor != "loss":  # an error now rather than at the first validation
+            if self.config.monitor != "loss" or not self.task.has_loss:  # rather than at the first validation
                 self.best.check(self._scores(texts=1)[0])
             self.callbacks.notify("on_train_begin", self)
             while not self.finished and not (stop := self.ranks.any(stopped.is_set())):
@@ -318,7 +318,7 @@ class Trainer:
     def validate(self, log: Log) -> None:
         """Compute the validation scores, of the averaged weights if there are some; save the best."""
         scores, samples = self._scores()
-        if not math.isfinite(scores["loss"]):
+        if not math.isfinite(scores.get("loss", 0.0)):
             problem = f"the validation loss is {scores['loss']}"
             raise self._nonfinite_error(self.step, problem, lambda: self.task.validate(self.model))
         record = {"step": self.step, **{f"val_{name}": value for name, value in scores.items()}}
@@ -328,11 +328,9 @@ class Trainer:
         lines += [printable(f"    {sample}") for sample in samples]
         self.console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
         self.callbacks.notify("on_validation_end", self, scores)
-        before = self.best.value, self.best_loss
-        if self.best.update(scores):
-            self.best_loss = scores["loss"]
-            if not self.save(best=True):
-                self.best.value, self.best_loss = before
+        before = self.best.value
+        if self.best.update(scores) and not self.save(best=True):
+            self.best.value = before
 
     def _scores(self, texts: int | None = None) -> tuple[dict[str, float], list[str]]:
         """Scores and samples of the validation split, computed on rank 0."""
@@ -346,16 +344,20 @@ class Trainer:
     def save(self, best: bool = False) -> bool:
         """Write a checkpoint of this step, on rank 0, after checking that all ranks are equal.
 
-        False if the disk is full: then the checkpoints before it stay as they are.
+        False, on each rank, if the disk is full: then the checkpoints before it stay as they are.
         """
         self._read()  # only finite steps are saved
         self.ranks.check_equal(self.model, self.step)
-        if self.ranks.rank or self._refused == self.step:
-            return bool(self.ranks.rank)
+        return self.ranks.broadcast(lambda: self._write(best))
+
+    def _write(self, best: bool) -> bool:
+        """`save`, on rank 0."""
+        if self._refused == self.step:
+            return False
         state = {
             "step": self.step,
+            "steps": self.config.steps,
             "seconds": self.seconds,
-            "best_loss": self.best_loss,
             "best_score": self.best.state_dict(),
             "task": self.task.state(),
             "scaler": self.scaler.state_dict(),
@@ -406,9 +408,7 @@ class Trainer:
         try:
             self._unread = None
             self.step, self.seconds = state["step"], state["seconds"]
-            self.best_loss = math.inf if state["best_loss"] is None else state["best_loss"]
-            score = {"monitor": "loss", "waited": 0, **state.get("best_score", {"value": state["best_loss"]})}
-            self.best.load_state_dict(score if state["best_loss"] is not None else score | {"value": None})
+            self.best.load_state_dict(state["best_score"])
             self.task.restore(state["task"])
             self.scaler.load_state_dict(state.get("scaler") or self.scaler.state_dict())
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:

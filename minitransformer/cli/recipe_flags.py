@@ -1,0 +1,72 @@
+"""A recipe by name, whose keys are flags: what `train`, `card` and `sweep` have in common."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, make_dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from tyro.conf import OmitArgPrefixes, arg
+
+from .. import recipes
+from ..recipes import Recipe
+from .arguments import DataFolder
+from .parsing import parse
+
+
+@dataclass(frozen=True)
+class RecipeOptions:
+    """What is not a key of a recipe, but changes its data or its model."""
+
+    data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """Your own data: what each task reads is in docs/tasks.md (pairs: source<TAB>target on each line)."""
+    data_dir: DataFolder = None
+    model_type: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
+    """Another type of model for the task, with its default settings: its keys are flags then."""
+    preset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
+    """A model by name, such as gpt2 or paper-base."""
+
+
+T = TypeVar("T", bound=RecipeOptions)
+
+
+def check_recipe_is_named(argv: Sequence[str], usage: str) -> None:
+    """Print the usage and the recipes, and exit, unless the first word can name a recipe."""
+    if not argv or argv[0].startswith("-"):
+        is_help = list(argv[:1]) in (["-h"], ["--help"])
+        print(f"{usage}\n\n{listing()}", file=sys.stdout if is_help else sys.stderr)
+        raise SystemExit(0 if is_help else 2)
+
+
+def listing() -> str:
+    """The recipes, one per line: name, task, type of model, description."""
+    found = [recipes.load_recipe(name) for name in recipes.names()]
+    rows = [(recipe.name, recipe.task, recipe.model_type, recipe.description) for recipe in found]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def with_flags(recipe: Recipe, argv: Sequence[str], options: T, verb: str, about: str) -> tuple[Recipe, T]:
+    """The recipe with flags applied to its keys, and the options."""
+    chosen = [last_flag(argv, name) for name in ("model-type", "preset")]
+    if any(chosen):
+        recipe = recipes.with_model(recipe, *chosen)
+    parts = {"run": options, "data": recipe.data, "model": recipe.model, "training": recipe.training}
+    fields = [(name, type(part), part) for name, part in parts.items()]
+    bundle: Any = make_dataclass(verb.capitalize(), fields, frozen=True)
+    prog = f"minitransformer {verb} {recipe.name}"
+    args = parse(bundle, argv, prog, description=about, config=(OmitArgPrefixes,))
+    return recipes.with_settings(recipe, args.data, args.model, args.training), args.run
+
+
+def last_flag(argv: Sequence[str], name: str) -> str | None:
+    """The value of a flag that must be known before the others are parsed; None if it is not given."""
+    value = None
+    for word, following in zip_longest(argv, argv[1:], fillvalue=""):
+        flag, equals, rest = word.partition("=")
+        if flag.replace("_", "-") == f"--{name}":
+            value = rest if equals else following
+    return value

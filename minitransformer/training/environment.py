@@ -1,0 +1,74 @@
+"""What a training runs on: with the settings, the data and the seed it decides the weights, bit for bit."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from minigrad import zeros
+from minigrad.devices import load_cupy
+from minigrad.kernels import GPU_NAMES, NAMES, kernels
+
+# of versions and machine, what rounds otherwise if it is another
+ROUNDING = (
+    "minitransformer", "numpy", "numba", "cupy", "processor", "kernels", "blas", "threads", "device", "ranks",
+)  # fmt: skip
+
+
+def describe_versions(device: str = "cpu") -> dict[str, str]:
+    """The versions of Python and of the packages that compute."""
+    packages = ["minitransformer", "numpy", "tokenizers"] + (["numba"] if kernels_of(device) == "jit" else [])
+    gpu = {} if device == "cpu" else {"cupy": str(load_cupy().__version__)}
+    return {"python": platform.python_version(), **{name: installed(name) for name in packages}, **gpu}
+
+
+def installed(package: str) -> str:
+    """The version of a package."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def describe_machine(device: str = "cpu", ranks: int = 1) -> dict[str, Any]:
+    """The machine, and which kernels and libraries compute on it."""
+    keys = ("internal_api", "version", "architecture")
+    blas = [" ".join(str(library.get(key) or "") for key in keys).strip() for library in blas_libraries()]
+    return {
+        "platform": platform.platform(),
+        "processor": platform.machine(),
+        "byteorder": sys.byteorder,
+        "kernels": kernels_of(device),
+        "blas": blas[0] if blas else "not known",
+        "threads": blas_threads(),
+        "device": device,
+        "ranks": ranks,
+    }
+
+
+def kernels_of(device: str) -> str:
+    """The kernels that composite ops run on: "numpy", "jit", "cupy" or "cuda"."""
+    package = kernels(zeros(1, device=device).array).__name__.removeprefix("minigrad.kernels.")
+    return next(name for name, known in (NAMES | GPU_NAMES).items() if known == package)
+
+
+def blas_libraries() -> list[dict[str, Any]]:
+    """The libraries of matrix products that are loaded, NumPy's first."""
+    from threadpoolctl import threadpool_info
+
+    found = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    return sorted(found, key=lambda library: "numpy" not in library["filepath"])
+
+
+def blas_threads() -> int:
+    """How many threads the matrix products use."""
+    return max((library["num_threads"] for library in blas_libraries()), default=1)
+
+
+def rounding_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """What makes a training round otherwise: [old, new] of each. Older versions did not record all of it."""
+    known = [key for key in ROUNDING if key in before and key in now]
+    return {key: [before[key], now[key]] for key in known if before[key] != now[key]}
