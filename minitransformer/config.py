@@ -131,7 +131,7 @@ class TrainConfig(Config):
     steps: int = 1000  # number of batches
     epochs: int = 0  # passes over the training data, instead of steps; 0: `steps` counts
     optimizer: str = "adamw"  # "muon" (with AdamW for what it does not take), "sgd"
-    momentum: float = 0.9  # of "sgd" and "muon"
+    momentum: float | None = None  # of "sgd" and "muon"; by default 0.9 and 0.95
     lr: float = 1e-3  # peak of the schedule
     schedule: str = (
         "inverse_sqrt"  # "paper" (section 5.3: that with its own peak), "cosine", "linear", "wsd", "constant"
@@ -170,6 +170,11 @@ class TrainConfig(Config):
         check_range(self, "label_smoothing momentum ema_decay", 0, 1)
         if not all(0 <= beta < 1 for beta in self.betas):
             raise UserError(f"betas = {self.betas} is out of range.\nChoose two values >= 0 and < 1.")
+
+    @property
+    def momentum_or_default(self) -> float:
+        """The momentum of "sgd" or "muon"."""
+        return {"muon": 0.95}.get(self.optimizer, 0.9) if self.momentum is None else self.momentum
 
     def learning_rate(self, step: int) -> float:
         """The learning rate of `step`, counted from 1."""

@@ -96,21 +96,10 @@ class TokenBatches:
         return [batches[i] for i in rng.permutation(len(batches))]
 
 
-class ShuffledBatches:
-    """The batches of an epoch: each of `n` examples once, in random order, `batch_size` at a time."""
-
-    def __init__(self, n: int, batch_size: int, seed: int) -> None:
-        self.n, self.batch_size, self.seed = n, batch_size, seed
-
-    def epoch(self, number: int) -> list[Int[np.ndarray, " rows"]]:
-        order = generator(self.seed, SHUFFLE, number).permutation(self.n)
-        return [order[start : start + self.batch_size] for start in range(0, self.n, self.batch_size)]
-
-
 class BatchStream:
     """An endless iterator over the batches of successive epochs; `state` and `restore` its position."""
 
-    def __init__(self, batches: TokenBatches | ShuffledBatches) -> None:
+    def __init__(self, batches: TokenBatches) -> None:
         self.batches, self.epoch, self.next_batch = batches, 0, 0
         self._order = batches.epoch(0)
 

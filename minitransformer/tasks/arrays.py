@@ -63,8 +63,8 @@ class ArrayTask(ExampleTask):
     of `nn.functional` do. Without one it is the cross-entropy of integer targets (logits on the last axis,
     with the label smoothing of the TrainConfig), or the mean squared error of others. `validation` are arrays
     too; without them, a tenth of the examples is held out, or if there are fewer than 10, none is, and the
-    training examples are scored. The batch of a step is a function of seed and step, so that a resumed
-    training is the training.
+    training examples are scored. The batch of a step is a function of seed and step, so that a training
+    that is resumed ends with the weights of one that was not stopped.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ from ..errors import UserError
 from ..models.protocol import model_class
 from ..recipes import Recipe
 from ..tasks import task_class
-from .ranks import joined
+from .ranks import current_ranks
 
 FLOAT = 4  # bytes of a float32
 HUGE = 2**100
@@ -63,7 +63,7 @@ def check_memory(
 
 def per_parameter(settings: TrainConfig) -> int:
     """The numbers of each parameter: weight, gradient, optimizer moments (at least), moving average."""
-    moments = {"adamw": 2, "muon": 1, "sgd": int(settings.momentum > 0)}[settings.optimizer]
+    moments = {"adamw": 2, "muon": 1, "sgd": int(settings.momentum_or_default > 0)}[settings.optimizer]
     return 2 + moments + int(settings.ema_decay > 0)
 
 
@@ -74,7 +74,7 @@ def _bytes(recipe: Recipe, data: Any, config: Any, training: bool) -> int:
     if not training:
         return FLOAT * parameters
     settings, positions = recipe.training, task_class(recipe.task).positions(data)
-    computed = -(-positions // (settings.micro_batches * joined().size))  # together
+    computed = -(-positions // (settings.micro_batches * current_ranks().size))  # together
     # kept for backward at each position: the inputs of the matrices, and the logits
     kept = sum(shape[-1] for shape in shapes if len(shape) == 2) + getattr(config, "vocab_size", 0)
     width = 2 if settings.precision in ("bfloat16", "float16") else FLOAT

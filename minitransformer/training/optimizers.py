@@ -20,7 +20,7 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> optim.Optimizer:
     groups = decay_groups(list(model.parameters()), config.weight_decay)
     match config.optimizer:
         case "sgd":
-            return optim.SGD(groups, config.lr, config.momentum)
+            return optim.SGD(groups, config.lr, config.momentum_or_default)
         case "muon":
             return MuonAdamW(model, config)
     return optim.AdamW(groups, config.lr, config.betas, config.adam_eps)
@@ -49,7 +49,7 @@ class MuonAdamW(optim.AdamW):
         super().__init__(groups, config.lr, config.betas, config.adam_eps)
         self.muon: optim.Muon | None = None
         if hidden:
-            decay, momentum = config.weight_decay, config.momentum
+            decay, momentum = config.weight_decay, config.momentum_or_default
             self.muon = optim.Muon(hidden, config.lr, decay, momentum, adjust_lr_fn="match_rms_adamw")
             self.param_groups += self.muon.param_groups
 
