@@ -60,7 +60,7 @@ def test_a_words_first_piece_has_its_tag_and_the_others_have_no_target():
 def test_a_label_that_was_not_trained_on_is_no_target_and_counts_as_wrong():
     task = Classification(Classification.Data(), [], [], WORDS, ["a", "b"])
     assert task.encode(Labelled("The dog", "c")).target == IGNORE
-    assert Classification.compare(["a", "b"], ["a", "c"])["accuracy"] == 0.5
+    assert Classification.compute_metrics(["a", "b"], ["a", "c"])["accuracy"] == 0.5
 
 
 def test_a_single_label_is_nothing_to_learn():
@@ -69,8 +69,8 @@ def test_a_single_label_is_nothing_to_learn():
 
 
 def test_tags_that_mark_no_entities_have_no_entity_f1():
-    assert Tagging.compare(["NN VB"], ["NN NN"]) == {"accuracy": 0.5}
-    assert Tagging.compare(["B-x O"], ["B-x O"]) == {"accuracy": 1.0, "entity_f1": 1.0}
+    assert Tagging.compute_metrics(["NN VB"], ["NN NN"]) == {"accuracy": 0.5}
+    assert Tagging.compute_metrics(["B-x O"], ["B-x O"]) == {"accuracy": 1.0, "entity_f1": 1.0}
 
 
 @pytest.mark.parametrize(

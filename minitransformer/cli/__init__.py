@@ -17,7 +17,7 @@ from minigrad import MinigradError, __version__, allocator
 
 from ..errors import UserError, nearest
 from ..files import printable
-from ..training.ranks import join, joined
+from ..training.ranks import current_ranks, join
 
 VERBS = {
     "train": "train a recipe from scratch: minitransformer train phrasebook",
@@ -90,7 +90,7 @@ def _main(args: list[str]) -> int:
         code = _explain(error, debug)
         if code is None:  # a bug: Python prints the traceback and exits with 1
             raise
-        joined().abort(code)
+        current_ranks().abort(code)
         return code
     return 0
 
@@ -102,7 +102,7 @@ def load(verb: str) -> Any:
 
 def check_verb(verb: str) -> None:
     """Raise a UserError for an unknown verb, or under mpiexec for any that joins no ranks."""
-    ranks = joined() if verb in ("train", "sweep") else join()
+    ranks = current_ranks() if verb in ("train", "sweep") else join()
     if verb not in VERBS:
         raise UserError(
             f"there is no verb {verb!r}.{nearest(verb, VERBS)}\n"
@@ -117,7 +117,7 @@ def check_verb(verb: str) -> None:
 
 def _explain(error: BaseException, debug: bool) -> int | None:
     """Print the error; returns the exit code, or None for a bug in a single process."""
-    ranks = joined()
+    ranks = current_ranks()
     ranks.wait_turn()
     match error:
         case UserError() | MinigradError():

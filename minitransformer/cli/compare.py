@@ -148,7 +148,7 @@ def check_comparable(first: Path, baseline: Evaluation, path: Path, other: Evalu
 
 def comparable(baseline: Evaluation, other: Evaluation) -> list[str]:
     """The scores that both have; with different tokenizers, only those of whole texts."""
-    names = [name for name in other.known if name in baseline.known]
+    names = [name for name in other.example_scores if name in baseline.example_scores]
     if baseline.about.tokenizer_sha256 == other.about.tokenizer_sha256 or "token_accuracy" not in names:
         return names
     task = task_class(other.about.task)
@@ -158,7 +158,7 @@ def comparable(baseline: Evaluation, other: Evaluation) -> list[str]:
 def compare_scores(baseline: Evaluation, other: Evaluation) -> dict[str, Difference]:
     """The differences of the scores that can be compared."""
     names = comparable(baseline, other)
-    return differences(*({name: e.known[name] for name in names} for e in (baseline, other)))
+    return differences(*({name: e.example_scores[name] for name in names} for e in (baseline, other)))
 
 
 def verdict(metric: Metric, found: Difference) -> str:
@@ -178,7 +178,7 @@ def verdict(metric: Metric, found: Difference) -> str:
 def report(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> None:
     """Print both runs' scores, their differences with 95% intervals, and p-values."""
     task = task_class(other.about.task)
-    examples = len(next(iter(other.known.values())).statistics)
+    examples = len(next(iter(other.example_scores.values())).statistics)
     for name, folder, about in (("baseline", first, baseline.about), ("run", path, other.about)):
         decoding = f", {about.decoding}" if about.decoding else ""
         print(f"{name:<10} {printable(folder)}  ({about.checkpoint}{decoding})")
@@ -186,12 +186,12 @@ def report(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> 
     rows = [["", "baseline", "run", "difference", "", "p", ""]]
     for name, found in compare_scores(baseline, other).items():
         metric = task.metric(name)
-        values = [metric.text(e.known[name]) for e in (baseline, other)]
+        values = [metric.text(e.example_scores[name]) for e in (baseline, other)]
         low, high = map(metric.difference, (found.low, found.high))
         chance = [f"[{low}, {high}]", f"{found.p_value:.4f}", verdict(metric, found)]
         rows.append([metric.short_label, *values, metric.difference(found.value), *chance])
     print_columns(rows)
-    if left_out := [name for name in other.known if name not in {*comparable(baseline, other)}]:
+    if left_out := [name for name in other.example_scores if name not in {*comparable(baseline, other)}]:
         named = ", ".join(task.metric(name).short_label for name in left_out)
         print(f"not compared, because the tokenizers differ: {named}")
     print(f"\n[low, high]: 95% of {RESAMPLES:,} paired bootstrap resamples; significant: p < {SIGNIFICANT}")
@@ -201,8 +201,8 @@ def as_json(first: Path, baseline: Evaluation, path: Path, other: Evaluation) ->
     """The same for programs."""
     scores = {
         name: {
-            "baseline": baseline.known[name],
-            "run": other.known[name],
+            "baseline": baseline.example_scores[name],
+            "run": other.example_scores[name],
             "difference": found.value,
             "interval": [found.low, found.high],
             "p_value": found.p_value,
@@ -210,4 +210,4 @@ def as_json(first: Path, baseline: Evaluation, path: Path, other: Evaluation) ->
         for name, found in compare_scores(baseline, other).items()
     }
     about = {"baseline": str(first), "run": str(path), "split": other.about.split}
-    return {**about, "n": len(next(iter(other.known.values())).statistics), "scores": scores}
+    return {**about, "n": len(next(iter(other.example_scores.values())).statistics), "scores": scores}

@@ -60,7 +60,7 @@ def run(argv: list[str]) -> None:
             print(to_json(scores))
         else:
             report(scores, trained.task)
-        for line in promised(trained, scores, checkpoint) if own else ():
+        for line in compare_with_recipe(trained, scores, checkpoint) if own else ():
             print(line, file=sys.stderr if json else sys.stdout)
         if own:
             with suppress(OSError):  # a run that cannot be written to can be scored
@@ -155,7 +155,7 @@ def write(folder: Path, evaluation: Evaluation) -> None:
         print(printable(f"warning: {problem}; the scores are printed only"), file=sys.stderr)
 
 
-def promised(run: Run, scores: Mapping[str, Any], checkpoint: str = "best") -> list[str]:
+def compare_with_recipe(run: Run, scores: Mapping[str, Any], checkpoint: str = "best") -> list[str]:
     """Whether the scores of the run's own test split are those that its recipe states; a line for each."""
     how = condition(run.record.init_from, checkpoint, scores.get("decoding", "greedy"))
     return compare(run.recipe.expect.get(how, {}), scores)

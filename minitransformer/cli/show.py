@@ -87,7 +87,7 @@ def examples(folder: Path, count: int) -> Iterator[str]:
     if not path.is_file() or evaluation is None or not count:
         return
     header, *rows = (line.split("\t") for line in read_text(path).split("\n") if line)
-    found = evaluation.known
+    found = evaluation.example_scores
     name = next((name for name in ("chrf", "loss") if name in found), "")
     if not name or len(found[name].statistics) != len(rows):
         return

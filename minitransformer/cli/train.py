@@ -55,7 +55,7 @@ from ..training.tensorboard import TensorBoard
 from ..training.trainer import Trainer
 from ..training.validation import LiveRun
 from .arguments import Device, Flag
-from .evaluate import evaluate, promised, report
+from .evaluate import compare_with_recipe, evaluate, report
 from .recipe_flags import RecipeOptions, check_recipe_is_named, last_flag, with_flags
 
 
@@ -112,7 +112,7 @@ def run(argv: list[str]) -> None:
             if record is not None:
                 sources = record.sources.updated(sources)
             if record is not None and record.begun:  # flags change the run's settings, not the recipe's
-                resumed = Resumed(record, read_config(folder, record), read_tokenizer(folder, record))
+                resumed = StoredRun(record, read_config(folder, record), read_tokenizer(folder, record))
                 recipe, options = parse(resumed.recipe, argv[1:])
             elif sources.data is not None and options.data is None:
                 recipe, options = parse(recipes.with_own_data(recipe, sources.data.name), argv[1:])
@@ -166,7 +166,7 @@ def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
 
 
 @dataclass(frozen=True)
-class Resumed:
+class StoredRun:
     """A run to continue, as its folder has it."""
 
     record: Record
@@ -197,12 +197,12 @@ class Training:
     folder: Path
     ranks: Ranks
     device: str
-    resumed: Resumed | None
+    resumed: StoredRun | None
     original: Original | None  # the run that is trained again
 
 
 @dataclass(frozen=True)
-class Prepared:
+class TrainingSetup:
     """Data and model of a training, before anything of its folder changes."""
 
     recipe: Recipe
@@ -219,16 +219,16 @@ def train(training: Training, stack: ExitStack) -> bool:
     """Train and evaluate; False if a signal stopped it. An old run is deleted when the new one can start."""
     on_rank_0 = training.ranks.rank == 0
     console = Console(stderr=True, highlight=False, markup=False, quiet=not on_rank_0, soft_wrap=True)
-    prepared = prepare(training)
-    trainer = start(training, prepared, console, stack)
-    announce(training, prepared, trainer, console)
+    setup = prepare(training)
+    trainer = start(training, setup, console, stack)
+    announce(training, setup, trainer, console)
     finished = trainer.train()
     if on_rank_0:
-        finish(training, prepared, trainer, finished, console)
+        finish(training, setup, trainer, finished, console)
     return finished
 
 
-def prepare(training: Training) -> Prepared:
+def prepare(training: Training) -> TrainingSetup:
     """Read the data, and build task and model."""
     recipe, resumed = training.recipe, training.resumed
     splits = runs.load_splits(recipe, sources=training.sources)
@@ -248,24 +248,12 @@ def prepare(training: Training) -> Prepared:
     inherited = [] if source is None else initialize(model, source)
     lines = [printable(line) for line in kind.describe(recipe.data, tokenizer, splits)]
     init_from = source.to_json() if source else None
-    record = (
-        resumed.record
-        if resumed
-        else new_record(
-            recipe,
-            tokenizer,
-            checked,
-            training.sources,
-            labels,
-            init_from,
-            training.command,
-            lines,
-            training.device,
-            training.ranks.size,
-        )
-    )
+    record = resumed.record if resumed else new_record(
+        recipe, tokenizer, checked, training.sources, labels, init_from, training.command, lines,
+        training.device, training.ranks.size,
+    )  # fmt: skip
     task.live = LiveRun(training.folder, recipe, kind, tokenizer, labels, model, splits)
-    return Prepared(recipe, splits, tokenizer, labels, task, model, record, [*lines, *inherited])
+    return TrainingSetup(recipe, splits, tokenizer, labels, task, model, record, [*lines, *inherited])
 
 
 def choose_tokenizer(
@@ -296,7 +284,7 @@ def build_task(
         raise UserError(f"{problem}\nPass --init-from a run whose task has it, or leave it out.") from None
 
 
-def captured(options: Any) -> bool | None:
+def capture_option(options: Any) -> bool | None:
     """Whether the step is to be captured; None: where it pays. Diagnostics look at each operation."""
     if options.capture and options.no_capture:
         raise UserError("--capture and --no-capture exclude each other.\nPass one of them, or neither.")
@@ -307,15 +295,15 @@ def captured(options: Any) -> bool | None:
     )
 
 
-def start(training: Training, prepared: Prepared, console: Console, stack: ExitStack) -> Trainer:
+def start(training: Training, setup: TrainingSetup, console: Console, stack: ExitStack) -> Trainer:
     """The trainer; its folder is begun, or the run in it resumed."""
     options, folder, ranks = training.options, training.folder, training.ranks
     on_rank_0 = ranks.rank == 0
     callbacks: list[Any] = [Diagnostics()] if options.diagnostics and on_rank_0 else []
     callbacks += [TensorBoard(folder / EVENTS)] if options.tensorboard and on_rank_0 else []
     trainer = Trainer(
-        prepared.model, prepared.task, prepared.recipe.training, folder, console, ranks,
-        captured(options), prepared.record.identity, callbacks,
+        setup.model, setup.task, setup.recipe.training, folder, console, ranks,
+        capture_option(options), setup.record.identity, callbacks,
     )  # fmt: skip
     ranks.barrier()  # all ranks have read the folder
     if training.resumed is not None:
@@ -323,34 +311,34 @@ def start(training: Training, prepared: Prepared, console: Console, stack: ExitS
         return trainer
     if on_rank_0:
         hold(folder, options, stack)
-        begin(folder, prepared.record, prepared.recipe, prepared.tokenizer)
+        begin(folder, setup.record, setup.recipe, setup.tokenizer)
     ranks.barrier()  # the old run is deleted
     if options.resume:
         console.print("no checkpoint yet: starting at step 0")
     return trainer
 
 
-def announce(training: Training, prepared: Prepared, trainer: Trainer, console: Console) -> None:
+def announce(training: Training, setup: TrainingSetup, trainer: Trainer, console: Console) -> None:
     """Print what is trained, and write the first README.md of the run."""
-    ranks, tokenizer = training.ranks, prepared.tokenizer
-    for line in prepared.lines:
+    ranks, tokenizer = training.ranks, setup.tokenizer
+    for line in setup.lines:
         console.print(printable(line))
     if training.original is not None and training.resumed is None and ranks.rank == 0:
         environment_changes(training, training.original.folder, training.original.record)
     if ranks.rank == 0:
         describe(training.folder, console)
-    sizes = f"{prepared.model.num_parameters():,} parameters"
+    sizes = f"{setup.model.num_parameters():,} parameters"
     sizes += "" if tokenizer is None else f", {counted(tokenizer.vocab_size, 'token')}"
-    sizes += f", {counted(len(prepared.labels), 'label')}" if prepared.labels else ""
+    sizes += f", {counted(len(setup.labels), 'label')}" if setup.labels else ""
     placement = f", {ranks.size} ranks" if ranks.size > 1 else ""
     placement += "" if training.device == "cpu" else f" on {training.device}"
-    epochs = prepared.recipe.training.epochs
+    epochs = setup.recipe.training.epochs
     length = counted(trainer.config.steps, "step") + (f" ({counted(epochs, 'epoch')})" if epochs else "")
     console.print(f"{sizes}, {length}{placement}")
 
 
 def finish(
-    training: Training, prepared: Prepared, trainer: Trainer, finished: bool, console: Console
+    training: Training, setup: TrainingSetup, trainer: Trainer, finished: bool, console: Console
 ) -> None:
     """Draw the curves; evaluate a run that is finished, and say how one that was stopped goes on."""
     folder = training.folder
@@ -360,12 +348,12 @@ def finish(
         command = _resume_command(training)
         console.print(f"stopped after step {trainer.step}; the run is saved. Continue with: {command}")
         return
-    conclude(folder, prepared.splits, trainer.seconds, console, training.device)
+    conclude(folder, setup.splits, trainer.seconds, console, training.device)
     describe(folder, console)
     if (folder / PICTURE).is_file():
         console.print(f"diagnostics: {folder / PICTURE}")
     console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}")
-    verb = task_class(prepared.recipe.task).verb
+    verb = task_class(setup.recipe.task).verb
     console.print(f"use it with: minitransformer {verb} {shlex.quote(str(folder))}")
 
 
@@ -411,7 +399,7 @@ def first_weights(training: Training) -> Source | None:
     return source
 
 
-def resume(trainer: Trainer, training: Training, resumed: Resumed) -> None:
+def resume(trainer: Trainer, training: Training, resumed: StoredRun) -> None:
     """Restore the last checkpoint, and record the settings that change from there on."""
     recipe, folder, steps = training.recipe, training.folder, trainer.config.steps
     longer = "--epochs" if recipe.training.epochs else "--steps"
@@ -467,7 +455,7 @@ def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Cons
     console.print(f"trained in {seconds:.0f} s; the best checkpoint is {run.checkpoint.name}")
     scores = evaluate(run, splits)
     report(scores, run.task)
-    for line in promised(run, scores):
+    for line in compare_with_recipe(run, scores):
         print(line)
     for line in run.task.samples(run, splits):
         print(printable(line))

@@ -52,7 +52,7 @@ def resampled(scores: Mapping[str, Score]) -> dict[str, np.ndarray]:
     return found
 
 
-def middle(values: np.ndarray) -> tuple[float, float]:
+def percentile_interval(values: np.ndarray) -> tuple[float, float]:
     """The 95% of the values that are not NaN, without a fortieth at each end."""
     ordered = np.sort(values[~np.isnan(values)])
     if not len(ordered):
@@ -64,7 +64,7 @@ def middle(values: np.ndarray) -> tuple[float, float]:
 def intervals(scores: Mapping[str, float]) -> dict[str, tuple[float, float]]:
     """The 95% interval of each score that remembers its examples, if there are several."""
     known = {name: s for name, s in scores.items() if isinstance(s, Score) and len(s.statistics) > 1}
-    return {name: middle(values) for name, values in resampled(known).items()}
+    return {name: percentile_interval(values) for name, values in resampled(known).items()}
 
 
 def differences(baseline: Mapping[str, Score], scores: Mapping[str, Score]) -> dict[str, Difference]:
@@ -76,7 +76,7 @@ def differences(baseline: Mapping[str, Score], scores: Mapping[str, Score]) -> d
     for name in names:
         value = scores[name] - baseline[name]
         drawn = after[name] - before[name]
-        found[name] = Difference(value, *middle(drawn), p_value(drawn[~np.isnan(drawn)], value))
+        found[name] = Difference(value, *percentile_interval(drawn), p_value(drawn[~np.isnan(drawn)], value))
     return found
 
 

@@ -59,7 +59,7 @@ class Classification(EncoderTask):
         return cls.class_names(example.label for example in splits["train"])
 
     def encode(self, example: Labelled) -> Row:
-        return Row(*self.joined(self.tokenizer.encode(example.text)), self.label_id(example.label))
+        return Row(*self.join_texts(self.tokenizer.encode(example.text)), self.label_id(example.label))
 
     def decode(self, logits: np.ndarray, example: Labelled) -> str:
         return self.label_names[int(logits.argmax())]
@@ -72,7 +72,7 @@ class Classification(EncoderTask):
         return example.label
 
     @classmethod
-    def compare(cls, predictions: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
+    def compute_metrics(cls, predictions: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
         return {"accuracy": accuracy(predictions, expected), "macro_f1": macro_f1(predictions, expected)}
 
     @classmethod

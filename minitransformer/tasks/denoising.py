@@ -134,7 +134,7 @@ class Denoising(ExampleTask):
 
     # ------------------------------------------------------------ batches
 
-    def noisy(self, text: str, step: int, row: int) -> tuple[list[int], list[int]]:
+    def add_noise(self, text: str, step: int, row: int) -> tuple[list[int], list[int]]:
         """Source and target of a text, a function of (seed, step, row)."""
         ids, data = self.tokenizer.encode(text), self.data
         random = row_generator(self.seed, DENOISING, step, row)
@@ -145,7 +145,7 @@ class Denoising(ExampleTask):
         return span_corruption(ids, spans[: len(SENTINELS) - 1], sentinel_ids(self.tokenizer))
 
     def collate(self, examples: Sequence[str], step: int) -> PairBatch:
-        return collate([self.noisy(text, step, row) for row, text in enumerate(examples)], self.tokenizer)
+        return collate([self.add_noise(text, step, row) for row, text in enumerate(examples)], self.tokenizer)
 
     def logits(self, model: Any, batch: PairBatch) -> Tensor:
         return model(batch.source, batch.target_in)
@@ -156,7 +156,7 @@ class Denoising(ExampleTask):
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
         """How many texts come back word for word, and the scores of the targets with teacher forcing."""
         task, sources = cls.of_run(run, examples), cls.sources(run, examples)
-        predictions = filled(run, sources, **decoding)
+        predictions = fill_gaps(run, sources, **decoding)
         texts = [run.tokenizer.decode(run.tokenizer.encode(text)) for text in examples]
         scores = {"exact_match": accuracy(predictions, texts), **task.score(run.model, examples)}
         scores |= {"perplexity": perplexity(scores["loss"]), "n": len(examples)}
@@ -167,13 +167,13 @@ class Denoising(ExampleTask):
     def sources(cls, run: Trained, texts: Sequence[str]) -> list[list[int]]:
         """The texts with gaps, always the same ones."""
         task = cls.of_run(run, texts)
-        return [task.noisy(text, VALIDATION, row)[0] for row, text in enumerate(texts)]
+        return [task.add_noise(text, VALIDATION, row)[0] for row, text in enumerate(texts)]
 
     @classmethod
     def translate(cls, run: Trained, texts: Sequence[str], **decoding: Any) -> list[str]:
         """The texts with their gaps filled: <extra_id_0>, <extra_id_1>, ..., or <MASK>."""
         sources = [cls.source_ids(run, text) for text in texts]
-        return filled(run, sources, **decoding)
+        return fill_gaps(run, sources, **decoding)
 
     @classmethod
     def source_ids(cls, run: Trained, text: str) -> list[int]:
@@ -190,13 +190,13 @@ class Denoising(ExampleTask):
             check_texts(run, texts, cls.inputs)
         sources = [cls.source_ids(run, text) for (text,) in inputs]
         warn_of_unknown(run, [text for (text,) in inputs])
-        return [Prediction(text, {"prediction": text}) for text in filled(run, sources)]
+        return [Prediction(text, {"prediction": text}) for text in fill_gaps(run, sources)]
 
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
         sources = cls.sources(run, splits["test"][:5])
         shown = [" ".join(run.tokenizer.id_to_token[i] for i in source) for source in sources]
-        return [f"{s} -> {t}" for s, t in zip(shown, filled(run, sources), strict=True)]
+        return [f"{s} -> {t}" for s, t in zip(shown, fill_gaps(run, sources), strict=True)]
 
     def predict(self, model: Any, examples: Sequence[str]) -> list[tuple[str, str, str]]:
         return [(text, text, "") for text in examples]
@@ -226,7 +226,7 @@ def check_gaps(text: str, objective: str) -> None:
     raise UserError(f"{text[:60]!r} has {found}.\nWrite {how}.")
 
 
-def filled(run: Trained, sources: Sequence[list[int]], **decoding: Any) -> list[str]:
+def fill_gaps(run: Trained, sources: Sequence[list[int]], **decoding: Any) -> list[str]:
     """The texts whose gaps the model fills."""
     tokenizer, marks = run.tokenizer, set(sentinel_ids(run.tokenizer))
     texts = []

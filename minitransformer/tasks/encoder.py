@@ -179,7 +179,7 @@ class EncoderTask(ExampleTask):
             self._rows[example] = self.encode(example)
         return self._rows[example]
 
-    def joined(self, *texts: Sequence[int]) -> tuple[list[int], list[int]]:
+    def join_texts(self, *texts: Sequence[int]) -> tuple[list[int], list[int]]:
         """[CLS] first [SEP] second [SEP], and the segment of each token (figure 2)."""
         ids, types = [self.cls_id], [0]
         for segment, text in enumerate(texts):
@@ -227,7 +227,7 @@ class EncoderTask(ExampleTask):
         return list(zip(given, map(self.expected, examples), predictions, strict=True))
 
     @classmethod
-    def compare(cls, predictions: Sequence[str], expected: Sequence[str]) -> Mapping[str, float]:
+    def compute_metrics(cls, predictions: Sequence[str], expected: Sequence[str]) -> Mapping[str, float]:
         """The scores of predictions."""
         raise NotImplementedError
 
@@ -247,7 +247,7 @@ class EncoderTask(ExampleTask):
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
         scores, rows = super().evaluate(run, cls.within_limit(run, examples), **decoding)
         _, expected, predictions = zip(*rows[1:], strict=True)
-        return {**cls.compare(predictions, expected), "loss": scores["loss"], "n": scores["n"]}, rows
+        return {**cls.compute_metrics(predictions, expected), "loss": scores["loss"], "n": scores["n"]}, rows
 
     @classmethod
     def read_example(cls, run: Trained, texts: Sequence[str]) -> Any:

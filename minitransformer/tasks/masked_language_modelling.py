@@ -142,7 +142,7 @@ class MaskedLanguageModelling(EncoderTask):
         return cache(self.tokenizer.encode)
 
     def encode(self, example: Document) -> Row:
-        return Row(*self.joined(*map(self.token_ids, self.texts(example))), None)
+        return Row(*self.join_texts(*map(self.token_ids, self.texts(example))), None)
 
     def batches(self, examples: Sequence[Document]) -> Iterator[MaskedBatch]:
         """Other sentences come from the same examples: that a sentence was trained on tells nothing."""
@@ -253,7 +253,7 @@ class MaskedLanguageModelling(EncoderTask):
             words, follows = task.outputs(run.model, batch)
             for i, row in enumerate(part):
                 pair = follows.numpy()[i] if follows is not None and row.token_types[-1] else None
-                found.append(task.filled(row, words.numpy()[i], pair, top))
+                found.append(task.fill_in(row, words.numpy()[i], pair, top))
         return found
 
     def marked_row(self, run: Trained, texts: Sequence[str]) -> Row:
@@ -264,7 +264,7 @@ class MaskedLanguageModelling(EncoderTask):
             raise UserError(
                 f"there is no {MASK} in {texts[0][:60]!r}.\nWrite {MASK} for each word to fill in."
             )
-        row = Row(*self.joined(*(marked_ids(self.tokenizer, text, self.marks) for text in texts)), None)
+        row = Row(*self.join_texts(*(marked_ids(self.tokenizer, text, self.marks) for text in texts)), None)
         check_length(len(row.ids), self.data.max_length, texts[-1])
         return row
 
@@ -274,7 +274,7 @@ class MaskedLanguageModelling(EncoderTask):
         types = pad_rows([row.token_types for row in rows], 0)
         return MaskedBatch(ids, np.full_like(ids, IGNORE), types, np.full(len(rows), IGNORE))
 
-    def filled(self, row: Row, words: np.ndarray, follows: np.ndarray | None, top: int) -> Prediction:
+    def fill_in(self, row: Row, words: np.ndarray, follows: np.ndarray | None, top: int) -> Prediction:
         """What the logits of a row say: words (T, V), follows (2,)."""
         names, ids = self.tokenizer.id_to_token, np.array(row.ids)
         masks = np.flatnonzero(ids == self.tokenizer.special_id(MASK))

@@ -65,7 +65,7 @@ class QuestionAnswering(EncoderTask):
             self.tokenizer.encode(example.question),
             pieces_of(self.tokenizer, example.context),
         )
-        ids, types = self.joined(question, [i for pieces, _, _ in words for i in pieces])
+        ids, types = self.join_texts(question, [i for pieces, _, _ in words for i in pieces])
         start = example.context.find(example.answer)
         end, place = start + len(example.answer), len(question) + 2
         answer: list[int] = []  # the places of its tokens
@@ -111,7 +111,7 @@ class QuestionAnswering(EncoderTask):
         return example.answer
 
     @classmethod
-    def compare(cls, predictions: Sequence[str], expected: Sequence[str]) -> Mapping[str, float]:
+    def compute_metrics(cls, predictions: Sequence[str], expected: Sequence[str]) -> Mapping[str, float]:
         return answer_scores(predictions, expected)
 
     @classmethod

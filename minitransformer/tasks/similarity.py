@@ -85,7 +85,7 @@ class Similarity(EncoderTask):
     def text_rows(self, texts: Sequence[str]) -> np.ndarray:
         """Each text by itself: [CLS] text [SEP]."""
         return pad_rows(
-            [self.joined(self.tokenizer.encode(text))[0] for text in texts], self.tokenizer.pad_id
+            [self.join_texts(self.tokenizer.encode(text))[0] for text in texts], self.tokenizer.pad_id
         )
 
     def collate(self, examples: Sequence[Pair], step: int) -> Any:

@@ -92,7 +92,7 @@ class Tagging(EncoderTask):
         return " ".join(example.tags)
 
     @classmethod
-    def compare(cls, predictions: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
+    def compute_metrics(cls, predictions: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
         one, other = [tags.split() for tags in predictions], [tags.split() for tags in expected]
         share = tag_accuracy(one, other)
         if not any(is_bio(tag) for tags in other for tag in tags if tag != "O"):

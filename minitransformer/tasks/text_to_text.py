@@ -26,7 +26,7 @@ class PrefixedData(Config):
 
     dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE); the prefix is part of the source
     tokenizer: str = "word"  # "word", "bpe" or "char"
-    max_tokens: int = 2048  # tokens per batch, padding included
+    max_tokens: int = 2048  # tokens per batch, of its longer side, padding included
     max_length: int = 64  # tokens per side; longer pairs are left out, and longer input is an error
     examples: int = 0  # how many pairs to train on; 0: all
 

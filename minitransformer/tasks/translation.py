@@ -55,7 +55,7 @@ class PairData(Config):
     source_language: str = "en"  # of multi30k: "en", "de" or "fr"
     target_language: str = "fr"
     tokenizer: str = "word"  # "word", "bpe" or "char"
-    max_tokens: int = 2048  # target tokens per batch, padding included
+    max_tokens: int = 2048  # tokens per batch, of its longer side, padding included
     max_length: int = 128  # tokens per side; longer pairs are left out, and longer input is an error
 
     def __post_init__(self) -> None:
@@ -209,12 +209,12 @@ class Translation(Task):
         sources, references = [s for s, _ in pairs], [t for _, t in pairs]
         hypotheses = cls.translate(run, sources, **decoding)
         task = cls(run.tokenizer, pairs, [], data.max_tokens, run.recipe.training.seed)
-        scores = {**cls.compare(hypotheses, references), **task.score(run.model, task.train)}
+        scores = {**cls.compute_metrics(hypotheses, references), **task.score(run.model, task.train)}
         scores |= {"perplexity": perplexity(scores["loss"]), "n": len(pairs)}
         rows = zip(sources, references, hypotheses, strict=True)
         return scores, [("source", "reference", "prediction"), *rows]
 
-    compare = staticmethod(translation_scores)  # scores of texts: hypotheses, references
+    compute_metrics = staticmethod(translation_scores)  # scores of texts: hypotheses, references
 
     @classmethod
     def translate(cls, run: Trained, texts: Sequence[str], **decoding: Any) -> list[str]:

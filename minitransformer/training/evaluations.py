@@ -73,9 +73,9 @@ class Evaluation:
     def metrics(self) -> dict[str, Any]:
         """The content of metrics.json: the scores, their intervals, and those of short and long inputs."""
         found = dict(self.scores)
-        if known := intervals(self.known):
+        if known := intervals(self.example_scores):
             found["intervals"] = {name: list(bounds) for name, bounds in known.items()}
-        if self.lengths and len(groups := by_length(self.known, self.lengths)) > 1:
+        if self.lengths and len(groups := by_length(self.example_scores, self.lengths)) > 1:
             found["by_length"] = groups
         return found
 
@@ -97,14 +97,14 @@ class Evaluation:
     def _statistics(self) -> bytes:
         from safetensors.numpy import save
 
-        formulas = {name: score.formula for name, score in self.known.items()}
+        formulas = {name: score.formula for name, score in self.example_scores.items()}
         # one entry, since safetensors writes several in any order
         metadata = {"evaluation": json.dumps({"about": asdict(self.about), "formulas": formulas})}
-        arrays = {name: np.ascontiguousarray(score.statistics) for name, score in self.known.items()}
+        arrays = {name: np.ascontiguousarray(score.statistics) for name, score in self.example_scores.items()}
         return save(arrays, metadata)
 
     @property
-    def known(self) -> dict[str, Score]:
+    def example_scores(self) -> dict[str, Score]:
         """The scores that remember their examples."""
         return {name: score for name, score in self.scores.items() if isinstance(score, Score)}
 

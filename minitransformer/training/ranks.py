@@ -186,30 +186,30 @@ SIZES = (
 )  # set by mpiexec of MPICH (Intel's and Microsoft's, too) and of Open MPI
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
-_joined = Ranks()
+_current = Ranks()
 
 
-def joined() -> Ranks:
+def current_ranks() -> Ranks:
     """The ranks that this process has joined, or a single process."""
-    return _joined
+    return _current
 
 
 def join(device: str = "cpu") -> Ranks:
     """Join the ranks that `mpiexec` started; without mpiexec, a single process. With "cuda", a GPU each."""
-    global _joined
+    global _current
     started = max(int(os.environ.get(name, 1)) for name in SIZES)
-    if started > 1 and _joined.size == 1:
+    if started > 1 and _current.size == 1:
         comm = _world(started)
         _divide_cores(comm)
-        _joined = MPIRanks(comm)
+        _current = MPIRanks(comm)
         if device.startswith("cuda:"):
             raise RanksError(
                 f"{device} is one GPU, but each of {started} ranks needs its own.\n"
                 f"Pass --device cuda, without a number."
             )
-        if device == "cuda":  # after `_joined` is set, so that only one rank reports an error
-            _joined = NCCLRanks(comm)
-    return _joined
+        if device == "cuda":  # after `_current` is set, so that only one rank reports an error
+            _current = NCCLRanks(comm)
+    return _current
 
 
 def _world(started: int) -> Any:
