@@ -37,6 +37,7 @@ from minitransformer.training.memory import per_parameter
 from minitransformer.training.optimizers import build_optimizer
 from minitransformer.training.progress import SlowSteps
 from minitransformer.training.stopping import BestScore
+from minitransformer.training.summaries import progress_of
 from minitransformer.training.validation import LiveRun, Validation
 
 
@@ -64,6 +65,7 @@ def test_epochs_are_passes_over_the_data(tmp_path):
     trainer = arrays(tmp_path, epochs=3, steps=1000)
     trainer.train()
     assert trainer.step == trainer.config.steps == 3 * 64 // 32
+    assert progress_of(tmp_path, TrainConfig(epochs=3)).startswith("6 steps (3 epochs) in 0 s; ")
     batches = translation(tmp_path / "pairs", epochs=2)
     assert batches.config.steps == 2 * len(batches.task.stream.batches.epoch(0))
     for _ in range(batches.config.steps):
@@ -392,7 +394,8 @@ class Errors(ArrayTask):
     ],
 )
 def test_a_score_that_cannot_choose_the_best_is_an_error_before_the_training(monitor, problem, tmp_path):
-    task, config = Errors((np.ones((9, 1)), np.ones((9, 1)))), TrainConfig(steps=1, monitor=monitor)
+    task = Errors((np.ones((9, 1), "float32"), np.ones((9, 1), "float32")))
+    config = TrainConfig(steps=1, monitor=monitor)
     trainer = Trainer(mg.nn.Linear(1, 1), task, config, tmp_path)
     with pytest.raises(UserError, match=problem):
         trainer.train()

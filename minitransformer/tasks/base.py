@@ -288,8 +288,8 @@ class Task:
     def has_loss(self) -> bool:
         """Whether validations are known to have a loss: they do unless a class outside of the package says
         what they score."""
-        ways = self.score, self.validate
-        return all(way.__module__.startswith(f"{__package__}.") for way in ways)
+        methods = type(self).score, type(self).validate
+        return all(method.__module__.startswith(f"{__package__}.") for method in methods)
 
     one_shape: ClassVar[bool] = False  # whether all batches have the same shape
     accuracy: ClassVar[str] = "accuracy"  # the name of the share of targets that are right
