@@ -18,7 +18,6 @@ from ..files import printable, read_bytes, sha256, to_json
 from ..recipes.expectations import compare, condition
 from ..tasks import Task
 from ..tasks.bootstrap import RESAMPLES
-from ..tasks.metrics import METRICS
 from ..training.evaluations import (
     About,
     Evaluation,
@@ -191,7 +190,7 @@ def report(scores: Mapping[str, Any], task: type[Task]) -> None:
 
 def length_rows(buckets: Sequence[Mapping[str, Any]], task: type[Task]) -> list[list[str]]:
     """A table of scores by length, with the names of the columns first."""
-    known = {name: m for name, m in (METRICS | task.metrics).items() if m.headline and not m.of_tokens}
+    known = {name: m for name, m in task.known_metrics().items() if m.headline and not m.of_tokens}
     names = [name for name, metric in known.items() if metric.higher_is_better and name in buckets[0]]
     rows = [["words", task.unit, *(known[name].short_label for name in names)]]
     for bucket in buckets:

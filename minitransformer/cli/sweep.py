@@ -19,7 +19,6 @@ from statistics import mean
 from ..errors import UserError
 from ..files import printable, read_json
 from ..tasks import Metric, Task, task_class
-from ..tasks.metrics import METRICS
 from ..training.folder import read_config, read_record
 from ..training.log import read_log
 from ..training.ranks import join
@@ -164,7 +163,7 @@ def results(folder: Path, task: type[Task]) -> dict[str, float]:
         return {}
     losses = [record["val_loss"] for record in read_log(folder / "log.jsonl") if record.get("val_loss")]
     scores = read_json(folder / "metrics.json", {})
-    known = (METRICS | task.metrics).keys() - {"loss"}
+    known = task.known_metrics().keys() - {"loss"}
     kept = {name: value for name, value in scores.items() if name in known and isinstance(value, float)}
     return {**({"val_loss": min(losses)} if losses else {}), **kept}
 

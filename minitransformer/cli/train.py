@@ -24,7 +24,6 @@ from ..inspection.diagnostics import draw as draw_diagnostics
 from ..recipes import Recipe
 from ..recipes.expectations import check_names
 from ..tasks import Task, task_class
-from ..tasks.metrics import METRICS
 from ..tokenizers import Tokenizer, TokenizerError
 from ..training import run as runs
 from ..training.checkpoint import Checkpoints
@@ -151,7 +150,7 @@ def read_command(argv: list[str]) -> tuple[Recipe, Options, Path, Original | Non
     original = Original.read(argv[0])
     defaults = original.recipe if original else recipes.load_recipe(argv[0])
     if original is None:
-        check_names(defaults.expect, METRICS | task_class(defaults.task).metrics)
+        check_names(defaults.expect, task_class(defaults.task).known_metrics())
     recipe, options = parse(defaults, argv[1:])
     if options.data is not None and original is None:
         recipe, options = parse(recipes.with_own_data(defaults, options.data.name), argv[1:])

@@ -64,7 +64,7 @@ class Task:
         "a text",
     )  # the texts of an input of `predict`, as messages name them
     marks: ClassVar[tuple[str, ...]] = ()  # special tokens that a user may write in a text
-    metrics: ClassVar[dict[str, Metric]] = {}  # its scores beside the common ones, METRICS
+    metrics: ClassVar[Mapping[str, Metric | str]] = {}  # its scores beside the common ones; a text is a label
     scored: ClassVar[str] = ""  # what `n` of its scores counts, if not `unit`
 
     # ------------------------------------------------------------ the data
@@ -165,9 +165,15 @@ class Task:
     # ------------------------------------------------------------ a trained model
 
     @classmethod
+    def known_metrics(cls) -> dict[str, Metric]:
+        """The scores that are described: the common ones, and those of the task."""
+        own = {name: Metric(each) if isinstance(each, str) else each for name, each in cls.metrics.items()}
+        return METRICS | own
+
+    @classmethod
     def metric(cls, name: str) -> Metric:
         """What is known of a score; "accuracy, short ones" is written as accuracy is."""
-        known = METRICS | cls.metrics
+        known = cls.known_metrics()
         other = known.get(name.partition(",")[0], Metric(name))
         return known.get(name) or replace(other, label=name.replace("_", " "))
 

@@ -33,7 +33,7 @@ class Classification(EncoderTask):
 
     name, Data, unit, head = "classification", ClassificationData, "texts", "classification"
     noun = "text classifier"
-    metrics: ClassVar[dict[str, Metric]] = {"macro_f1": Metric("macro F1", True)}
+    metrics: ClassVar[Mapping[str, Metric | str]] = {"macro_f1": Metric("macro F1", True)}
 
     @classmethod
     def built_in(cls, data: Any) -> dict[str, list[Labelled]]:

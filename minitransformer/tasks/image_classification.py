@@ -54,7 +54,7 @@ class ImageClassification(ExampleTask):
     one_shape = True
     inputs = ("the path of an image, or test:NUMBER",)
     model_types = ("vit",)
-    metrics: ClassVar[dict[str, Metric]] = {"macro_f1": Metric("macro F1", True)}
+    metrics: ClassVar[Mapping[str, Metric | str]] = {"macro_f1": Metric("macro F1", True)}
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:

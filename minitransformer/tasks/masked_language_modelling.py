@@ -82,7 +82,7 @@ class MaskedLanguageModelling(EncoderTask):
 
     name, Data, unit, noun = "masked-language-modelling", MaskedData, "rows", "masked language model"
     marks = (MASK,)
-    metrics: ClassVar[dict[str, Metric]] = {
+    metrics: ClassVar[Mapping[str, Metric | str]] = {
         "token_accuracy": Metric("accuracy of masked tokens", True, "%", of_tokens=True),
         "next_sentence_accuracy": Metric("accuracy of next sentences", True, "%"),
         "next_sentence_loss": Metric("loss of next sentences", False),

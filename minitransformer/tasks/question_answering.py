@@ -40,7 +40,7 @@ class QuestionAnswering(EncoderTask):
 
     name, Data, unit, head = "question-answering", QuestionData, "questions", "question_answering"
     segments, inputs, noun = 2, ("a question", "a context"), "question answerer"
-    metrics: ClassVar[dict[str, Metric]] = {"f1": Metric("F1 of answers' words", True, "%")}
+    metrics: ClassVar[Mapping[str, Metric | str]] = {"f1": Metric("F1 of answers' words", True, "%")}
 
     @classmethod
     def built_in(cls, data: Any) -> dict[str, list[Answered]]:

@@ -53,7 +53,7 @@ class Similarity(EncoderTask):
 
     name, Data, unit, head = "similarity", SimilarityData, "pairs", "similarity"
     noun, inputs = "similarity model", ("a text", "another to compare it with")
-    metrics: ClassVar[dict[str, Metric]] = {
+    metrics: ClassVar[Mapping[str, Metric | str]] = {
         "accuracy": Metric("partner is the nearest", True, "%"),
         "mrr": Metric("mean reciprocal rank", True),
     }

@@ -35,7 +35,7 @@ class Tagging(EncoderTask):
 
     name, Data, unit, head = "tagging", TaggingData, "sentences", "token_classification"
     noun = "tagger"
-    metrics: ClassVar[dict[str, Metric]] = {"entity_f1": Metric("entity F1", True)}
+    metrics: ClassVar[Mapping[str, Metric | str]] = {"entity_f1": Metric("entity F1", True)}
 
     @classmethod
     def built_in(cls, data: Any) -> dict[str, list[Tagged]]:
