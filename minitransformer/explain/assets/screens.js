@@ -12,7 +12,7 @@ function makeScreens(e) {
     !text && ["patches", "Image to patches", patchesScreen],
     stacks[0].segments && ["segments", "Segments", segmentsScreen],
     (stacks[0].positions !== "none" || stacks[0].rotary || stacks[0].bias) && ["positions", "Positions", positionsScreen],
-    stacks[0].positions === "sinusoidal" && ["wavelengths", "Wavelengths of the positions", wavelengthsScreen],
+    stacks[0].positions === "sinusoidal" && ["wavelengths", "Wavelengths", wavelengthsScreen],
     stacks[0].embeddingNorm && ["input-norm", "The norm of the input", inputNormScreen],
     ["attention", "Attention in four steps", attentionScreen],
     ["qkv", "Queries, keys, values", qkvScreen],
