@@ -98,7 +98,7 @@ def assert_sum(terms, sign, result):
 
 
 KINDS = {  # what a sign says was done, and the steps that do it
-    "times": {"project", "linear", "scale"}, "rotated": {"rotate"},
+    "times": {"project", "linear", "scale", "same"}, "rotated": {"rotate"},
     "divided": {"scale"}, "unchanged": {"scale"},
     "softmax": {"softmax"}, "with": {"mask"}, "normalized": {"same"}, "row": {"first", "segment"},
     "relu": {"activate"}, "gelu": {"activate"}, "silu": {"activate"}, "tanh": {"activate"},
@@ -127,6 +127,11 @@ def check_signs(parts):
     return checked
 
 
+def step(name):
+    """`norm.mean` of `decoder.layers.0.residual2.norm.mean`: an array's name without its place."""
+    return re.sub(r"^.*(residual\d|attention|feed_forward|encoder|decoder|layers|head)\.", "", name)
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_what_the_stages_say_is_true_of_the_model(name, open_page):
     page = open_page(exposed(PAGES[name]()), bypass_csp=True)
@@ -145,7 +150,13 @@ def test_what_the_stages_say_is_true_of_the_model(name, open_page):
     assert ["√" in stages[stage]["formula"] for stage in ("attention", "scale")] == [scaled_, scaled_]
     assert ("with scaling" in stages["scale"]["text"]) == scaled_
 
-    # what a model has has a stage
+    # each step of the model has a stage, and so has what the input is made of
+    figures = [part for stage in stages.values() for part in stage["parts"] if not isinstance(part, str)]
+    steps = set(map(step, page.page.evaluate("() => Object.keys(page.record.arrays)")))
+    unseen = {"logits", "probabilities", "k_unrotated"}  # largest columns alone; at the press of K
+    assert steps - {step(figure["name"]) for figure in figures} <= unseen
+    shown = {step(part["name"]) for part in stages["positions"]["parts"] if not isinstance(part, str)}
+    assert "positions" not in steps or shown >= steps & {"positions", "segments", "embedding_sum", "input"}
     assert "positions" in stages
     assert ("segments" in stages) == (name in ("BERT", "classes"))
     assert ("input-norm" in stages) == (name in ("BERT", "classes", "BART"))

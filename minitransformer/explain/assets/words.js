@@ -168,7 +168,8 @@ function patchesScreen(e) {
     thought: "The image is cut into squares. The pixels of each, side by side, are multiplied by a learned matrix: now each patch is a vector, as each token is in a text model.",
     body: [
       matrix(e, "patches", { title: "pixels of each patch" }), sign(`times a learned matrix (${e.weights[weight].shape.toReversed().join(" × ")})`, biasOf(e, bias), " ="), matrix(e, "encoder.embedded", { title: "vectors of the patches" }),
-      h("p", { class: "hint" }, "In front of them comes a learned vector, the class token [CLS]: its last state is what gets classified."),
+      h("p", {}, "In front of them comes a learned vector, the class token [CLS]. Its last state is what gets classified."),
+      matrix(e, "encoder.class", { title: "vector of [CLS]" }),
     ],
   };
 }
