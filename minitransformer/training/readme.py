@@ -32,7 +32,7 @@ LIMIT = 2**20  # bytes
 
 FILES = {
     "config.toml": "all settings",
-    "run.json": "the record: versions, machine, data and its checksums, changes of settings",
+    "run.json": "the record: versions, machine, kernels, data and its checksums, changes of settings",
     "tokenizer.json": "the vocabulary",
     "checkpoints": "weights, moments and state (safetensors, JSON), with checksums",
     "log.jsonl": "losses, learning rate, speed: a line each",
