@@ -590,7 +590,9 @@ def test_the_command_writes_a_page_of_a_run_and_keeps_existing_files(cli, here):
 
 
 def test_the_documents_numbers_stand_beside_ours(open_page):
+    before = mg.get_rng_state().numpy()
     page = open_page(explain_documents().page, "#documents")
+    assert (mg.get_rng_state().numpy() == before).all()  # its model was trained without the caller's draws
     sections = page.texts("#screen .example")
     assert len(sections) == 10
     assert [text.count("✗") for text in sections] == [16, 6, 0, 16, 10, 2, 0, 5, 0, 1]
