@@ -186,6 +186,9 @@ def test_embeddings_are_projected_to_where_they_vary_most():
     assert np.var(points[:, 0]) > np.var(points[:, 1])
     assert len(figure.axes[0].collections) == 3
     assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["0", "1", "2"]
+    kinds = np.array(["a", "b", "a"])  # an array has no truth value
+    drawn = texts(plots.embeddings(np.eye(3), kinds, kinds))
+    assert drawn == texts(plots.embeddings(np.eye(3), kinds.tolist(), kinds.tolist()))
     crowded = plots.embeddings(np.zeros((9, 2)), ["same"] * 9)
     assert texts(crowded).count("same") == 1  # no label covers another
     with pytest.raises(UserError, match="2 labels for 3 vectors"):

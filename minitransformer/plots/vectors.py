@@ -83,12 +83,14 @@ def embeddings(
     points[:, : min(2, len(s))] = (u * s)[:, :2]
     furthest = points[np.abs(points).argmax(0), [0, 1]]
     points *= np.where(furthest < 0, -1, 1)  # a sign that does not depend on the library
-    kinds = [*dict.fromkeys(groups)] if groups is not None else [None]
-    with styled(labels or (), kinds):
+    names = () if labels is None else labels
+    group_of = [None] * len(x) if groups is None else [*groups]
+    kinds = [*dict.fromkeys(group_of)]
+    with styled(names, kinds):
         figure = new_figure(COLUMN, 0.85 * COLUMN)
         panel = figure.subplots()
         for i, kind in enumerate(kinds):
-            x, y = points[[groups is None or group == kind for group in groups or points]].T
+            x, y = points[[group == kind for group in group_of]].T
             colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
             panel.scatter(x, y, s=12, color=colour, marker=marker, linewidths=0, label=label(kind, 30))
         if groups is not None:
@@ -99,7 +101,7 @@ def embeddings(
         panel.set_xticks([])
         panel.set_yticks([])
         panel.margins(0.1)
-        _label_points(figure, panel, points, labels_of(labels or ()))
+        _label_points(figure, panel, points, labels_of(names))
         return save(figure, path)
 
 
