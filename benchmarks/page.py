@@ -64,7 +64,7 @@ def measure(page: str, loads: int = 5, sentence: str = SENTENCE) -> Table:
                 times[name].append(value)
             if len(times["first picture, ms"]) < loads:
                 tab.close()
-        for stage in ("walkthrough", "softmax", "alignment", "loss"):
+        for stage in ("walkthrough", "softmax", "alignment", "loss", "pull", "backward"):
             times |= _typed(tab, stage, sentence)
         browser.close()
     table = Table("the walk-through page, by the clock")

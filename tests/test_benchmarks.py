@@ -674,5 +674,5 @@ def test_the_walk_through_page_is_measured_in_a_browser():
         pytest.skip("pages are measured in Chromium, which is not on the PATH")
     rows = measure_page(explain_documents().page, loads=1, sentence="I").rows
     assert float(rows.pop("size, MB")["median"]) < 1
-    assert len(rows) == 2 + 2 * 4  # loading; keystrokes on four stages, without and with gradients
+    assert len(rows) == 2 + 2 * 6  # loading; keystrokes on six stages, without and with gradients
     assert all(0 < row["median"].median < 60_000 for row in rows.values())
