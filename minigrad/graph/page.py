@@ -33,8 +33,8 @@ from .latex import bar, upright
 from .svg import to_svg
 
 SCRIPTS = (  # concatenated into one script
-    "numbers.js", "data.js", "dom.js", "elements.js", "walk.js", "folding.js", "placing.js", "view.js",
-    "map.js", "progress.js", "drawing.js", "panel.js", "stepper.js", "quiz.js",
+    "numbers.js", "answers.js", "data.js", "dom.js", "elements.js", "walk.js", "folding.js", "placing.js",
+    "view.js", "map.js", "progress.js", "drawing.js", "panel.js", "stepper.js", "quiz.js",
     "showing.js", "actions.js", "search.js", "split.js", "tools.js", "keys.js", "main.js",
 )  # fmt: skip
 LIMIT = 1_000_000  # bytes of a page

@@ -15,11 +15,17 @@ function s(tag, attributes = {}, ...children) {
 function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    if (name.startsWith("on")) listen(element, name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : value);
   }
   element.append(...flat(children));
   return element;
+}
+
+/** A listener that can be exchanged later: each element has its `handlers` by the type of event. */
+function listen(element, type, handler) {
+  element.handlers = { ...element.handlers, [type]: handler };
+  element.addEventListener(type, event => element.handlers[type](event));
 }
 
 /** The elements and texts of nested lists, without what is not there. */

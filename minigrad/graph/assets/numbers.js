@@ -36,19 +36,6 @@ function withoutZeros(text) {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
-/** The number that a user typed, or null: also with a decimal comma, a minus sign, or as a fraction. */
-function parseTyped(text) {
-  const plain = text
-    .trim()
-    .replace(",", ".")
-    .replace("−", "-")
-    .replace(/∞|inf(inity)?$/i, "Infinity");
-  const fraction = plain.match(/^(-?[\d.]+)\s*\/\s*([\d.]+)$/);
-  const typed = fraction ? Number(fraction[1]) / Number(fraction[2]) : Number(plain);
-  if (/^nan$/i.test(plain)) return NaN;
-  return plain === "" || Number.isNaN(typed) ? null : typed;
-}
-
 /** `1.5 MiB`, `3.2 M`. */
 function formatQuantity(n, unit = "") {
   const [step, prefixes] =

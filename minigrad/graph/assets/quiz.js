@@ -82,12 +82,6 @@ function afterSum(edge) {
   return edge.summed.length ? `, summed over ${axes}` : "";
 }
 
-/** Whether an answer is within 1%, or the same NaN or infinity. */
-function isRight(typed, wanted) {
-  if (typed === null || !Number.isFinite(wanted)) return Object.is(typed, wanted);
-  return Math.abs(typed - wanted) <= 0.01 * Math.abs(wanted) + (wanted === 0 ? 1e-9 : 0);
-}
-
 const LONG_HINT = 40; // products
 
 /** The formula with its numbers, without the result; after a broadcast, with all terms of the sum. */
