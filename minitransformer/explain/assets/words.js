@@ -92,7 +92,7 @@ function tokensScreen(e) {
     thought: `The text becomes ${source.length} tokens, and each token becomes its id: its row in the vocabulary of ${tokens.length.toLocaleString("en")} entries.`,
     body: [
       h("blockquote", { class: "text", dir: "auto" }, e.text),
-      h("div", { class: "scroll" }, h("table", { class: "tokens" },
+      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Tokens" }, h("table", { class: "tokens" },
         h("thead", {}, h("tr", {}, ["position", "token", "id"].map(text => h("th", { scope: "col" }, text)))),
         h("tbody", {}, source.map((id, t) => h("tr", {}, h("th", { scope: "row" }, `${t}`), h("td", { class: "word", dir: "auto" }, shownToken(e.tokenOf(id))), h("td", {}, `${id}`)))))),
       unknown ? h("p", { class: "note" }, `${unknown} of the tokens ${unknown === 1 ? "stands" : "stand"} for text that is not in the vocabulary: all of it shares one row, ${tokens[unknownId]}.`) : null,
@@ -125,7 +125,7 @@ function embeddingsScreen(e) {
 function oneHot(e, id, count) {
   const from = Math.max(0, Math.min(id - 2, count - 5));
   const around = range(Math.min(5, count), i => from + i);
-  return h("div", { class: "scroll" }, h("table", { class: "onehot" },
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "One-hot vector" }, h("table", { class: "onehot" },
     h("caption", {}, `One-hot vector of “${shownToken(e.tokenOf(id))}”: 1 at ${id}, 0 at the other ${(count - 1).toLocaleString("en")} places`),
     h("thead", {}, h("tr", {}, from > 0 ? h("th", { scope: "col" }, "…") : null, around.map(i => h("th", { scope: "col" }, `${i} ${shownToken(e.tokenOf(i))}`)), h("th", { scope: "col" }, "…"))),
     h("tbody", {}, h("tr", {}, from > 0 ? h("td", {}, "0") : null, around.map(i => h("td", { class: i === id ? "chosen" : null }, i === id ? "1" : "0")), h("td", {}, "0")))));
@@ -153,7 +153,7 @@ function shiftedScreen(e) {
   return {
     thought: `The decoder reads what has been written so far, behind a start token: the output, shifted right by one. At each place it predicts the next ${unitOf(e)}.`,
     body: [
-      h("div", { class: "scroll" }, h("table", { class: "tokens" }, h("tbody", {},
+      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "What is read and predicted" }, h("table", { class: "tokens" }, h("tbody", {},
         h("tr", {}, h("th", { scope: "row" }, "reads"), inputs.map((word, t) => h("td", { class: t === e.step ? "word current" : "word" }, word))),
         h("tr", {}, h("th", { scope: "row" }, "predicts"), e.labels().map((id, t) => h("td", { class: t === e.step ? "word current" : "word" }, shownToken(e.tokenOf(id)))))))),
       stack.factor ? [matrix(e, `${stack.name}.embedded`, { title: "the rows of E for these tokens", current: e.step }), sign(`times √d = ${precise(stack.factor)} =`)] : null,
