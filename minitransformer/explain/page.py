@@ -28,8 +28,9 @@ from ..files import printable
 from .model import model_script
 from .structure import structure
 
-SCRIPTS = (  # concatenated into one script, after the model's and the graph page's dom.js
-    "elements.js", "numbers.js", "plan.js", "derive.js", "gradients.js", "state.js", "matrix.js",
+SHARED = ("dom.js", "answers.js")  # with the graph page
+SCRIPTS = (  # concatenated into one script, after the model's and those
+    "elements.js", "update.js", "numbers.js", "plan.js", "derive.js", "gradients.js", "state.js", "matrix.js",
     "pictures.js", "inspector.js", "map.js", "words.js", "positions.js", "attention.js", "layers.js",
     "output.js", "loss.js", "documents.js", "screens.js", "quiz.js", "keys.js", "main.js",
 )  # fmt: skip
@@ -73,8 +74,8 @@ def to_html(
     `picture` is the SVG that is seen where scripts do not run. `documents` has numbers that are shown beside
     the model's own.
     """
-    dom = (files("minigrad.graph") / "assets" / "dom.js").read_text(encoding="utf-8")
-    script = "\n".join([model_script(), dom, *map(_asset, SCRIPTS)])
+    shared = [(files("minigrad.graph") / "assets" / name).read_text(encoding="utf-8") for name in SHARED]
+    script = "\n".join([model_script(), *shared, *map(_asset, SCRIPTS)])
     style = _asset("page.css")
     weights, numbers = _weights(model)
     data = {

@@ -1,17 +1,21 @@
 // Where a number comes from: the numbers behind the selected cell. Each of them can be selected in turn.
 
 const MOST_ROWS = 160;
-const trail = []; // the cells that were looked at before
+let trail = []; // the cells that were looked at before
 
 function renderInspector(e) {
   const panel = document.getElementById("inspector");
   panel.hidden = !e.cell;
   document.body.classList.toggle("inspecting", Boolean(e.cell));
   if (!e.cell) {
-    trail.length = 0;
+    trail = [];
     return panel.replaceChildren();
   }
-  panel.replaceChildren(...flat(inspectorContent(e, e.cell)));
+  trail = trail.filter(place => e.holds(place));
+  const content = flat(inspectorContent(e, e.cell));
+  if (panel.dataset.place === placeKey(e.cell)) return update(panel, content);
+  panel.replaceChildren(...content);
+  panel.dataset.place = placeKey(e.cell);
 }
 
 function inspectorContent(e, place) {

@@ -1,15 +1,17 @@
-// The keyboard: ← and → turn the pages, letters do what the buttons do.
+// The keyboard: ← and → turn the stages, letters do what the buttons do.
 
 function listenToKeys(e) {
   document.addEventListener("keydown", event => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     const typing = event.target.closest("input:not([type=checkbox]), select, textarea");
     if (event.key === "Escape") {
       if (typing) event.target.blur();
       else if (e.cell) e.set({ cell: null, quiz: null });
       return;
     }
-    if (typing) return;
+    if (typing || (event.key.length === 1 && !e.letterKeys)) return;
+    const region = event.target.closest(".scroll");
+    if (region && region.scrollWidth > region.clientWidth && event.key.startsWith("Arrow")) return; // they scroll it
     const actions = {
       ArrowLeft: () => stepScreen(e, -1),
       ArrowRight: () => stepScreen(e, 1),

@@ -1,6 +1,16 @@
 // The start: read the page, run the model, show the first stage.
 
-const page = new Explanation(readPage());
+const page = load();
+
+/** The model on the page's text; an error is told in the page. */
+function load() {
+  try {
+    return new Explanation(readPage());
+  } catch (error) {
+    document.getElementById("screen").prepend(h("p", { class: "problem", role: "alert" }, error.message));
+    throw error;
+  }
+}
 
 function renderToolbar(e) {
   const off = Object.values(e.options.ablated).flat().length;
@@ -8,10 +18,9 @@ function renderToolbar(e) {
   const switches = (key, label) => checkbox(label, e.options[key], value => e.set({ options: { ...e.options, [key]: value } }), key);
   const bar = document.getElementById("toolbar");
   const open = bar.querySelector("details")?.open ?? false;
-  const typed = document.activeElement?.id === "sentence" ? document.activeElement.value : e.text;
   bar.hidden = false;
-  bar.replaceChildren(
-    e.isImage ? "" : h("label", { class: "sentence" }, "Sentence ", h("input", { id: "sentence", value: typed, "data-key": "sentence", dir: "auto", autocomplete: "off", spellcheck: "false", maxlength: 2000, oninput: event => readSentence(e, event.target.value) })),
+  update(bar, flat([
+    e.isImage ? null : h("label", { class: "sentence" }, "Sentence ", h("input", { id: "sentence", value: e.text, "data-key": "sentence", dir: "auto", autocomplete: "off", spellcheck: "false", maxlength: 2000, oninput: event => readSentence(e, event.target.value) })),
     h("output", { class: "answer", dir: "auto" }, e.problem ? "" : answerOf(e)),
     h("button", { type: "button", "aria-pressed": e.backward ? "true" : "false", "data-key": "gradients", onclick: () => e.set({ backward: !e.backward }) }, "Gradients"),
     h("button", { type: "button", "data-key": "quiz", onclick: () => startQuiz(e) }, "Quiz me"),
@@ -20,8 +29,9 @@ function renderToolbar(e) {
       e.structure.stacks[0].scale === 1 ? null : switches("scale", "Scaling by 1/√d_k"),
       h("p", {}, off ? `${off} ${off === 1 ? "head is" : "heads are"} off` : h("a", { href: "#heads" }, "Switch a head off")),
       changed ? h("button", { type: "button", "data-key": "restore", onclick: () => e.set({ options: { causal: true, positions: true, scale: true, ablated: {} } }) }, "Restore the model") : null)),
-    e.problem ? h("p", { class: "problem", role: "alert" }, e.problem) : "",
-  );
+    e.problem ? h("p", { class: "problem", role: "alert" }, e.problem) : null,
+    e.notice ? h("p", { class: "note", role: "status" }, e.notice) : null,
+  ]));
 }
 
 function readSentence(e, text) {
@@ -36,20 +46,17 @@ function answerOf(e) {
   return labels && e.labels().length === 1 ? `→ ${labels[e.labels()[0]]}` : "";
 }
 
-/** Shows everything, and gives the focus back to what had it. */
+/** Shows everything. An element that had the focus and is gone leaves it to the one with the same key. */
 function render(e) {
-  const focused = document.activeElement?.dataset?.key;
-  const caret = document.activeElement?.selectionStart;
-  const panel = document.querySelector(`#inspector`).contains(document.activeElement);
+  const focused = document.activeElement;
+  const panel = document.getElementById("inspector").contains(focused);
   renderToolbar(e);
   renderMap(e);
   renderScreen(e);
   renderInspector(e);
-  if (!focused) return;
-  const scope = panel ? document.getElementById("inspector") : document;
-  const again = scope.querySelector(`[data-key="${CSS.escape(focused)}"]`) ?? (panel ? document.querySelector(`[data-key="${CSS.escape(focused)}"]`) : null);
-  again?.focus({ preventScroll: true });
-  if (again && typeof caret === "number" && again.type === "text") again.setSelectionRange(caret, caret);
+  if (!focused?.dataset.key || focused.isConnected) return;
+  const again = scope => document.querySelector(`${scope} [data-key="${CSS.escape(focused.dataset.key)}"]`);
+  ((panel ? again("#inspector") : null) ?? again("body"))?.focus({ preventScroll: true });
 }
 
 /** Links lead to stages also in a notebook's frame, where the browser takes them for links to the notebook. */

@@ -127,7 +127,7 @@ function nextWord(e) {
 }
 
 function beamsScreen(e) {
-  const found = e.model.beams(e.record.source.slice(0, e.prompt), { beams: e.beamCount, maxNew: e.isPair ? e.limit(e.record.source) : 8 }, e.options);
+  const found = e.model.beams(e.record.source.slice(0, e.prompt), { beams: e.beamCount, maxNew: e.isPair ? null : 8 }, e.options);
   return {
     thought: `Beam search keeps the ${e.beamCount} best beginnings at each step, not only the best one: a good text may start with a less likely ${unitOf(e)}.`,
     body: [

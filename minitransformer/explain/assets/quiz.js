@@ -1,17 +1,13 @@
 // "Quiz me": a number of this stage is hidden, and its factors are shown. Within one percent is right.
 
 function startQuiz(e) {
-  const cells = [...document.querySelectorAll("#screen table.numbers [data-key]")].filter(cell => !/∞/.test(cell.textContent));
+  const cells = [...document.querySelectorAll("#screen table.numbers [data-key]")].filter(cell => /[1-9]/.test(cell.textContent)); // not those of 0 and −∞
   const askable = cells.map(cell => readKey(cell.dataset.key)).filter(place => !place.weight && !["lookup", "pixels"].includes(e.plan.get(place.name)?.kind));
-  if (!askable.length) return announceProblem(e, "There is no number to ask for on this stage: choose one with a table.");
+  if (!askable.length) return e.set({ notice: "There is no number to ask for on this stage: choose one with a table." });
   const place = askable[Math.floor(Math.random() * askable.length)];
-  e.set({ quiz: { place, reply: "" }, cell: place, problem: "" });
+  e.set({ quiz: { place, reply: "" }, cell: place });
   document.querySelector("td.asked")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   document.getElementById("answer")?.focus({ preventScroll: true });
-}
-
-function announceProblem(e, text) {
-  e.set({ problem: text });
 }
 
 function readKey(key) {
@@ -23,14 +19,13 @@ function quizForm(e) {
   const right = valueAt(e, e.quiz.place);
   return [h("form", { class: "quiz", onsubmit: event => {
     event.preventDefault();
-    const typed = Number(new FormData(event.target).get("answer").replace(",", ".").replace("−", "-"));
-    if (Number.isNaN(typed)) return e.set({ quiz: { ...e.quiz, reply: "That is not a number." } });
-    const close = Math.abs(typed - right) <= Math.max(0.01 * Math.abs(right), 0.0051);
-    if (!close) return e.set({ quiz: { ...e.quiz, reply: typed > right ? "Smaller." : "Larger." } });
+    const typed = parseTyped(new FormData(event.target).get("answer"));
+    if (typed === null || Number.isNaN(typed)) return e.set({ quiz: { ...e.quiz, reply: "Type a number, such as 0.25." } });
+    if (!isRight(typed, right)) return e.set({ quiz: { ...e.quiz, reply: typed > right ? "Smaller." : "Larger." } });
     e.set({ quiz: null });
     announce(`Right: ${precise(right)}`);
   } },
-  h("label", { for: "answer" }, "What is this number?"), h("input", { id: "answer", name: "answer", inputmode: "decimal", autocomplete: "off", "data-key": "answer" }),
+  h("label", { for: "answer" }, "What is this number?"), h("input", { id: "answer", name: "answer", inputmode: "decimal", autocomplete: "off", "data-key": `answer:${placeKey(e.quiz.place)}` }),
   h("button", { type: "submit", class: "primary", "data-key": "check" }, "Check"),
   h("button", { type: "button", "data-key": "show", onclick: () => e.set({ quiz: null }) }, "Show it"),
   h("p", { class: "reply", role: "status" }, e.quiz.reply))];

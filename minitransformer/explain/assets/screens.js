@@ -49,10 +49,10 @@ function follow(e, hash) {
   e.followed = hash;
   if (!found) return false;
   const changes = { screen: address };
-  if (path && e.attentionPaths().includes(path)) changes[address === "alignment" ? "alignPath" : "path"] = path;
+  if (e.attentionPaths().includes(path)) changes[address === "alignment" && path.includes("cross") ? "alignPath" : "path"] = path;
+  if (e.structure.stacks.some(stack => stack.name === path)) changes.normStack = path;
   if (path && residualPaths(e).includes(path)) changes.residual = path;
   if (path && forwardPaths(e).includes(path)) changes.forward = path;
-  if (address === "cross-attention" && !(changes.path ?? e.path).includes("cross")) changes.path = e.attentionPaths().find(each => each.includes("cross"));
   const changed = address !== e.screen;
   if (changed) changes.cell = null;
   e.set({ ...changes, quiz: null });
@@ -77,14 +77,17 @@ function renderScreen(e) {
   const { thought, body } = screen.render(e);
   const before = e.screens[at - 1];
   const after = e.screens[at + 1];
-  document.getElementById("screen").replaceChildren(
+  const main = document.getElementById("screen");
+  const content = flat([
     h("div", { class: "title" }, h("p", { class: "count" }, `${at + 1} of ${e.screens.length}`), h("h2", { id: screen.address }, screen.title)),
     h("p", { class: "thought" }, thought),
-    ...flat([body]),
+    body,
     h("nav", { class: "turn", "aria-label": "Next and previous stage" },
       before ? h("a", { href: `#${before.address}`, rel: "prev" }, `← ${before.title}`) : h("span", {}),
       after ? h("a", { href: `#${after.address}`, rel: "next" }, `${after.title} →`) : h("span", {})),
-  );
+  ]);
+  if (main.querySelector("h2")?.id === screen.address) update(main, content);
+  else main.replaceChildren(...content);
 }
 
 /** The attentions that this stage is about. */
@@ -93,7 +96,6 @@ function attentionPathsHere(e) {
 }
 
 function crossAttentionScreen(e) {
-  if (!e.path.includes("cross")) e.path = e.attentionPaths().find(path => path.includes("cross"));
   const { thought, body } = attentionScreen(e);
   return { thought: `Here the decoder reads the input: the queries come from the decoder, the keys and values from the encoder. ${thought}`, body };
 }

@@ -38,13 +38,15 @@ class Explanation {
     this.step = 0;
     this.chosen = null; // positions whose loss counts; null: all
     this.backward = false;
+    this.letterKeys = true; // G, Q, N, H and / do what their buttons do
     this.cell = null; // { name, index, gradient, weight }
     this.windows = {}; // the first column shown of each wide array
     this.beamCount = 3;
     this.followed = ""; // the address that is shown
     this.mapOpen = null; // whether the reader opened or closed the map; null: neither
     this.quiz = null;
-    this.problem = "";
+    this.problem = ""; // why the text cannot be run
+    this.notice = ""; // said until the next change
     this.compute();
   }
 
@@ -74,7 +76,7 @@ class Explanation {
     let target = null;
     let labels;
     if (this.isPair) {
-      const answer = model.generate(source, { maxNew: this.limit(source) }, options);
+      const answer = model.generate(source, {}, options);
       const right = this.target ? { ids: model.tokenize(this.target).ids, stopped: true } : answer;
       labels = right.stopped ? [...right.ids, this.data.tokenizer.end_id] : right.ids;
       target = [this.startId(), ...labels.slice(0, -1)];
@@ -85,7 +87,7 @@ class Explanation {
       labels = this.bestLabels();
       this.askForGaps(source);
     } else {
-      const answer = model.generate(source, { maxNew: 8 }, options);
+      const answer = model.generate(source, { maxNew: this.mostWritten(source) }, options);
       labels = [...source.slice(1), ...answer.ids];
       if (!this.prompt) this.step = source.length - 1;
       this.prompt = source.length;
@@ -98,6 +100,7 @@ class Explanation {
     if (this.chosen?.length === 0) this.chosen = null;
     this.backwardPass = null;
     this.cell = this.cell && this.holds(this.cell) ? this.cell : null;
+    this.quiz = this.quiz && this.holds(this.quiz.place) ? this.quiz : null;
   }
 
   /** The loss is that of the masked words, and the first of them is looked at; without any, it is that of all. */
@@ -122,9 +125,10 @@ class Explanation {
     return range(shape[0], t => bestOf(data.subarray(t * shape[1], (t + 1) * shape[1])));
   }
 
-  limit(source) {
-    const most = this.data.max_length ?? 64;
-    return Math.min(most, 10 * source.length + 100);
+  /** How many tokens a language model writes: so many that its positions last; the last one is not read. */
+  mostWritten(source) {
+    const most = this.model.family.maxLength(this.data.config) ?? Infinity;
+    return Math.max(1, Math.min(8, most - source.length + 1));
   }
 
   startId() {
@@ -212,7 +216,10 @@ class Explanation {
   set(changes) {
     const computes = ["text", "target", "options"].some(key => key in changes);
     const relearns = "chosen" in changes;
-    Object.assign(this, changes);
+    if (computes || "step" in changes || "sampling" in changes) this.drawn = null;
+    Object.assign(this, { notice: "" }, changes);
+    if (this.screen === "cross-attention" && !this.path.includes("cross")) this.path = this.attentionPaths().find(path => path.includes("cross"));
+    this.head = Math.min(this.head, this.stackOf(this.path).heads - 1);
     if (relearns) this.backwardPass = null;
     if (computes) this.compute();
     for (const listener of listeners) listener(this);
