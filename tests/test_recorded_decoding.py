@@ -47,11 +47,12 @@ def steps(monkeypatch):
     found = []
     make = decoder.Decoder._recorder
 
-    def recorder(self):
-        found.append(make(self))
+    def recorder(self, steady):
+        found.append(make(self, steady))
         return found[-1]
 
     monkeypatch.setattr(decoder, "STEADY", 3)
+    monkeypatch.setattr(decoder, "MAY_END", 3)
     monkeypatch.setattr(decoder, "WORTH_RECORDING", 20)
     monkeypatch.setattr(decoder.Decoder, "_recorder", recorder)
     return found

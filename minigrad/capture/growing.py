@@ -199,6 +199,11 @@ class Parts:
         return _like(self.like, [at(x, k) for x in self.parts])
 
 
+def _parts(x: Any, parts: list[Any]) -> Any:
+    grows = any(isinstance(part, Array | Number | Parts) for part in parts)
+    return Parts(x, parts) if grows else _like(x, parts)
+
+
 def at(x: Any, k: int) -> Any:
     return x.at(k) if isinstance(x, Array | Number | Parts) else x
 
@@ -243,22 +248,17 @@ class GrowingPlan:
         """What stands for a part of both calls: x, or what gives it at any step."""
         if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
             return self._array(x, y)
-        unlike = Unlike(f"{x!r} and then {y!r}")
-        if type(x) is not type(y):
-            raise unlike
-        if type(x) in (tuple, list, dict):
-            if len(x) != len(y) or (type(x) is dict and x.keys() != y.keys()):
-                raise unlike
-            pairs = [(x[name], y[name]) for name in x] if type(x) is dict else zip(x, y, strict=True)
-            parts = [self._of(*pair) for pair in pairs]
-            grows = any(isinstance(part, Array | Number | Parts) for part in parts)
-            return Parts(x, parts) if grows else _like(x, parts)
-        if type(x) is int and x != y:
-            return Number(x, y)
-        is_plain = isinstance(x, str | int | float | np.generic | np.dtype)
-        if x is y or isinstance(x, Whole) or (is_plain and x == y):
-            return x
-        raise unlike
+        if type(x) is type(y):
+            if type(x) in (tuple, list) and len(x) == len(y):
+                return _parts(x, [self._of(*pair) for pair in zip(x, y, strict=True)])
+            if type(x) is dict and x.keys() == y.keys():
+                return _parts(x, [self._of(x[name], y[name]) for name in x])
+            if type(x) is int and x != y:
+                return Number(x, y)
+            is_plain = isinstance(x, str | int | float | np.generic | np.dtype)
+            if x is y or isinstance(x, Whole) or (is_plain and x == y):
+                return x
+        raise Unlike(f"{x!r} and then {y!r}")
 
     def _array(self, x: np.ndarray, y: np.ndarray) -> Any:
         mine, theirs = root(x), root(y)

@@ -20,13 +20,14 @@ from ..models.protocol import runs_no_other_code
 
 CAPACITY = 256  # tokens that a cache has room for at first, of a model without a limit
 WORTH_RECORDING = 96  # tokens; recording two steps takes as long as some 50
-STEADY = 16  # steps of the same rows before
+STEADY, MAY_END = 4, 32  # steps of the same rows before, of texts of a known length, and of others
 
 
 class Decoder:
     """`ids` (rows, `length`), padded on the left: prompts, or the start tokens and prefixes of targets.
 
     `real` is False where they are padded, and None if no row is. Rows of an encoder-decoder have a `memory`.
+    Texts have `limit` new tokens; fewer, if they `may_end`.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Decoder:
         prefixes: Sequence[Sequence[int]],
         limit: int,
         use_cache: bool,
+        may_end: bool = True,
     ) -> None:
         self.model = model
         self.memory: Any = None
@@ -61,7 +63,8 @@ class Decoder:
         if not getattr(model.config, "is_causal", True):  # a new token changes the states of earlier ones
             use_cache = False
         self.cache: Any = model.new_cache(capacity) if use_cache else None
-        self.recorded = self._recorder() if self.limit >= WORTH_RECORDING else None
+        steady = MAY_END if may_end else STEADY
+        self.recorded = self._recorder(steady) if self.limit >= WORTH_RECORDING else None
 
     def logits(self) -> Float[np.ndarray, "rows V"]:
         """The logits of each row's next token. With a cache, only tokens that it does not have are processed.
@@ -94,14 +97,14 @@ class Decoder:
                 states = model.states(ids, cache) if mask is None else model.states(ids, cache, mask)
             return model.logits(Tensor(states.array[:, -1:]))
 
-    def _recorder(self) -> Growing | None:
+    def _recorder(self, steady: int) -> Growing | None:
         """What records a step, and replays it without its Python; None where that does more than compute."""
         if not (hasattr(self.cache, "advance") and runs_no_other_code(self.model)):
             return None
         parameters = list(self.model.parameters())
         if not parameters or any(p.device != "cpu" for p in parameters):
             return None
-        return Growing(self._logits_of, parameters, lambda: self.cache.advance(1), STEADY)
+        return Growing(self._logits_of, parameters, lambda: self.cache.advance(1), steady)
 
     def padding_mask(self, first: int) -> Bool[Tensor, "rows T"]:
         """True where the tokens from `first` on are real, on the model's device."""

@@ -156,7 +156,8 @@ def _stream(model: Any, inputs: list[list[int]], config: GenerationConfig) -> It
 
 def new_decoder(model: Any, inputs: list[list[int]], config: GenerationConfig) -> Decoder:
     prefixes = check_prefix(model, config.prefix, len(inputs))
-    return Decoder(model, inputs, prefixes, config.max_new_tokens, config.use_cache)
+    may_end = end_tokens(model, config.eos_token_id).size > 0 or config.stopping_criteria is not None
+    return Decoder(model, inputs, prefixes, config.max_new_tokens, config.use_cache, may_end)
 
 
 @contextmanager
