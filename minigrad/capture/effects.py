@@ -104,12 +104,15 @@ class Effects:
         yield LRScheduler, "step", self.scheduler_step
         instead = "It has to know the metric: call it after the step."
         yield ReduceLROnPlateau, "step", _refusing("ReduceLROnPlateau.step()", instead)
-        for module in _modules_with("overwrite", in_place.overwrite):
-            yield module, "overwrite", self.overwrite
+        functions = {"overwrite": in_place.overwrite}
         for module_name, name in marked:
             if module_name in sys.modules and not module_name.startswith("minigrad.kernels"):
-                for module in _modules_with(name, getattr(sys.modules[module_name], name)):
-                    yield module, name, self.one_call
+                functions[name] = getattr(sys.modules[module_name], name)
+        for module in list(sys.modules.values()):  # that have imported them
+            names = vars(module)
+            for name, function in functions.items():
+                if names.get(name) is function:
+                    yield module, name, self.overwrite if name == "overwrite" else self.one_call
         for name, what in LOOKS.items():
             yield Tensor, name, partial(self.look, what)
 
@@ -346,11 +349,6 @@ class Effects:
 
     def look(self, what: str, original: Callable, *args: Any, **settings: Any) -> Any:
         raise_uncapturable(what, AFTER)
-
-
-def _modules_with(name: str, function: Callable) -> list[Any]:
-    """The modules that have imported a function by its name."""
-    return [module for module in list(sys.modules.values()) if vars(module).get(name) is function]
 
 
 class Norm(np.ndarray):

@@ -94,7 +94,7 @@ class Growing:
             return self._check(self.plan)
         first, self.arrays = self.recorder, [p.array for p in self.parameters]
         try:
-            self.recorder = record_calls(self.step_fn, tuple(self.inputs), self.before)
+            self.recorder = record_calls(self.step_fn, tuple(self.inputs), self.before, first)
         except CaptureError as reason:
             self._fail(reason)
             return self.step_fn(*self.inputs)
@@ -158,14 +158,14 @@ class Array:
 
     def __init__(self, x: np.ndarray, y: np.ndarray, memory: Memory) -> None:
         place = lambda array: array.ctypes.data - root(array).ctypes.data
-        self.memory, self.dtype, self.ndim = memory, x.dtype, x.ndim
-        self.start = [*x.shape, *x.strides, place(x)]
-        self.growth = [b - a for a, b in zip(self.start, [*y.shape, *y.strides, place(y)], strict=True)]
+        self.memory, self.dtype = memory, x.dtype
+        self.shape, self.strides = Numbers(x.shape, y.shape), Numbers(x.strides, y.strides)
+        self.place = Number(place(x), place(y))
+        self.grows = bool(memory.growth or self.shape.grows or self.strides.grows or self.place.growth)
 
     def at(self, k: int) -> np.ndarray:
-        now = [a + k * d for a, d in zip(self.start, self.growth, strict=True)]
-        n = self.ndim
-        return np.ndarray(now[:n], self.dtype, self.memory.at(k), now[-1], now[n : 2 * n])
+        place = self.place.start + k * self.place.growth
+        return np.ndarray(self.shape.at(k), self.dtype, self.memory.at(k), place, self.strides.at(k))
 
     def last(self) -> int:
         """The largest k for which it is within its memory."""
@@ -189,6 +189,19 @@ class Number:
         return self.start + k * self.growth
 
 
+class Numbers:
+    """Integers of which some may grow."""
+
+    def __init__(self, x: tuple[int, ...], y: tuple[int, ...]) -> None:
+        self.start, self.growth = x, [b - a for a, b in zip(x, y, strict=True)]
+        self.grows = any(self.growth)
+
+    def at(self, k: int) -> Sequence[int]:
+        if not self.grows:
+            return self.start
+        return [a + k * d for a, d in zip(self.start, self.growth, strict=True)]
+
+
 class Parts:
     """A tuple, a list or a dictionary of which a part grows."""
 
@@ -196,16 +209,18 @@ class Parts:
         self.like, self.parts = like, parts
 
     def at(self, k: int) -> Any:
-        return _like(self.like, [at(x, k) for x in self.parts])
+        return _like(self.like, [x.at(k) if type(x) in GROWING else x for x in self.parts])
 
 
 def _parts(x: Any, parts: list[Any]) -> Any:
-    grows = any(isinstance(part, Array | Number | Parts) for part in parts)
-    return Parts(x, parts) if grows else _like(x, parts)
+    return Parts(x, parts) if any(type(part) in GROWING for part in parts) else _like(x, parts)
+
+
+GROWING = {Array, Number, Parts}
 
 
 def at(x: Any, k: int) -> Any:
-    return x.at(k) if isinstance(x, Array | Number | Parts) else x
+    return x.at(k) if type(x) in GROWING else x
 
 
 def _like(x: Any, parts: list[Any]) -> Any:
@@ -240,8 +255,11 @@ class GrowingPlan:
         if x.function != y.function:
             raise Unlike(f"{x.name} and then {y.name}")
         function, args, settings = x.function, self._of(x.args, y.args), self._of(x.settings, y.settings)
-        if isinstance(args, Parts) or isinstance(settings, Parts):
+        if isinstance(settings, Parts):
             return (lambda k: function(*at(args, k), **at(settings, k))), True
+        if isinstance(args, Parts):
+            function = partial(function, **settings) if settings else function
+            return (lambda k: function(*args.at(k))), True
         return partial(function, *args, **settings), False
 
     def _of(self, x: Any, y: Any) -> Any:
@@ -270,7 +288,7 @@ class GrowingPlan:
         if other is not theirs or not (is_own or mine is theirs):
             raise Unlike("memory that is replaced from one step to the next")
         array = Array(x, y, memory)
-        if not memory.growth and not any(array.growth):
+        if not array.grows:
             return x
         if not is_own:
             self.views.append(array)

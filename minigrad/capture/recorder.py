@@ -35,9 +35,15 @@ OVERWRITTEN = {"f": -7.25, "b": True, "i": 77, "u": 77}
 
 
 class Recorder:
-    """Sees a step as it runs, and writes its plan."""
+    """Sees a step as it runs, and writes its plan.
 
-    def __init__(self, before: ConstantObserver, arguments: tuple[Any, ...]) -> None:
+    What was found out of the step's operations by a recording `like` this one is not found out again.
+    """
+
+    def __init__(
+        self, before: ConstantObserver, arguments: tuple[Any, ...], like: Recorder | None = None
+    ) -> None:
+        self.like, self.kept_whole = like, set[int]()  # the numbers of ops
         self.before, self.number = before.constants, 0  # of ops so far
         self.inputs = {id(root(x.array)) for x in leaves(arguments) if isinstance(x, Tensor)}
         self.plan = Plan()
@@ -83,19 +89,22 @@ class Recorder:
 
     def on_result(self, op: Any, arrays: Any, settings: dict[str, Any], value: Any, gradients: Any) -> None:
         """An op gave `value` and `gradients`: the same on traced arrays."""
-        trace, start = self.trace, len(self.trace.calls)
+        trace, start, number = self.trace, len(self.trace.calls), self.number
         self._check_constants(op, [*arrays, *arrays_in(settings)])
         self.kept.append((arrays, value, gradients))
         values = value if type(value) is tuple else (value,)
         ours = [trace.of(x) for x in arrays]
         own_settings = {name: trace.all_of(x) for name, x in settings.items()}
         try:
+            if self.like is not None and number in self.like.kept_whole:
+                raise Untraceable("as in the recording before")
             with tracing(trace), unobserved():
                 found, pulls = op.rule(*ours, **own_settings)
             self.settle(start, values, found if type(found) is tuple else (found,))
         except Uncapturable as reason:
             raise_uncapturable(f"{op.public_name}, the shape of whose result depends on numbers", str(reason))
         except Exception as reason:
+            self.kept_whole.add(number)
             pulls = self._keep_whole(start, op, ours, own_settings, values, reason)
         if type(gradients) is tuple:
             for i, gradient in enumerate(gradients):
@@ -127,14 +136,15 @@ class Recorder:
             raise Untraceable("its result is not of calls that were noted")
         calls = self.trace.calls[start:]
         owners = {id(root(x)): root(x) for call in calls for x in call.arrays()}
-        for number, owner in owners.items():
-            if number in self.trace.buffers and number not in self.settled:
-                owner.fill(OVERWRITTEN.get(owner.dtype.kind, 1))
-        for call in calls:
-            call.run()
-        for theirs, mine in zip(expected, found, strict=True):
-            if not same_bits(theirs, plain(mine)):
-                raise Untraceable("its calls, made again, give other numbers")
+        if self.like is None:
+            for number, owner in owners.items():
+                if number in self.trace.buffers and number not in self.settled:
+                    owner.fill(OVERWRITTEN.get(owner.dtype.kind, 1))
+            for call in calls:
+                call.run()
+            for theirs, mine in zip(expected, found, strict=True):
+                if not same_bits(theirs, plain(mine)):
+                    raise Untraceable("its calls, made again, give other numbers")
         for theirs, mine in zip(expected, found, strict=True):
             self.trace.pair(theirs, mine)
         self.settled.update(owners)

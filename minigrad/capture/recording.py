@@ -41,10 +41,13 @@ def record(
 
 
 def record_calls(
-    step_fn: Callable[..., Any], arguments: tuple[Any, ...], before: ConstantObserver
+    step_fn: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    before: ConstantObserver,
+    like: Recorder | None = None,
 ) -> Recorder:
     """Run the step as it is, and note its calls, in memory of their own."""
-    recorder = Recorder(before, arguments)
+    recorder = Recorder(before, arguments, like)
     grads = {leaf: leaf.grad for leaf in before.leaves}
     recorder.restore_later(grads.values(), grads)
     try:
