@@ -68,7 +68,7 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Any]]:
     calls, modules = Calls(), _named_modules(model)
     observer = AttentionObserver(modules, calls)
     # where all modules are the library's, only what an attention does is observed, which costs less
-    packages = {module.__class__.__module__.partition(".")[0] for _, module in modules}
+    packages = {kind.__module__.partition(".")[0] for kind in {type(module) for _, module in modules}}
     is_ours = packages <= {"minigrad", "minitransformer"}
     with ExitStack() as stack:
         stack.enter_context(observe_nothing_more() if is_ours else observe(observer))
@@ -262,11 +262,16 @@ def record_activations(model: nn.Module, *patterns: str) -> Iterator[dict[str, A
     with its gradient: `mg.autograd.grad(loss, outputs["decoder.layers.0"])`. A module that is called several
     times has a list of its outputs.
     """
-    calls = Calls()
-    with ExitStack() as stack:
-        for path, module in _matching(_named_modules(model), patterns or ("*",), "module"):
-            _hook(stack, module, lambda _, args, output, path=path: calls.add(path, output))
+    calls, modules = Calls(), _named_modules(model)
+    handles = [
+        module.register_forward_hook(lambda _, args, output, path=path: calls.add(path, output))
+        for path, module in (_matching(modules, patterns, "module") if patterns else modules)
+    ]
+    try:
         yield calls.found
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @contextmanager
