@@ -1,5 +1,8 @@
 """Decoding that is recorded writes the same texts, with the same scores, as decoding that is not."""
 
+import contextlib
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
@@ -17,6 +20,8 @@ V = 17
 INPUTS = [[4, 5, 6, 7], [8, 9]]  # of different lengths: the second is padded
 SIZES = {"vocab_size": V, "d_model": 16, "num_heads": 2, "d_ff": 32}
 NUMBER_OF_TOKENS = 40
+
+pytestmark = pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")
 
 
 def gpt(positions="learned", **settings):
@@ -114,6 +119,33 @@ def test_what_looks_inside_sees_every_step(steps):
         range(2, NUMBER_OF_TOKENS + 2)
     )
     assert steps == [None]
+
+
+def test_a_model_of_one_position_has_no_cache_to_record(steps):
+    assert len(generate(GPT(GPTConfig(V, 1, 16, 1, 2)), [[1]], NUMBER_OF_TOKENS, eos_token_id=[])[0]) == 40
+
+
+def test_hooks_and_modules_that_come_between_tokens_count(steps):
+    model, calls = varied(gpt()), []
+    hooked = stream(model, [[1, 2]], max_new_tokens=NUMBER_OF_TOKENS)
+    for i, _ in enumerate(hooked):
+        if i == 20:
+            model.layers.layers[0].register_forward_hook(lambda *args: calls.append(1))
+    assert len(calls) == NUMBER_OF_TOKENS - 21
+
+
+def test_a_recurrent_cache_is_as_it_was_after_a_failure():
+    model = RecurrentLM(RecurrentConfig(V, 16, 16)).eval()
+    with mg.no_grad():
+        cache = model.new_cache()
+        model.states([[1, 2]], cache)
+        before = [x.array.copy() for x in cache.states]
+        with contextlib.suppress(RuntimeError), cache:
+            model.states([[3]], cache)
+            raise RuntimeError
+    assert cache.length == 2
+    for x, numbers in zip(cache.states, before, strict=True):
+        np.testing.assert_array_equal(x.array, numbers)
 
 
 def test_weights_that_change_between_tokens_count(steps):

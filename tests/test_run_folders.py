@@ -591,3 +591,16 @@ def test_a_run_and_its_scores_say_what_they_are(here, cli):
     (here / "mine" / "metrics.json").unlink()
     (here / "mine" / "curves.png").unlink()
     assert "token_accuracy" not in cells(run._repr_html_())
+
+
+def test_a_score_to_monitor_that_is_not_there_leaves_everything_as_it_was(cli, place):
+    files = lambda: {path: path.read_bytes() for path in sorted(Path("mine").rglob("*")) if path.is_file()}
+    before = files()
+    again = ("--overwrite", "--data", "pairs.tsv", *TINY)
+    for flags in (again, ("--resume", "--steps", "99")):
+        code, _, err = cli("train", "phrasebook", "--run-dir", "mine", *flags, "--monitor", "blue")
+        assert (code, "no score 'blue'" in err) == (2, True)
+        assert files() == before
+    code, _, err = cli("train", "phrasebook", "--run-dir", "new", *again[1:], "--monitor", "blue")
+    assert code == 2
+    assert not Path("new").exists()

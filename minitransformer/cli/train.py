@@ -304,6 +304,7 @@ def start(training: Training, setup: TrainingSetup, console: Console, stack: Exi
         setup.model, setup.task, setup.recipe.training, folder, console, ranks,
         capture_option(options), setup.record.identity, callbacks,
     )  # fmt: skip
+    trainer.check_monitor()  # before anything is written, or deleted
     ranks.barrier()  # all ranks have read the folder
     if training.resumed is not None:
         resume(trainer, training, training.resumed)

@@ -141,9 +141,11 @@ def _stream(model: Any, inputs: list[list[int]], config: GenerationConfig) -> It
     if not inputs:
         return
     with evaluation(model):
-        steps = search(new_decoder(model, inputs, config), config, end_tokens(model, config.eos_token_id), {})
+        decoder = new_decoder(model, inputs, config)
+        steps = search(decoder, config, end_tokens(model, config.eos_token_id), {})
     while True:
         with evaluation(model):
+            decoder.look_at_model_again()
             newest = next(steps, None)
         if newest is None:
             return

@@ -150,7 +150,8 @@ class RecurrentCache:
         self.keys = None if self.keys is None else Tensor(self.keys.array[indices])
 
     def __enter__(self) -> None:
-        self._saved.append((self.length, self.states, self.keys))
+        states = self.states if is_grad_enabled() else tuple(Tensor(s.array.copy()) for s in self.states)
+        self._saved.append((self.length, states, self.keys))
 
     def __exit__(self, failure: type[BaseException] | None, *exc: object) -> None:
         saved = self._saved.pop()

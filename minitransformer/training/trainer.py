@@ -89,6 +89,7 @@ class Trainer:
         self.average = MovingAverage(model, config.ema_decay) if config.ema_decay else None
         self.validation = Validation(task, config.validation_texts, config.samples)
         self.best = BestScore(config.monitor, config.patience, task.metric(config.monitor))
+        self._is_monitor_checked = False
         half = config.precision in ("bfloat16", "float16")
         self.autocast = autocast(dtype=config.precision if half else "bfloat16", enabled=half)
         self.scaler = GradScaler(enabled=config.precision == "float16")
@@ -258,6 +259,12 @@ class Trainer:
 
     # ------------------------------------------------------------ the run
 
+    def check_monitor(self) -> None:
+        """Raise a UserError if validations have no such score, rather than at the first of them."""
+        if not self._is_monitor_checked and (self.config.monitor != "loss" or not self.task.has_loss):
+            self.best.check(self._scores(texts=1)[0])
+        self._is_monitor_checked = True
+
     def train(self) -> bool:
         """Train up to `config.steps`, with validations and checkpoints. False if a signal stopped it."""
         if self.step == 0 and self.checkpoints.names():
@@ -274,8 +281,7 @@ class Trainer:
             stack.enter_context(np.errstate(over="ignore", invalid="ignore", divide="ignore"))  # checked
             stopped = stack.enter_context(stop_signals())
             show = stack.enter_context(show_progress(self.console, self.step, self.config.steps, self.device))
-            if self.config.monitor != "loss" or not self.task.has_loss:  # rather than at the first validation
-                self.best.check(self._scores(texts=1)[0])
+            self.check_monitor()
             self.callbacks.notify("on_train_begin", self)
             while not self.finished and not (stop := self.ranks.any(stopped.is_set())):
                 self.advance(log, show)
