@@ -234,35 +234,42 @@ class Effects:
         if original is Adam.__dict__["update"].__wrapped__ and not group["amsgrad"] and p.flags.c_contiguous:
             original(optimizer, p, g, state, group)
             return
-        start, uploaded, arrays = len(self.trace.calls), dict(self.uploaded), [p, *state.values()]
-        before = [x.copy() for x in arrays]
+        if type(optimizer) in DIRECT and self._is_traced(original, optimizer, p, g, state, group):
+            return
+        own = plain(self.trace.of(g))
+        self.recorder.note(_update, (Box((original, optimizer, state, group)), p, own), "update")
         with unobserved():
             original(optimizer, p, g, state, group)
-        after = [x.copy() for x in arrays]
-        is_same = False
-        if type(optimizer) in DIRECT:
+
+    def _is_traced(self, original: Callable, *update: Any) -> bool:
+        """Update by traced arrays, if that leaves what the update does; otherwise leave all as it was."""
+        _, p, _, state, _ = update
+        start, uploaded, arrays = len(self.trace.calls), dict(self.uploaded), [p, *state.values()]
+        before = [x.copy() for x in arrays]
+
+        def put_back() -> None:
             for x, numbers in zip(arrays, before, strict=True):
                 x[...] = numbers
-            with contextlib.suppress(Exception):
-                self._trace_update(original, optimizer, p, g, state, group)
-                is_same = all(map(same_bits, arrays, after))
-        if not is_same:
+
+        with unobserved():
+            original(*update)
+        after = [x.copy() for x in arrays]
+        put_back()
+        try:
+            self._trace_update(original, *update)
+            is_same = all(map(same_bits, arrays, after))
+        except Untraceable:
+            is_same = False
+        if is_same:
+            self.recorder.settle_calls(start)
+        else:
             del self.trace.calls[start:]
             self.uploaded = uploaded
-            for x, numbers in zip(arrays, after, strict=True):
-                x[...] = numbers
-            own = plain(self.trace.of(g))
-            self.recorder.note(_update, (Box((original, optimizer, state, group)), p, own), "update")
-        self.recorder.settle_calls(start)
+            put_back()
+        return is_same
 
     def _trace_update(
-        self,
-        original: Callable,
-        optimizer: Optimizer,
-        p: Any,
-        g: Any,
-        state: dict[str, Any],
-        group: dict[str, Any],
+        self, original: Callable, optimizer: Optimizer, p: Any, g: Any, state: Any, group: dict[str, Any]
     ) -> None:
         """The update of traced arrays. Its hyperparameters are an array that replays fill, as on a GPU."""
         values = optimizer.hyperparameters(state, group)

@@ -54,7 +54,8 @@ def run(argv: list[str]) -> None:
         raise SystemExit(0 if asked else 2)
     ranks = join()
     plan = plan_runs(argv)
-    task = {check(one) for one in plan}.pop()  # the same of all
+    tasks = [check(one) for one in plan]  # before the first is trained
+    task = tasks[0]
     for number, one in enumerate(plan):
         if number % ranks.size == ranks.rank and train(one, f"run {number + 1} of {len(plan)}") == 1:
             ranks.abort(1)  # Ctrl-C, or a bug: the others would fare the same

@@ -20,7 +20,7 @@ class Metric:
     higher_is_better: bool | None = None
     unit: str = ""
     of_tokens: bool = False  # depends on the tokenizer
-    headline: bool = True  # printed in tables of several runs and of several lengths
+    headline: bool = True  # printed in the table of scores by length
 
     @property
     def short_label(self) -> str:

@@ -21,15 +21,6 @@ function partOf(e, part) {
   return `${e.path}.${part}`;
 }
 
-function inputOf(e) {
-  const node = e.plan.get(partOf(e, "q_unrotated")) ?? e.plan.get(partOf(e, "q"));
-  return node.from[0];
-}
-
-function memoryOf(e) {
-  return e.plan.get(partOf(e, "v")).from[0];
-}
-
 /** The head of keys and values that a head of queries uses. */
 function sharedHead(e) {
   const { heads, kvHeads } = e.stackOf(e.path);
