@@ -22,6 +22,7 @@ from jaxtyping import Float
 from minigrad import Tensor, nn, no_grad
 from minigrad.autograd.observers import Observer, observe
 from minigrad.devices import HALF, array_module
+from minigrad.kernels.selection import kernels
 from minigrad.modes import BACKWARD, modes
 from minigrad.tensor import constant
 
@@ -161,10 +162,13 @@ def attention_weights(
     if mask is not None:
         bias = xp.where(mask, 0, -xp.inf) if mask.dtype == bool else mask
         scores = scores + bias.astype(scores.dtype)
-    if is_causal:
-        scores += xp.where(xp.tri(*scores.shape[-2:], dtype=bool), 0, -xp.inf).astype(scores.dtype)
     if not scores.size:
         return scores
+    if xp is np:
+        kernels(scores).attention_softmax(scores, is_causal)
+        return scores
+    if is_causal:
+        scores += xp.where(xp.tri(*scores.shape[-2:], dtype=bool), 0, -xp.inf).astype(scores.dtype)
     largest = scores.max(-1, keepdims=True)
     scores -= largest if mask is None else xp.maximum(largest, xp.finfo(scores.dtype).min)
     xp.exp(scores, out=scores)

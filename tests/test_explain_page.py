@@ -530,6 +530,18 @@ def test_a_language_model_writes_as_long_as_its_positions_last(open_page):
         text = text.rpartition(" ")[0]
 
 
+def test_a_text_that_cannot_be_read_is_refused_and_leaves_the_numbers_of_the_last_one(open_page):
+    page = open_page(page_of(transformer(), "I love you", 6))
+    page.page.evaluate(f"() => {{ ({STAGE})('#tokens'); }}")
+    for text, problem in (("", "The text has no words."), ("the " * 9, "takes at most")):
+        page.page.fill("#sentence", text)
+        assert problem in page.text("#toolbar .problem")
+        assert page.text("#screen blockquote") == "I love you"
+    page.page.fill("#sentence", "the cat")
+    assert page.page.locator(".problem").count() == 0
+    assert page.text("#screen blockquote") == "the cat"
+
+
 def test_what_cannot_be_run_is_said(open_page):
     model = transformer(positions="learned", max_positions=6)
     page = open_page(page_of(model, target="the cat sat on the mat you love"))

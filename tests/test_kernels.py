@@ -135,7 +135,24 @@ def test_loops_agree_with_numpys_kernels(name):
 @needs_numba
 def test_every_loop_is_compared_with_numpys():
     own = {n for n in cpu.__all__ if inspect.getmodule(getattr(jit, n)).__name__.startswith(jit.__name__)}
-    assert own - {"adam"} == set(CASES) - {"multi_head_attention"}  # adam's test is below
+    assert own - {"adam", "attention_softmax"} == set(CASES) - {"multi_head_attention"}  # tested below
+
+
+@needs_numba
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_weights_of_scores_are_written_in_place_and_as_numpy_has_them(is_causal, dtype):
+    scores = np.random.default_rng(0).normal(0, 3, (2, 3, 5, 7)).astype(dtype)
+    scores[0, 1, 2] = scores[1, 0, 4, :3] = -np.inf  # a query that attends to nothing, and masked keys
+    ours, theirs = scores.copy(), scores.copy()
+    jit.attention_softmax(ours, is_causal)
+    cpu.attention_softmax(theirs, is_causal)
+    np.testing.assert_allclose(ours, theirs, rtol=2e-6, atol=2e-6)
+    sums = np.ones(scores.shape[:-1])
+    sums[0, 1, 2] = 0
+    np.testing.assert_allclose(ours.sum(-1), sums, rtol=1e-6)
+    if is_causal:
+        assert not np.triu(ours, 1).any()
 
 
 @needs_numba

@@ -136,7 +136,7 @@ def check_comparable(first: Path, baseline: Evaluation, path: Path, other: Evalu
         raise different_tasks(first, one.task, path, two.task)
     if one.data_sha256 != two.data_sha256:
         raise UserError(
-            f"{first} and {path} have different test data ({one.split}, {two.split}).\n"
+            f"{first} and {path} have different test data.\n"
             f"Score both on one file that neither was trained on, with --data FILE."
         )
     if one.inputs_sha256 != two.inputs_sha256 or not comparable(baseline, other):

@@ -32,7 +32,7 @@ def run(argv: list[str]) -> None:
 
         Args:
             run: The run folder.
-            text: The sentence, or for a language model the start of a text.
+            text: The sentence, or for a language model the start of a text; by default, a short one.
             target: The right answer, whose loss is walked back; by default, the model's own.
             output: The page (.html).
             overwrite: Replace an existing file.

@@ -40,6 +40,11 @@ OTHER_NAMES = {  # what Hugging Face's Trainer and generate, nanoGPT and others 
     "save-steps": "checkpoint-every",
 }
 FRAME = "│╭╮╰╯─- "  # what tyro draws around its errors, with lines across
+REWORDED = {  # Python's words and tyro's
+    r"invalid literal for int\(\) with base \d+: ": "expected an integer, got ",
+    r"could not convert string to float: ": "expected a number, got ",
+    r"Expected 1 values$": "Expected a value",
+}
 HELP = " " * 9  # what the help of an argument begins with there
 
 
@@ -101,5 +106,7 @@ def _refusal(box: str, prog: str) -> str:
     body = takewhile(is_text, dropwhile(lambda line: not is_text(line), box.splitlines()[1:]))
     words = [line.strip("│ ") for line in body if not line.strip("│").startswith(HELP)]
     first = " ".join(words).removeprefix("Error parsing ").removesuffix(".")
+    for theirs, ours in REWORDED.items():
+        first = re.sub(theirs, ours, first)
     first = first if len(first) <= LIMIT else f"{first[:LIMIT]}..."
     return f"{first[:1].lower()}{first[1:]}.\n`{prog} --help` shows what it takes."

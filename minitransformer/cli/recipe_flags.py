@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 from tyro.conf import OmitArgPrefixes, arg
 
 from .. import recipes
+from ..errors import short
 from ..recipes import Recipe
 from .arguments import DataFolder
 from .parsing import parse
@@ -38,6 +39,8 @@ def check_recipe_is_named(argv: Sequence[str], usage: str) -> None:
     if not argv or argv[0].startswith("-"):
         is_help = list(argv[:1]) in (["-h"], ["--help"])
         print(f"{usage}\n\n{listing()}", file=sys.stdout if is_help else sys.stderr)
+        if argv and not is_help:
+            print(f"\nerror: expected a recipe, got {short(argv[0])}.\nPut it first.", file=sys.stderr)
         raise SystemExit(0 if is_help else 2)
 
 

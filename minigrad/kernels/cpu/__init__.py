@@ -1,7 +1,7 @@
 """NumPy kernels: a pass over memory and a fresh temporary are slow, so they have few of both."""
 
 from .activations import dropout, gelu, log_softmax, softmax
-from .attention import scaled_dot_product_attention
+from .attention import attention_softmax, scaled_dot_product_attention
 from .linear import embedding, linear
 from .losses import cross_entropy
 from .normalization import layer_norm, rms_norm
@@ -12,6 +12,7 @@ from .reductions import logsumexp
 
 __all__ = [
     "adam",
+    "attention_softmax",
     "cross_entropy",
     "dropout",
     "embedding",

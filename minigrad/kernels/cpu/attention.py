@@ -88,6 +88,11 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
     return None if integers else attend(NUMPY, q, k, v, mask, is_causal, scale, dropout_p, key)
 
 
+def attention_softmax(scores: np.ndarray, is_causal: bool) -> None:
+    """scores -> weights, in place; a row of -inf gives zeros."""
+    _softmax(scores, 0 if is_causal else None)
+
+
 def attend(
     work: RowWork,
     q: Any,

@@ -6,7 +6,7 @@ layouts that a loop does not take, go to the NumPy kernel of the same name.
 
 from ..cpu import *
 from .activations import gelu, log_softmax, softmax
-from .attention import scaled_dot_product_attention
+from .attention import attention_softmax, scaled_dot_product_attention
 from .indexing import embedding
 from .losses import cross_entropy
 from .normalization import layer_norm, rms_norm

@@ -19,6 +19,12 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
     return attend(LOOPS, q, k, v, mask, is_causal, scale, dropout_p, key)
 
 
+def attention_softmax(scores, is_causal):
+    if not is_float32(scores):
+        return cpu.attention_softmax(scores, is_causal)
+    _softmax(scores, 0 if is_causal else None)
+
+
 def _reads_in_place(q, k, v, mask):
     """Whether `_one_query` takes these: several keys, their numbers side by side, and a mask of keys."""
     if not (q.ndim == k.ndim == 4 and k.shape[2] > 1 and q.shape[:2] == k.shape[:2] and k.shape == v.shape):

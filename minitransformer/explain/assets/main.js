@@ -20,7 +20,7 @@ function renderToolbar(e) {
   const open = bar.querySelector("details")?.open ?? false;
   bar.hidden = false;
   update(bar, flat([
-    e.isImage ? null : h("label", { class: "sentence" }, "Sentence ", h("input", { id: "sentence", value: e.text, "data-key": "sentence", dir: "auto", autocomplete: "off", spellcheck: "false", maxlength: 2000, oninput: event => readSentence(e, event.target.value) })),
+    e.isImage ? null : h("label", { class: "sentence" }, "Sentence ", h("input", { id: "sentence", value: e.text, "data-key": "sentence", dir: "auto", autocomplete: "off", spellcheck: "false", maxlength: 2000, oninput: event => e.set({ text: event.target.value, target: null }) })),
     h("output", { class: "answer", dir: "auto" }, e.problem ? "" : answerOf(e)),
     h("button", { type: "button", "aria-pressed": e.backward ? "true" : "false", "data-key": "gradients", onclick: () => e.set({ backward: !e.backward }) }, "Gradients"),
     h("button", { type: "button", "data-key": "quiz", onclick: () => startQuiz(e) }, "Quiz me"),
@@ -32,10 +32,6 @@ function renderToolbar(e) {
     e.problem ? h("p", { class: "problem", role: "alert" }, e.problem) : null,
     e.notice ? h("p", { class: "note", role: "status" }, e.notice) : null,
   ]));
-}
-
-function readSentence(e, text) {
-  if (text.trim()) e.set({ text, target: null });
 }
 
 /** What the model makes of the sentence. */

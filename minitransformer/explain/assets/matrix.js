@@ -119,7 +119,7 @@ function cell(e, view, t, j, isFirst) {
 /** What the documents print for a number, and whether it agrees. */
 function printedNumber(e, { name, index, gradient }, x) {
   const beside = gradient ? null : e.data.documents?.beside[name];
-  if (!beside || e.text !== e.data.text || !e.options.positions || !e.options.scale) return null;
+  if (!beside || e.textRead !== e.data.text || !e.options.positions || !e.options.scale) return null;
   const [t, j] = index.slice(-2);
   const theirs = beside[t][j];
   const off = Math.abs(theirs - x) > tolerance(theirs);

@@ -28,7 +28,8 @@ class Explanation {
     this.weights = data.weights;
     this.model = createModel(data);
     this.plan = makePlan(data.structure);
-    this.text = data.text;
+    this.text = data.text; // in the sentence box
+    this.textRead = data.text; // of the record
     this.target = data.target; // the right answer; null: the model's own
     this.options = { causal: true, positions: true, scale: true, ablated: {} };
     this.sampling = { temperature: 1, topK: 0, topP: 1 };
@@ -94,6 +95,7 @@ class Explanation {
       this.record = model.run({ source: [...source, ...answer.ids.slice(0, -1)], target }, options);
       this.answer = answer;
     }
+    this.textRead = this.text;
     this.found = { labels };
     this.step = Math.min(this.step, labels.length - 1);
     this.chosen = this.chosen?.filter(t => t < labels.length) ?? null;

@@ -91,7 +91,7 @@ function tokensScreen(e) {
   return {
     thought: `The text becomes ${source.length} tokens, and each token becomes its id: its row in the vocabulary of ${tokens.length.toLocaleString("en")} entries.`,
     body: [
-      h("blockquote", { class: "text", dir: "auto" }, e.text),
+      h("blockquote", { class: "text", dir: "auto" }, e.textRead),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Tokens" }, h("table", { class: "tokens" },
         h("thead", {}, h("tr", {}, ["position", "token", "id"].map(text => h("th", { scope: "col" }, text)))),
         h("tbody", {}, source.map((id, t) => h("tr", {}, h("th", { scope: "row" }, `${t}`), h("td", { class: "word", dir: "auto" }, shownToken(e.tokenOf(id))), h("td", {}, `${id}`)))))),
