@@ -56,7 +56,7 @@ class KeyValueCache:
         layout = new.shape[0], num_heads, new.shape[2] // (2 * num_heads), new.dtype
         if start and layout != self.layout:
             raise self._mismatch(layout)
-        if not start or end > self.buffer.shape[1]:
+        if end > self.buffer.shape[1] or layout != self.layout:
             self._grow(new, end)
         store(self.buffer[:, start:end], new)
         self.length, self.layout = end, layout
@@ -138,10 +138,24 @@ class Cache:
     def length(self) -> int:
         return self.layers[0].self_attention.length
 
+    @property
+    def capacity(self) -> int:
+        """The number of tokens that the buffers have room for as they are."""
+        return self.layers[0].self_attention.buffer.shape[1]
+
     def has_room(self) -> bool:
         """Whether the buffers take another token as they are."""
-        first = self.layers[0].self_attention
-        return first.length < first.buffer.shape[1]
+        return self.length < self.capacity
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the buffers of self-attention."""
+        return sum(layer.self_attention.buffer.nbytes for layer in self.layers)
+
+    def clear(self) -> None:
+        """Forget all tokens, but keep the memory for others."""
+        for layer in self.layers:
+            layer.self_attention.length = layer.cross_attention.length = 0
 
     def advance(self, tokens: int) -> None:
         """Count tokens whose keys and values a recorded step has stored."""

@@ -1,6 +1,8 @@
 """Decoding that is recorded writes the same texts, with the same scores, as decoding that is not."""
 
 import contextlib
+import gc
+import weakref
 from importlib.util import find_spec
 
 import numpy as np
@@ -205,3 +207,58 @@ def test_numbers_that_jump_and_other_shapes_begin_anew():
             assert growing(n, np.zeros(size, np.float32)).array.tolist() == [sum(range(n))] * size
     assert growing.plan.is_checked, growing.refused
     assert growing.plan.first == 30
+
+
+# --- the next generation of the same model ---
+
+
+def test_the_next_text_replays_the_step_of_the_last(steps, monkeypatch):
+    model = varied(gpt())
+    for inputs in ([[4, 5, 6]], [[7]], [[5] * 20]):  # a shorter prompt and a longer one
+        assert_same_without(model, monkeypatch, inputs)
+        monkeypatch.setattr(decoder, "WORTH_RECORDING", 20)
+    (first, *others), plan = steps, decoder.SPARES[model].recorded.plan
+    assert first.plan is plan
+    assert plan.is_checked is False  # again and again
+    assert [other.plan for other in others] == [None, None]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.embedding.weight.array.__imul__(-2),
+        lambda m: setattr(m.embedding.weight, "data", mg.tensor(2 * m.embedding.weight.numpy())),
+        lambda m: setattr(m.layers.norm, "eps", 0.5),
+        lambda m: m.layers.layers[0].register_forward_hook(lambda module, args, output: 2 * output),
+        lambda m: setattr(m.layers.layers[0], "self_attention", m.layers.layers[1].self_attention),
+    ],
+    ids=["weights", "other weights", "a setting", "a hook", "a module"],
+)
+def test_a_model_that_was_changed_in_between_is_seen(change, steps, monkeypatch):
+    model = varied(gpt())
+    before = generate(model, [[1, 2]], NUMBER_OF_TOKENS, eos_token_id=[], return_dict=True)
+    assert model in decoder.SPARES
+    change(model)
+    after = generate(model, [[1, 2]], NUMBER_OF_TOKENS, eos_token_id=[], return_dict=True)
+    assert after.scores != before.scores
+    monkeypatch.setattr(decoder, "WORTH_RECORDING", 10**9)
+    expected = generate(model, [[1, 2]], NUMBER_OF_TOKENS, eos_token_id=[], return_dict=True)
+    assert (after.ids, after.scores) == (expected.ids, expected.scores)
+
+
+def test_texts_side_by_side_have_caches_of_their_own(steps):
+    model = varied(gpt())
+    expected = generate(model, [[1, 2]], NUMBER_OF_TOKENS, eos_token_id=[])[0]
+    streams = [stream(model, [[1, 2]], max_new_tokens=NUMBER_OF_TOKENS) for _ in range(3)]
+    texts = [[token for (token,) in tokens] for tokens in zip(*streams, strict=True)]
+    assert [[*text] for text in zip(*texts, strict=True)] == [expected] * 3
+
+
+def test_what_is_left_for_the_next_text_goes_with_the_model(steps):
+    model = varied(gpt())
+    generate(model, [[1, 2]], NUMBER_OF_TOKENS, eos_token_id=[])
+    assert model in decoder.SPARES
+    found = weakref.ref(model)
+    del model
+    gc.collect()
+    assert found() is None

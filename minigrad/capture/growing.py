@@ -37,7 +37,7 @@ class Growing:
     `step(number, *arrays)` returns a Tensor that the next call overwrites. It is recorded anew where one of
     `parameters` has other memory; `forget()` it where something else that it refers to was replaced. What the
     step does besides operations is for `after_replay`. Where it cannot be recorded, the step runs as it is,
-    and `refused` says why.
+    and `refused` says why. `begin_again` uses the plan for another series of numbers.
     """
 
     def __init__(
@@ -55,17 +55,25 @@ class Growing:
 
     def forget(self) -> None:
         """Begin anew, as if it had not been called."""
-        self.count, self.number = 0, -1
+        self.count = 0
+        self.number: int | None = -1  # of the last call; None: any may be the next
         self.kind: list[Any] = []
         self.before = ConstantObserver({})
         self.recorder: Recorder | None = None
         self.plan: GrowingPlan | None = None
 
+    def begin_again(self, step_fn: Any, after_replay: Any) -> None:
+        """The same step for numbers from anywhere on; the plan must leave what it leaves once more."""
+        self.step_fn, self.after_replay = step_fn, after_replay
+        self.number = None
+        if self.plan is not None:
+            self.plan.is_checked = False
+
     def __call__(self, number: int, *arrays: np.ndarray) -> Tensor:
         mode = modes.__dict__
         kind = [mode["grad_enabled"], mode["fused"], mode["autocast_dtype"], active.cpu]
         kind += [(x.shape, x.dtype) for x in arrays]
-        if number != self.number + 1 or kind != self.kind:
+        if self.number not in (None, number - 1) or kind != self.kind:
             self.forget()
             self.inputs = [Tensor(np.empty_like(x)) for x in arrays]
         self.number, self.kind = number, kind
@@ -80,18 +88,18 @@ class Growing:
             result = self.plan.replay(number)
             self.after_replay()
             return result
-        return self._next()
+        return self._next(number)
 
-    def _next(self) -> Tensor:
+    def _next(self, number: int) -> Tensor:
         """The step as it is; at its turn it is observed, recorded or checked."""
+        if self.plan is not None:
+            return self._check(self.plan, number) if number >= self.plan.first else self.step_fn(*self.inputs)
         self.count += 1
         if self.count < self.steady:
             return self.step_fn(*self.inputs)
         if self.count == self.steady:
             with observe(self.before):
                 return self.step_fn(*self.inputs)
-        if self.plan is not None:
-            return self._check(self.plan)
         first, self.arrays = self.recorder, [p.array for p in self.parameters]
         try:
             self.recorder = record_calls(self.step_fn, tuple(self.inputs), self.before, first)
@@ -101,19 +109,19 @@ class Growing:
         result: Tensor = self.recorder.plan.results
         if first is not None:
             try:
-                self.plan = GrowingPlan(first, self.recorder, self.number - 1)
+                self.plan = GrowingPlan(first, self.recorder, number - 1)
             except Unlike as reason:
                 self._fail(reason)
         return result
 
-    def _check(self, plan: GrowingPlan) -> Tensor:
+    def _check(self, plan: GrowingPlan, number: int) -> Tensor:
         """The step as it is, and then its plan, which must leave the same."""
         before = [x.copy() for x in plan.changed]
         found = self.step_fn(*self.inputs)
         after = [x.copy() for x in plan.changed]
         for x, numbers in zip(plan.changed, before, strict=True):
             x[...] = numbers
-        replayed = plan.replay(self.number)
+        replayed = plan.replay(number)
         pairs = [(replayed.array, found.array), *zip(plan.changed, after, strict=True)]
         plan.is_checked = all(same_bits(x, y) for x, y in pairs)
         for x, numbers in zip(plan.changed, after, strict=True):

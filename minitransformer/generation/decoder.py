@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -17,11 +18,24 @@ from minigrad import Tensor
 from minigrad.capture.growing import Growing
 from minigrad.kernels import kernels
 
+from ..cache import Cache
 from ..models.protocol import runs_no_other_code
 
 CAPACITY = 256  # tokens that a cache has room for at first, of a model without a limit
+ROUND = 64  # a cache's room is a multiple of it, so that a text that is a little longer finds room, too
 WORTH_RECORDING = 96  # tokens; recording two steps takes as long as some 50
 STEADY, MAY_END = 4, 32  # steps of the same rows before, of texts of a known length, and of others
+LARGEST_SPARE = 128 << 20  # bytes
+
+
+class Spare(NamedTuple):
+    """What a generation leaves for the next one of its model: a cache, and the step recorded with it."""
+
+    cache: Any
+    recorded: Growing
+
+
+SPARES: WeakKeyDictionary[Any, Spare] = WeakKeyDictionary()
 
 
 class Decoder:
@@ -55,7 +69,7 @@ class Decoder:
         if model.is_encoder_decoder and most is not None:  # a window without the start token is not a target
             limit = min(limit, most - self.length)
         self.limit = limit
-        capacity = min(self.length + limit, CAPACITY if most is None else most)
+        capacity = min(-(-(self.length + limit) // ROUND) * ROUND, CAPACITY if most is None else most)
         self.ids = pad(begin, 0, left=True)
         self.beams = 1  # rows of each sentence
         self.real: Any = None
@@ -66,6 +80,8 @@ class Decoder:
         self.cache: Any = model.new_cache(capacity) if use_cache else None
         steady = MAY_END if may_end else STEADY
         self.recorded = self._recorder(steady) if self.limit >= WORTH_RECORDING else None
+        if self.recorded is not None and self.memory is None and self.real is None:
+            self._use_spare(len(begin), capacity)
 
     def logits(self) -> Float[np.ndarray, "rows V"]:
         """The logits of each row's next token. With a cache, only tokens that it does not have are processed.
@@ -107,7 +123,36 @@ class Decoder:
             return None
         if not kernels(parameters[0].array).__name__.endswith(".jit"):  # NumPy's calls differ by the length
             return None
-        return Growing(self._logits_of, parameters, lambda: self.cache.advance(1), steady)
+        return Growing(self._logits_of, parameters, self._advance, steady)
+
+    def _use_spare(self, rows: int, capacity: int) -> None:
+        """Begin with what the last generation left, if it fits."""
+        spare = SPARES.pop(self.model, None)
+        if spare is None or len(spare.recorded.inputs[0]) != rows or spare.cache.capacity < capacity:
+            return
+        if list(map(id, spare.recorded.parameters)) == list(map(id, self.recorded.parameters)):
+            self.cache, self.recorded = spare
+            self.cache.clear()
+            self.recorded.begin_again(self._logits_of, self._advance)
+
+    def leave_spare(self) -> None:
+        """Leave the cache and the recorded step to the next generation; this one is at its end.
+
+        That one replays a step only after it has done what the model does then.
+        """
+        step, cache = self.recorded, self.cache
+        if step is None or not isinstance(cache, Cache) or self.memory is not None or self.real is not None:
+            return
+        if step.plan is None or not step.plan.is_checked:
+            return
+        if cache.nbytes + sum(p.nbytes for p in step.parameters) <= LARGEST_SPARE:
+            step.begin_again(None, None)  # neither refers to the model, which may be freed
+            SPARES[self.model] = Spare(cache, step)
+            self.cache = self.recorded = None
+
+    def _advance(self) -> None:
+        """Count the token of a recorded step."""
+        self.cache.advance(1)
 
     def look_at_model_again(self) -> None:
         """Between two steps the model was the caller's, who may have added a hook or replaced a module."""

@@ -65,11 +65,12 @@ def search(
                 ids, reason = (ids[:-1], "eos") if are_ends[row] else (ids, "stop")
                 found[int(rows[row])] = Hypothesis(ids, float(scores[row]), reason, (step, last))
             rows, scores = rows[~ended], scores[~ended]
-            decoder.select(~ended)
             if not len(rows):
-                return
+                break
+            decoder.select(~ended)
     for i, row in enumerate(rows.tolist()):
         found[row] = Hypothesis(decoder.new_ids(i), float(scores[i]), "length", (step, num_ended + i))
+    decoder.leave_spare()
 
 
 def sample(
