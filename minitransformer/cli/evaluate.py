@@ -190,8 +190,8 @@ def report(scores: Mapping[str, Any], task: type[Task]) -> None:
 
 def length_rows(buckets: Sequence[Mapping[str, Any]], task: type[Task]) -> list[list[str]]:
     """A table of scores by length, with the names of the columns first."""
-    known = {name: m for name, m in task.known_metrics().items() if m.headline and not m.of_tokens}
-    names = [name for name, metric in known.items() if metric.higher_is_better and name in buckets[0]]
+    known = {name: m for name, m in task.known_metrics().items() if m.by_length and not m.of_tokens}
+    names = [name for name in known if name in buckets[0]]
     rows = [["words", task.unit, *(known[name].short_label for name in names)]]
     for bucket in buckets:
         low, high = bucket["words"]

@@ -20,7 +20,7 @@ class Metric:
     higher_is_better: bool | None = None
     unit: str = ""
     of_tokens: bool = False  # depends on the tokenizer
-    headline: bool = True  # printed in the table of scores by length
+    by_length: bool = True  # whether the table of scores by length has it
 
     @property
     def short_label(self) -> str:
@@ -44,7 +44,7 @@ METRICS = {  # a task's `metrics` are added to these, or replace them
     "exact_match": Metric("exact match", True, "%"),
     "token_accuracy": Metric("token accuracy (teacher forcing)", True, "%", of_tokens=True),
     "bleu": Metric("BLEU (sacreBLEU, cased raw text)", True, "points"),
-    "bleu_lc_tok": Metric("BLEU, lowercased", True, "points", headline=False),
+    "bleu_lc_tok": Metric("BLEU, lowercased", True, "points", by_length=False),
     "chrf": Metric("chrF", True, "points"),
     "loss": Metric("loss, nats", False, of_tokens=True),
     "perplexity": Metric("perplexity", False, of_tokens=True),

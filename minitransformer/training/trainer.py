@@ -334,9 +334,9 @@ class Trainer:
         lines += [printable(f"    {sample}") for sample in samples]
         self.console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
         self.callbacks.notify("on_validation_end", self, scores)
-        before = self.best.value
+        before = self.best.state_dict()
         if self.best.update(scores) and not self.save(best=True):
-            self.best.value = before
+            self.best.load_state_dict(before)
 
     def _scores(self, texts: int | None = None) -> tuple[dict[str, float], list[str]]:
         """Scores and samples of the validation split, computed on rank 0."""
