@@ -523,6 +523,44 @@ def test_elementwise_calls_in_a_row_are_one_loop(dtype):
     assert any(call.name.startswith("fused add, maximum") for call in captured.plan.calls)
 
 
+@pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")
+@pytest.mark.parametrize("approximate", ["tanh", "none"])
+def test_loops_and_elementwise_calls_write_over_what_is_not_read_again(approximate):
+    w = mg.tensor(np.random.default_rng(0).normal(size=(32, 32)).astype(np.float32), requires_grad=True)
+    target = np.arange(64) % 32
+
+    def step(x):
+        hidden = nn.functional.gelu(x @ w, approximate=approximate)
+        loss = nn.functional.cross_entropy(hidden @ w, mg.tensor(target), label_smoothing=0.1)
+        (found,) = mg.autograd.grad(loss * 2 + 1, [w])
+        return loss, found
+
+    with kernels.use("jit"):
+        captured = mg.capture(step, "cpu")
+        for i in range(6):
+            x = mg.tensor(np.random.default_rng(i).normal(size=(64, 32)).astype(np.float32))
+            for one, other in zip(captured(x), step(x), strict=True):
+                np.testing.assert_array_equal(one.numpy(), other.numpy())
+    names = {call.name for call in captured.plan.calls if call.function.__name__.endswith("_in_place")}
+    assert names == {"_cross_entropy_backward", "_tanh_backward" if approximate == "tanh" else "_exact_backward"}
+
+
+@pytest.mark.parametrize("shape", [(40, 64), (64,)])
+def test_what_is_read_again_is_not_written_over(shape):
+    def step(x, y):
+        z = x * y  # read by the next two, and by the last
+        a = z + x
+        b = a * z
+        b = b - b.mean()
+        return b * z, a.sum()
+
+    captured = mg.capture(step, "cpu")
+    for i in range(6):
+        x, y = np.random.default_rng(i).normal(size=(2, *shape)).astype(np.float32)
+        for one, other in zip(captured(x, y), step(mg.tensor(x), mg.tensor(y)), strict=True):
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
 # ---------------------------------------------------------------- what cannot be captured
 
 MISTAKES = {

@@ -138,13 +138,17 @@ def _loop_of(group: list[Element], is_read: Callable[[int], bool]) -> tuple[Call
         lines.append(f"v{k} = {kind}({EXPRESSIONS[part.call.function].format(*given)})")
         names[_key(part.out)] = f"v{k}"
     kept = {_key(part.out): part.out for part in group if is_read(id(root(part.out)))}
-    for key, out in kept.items():
-        arrays.append(out.reshape(-1, columns))
-        lines.append(f"a{len(arrays) - 1}[i, j] = {names[key]}")
+    read = {(_key(x), x.dtype): i for i, x in enumerate(arrays) if x.ndim == 2}
+    place = len(arrays) - 1
+    for key, out in kept.items():  # what is written over what was read is the same array to the compiler
+        place = read.get((key, out.dtype), len(arrays))
+        if place == len(arrays):
+            arrays.append(out.reshape(-1, columns))
+        lines.append(f"a{place}[i, j] = {names[key]}")
     parameters = [*(f"a{i}" for i in range(len(arrays))), *(f"n{i}" for i in range(len(numbers)))]
     body = "\n            ".join(lines)
     source = (
-        f"def loop({', '.join(parameters)}):\n    for i in range(a{len(arrays) - 1}.shape[0]):\n"
+        f"def loop({', '.join(parameters)}):\n    for i in range(a{place}.shape[0]):\n"
         f"        for j in range({columns}):\n            {body}\n"
     )
     name = "fused " + ", ".join(part.call.name for part in group)

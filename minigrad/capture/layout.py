@@ -14,7 +14,7 @@ import numpy as np
 from ..kernels import active
 from ..versions import root
 from .calls import Call
-from .fusing import fused
+from .fusing import element, fused
 from .trace import Trace, flat
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
@@ -87,6 +87,55 @@ def computed_again(calls: list[Call], owners: dict[int, np.ndarray]) -> list[Cal
                 call = _with(call, old, memory)
         new.append(call)
     return new
+
+
+def in_place(calls: list[Call], owners: dict[int, np.ndarray]) -> list[Call]:
+    """The calls, of which elementwise ones write over an operand that nothing reads afterwards."""
+    loops = getattr(active.cpu, "IN_PLACE", {})
+    has = [{id(root(x)) for x in call.arrays()} for call in calls]
+    first = {number: i for i, numbers in reversed([*enumerate(has)]) for number in numbers}
+    last = {number: i for i, numbers in enumerate(has) for number in numbers}
+    new: list[Call] = []
+    moved: list[tuple[np.ndarray, np.ndarray]] = []  # an array, and the one that has its numbers
+
+    def is_free(x: np.ndarray, y: np.ndarray, i: int) -> bool:
+        """Whether the i-th call is the last with x and the first with y, and each is all of its memory."""
+        mine, other = root(x), root(y)
+        is_whole = mine.nbytes == x.nbytes == y.nbytes == other.nbytes
+        return is_whole and {id(mine), id(other)} <= owners.keys() and last[id(mine)] == first[id(other)] == i
+
+    for i, call in enumerate(calls):
+        for old, memory in moved:
+            if id(old) in has[i]:
+                call = _with(call, old, memory)
+        if call.function in loops:
+            function, given, result = loops[call.function]
+            x, y = call.args[given], call.args[result]
+            if is_free(x, y, i):
+                rest = call.args[:result] + call.args[result + 1 :]
+                call = call._replace(function=function, args=rest)
+                moved.append((root(y), root(x)))
+        elif (found := element(call)) is not None and call.function is not np.copyto:
+            y = found.out
+            for x in found.inputs:
+                if _lie_alike(x, y) and is_free(x, y, i) and all(_apart(z, x) for z in found.inputs):
+                    call = _with(call, root(y), root(x))
+                    moved.append((root(y), root(x)))
+                    break
+        if moved and id(moved[-1][0]) in has[i]:
+            last[id(moved[-1][1])] = last[id(moved[-1][0])]
+        new.append(call)
+    return new
+
+
+def _lie_alike(x: Any, y: np.ndarray) -> bool:
+    """Whether x is an array of the same layout."""
+    return isinstance(x, np.ndarray) and (x.shape, x.strides, x.dtype) == (y.shape, y.strides, y.dtype)
+
+
+def _apart(x: Any, y: np.ndarray) -> bool:
+    """Whether x is no other view of y's memory."""
+    return not isinstance(x, np.ndarray) or root(x) is not root(y) or _lie_alike(x, y)
 
 
 CHEAP = ("_tanh", "_exact", "_layer_norm", "_rms_norm")  # loops that are faster than a product of their size
@@ -165,7 +214,7 @@ def lay_out(trace: Trace, stays: list[np.ndarray], space: Space) -> tuple[list[C
     fixed = {id(root(x)) for x in stays}
     fixed |= {id(root(x)) for call in trace.calls for x in call.fixed}
     owners = {number: x for number, x in trace.buffers.items() if number not in fixed}
-    calls = computed_again(trace.calls, owners)
+    calls = in_place(computed_again(trace.calls, owners), owners)
     if active.cpu is not None and active.cpu.__name__.endswith(".jit"):
         calls = fused(calls, lambda number: number not in owners)
     needed = needs(calls, owners)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import cpu
 from .arrays import contiguous, is_float32, rows_of
-from .mathematics import F, exp_below, largest, logistic, loop, normal
+from .mathematics import F, exp_below, inline, largest, logistic, loop, normal
 
 
 def softmax(x, dim):
@@ -111,13 +111,23 @@ def _tanh(x, y):
         y[i] = v * logistic(v * (_C + _A * v * v))
 
 
+@inline
+def _tanh_slope(v):
+    """s + x s (1 - s) 2u', with u' = sqrt(2/pi) (1 + 3 * 0.044715 x**2)."""
+    s = logistic(v * (_C + _A * v * v))
+    return s + v * s * (F(1) - s) * (_C + F(3) * _A * v * v)
+
+
 @loop
 def _tanh_backward(x, g, r):
-    """s + x s (1 - s) 2u', with u' = sqrt(2/pi) (1 + 3 * 0.044715 x**2)."""
     for i in range(x.size):
-        v = x[i]
-        s = logistic(v * (_C + _A * v * v))
-        r[i] = g[i] * (s + v * s * (F(1) - s) * (_C + F(3) * _A * v * v))
+        r[i] = g[i] * _tanh_slope(x[i])
+
+
+@loop
+def _tanh_backward_in_place(x, g):
+    for i in range(x.size):
+        g[i] = g[i] * _tanh_slope(x[i])
 
 
 @loop
@@ -128,9 +138,20 @@ def _exact(x, y):
         y[i] = x[i] * integral
 
 
+@inline
+def _exact_slope(v):
+    """Phi(x) + x phi(x)."""
+    integral, density = normal(v)
+    return integral + v * density
+
+
 @loop
 def _exact_backward(x, g, r):
-    """Phi(x) + x phi(x)."""
     for i in range(x.size):
-        integral, density = normal(x[i])
-        r[i] = g[i] * (integral + x[i] * density)
+        r[i] = g[i] * _exact_slope(x[i])
+
+
+@loop
+def _exact_backward_in_place(x, g):
+    for i in range(x.size):
+        g[i] = g[i] * _exact_slope(x[i])

@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import cpu
 from .arrays import contiguous, is_float32
-from .mathematics import F, exp_below, largest, loop
+from .mathematics import F, exp_below, inline, largest, loop
 
 EXACT = (
     64  # a larger log sum exp has too few digits left for the sum; to scale a row to 1 costs its exponentials
@@ -91,8 +91,8 @@ def _cross_entropy(x, target, losses, logarithms, ignored, smoothing):
         losses[i] = shift - (F(1) - smoothing) * (x[i, target[i]] - m) - smoothing * shifted / F(classes)
 
 
-@loop
-def _cross_entropy_backward(x, target, logarithms, scale, r, ignored, smoothing, counts, is_mean):
+@inline
+def _cross_entropy_slopes(x, target, logarithms, scale, r, ignored, smoothing, counts, is_mean):
     """(softmax - q) * scale, divided by the number of rows that count if the loss is their mean."""
     classes, divisor = x.shape[1], F(counts[1] if is_mean and counts[1] else 1)
     for i in range(x.shape[0]):
@@ -107,3 +107,13 @@ def _cross_entropy_backward(x, target, logarithms, scale, r, ignored, smoothing,
             r[i, j] = s * (scale_to_1 * exp_below(x[i, j] - logarithms[i]) - even)
         if target[i] != ignored:
             r[i, target[i]] -= s * (F(1) - smoothing)
+
+
+@loop
+def _cross_entropy_backward(x, target, logarithms, scale, r, ignored, smoothing, counts, is_mean):
+    _cross_entropy_slopes(x, target, logarithms, scale, r, ignored, smoothing, counts, is_mean)
+
+
+@loop
+def _cross_entropy_backward_in_place(x, target, logarithms, scale, ignored, smoothing, counts, is_mean):
+    _cross_entropy_slopes(x, target, logarithms, scale, x, ignored, smoothing, counts, is_mean)
