@@ -113,7 +113,7 @@ def in_place(calls: list[Call], owners: dict[int, np.ndarray]) -> list[Call]:
             x, y = call.args[given], call.args[result]
             if is_free(x, y, i):
                 rest = call.args[:result] + call.args[result + 1 :]
-                call = call._replace(function=function, args=rest)
+                call = call._replace(function=function, args=rest, name=function.__name__)
                 moved.append((root(y), root(x)))
         elif (found := element(call)) is not None and call.function is not np.copyto:
             y = found.out

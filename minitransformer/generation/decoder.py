@@ -81,7 +81,7 @@ class Decoder:
         steady = MAY_END if may_end else STEADY
         self.recorded = self._recorder(steady) if self.limit >= WORTH_RECORDING else None
         if self.recorded is not None and self.memory is None and self.real is None:
-            self._use_spare(len(begin), capacity)
+            self._use_spare(self.recorded.parameters, len(begin), capacity)
 
     def logits(self) -> Float[np.ndarray, "rows V"]:
         """The logits of each row's next token. With a cache, only tokens that it does not have are processed.
@@ -125,12 +125,12 @@ class Decoder:
             return None
         return Growing(self._logits_of, parameters, self._advance, steady)
 
-    def _use_spare(self, rows: int, capacity: int) -> None:
+    def _use_spare(self, parameters: Sequence[Tensor], rows: int, capacity: int) -> None:
         """Begin with what the last generation left, if it fits."""
         spare = SPARES.pop(self.model, None)
         if spare is None or len(spare.recorded.inputs[0]) != rows or spare.cache.capacity < capacity:
             return
-        if list(map(id, spare.recorded.parameters)) == list(map(id, self.recorded.parameters)):
+        if list(map(id, spare.recorded.parameters)) == list(map(id, parameters)):
             self.cache, self.recorded = spare
             self.cache.clear()
             self.recorded.begin_again(self._logits_of, self._advance)
