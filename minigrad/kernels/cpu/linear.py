@@ -20,10 +20,7 @@ BLOCK = 128  # so many numbers are added up before their sum is added to those o
 
 
 def linear(x, weight, bias):
-    """x Wᵀ + b: dx = g W, dW = gᵀ x, db = the sum of g over all rows, block by block.
-
-    dW first: then a recorded step no longer needs x, and dx can lie where it was.
-    """
+    """x Wᵀ + b: dx = g W, dW = gᵀ x, db = the sum of g over all rows, block by block."""
     rows = x.reshape(prod(x.shape[:-1]), x.shape[-1])
     y = rows.dot(weight.T)  # of a single row, in two thirds of the time of `@`
     if bias is not None:
@@ -31,10 +28,9 @@ def linear(x, weight, bias):
 
     def gradient(g, needs):
         flat = g.reshape(len(rows), g.shape[-1])
-        dw = flat.T @ rows if needs[1] else None
+        dw = flat.T @ rows if needs[1] else None  # first: then dx can lie where x was
         db = column_sums(flat) if needs[2] else None
-        dx = (flat @ weight).reshape(x.shape) if needs[0] else None
-        return dx, dw, db
+        return (flat @ weight).reshape(x.shape) if needs[0] else None, dw, db
 
     return y.reshape(x.shape[:-1] + y.shape[1:]), gradient
 
