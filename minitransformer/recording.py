@@ -165,7 +165,7 @@ def attention_weights(
     if not scores.size:
         return scores
     if xp is np:
-        kernels(scores).attention_softmax(scores, is_causal)
+        kernels(scores).attention_softmax(scores, 0 if is_causal else None)
         return scores
     if is_causal:
         scores += xp.where(xp.tri(*scores.shape[-2:], dtype=bool), 0, -xp.inf).astype(scores.dtype)

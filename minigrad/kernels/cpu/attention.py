@@ -45,7 +45,7 @@ def _causal(queries: int, keys: int, dtype: np.dtype) -> np.ndarray:
     return np.where(np.tri(queries, keys, dtype=bool), 0, -np.inf).astype(dtype)
 
 
-def _softmax(scores: np.ndarray, causal_offset: int | None) -> np.ndarray:
+def attention_softmax(scores: np.ndarray, causal_offset: int | None) -> np.ndarray:
     if causal_offset is not None:
         _mask_future(scores, causal_offset)
     largest = np.maximum.reduce(scores, axis=-1, keepdims=True, initial=-np.inf)
@@ -79,18 +79,13 @@ def _mask_future(scores: np.ndarray, causal_offset: int) -> None:
     late += _causal(*late.shape[-2:], late.dtype)
 
 
-NUMPY = RowWork(_softmax, _recompute, _gradient)
+NUMPY = RowWork(attention_softmax, _recompute, _gradient)
 
 
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
     """softmax(scale q kᵀ + mask) v over the last two axes; a row with nothing to attend to gives zeros."""
     integers = mask is not None and mask.dtype.kind in "iu"  # the definition refuses them
     return None if integers else attend(NUMPY, q, k, v, mask, is_causal, scale, dropout_p, key)
-
-
-def attention_softmax(scores: np.ndarray, is_causal: bool) -> None:
-    """scores -> weights, in place; a row of -inf gives zeros."""
-    _softmax(scores, 0 if is_causal else None)
 
 
 def attend(

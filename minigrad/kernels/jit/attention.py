@@ -19,12 +19,6 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
     return attend(LOOPS, q, k, v, mask, is_causal, scale, dropout_p, key)
 
 
-def attention_softmax(scores, is_causal):
-    if not is_float32(scores):
-        return cpu.attention_softmax(scores, is_causal)
-    _softmax(scores, 0 if is_causal else None)
-
-
 def _reads_in_place(q, k, v, mask):
     """Whether `_one_query` takes these: several keys, their numbers side by side, and a mask of keys."""
     if not (q.ndim == k.ndim == 4 and k.shape[2] > 1 and q.shape[:2] == k.shape[:2] and k.shape == v.shape):
@@ -52,7 +46,9 @@ def _attend_from_one(q, k, v, mask, scale):
 _ALL = np.ones((0, 0), bool)  # the mask of keys that are all visible
 
 
-def _softmax(scores, causal_offset):
+def attention_softmax(scores, causal_offset):
+    if not is_float32(scores):
+        return cpu.attention_softmax(scores, causal_offset)
     logarithms = np.empty(scores.shape[:-1], F)
     _softmax_rows(
         rows_of(scores),
@@ -77,7 +73,7 @@ def _gradient(d_weights, weights, causal_offset):
     )
 
 
-LOOPS = RowWork(_softmax, _recompute, _gradient)
+LOOPS = RowWork(attention_softmax, _recompute, _gradient)
 
 
 @inline
