@@ -10,7 +10,7 @@ mask, and computes the weights from them separately, so that the model's own res
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
 from functools import partial
@@ -27,7 +27,7 @@ from minigrad.modes import BACKWARD, modes
 from minigrad.tensor import constant
 
 from .attention import MultiHeadAttention, split_heads
-from .errors import UserError, nearest
+from .errors import UserError, check_integer, nearest, short
 from .layers import Decoder, Encoder
 
 
@@ -290,11 +290,14 @@ def ablate_heads(model: nn.Module, heads: Mapping[str, Sequence[int]]) -> Iterat
     """
     attentions = [(p, m) for p, m in _named_modules(model) if isinstance(m, MultiHeadAttention)]
     chosen: dict[str, set[int]] = {}
+    if not isinstance(heads, Mapping) or not all(isinstance(each, Iterable) for each in heads.values()):
+        raise UserError(
+            f"expected heads by module, got {short(heads)}.\nPass a dict such as {{path: [0, 2]}}."
+        )
     for pattern, numbers in heads.items():
         for path, module in _matching(attentions, (pattern,), "attention module with heads"):
-            wrong = [n for n in numbers if not 0 <= n < module.num_heads]
-            if wrong:
-                raise UserError(f"{path} has no head {wrong[0]}.\nIts heads are 0 to {module.num_heads - 1}.")
+            for n in numbers:
+                check_integer(f"a head of {path}", n, 0, module.num_heads)
             chosen.setdefault(path, set()).update(numbers)
     with ExitStack() as stack:
         for path, module in attentions:
@@ -390,6 +393,10 @@ def _matching(
     """The modules whose path matches a pattern; a UserError if a pattern matches none."""
     paths = [path for path, _ in modules]
     for pattern in patterns:
+        if not isinstance(pattern, str):
+            raise UserError(
+                f"expected the path of a module, got {short(pattern)}.\nPass a text, or a pattern."
+            )
         if not any(fnmatchcase(path, pattern) for path in paths):
             raise UserError(
                 f"no {what} matches {pattern!r}.{nearest(pattern, paths)}\n"

@@ -1,6 +1,7 @@
 """The kernels in NumPy and as compiled loops: the same values, and no memory that they need not."""
 
 import inspect
+import itertools
 import threading
 import tracemalloc
 
@@ -136,6 +137,27 @@ def test_loops_agree_with_numpys_kernels(name):
 def test_every_loop_is_compared_with_numpys():
     own = {n for n in cpu.__all__ if inspect.getmodule(getattr(jit, n)).__name__.startswith(jit.__name__)}
     assert own - {"adam", "attention_softmax"} == set(CASES) - {"multi_head_attention"}  # tested below
+
+
+@needs_numba
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("order", [*itertools.permutations(range(4))], ids=str)
+def test_attention_takes_every_order_of_axes_in_memory(order, is_causal):
+    draw = np.random.default_rng(0)
+    shape, back = np.array([3, 2, 5, 4])[list(order)], np.argsort(order)
+    q, k, v = (draw.normal(size=shape).astype(np.float32).transpose(back) for _ in range(3))
+    mask = draw.random((3, 1, 5, 5)) < 0.8
+    g = draw.normal(size=(3, 2, 5, 4)).astype(np.float32)
+    for given in (None, mask):
+        settings = {"is_causal": is_causal, "scale": 0.5, "dropout_p": 0.0, "key": None}
+        values, gradients = [], []
+        for package in (jit, cpu):
+            value, gradient = package.scaled_dot_product_attention(q, k, v, given, **settings)
+            values.append(value)
+            gradients.append(gradient(g, (True, True, True, False))[:3])
+        np.testing.assert_allclose(values[0], values[1], rtol=1e-5, atol=1e-6)
+        for ours, theirs in zip(*gradients, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
 @needs_numba

@@ -223,6 +223,17 @@ def test_the_next_text_replays_the_step_of_the_last(steps, monkeypatch):
     assert [other.plan for other in others] == [None, None]
 
 
+def test_a_text_that_begins_much_earlier_is_recorded_anew(steps, monkeypatch):
+    model, found = varied(gpt("rotary")), []
+    for prompt, n in ((60, 60), (1, 60), (15, 40)):
+        assert_same_without(model, monkeypatch, [[5] * prompt], n)
+        monkeypatch.setattr(decoder, "WORTH_RECORDING", 20)
+        found.append(decoder.SPARES[model].recorded.plan)
+    assert found[0] is not found[1]
+    assert found[1] is found[2]
+    assert max(plan.first for plan in found[1:]) < 10
+
+
 @pytest.mark.parametrize(
     "change",
     [

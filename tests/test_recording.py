@@ -36,6 +36,7 @@ from minitransformer import (
 )
 from minitransformer.attention import MultiHeadAttention
 from minitransformer.errors import UserError
+from minitransformer.recording import attention_weights
 
 SOURCE = np.array([[4, 5, 6, 3], [7, 3, 0, 0]])  # padded on the right with 0
 TARGET = np.array([[2, 4, 5], [2, 8, 9]])
@@ -395,9 +396,15 @@ def test_heads_are_ablated_by_patterns_and_those_that_do_not_exist_are_refused()
         if path.endswith("cross_attention"):
             assert output.numpy().all()
     with pytest.raises(
-        UserError, match=r"encoder.layers.0.self_attention has no head 4.\nIts heads are 0 to 3."
+        UserError,
+        match=r"a head of encoder.layers.0.self_attention = 4 is out of range.\nChoose .* >= 0 and < 4.",
     ):
         ablate_heads(model, {"encoder.layers.0.self_attention": [4]}).__enter__()
+    for heads in ([0], {"encoder.layers.0.self_attention": 1}, {"encoder.layers.0.self_attention": [0.5]}):
+        with pytest.raises(UserError, match=r"expected heads by module, got|is out of range"):
+            ablate_heads(model, heads).__enter__()
+    with pytest.raises(UserError, match="expected the path of a module, got 3"):
+        record_activations(model, 3).__enter__()
     with pytest.raises(UserError, match="no attention module with heads matches 'attention'"):
         ablate_heads(seq2seq(attention="additive"), {"attention": [0]}).__enter__()
 
@@ -429,3 +436,15 @@ def test_a_model_without_layers_has_neither_maps_nor_a_lens():
     assert maps == {}
     with pytest.raises(UserError, match="RecurrentLM has no layers with a residual stream"):
         logit_lens(model, TARGET)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_weights_of_arrays_in_any_order_of_memory(order):
+    draw = np.random.default_rng(0)
+    q, k = (np.asarray(draw.normal(size=(2, 3, 5, 4)).astype(np.float32), order=order) for _ in range(2))
+    mask = np.asarray(draw.random((2, 1, 5, 5)) < 0.9, order=order)
+    for given in (None, mask):
+        weights = attention_weights(q, k, given, False, 0.5)
+        scores = 0.5 * q @ k.swapaxes(-1, -2)
+        expected = np.exp(scores if given is None else np.where(given, scores, -np.inf))
+        np.testing.assert_allclose(weights, expected / expected.sum(-1, keepdims=True), rtol=1e-5, atol=1e-6)

@@ -135,10 +135,14 @@ def test_a_run_without_checkpoints_whose_settings_were_changed_is_left_as_it_is(
     shutil.rmtree(here / "mine" / "checkpoints")
     config = here / "mine" / "config.toml"
     config.write_text(config.read_text().replace("lr = 0.002", "lr = 0.003"))
-    before = contents("mine")
+    before, config_before = contents("mine"), config.read_text()
     code, _, err = cli("train", "phrasebook", "--run-dir", "mine", "--resume")
     assert code == 2
     assert "config.toml is damaged or was changed" in err
+    config.unlink()
+    code, _, err = cli("train", "phrasebook", "--run-dir", "mine", "--resume")
+    assert (code, "config.toml is missing" in err, "Restore the file" in err) == (2, True, True)
+    config.write_text(config_before)
     assert contents("mine") == before
 
 

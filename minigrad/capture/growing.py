@@ -29,6 +29,7 @@ from .trace import flat
 
 FURTHEST = 1 << 20  # steps after those that were recorded
 MOST_FAILURES = 3  # of recording
+NEAR = 50  # steps, which take as long as recording
 
 
 class Growing:
@@ -82,7 +83,7 @@ class Growing:
         if self.refused or modes.observers:
             self.forget()
             return self.step_fn(*self.inputs)
-        if self.plan is not None and (number > self.plan.last or not self._are_parameters_the_same()):
+        if self.plan is not None and not self._fits(self.plan, number):
             self.forget()
         if self.plan is not None and self.plan.is_checked:
             result = self.plan.replay(number)
@@ -137,8 +138,10 @@ class Growing:
         self.number, self.kind, self.failures = number, kind, self.failures + 1
         self.refused = str(reason) if self.failures == MOST_FAILURES else ""
 
-    def _are_parameters_the_same(self) -> bool:
-        return all(map(is_, [p.array for p in self.parameters], self.arrays))
+    def _fits(self, plan: GrowingPlan, number: int) -> bool:
+        """Whether the plan is of this memory, and of numbers that come before a new one would be recorded."""
+        is_near = plan.first - NEAR <= number <= plan.last
+        return is_near and all(map(is_, [p.array for p in self.parameters], self.arrays))
 
 
 class Unlike(Exception):

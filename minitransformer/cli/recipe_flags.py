@@ -40,8 +40,13 @@ def check_recipe_is_named(argv: Sequence[str], usage: str) -> None:
         is_help = list(argv[:1]) in (["-h"], ["--help"])
         print(f"{usage}\n\n{listing()}", file=sys.stdout if is_help else sys.stderr)
         if argv and not is_help:
-            print(f"\nerror: expected a recipe, got {short(argv[0])}.\nPut it first.", file=sys.stderr)
+            print(recipe_comes_first(argv[0]), file=sys.stderr)
         raise SystemExit(0 if is_help else 2)
+
+
+def recipe_comes_first(word: str) -> str:
+    """The error for a command line that begins with another word."""
+    return f"\nerror: expected a recipe, got {short(word)}.\nPut it first."
 
 
 def listing() -> str:

@@ -23,6 +23,7 @@ from ..training.folder import read_config, read_record
 from ..training.log import read_log
 from ..training.ranks import join
 from .evaluate import print_columns
+from .recipe_flags import recipe_comes_first
 from .train import read_command
 
 USAGE = "usage: minitransformer sweep RECIPE|file.toml --FLAG VALUE... --run-dir DIR   (flags of `train`)"
@@ -51,6 +52,8 @@ def run(argv: list[str]) -> None:
     if not argv or argv[0].startswith("-") or {"-h", "--help"} & set(argv):
         asked = {"-h", "--help"} & set(argv)
         print(HELP if asked else USAGE, file=sys.stdout if asked else sys.stderr)
+        if argv and not asked:
+            print(recipe_comes_first(argv[0]), file=sys.stderr)
         raise SystemExit(0 if asked else 2)
     ranks = join()
     plan = plan_runs(argv)

@@ -143,9 +143,7 @@ class Decoder:
         step, cache = self.recorded, self.cache
         if step is None or not isinstance(cache, Cache) or self.memory is not None or self.real is not None:
             return
-        if step.plan is None or not step.plan.is_checked:
-            return
-        if cache.nbytes + sum(p.nbytes for p in step.parameters) <= LARGEST_SPARE:
+        if step.plan is not None and cache.nbytes + sum(p.nbytes for p in step.parameters) <= LARGEST_SPARE:
             step.begin_again(None, None)  # neither refers to the model, which may be freed
             SPARES[self.model] = Spare(cache, step)
             self.cache = self.recorded = None

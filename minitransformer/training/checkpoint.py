@@ -86,7 +86,7 @@ class Checkpoints:
         if which in names:
             return self.folder / which
         fix = (
-            f"Choose one of best, last, {', '.join(names)}, ema, average:N."
+            f"Choose one of best, last, {', '.join(names)}, average:N; after --ema-decay also ema."
             if names
             else "Train a model first, or continue the run with --resume."
         )

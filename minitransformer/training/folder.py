@@ -353,6 +353,8 @@ def read_tokenizer(folder: Path, record: Record) -> Tokenizer | None:
 
 
 def _check_sum(path: Path, sums: list[str]) -> None:
+    if not path.exists():
+        raise RunError(f"{path} is missing.\nRestore the file, or start over with `train --overwrite`.")
     if sha256(read_bytes(path)) not in sums:
         raise RunError(
             f"{path} is damaged or was changed: it does not match the checksum in run.json.\n"

@@ -6,7 +6,7 @@ import numpy as np
 from numba import carray
 
 from .. import cpu
-from ..cpu.attention import EXACT, RowWork, attend, empty_heads
+from ..cpu.attention import EXACT, NUMPY, RowWork, attend, empty_heads
 from .arrays import is_float32, pointer, rows_of
 from .mathematics import F, exp_below, inline, largest, loop
 
@@ -47,8 +47,8 @@ _ALL = np.ones((0, 0), bool)  # the mask of keys that are all visible
 
 
 def attention_softmax(scores, causal_offset):
-    if not is_float32(scores):
-        return cpu.attention_softmax(scores, causal_offset)
+    if not _are_rows(scores):
+        return NUMPY.softmax(scores, causal_offset)
     logarithms = np.empty(scores.shape[:-1], F)
     _softmax_rows(
         rows_of(scores),
@@ -60,17 +60,26 @@ def attention_softmax(scores, causal_offset):
 
 
 def _recompute(scores, logarithms, causal_offset):
+    if not _are_rows(scores):
+        return NUMPY.recompute(scores, logarithms, causal_offset)
     logs = np.ascontiguousarray(logarithms).reshape(-1)
     _recompute_rows(rows_of(scores), scores.shape[-2], -1 if causal_offset is None else causal_offset, logs)
 
 
 def _gradient(d_weights, weights, causal_offset):
+    if not _are_rows(d_weights, weights):
+        return NUMPY.gradient(d_weights, weights, causal_offset)
     _gradient_rows(
         rows_of(d_weights),
         rows_of(weights),
         weights.shape[-2],
         -1 if causal_offset is None else causal_offset,
     )
+
+
+def _are_rows(*scores):
+    """Whether the loops take them: a product lies in memory as its operands do."""
+    return is_float32(*scores) and all(each.flags.c_contiguous for each in scores)
 
 
 LOOPS = RowWork(attention_softmax, _recompute, _gradient)

@@ -75,3 +75,4 @@ addEventListener("hashchange", () => location.hash === page.followed || follow(p
 addEventListener("resize", () => render(page));
 if (!location.hash || !follow(page, location.hash)) render(page);
 document.body.classList.add("ready");
+addEventListener("load", () => scrollTo(0, 0)); // the browser goes to the heading, below the toolbar
