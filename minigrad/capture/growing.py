@@ -117,15 +117,16 @@ class Growing:
 
     def _check(self, plan: GrowingPlan, number: int) -> Tensor:
         """The step as it is, and then its plan, which must leave the same."""
-        before = [x.copy() for x in plan.changed]
+        changed = at(plan.changed, number - plan.first)
+        before = [x.copy() for x in changed]
         found = self.step_fn(*self.inputs)
-        after = [x.copy() for x in plan.changed]
-        for x, numbers in zip(plan.changed, before, strict=True):
+        after = [x.copy() for x in changed]
+        for x, numbers in zip(changed, before, strict=True):
             x[...] = numbers
         replayed = plan.replay(number)
-        pairs = [(replayed.array, found.array), *zip(plan.changed, after, strict=True)]
+        pairs = [(replayed.array, found.array), *zip(changed, after, strict=True)]
         plan.is_checked = all(same_bits(x, y) for x, y in pairs)
-        for x, numbers in zip(plan.changed, after, strict=True):
+        for x, numbers in zip(changed, after, strict=True):
             x[...] = numbers
         if not plan.is_checked:
             self._fail(Unlike("its calls give other numbers than the step"))
@@ -247,12 +248,12 @@ class GrowingPlan:
         self.buffers = a.trace.buffers, b.trace.buffers
         self.memories: dict[int, tuple[Memory, np.ndarray]] = {}  # by the id of the first recording's owner
         self.kept = a.kept  # what the calls refer to
-        self.changed = list({id(root(x)): root(x) for x in a.changed}.values())  # memory of others
         self.views: list[Array] = []  # of memory of others
         if len(a.trace.calls) != len(b.trace.calls):
             raise Unlike(f"{len(a.trace.calls)} calls and then {len(b.trace.calls)}")
         self.calls = [self._call(x, y) for x, y in zip(a.trace.calls, b.trace.calls, strict=True)]
         self.result = self._of(a.results[0].array, b.results[0].array)
+        self.changed = self._of(tuple(a.changed), tuple(b.changed))  # what it writes of others' memory
         self.last = first + min([view.last() for view in self.views], default=FURTHEST)
 
     def replay(self, number: int) -> Tensor:
