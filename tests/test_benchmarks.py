@@ -68,13 +68,6 @@ SMALL = "L1 H2 d4 T4 B2 V5"
 needs_torch = pytest.mark.skipif(missing("torch") is not None, reason="torch is not installed")
 
 
-@pytest.fixture(autouse=True)
-def precision_of_products():
-    """A work in TF32 leaves the process with it."""
-    yield
-    mg.set_float32_matmul_precision("highest")
-
-
 def test_turns_alternate_and_end_in_time():
     order = []
     one, other = (lambda name=name: order.append(name) for name in "ab")

@@ -661,7 +661,11 @@ def test_arrows_scroll_a_wide_table_and_letter_keys_can_be_switched_off(open_pag
     page.page.set_viewport_size({"width": 390, "height": 844})
     page.page.locator("#screen .scroll").first.focus()
     page.press("ArrowRight", "ArrowRight")
-    page.page.wait_for_function("document.querySelector('#screen .scroll').scrollLeft > 0")
+    for _ in range(200):  # wait_for_function polls by eval, which the page's policy forbids
+        if page.page.evaluate("document.querySelector('#screen .scroll').scrollLeft") > 0:
+            break
+        page.page.wait_for_timeout(20)
+    assert page.page.evaluate("document.querySelector('#screen .scroll').scrollLeft") > 0
     assert page.page.locator("h2#pull").count() == 1
     leave = "() => document.activeElement.blur()"
     for on in (False, True):

@@ -111,6 +111,7 @@ class Growing:
         if first is not None:
             try:
                 self.plan = GrowingPlan(first, self.recorder, number - 1)
+                self.recorder = None
             except Unlike as reason:
                 self._fail(reason)
         return result

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import minigrad as mg
+
 from .idioms import IDIOMS, NAMES, TABLE, judge_idiom, judge_name
 
 torch = pytest.importorskip("torch")
@@ -15,9 +17,14 @@ REASONS = TABLE["fails"]  # of what fails
 
 @pytest.fixture(autouse=True)
 def flags_may_be_set(monkeypatch):
-    """`torch.testing`, which other tests import, makes `torch.backends.cudnn.benchmark = True` an error."""
+    """`torch.testing`, which other tests import, makes `torch.backends.cudnn.benchmark = True` an error.
+
+    Lines that choose TF32 would hold for other tests, too.
+    """
     checks = torch.backends.ContextProp.__set__.__globals__
     monkeypatch.setitem(checks, "flags_frozen", lambda: False)
+    yield
+    mg.set_float32_matmul_precision("highest")
 
 
 @pytest.mark.parametrize("name", NAMES)
