@@ -256,6 +256,7 @@ class GrowingPlan:
         self.result = self._of(a.results[0].array, b.results[0].array)
         self.changed = self._of(tuple(a.changed), tuple(b.changed))  # what it writes of others' memory
         self.last = first + min([view.last() for view in self.views], default=FURTHEST)
+        del self.buffers, self.memories  # they refer to the second recording
 
     def replay(self, number: int) -> Tensor:
         k = number - self.first
