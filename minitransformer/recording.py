@@ -294,7 +294,7 @@ def ablate_heads(model: nn.Module, heads: Mapping[str, Sequence[int]]) -> Iterat
         raise UserError(
             f"expected heads by module, got {short(heads)}.\nPass a dict such as {{path: [0, 2]}}."
         )
-    for pattern, numbers in heads.items():
+    for pattern, numbers in {pattern: list(each) for pattern, each in heads.items()}.items():
         for path, module in _matching(attentions, (pattern,), "attention module with heads"):
             for n in numbers:
                 check_integer(f"a head of {path}", n, 0, module.num_heads)

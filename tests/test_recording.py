@@ -384,7 +384,7 @@ def test_an_ablated_head_is_one_whose_output_weights_are_zero(family):
 
 def test_heads_are_ablated_by_patterns_and_those_that_do_not_exist_are_refused():
     model = transformer().eval()
-    every = range(4)
+    every = iter(range(4))
     with (
         ablate_heads(model, {"*self_attention": every, "encoder*": [0]}),
         record_activations(model) as outputs,
