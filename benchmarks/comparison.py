@@ -33,8 +33,8 @@ OURS = ("ours", "captured")
 COMPILING = ("compile", "reduce-overhead")  # one after another: they measure kernels while they compile
 WARM = 5  # rounds of steps: a captured one is recorded in its third, reduce-overhead's in theirs
 TIMEOUT = {"cpu": 900.0, "cuda": 200.0}  # seconds: GPT-2 takes about a minute to compile
-# seconds between turns: threads of OpenBLAS spin for about 30 ms
-SETTLE_GPU, SETTLE_THREADS = 0.001, 0.05
+# seconds between turns: threads of OpenBLAS spin for 30 to 100 ms (2**26 ticks of the processor's counter)
+SETTLE_GPU, SETTLE_THREADS = 0.001, 0.2
 UNSTEADY = 1.5  # quartiles of a ratio further apart than this are not to be relied on
 # how far two may be apart, relatively, by what products are of. float32: sums in different orders. TF32 and
 # bfloat16 round to 11 and to 8 bits (5e-4 and 4e-3 a number): what is rounded, and where, differs from one

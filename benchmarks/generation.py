@@ -19,7 +19,7 @@ from .tables import Table
 
 TOKENS = 256
 PROMPT = [[1, 2, 3, 4]]
-SETTLE = 0.05  # seconds between turns of more than one thread, until the other library's threads have slept
+SETTLE = 0.2  # seconds between turns of more than one thread, until the other library's threads have slept
 NANO = GPTConfig(vocab_size=65, n_positions=len(PROMPT[0]) + TOKENS, n_embd=128, n_layer=4, n_head=4)
 
 
