@@ -284,6 +284,55 @@ def test_steps_of_different_shapes_go_on_from_each_other(device):
     assert str(found[:13]) == str(found[13:])
 
 
+def test_gradients_of_all_signatures_share_memory():
+    for clears in ("before", "after"):
+        mg.manual_seed(3)
+        model = mlp()
+        optimizer = optim.AdamW(model.parameters(), lr=0.02)
+
+        def run(x, model=model, optimizer=optimizer, clears=clears):
+            if clears == "before":
+                optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+            if clears == "after":
+                optimizer.zero_grad()
+
+        step = mg.capture(run, "cpu")
+        for i in range(12):
+            step(np.ones((2 + i % 3, 4), np.float32))
+        plans = [each.graph for each in step.steps.values()]
+        assert len(plans) == 3
+        for p in model.parameters():
+            first, *others = (plan.gradients[p].array for plan in plans)
+            assert all(np.shares_memory(first, other) for other in others)
+
+
+def test_a_step_that_adds_to_gradients_of_another_signature_keeps_them(device):
+    found = []
+    for captured in (False, True):
+        mg.manual_seed(3)
+        model = mlp().to(device)
+        optimizer = optim.AdamW(model.parameters(), lr=0.02)
+
+        def run(x, is_first, model=model, optimizer=optimizer):
+            if is_first:
+                optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            if not is_first:
+                optimizer.step()
+            return loss
+
+        step = mg.capture(run, device) if captured else run
+        for i in range(20):
+            for is_first in (True, False):
+                rows = 3 if is_first or i % 3 else 5
+                found.append(step(mg.ones(rows, 4, device=device) * i, is_first).item())
+        found.append(as_numpy(optimizer.state_dict()))
+    assert str(found[:41]) == str(found[41:])
+
+
 def test_a_loaded_state_records_anew(device):
     runs = [Run(device, mlp, captured) for captured in (False, True)]
     for run in runs:

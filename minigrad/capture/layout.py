@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..kernels import active
+from ..tensor import Tensor
 from ..versions import root
 from .calls import Call
 from .fusing import element, fused
@@ -25,6 +26,7 @@ class Space:
 
     def __init__(self) -> None:
         self.bytes = np.empty(0, np.uint8)
+        self.gradients: dict[Tensor, np.ndarray] = {}  # of leaves
 
     def of(self, size: int) -> np.ndarray:
         """So many bytes; a plan that needs more than there are gets a larger piece, others keep theirs."""
@@ -159,7 +161,7 @@ def _with(call: Call, old: np.ndarray, new: np.ndarray) -> Call:
 
     def replaced(x: Any) -> Any:
         if isinstance(x, np.ndarray) and root(x) is old:
-            return np.ndarray(x.shape, x.dtype, flat(new), x.ctypes.data - start, x.strides)
+            return in_memory(x, flat(new), start, 0)
         if type(x) is tuple or type(x) is list:
             return type(x)(map(replaced, x))
         return x
@@ -206,13 +208,15 @@ class Buffer(NamedTuple):
     name: str
 
 
-def lay_out(trace: Trace, stays: list[np.ndarray], space: Space) -> tuple[list[Call], int, list[Buffer]]:
+def lay_out(
+    trace: Trace, stays: list[np.ndarray], shared: dict[int, np.ndarray], space: Space
+) -> tuple[list[Call], int, list[Buffer]]:
     """The calls of a trace, in memory of which as little is taken as can be; the size of all, and the arrays.
 
-    The arrays of `stays`, and those that a gradient function refers to, stay where they are.
+    The arrays of `stays`, and those that a gradient function refers to, stay where they are. What owns those
+    of `shared`, by its id, has this memory instead.
     """
-    fixed = {id(root(x)) for x in stays}
-    fixed |= {id(root(x)) for call in trace.calls for x in call.fixed}
+    fixed = {id(root(x)) for x in stays} | shared.keys() | refers_to(trace)
     owners = {number: x for number, x in trace.buffers.items() if number not in fixed}
     calls = in_place(computed_again(trace.calls, owners), owners)
     if active.cpu is not None and active.cpu.__name__.endswith(".jit"):
@@ -222,16 +226,16 @@ def lay_out(trace: Trace, stays: list[np.ndarray], space: Space) -> tuple[list[C
     memory = space.of(size)
     start = -memory.ctypes.data % ALIGNMENT
     moved = {
-        id(need.owner): (need.owner.ctypes.data, start + offset)
+        id(need.owner): (memory, need.owner.ctypes.data, start + offset)
         for need, offset in zip(needed, offsets, strict=True)
     }
+    moved |= {n: (flat(new), trace.buffers[n].ctypes.data, 0) for n, new in shared.items()}
 
     def placed(x: Any) -> Any:
         if isinstance(x, np.ndarray):
             if id(root(x)) not in moved:
                 return x
-            before, now = moved[id(root(x))]
-            return np.ndarray(x.shape, x.dtype, memory, x.ctypes.data - before + now, x.strides)
+            return in_memory(x, *moved[id(root(x))])
         if type(x) is tuple or type(x) is list:
             return type(x)(map(placed, x))
         if type(x) is dict:
@@ -244,4 +248,14 @@ def lay_out(trace: Trace, stays: list[np.ndarray], space: Space) -> tuple[list[C
         Buffer(first, last, offset, x.nbytes, x.dtype, x.shape, calls[first].name)
         for (x, first, last), offset in zip(needed, offsets, strict=True)
     ]
-    return calls, size + sum(x.nbytes for x in present.values()), buffers
+    return calls, size + sum(x.nbytes for x in [*present.values(), *shared.values()]), buffers
+
+
+def in_memory(x: np.ndarray, memory: np.ndarray, before: int, now: int) -> np.ndarray:
+    """An array in other memory: what began at the address `before` begins at the byte `now`."""
+    return np.ndarray(x.shape, x.dtype, memory, x.ctypes.data - before + now, x.strides)
+
+
+def refers_to(trace: Trace) -> set[int]:
+    """The ids of the memory that gradient functions refer to."""
+    return {id(root(x)) for call in trace.calls for x in call.fixed}

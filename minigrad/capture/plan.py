@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from ..tensor import Tensor
+from ..versions import root
 from .calls import Call
-from .layout import Buffer, Space, lay_out
+from .layout import Buffer, Space, in_memory, lay_out, refers_to
 from .picture import to_svg
-from .trace import Trace
+from .trace import Trace, flat
 
 
 class Plan:
@@ -34,12 +35,34 @@ class Plan:
         self.buffers: list[Buffer] = []  # arrays that share memory
         self._run: list[Callable[[], Any]] = []
 
-    def finish(self, stays: list[np.ndarray], space: Space) -> None:
-        """Lay out the memory in `space`; the arrays of `stays` keep theirs."""
+    def finish(self, stays: list[np.ndarray], gradients_before: list[np.ndarray], space: Space) -> None:
+        """Lay out the memory in `space`; the arrays of `stays` keep theirs.
+
+        Gradients get the memory of those of other signatures' plans, unless the step adds to what it found.
+        """
         trace, self.trace = self.trace, Trace()
-        gradients = [grad.array for grad in self.gradients.values()]
-        self.calls, self.memory, self.buffers = lay_out(trace, [*stays, *gradients], space)
+        used = {id(root(x)) for call in trace.calls for x in (*call.arrays(), *call.fixed)}
+        adds = any(id(root(x)) in used for x in gradients_before)
+        shared = {} if adds else self._share_gradients(trace, stays, space)
+        stays = stays + [grad.array for grad in self.gradients.values()]
+        self.calls, self.memory, self.buffers = lay_out(trace, stays, shared, space)
         self._run = [partial(c.function, *c.args, **c.settings) for c in self.calls]
+
+    def _share_gradients(self, trace: Trace, stays: list[np.ndarray], space: Space) -> dict[int, np.ndarray]:
+        """Put gradients where other plans have theirs; that memory, by the id of what owned theirs until now."""
+        shared: dict[int, np.ndarray] = {}
+        taken = {id(root(x)) for x in stays} | refers_to(trace)
+        for leaf, grad in self.gradients.items():
+            own = root(grad.array)
+            if id(own) not in trace.buffers or id(own) in taken or own.nbytes != grad.array.nbytes:
+                continue
+            new = space.gradients.setdefault(leaf, np.empty_like(own, subok=False))
+            if (new.strides, new.dtype) == (own.strides, own.dtype):
+                taken.add(id(own))
+                shared[id(own)] = new
+                new[...] = own
+                grad.array = in_memory(grad.array, flat(new), own.ctypes.data, 0)
+        return shared
 
     def is_valid(self) -> bool:
         """Whether what the step found when it was recorded is still there."""

@@ -20,14 +20,14 @@ _one_recording = threading.RLock()  # what is intercepted is the whole process's
 
 
 def record(
-    step_fn: Callable[..., Any], arguments: tuple[Any, ...], before: ConstantObserver, space: Space
+    step_fn: Callable[..., Any], arguments: tuple[Any, ...], last: ConstantObserver, space: Space
 ) -> Plan:
-    """Run the step as it is, and write its plan, in `space`; `before` saw the call before this one.
+    """Run the step as it is, and write its plan, in `space`; `last` saw the call before this one.
 
     What fails leaves everything as it was before the call.
     """
-    found = {leaf: leaf.grad for leaf in before.leaves}
-    recorder = record_calls(step_fn, arguments, before)
+    found = {leaf: leaf.grad for leaf in last.leaves}
+    recorder = record_calls(step_fn, arguments, last)
     plan = recorder.plan
     for leaf, grad in found.items():
         if leaf.grad is grad or grad is None:  # added to, or made where there was none
@@ -36,7 +36,8 @@ def record(
             plan.guards.append(partial(is_still, grad, "array", grad.array))
     for leaf, grad in plan.gradients.items():
         plan.left[leaf] = leaf.grad = None if leaf.grad is None else grad
-    plan.finish([x.array for x in recorder.results], space)
+    before = [grad.array for grad in found.values() if grad is not None]
+    plan.finish([x.array for x in recorder.results], before, space)
     return plan
 
 
