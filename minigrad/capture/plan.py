@@ -49,7 +49,7 @@ class Plan:
         self._run = [partial(c.function, *c.args, **c.settings) for c in self.calls]
 
     def _share_gradients(self, trace: Trace, stays: list[np.ndarray], space: Space) -> dict[int, np.ndarray]:
-        """Put gradients where other plans have theirs; that memory, by the id of what owned theirs until now."""
+        """Put gradients where other plans have theirs; that memory, by the id of what owned them so far."""
         shared: dict[int, np.ndarray] = {}
         taken = {id(root(x)) for x in stays} | refers_to(trace)
         for leaf, grad in self.gradients.items():
