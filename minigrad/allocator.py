@@ -7,6 +7,7 @@ model's step. PyTorch's and JAX's allocators for GPUs keep memory for the same r
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -34,6 +35,13 @@ def keep_freed_memory() -> None:
     except (OSError, AttributeError):  # another C library
         return
     raise_thresholds(mallopt)
+
+
+def return_freed_memory() -> None:
+    """Give what was kept back to the system; where nothing keeps it, this does nothing."""
+    if keep_freed_memory.cache_info().currsize:
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def raise_thresholds(mallopt: Callable[[int, int], int]) -> None:

@@ -40,6 +40,12 @@ class Call(NamedTuple):
         """Every array among the arguments."""
         return arrays_in([self.args, self.settings])
 
+    def with_arrays(self, function: Callable[[np.ndarray], np.ndarray]) -> Call:
+        """The call with what a function gives for each array among the arguments."""
+        return self._replace(
+            args=map_arrays(function, self.args), settings=map_arrays(function, self.settings)
+        )
+
     def __str__(self) -> str:
         return f"{self.name:24} " + " ".join(f"{x.dtype.char}{list(x.shape)}" for x in self.arrays())
 
@@ -52,6 +58,17 @@ def arrays_in(x: Any) -> Iterator[np.ndarray]:
         parts = x.arrays if isinstance(x, Box) else x.values() if isinstance(x, dict) else x
         for part in parts if isinstance(x, Box | dict | tuple | list) else ():
             yield from arrays_in(part)
+
+
+def map_arrays(function: Callable[[np.ndarray], np.ndarray], x: Any) -> Any:
+    """What a function gives for each array in tuples, lists and dictionaries."""
+    if isinstance(x, np.ndarray):
+        return function(x)
+    if type(x) is tuple or type(x) is list:
+        return type(x)([map_arrays(function, part) for part in x])
+    if type(x) is dict:
+        return {name: map_arrays(function, part) for name, part in x.items()}
+    return x
 
 
 class Box:

@@ -111,6 +111,8 @@ class Growing:
         if first is not None:
             try:
                 self.plan = GrowingPlan(first, self.recorder, number - 1)
+                first.release()
+                self.recorder.release()
                 self.recorder = None
             except Unlike as reason:
                 self._fail(reason)
@@ -248,7 +250,6 @@ class GrowingPlan:
         self.first, self.is_checked = first, False
         self.buffers = a.trace.buffers, b.trace.buffers
         self.memories: dict[int, tuple[Memory, np.ndarray]] = {}  # by the id of the first recording's owner
-        self.kept = a.kept  # what the calls refer to
         self.views: list[Array] = []  # of memory of others
         if len(a.trace.calls) != len(b.trace.calls):
             raise Unlike(f"{len(a.trace.calls)} calls and then {len(b.trace.calls)}")

@@ -158,17 +158,7 @@ def _stays(number: int, calls: list[Call], has: list[set[int]], first: int, last
 def _with(call: Call, old: np.ndarray, new: np.ndarray) -> Call:
     """A call with other memory for some of its arrays."""
     start = old.ctypes.data
-
-    def replaced(x: Any) -> Any:
-        if isinstance(x, np.ndarray) and root(x) is old:
-            return in_memory(x, flat(new), start, 0)
-        if type(x) is tuple or type(x) is list:
-            return type(x)(map(replaced, x))
-        return x
-
-    return call._replace(
-        args=replaced(call.args), settings={k: replaced(v) for k, v in call.settings.items()}
-    )
+    return call.with_arrays(lambda x: in_memory(x, flat(new), start, 0) if root(x) is old else x)
 
 
 def places(needed: list[Need]) -> tuple[list[int], int]:
@@ -231,18 +221,10 @@ def lay_out(
     }
     moved |= {n: (flat(new), trace.buffers[n].ctypes.data, 0) for n, new in shared.items()}
 
-    def placed(x: Any) -> Any:
-        if isinstance(x, np.ndarray):
-            if id(root(x)) not in moved:
-                return x
-            return in_memory(x, *moved[id(root(x))])
-        if type(x) is tuple or type(x) is list:
-            return type(x)(map(placed, x))
-        if type(x) is dict:
-            return {name: placed(part) for name, part in x.items()}
-        return x
+    def placed(x: np.ndarray) -> np.ndarray:
+        return in_memory(x, *moved[id(root(x))]) if id(root(x)) in moved else x
 
-    calls = [call._replace(args=placed(call.args), settings=placed(call.settings)) for call in calls]
+    calls = [call.with_arrays(placed) for call in calls]
     present = {id(root(x)): root(x) for call in calls for x in call.arrays() if id(root(x)) in trace.buffers}
     buffers = [
         Buffer(first, last, offset, x.nbytes, x.dtype, x.shape, calls[first].name)

@@ -85,6 +85,13 @@ class Recorder:
 
         self.undo.append(undo)
 
+    def release(self) -> None:
+        """Let go of all arrays, once the plan is made: what refers to itself is freed much later."""
+        for things in (self.kept, self.pulls, self.undo, self.changed, self.results):
+            things.clear()
+        for noted in (self.trace.calls, self.trace.buffers, self.trace.counterparts):
+            noted.clear()
+
     # ------------------------------------------------------------ forward
 
     def on_result(self, op: Any, arrays: Any, settings: dict[str, Any], value: Any, gradients: Any) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from ..allocator import return_freed_memory
 from ..autograd.observers import observe
 from ..trees import map_leaves
 from .effects import intercepted
@@ -38,6 +39,8 @@ def record(
         plan.left[leaf] = leaf.grad = None if leaf.grad is None else grad
     before = [grad.array for grad in found.values() if grad is not None]
     plan.finish([x.array for x in recorder.results], before, space)
+    recorder.release()
+    return_freed_memory()  # a recording takes several times a step's
     return plan
 
 
