@@ -6,6 +6,7 @@ Before anything is timed both must have written the same text.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,31 +22,32 @@ TOKENS = 256
 PROMPT = [[1, 2, 3, 4]]
 SETTLE = 0.2  # seconds between turns of more than one thread, until the other library's threads have slept
 NANO = GPTConfig(vocab_size=65, n_positions=len(PROMPT[0]) + TOKENS, n_embd=128, n_layer=4, n_head=4)
+SMALLER = dataclasses.replace(NANO, n_embd=16, n_layer=1)
 
 
 class DifferentTextError(AssertionError):
     """Two libraries that were to write the same text do not."""
 
 
-def model() -> GPT:
-    """`nano` with positions for the text, and with weights whose text changes from token to token."""
+def model(config: GPTConfig = NANO) -> GPT:
+    """A model with positions for the text, and with weights whose text changes from token to token."""
     mg.manual_seed(0)
-    nano = GPT(NANO).eval()
-    for table in (nano.embedding.weight, nano.positions.weight):
+    gpt = GPT(config).eval()
+    for table in (gpt.embedding.weight, gpt.positions.weight):
         table.array *= 10
-    return nano
+    return gpt
 
 
-def writer(name: str) -> Any:
+def writer(name: str, config: GPTConfig = NANO) -> Any:
     """A library's function that writes so many tokens, or None of a library that is not asked to."""
-    nano = model()
+    ours = model(config)
     if name == "ours":
-        return lambda tokens: generate(nano, PROMPT, tokens)
+        return lambda tokens: generate(ours, PROMPT, tokens)
     if name != "torch":
         return None
     from .peers.torch_generation import CachedGPT
 
-    theirs = CachedGPT(NANO, {key: tensor.numpy().copy() for key, tensor in nano.state_dict().items()})
+    theirs = CachedGPT(config, {key: tensor.numpy().copy() for key, tensor in ours.state_dict().items()})
     return lambda tokens: theirs.generate(PROMPT, tokens)
 
 

@@ -1,8 +1,8 @@
 """Peak memory of training steps, and of generation: by how much a process's resident memory grows.
 
 Counted from when the library is loaded and the model built: gradients, the optimizer's moments, and what the
-passes need. Loaded means that smaller models have taken as many steps, or that a few tokens are written: a
-library's own code comes into memory when it first runs, some of it with the second step. Beside it stands
+passes need. Loaded means that smaller models have taken as many steps, or have written as much: a library's
+own code comes into memory when it first runs, some of it with the second step. Beside it stands
 what the whole process has at most, libraries, weights and this benchmark included. Each library has a process
 of its own.
 """
@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from .children import in_child
-from .generation import TOKENS, writer
+from .generation import SMALLER, TOKENS, writer
 from .peers import KINDS, missing, peer, settings_of, step_of
 from .tables import Table
 from .works import row_name, weights_of, work_of
 
 MIB = 2**20
 STEPS = 3
-WARM = 4  # tokens that are written before anything is counted
 Peak = tuple[float | None, float | None]  # what a process grows by at most, and what it has then, in MiB
 
 
@@ -62,7 +61,7 @@ def peak_of_text(name: str, threads: int) -> tuple[float, float] | None:
     write = writer(name)
     if write is None:
         return None
-    write(WARM)
+    writer(name, SMALLER)(TOKENS)
     return grown(lambda: write(TOKENS))
 
 
