@@ -27,6 +27,7 @@ EXPRESSIONS = {
 TYPES = {"f": "float32", "d": "float64", "b": "int8", "i": "int32", "l": "int64", "?": "bool_"}
 
 
+SEVERAL = 10_007  # random numbers: a prime, so that all rows differ
 SMALLEST = 4096  # numbers that are written: below, to call a loop takes longer than to call NumPy
 
 
@@ -173,8 +174,8 @@ def compiled(source: str) -> Any:
 def _agrees(group: list[Call], loop: Call, outs: list[np.ndarray]) -> bool:
     """Whether on random numbers the loop writes to `outs` what the calls write; then all is as before."""
     owners = {id(root(x)): root(x) for call in [*group, loop] for x in call.arrays()}
-    before, draw = {number: x.copy() for number, x in owners.items()}, np.random.default_rng(0)
-    start = {number: _random(draw, x) for number, x in owners.items()}
+    before = {number: x.copy() for number, x in owners.items()}
+    start = {number: _random(i, x) for i, (number, x) in enumerate(owners.items())}
     results = []
     try:
         for calls in (group, [loop]):
@@ -190,7 +191,12 @@ def _agrees(group: list[Call], loop: Call, outs: list[np.ndarray]) -> bool:
     return results[0] == results[1]
 
 
-def _random(draw: np.random.Generator, x: np.ndarray) -> np.ndarray:
-    """Numbers of both signs, zeros among them."""
-    found = draw.normal(size=x.shape) * (draw.random(x.shape) > 0.2)
-    return (found * 3).astype(x.dtype)
+def _random(seed: int, x: np.ndarray) -> np.ndarray:
+    """Numbers of both signs, zeros among them, over and over."""
+    return np.resize(_numbers(seed), x.shape).astype(x.dtype)
+
+
+@cache
+def _numbers(seed: int) -> np.ndarray:
+    draw = np.random.default_rng(seed)
+    return draw.normal(size=SEVERAL) * (draw.random(SEVERAL) > 0.2) * 3
