@@ -348,7 +348,8 @@ def same_bits(x: Any, y: np.ndarray) -> bool:
         return False
     if x.dtype.kind not in "fcV":
         return bool(np.array_equal(x, y))
-    if x.dtype.kind == "f" and np.array_equal(*(each.view(f"i{each.itemsize}") for each in (x, y))):
+    bits = f"i{x.itemsize}"
+    if x.dtype.kind == "f" and np.array_equal(x.view(bits), y.view(bits)):
         return True
     if x.dtype.kind == "V":  # bfloat16
         x, y = x.astype(np.float32), y.astype(np.float32)
