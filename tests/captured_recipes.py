@@ -47,7 +47,7 @@ def main() -> int:
     for recipe in options.recipes or recipes.names():
         with tempfile.TemporaryDirectory() as place:
             one, other = Path(place) / "plain", Path(place) / "captured"
-            sets = {"multi30k": "multi30k", "shakespeare": "tinyshakespeare", "char": "tinyshakespeare"}
+            sets = {"multi30k": "multi30k", "paper": "multi30k", "char": "tinyshakespeare"}
             found = next((folder for part, folder in sets.items() if part in recipe), None)
             data = ["--data-dir", f"{options.data_dir}/{found}"] if found and options.data_dir else []
             plain, said = train(recipe, one, options.steps, data, "--no-capture")

@@ -12,6 +12,7 @@ import inspect
 import itertools
 import json
 import math
+import sys
 import threading
 import tracemalloc
 from importlib.util import find_spec
@@ -284,6 +285,25 @@ def test_steps_of_different_shapes_go_on_from_each_other(device):
             found.append(loss.item())
         found.append(as_numpy(optimizer.state_dict()))
     assert str(found[:13]) == str(found[13:])
+
+
+def test_the_least_recently_used_signatures_are_forgotten(monkeypatch):
+    w = mg.ones(3, requires_grad=True)
+
+    def run(x):
+        w.grad = None
+        (x * w).sum().backward()
+
+    monkeypatch.setattr(sys.modules["minigrad.capture"], "MOST_PLANS", 4)
+    step = mg.capture(run, "cpu")
+    for n in (1, 2, 3, 4, 5, 5, 5, 5):
+        for _ in range(3):
+            step(np.full((n, 3), n, np.float32))
+            assert w.grad.tolist() == [n * n] * 3
+    assert step.recordings == 4
+    step(np.ones((1, 3), np.float32))  # runs as it is: the first signature was forgotten
+    assert step.recordings == 3
+    assert w.grad.tolist() == [1, 1, 1]
 
 
 def test_a_recording_leaves_nothing_but_its_plan():

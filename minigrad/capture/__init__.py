@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 WARMUP_CALLS = 2  # calls that run as they are
-LIMIT = 16  # signatures whose graphs are kept: the most recently used
+# signatures that are kept, the most recently used: a graph has memory of its own, plans share theirs
+MOST_GRAPHS, MOST_PLANS = 16, 64
 
 
 class capture:
@@ -105,7 +106,7 @@ class capture:
             self.pool = Space() if xp is np else xp.cuda.MemoryPool()
         step = self.steps.pop(key, None) or CapturedStep(self.step_fn, arguments, xp, self.pool)
         self.steps[key] = step
-        if len(self.steps) > LIMIT:
+        if len(self.steps) > (MOST_PLANS if xp is np else MOST_GRAPHS):
             self.steps.popitem(last=False)
         return step
 
